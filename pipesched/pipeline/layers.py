@@ -210,7 +210,9 @@ def _mean(weighed: Sequence[tuple[Fraction, Fraction]]) -> Exact:
     """Return the mean of parts, each behind its weight; the plain one where no weight is more than 0."""
     if not any(weight for weight, _ in weighed):
         weighed = [(Fraction(1), part) for _, part in weighed]
-    return canonical(sum((weight * part for weight, part in weighed), Fraction(0)) / sum(weight for weight, _ in weighed))
+    return canonical(
+        sum((weight * part for weight, part in weighed), Fraction(0)) / sum(weight for weight, _ in weighed)
+    )
 
 
 def least_counts(stages: int, first: LayerCosts, last: LayerCosts) -> tuple[int, ...]:

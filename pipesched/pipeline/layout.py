@@ -36,11 +36,7 @@ def equal_layout(count: int, least: Sequence[int]) -> tuple[int, ...]:
 
 
 def balanced_layout(
-    layers: Layers,
-    placement: Placement,
-    microbatches: int,
-    memory: Memory,
-    speeds: Sequence[Fraction] | None = None,
+    layers: Layers, placement: Placement, microbatches: int, memory: Memory, speeds: Sequence[Fraction] | None = None
 ) -> tuple[int, ...]:
     """Return the layout with the least largest work of a device, by its speed (None: all 1).
 
@@ -197,9 +193,7 @@ def _least_largest(
     if filled is None:
         return None
     largest = max((work + count * each) * slow for work, count, slow in zip(own, filled, slowness, strict=True))
-    kept = [
-        _times(largest / slow - work, each, limit) for work, limit, slow in zip(own, most, slowness, strict=True)
-    ]
+    kept = [_times(largest / slow - work, each, limit) for work, limit, slow in zip(own, most, slowness, strict=True)]
     group_of = {stage: number for number, (group, _) in enumerate(groups) for stage in group}
     of_stages = [group_of[stage] for stage in range(stages)]
     shared = _spread(layers.count, least, beside, [each] * stages, of_stages, kept)

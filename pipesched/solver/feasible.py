@@ -17,27 +17,38 @@ from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
 from pipesched.pipeline.placement import PLACEMENTS, Placement, named_placement
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import canonical, plain, rounded, to_fraction
-from pipesched.pipeline.recut import settled
+from pipesched.pipeline.recut import open_cut, settled
 from pipesched.solver.case import Case
 from pipesched.solver.keeping import KeepingCase
-from pipesched.solver.policy import DEFAULT, SolvePolicy
+from pipesched.solver.policy import SolvePolicy
 from pipesched.solver.saving import SavingCase
 
 AUTO = "auto"
 
 
-def cases_of(
-    problem: Problem,
-    placement: str | Sequence[str] | None,
-    objective: str,
-    allowed: Allowed,
-    policy: SolvePolicy = DEFAULT,
-) -> list[Case]:
-    """Return a case for each placement that holds a microbatch. Raises as `placed` and `feasible` do."""
-    fitting = feasible(placed(problem, placement), allowed)
+def cases_of(problems: Sequence[Problem], objective: str, allowed: Allowed, policy: SolvePolicy) -> list[Case]:
+    """Return a case for each problem on its placement."""
     if any(allowed):
-        return [SavingCase(settled, objective, allowed, policy=policy) for settled in fitting]
-    return [KeepingCase(settled, objective, policy=policy) for settled in fitting]
+        return [SavingCase(settled, objective, allowed, policy=policy) for settled in problems]
+    return [KeepingCase(settled, objective, policy=policy) for settled in problems]
+
+
+def placed_with(problem: Problem, names: str | Sequence[str] | None, chunks: Sequence[int]) -> list[Problem]:
+    """Return `problem` with each number of stages a device (none: its own) on each placement to try.
+
+    Raises as `placed` does, where no placement suits any of them.
+    """
+    found: list[Problem] = []
+    reasons: dict[str, NotApplicable] = {}
+    for count in chunks or [0]:
+        stages = count * problem.devices or problem.stages
+        try:
+            found += placed(problem if stages == problem.stages else open_cut(problem, stages), names)
+        except NotApplicable as error:
+            reasons.setdefault(error.message, error)
+    if not found:
+        raise NotApplicable("; ".join(reasons), next(iter(reasons.values())).key)
+    return found
 
 
 def placed(problem: Problem, names: str | Sequence[str] | None) -> list[Problem]:

@@ -31,7 +31,8 @@ def raise_by_device(search: Search, number: int, clock: Clock) -> None:
     """
     case = search.cases[number]
     least, most = search.bounds[number].ticks, search.value - case.quantum
-    if search.best is None or least > most or least > search.bound.ticks or clock.is_over or not suits(case):
+    lowest = min(bound.ticks for bound in search.bounds)
+    if search.best is None or least > most or least > lowest or clock.is_over or not suits(case):
         return
     search.at(f"one device, {case.name}")
     device = most_promising(case)

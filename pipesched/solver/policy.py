@@ -46,6 +46,19 @@ class PortfolioPolicy:
 
 
 @dataclass(frozen=True)
+class CutPolicy:
+    """The cuts that are tried beside the balanced one of each placement."""
+
+    count: int = 3  # cuts: of each placement by default, the balanced one among them
+    most: int = 1_000  # cuts: of each placement, at most
+    part: float = 0.1  # of the time limit: to find them, at most
+    margins: tuple[float, ...] = (0.05, 0.0)  # of the bound of the balanced cut: cuts above it are not gone through
+    most_moves: int = 100_000  # moves: what devices may take at all places, else cuts are not gone through
+    most_begun: int = 5_000  # beginnings: of cuts that are made longer
+    most_near: int = 600  # cuts: near a balanced one that are ranked, where devices have several stages
+
+
+@dataclass(frozen=True)
 class CasePolicy:
     """The search of cases one after another, and the part of a case's time for each method."""
 
@@ -198,6 +211,7 @@ class SolvePolicy:
     ranges: RangePolicy = RangePolicy()  # of arguments
     bounds: BoundPolicy = BoundPolicy()  # solver/bounds.py
     portfolio: PortfolioPolicy = PortfolioPolicy()  # solver/portfolio.py, solver/saving_portfolio.py
+    cuts: CutPolicy = CutPolicy()  # solver/cuts/
     cases: CasePolicy = CasePolicy()  # solver/case_search.py
     exact: ExactPolicy = ExactPolicy()  # solver/exact.py, solver/one_device.py, and their models
     justification: JustificationPolicy = JustificationPolicy()  # solver/justify.py

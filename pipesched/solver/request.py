@@ -8,12 +8,21 @@ from functools import cached_property
 from threading import Event as StopEvent
 from typing import TYPE_CHECKING, Any
 
-from pipesched.checks import require_callable, require_flag, require_name, require_number, require_type, require_whole
+from pipesched.checks import (
+    require_callable,
+    require_flag,
+    require_name,
+    require_number,
+    require_sequence,
+    require_type,
+    require_whole,
+)
 from pipesched.core.cpsat import Limits
 from pipesched.errors import ConfigError
 from pipesched.executors.opening import chosen
 from pipesched.pipeline.arguments import with_budget
 from pipesched.pipeline.kinds import Allowed
+from pipesched.pipeline.open_cuts import is_cut_open
 from pipesched.pipeline.problem import Problem, require_offload, require_problem, require_recompute
 from pipesched.pipeline.schedule import Schedule
 from pipesched.results.outcome import Outcome
@@ -50,6 +59,8 @@ class SolveRequest:
     executor: Executor | str | None = None
     advice: bool | None = None
     budget: Any = None
+    chunks: Sequence[int] | None = None
+    cuts: int | None = None
     whole_limit: float | None = None
     policy: SolvePolicy = DEFAULT
     limits: Limits = field(init=False)
@@ -75,6 +86,7 @@ class SolveRequest:
             raise ConfigError("must be a Schedule or an Outcome", "hint")
         jobs = require_whole(self.jobs, "jobs", most=self.policy.ranges.most_jobs)
         object.__setattr__(self, "runs", chosen(self.executor, jobs))
+        self._require_open_cut()
 
     def _limits(self) -> Limits:
         """Return the limits of the search."""
@@ -102,6 +114,31 @@ class SolveRequest:
         if self.method == "portfolio" and (self.workers or self.seed):
             unused = "workers" if self.workers else "seed"
             raise ConfigError("has no effect with `method` portfolio, which searches nothing", unused)
+
+    def _require_open_cut(self) -> None:
+        """Check `chunks` and `cuts`. Raises ConfigError for more than one of them where the cut is given."""
+        given = () if self.chunks is None else tuple(require_sequence(self.chunks, "chunks"))
+        counts = (require_whole(count, "chunks", least=1, entry=entry) for entry, count in enumerate(given))
+        object.__setattr__(self, "chunks", tuple(dict.fromkeys(counts)) or None)
+        if self.cuts is not None:
+            require_whole(self.cuts, "cuts", least=1, most=self.policy.cuts.most)
+        several = len(self.chunks or ()) > 1
+        if several and self.problem.placement is not None:
+            raise ConfigError("are several, and `placement` says where the stages of one number are", "chunks")
+        if is_cut_open(self.problem):
+            return
+        why = "the cut is given: only a `layout` that is balanced leaves it open"
+        if several:
+            raise ConfigError(f"are several, and {why}", "chunks")
+        if self.cuts not in (None, 1):
+            raise ConfigError(f"must be 1, not {self.cuts}: {why}", "cuts")
+
+    @property
+    def cuts_tried(self) -> int:
+        """How many cuts of each placement are tried."""
+        if not is_cut_open(self.problem):
+            return 1
+        return self.policy.cuts.count if self.cuts is None else self.cuts
 
     @cached_property
     def split_problem(self) -> Problem:

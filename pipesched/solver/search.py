@@ -57,12 +57,19 @@ class Search:
     """The state of a solve over several cases of one model. `listener` is called with every better schedule or bound.
 
     Cases are known by their numbers. CP-SAT reports from other threads, one at a time and while this one waits, so a
-    listener is never called twice at once.
+    listener is never called twice at once. `others` is a bound on all that is no case: on cuts that are not tried.
     """
 
-    def __init__(self, cases: Sequence[Case], limits: Limits, clock: Clock, listener: Listener | None = None) -> None:
+    def __init__(
+        self,
+        cases: Sequence[Case],
+        limits: Limits,
+        clock: Clock,
+        listener: Listener | None = None,
+        others: Bound | None = None,
+    ) -> None:
         self.cases, self.limits, self.clock, self.listener = cases, limits, clock, listener
-        self.policy = cases[0].policy
+        self.others, self.policy = others, cases[0].policy
         self.per_unit = cases[0].problem.ticks.per_unit
         self.bounds = [Bound(0, "", self.per_unit) for _ in cases]
         self.candidates: list[Candidate | None] = [None for _ in cases]  # the best of each case
@@ -76,8 +83,9 @@ class Search:
 
     @property
     def bound(self) -> Bound:
-        """The least bound of all cases: no schedule on any of the placements has a smaller objective."""
-        least = min(self.bounds, key=lambda bound: bound.ticks)
+        """The least bound of all: no schedule on any of the placements, and on any cut, has a smaller objective."""
+        others = [self.others] if self.others else []
+        least = min([*self.bounds, *others], key=lambda bound: bound.ticks)
         return replace(least, ticks=min(least.ticks, self.value)) if self.best else least
 
     @property

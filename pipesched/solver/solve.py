@@ -15,6 +15,7 @@ from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import ConfigError, NoSchedule
 from pipesched.executors.opening import FEWEST_OPERATIONS, lent
 from pipesched.pipeline.bounds import Bound
+from pipesched.pipeline.open_cuts import is_cut_open
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Number
 from pipesched.pipeline.schedule import Schedule
@@ -24,7 +25,8 @@ from pipesched.solver.advice.advise import advised, kept_seconds
 from pipesched.solver.ahead import PortfoliosAhead
 from pipesched.solver.case import Candidate
 from pipesched.solver.case_search import search_in_turn
-from pipesched.solver.feasible import cases_of
+from pipesched.solver.cuts.tried import Tried, tried
+from pipesched.solver.feasible import cases_of, feasible, placed_with
 from pipesched.solver.first import quick_rounds, take_first
 from pipesched.solver.periodic.phase import PeriodicPhase, can_repeat
 from pipesched.solver.polish import SOURCE as POLISHING, polish as lower_memory
@@ -56,6 +58,8 @@ def solve(
     executor: Executor | str | None = None,
     advice: bool | None = None,
     budget: Number | str | Sequence[Number | str] | None = None,
+    chunks: Sequence[int] | None = None,
+    cuts: int | None = None,
 ) -> Outcome:
     """Find the schedule with the least objective within the budget, with what is proved about it.
 
@@ -89,6 +93,10 @@ def solve(
         advice: Whether the report says which changes would help; default: unless a bound settles the answer at once.
         budget: Limit of activations and static memory, per device, instead of the problem's, as `make_problem` takes
             it.
+        chunks: Stages of a device to try, each number with its placements, where the cut into stages is open (layers
+            with `layout` balanced, a model with its own); default: the problem's own number.
+        cuts: How many cuts are tried for each placement, where the cut is open: the balanced one, and those with the
+            least bounds. Default 3; 1 where it is given. The bound is about all cuts, tried or not.
 
     Returns:
         An outcome whose `report` says the status, the bound and what it rests on. Ctrl-C counts as `stop`.
@@ -103,15 +111,14 @@ def solve(
 def solve_request(request: SolveRequest) -> Outcome:
     """Return the answer to a request. Raises what `solve` does."""
     clock = Clock(request.limits.seconds, request.stop)
-    cases = cases_of(
-        request.split_problem, request.placement, request.objective, request.allowed, policy=request.policy
-    )
+    problems, others = _tried(request, clock)
+    cases = cases_of(problems, request.objective, request.allowed, request.policy)
     if request.method == "periodic" and not any(map(can_repeat, cases)):
         raise ConfigError("repeats blocks in one direction, not in both as `placement` bidirectional does", "method")
     if not all(case.is_countable for case in cases):
         request = replace(request, method="portfolio")
     clock.limit -= kept_seconds(request)
-    search = Search(cases, request.limits._replace(seconds=clock.limit), clock, request.listener)
+    search = Search(cases, request.limits._replace(seconds=clock.limit), clock, request.listener, others)
     periods = PeriodicPhase(search, request.method)
     with lent(request.runs, FEWEST_OPERATIONS) as pool:
         if pool is not None and isinstance(request.runs, str):
@@ -120,6 +127,17 @@ def solve_request(request: SolveRequest) -> Outcome:
     if search.best is None:
         raise NoSchedule("stopped before any schedule was found")
     return advised(_outcome(search, stopped_by, periods), request, search.at)
+
+
+def _tried(request: SolveRequest, clock: Clock) -> Tried:
+    """Return what is tried, each problem on its placement and its cut."""
+    problem, policy = request.split_problem, request.policy.cuts
+    placed = placed_with(problem, request.placement, request.chunks or ())
+    if not is_cut_open(problem):
+        return Tried(feasible(placed, request.allowed), None)
+    counts_ways = request.objective == "makespan"
+    with under(clock.part(policy.part * request.limits.seconds)):
+        return tried(placed, request.cuts_tried, policy, request.allowed, counts_ways=counts_ways)
 
 
 def _run(search: Search, request: SolveRequest, pool: Executor | None, periods: PeriodicPhase) -> StoppedBy:
@@ -143,7 +161,10 @@ def _run(search: Search, request: SolveRequest, pool: Executor | None, periods: 
 
 def _stopped_by(search: Search) -> StoppedBy:
     if search.best is not None and not search.open:
-        return StoppedBy.PROOF if search.value == search.bound.ticks else StoppedBy.GAP
+        if search.value == search.bound.ticks:
+            return StoppedBy.PROOF
+        is_near = search.value <= search.bound.ticks * (1 + search.limits.gap)
+        return StoppedBy.GAP if is_near else StoppedBy.SEARCH
     if search.clock.is_stopped:
         return StoppedBy.INTERRUPT
     is_cut_off = any(number in search.cut_off for number in search.open)
@@ -289,7 +310,7 @@ def _outcome(search: Search, stopped_by: StoppedBy, periods: PeriodicPhase) -> O
             stopped_by=stopped_by,
             source=search.best.source,
             heuristic=search.best_heuristic,
-            placements=tuple(case.name for case in search.cases),
+            placements=tuple(dict.fromkeys(case.name for case in search.cases)),
             equal=search.equal,
             repetition=periods.report(number),
         ),

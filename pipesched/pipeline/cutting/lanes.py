@@ -197,7 +197,13 @@ class _Gaps:
             yield from self._moved(number, state, (*moved, end), limit - used, left, needed - used, is_last)
 
     def _ends_of(
-        self, number: int, state: State, moved: State, limit: int, needed: int, is_last: bool  # noqa: FBT001
+        self,
+        number: int,
+        state: State,
+        moved: State,
+        limit: int,
+        needed: int,
+        is_last: bool,  # noqa: FBT001
     ) -> Iterator[int] | range:
         """Return how far a lane may come, nearest first, so that the holders behind have an item each."""
         lane = len(moved)

@@ -14,6 +14,7 @@ from itertools import accumulate, pairwise
 from math import gcd
 from typing import NamedTuple
 
+from pipesched.pipeline.cutting.items import CutItems
 from pipesched.pipeline.device_costs import at_speed
 from pipesched.pipeline.quantities import MOST_DIGITS, ticks_per_unit
 
@@ -21,29 +22,17 @@ FINER = 10**9  # where speeds differ, durations have digits beyond those of the 
 SLACK = Fraction(5, 10**MOST_DIGITS)  # the part that rounding to so many digits takes off at most
 
 
-class Items(NamedTuple):
-    """What each item takes at speed 1, in a time unit, and holds, in a memory unit; and the latencies between them.
-
-    `gradient` is the time of what must run before the gradient goes on: I, or a whole backward, whose `weight` is 0.
-    `pair` is that of a pair F&B where it may be shorter than its parts. `held` is what one microbatch holds at most.
-    """
-
-    forward: Sequence[Fraction]
-    gradient: Sequence[Fraction]
-    weight: Sequence[Fraction]
-    pair: Sequence[Fraction] | None
-    p2p: Sequence[Fraction]
-    static: Sequence[Fraction]
-    held: Sequence[Sequence[Fraction]]  # in each way to count it; the largest sum counts
-
-
 class Devices(NamedTuple):
-    """The device of each stage; of devices the speed and the memory (None: no limit), and the links between them."""
+    """The device of each stage; of devices the speed and the memory (None: no limit), and the links between them.
+
+    `mirrored`: a second copy of the stages goes the other way, for half of the microbatches.
+    """
 
     of_stages: Sequence[int]
     speed: Sequence[Fraction]
     room: Sequence[Fraction] | None = None
     links: Sequence[Sequence[Fraction]] | None = None
+    mirrored: bool = False
 
     def link(self, here: int, there: int) -> Fraction:
         """Return the latency from a device to another, beside that of the boundary."""
@@ -66,11 +55,17 @@ class Load(NamedTuple):
 
 @dataclass(frozen=True)
 class Chain:
-    """Items to be cut into stages of one or more, and the devices of the stages, for so many microbatches."""
+    """Items to be cut into stages of one or more, and the devices of the stages, for so many microbatches.
 
-    items: Items
+    `counts_ways`: bounds are of the makespan, to which the way to a device and back belongs; else of the span.
+    `keeps_activations`: none is recomputed or offloaded.
+    """
+
+    items: CutItems
     devices: Devices
     microbatches: int
+    counts_ways: bool = True
+    keeps_activations: bool = True
 
     def __len__(self) -> int:
         return len(self.items.forward)
@@ -83,7 +78,7 @@ class Chain:
     @property
     def is_single(self) -> bool:
         """Whether each device has one stage."""
-        return self.stages == len(self.devices.speed) == len({*self.devices.of_stages})
+        return not self.devices.mirrored and self.stages == len(self.devices.speed) == len({*self.devices.of_stages})
 
     @cached_property
     def per_unit(self) -> int:
@@ -141,9 +136,16 @@ class Chain:
             return False
         return all(sum(column, Fraction(0)) / speed * scale < 10**MOST_DIGITS for column in columns)
 
+    @property
+    def has_ways(self) -> bool:
+        """Whether it is known what comes before the work of a device, and counts."""
+        return self.counts_ways and not self.devices.mirrored
+
     @cached_property
     def ways(self) -> list[Way]:
         """The least time of the forwards of the first 0, 1, .. items, and of the gradients back through them."""
+        if not self.has_ways:
+            return [Way(0, 0)] * (len(self) + 1)
         forward, gradient = [*map(self.ticks, self.items.forward)], [*map(self.ticks, self.items.gradient)]
         if self.items.pair is not None:
             pair = [*map(self.ticks, self.items.pair)]
@@ -154,6 +156,8 @@ class Chain:
     @cached_property
     def hops(self) -> list[Way]:
         """The latencies of links on the way to each stage."""
+        if not self.has_ways:
+            return [Way(0, 0)] * self.stages
         found, devices = [Way(0, 0)], self.devices
         for here, there in pairwise(devices.of_stages):
             way = Way(self.ticks(devices.link(here, there)), self.ticks(devices.link(there, here)))
@@ -163,7 +167,7 @@ class Chain:
     def latency(self, stage: int, begin: int) -> int:
         """Return the latency of the boundary before a stage that begins with an item."""
         here, there = self.devices.of_stages[stage - 1 : stage + 1]
-        return 0 if here == there else self.ticks(self.items.p2p[begin - 1])
+        return 0 if here == there or not self.has_ways else self.ticks(self.items.p2p[begin - 1])
 
     def least_latency(self, stage: int) -> int:
         """Return the least latency that the boundary before a stage may have."""
@@ -178,10 +182,15 @@ class Chain:
         """Return what a stage of the items from `begin` to the one before `end` does for each microbatch."""
         speed = self.devices.speed[self.devices.of_stages[stage]]
         times = {key: self._lasts(sums[end] - sums[begin], speed) for key, sums in self._sums.items()}
-        before = times["forward"] + times["gradient"]
-        whole = before + times["weight"]
+        before = times["forward"] + times["gradient"] * self._counts_backwards
+        whole = before + times["weight"] * self._counts_backwards
         pair = times.get("pair", whole)
         return Load(min(whole, pair), min(before, pair))
+
+    @cached_property
+    def _counts_backwards(self) -> bool:
+        """Whether it is known what is left of a backward in a pair: it may be with the forward of another stage."""
+        return self.items.pair is None or self.is_single
 
     def _lasts(self, cost: int, speed: Fraction) -> int:
         return cost if speed == 1 else self.ticks(at_speed(Fraction(cost, self.per_unit), speed))
@@ -191,13 +200,30 @@ class Chain:
         work = [self.microbatches * amount for amount in load]
         return max(way.there + work[0], way.there + work[1] + way.back)
 
-    def fits(self, stage: int, begin: int, end: int) -> bool:
-        """Return whether the device of a stage has memory for one microbatch of it."""
+    def fits(self, stage: int, runs: Sequence[tuple[int, int]]) -> bool:
+        """Return whether the device of a stage has memory for one microbatch of stages of these items.
+
+        Of several stages it holds the activations of all, if all are kept, else of one at a time.
+        """
         if self.devices.room is None:
             return True
         static, held = self._memory
-        most = max(sums[end] - sums[begin] for sums in held)
-        return static[end] - static[begin] + most <= self.devices.room[self.devices.of_stages[stage]]
+        sizes = [[sums[end] - sums[begin] for sums in held] for begin, end in runs]
+        most = max(map(max, sizes))
+        if len(runs) > 1 and self.keeps_activations:
+            most = max(most, sum((size[0] for size in sizes), Fraction(0)))
+        weights = sum((static[end] - static[begin] for begin, end in runs), Fraction(0))
+        return weights + most <= self.devices.room[self.devices.of_stages[stage]]
+
+    @cached_property
+    def least_work(self) -> list[int]:
+        """The least work of the first 0, 1, .. items at speed 1."""
+        items = self.items
+        columns = [items.forward, items.gradient, items.weight] if self._counts_backwards else [items.forward]
+        work = [sum(map(self.ticks, one)) for one in zip(*columns, strict=True)]
+        if items.pair is not None:
+            work = [*map(min, work, map(self.ticks, items.pair))]
+        return [*accumulate(work, initial=0)]
 
     def way_to(self, stage: int, ends: Sequence[int]) -> Way:
         """Return the way to a stage of a cut, of which `ends` are the first item behind each stage."""
@@ -208,12 +234,17 @@ class Chain:
 
     def bound_of(self, ends: Sequence[int]) -> tuple[int, int]:
         """Return the bound of a cut, and its largest work of a device for one microbatch; in ticks."""
-        loads: dict[int, Load] = {}
-        firsts: dict[int, int] = {}
+        none, firsts = Load(0, 0), dict[int, int]()
+        loads = [none] * len(self.devices.speed)
         for stage, (begin, end) in enumerate(pairwise((0, *ends))):
             device = self.devices.of_stages[stage]
-            own = self.load(stage, begin, end)
-            loads[device] = Load(*map(sum, zip(own, loads.get(device, (0, 0)), strict=True)))
+            loads[device] = _sum(loads[device], self.load(stage, begin, end))
             firsts.setdefault(device, stage)
+        if self.devices.mirrored:
+            loads = [Load(*(time // 2 for time in _sum(*pair))) for pair in zip(loads, loads[::-1], strict=True)]
         bounds = [self.bound(self.way_to(stage, ends), loads[device]) for device, stage in firsts.items()]
-        return max(bounds), max(load.all for load in loads.values())
+        return max(bounds), max(load.all for load in loads)
+
+
+def _sum(one: Load, other: Load) -> Load:
+    return Load(one.all + other.all, one.before + other.before)

@@ -1,41 +1,39 @@
-"""What no cut of a chain can be below: exact over all cuts with a stage a device, else by the work of all devices."""
+"""What no cut of a chain can be below: exact over all cuts of lanes, else by the work of all devices."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import ceil, inf
+from itertools import pairwise
+from math import ceil
 
 from pipesched.core.integers import round_up
 from pipesched.solver.cuts.chain import Chain
-from pipesched.solver.cuts.in_order import CutsInOrder
+from pipesched.solver.cuts.in_order import cuts_in_order
 
 
 def least_of_every_cut(chain: Chain) -> float:
     """Return ticks that no schedule on any cut is below with which one microbatch fits; infinite where none does."""
-    if not chain.is_single:
+    order = cuts_in_order(chain)
+    if order is None:
         return least_by_work(chain)
-    order = CutsInOrder(chain)
-    if chain.has_one_latency or order.least == inf:
-        return order.least
-    return next(iter(order)).bound
+    first = next(iter(order), None)
+    return order.ahead if first is None else first.bound
 
 
-def least_by_work(chain: Chain, *, ways: bool = True) -> int:
+def least_by_work(chain: Chain) -> int:
     """Return ticks in which all devices can do all work, and no fewer than those of the longest item alone.
 
-    With `ways` each device also waits for its first microbatch, and after its last for the gradient to come home: each
-    stage before its first one has an item at least.
+    Each device also waits for its first microbatch, and after its last for the gradient to come home: each stage before
+    its first one has an item at least.
     """
-    items, speeds = chain.items, chain.devices.speed
-    alone = [*zip(items.forward, items.gradient, items.weight, strict=True)]
-    if items.pair is not None:  # whatever a backward is paired with, what is left of it is unknown
-        alone = [(min(one[0], pair), Fraction(0), Fraction(0)) for one, pair in zip(alone, items.pair, strict=True)]
-    work = [sum(map(chain.ticks, one)) * chain.microbatches for one in alone]
+    speeds = chain.devices.speed
+    work = [chain.microbatches * (after - before) for before, after in pairwise(chain.least_work)]
     rates = [1 / chain.least_time(speed) for speed in speeds]
-    waits = [rate * _waiting(chain, device) for device, rate in enumerate(rates)] if ways else []
+    waits = [rate * _waiting(chain, device) for device, rate in enumerate(rates)] if chain.has_ways else []
     spread = ceil((sum(work) + sum(waits, Fraction(0))) / sum(rates))
-    return round_up(max(spread, int(max(work) * chain.fastest)), chain.quantum)
+    alone = int(max(work) * chain.fastest) // (2 if chain.devices.mirrored else 1)
+    return round_up(max(spread, alone), chain.quantum)
 
 
 def _waiting(chain: Chain, device: int) -> int:

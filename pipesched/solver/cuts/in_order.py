@@ -1,18 +1,19 @@
-"""All cuts with one stage a device, in the order of their bounds: the first has the least that any cut can have.
+"""All cuts of lanes in the order of their bounds: the first has the least that any cut can have.
 
-Dynamic programming over (stage, first item) gives the least bound with which the items from one on can be cut, and the
-least largest work. A search that always goes on with the best beginning then meets cuts in order.
+Dynamic programming over (device, place) gives the least bound with which the rest can be cut, and the least largest
+work. A search that always goes on with the best beginning then meets cuts in order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from math import inf
 from typing import NamedTuple
 
 from pipesched.core.clock import look
 from pipesched.solver.cuts.chain import Chain, Way
+from pipesched.solver.cuts.lanes import CutLanes, Move, Place, lanes_of
 
 
 class RankedCut(NamedTuple):
@@ -23,92 +24,134 @@ class RankedCut(NamedTuple):
     ends: tuple[int, ...]
 
 
+class Least(NamedTuple):
+    """The least bound that a place leads to, and the least largest work; infinite where no cut goes on from there."""
+
+    bound: float = inf
+    work: float = inf
+
+
 class _Beginning(NamedTuple):
-    """The first stages of a cut: what the whole has at least, and what they have themselves; the longest come first."""
+    """The first devices of a cut: what the whole has at least, and what they have themselves; the longest come first."""
 
     bound: float
     work: float
-    left: int  # stages
-    ends: tuple[int, ...]
+    left: int  # devices
+    places: tuple[tuple[int, ...], ...]
+    regions: tuple[tuple[int, int], ...]
     latency: int
-    own_bound: int
-    own_work: int
+    own: tuple[int, int]
+
+
+class TooManyMoves(Exception):
+    """Raised where there are more ways to cut than can be gone through."""
+
+
+def cuts_in_order(chain: Chain, most: float = inf, most_moves: int | None = None) -> CutsInOrder | None:
+    """Return the cuts of a chain by their bounds, up to `most` ticks; None where these cannot be gone through."""
+    lanes = lanes_of(chain, most)
+    try:
+        return None if lanes is None else CutsInOrder(lanes, most_moves)
+    except TooManyMoves:
+        return None
 
 
 class CutsInOrder:
-    """The cuts of a chain with a stage a device, with which one microbatch fits each device."""
+    """The cuts of lanes with which one microbatch fits each device. Raises TooManyMoves.
 
-    def __init__(self, chain: Chain) -> None:
-        self.chain = chain
-        self._latencies = self._least_latencies()
-        self._bounds, self._works = self._least_of_rest()
+    `ahead` is a bound of all that were not yielded, infinite where there is none: of those above `lanes.most` that.
+    """
+
+    def __init__(self, lanes: CutLanes, most_moves: int | None = None) -> None:
+        self.lanes, self.chain = lanes, lanes.chain
+        self._begins = [*lanes.begins()]
+        self._moves = self._all_moves(most_moves)
+        self._least = self._least_of_rest()
+        self.ahead = self.least
 
     @property
     def least(self) -> float:
         """The least bound of a cut, but where latencies differ by boundary maybe less; infinite where none fits."""
-        return self._bounds[0][0]
+        return min([*(self._of(0, place).bound for place in self._begins), self.lanes.most])
+
+    def _of(self, number: int, place: Place) -> Least:
+        return self._least[number].get(place, Least())
 
     def __iter__(self) -> Iterator[RankedCut]:
-        """Yield the cuts by their bounds, then by their largest work."""
-        chain, stages = self.chain, self.chain.stages
-        queue = [_Beginning(self._bounds[0][0], self._works[0][0], stages, (), 0, 0, 0)]
-        while queue:
+        return self.within(None)
+
+    def within(self, most: int | None) -> Iterator[RankedCut]:
+        """Yield the cuts by their bounds, then by their largest work, until `most` beginnings were made longer."""
+        count, made = len(self.lanes.order), 0
+        queue = [
+            _Beginning(*self._of(0, place), count, (place.at,), place.regions, 0, (0, 0)) for place in self._begins
+        ]
+        heapify(queue)
+        while queue and queue[0].bound < inf and made != most:
             look()
             best = heappop(queue)
-            if not best.left:
-                yield RankedCut(best.own_bound, best.own_work, best.ends)
-            elif best.bound < inf:
+            if best.left:
+                made += 1
                 for longer in self._longer(best):
                     heappush(queue, longer)
+            self.ahead = min(queue[0].bound if queue else inf, self.lanes.most)
+            if not best.left:
+                yield RankedCut(*best.own, self.lanes.ends(best.places))
 
     def _longer(self, first: _Beginning) -> Iterator[_Beginning]:
-        """Yield what a beginning becomes with each next stage."""
-        chain, stage = self.chain, self.chain.stages - first.left
-        begin = first.ends[-1] if first.ends else 0
-        latency = first.latency + (chain.latency(stage, begin) if stage else 0)
-        for end, bound, work in self._next(stage, begin, latency):
-            own = max(first.own_bound, bound), max(first.own_work, work)
-            most = max(own[0], self._bounds[stage + 1][end]), max(own[1], self._works[stage + 1][end])
-            yield _Beginning(*most, first.left - 1, (*first.ends, end), latency, *own)
+        """Yield what a beginning becomes with what the next device may take."""
+        number, place = len(self.lanes.order) - first.left, Place(first.places[-1], first.regions)
+        latency = first.latency + self._latency(number, place)
+        way = self._way(number, place, latency)
+        for move in self._moves[number].get(place, ()):
+            own = max(first.own[0], self.chain.bound(way, move.load)), max(first.own[1], move.load.all)
+            rest = self._of(number + 1, Place(move.at, first.regions))
+            most = max(own[0], rest.bound), max(own[1], rest.work)
+            if most[0] <= self.lanes.most and rest.bound < inf:
+                yield _Beginning(*most, first.left - 1, (*first.places, move.at), first.regions, latency, own)
 
-    def _next(self, stage: int, begin: int, latency: int) -> Iterator[tuple[int, int, int]]:
-        """Yield where a stage may end, with its bound and its work; both grow."""
-        chain, left = self.chain, self.chain.stages - 1 - stage
-        (there, back), hop = chain.ways[begin], chain.hops[stage]
-        way = Way(there + hop.there + latency, back + hop.back + latency)
-        for end in range(begin + 1, len(chain) - left + 1) if left else (len(chain),):
-            if not chain.fits(stage, begin, end):
-                return
-            load = chain.load(stage, begin, end)
-            yield end, chain.bound(way, load), load.all
+    def _latency(self, number: int, place: Place) -> int:
+        """Return the latency of the boundary before the first stage of a device."""
+        return self.chain.latency(number, place.at[0]) if number else 0
 
-    def _least_latencies(self) -> list[list[int]]:
-        """Return for each stage and first item the least latencies of boundaries on the way there, of any cut."""
-        chain, known = self.chain, [[0] * (len(self.chain) + 1)]
-        for stage in range(1, chain.stages):
-            least, row = known[-1][stage - 1], [0] * (len(chain) + 1)
-            for begin in range(stage, len(chain)):
-                least = min(least, known[-1][begin - 1])
-                row[begin] = least + chain.latency(stage, begin)
-            known.append(row)
-        return known
+    def _way(self, number: int, place: Place, latency: int) -> Way:
+        (there, back), hop = self.chain.ways[place.at[0]], self.chain.hops[number]
+        return Way(there + hop.there + latency, back + hop.back + latency)
 
-    def _least_of_rest(self) -> tuple[list[list[float]], list[list[float]]]:
-        """Return for each stage and first item the least bound, and the least largest work, of it and those behind."""
-        chain, size = self.chain, len(self.chain) + 1
-        bounds, works = [[inf] * size for _ in range(chain.stages)], [[inf] * size for _ in range(chain.stages)]
-        nothing = [inf] * (size - 1) + [0.0]
-        bounds.append(nothing)
-        works.append(nothing)
-        for stage in range(chain.stages - 1, -1, -1):
-            left = chain.stages - 1 - stage
-            for begin in range(stage, len(chain) - left) if stage else (0,):
+    def _all_moves(self, most: int | None) -> list[dict[Place, list[Move]]]:
+        """Return for each device and place what it may take, with the least latencies of any cut on the way there."""
+        found, made = list[dict[Place, list[Move]]](), 0
+        self._latencies: list[dict[Place, int]] = [dict.fromkeys(self._begins, 0)]
+        for number in range(len(self.lanes.order)):
+            here: dict[Place, list[Move]] = {}
+            behind: dict[Place, int] = {}
+            for place, before in self._latencies[-1].items():
                 look()
-                best, least = inf, inf
-                for end, bound, work in self._next(stage, begin, self._latencies[stage][begin]):
-                    best = min(best, max(bound, bounds[stage + 1][end]))
-                    least = min(least, max(work, works[stage + 1][end]))
-                    if bound >= best and work >= least:
-                        break
-                bounds[stage][begin], works[stage][begin] = best, least
-        return bounds, works
+                latency = self._latencies[-1][place] = before + self._latency(number, place)
+                here[place] = [*self.lanes.moves(number, place, self._way(number, place, latency))]
+                made += len(here[place])
+                if most is not None and made > most:
+                    raise TooManyMoves
+                for move in here[place]:
+                    following = Place(move.at, place.regions)
+                    behind[following] = min(latency, behind.get(following, latency))
+            found.append(here)
+            self._latencies.append(behind)
+        return found
+
+    def _least_of_rest(self) -> list[dict[Place, Least]]:
+        """Return for each device and place the least bound, and the least largest work, of it and those behind."""
+        least = [dict.fromkeys(self._latencies[-1], Least(0, 0))]
+        for number in range(len(self.lanes.order) - 1, -1, -1):
+            here: dict[Place, Least] = {}
+            for place, moves in self._moves[number].items():
+                look()
+                way, best, work = self._way(number, place, self._latencies[number][place]), inf, inf
+                for move in moves:
+                    rest = least[-1].get(Place(move.at, place.regions), Least())
+                    best = min(best, max(self.chain.bound(way, move.load), rest.bound))
+                    work = min(work, max(move.load.all, rest.work))
+                if best < inf:
+                    here[place] = Least(best, work)
+            least.append(here)
+        return least[::-1]
