@@ -104,6 +104,15 @@ def note_halves(source: ProblemSource, *, assumed: bool, outcomes: Iterable[Outc
         print(f"pipesched: note: {spell(note) if source.config is None else note}", file=sys.stderr)
 
 
+def note_fused(given: Problem, outcomes: Iterable[Outcome | None]) -> None:
+    """Say once on stderr that stages of the given problem differ, where they are fused."""
+    from pipesched.pipeline.suspicions import fused_stages
+
+    note = fused_stages(given, ((outcome.algorithm, outcome.schedule) for outcome in outcomes if outcome is not None))
+    if note is not None:
+        note_on_stderr(note)
+
+
 def note_on_stderr(note: str) -> None:
     """Say on stderr what a document has no place for."""
     print(f"pipesched: note: {spell(note)}", file=sys.stderr)

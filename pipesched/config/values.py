@@ -177,7 +177,7 @@ def override(values: Values, overrides: Mapping[str, Any]) -> None:
     """
     given = {name: value for name, value in overrides.items() if value is not None or name == "devices"}
     halves = [name for name in ("backward_input", "backward_weight") if name in given]
-    if "chunks" in given and "stages" in given and not _counts_blocks({**values, **given}):
+    if "chunks" in given and "stages" in given and not counts_blocks({**values, **given}):
         raise ConfigError("give either `stages`, or the `chunks` of a device", "chunks")
     if halves and "backward" in given:
         raise ConfigError(f"give either the whole or its halves, not also `{halves[0]}`", "backward")
@@ -211,7 +211,7 @@ def put(values: Values, field: Field, given: Given) -> None:
         values.pop("backward_weight", None)
     elif field.name in ("backward_input", "backward_weight"):
         values.pop("backward", None)
-    elif field.name in ("stages", "chunks") and not _counts_blocks(values):
+    elif field.name in ("stages", "chunks") and not counts_blocks(values):
         values.pop("chunks" if field.name == "stages" else "stages", None)
     elif field.name in ("layers", "layer"):  # a default that is one a stage does not stand beside them
         for name in ("stages", "forward", "backward"):
@@ -220,7 +220,7 @@ def put(values: Values, field: Field, given: Given) -> None:
     values[field.name] = given
 
 
-def _counts_blocks(values: Mapping[str, Any]) -> bool:
+def counts_blocks(values: Mapping[str, Any]) -> bool:
     """Return whether the stages of values count as layers, which are cut into the chunks of devices."""
     return "layout" in values and "layers" not in values and "layer" not in values
 
