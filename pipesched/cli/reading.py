@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pipesched.config.values import Source
     from pipesched.display import Displayable
     from pipesched.file_formats.files import ReadSchedule, Text
+    from pipesched.pipeline.problem import Problem
     from pipesched.pipeline.schedule import Schedule
     from pipesched.results.comparison import Comparison
     from pipesched.results.frontier import Frontier

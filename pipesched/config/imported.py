@@ -41,7 +41,9 @@ def imported_problem(
         values = load_values(config, overrides)
     if has_setup(values):
         return _of_setup(plan, placement, values, file)
-    is_open = not {"layers", "layer", "chunks", "layout"}.isdisjoint(values)  # the stages are known once there is a problem
+    is_open = not {"layers", "layer", "chunks", "layout"}.isdisjoint(
+        values
+    )  # the stages are known once there is a problem
     for name, size in _sizes(plan).items():
         if name != "stages" or not is_open:
             _require_agreement(values.setdefault(name, Given(size)), name, size, file)

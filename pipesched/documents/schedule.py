@@ -266,7 +266,9 @@ def _made(values: Mapping[str, Any]) -> Problem:
     problem = make_problem(**by_layer(values))
     costs = replace(problem.costs, recompute=by_stage.costs.recompute)
     memory = replace(problem.memory, checkpoint=by_stage.memory.checkpoint)
-    if memory.retain != by_stage.memory.retain and _same(*(_floats(part.memory.retain) for part in (by_stage, problem))):
+    if memory.retain != by_stage.memory.retain and _same(
+        *(_floats(part.memory.retain) for part in (by_stage, problem))
+    ):
         by_stage = replace(by_stage, memory=replace(by_stage.memory, retain=memory.retain))  # means of many digits
     if replace(problem, costs=costs, memory=memory) != by_stage or problem.layers is None:
         raise ConfigError("do not make the costs and the memory of the stages", "layers")

@@ -80,7 +80,9 @@ class LayerCosts:
     @property
     def backward(self) -> Amount:
         """The time of a full backward: both halves."""
-        halves = [value if isinstance(value, tuple) else (value,) for value in (self.backward_input, self.backward_weight)]
+        halves = [
+            value if isinstance(value, tuple) else (value,) for value in (self.backward_input, self.backward_weight)
+        ]
         most = max(map(len, halves))
         columns = [half * most if len(half) < most else half for half in halves]
         sums = tuple(canonical(to_fraction(one) + to_fraction(other)) for one, other in zip(*columns, strict=True))
@@ -219,7 +221,9 @@ def _mean(weighed: Sequence[tuple[Fraction, Fraction]]) -> Exact:
     """Return the mean of parts, each behind its weight; the plain one where no weight is more than 0."""
     if not any(weight for weight, _ in weighed):
         weighed = [(Fraction(1), part) for _, part in weighed]
-    return canonical(sum((weight * part for weight, part in weighed), Fraction(0)) / sum(weight for weight, _ in weighed))
+    return canonical(
+        sum((weight * part for weight, part in weighed), Fraction(0)) / sum(weight for weight, _ in weighed)
+    )
 
 
 def least_counts(stages: int, first: LayerCosts, last: LayerCosts) -> tuple[int, ...]:
