@@ -39,7 +39,7 @@ def command(
     """
     from pipesched.cli.comparing import print_comparison, require_drawable, wanted_charts
     from pipesched.cli.output import print_json, saving, target_format
-    from pipesched.cli.reading import given_config, note_halves
+    from pipesched.cli.reading import given_config, note_fused, note_halves
     from pipesched.documents.comparison import comparison_document
     from pipesched.file_formats.registry import COMPARISON, SWEEP
 
@@ -60,6 +60,7 @@ def command(
     beside = trust.beside(config.trust.like)
     compared = _compared(comparison, named, config, algorithm, executor or EVERY_CORE, beside)
     note_halves(problem, assumed=config.assumes_halves, outcomes=(entry.outcome for entry in compared))
+    note_fused(config.problem, (entry.outcome for entry in compared))
     if comparison.pareto:
         _answer_pareto(compared, chart, target, screen)
         require_one(compared)

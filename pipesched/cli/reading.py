@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pipesched.config.values import Source
     from pipesched.display import Displayable
     from pipesched.file_formats.files import ReadSchedule, Text
+    from pipesched.pipeline.problem import Problem
     from pipesched.pipeline.schedule import Schedule
     from pipesched.results.comparison import Comparison
     from pipesched.results.frontier import Frontier
@@ -102,6 +103,15 @@ def note_halves(source: ProblemSource, *, assumed: bool, outcomes: Iterable[Outc
     note = assumed_halves((outcome.algorithm, outcome.schedule) for outcome in outcomes if outcome is not None)
     if note is not None:
         print(f"pipesched: note: {spell(note) if source.config is None else note}", file=sys.stderr)
+
+
+def note_fused(given: Problem, outcomes: Iterable[Outcome | None]) -> None:
+    """Say once on stderr that stages of the given problem differ, where they are fused."""
+    from pipesched.pipeline.suspicions import fused_stages
+
+    note = fused_stages(given, ((outcome.algorithm, outcome.schedule) for outcome in outcomes if outcome is not None))
+    if note is not None:
+        note_on_stderr(note)
 
 
 def note_on_stderr(note: str) -> None:

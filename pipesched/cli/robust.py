@@ -27,7 +27,7 @@ def command(
     from pipesched.analysis.robust.robustness import robustness
     from pipesched.analysis.robust.variation import Variation
     from pipesched.cli.output import print_result, saving, target_format
-    from pipesched.cli.reading import given_config, note_halves
+    from pipesched.cli.reading import given_config, note_fused, note_halves
 
     Variation(**variation)  # bad numbers are said before anything takes long
     files, others = split_files(words)
@@ -38,6 +38,7 @@ def command(
     runs = executor or EVERY_CORE
     compared = named.compared(config, family_options, runs, {})
     note_halves(problem, assumed=config.assumes_halves, outcomes=(entry.outcome for entry in compared))
+    note_fused(config.problem, (entry.outcome for entry in compared))
     result = robustness(compared, **variation, executor=runs)
     with saving(result, "robustness", target):
         print_result(result, screen)

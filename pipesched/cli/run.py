@@ -29,7 +29,7 @@ def command(
     Without a config it is the built-in default: 4 devices, 8 stages, 8 microbatches, forward 5, backward 10.
     """
     from pipesched.cli.output import answer_schedule, target_format, working
-    from pipesched.cli.reading import given_config, made_schedule, note_halves
+    from pipesched.cli.reading import given_config, made_schedule, note_fused, note_halves
     from pipesched.file_formats.registry import SCHEDULE
 
     target_format(target, SCHEDULE)  # raises for a bad target before anything takes long
@@ -39,4 +39,5 @@ def command(
     with working(config.problem):
         outcome = made_schedule(config, name, algorithm)
     note_halves(source, assumed=config.assumes_halves, outcomes=[outcome])
+    note_fused(config.problem, [outcome])
     answer_schedule(outcome, chart, target, screen, config.problem)

@@ -42,7 +42,7 @@ def command(
     """
     from pipesched.cli.output import answer_schedule, refuse_chart_options
     from pipesched.cli.positionals import with_config
-    from pipesched.cli.reading import note_halves, note_on_stderr
+    from pipesched.cli.reading import note_fused, note_halves, note_on_stderr
 
     problem = with_config(problem, file)
     _check_target(target, search)  # before anything takes long
@@ -58,6 +58,7 @@ def command(
         return
     outcome = _searched(config.problem, given, search)
     note_halves(problem, assumed=assumed, outcomes=[outcome])
+    note_fused(config.problem, [outcome])
     if screen.as_json and outcome.schedule.plan.note:
         note_on_stderr(outcome.schedule.plan.note)
     answer_schedule(outcome, chart, target, screen, config.problem, timing=not is_quiet(), most_classified=classified)

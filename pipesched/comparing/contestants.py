@@ -12,7 +12,6 @@ from pipesched.checks import require_label, require_mapping, shown
 from pipesched.config.algorithm import Algorithm, read_algorithm
 from pipesched.config.values import Source, read_fields
 from pipesched.errors import ConfigError, InvalidSchedule
-from pipesched.pipeline.layer_arguments import KEYS
 from pipesched.pipeline.layers import BALANCED
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan
@@ -81,7 +80,7 @@ def problem_of_plans(plans: Mapping[str, Contestant]) -> Source | None:
     if problem is None:
         return None
     from pipesched.documents.json_text import dump, parse_document
-    from pipesched.documents.schedule import BY_LAYER, problem_document, problem_values
+    from pipesched.documents.schedule import BY_LAYER, by_layer, problem_document, problem_values
 
     values = problem_values(parse_document(dump(problem_document(problem)), name))
     defaults = {"placement": values["placement"], "recompute": values["forward"], "reload": values["offload"]}
@@ -90,7 +89,8 @@ def problem_of_plans(plans: Mapping[str, Contestant]) -> Source | None:
         unsaid += BY_LAYER
     else:
         balanced = replace(problem, placement=None, layers=replace(problem.layers, rule=BALANCED), cutter=None)
-        unsaid += [*KEYS, *["layout"] * (recut(balanced, problem.settled_placement) == problem)]
+        unsaid += ["layout"] * (recut(balanced, problem.settled_placement) == problem)
+        values = by_layer(values)
     said = {key: Given(value, f"{name}: {BY_NAME[key].key}") for key, value in values.items() if key not in unsaid}
     return Source("", name, said)
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pipesched.checks import shown
 from pipesched.config.load import load_values
-from pipesched.config.values import Source, Values, default_values, has_setup, override, problem_of
+from pipesched.config.values import Source, Values, counts_blocks, default_values, has_setup, override, problem_of
 from pipesched.errors import ConfigError
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan
@@ -41,10 +41,14 @@ def imported_problem(
         values = load_values(config, overrides)
     if has_setup(values):
         return _of_setup(plan, placement, values, file)
-    is_open = "layers" in values or "chunks" in values  # the stages are known once there is a problem
+    is_open = not {"layers", "layer", "chunks", "layout"}.isdisjoint(
+        values
+    )  # the stages are known once there is a problem
     for name, size in _sizes(plan).items():
         if name != "stages" or not is_open:
             _require_agreement(values.setdefault(name, Given(size)), name, size, file)
+        elif counts_blocks(values):  # whose number is not that of the stages that they are cut into
+            values.setdefault(name, Given(size))
     problem = problem_of(values)
     if not can_be_cut(problem):
         _require_agreement(Given(problem.stages), "stages", plan.index.stages, file)

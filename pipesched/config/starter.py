@@ -7,7 +7,7 @@ from typing import Any
 
 from pipesched.config.setup_schema import setup_schemas
 from pipesched.pipeline.layer_arguments import KEYS
-from pipesched.pipeline.layers import BALANCED, EQUAL, SIZES
+from pipesched.pipeline.layers import BALANCED, EQUAL, SHARES, SIZES
 from pipesched.pipeline.placement import PLACEMENTS
 from pipesched.pipeline.problem import LANES as LANE_KINDS
 from pipesched.pipeline.units_of_measure import MEMORY, MICRO, TIME, Dimension
@@ -87,7 +87,6 @@ def _shapes(field: Field | Option) -> list[dict[str, Any]]:
     dimension = TIME if field.shape in (PERIOD, STARTS) else field.dimension if isinstance(field, Field) else None
     value = number if dimension is None else {"anyOf": [number, _measured(dimension)]}
     devices = {"type": "array", "items": {"type": "integer", "minimum": 0}}
-    of_layer = {key: _measured(MEMORY if key in SIZES else TIME) for key in KEYS}
     shapes: dict[str, list[dict[str, Any]]] = {
         COUNT: [{"type": "integer", "minimum": 1}],
         WHOLE: [{"type": "integer", "minimum": 0}],
@@ -100,9 +99,18 @@ def _shapes(field: Field | Option) -> list[dict[str, Any]]:
         LANES: [{"enum": list(LANE_KINDS)}],
         PLACEMENT: [{"enum": ["auto", *PLACEMENTS]}, devices],
         LAYOUT: [{"enum": [BALANCED, EQUAL]}, devices],
-        PART: [_object({key: {"anyOf": [number, of_layer[key], {"type": "null"}]} for key in KEYS})],
+        PART: [_object({key: _of_layer(key, number, is_listed=field.key == "layer") for key in KEYS})],
     }
     return shapes.get(field.shape, [value, {"type": "array", "items": value}])
+
+
+def _of_layer(key: str, number: dict[str, Any], *, is_listed: bool) -> dict[str, Any]:
+    """Return the schema of an entry of a part of a model, which may be a list with one for each layer."""
+    shapes = [number] if key in SHARES else [number, _measured(MEMORY if key in SIZES else TIME)]
+    if key == "checkpoint":
+        shapes = [{**number, "maximum": 1}]
+    lists: list[dict[str, Any]] = [{"type": "array", "items": {"anyOf": shapes}}] if is_listed else []
+    return {"anyOf": [*shapes, *lists, {"type": "null"}]}
 
 
 def _measured(dimension: Dimension) -> dict[str, Any]:

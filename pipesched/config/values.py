@@ -177,13 +177,13 @@ def override(values: Values, overrides: Mapping[str, Any]) -> None:
     """
     given = {name: value for name, value in overrides.items() if value is not None or name == "devices"}
     halves = [name for name in ("backward_input", "backward_weight") if name in given]
-    if "chunks" in given and "stages" in given:
+    if "chunks" in given and "stages" in given and not counts_blocks({**values, **given}):
         raise ConfigError("give either `stages`, or the `chunks` of a device", "chunks")
     if halves and "backward" in given:
         raise ConfigError(f"give either the whole or its halves, not also `{halves[0]}`", "backward")
     known = {name: field for name, field in BY_NAME.items() if field.shape != ALGORITHM}
     known |= {field.name: field for field in SETUP}
-    for name in overrides:
+    for name in sorted(overrides, key=lambda name: name != "layout"):  # it says what the stages are
         field = look_up(known, name, "parameter", name)
         if name not in given:
             values.pop(name, None)
@@ -211,13 +211,18 @@ def put(values: Values, field: Field, given: Given) -> None:
         values.pop("backward_weight", None)
     elif field.name in ("backward_input", "backward_weight"):
         values.pop("backward", None)
-    elif field.name in ("stages", "chunks"):
+    elif field.name in ("stages", "chunks") and not counts_blocks(values):
         values.pop("chunks" if field.name == "stages" else "stages", None)
-    elif field.name == "layers":  # a default that is one a stage does not stand beside them
+    elif field.name in ("layers", "layer"):  # a default that is one a stage does not stand beside them
         for name in ("stages", "forward", "backward"):
             if name in values and values[name].built_in:
                 del values[name]
     values[field.name] = given
+
+
+def counts_blocks(values: Mapping[str, Any]) -> bool:
+    """Return whether the stages of values count as layers, which are cut into the chunks of devices."""
+    return "layout" in values and "layers" not in values and "layer" not in values
 
 
 def problem_of(values: Mapping[str, Given]) -> Problem:

@@ -23,18 +23,19 @@ from pipesched.documents.solver import report_of, solver_document, wrong_solver_
 from pipesched.errors import ConfigError, InvalidSchedule, WrongOperation
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.layer_arguments import KEYS, PARTS
-from pipesched.pipeline.layers import SIZES, LayerCosts, Layers
+from pipesched.pipeline.layers import SHARES, SIZES, Amount, LayerCosts, Layers
 from pipesched.pipeline.ops import Op, Pair, Slot, parse_op, parse_slot, parse_transfer
 from pipesched.pipeline.plan import plan_from_slots
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import Exact, canonical, in_units, plain, simplest, to_fraction
+from pipesched.pipeline.quantities import Exact, in_units, plain, simplest
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.results.outcome import MEASURED, Outcome
 from pipesched.results.status import Status
 from pipesched.text.fields import BY_KEY, BY_NAME, SECTIONS, keys_of
 
 FORMAT = "pipesched.schedule"
-BY_LAYER = ("layers", *PARTS, "layout")
+BLOCKS = "blocks"  # true where the layers are stages that were given
+BY_LAYER = ("layers", *PARTS, "layout", BLOCKS)
 MAY_BE_NULL = ("costs.overlap", "costs.offload", "costs.reload", "memory.budget")  # of numbers of a document
 MOST_RESOLVED = 12  # digits behind the point, of the times of a measured schedule
 MOST_PLACES = 30  # digits before or behind the point
@@ -81,16 +82,26 @@ def problem_document(problem: Problem) -> dict[str, Any]:
 
 
 def _layers(layers: Layers, *, split: bool) -> dict[str, Any]:
-    """Return the layers as a config gives them, every default filled in; `split`: the backward by its halves."""
+    """Return the layers as a config gives them, every default filled in; `split`: the backward by its halves.
+
+    Latencies of boundaries between layers stand in `layer`, since `costs` have those between stages.
+    """
     parts = {key: _part(getattr(layers, key), split) for key in PARTS}
-    return {"layers": layers.count, **parts, "layout": list(layers.layout)}
+    if layers.p2p is not None:
+        parts["layer"]["p2p"] = [*map(plain, layers.p2p)]
+    blocks = {BLOCKS: True} if layers.blocks else {}
+    return {"layers": layers.count, **parts, "layout": list(layers.layout), **blocks}
 
 
-def _part(costs: LayerCosts, split: bool) -> dict[str, int | float]:
+def _part(costs: LayerCosts, split: bool) -> dict[str, Any]:
     unused = ("backward",) if split else ("backward_input", "backward_weight")
-    whole = canonical(to_fraction(costs.backward_input) + to_fraction(costs.backward_weight))
-    values = {key: whole if key == "backward" else getattr(costs, key) for key in KEYS if key not in unused}
-    return {key: plain(value) for key, value in values.items() if value is not None}
+    values = {key: getattr(costs, key) for key in KEYS if key not in unused}
+    return {key: _plain(value) for key, value in values.items() if value is not None}
+
+
+def _plain(amount: Amount) -> Any:
+    """Return the number of a layer, or those of all."""
+    return [*map(plain, amount)] if isinstance(amount, tuple) else plain(amount)
 
 
 def _one_or_list(values: Sequence[Exact] | None) -> Any:
@@ -227,6 +238,8 @@ def problem_values(content: dict[str, Any]) -> dict[str, Any]:
                     raise ConfigError(f"problem.{name}: must not be null")
             if full in BY_KEY:
                 values[BY_KEY[full].name] = in_file(BY_KEY[full], _entries_or_numbers(value, read))
+            elif full == BLOCKS:
+                values[BLOCKS] = value is True
             elif section or key not in SECTIONS:
                 raise ConfigError(f"problem.{full}: unknown key; known here are {', '.join(keys_of(section))}")
     if "devices" not in values:
@@ -250,12 +263,30 @@ def _made(values: Mapping[str, Any]) -> Problem:
     by_stage = make_problem(**{key: value for key, value in values.items() if key not in BY_LAYER})
     if "layers" not in values:
         return by_stage
-    sizes = {key: value for key, value in values.items() if key not in KEYS}
-    problem = make_problem(**sizes)
+    problem = make_problem(**by_layer(values))
     costs = replace(problem.costs, recompute=by_stage.costs.recompute)
-    if replace(problem, costs=costs) != by_stage or problem.layers is None:
+    memory = replace(problem.memory, checkpoint=by_stage.memory.checkpoint)
+    if memory.retain != by_stage.memory.retain and _same(
+        *(_floats(part.memory.retain) for part in (by_stage, problem))
+    ):
+        by_stage = replace(by_stage, memory=replace(by_stage.memory, retain=memory.retain))  # means of many digits
+    if replace(problem, costs=costs, memory=memory) != by_stage or problem.layers is None:
         raise ConfigError("do not make the costs and the memory of the stages", "layers")
-    return replace(by_stage, layers=problem.layers)
+    return replace(by_stage, layers=replace(problem.layers, blocks=values.get(BLOCKS, False)))
+
+
+def _floats(values: Sequence[Exact]) -> list[float]:
+    return [*map(float, values)]
+
+
+def by_layer(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a document with layers, by the parameters of make_problem, without those of its stages."""
+    layer = dict(values["layer"]) if isinstance(values.get("layer"), dict) else {}
+    of_stages = {key for key in KEYS if key not in SHARES or key in layer}
+    kept = {key: value for key, value in values.items() if key not in of_stages and key != BLOCKS}
+    if "p2p" in layer:
+        kept["p2p"] = layer.pop("p2p")
+    return {**kept, **({"layer": layer} if layer else {})}
 
 
 def _entries_or_numbers(value: Any, read: Callable[[int | Decimal], Any]) -> Any:

@@ -57,7 +57,7 @@ def make_problem(
     lanes: str = "device",
     chunks: Number | None = None,
     layers: Number | None = None,
-    layer: Mapping[str, Number] | None = None,
+    layer: Mapping[str, Numbers] | None = None,
     first: Mapping[str, Number] | None = None,
     last: Mapping[str, Number] | None = None,
     layout: str | Sequence[int] | None = None,
@@ -84,7 +84,7 @@ def make_problem(
         backward_weight: Time of the weight gradient, per stage.
         recompute: Time to run a forward again, per stage; default forward.
         overlap: Time of an overlapped pair F&B, by the stage of its forward; default: the sum of its parts.
-        p2p: Latency of an edge between two devices; one for each of the S-1 boundaries.
+        p2p: Latency of an edge between two devices; one for each of the S-1 boundaries, or of those between layers.
         offload: Time to move one activation to host memory, per stage; default: it cannot be offloaded.
         reload: Time to load it back, per stage; default offload.
         activation: Memory of one stage and microbatch, per stage; default P/S.
@@ -98,13 +98,16 @@ def make_problem(
         time_unit: Label for times, for instance "ms".
         lanes: "device" (each device has its own lanes to host memory) or "pair" (two devices share both).
         chunks: V, stages a device, instead of stages: S = P x V.
-        layers: The number of alike layers, which are cut into the stages; their costs follow from `layer`, `first` and
-            `last`, and cannot be given too. A family that runs another number of stages cuts anew.
+        layers: The number of layers, which are cut into the stages; their costs follow from `layer`, `first` and
+            `last`, and cannot be given too. A family that runs another number of stages cuts anew. Default: as many as
+            lists of `layer` have.
         layer: What a layer costs: forward, backward (or backward_input and backward_weight), recompute, overlap,
-            offload, reload, activation (default P/layers) and static, with defaults as for stages.
+            offload, reload, activation (default P/layers), static, retain and checkpoint, with defaults as for stages;
+            each a number, or a list of one a layer.
         first: What the first stage has beside its layers, by the same keys; default nothing.
         last: What the last stage has beside its layers, by the same keys; default nothing.
-        layout: "balanced" (default: the least largest work of a device), "equal", or the layers of each stage.
+        layout: "balanced" (default: the least largest work of a device), "equal", or the layers of each stage. Without
+            layers the given stages are the layers, which are cut into P x `chunks` stages.
         speed: What each device divides the costs of operations by, but for offload and reload, from 0.001 to 1000: a
             list, one for all, or by device ({2: 0.8}, the others 1); default 1. They last that, rounded half up to 9
             digits.
@@ -127,7 +130,9 @@ def make_problem(
     }  # fmt: skip
     split = backward_input is not None or backward_weight is not None
     time, size = Unit(TIME, require_label(time_unit, "time_unit")), Unit(MEMORY, require_label(unit, "unit"))
-    across: dict[str, Any] = {"p2p": p2p, "retain": retain, "checkpoint": checkpoint}
+    by_layer = is_several(p2p) and (layers is not None or layer is not None)
+    latency = first_entries(p2p, MOST_OPERATIONS) if by_layer else p2p
+    across: dict[str, Any] = {"p2p": latency, "retain": retain, "checkpoint": checkpoint}
     model = read_layers(GivenLayers(layers, layer, first, last, layout, across), p, s, time, size)
     if model is not None:
         across = values_across(model, across)

@@ -9,18 +9,22 @@ from typing import NamedTuple
 from pipesched.pipeline.layers import Layers, least_counts
 from pipesched.pipeline.layout import equal_layout, largest_work
 from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.recut import speeds_of
 from pipesched.pipeline.schedule import Schedule
 
 
 def saved_by_moving(schedule: Schedule) -> Fraction:
     """Return by how many ticks less the bottleneck works at best, once work of one stage has moved away from it.
 
-    That is one layer, where the layers are known, which goes to the device with the least work. Else it is its smallest
-    stage, and of a single stage any part of it; the bottleneck then works as long as the next device, as the mean of
-    all, or as without that stage: the longest of these.
+    That is one layer, where the layers are known, which goes to the device with the least work; where they differ, it
+    is the layer at either edge of a stage that saves most, and goes to the next stage. Else it is its smallest stage,
+    and of a single stage any part of it; the bottleneck then works as long as the next device, as the mean of all, or
+    as without that stage: the longest of these.
     """
     problem, device, works = schedule.problem, schedule.bottleneck, schedule.useful_ticks
     others = [work for there, work in enumerate(works) if there != device]
+    if problem.layers is not None and not problem.layers.layer.is_cut_by_counts:
+        return _saved_at_edges(problem, problem.layers, device)
     if problem.layers is not None:
         layer = _ticks_of_layer(problem, problem.layers)
         after = max([works[device] - layer, *others, min(others) + layer]) if others else works[device]
@@ -28,6 +32,21 @@ def saved_by_moving(schedule: Schedule) -> Fraction:
     stages = problem.settled_placement.stages_on(device)
     left = works[device] - min(_work(schedule, stage, device) for stage in stages) if len(stages) > 1 else 0
     return works[device] - max(Fraction(max([left, *others])), schedule.balanced_ticks)
+
+
+def _saved_at_edges(problem: Problem, layers: Layers, device: int) -> Fraction:
+    """Return by how many ticks less the largest work is, once a layer has moved over an edge of a stage of a device."""
+    placement, speeds = problem.settled_placement, speeds_of(problem)
+    least = least_counts(problem.stages, layers.first, layers.last)
+    works = [largest_work(layers, placement, speeds)[1]]
+    for stage in placement.stages_on(device):
+        for there in (stage - 1, stage + 1):
+            layout = [*layers.layout]
+            if 0 <= there < problem.stages and layout[stage] > least[stage]:
+                layout[stage] -= 1
+                layout[there] += 1
+                works.append(largest_work(replace(layers, layout=tuple(layout)), placement, speeds)[1])
+    return (works[0] - min(works)) * problem.microbatches * problem.ticks.per_unit
 
 
 def _ticks_of_layer(problem: Problem, layers: Layers) -> int:
@@ -63,6 +82,7 @@ def balance(problem: Problem) -> Balance | None:
     if layers is None:
         return None
     placement = problem.settled_placement
-    device, work = largest_work(layers, placement)
+    speeds = speeds_of(problem)
+    device, work = largest_work(layers, placement, speeds)
     counts = equal_layout(layers.count, least_counts(problem.stages, layers.first, layers.last))
-    return Balance(device, work, largest_work(replace(layers, layout=counts), placement)[1])
+    return Balance(device, work, largest_work(replace(layers, layout=counts), placement, speeds)[1])

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from math import gcd
 
 from pipesched.checks import require_label, require_whole, shown
@@ -154,50 +155,65 @@ def _simple_bounds(single: _Single) -> Iterator[Bound]:
 
 
 class _Single:
-    """One microbatch of a problem: the task graphs of its operations alone."""
+    """One microbatch of each direction of a problem: the task graphs of its operations alone."""
 
     def __init__(self, problem: Problem, letters: str, paired: bool) -> None:
-        self.allowed = Allowed.of(letters)
+        self.allowed, self.paired = Allowed.of(letters), paired
         self.problem, self.placement = problem, problem.settled_placement
+        self.ways = problem.directions(problem.microbatches)
         self._grains = problem.grains
         if "B" in letters:  # a full B catches no gradients, and holds no more than the activation to its end
             retained = tuple(map(min, self._grains.activation, self._grains.retained))
             self._grains = self._grains._replace(retained=retained)
         # A full B among split ones is I and W without a pause, so a bound for I and W holds for it too.
-        self.index = OpIndex(computation_letters("I" in letters), problem.stages, 1)
-        straight = replace(self.placement, mirrored=False)
-        self.work_graph = lower(replace(problem, microbatches=1, placement=straight), self.index)
-        self.path_graph, self.paired = self.work_graph, paired
+        self.index = OpIndex(computation_letters("I" in letters), problem.stages, len(self.ways))
+        self.work_graph = lower(replace(problem, microbatches=len(self.ways)), self.index)
         self.durations = self.work_graph.durations
+        if "B" in letters and "I" in letters:
+            self.work_graph = replace(self.work_graph, durations=self._no_longer_than_whole())
+        self.path_graph = self.work_graph
         if paired and problem.ticks.overlap is not None:
-            self.work_graph, self.path_graph = self._shortened_by_pairs(problem.ticks.overlap)
+            self.work_graph, self.path_graph = self._shortened_by_pairs()
 
     @property
     def quantum(self) -> int:
         """The greatest common divisor of all costs that occur, in ticks (1 when nothing takes time)."""
         lags = (edge.lag for edge in self.work_graph.edges)
-        ticks = self.problem.ticks
-        saving = ticks.recompute if self.allowed.recompute else ()
-        moving = (*(ticks.offload or ()), *(ticks.reload or ())) if self.allowed.offload else ()
-        return gcd(*self.durations, *lags, *(ticks.overlap or ()), *saving, *moving) or 1
+        others = list[int]()
+        for *_, ticks in self.ways:
+            others += ticks.recompute if self.allowed.recompute else ()
+            others += (*(ticks.offload or ()), *(ticks.reload or ())) if self.allowed.offload else ()
+            others += (*(ticks.overlap or ()), *ticks.backward)
+        return gcd(*self.durations, *lags, *others) or 1
 
-    def _shortened_by_pairs(self, overlap: tuple[int, ...]) -> tuple[TaskGraph, TaskGraph]:
+    def _no_longer_than_whole(self) -> list[int]:
+        """Return durations in which I and W are no longer than B, which is rounded once where a speed divides it."""
+        durations = [*self.durations]
+        for stage, (number, way) in product(range(self.index.stages), enumerate(self.ways)):
+            rest = way.ticks.backward[stage] - durations[self.index.row("I", stage)[number]]
+            weight = self.index.row("W", stage)[number]
+            durations[weight] = min(durations[weight], rest)
+        return durations
+
+    def _shortened_by_pairs(self) -> tuple[TaskGraph, TaskGraph]:
         """Return the graph with durations that hold in pairs too, for work and for paths.
 
         A backward counts at most the shortest pair, a forward's work what its pair lasts beyond the longest backward,
         so the two never count more than their pair.
         """
-        longest, shortest = max(self.problem.ticks.backward), min(overlap)
+        longest = max(max(way.ticks.backward) for way in self.ways)
+        shortest = min(min(way.ticks.overlap or ()) for way in self.ways)
         work, path = list(self.work_graph.durations), list(self.work_graph.durations)
-        for stage, pair in enumerate(overlap):
-            forward = self.index.row("F", stage)[0]
-            path[forward] = min(path[forward], pair)
-            work[forward] = max(0, min(work[forward], pair - longest))
-            left = shortest
-            for kind in self.index.letters.replace("F", ""):
-                backward = self.index.row(kind, stage)[0]
-                path[backward] = work[backward] = min(path[backward], left)
-                left -= path[backward]
+        for number, way in enumerate(self.ways):
+            for stage, pair in enumerate(way.ticks.overlap or ()):
+                forward = self.index.row("F", stage)[number]
+                path[forward] = min(path[forward], pair)
+                work[forward] = max(0, min(work[forward], pair - longest))
+                left = shortest
+                for kind in self.index.letters.replace("F", ""):
+                    backward = self.index.row(kind, stage)[number]
+                    path[backward] = work[backward] = min(path[backward], left)
+                    left -= path[backward]
         return replace(self.work_graph, durations=work), replace(self.work_graph, durations=path)
 
     def in_words(self, device: int, stretch: Job) -> str:
@@ -216,14 +232,10 @@ class _Single:
         before, after = heads(self.path_graph), tails(self.path_graph)
         jobs: list[list[Job]] = [[] for _ in range(self.problem.devices)]
         for number, (head, tail) in enumerate(zip(before, after, strict=True)):
-            time = self.work_graph.durations[number]
-            for device, count in self._copies(self.index.stage_of(number)):
-                jobs[device].append(Job(head, count * time, tail))
+            way = self.ways[self.index.owner_of(number)]
+            time = len(way.microbatches) * self.work_graph.durations[number]
+            jobs[way.devices[self.index.stage_of(number)]].append(Job(head, time, tail))
         return jobs
-
-    def _copies(self, stage: int) -> list[tuple[int, int]]:
-        """Return the devices of a stage, and how many microbatches run it there."""
-        return self.placement.copies(stage, self.problem.microbatches)
 
     def windows(self, *, alone: bool = False) -> list[DeviceStays]:
         """Return what each device with a limit may keep, offload and recompute."""
@@ -236,20 +248,23 @@ class _Single:
 
     def _chunks(self, device: int) -> Iterator[StayChunk]:
         """Yield the stages of a device, with the least times that they take."""
-        graph, index, grains, ticks = self.path_graph, self.index, self._grains, self.problem.ticks
+        graph, index, grains = self.path_graph, self.index, self._grains
         before, after = self._ends
         nothing = (0,) * self.problem.stages
         for stage in self.placement.stages_on(device):
-            count = sum(count for copy, count in self._copies(stage) if copy == device)
-            forward, gradient, last = (index.row(kind, stage)[0] for kind in ("F", index.gradient, index.last))
-            is_split = last != gradient
+            own = [number for number, way in enumerate(self.ways) if way.devices[stage] == device]
+            count = sum(len(self.ways[number].microbatches) for number in own)
+            rows = (index.row(kind, stage) for kind in ("F", index.gradient, index.last))
+            first, gradients, lasts = ([row[number] for number in own or [0]] for row in rows)
+            forward, gradient, last = first[0], gradients[0], lasts[0]
+            ticks, is_split = self.ways[own[0] if own else 0].ticks, last != gradient
             yield StayChunk(
                 stage=stage,
                 microbatches=count,
-                head=before[forward],
-                tail=after[gradient],
-                last_tail=after[last],
-                path=longest_path(graph, forward, gradient),
+                head=min(before[task] for task in first),
+                tail=min(after[task] for task in gradients),
+                last_tail=min(after[task] for task in lasts),
+                path=min(longest_path(graph, *ends) for ends in zip(first, gradients, strict=True)),
                 forward=graph.durations[forward],
                 gradient=graph.durations[gradient],
                 weight=graph.durations[last] if is_split else 0,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from itertools import accumulate, chain, compress, islice, pairwise, repeat
+from itertools import accumulate, chain, compress, islice, pairwise, product, repeat
 from operator import add, ge, gt, lt
 from pathlib import Path
 
@@ -17,10 +17,10 @@ from pipesched.checks import shown
 from pipesched.core.clock import look
 from pipesched.display import Displayable, from_file
 from pipesched.errors import ConfigError, InvalidSchedule
+from pipesched.pipeline.check_times import CheckedTimes
 from pipesched.pipeline.metrics import picker
-from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.ops import Op
 from pipesched.pipeline.plan import mismatch
-from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units, plain, to_fraction
 from pipesched.pipeline.schedule import Schedule
 
@@ -201,34 +201,35 @@ def _wrong_lengths(schedule: Schedule) -> Iterator[str]:
             if schedule.end_ticks[number] < schedule.start_ticks[number]:
                 yield f"{schedule.plan.index.op(number)} ends before it starts"
         return
-    problem, index, costs = schedule.problem, schedule.plan.index, schedule.problem.ticks
-    tables = {
-        "F": costs.forward,
-        "B": costs.backward,
-        "I": costs.backward_input,
-        "W": costs.backward_weight,
-        "R": costs.recompute,
-        "O": costs.offload or (),
-        "L": costs.reload or (),
-    }
+    index, times = schedule.plan.index, CheckedTimes(schedule.problem)
     in_pair = {**schedule.plan.pairs, **{b: f for f, b in schedule.plan.pairs.items()}}
-    for kind in index.letters:
-        for length, row in zip(tables[kind], index.rows(kind), strict=False):  # none where nothing is offloaded
+    for kind, microbatches in product(index.letters, _halves(schedule)):
+        for stage, whole_row in enumerate(index.rows(kind)):
+            row = whole_row[microbatches.start : microbatches.stop]
+            device = schedule.problem.settled_placement.device(stage, microbatches[0], index.microbatches)
+            length = times.length(kind, stage, device)
             starts = _part(schedule.start_ticks, row)
             if not in_pair and _part(schedule.end_ticks, row) == list(map(length.__add__, starts)):
                 continue
             for number in row:
-                due = _pair_length(problem, index, number, in_pair[number]) if number in in_pair else length
+                due = length
+                if number in in_pair:
+                    due = times.pair(*sorted((index.op(number), index.op(in_pair[number])), key=_kind)[::-1], device)
                 lasts = schedule.end_ticks[number] - schedule.start_ticks[number]
                 if schedule.start_ticks[number] >= 0 and lasts != due:
                     yield f"{index.op(number)} lasts {_time(schedule, lasts)}, not {_time(schedule, due)}"
 
 
-def _pair_length(problem: Problem, index: OpIndex, first: int, second: int) -> int:
-    forward, backward = sorted((index.op(first), index.op(second)), key=lambda op: op.kind, reverse=True)
-    if problem.ticks.overlap is not None:
-        return problem.ticks.overlap[forward.stage]
-    return problem.ticks.forward[forward.stage] + problem.ticks.backward[backward.stage]
+def _kind(op: Op) -> str:
+    return op.kind
+
+
+def _halves(schedule: Schedule) -> list[range]:
+    """Return the microbatches that run on the same devices: all, or of a bidirectional problem each half."""
+    count = schedule.plan.index.microbatches
+    if not schedule.problem.settled_placement.mirrored:
+        return [range(count)]
+    return [part for part in (range(count // 2), range(count // 2, count)) if part]
 
 
 def _collisions(schedule: Schedule) -> Iterator[str]:
@@ -254,43 +255,48 @@ def _impatient(schedule: Schedule) -> Iterator[str]:
 
 
 def _too_early(schedule: Schedule) -> Iterator[str]:
-    """Yield operations that start before their inputs, with the p2p latency between two devices, are there."""
-    problem, index = schedule.problem, schedule.plan.index
-    devices = problem.settled_placement.devices
+    """Yield operations that start before their inputs, with the latency between two devices, are there."""
+    problem, index, times = schedule.problem, schedule.plan.index, CheckedTimes(schedule.problem)
+    placement, count = problem.settled_placement, schedule.plan.index.microbatches
     forwards, inputs = index.rows("F"), _gradient_ends(schedule)
     for stage in range(problem.stages):
         look()
-        crosses = stage + 1 < problem.stages and devices[stage] != devices[stage + 1]
-        hop = problem.ticks.p2p[stage] if crosses else 0
-        if stage + 1 < problem.stages:
-            yield from _early_row(schedule, "F", stage + 1, _part(schedule.end_ticks, forwards[stage]), hop)
-        for kind in (kind for kind in "BI" if kind in index.letters):
-            yield from _early_row(schedule, kind, stage, _part(schedule.end_ticks, forwards[stage]), 0)
-            if stage + 1 < problem.stages:
-                yield from _early_row(schedule, kind, stage, inputs[stage + 1], hop)
+        for part in _halves(schedule) if stage + 1 < problem.stages else ():
+            here, there = (placement.device(at, part[0], count) for at in (stage, stage + 1))
+            ready = _part(schedule.end_ticks, forwards[stage])
+            yield from _early_row(schedule, "F", stage + 1, ready, times.hop(stage, here, there), part)
+            for kind in (kind for kind in "BI" if kind in index.letters):
+                yield from _early_row(schedule, kind, stage, inputs[stage + 1], times.hop(stage, there, here), part)
         for before, kind in _inside_a_stage(index.letters):
             yield from _early_row(schedule, kind, stage, _part(schedule.end_ticks, index.row(before, stage)), 0)
 
 
 def _inside_a_stage(letters: str) -> Iterator[tuple[str, str]]:
-    """Yield the kinds (before, after) that follow each other on the same stage, besides a forward and its backward."""
-    for before, after in ("IW", "FR", "RB", "RI", "FO", "OL", "LB", "LI"):
+    """Yield the kinds (before, after) that follow each other on the same stage."""
+    for before, after in ("FB", "FI", "IW", "FR", "RB", "RI", "FO", "OL", "LB", "LI"):
         if before in letters and after in letters:
             yield before, after
 
 
-def _early_row(schedule: Schedule, kind: str, stage: int, ready: Sequence[int], lag: int) -> Iterator[str]:
-    """Yield the operations of a row that start before `ready` + lag; operations that the plan lacks do not count."""
-    row = schedule.plan.index.row(kind, stage)
+def _early_row(
+    schedule: Schedule, kind: str, stage: int, ready: Sequence[int], lag: int, part: range | None = None
+) -> Iterator[str]:
+    """Yield the operations of a row that start before `ready` + lag; operations that the plan lacks do not count.
+
+    Of a `part` of the microbatches only theirs; `ready` is by microbatch.
+    """
+    row, due = schedule.plan.index.row(kind, stage), ready
+    if part is not None:
+        row, due = row[part.start : part.stop], ready[part.start : part.stop]
     starts = _part(schedule.start_ticks, row)
-    due = list(map(add, ready, repeat(lag))) if lag else ready
+    if lag:
+        due = list(map(add, due, repeat(lag)))
     if all(map(ge, starts, due)):
         return
-    for number in compress(row, map(lt, starts, due)):
+    for number, time in compress(zip(row, due, strict=True), map(lt, starts, due)):
         if schedule.start_ticks[number] >= 0:
-            op = schedule.plan.index.op(number)
-            start, there = _time(schedule, schedule.start_ticks[number]), _time(schedule, due[op.microbatch])
-            yield f"{op} starts at {start}, before its input is there at {there}"
+            start, there = _time(schedule, schedule.start_ticks[number]), _time(schedule, time)
+            yield f"{schedule.plan.index.op(number)} starts at {start}, before its input is there at {there}"
 
 
 def _gradient_ends(schedule: Schedule) -> list[Sequence[int]]:

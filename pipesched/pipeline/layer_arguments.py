@@ -99,7 +99,7 @@ def _count(given: GivenLayers, layer: Mapping[str, Amount]) -> int | None:
         return None
     if count > MOST_LAYERS:
         where = {"key": "layers"} if given.layers is not None else {"key": "layer", "entry": next(iter(lengths))}
-        raise ConfigError(f"must be at most {MOST_LAYERS:,}, not {count}", **where)  # type: ignore[arg-type]
+        raise ConfigError(f"must be at most {MOST_LAYERS:,}, not {count}", **where)
     for key, length in lengths.items():
         if length != count:
             raise ConfigError(f"lists {length} layers; {what} {count}", "layer", entry=key)
@@ -149,12 +149,10 @@ def values_across(model: Layers, values: Mapping[str, Any]) -> dict[str, Any]:
         made = model.latencies if key == "p2p" else model.shares(key)
         if made is not None:
             found[key] = [*map(to_fraction, made)]
-        elif not is_several(value):
+        elif is_several(value) and key == "p2p" and len(value) == model.count - 1 != len(model.layout) - 1:
+            found[key] = [*value, 0][0]  # of layers, and all the same
+        elif not is_several(value) or model.rule == GIVEN:
             found[key] = value
-        elif model.rule == GIVEN and (key != "p2p" or len(first_entries(value, MOST_LAYERS)) == len(model.layout) - 1):
-            found[key] = value
-        elif key == "p2p":  # of layers, all the same
-            found[key] = next(iter(value), 0)
         else:
             raise ConfigError("must be one number: a list holds for one layout, and none is given", key)
     return found
@@ -285,6 +283,6 @@ def _sum(amounts: Sequence[Amount], factor: Fraction = Fraction(1)) -> Amount:
     """Return the sum of numbers times a factor: one number, or where any is a list one for each layer."""
     lists = [amount for amount in amounts if isinstance(amount, tuple)]
     if not lists:
-        return canonical(sum(map(to_fraction, amounts), Fraction(0)) * factor)  # type: ignore[arg-type]
+        return canonical(sum(map(to_fraction, amounts), Fraction(0)) * factor)
     columns = [amount if isinstance(amount, tuple) else (amount,) * len(lists[0]) for amount in amounts]
     return tuple(canonical(sum(map(to_fraction, parts), Fraction(0)) * factor) for parts in zip(*columns, strict=True))

@@ -77,6 +77,17 @@ class LayerCosts:
         """Return one of the fields as a fraction, of a layer that is like all others; 0 for None."""
         return to_fraction(getattr(self, key) or 0)
 
+    @property
+    def backward(self) -> Amount:
+        """The time of a full backward: both halves."""
+        halves = [
+            value if isinstance(value, tuple) else (value,) for value in (self.backward_input, self.backward_weight)
+        ]
+        most = max(map(len, halves))
+        columns = [half * most if len(half) < most else half for half in halves]
+        sums = tuple(canonical(to_fraction(one) + to_fraction(other)) for one, other in zip(*columns, strict=True))
+        return sums if most > 1 else sums[0]
+
     def sums(self, key: str, count: int) -> Sequence[Fraction]:
         """Return what the first 0, 1, .. of `count` layers have of a field together."""
         value = getattr(self, key)

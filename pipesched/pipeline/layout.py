@@ -40,11 +40,12 @@ def balanced_layout(
 ) -> tuple[int, ...]:
     """Return the layout with the least largest work of a device, by its speed (None: all 1).
 
-    Of alike layers it is one with the least largest stage; of others, where devices have several stages and there are
-    very many cuts, the work is at most 1.005 times the least. Memory is kept where it can be: with one stage a device, the best layout is taken with which 1F1B fits the budget;
-    if there is none, or for other placements, the best with which every device has memory for one microbatch; if there
-    is none, the best of all. Of alike stages the first ones have more layers: they begin first and end last. There must
-    be enough layers for every stage to have something to do.
+    Of alike layers it is one with the least largest stage; the first of alike stages have more layers, since they begin
+    first and end last. Of layers that differ, where devices have several stages and there are very many cuts, the work
+    is at most 1.005 times the least. Memory is kept where it can be: with one stage a device, the best layout is taken
+    with which 1F1B fits the budget; if there is none, or for other placements, the best with which every device has
+    memory for one microbatch; if there is none, the best of all. There must be enough layers for every stage to have
+    something to do.
     """
     groups = _groups(placement)
     if not layers.layer.is_cut_by_counts:
@@ -69,8 +70,9 @@ def _by_items(
     for budget, flying in ways:
         ends = least_cut(_task(layers, groups, budget, flying, speeds))
         if ends is not None:
-            first, last = (int(not part.is_nothing) for part in (layers.first, layers.last))
-            return tuple(end - begin for begin, end in pairwise((0, *(end - first for end in ends[:-1]), layers.count)))
+            before = 0 if layers.first.is_nothing else 1
+            inner = (end - before for end in ends[:-1])
+            return tuple(end - begin for begin, end in pairwise((0, *inner, layers.count)))
     return layers.layout
 
 
@@ -83,7 +85,7 @@ def _task(
 ) -> CutTask:
     """Return what is to be cut, in integers."""
     items = {key: _items(layers, key) for key in (*WORK, *SIZES)}
-    work = [*map(sum, zip(*(items[key] for key in WORK), strict=True))]
+    work = [sum(parts, Fraction(0)) for parts in zip(*(items[key] for key in WORK), strict=True)]
     slowness = [1 / (len(group.devices) * _speed(group, speeds)) for group in groups]
     limits = [] if budget is None else [min(to_fraction(budget[device]) for device in its) for _, its in groups]
     scale = grains_per_unit([*items["static"], *items["activation"], *limits])

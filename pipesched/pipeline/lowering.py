@@ -7,7 +7,7 @@ needs, takes and gives; between two devices the latency of the boundary is added
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from itertools import chain
+from itertools import chain, product
 from typing import NamedTuple
 
 from pipesched.core.tasks import NOWHERE, Edge, TaskGraph, arrow
@@ -61,40 +61,50 @@ def lower(
     for number in absent:
         durations[number] = takes[number] = gives[number] = 0
         resources[number] = NOWHERE
+    for forward, duration in pair_durations(problem, index, pairs):
+        durations[forward] = duration
     for forward, backward in pairs.items():
-        durations[forward] = pair_duration(problem, index, forward, backward)
         gives[forward] += gives[backward]
         durations[backward] = gives[backward] = 0
         resources[backward] = NOWHERE
     return TaskGraph(durations, resources, (1,) * _resource_count(problem, index), edges, takes, gives, pools)
 
 
-def pair_duration(problem: Problem, index: OpIndex, forward: int, backward: int) -> int:
-    """Return the ticks of an overlapped pair: `overlap` by the stage of the forward, else the sum of its parts."""
-    stage, ticks = index.stage_of(forward), problem.ticks
-    if ticks.overlap is not None:
-        return ticks.overlap[stage]
-    return ticks.forward[stage] + ticks.backward[index.stage_of(backward)]
+def pair_durations(problem: Problem, index: OpIndex, pairs: Mapping[int, int]) -> Iterator[tuple[int, int]]:
+    """Yield each forward of a pair with the pair's ticks: `overlap` by its stage, else the sum of its parts."""
+    ticks_of = [way.ticks for way in problem.directions(index.microbatches) for _ in way.microbatches]
+    for forward, backward in pairs.items():
+        ticks, stage = ticks_of[index.owner_of(forward)], index.stage_of(forward)
+        if ticks.overlap is not None:
+            yield forward, ticks.overlap[stage]
+        else:
+            other = ticks_of[index.owner_of(backward)]
+            yield forward, ticks.forward[stage] + other.backward[index.stage_of(backward)]
 
 
 def _columns(problem: Problem, index: OpIndex) -> tuple[list[int], list[int], list[int]]:
     """Return duration, memory taken at the start and memory given back at the end, of each operation."""
-    nothing, grains = (0,) * index.stages, problem.grains
-    durations = {letter: problem.ticks.of(letter) or nothing for letter in index.letters}
+    nothing, grains, ways = (0,) * index.stages, problem.grains, problem.directions(index.microbatches)
+    durations = {
+        letter: [(way.ticks.of(letter) or nothing, len(way.microbatches)) for way in ways] for letter in index.letters
+    }
     takes = {letter: grains.of(KINDS[letter].takes) for letter in index.letters}
     gives = {letter: grains.of(KINDS[letter].gives) for letter in index.letters}
+
+    def lasts(letter: str, stage: int) -> Iterable[int]:
+        return chain.from_iterable([column[stage]] * count for column, count in durations[letter])
 
     def column(values: Mapping[str, Sequence[int]]) -> list[int]:
         return index.spread(lambda letter, stage: [values[letter][stage]] * index.microbatches)
 
-    return column(durations), column(takes), column(gives)
+    return index.spread(lasts), column(takes), column(gives)
 
 
 def _devices_of(problem: Problem, index: OpIndex) -> list[int]:
     """Return the device of each operation."""
-    placement, count = problem.settled_placement, index.microbatches
+    ways = problem.directions(index.microbatches)
     rows = [
-        [*chain.from_iterable([device] * share for device, share in placement.copies(stage, count))]
+        [*chain.from_iterable([way.devices[stage]] * len(way.microbatches) for way in ways)]
         for stage in range(index.stages)
     ]
     return index.spread(lambda _, stage: rows[stage])
@@ -151,19 +161,22 @@ class PrecedenceRow(NamedTuple):
 
 def precedence_rows(problem: Problem, index: OpIndex) -> Iterator[PrecedenceRow]:
     """Yield the precedences of data between all operations of `index`, row by row."""
-    devices = problem.settled_placement.devices
+    ways = problem.directions(index.microbatches)
+    if all(way.ticks is ways[0].ticks for way in ways):  # one edge for both directions
+        ways = [ways[0]._replace(microbatches=range(index.microbatches))]
     needs = [(letter, need) for letter in index.letters for need in KINDS[letter].needs if need.letter in index.letters]
     for stage in range(index.stages):
         for letter, need in needs:
             if not need.stage:
                 yield PrecedenceRow(index.row(need.letter, stage), index.row(letter, stage))
-    for stage, hop in enumerate(problem.ticks.p2p):
-        crosses = devices[stage] != devices[stage + 1]
+    for stage, way in product(range(index.stages - 1), ways):
+        crosses = way.devices[stage] != way.devices[stage + 1]
+        part = slice(way.microbatches.start, way.microbatches.stop)
         for letter, need in needs:
             if need.stage:
                 before, after = (stage, stage + 1) if need.stage < 0 else (stage + 1, stage)
-                rows = index.row(need.letter, before), index.row(letter, after)
-                yield PrecedenceRow(*rows, hop if crosses else 0, stage if crosses else -1)
+                rows = index.row(need.letter, before)[part], index.row(letter, after)[part]
+                yield PrecedenceRow(*rows, way.ticks.hop(before, after) if crosses else 0, stage if crosses else -1)
 
 
 def _edges_of_some(rows: Iterable[Edge], absent: Set[int], pairs: Mapping[int, int]) -> list[Edge]:

@@ -164,6 +164,12 @@ class Problem(Displayable):
         ]
 
     @property
+    def largest_hops(self) -> list[int]:
+        """The largest latency of each boundary in ticks, of all ways over it."""
+        both = (hops for *_, ticks in self.directions(self.microbatches) for hops in (ticks.p2p, ticks.p2p_back))
+        return [*map(max, *both)]
+
+    @property
     def grains(self) -> Grains:
         """The memory of activations and weights in integer grains."""
         return self.memory.grains

@@ -175,15 +175,16 @@ def costs_of(costs: Costs, layers: Layers) -> Costs:
         key: None if getattr(layers.layer, key) is None else layers.amounts(key) for key in PER_STAGE
     }
     latency = costs.p2p[0] if costs.p2p else 0
-    p2p = layers.latencies if layers.p2p is not None else (latency,) * (len(layers.layout) - 1)
+    own = layers.latencies
+    p2p = (latency,) * (len(layers.layout) - 1) if own is None else own
     return replace(costs, **times, p2p=p2p, resolution=layers.resolution)
 
 
 def memory_of(memory: Memory, layers: Layers) -> Memory:
     """Return the memory of the stages of a layout; of `memory` the budget, the unit, and parts of all stages stay."""
     stages = len(layers.layout)
-    shares = {key: layers.shares(key) or (getattr(memory, key)[0],) * stages for key in SHARES}
-    sizes = {key: layers.amounts(key) for key in SIZES}
+    shares: dict[str, Any] = {key: layers.shares(key) or (getattr(memory, key)[0],) * stages for key in SHARES}
+    sizes: dict[str, Any] = {key: layers.amounts(key) for key in SIZES}
     return replace(memory, **shares, **sizes)
 
 

@@ -29,6 +29,26 @@ def other_models(field: str, problems: Sequence[Problem]) -> str | None:
     return f"{field}: costs are one a stage, so each value trains a model of another size; `layers` keeps the model"
 
 
+def fused_stages(given: Problem, schedules: Iterable[tuple[str, Schedule]]) -> str | None:
+    """Return a sentence about stages of `given` that differ, where they are fused; None where they are not.
+
+    `schedules` each have the name of what made it.
+    """
+    costs = given.costs
+    works = {*zip(costs.forward, costs.backward_input, costs.backward_weight, strict=True)}
+    if given.layers is not None or given.cutter is not None or len(works) == 1:
+        return None
+    by_name = {name: schedule.problem.stages for name, schedule in schedules}
+    fused = {name: stages for name, stages in by_name.items() if stages < given.stages and not given.stages % stages}
+    if not fused:
+        return None
+    into = joined([*map(str, sorted({*fused.values()}))], 40)
+    return (
+        f"{joined(list(fused), 40)}: {given.stages} stages that differ are fused into {into};"
+        " `layout` balanced cuts them by their work"
+    )
+
+
 def assumed_halves(schedules: Iterable[tuple[str, Schedule]]) -> str | None:
     """Return a sentence about halves of a backward that was given whole, None where no schedule runs them.
 

@@ -13,7 +13,7 @@ from pipesched.pipeline.balance import balance, saved_by_moving
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
 from pipesched.pipeline.layers import BALANCED, GIVEN
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import plain, to_fraction
+from pipesched.pipeline.quantities import canonical, plain, rounded, to_fraction
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.grid import folded, grid, uncut
 from pipesched.render.labels import MEASURED_MEMORY, Spelling, as_parameters, counted
@@ -27,6 +27,7 @@ LEAST_SHOWN = 0.0005  # of the makespan: less imbalance is not mentioned
 DIGITS = 6  # behind the point, of a time that follows from a fraction
 MUCH = 0.03  # of the makespan: with more imbalance it is said what moving work would give
 FEW_STAGES = 16  # whose layers are listed
+MOST_LISTED = 64  # the same, of layers that differ
 MOST_TYPED = 160  # letters of what is to be typed for an advice: of more, only the beginning is shown
 FEW_DEVICES = 7  # whose peaks are listed; of more, the largest and the smallest
 ENDS = {StoppedBy.INTERRUPT: "interrupted"}  # what is said instead of feasible
@@ -189,6 +190,11 @@ def _layers(problem: Problem, time: Callable[[int | float], str]) -> Iterator[tu
     if problem.layers is None or found is None:
         return
     layout = problem.layers.layout
+    if not problem.layers.layer.is_cut_by_counts or problem.layers.blocks:
+        cut = ", ".join(map(str, layout)) if len(layout) <= MOST_LISTED else f"{min(layout)} to {max(layout)}"
+        work = f"largest work {time(_short(found.work))} on device {found.device}"
+        yield "cut", f"{cut} layers", f"{work}, equal counts {time(_short(found.equal))}"
+        return
     counts = f"{layout[0]} a stage" if min(layout) == max(layout) else f"{min(layout)} to {max(layout)} a stage"
     listed = ", ".join(map(str, layout)) if len(layout) <= FEW_STAGES else ""
     saved = plain((found.equal - found.work) * problem.microbatches)
@@ -196,6 +202,11 @@ def _layers(problem: Problem, time: Callable[[int | float], str]) -> Iterator[tu
     if gained:
         gained += f"{'less' if saved > 0 else 'more'} than the largest with equal counts"
     yield "layers", counts, f"{problem.layers.rule}{': ' * bool(listed)}{listed}{gained}"
+
+
+def _short(time: Fraction) -> int | float:
+    """Return a time that was divided by a speed as users read it."""
+    return plain(canonical(rounded(time)))
 
 
 def _at_best(schedule: Schedule, time: Callable[[int | float], str]) -> str:
@@ -272,14 +283,22 @@ def _checkpoint(problem: Problem, spell: Spelling) -> str:
 def _layers_again(problem: Problem) -> tuple[str, bool] | None:
     """Return what layers run again, where these are not all, and whether a part of their activation stays."""
     layers, costs = problem.layers, [*map(to_fraction, problem.costs.recompute)]
-    each = Fraction(0) if layers is None else layers.layer.amount("recompute")
-    if layers is None or not each or costs == [*map(to_fraction, layers.amounts("recompute"))]:
+    if layers is None or costs == [*map(to_fraction, layers.amounts("recompute"))]:
         return None
-    counts = [cost / each for cost in costs]
-    one = layers.layer.amount("activation")
-    columns = zip(counts, problem.memory.activation, problem.memory.checkpoint, strict=True)
-    kept = any(to_fraction(size) * (1 - to_fraction(part)) != count * one for count, size, part in columns)
-    return f", {counted(int(max(counts)), 'layer')} of each stage", kept
+    times, sizes = (layers.layer.sums(key, layers.count) for key in ("recompute", "activation"))
+    ends = [
+        next((end for end in range(begin, behind + 1) if times[end] - times[begin] == cost), begin)
+        for (begin, behind), cost in zip(layers.spans, costs, strict=True)
+    ]
+    counts = [end - begin for end, (begin, _) in zip(ends, layers.spans, strict=True)]
+    if not any(counts):
+        return None
+    columns = zip(layers.spans, ends, problem.memory.activation, problem.memory.checkpoint, strict=True)
+    kept = any(
+        to_fraction(size) * (1 - to_fraction(part)) != sizes[end] - sizes[begin]
+        for (begin, _), end, size, part in columns
+    )
+    return f", {counted(max(counts), 'layer')} of each stage", kept
 
 
 def _budget(outcome: Outcome, every: bool) -> tuple[Text, str]:

@@ -79,7 +79,7 @@ def _orders(case: Trials, designs: Sequence[Design]) -> Iterator[Orders]:
 
 
 def costing(problem: Problem, share: Fraction) -> Problem:
-    """Return `problem` with costs between f = b = w without p2p (share 0) and its own (share 1)."""
+    """Return `problem` with costs between f = b = w without p2p (share 0) and those on its devices (share 1)."""
     ticks = problem.ticks
     mean = max((sum(ticks.forward) + sum(ticks.backward)) // (3 * problem.stages), 1)
 
@@ -94,4 +94,4 @@ def costing(problem: Problem, share: Fraction) -> Problem:
         p2p=(0,) * len(ticks.p2p),
         resolution=ticks.per_unit,
     )
-    return replace(problem, costs=design)
+    return replace(problem, costs=design, speed=None, links=None)

@@ -7,6 +7,7 @@ are known, a number of recompute is one of layers: so many of each stage run aga
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 from pipesched.errors import NotApplicable
@@ -89,19 +90,19 @@ def with_fewer_layers(problem: Problem, family: Family, recompute: Any) -> Probl
             f" at most {max(layers.layout)}, not {recompute}",
             RECOMPUTE,
         )
-    again = [min(recompute, count) for count in layers.layout]
-    each = layers.layer.amount("activation")
-    sizes, kept = (map(to_fraction, column) for column in (problem.memory.activation, problem.memory.checkpoint))
-    shares = [
-        1 - count * each * (1 - part) / size if size else part
-        for count, size, part in zip(again, sizes, kept, strict=True)
-    ]
+    spans = [(begin, min(begin + recompute, end)) for begin, end in layers.spans]
+    times, each = (layers.layer.sums(key, layers.count) for key in ("recompute", "activation"))
+    own = layers.layer.checkpoint
+    kept = own if own is None or isinstance(own, tuple) else (own,) * layers.count
+    shares = []
+    for (begin, end), size, part in zip(spans, problem.memory.activation, problem.memory.checkpoint, strict=True):
+        parts = map(to_fraction, (part,) * (end - begin) if kept is None else kept[begin:end])
+        freed = sum(((each[at + 1] - each[at]) * (1 - one) for at, one in enumerate(parts, begin)), Fraction(0))
+        shares.append(canonical(1 - freed / to_fraction(size)) if size else part)
     return replace(
         problem,
-        costs=replace(
-            problem.costs, recompute=tuple(canonical(count * layers.layer.amount("recompute")) for count in again)
-        ),
-        memory=replace(problem.memory, checkpoint=tuple(map(canonical, shares))),
+        costs=replace(problem.costs, recompute=tuple(canonical(times[end] - times[begin]) for begin, end in spans)),
+        memory=replace(problem.memory, checkpoint=tuple(shares)),
     )
 
 

@@ -45,7 +45,7 @@ def v_block(problem: Problem, waits: Waits, *, stretched: bool = False) -> Block
     pauses = [pause for leg, turn in zip(legs, [*turns, 0], strict=True) for pause in (*leg, turn)]
     times = [Fraction(0)]
     for here, there, length, pause in zip(visits, visits[1:], lengths, pauses, strict=False):
-        lag = ticks.p2p[min(here, there)] if devices[here] != devices[there] else 0
+        lag = ticks.hop(here, there) if devices[here] != devices[there] else 0
         times.append(times[-1] + (slot if stretched else length + lag) + pause * slot)
     return with_weights(problem, times[: problem.stages], times[: problem.stages - 1 : -1], period)
 

@@ -41,7 +41,7 @@ def greedy_orders(problem: Problem, capacities: Sequence[int], switches: Switche
     devices).
     """
     devices = [_Pipe(problem, number, capacity, switches) for number, capacity in enumerate(capacities)]
-    hops, last = problem.ticks.p2p, problem.devices - 1
+    ticks, last = problem.ticks, problem.devices - 1
     devices[0].forwards_at = [0] * problem.microbatches
     events, steps = [(0, 0)], 0  # (time, device): when to look at a device
     while events:
@@ -60,13 +60,13 @@ def greedy_orders(problem: Problem, capacities: Sequence[int], switches: Switche
         end = device.start(kind, now)
         heappush(events, (end, number))
         if kind == FORWARD and number < last:
-            devices[number + 1].forwards_at.append(end + hops[number])
-            heappush(events, (end + hops[number], number + 1))
+            devices[number + 1].forwards_at.append(end + ticks.p2p[number])
+            heappush(events, (end + ticks.p2p[number], number + 1))
         elif kind == FORWARD:
             device.inputs_at.append(end)
         elif kind == INPUT and number:
-            devices[number - 1].inputs_at.append(end + hops[number - 1])
-            heappush(events, (end + hops[number - 1], number - 1))
+            devices[number - 1].inputs_at.append(end + ticks.p2p_back[number - 1])
+            heappush(events, (end + ticks.p2p_back[number - 1], number - 1))
     return [device.order for device in devices]
 
 

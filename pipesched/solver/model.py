@@ -37,7 +37,7 @@ WITH_RELAXATIONS = (
 def latest_starts(case: Case, most: int) -> list[int]:
     """Return the latest start of each task in ticks when the objective is at most `most`."""
     graph, count, origins = case.ordered, case.problem.devices, case.origins
-    far = most * (count - 1) + sum(case.problem.ticks.p2p)  # devices start one after another at the latest
+    far = most * (count - 1) + sum(case.problem.largest_hops)  # devices start one after another at the latest
     ends = [most + (far if origin.start is None else origin.start) for origin in origins]
     latest = [ends[device] - time for device, time in zip(graph.pools, graph.durations, strict=True)]
     for task in reversed(topological_order(graph)):

@@ -54,7 +54,7 @@ class SavingModel(TaskModel):
         self.case, self.full, self.quantum = case, full, case.quantum
         self.least, self.most = ceil_div(least, self.quantum), most // self.quantum
         devices = case.problem.devices
-        wait = 0 if case.objective == "makespan" else most * (devices - 1) + sum(case.problem.ticks.p2p)
+        wait = 0 if case.objective == "makespan" else most * (devices - 1) + sum(case.problem.largest_hops)
         self.horizon = (most + wait) // self.quantum
         self.presences: dict[int, Any] = {}
         graph = self.graph = _numbered(case)

@@ -27,7 +27,7 @@ def located(error: ConfigError, values: Mapping[str, Given]) -> ConfigError:
     given = values.get(error.key or "")
     if given is None or given.where is None:
         return error
-    return error.at(given.inside.get(str(error.entry), given.where))
+    return error.at(given.inside.get(str(error.entry).partition("[")[0], given.where))
 
 
 class TextForNumber:

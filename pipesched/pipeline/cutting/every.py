@@ -1,4 +1,4 @@
-"""Cuts for any placement: all of them are gone through, stage by stage, but for those whose beginning breaks a limit."""
+"""Cuts for any placement: all are gone through, stage by stage, but for those whose beginning breaks a limit."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 from math import comb
 from typing import NamedTuple
 
@@ -86,7 +86,7 @@ def _products(columns: Sequence[Sequence[int]], most: int) -> Iterator[list[int]
     for total in range(sum(map(len, columns))):
         for places in _places(total, [len(column) - 1 for column in columns]):
             chosen = [column[place] for column, place in zip(columns, places, strict=True)]
-            if all(one < other for one, other in zip(chosen, chosen[1:], strict=False)):
+            if all(one < other for one, other in pairwise(chosen)):
                 yield chosen
                 given += 1
                 if given >= most:
@@ -169,14 +169,7 @@ class _Gaps:
         return total
 
     def _moved(
-        self,
-        number: int,
-        state: State,
-        moved: State,
-        limit: int,
-        room: int | None,
-        needed: int,
-        is_last: bool,  # noqa: FBT001  of the holders
+        self, number: int, state: State, moved: State, limit: int, room: int | None, needed: int, is_last: bool
     ) -> Iterator[State]:
         lane = len(moved)
         if lane == len(state):
@@ -197,13 +190,7 @@ class _Gaps:
             yield from self._moved(number, state, (*moved, end), limit - used, left, needed - used, is_last)
 
     def _ends_of(
-        self,
-        number: int,
-        state: State,
-        moved: State,
-        limit: int,
-        needed: int,
-        is_last: bool,  # noqa: FBT001
+        self, number: int, state: State, moved: State, limit: int, needed: int, is_last: bool
     ) -> Iterator[int] | range:
         """Return how far a lane may come, nearest first, so that the holders behind have an item each."""
         lane = len(moved)

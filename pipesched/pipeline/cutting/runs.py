@@ -108,13 +108,14 @@ class _RunSearch:
         for run, begins, furthest in zip(reversed(self.runs), reversed(self.begins), reversed(reach), strict=True):
             found = {}
             for begin in begins:
-                ends = range(begin + run.stages, furthest[begin] + 1)
-                costs = [((end - begin) ** 2 + best[end][0], end) for end in ends if end in best]
+                choices = range(begin + run.stages, furthest[begin] + 1)
+                costs = [((end - begin) ** 2 + best[end][0], end) for end in choices if end in best]
                 if costs:
                     found[begin] = min(costs)
             best = found
             chosen.append(found)
-        ends, begin = [], 0
+        ends: list[int] = []
+        begin = 0
         for run, found in zip(self.runs, reversed(chosen), strict=True):
             end = found[begin][1]
             ends += _parts(begin, end, run.stages)

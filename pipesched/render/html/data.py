@@ -193,7 +193,7 @@ def _bound_without_budget(schedule: Schedule) -> int:
 def _require_exact(schedule: Schedule) -> None:
     """Raise NotApplicable for times that JavaScript cannot add exactly, whatever the order."""
     durations = schedule.graph.durations
-    lags = max(schedule.problem.ticks.p2p, default=0)
+    lags = max(schedule.problem.largest_hops, default=0)
     most = max(schedule.end_ticks, default=0) + sum(durations) + lags * len(durations)
     if most * schedule.problem.devices >= MOST_EXACT:
         raise NotApplicable("html: the times of this schedule have more digits than a browser adds exactly")

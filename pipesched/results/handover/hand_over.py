@@ -38,6 +38,7 @@ class Framework(NamedTuple):
         return Refusal(f"{self.name} has no operations for {kinds} in its schedules; it has {self.saving}")
 
 
+BLOCKS = "the stages of the config, which were cut as blocks, were taken for decoder layers"
 FRAMEWORKS = {
     "megatron": Framework(megatron.NAME, megatron.answer, megatron.HAS, megatron.SAVING),
     "torchtitan": Framework(torchtitan.NAME, torchtitan.answer, torchtitan.CLASSES, torchtitan.SAVING, True),
@@ -77,7 +78,8 @@ def hand_over(
     if isinstance(found, Refusal):
         nearest = nearest_family(subject, to.has)
         raise Inexpressible(f"{found.sentence}; the nearest that it has is {nearest}", nearest)
-    return "".join(f"{line}\n" for line in [*found.lines, *(f"# {remark}" for remark in found.remarks)])
+    remarks = [*found.remarks, *[BLOCKS] * (layers is None and subject.has_blocks)]
+    return "".join(f"{line}\n" for line in [*found.lines, *(f"# {remark}" for remark in remarks)])
 
 
 def nearest_family(subject: Subject, has: Collection[str]) -> str:

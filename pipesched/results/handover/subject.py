@@ -132,6 +132,11 @@ class Subject:
         """Whether stages are known to have other numbers of layers than each other."""
         return self.layers is not None and len({stage.layers for stage in self.layers}) > 1
 
+    @property
+    def has_blocks(self) -> bool:
+        """Whether the layers of the problem are stages that were given."""
+        return self.problem.layers is not None and self.problem.layers.blocks
+
     @cached_property
     def family(self) -> str:
         """The name of the family whose order the schedule has, "" where none of those that frameworks have does."""

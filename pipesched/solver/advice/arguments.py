@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from pipesched.pipeline.costs import PER_STAGE
-from pipesched.pipeline.layers import GIVEN, LayerCosts
+from pipesched.pipeline.layers import GIVEN, SHARES, LayerCosts
 from pipesched.pipeline.placement import placement_name
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Exact, canonical, plain, rounded, to_fraction
@@ -37,8 +37,10 @@ def _arguments(problem: Problem) -> Iterator[tuple[str, Any]]:
         return
     yield "stages", problem.stages
     yield "placement", "auto" if problem.placement is None else placement_name(problem.placement, problem.devices)
-    yield "p2p", _one_or_list(problem.costs.p2p)
-    yield from ((key, _one_or_list(getattr(problem.memory, key))) for key in ("retain", "checkpoint"))
+    layers = problem.layers
+    yield "p2p", _one_or_list(problem.costs.p2p if layers is None or layers.p2p is None else layers.p2p)
+    own = [key for key in SHARES if layers is None or getattr(layers.layer, key) is None]
+    yield from ((key, _one_or_list(getattr(problem.memory, key))) for key in own)
     yield from _arguments_of_stages(problem) if problem.layers is None else _arguments_of_layers(problem)
 
 
@@ -62,8 +64,9 @@ def _part(part: LayerCosts, *, split: bool) -> dict[str, Any]:
     given = {field.name: getattr(part, field.name) for field in fields(part)}
     if not split:
         del given["backward_input"], given["backward_weight"]
-        given["backward"] = canonical(part.amount("backward_input") + part.amount("backward_weight"))
-    return {key: typed(value) for key, value in given.items() if value is not None}
+        given["backward"] = part.backward
+    numbers = {key: value for key, value in given.items() if value is not None}
+    return {key: [*map(typed, value)] if isinstance(value, tuple) else typed(value) for key, value in numbers.items()}
 
 
 def _one_or_list(values: Sequence[Exact]) -> Any:

@@ -160,13 +160,20 @@ def _scaled_costs(costs: Costs, factor: Fraction) -> Costs:
 
 
 def _scaled_layers(layers: Layers, factor: Fraction) -> Layers:
-    parts = {key: _scaled_part(getattr(layers, key), factor) for key in ("layer", "first", "last")}
-    return replace(layers, **parts)  # type: ignore[arg-type]
+    parts: dict[str, Any] = {key: _scaled_part(getattr(layers, key), factor) for key in ("layer", "first", "last")}
+    return replace(layers, **parts, p2p=layers.p2p and _scaled(layers.p2p, max(factor, Fraction(1))))
 
 
 def _scaled_part(part: LayerCosts, factor: Fraction) -> LayerCosts:
     keys = [key for key in (*TIMES, "activation") if key not in OPTIONAL or getattr(part, key) is not None]
-    return replace(part, **{key: canonical(part.amount(key) * factor) for key in keys})
+    amounts = {key: getattr(part, key) for key in keys}
+    return replace(
+        part,
+        **{
+            key: _scaled(amount, factor) if isinstance(amount, tuple) else _scaled([amount], factor)[0]
+            for key, amount in amounts.items()
+        },
+    )
 
 
 def _of_problem(name: str, request: SolveRequest, problem: Problem) -> AdvisedChange:
