@@ -14,6 +14,7 @@ from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.placement import placement_name
 from pipesched.pipeline.quantities import plain
 from pipesched.pipeline.schedule import Schedule
+from pipesched.results.cuts import CutReport, TriedCut
 from pipesched.results.outcome import BestHeuristic, Outcome, Repetition, SolveReport
 from pipesched.results.status import Status, StoppedBy
 
@@ -39,6 +40,7 @@ def solver_document(report: SolveReport) -> dict[str, Any]:
         "equal": list(report.equal),
         "repetition": None if repetition is None else repetition._asdict(),
         **({} if report.advice is None else {"advice": advice_document(report.advice)}),
+        **({} if report.cuts is None else _cuts_document(report.cuts)),
     }
 
 
@@ -68,7 +70,14 @@ def report_of(content: Mapping[str, Any], metrics: object, schedule: Schedule) -
         equal=dict.fromkeys(_names(content, "equal", []), 0),
         repetition=_repetition(content.get("repetition")),
         advice=advice_of(content.get("advice")),
+        cuts=_cuts_of(content, per_unit),
     )
+
+
+def _cuts_document(cuts: CutReport) -> dict[str, Any]:
+    """Return the cut of the answer, with what is known of it, and those that were tried."""
+    own = {"layout": list(cuts.layout), "chunks": cuts.chunks, "bound": cuts.bound.value, "status": cuts.status}
+    return {"cut": own, "cuts": [{**cut._asdict(), "layout": list(cut.layout)} for cut in cuts.tried]}
 
 
 def wrong_solver_claims(content: Mapping[str, Any], outcome: Outcome) -> Iterator[str]:
@@ -145,3 +154,39 @@ def _names(content: Mapping[str, Any], key: str, default: list[str]) -> tuple[st
     if not isinstance(names, list) or not all(isinstance(name, str) and name.isprintable() for name in names):
         raise ConfigError(f"solver: {key!r} must be a list of names, not {shown(names)}")
     return tuple(names)
+
+
+def _cuts_of(content: Mapping[str, Any], per_unit: int) -> CutReport | None:
+    """Return what `cut` and `cuts` say. Raises ConfigError for what is no such section."""
+    own, listed = content.get("cut"), content.get("cuts", [])
+    if own is None:
+        return None
+    if not isinstance(own, Mapping) or not isinstance(listed, list) or not all(isinstance(c, Mapping) for c in listed):
+        raise ConfigError("solver: 'cut' holds a layout, chunks, a bound and a status, and 'cuts' lists such cuts")
+    tried = tuple(
+        TriedCut(
+            chunks=_count(cut, "chunks"),
+            placement=_text(cut, "placement", ""),
+            layout=_layout(cut),
+            work=plain(Fraction(_number(cut, "work"))),
+            makespan=None if cut.get("makespan") is None else plain(Fraction(_number(cut, "makespan"))),
+        )
+        for cut in listed
+    )
+    status = Status(_word(own, "status", [*map(str, Status)], "feasible"))
+    bound = _bound(own, "bound", per_unit, "as the document says")
+    return CutReport(_layout(own), _count(own, "chunks"), bound, status, tried)
+
+
+def _layout(content: Mapping[str, Any]) -> tuple[int, ...]:
+    layout = content.get("layout")
+    if not isinstance(layout, list):
+        raise ConfigError(f"solver: 'layout' must list the layers of each stage, not {shown(layout)}")
+    return tuple(_count({"layout": count}, "layout") for count in layout)
+
+
+def _count(content: Mapping[str, Any], key: str) -> int:
+    count = _number(content, key)
+    if count != int(count) or count < 0:
+        raise ConfigError(f"solver: {key!r} must be a whole number, not {shown(count)}")
+    return int(count)

@@ -24,7 +24,8 @@ def items_of(problem: Problem) -> CutItems:
     layers, costs, memory = problem.layers, problem.costs, problem.memory
     assert layers is not None  # is_cut_open
     times = {key: _items(layers, key) for key in ("forward", "backward_input", "backward_weight")}
-    whole = [*map(sum, zip(times["backward_input"], times["backward_weight"], strict=True))]
+    halves = zip(times["backward_input"], times["backward_weight"], strict=True)
+    whole = [one + other for one, other in halves]
     activation = _items(layers, "activation")
     if layers.layer.retain is None:
         retain = [to_fraction(memory.retain[0])] * len(activation)
@@ -82,3 +83,18 @@ def cut_at(problem: Problem, ends: Sequence[int]) -> Problem:
     return replace(
         problem, costs=costs_of(problem.costs, layers), memory=memory_of(problem.memory, layers), layers=layers
     )
+
+
+def layout_of(problem: Problem) -> tuple[int, ...]:
+    """Return the layers of each stage of a problem whose cut is open."""
+    assert problem.layers is not None  # is_cut_open
+    return problem.layers.layout
+
+
+def largest_work(problem: Problem) -> int:
+    """Return the ticks of a device with the most work on a microbatch; in a mirrored placement it runs half of them."""
+    works, count = [0] * problem.devices, problem.microbatches
+    for microbatches, devices, ticks in problem.directions(count):
+        for device, *times in zip(devices, ticks.forward, ticks.backward, strict=True):
+            works[device] += sum(times) * len(microbatches)
+    return max(works) // count

@@ -25,6 +25,7 @@ from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.results.cuts import CutReport
 from pipesched.results.status import Status, StoppedBy
 from pipesched.schedulers.family import Family, prepare
 from pipesched.schedulers.options import COMMON, OBJECTIVES, OFFLOAD, RECOMPUTE, checked_options
@@ -88,8 +89,9 @@ class SolveReport(Displayable):
     the best schedule within the budget that the portfolio found before any search. `equal` are the named schedules of
     the same value, each with what its largest device holds, in the user's memory unit. `repetition` is what is known
     about periodic schedules on the placement of the schedule, if they were searched. `advice` are changes that would
-    help, the best first, or None where none were tried. Raises ConfigError, about the field at fault, for a value of
-    another type.
+    help, the best first, or None where none were tried. `cuts` says which cuts were tried, where the cut was open:
+    `bound` and `status` then are about all cuts, `makespan_bound` is about that of the schedule. Raises ConfigError,
+    about the field at fault, for a value of another type.
     """
 
     objective: str
@@ -105,6 +107,7 @@ class SolveReport(Displayable):
     equal: Mapping[str, int | float] = field(default_factory=dict, hash=False)
     repetition: Repetition | None = None
     advice: tuple[Advice, ...] | None = field(default=None, hash=False)
+    cuts: CutReport | None = None
 
     def __post_init__(self) -> None:
         require_name(OBJECTIVES, self.objective, "objective", "objective")
@@ -119,6 +122,7 @@ class SolveReport(Displayable):
             ("heuristic", (BestHeuristic, type(None)), "a BestHeuristic or None"),
             ("equal", Mapping, "a mapping of memory by names"),
             ("repetition", (Repetition, type(None)), "a Repetition or None"),
+            ("cuts", (CutReport, type(None)), "a CutReport or None"),
         )
         for key, kind, what in kinds:
             require_type(getattr(self, key), kind, what, key)

@@ -20,13 +20,24 @@ from pipesched.pipeline.quantities import canonical, plain, rounded, to_fraction
 from pipesched.pipeline.recut import open_cut, settled
 from pipesched.solver.case import Case
 from pipesched.solver.keeping import KeepingCase
-from pipesched.solver.policy import SolvePolicy
+from pipesched.solver.policy import DEFAULT, SolvePolicy
 from pipesched.solver.saving import SavingCase
 
 AUTO = "auto"
 
 
-def cases_of(problems: Sequence[Problem], objective: str, allowed: Allowed, policy: SolvePolicy) -> list[Case]:
+def cases_of(
+    problem: Problem,
+    placement: str | Sequence[str] | None,
+    objective: str,
+    allowed: Allowed,
+    policy: SolvePolicy = DEFAULT,
+) -> list[Case]:
+    """Return a case for each placement that holds a microbatch. Raises as `placed` and `feasible` do."""
+    return as_cases(feasible(placed(problem, placement), allowed), objective, allowed, policy)
+
+
+def as_cases(problems: Sequence[Problem], objective: str, allowed: Allowed, policy: SolvePolicy) -> list[Case]:
     """Return a case for each problem on its placement."""
     if any(allowed):
         return [SavingCase(settled, objective, allowed, policy=policy) for settled in problems]

@@ -15,10 +15,11 @@ from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import ConfigError, NoSchedule
 from pipesched.executors.opening import FEWEST_OPERATIONS, lent
 from pipesched.pipeline.bounds import Bound
-from pipesched.pipeline.open_cuts import is_cut_open
+from pipesched.pipeline.open_cuts import is_cut_open, largest_work, layout_of
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import Number
+from pipesched.pipeline.quantities import Number, in_units
 from pipesched.pipeline.schedule import Schedule
+from pipesched.results.cuts import CutReport, TriedCut
 from pipesched.results.outcome import Outcome, SolveReport
 from pipesched.results.status import Status, StoppedBy
 from pipesched.solver.advice.advise import advised, kept_seconds
@@ -26,7 +27,7 @@ from pipesched.solver.ahead import PortfoliosAhead
 from pipesched.solver.case import Candidate
 from pipesched.solver.case_search import search_in_turn
 from pipesched.solver.cuts.tried import Tried, tried
-from pipesched.solver.feasible import cases_of, feasible, placed_with
+from pipesched.solver.feasible import as_cases, feasible, placed_with
 from pipesched.solver.first import quick_rounds, take_first
 from pipesched.solver.periodic.phase import PeriodicPhase, can_repeat
 from pipesched.solver.polish import SOURCE as POLISHING, polish as lower_memory
@@ -112,7 +113,7 @@ def solve_request(request: SolveRequest) -> Outcome:
     """Return the answer to a request. Raises what `solve` does."""
     clock = Clock(request.limits.seconds, request.stop)
     problems, others = _tried(request, clock)
-    cases = cases_of(problems, request.objective, request.allowed, request.policy)
+    cases = as_cases(problems, request.objective, request.allowed, request.policy)
     if request.method == "periodic" and not any(map(can_repeat, cases)):
         raise ConfigError("repeats blocks in one direction, not in both as `placement` bidirectional does", "method")
     if not all(case.is_countable for case in cases):
@@ -138,6 +139,23 @@ def _tried(request: SolveRequest, clock: Clock) -> Tried:
     counts_ways = request.objective == "makespan"
     with under(clock.part(policy.part * request.limits.seconds)):
         return tried(placed, request.cuts_tried, policy, request.allowed, counts_ways=counts_ways)
+
+
+def _cuts(search: Search, number: int) -> CutReport:
+    """Return what is known of the cut of the answer, and which cuts were tried."""
+    tried = [
+        TriedCut(
+            chunks=case.problem.stages // case.problem.devices,
+            placement=case.name,
+            layout=layout_of(case.problem),
+            work=in_units(largest_work(case.problem), search.per_unit),
+            makespan=None if candidate is None else candidate.schedule.makespan,
+        )
+        for case, candidate in zip(search.cases, search.candidates, strict=True)
+    ]
+    bound = replace(search.bounds[number], ticks=min(search.bounds[number].ticks, search.value))
+    status = Status.OPTIMAL if search.value == bound.ticks else Status.FEASIBLE
+    return CutReport(tried[number].layout, tried[number].chunks, bound, status, tuple(tried))
 
 
 def _run(search: Search, request: SolveRequest, pool: Executor | None, periods: PeriodicPhase) -> StoppedBy:
@@ -313,5 +331,6 @@ def _outcome(search: Search, stopped_by: StoppedBy, periods: PeriodicPhase) -> O
             placements=tuple(dict.fromkeys(case.name for case in search.cases)),
             equal=search.equal,
             repetition=periods.report(number),
+            cuts=_cuts(search, number) if is_cut_open(search.cases[number].problem) else None,
         ),
     )

@@ -21,7 +21,7 @@ from pipesched.results.outcome import Advice, Outcome, SolveReport
 from pipesched.results.status import Status, StoppedBy
 from pipesched.solver.advice.changes import AdvisedChange, changes
 from pipesched.solver.case import Candidate
-from pipesched.solver.feasible import cases_of, feasible, placed_with
+from pipesched.solver.feasible import cases_of
 from pipesched.solver.first import quick_rounds
 from pipesched.solver.request import SolveRequest
 from pipesched.solver.search import Search
@@ -99,8 +99,7 @@ class _Trial:
         self.change, self.request, self.clock = change, request, clock
         costs = replace(change.problem.costs, split=change.split)
         problem = replace(change.problem, costs=costs)
-        fitting = feasible(placed_with(problem, request.placement, ()), change.allowed)
-        cases = cases_of(fitting, "makespan", change.allowed, request.policy)
+        cases = cases_of(problem, request.placement, "makespan", change.allowed, request.policy)
         self.search = Search(cases, request.limits, clock)
 
     def raise_bounds(self, effort: _Effort) -> None:

@@ -1,4 +1,4 @@
-"""A model as a row of items that no cut divides, on the devices of its stages: what runs of items last, hold, and allow.
+"""A model as a row of items that no cut divides, on the devices of its stages: what runs of items last and hold.
 
 The bound of a cut: a device begins when the forwards of the items before its first stage are done, runs its work for
 all microbatches, and where its last operation is no weight gradient, the gradient still goes back through those items.

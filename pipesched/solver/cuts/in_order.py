@@ -32,7 +32,7 @@ class Least(NamedTuple):
 
 
 class _Beginning(NamedTuple):
-    """The first devices of a cut: what the whole has at least, and what they have themselves; the longest come first."""
+    """The first devices of a cut: what the whole has at least, and what they have; of equals the longest come first."""
 
     bound: float
     work: float

@@ -1,4 +1,4 @@
-"""Lanes: a placement in which each row of stages goes through all devices, down or up (one stage a device, loop, V, wave).
+"""Lanes: rows of stages of which each goes through all devices, down or up, as with one stage a device, loop, V, wave.
 
 A cut is then made device by device. What is known of the devices so far is how far each lane has come.
 """
@@ -6,7 +6,7 @@ A cut is then made device by device. What is known of the devices so far is how 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 from math import comb, inf
 from typing import NamedTuple
 
@@ -77,7 +77,7 @@ class CutLanes:
     def _ends(self, number: int, place: Place, moved: tuple[int, ...]) -> range:
         """Return how far the next lane may come, nearest first, so that each device behind has an item of each lane."""
         lane, behind = len(moved), len(self.order) - 1 - number
-        at, (left, right), back = place.at[lane], place.regions[lane], self.is_back[lane]
+        at, right, back = place.at[lane], place.regions[lane][1], self.is_back[lane]
         is_met = lane + 1 < len(self.is_back) and self.is_back[lane + 1]
         if is_met:
             return range(at + 1, place.at[lane + 1] - 2 * behind)
@@ -118,7 +118,7 @@ def lanes_of(chain: Chain, most: float) -> CutLanes | None:
     if chain.devices.mirrored or len({*order}) < count or any(row not in (order, order[::-1]) for row in rows):
         return None
     backs = [row != order for row in rows]
-    if any(one and other for one, other in zip(backs, backs[1:], strict=False)):
+    if any(one and other for one, other in pairwise(backs)):
         return None
     if comb(len(chain), backs.count(False) - 1) > MOST_STARTS:
         return None

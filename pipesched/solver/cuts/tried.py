@@ -14,7 +14,7 @@ from pipesched.errors import NoSchedule
 from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.capacity import require_least_capacity
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
-from pipesched.pipeline.open_cuts import cut_at, ends_of, is_cut_open, items_of
+from pipesched.pipeline.open_cuts import cut_at, ends_of, items_of
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.solver.cuts.chain import SLACK, Chain, Devices
@@ -29,7 +29,7 @@ WORK = "all work, divided among all devices"
 
 
 class Tried(NamedTuple):
-    """The problems to try, the balanced cut of each placement first, and a bound on all other cuts (None: there are none)."""
+    """The problems to try, the balanced cut of each placement first, and a bound on other cuts (None: there are none)."""
 
     problems: list[Problem]
     others: Bound | None
@@ -87,7 +87,9 @@ def other_cuts(
     Where cuts can be gone through one by one, the bound of the others is that of the next one, else that of all work.
     """
     chain = chain_of(problem, allowed, counts_ways=counts_ways)
-    least, reason, found = least_by_work(chain), WORK, list[Problem]()
+    found: list[Problem] = []
+    least: float = least_by_work(chain)
+    reason = WORK
     fitting = _Fitting(problem, count, allowed, found)
     try:
         runs = _runs(chain)
