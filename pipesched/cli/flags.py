@@ -31,7 +31,10 @@ COMMAND_FLAGS = {  # parameter of any other function -> its flag
         for name, one in group.options.items()
         if key not in ("problem", "estimation", "space", "screen")
     },
-    **{name: f"--{name}" for name in ("against", "count", "latency", "pipeline", "pipelined", "placement", "trace")},
+    **{
+        name: f"--{name}"
+        for name in ("against", "chunks", "count", "latency", "pipeline", "pipelined", "placement", "trace")
+    },
     **{name: f"--{name}" for name in ("data", "dtype", "loss", "rate", "shape", "vocab")},  # of a training
     "algorithm": "--algo",
     "field": "--sweep",

@@ -87,6 +87,11 @@ class SearchOptions(NamedTuple):
     recompute: bool = option("--recompute", "forwards may run again before their backwards (costs.recompute)")
     hint: str | None = option("--hint FILE", "a schedule (JSON) to begin from")
     method: str | None = option("--method NAME", "auto (default), portfolio, periodic, cpsat or improve")
+    cuts: int | None = option(
+        "--cuts N",
+        "cuts of the layers to try for each placement, where `layout` leaves them open; default 3",
+        partial(whole_number, least=1),
+    )
     frontier: bool = option("--frontier", "the best at every budget instead: makespan against memory")
     polish: bool | None = option(
         "--no-polish",

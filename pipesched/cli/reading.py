@@ -45,16 +45,16 @@ def flags_of_problem(source: ProblemSource | None = None) -> Iterator[None]:
         raise about_problem(error, source.config, given) from None
 
 
-def given_config(source: ProblemSource, *, notes: bool = True) -> Config:
+def given_config(source: ProblemSource, *, notes: bool = True, chooses: bool = False) -> Config:
     """Return the problem of a config with options on top, and its algorithm, if any. Raises ConfigError.
 
-    `notes`: what to know of a derived problem goes to stderr.
+    `notes`: what to know of a derived problem goes to stderr. `chooses`: there may be several numbers of chunks.
     """
     from pipesched.config.load import load_config
     from pipesched.pipeline.suspicions import suspicions
 
     with flags_of_problem(source):
-        config = load_config(source.document or config_source(source.config), source.overrides)
+        config = load_config(source.document or config_source(source.config), source.overrides, chooses=chooses)
     _note(config.notes if notes else (), config.rounded)
     for doubt in suspicions(config.problem):
         print(f"pipesched: warning: {spell(doubt) if source.config is None else doubt}", file=sys.stderr)

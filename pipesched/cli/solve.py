@@ -38,7 +38,8 @@ def command(
     """Find the shortest schedule within the memory budget, and prove it or say how far it may be from the best.
 
     --placement may name several to choose from (linear,loop,v); by default all that suit the stages but bidirectional,
-    which keeps two copies of the weights. Ctrl-C ends the search with the best schedule so far.
+    which keeps two copies of the weights. Where the cut of layers into stages is open (layout balanced), it is searched
+    too, for each of --chunks 1,2. Ctrl-C ends the search with the best schedule so far.
     """
     from pipesched.cli.output import answer_schedule, refuse_chart_options
     from pipesched.cli.positionals import with_config
@@ -78,7 +79,8 @@ def _limited(
         return settings, MOST_CLASSIFIED
     split = settings.get("split_backward")
     is_split = problem.costs.split if split is None else split
-    operations = count_computations(is_split, problem.stages, problem.microbatches)
+    most = max([problem.stages, *(problem.devices * count for count in settings.get("chunks", ()))])
+    operations = count_computations(is_split, most, problem.microbatches)
     classified = min(most_classified(limit), MOST_CLASSIFIED)
     shown = not (screen.as_json or search.frontier)
     left = left_for_search(
@@ -143,7 +145,11 @@ def _given(source: ProblemSource, search: SearchOptions) -> tuple[Config, dict[s
     if isinstance(names, list) and any(name in PLACEMENTS for name in names):
         settings["placement"] = names
         source = source._replace(overrides={**source.overrides, "placement": "auto"})
-    return given_config(source), settings
+    config = given_config(source, chooses=True)
+    if search.frontier and settings.pop("cuts", 1) != 1:
+        raise ConfigError("--cuts: is for a single budget, not for --frontier, which takes the balanced cuts")
+    chosen = {name: value for name, value in config.choices._asdict().items() if value is not None}
+    return config, {**chosen, **settings}
 
 
 def _show_frontier(frontier: Frontier, chart: ChartOptions, target: Target, screen: Screen) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.checks import shown
+from pipesched.config.choices import Choices, take_choices
 from pipesched.config.rounding import rounding_note
 from pipesched.config.trust_section import TrustSection, read_trust
 from pipesched.config.values import (
@@ -32,7 +33,8 @@ class Config(NamedTuple):
 
     `assumes_halves`: the backward was given whole, and not by the built-in default, so its halves are not measured.
     `setup` is the training run that the problem was derived from, if it was, and `notes` say what to know of that;
-    `rounded` says which numbers had too many digits, if some had. `trust` is what its section of that name says.
+    `rounded` says which numbers had too many digits, if some had. `trust` is what its section of that name says;
+    `choices` is what it leaves to a solve.
     """
 
     problem: Problem
@@ -42,6 +44,7 @@ class Config(NamedTuple):
     notes: tuple[str, ...] = ()
     rounded: str | None = None
     trust: TrustSection = TrustSection()
+    choices: Choices = Choices()
 
 
 def load(path_or_text: str | Path | None = None, **overrides: Any) -> Problem:
@@ -61,17 +64,23 @@ def load(path_or_text: str | Path | None = None, **overrides: Any) -> Problem:
     return load_config(path_or_text, overrides).problem
 
 
-def load_config(config: str | Path | Source | None, overrides: Mapping[str, Any]) -> Config:
-    """Return the problem, as `load` does, and the algorithm that the config asks for, if any. Raises ConfigError."""
+def load_config(config: str | Path | Source | None, overrides: Mapping[str, Any], *, chooses: bool = False) -> Config:
+    """Return the problem, as `load` does, and the algorithm that the config asks for, if any. Raises ConfigError.
+
+    `chooses`: there may be several numbers of chunks, of which the problem has the first.
+    """
     values = load_values(config, overrides)
+    choices = take_choices(values) if chooses else Choices()
     if not has_setup(values):
         problem = problem_of(values)  # which refuses what is no number
-        return Config(problem, algorithm_of(values), assumes_halves(values), rounded=rounding_note(values))
+        rounded = rounding_note(values)
+        return Config(problem, algorithm_of(values), assumes_halves(values), rounded=rounded, choices=choices)
     from pipesched.config.derived import derived
 
     problem, setup, notes = derived(values)
     trust = read_trust(values["trust"].value if "trust" in values else None)
-    return Config(problem, algorithm_of(values), assumes_halves(values), setup, notes, rounding_note(values), trust)
+    halves, rounded = assumes_halves(values), rounding_note(values)
+    return Config(problem, algorithm_of(values), halves, setup, notes, rounded, trust, choices)
 
 
 def load_values(config: str | Path | Source | None, overrides: Mapping[str, Any]) -> Values:

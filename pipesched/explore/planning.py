@@ -153,6 +153,7 @@ class PipelinePlanner(Planner):
             listener=listener,
             hint=open_board.schedule if can_begin else None,
             advice=False,
+            cuts=1,
             **allowed._asdict(),
         )
         return _shorter(open_board, board_of(outcome), outcome.bound.ticks)

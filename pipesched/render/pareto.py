@@ -121,7 +121,7 @@ def _words(point: ParetoPoint, letters: Sequence[str]) -> str:
 
 def frontier_view(frontier: Frontier, *, ascii_only: bool = False) -> Group:
     """Return the plot, then the table. Budgets and times are in the user's units."""
-    legend = Text(f"{PROVED} proved optimal  {OPEN} best found")
+    legend = Text(f"{PROVED} proved {frontier.proved}  {OPEN} best found")
     return Group(_frontier_plot(frontier, ascii_only), "", frontier_table(frontier), legend)
 
 
@@ -146,6 +146,6 @@ def frontier_table(frontier: Frontier) -> Table:
     heads = with_unit("memory budget", memory), with_unit(frontier.objective, time), with_unit("bound", time), "gap"
     table = grid(*map(right, heads), folded("placement"))
     for point in frontier:
-        gap = Text("optimal", style=GOOD) if point.status == Status.OPTIMAL else Text(f"{point.gap:.2%}")
+        gap = Text(frontier.proved, style=GOOD) if point.status == Status.OPTIMAL else Text(f"{point.gap:.2%}")
         table.add_row(*map(number, (point.budget, point.value, point.bound)), gap, point.placement)
     return table

@@ -18,6 +18,7 @@ from pipesched.pipeline.schedule import Schedule
 from pipesched.render.grid import folded, grid, uncut
 from pipesched.render.labels import MEASURED_MEMORY, Spelling, as_parameters, counted
 from pipesched.render.timescale import number
+from pipesched.results.cuts import CutReport
 from pipesched.results.outcome import Advice, Outcome, Repetition, SolveReport
 from pipesched.results.status import Status, StoppedBy
 from pipesched.text.fields import BY_NAME
@@ -111,9 +112,16 @@ def _solve_rows(
     report: SolveReport, time: Callable[[int | float], str], timing: bool, unit: str, cut: str
 ) -> Iterator[tuple[str, Text | str, str]]:
     """Yield what a solve found and proved, and the best that heuristics have; `cut` says which stages it had."""
-    tried = f"within the budget, over placements tried: {', '.join(report.placements)}{cut}"
+    tried = f"within the budget, over placements tried: {', '.join(report.placements)}"
+    if report.cuts is None:
+        tried += cut
+    else:
+        tried += f", {_of_cuts(report.cuts)}"
     if report.status == Status.OPTIMAL:
-        yield "status", Text("optimal", style=GOOD), f"{report.objective} = bound, {tried}"
+        yield "status", Text(report.standing, style=GOOD), f"{report.objective} = bound, {tried}"
+    elif report.cuts is not None and report.cuts.status == Status.OPTIMAL:
+        least = f"over all cuts of {_chunks(report.cuts)} at least {time(report.bound.value)}"
+        yield "status", Text(report.standing, style=GOOD), f"{report.objective} = bound of this cut; {least}"
     else:
         yield "status", Text(ENDS.get(report.stopped_by, "feasible"), style="bold"), f"the best found {tried}"
     yield f"bound on {report.objective}", time(report.bound.value), report.bound.reason
@@ -132,6 +140,16 @@ def _solve_rows(
         yield "time", f"{report.seconds:.2f} s", f"stopped by {report.stopped_by}"
 
 
+def _of_cuts(cuts: CutReport) -> str:
+    """Say how many cuts were tried."""
+    return f"{counted(len(cuts.tried), 'cut')} of {_chunks(cuts)}"
+
+
+def _chunks(cuts: CutReport) -> str:
+    numbers = cuts.chunks_tried
+    return f"{', '.join(map(str, numbers))} chunk{'s' * (numbers != (1,))}"
+
+
 def _repetition(found: Repetition, time: Callable[[int | float], str]) -> tuple[str, str]:
     """Return the rate of the best block that repeats, and what is proved about schedules that repeat."""
     count = found.microbatches
@@ -144,7 +162,7 @@ def _repetition(found: Repetition, time: Callable[[int | float], str]) -> tuple[
 def _gap(outcome: Outcome) -> tuple[Text, str]:
     if outcome.status == Status.OPTIMAL:
         scope = "this placement and split of the backward" + ("" if outcome.schedule.fits else ", without the budget")
-        return Text("optimal", style=GOOD), f"makespan = bound, for {scope}"
+        return Text(outcome.standing, style=GOOD), f"makespan = bound, for {scope}"
     return Text(f"{outcome.gap:.2%}"), "(makespan - lower bound) / lower bound"
 
 

@@ -160,7 +160,7 @@ def _report_table(report: SolveReport) -> RenderableType:
     """Return what a solve found, what it proved, and how it ended."""
     bound = report.bound
     proof: list[tuple[str, object]] = [
-        ("status", report.status),
+        ("status", report.standing),
         (report.objective, number(report.value)),
         ("bound", f"{number(bound.value)}   {bound.reason}"),
         ("gap", f"{report.gap:.1%}"),

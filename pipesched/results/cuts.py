@@ -22,7 +22,7 @@ class TriedCut(NamedTuple):
 
 
 class CutReport(NamedTuple):
-    """The cut of a solve's answer, the bound and the status of schedules on that cut and placement alone; all `tried`."""
+    """The cut of a solve's answer, the bound and the status of schedules on it and its placement alone; all `tried`."""
 
     layout: tuple[int, ...]
     chunks: int

@@ -8,6 +8,7 @@ from typing import Any, overload
 
 from pipesched.checks import require_label, require_name, require_sequence, require_type
 from pipesched.display import Displayable
+from pipesched.pipeline.open_cuts import is_cut_open
 from pipesched.results.outcome import Outcome
 from pipesched.results.status import Status
 from pipesched.schedulers.options import OBJECTIVES
@@ -51,6 +52,13 @@ class Frontier(Displayable, Sequence[FrontierPoint]):
         require_name(sorted(OBJECTIVES), self.objective, "objective", "objective")
         for key in ("time_unit", "memory_unit"):
             require_label(getattr(self, key), key)
+
+    @property
+    def proved(self) -> str:
+        """What a point is that nothing better can beat, in words: where the cut is open, that holds for its cuts."""
+        outcomes = (point.outcome for point in self.points)
+        is_open = any(outcome is not None and is_cut_open(outcome.problem) for outcome in outcomes)
+        return f"{Status.OPTIMAL} for these cuts" if is_open else str(Status.OPTIMAL)
 
     def __repr__(self) -> str:
         steps = ", ".join(f"{point.budget}: {point.value}" for point in self.points)

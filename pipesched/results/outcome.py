@@ -21,6 +21,7 @@ from pipesched.errors import Deadlock, NotApplicable
 from pipesched.pipeline.bounds import Bound, lower_bound
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.costs import fields_of
+from pipesched.pipeline.open_cuts import is_cut_open
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.quantities import in_units
@@ -31,6 +32,7 @@ from pipesched.schedulers.family import Family, prepare
 from pipesched.schedulers.options import COMMON, OBJECTIVES, OFFLOAD, RECOMPUTE, checked_options
 from pipesched.schedulers.registry import family
 
+FOR_THIS_CUT = f"{Status.OPTIMAL} for this cut"
 MEASURED = "measured"  # the algorithm of a schedule that a run recorded, whose operations have lengths of their own
 
 
@@ -144,8 +146,17 @@ class SolveReport(Displayable):
         """The distance to the bound: (value - bound) / bound."""
         return (self.value_ticks - self.bound.ticks) / self.bound.ticks if self.bound.ticks else 0.0
 
+    @property
+    def standing(self) -> str:
+        """The status in words: where the cut was open, with what it is about."""
+        if self.cuts is None:
+            return str(self.status)
+        if self.status == Status.OPTIMAL:
+            return f"{Status.OPTIMAL} over all cuts"
+        return FOR_THIS_CUT if self.cuts.status == Status.OPTIMAL else str(self.status)
+
     def __repr__(self) -> str:
-        return f"SolveReport({self.objective} {self.value}, bound {self.bound.value}, {self.status})"
+        return f"SolveReport({self.objective} {self.value}, bound {self.bound.value}, {self.standing})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -163,7 +174,7 @@ class Outcome(HasPage):
             require_type(self.report, SolveReport, "a SolveReport or None", "report")
 
     def __repr__(self) -> str:
-        return f"Outcome({shown(self.algorithm)}, makespan {self.schedule.makespan}, {self.status})"
+        return f"Outcome({shown(self.algorithm)}, makespan {self.schedule.makespan}, {self.standing})"
 
     def __getstate__(self) -> dict[str, Any]:
         return fields_of(self)
@@ -200,6 +211,14 @@ class Outcome(HasPage):
         if self.report is not None:
             return self.report.status
         return Status.OPTIMAL if self.schedule.makespan_ticks == self.bound.ticks else Status.HEURISTIC
+
+    @property
+    def standing(self) -> str:
+        """The status in words: where the cut was open, with what it is about."""
+        if self.report is not None:
+            return self.report.standing
+        is_open = self.status == Status.OPTIMAL and is_cut_open(self.problem)
+        return FOR_THIS_CUT if is_open else str(self.status)
 
     @property
     def metrics(self) -> dict[str, Any]:

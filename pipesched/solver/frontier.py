@@ -26,10 +26,11 @@ from pipesched.results.frontier import Frontier, FrontierPoint
 from pipesched.results.outcome import Outcome
 from pipesched.results.status import Status, StoppedBy
 from pipesched.solver.ahead import WorkAhead
-from pipesched.solver.feasible import least_budget, least_step, placed, within
+from pipesched.solver.feasible import least_budget, least_step, placed_with, within
 from pipesched.solver.policy import DEFAULT
+from pipesched.solver.request import SolveRequest
 from pipesched.solver.search import Event, Listener
-from pipesched.solver.solve import solve
+from pipesched.solver.solve import solve_request
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -53,6 +54,7 @@ def frontier(
     stop: StopEvent | None = None,
     jobs: int = 1,
     executor: Executor | str | None = None,
+    chunks: Sequence[int] | None = None,
 ) -> Frontier:
     """Find the best schedules by rising budget, the same for every device.
 
@@ -66,6 +68,8 @@ def frontier(
             one a core. `workers` are then by default a share of the cores. Points that are proved are the same.
         executor: What does that instead: the text of `open_executor`, or what it returns. On a Dask cluster `workers`
             are by default one.
+        chunks: As for `solve`. Where the cut is open, each placement has its balanced cut at each budget, and points
+            are proved for these cuts.
 
     Returns:
         One point for each budget that buys a shorter schedule, each with its bound.
@@ -83,14 +87,21 @@ def frontier(
     settings: dict[str, Any] = {
         "objective": objective, "gap": gap, "workers": workers, "seed": seed, "placement": placement,
         "split_backward": split_backward, "offload": offload, "recompute": recompute, "method": method,
-        "polish": polish,
+        "polish": polish, "chunks": chunks,
     }  # fmt: skip
     runs = chosen(executor, require_whole(jobs, "jobs", most=ranges.most_jobs))
-    floor = min(least_budget(tried, allowed) for tried in placed(require_problem(problem), placement))
+    floor = min(
+        least_budget(tried, allowed) for tried in placed_with(require_problem(problem), placement, chunks or ())
+    )
     with lent(runs, FEWEST_OPERATIONS) as pool, closing(WorkAhead[Outcome](pool)) as ahead:
         budgets = _Budgets(problem, clock, listener, settings, ahead)
         solved = _walk(budgets, floor, least_step(problem, allowed))
     return Frontier(_joined(solved, problem), objective, problem.time_unit, problem.memory.unit)
+
+
+def _solve(problem: Problem, **settings: Any) -> Outcome:
+    """Solve a problem at a budget, on the balanced cuts alone."""
+    return solve_request(SolveRequest(problem, keeps_cuts=True, **settings))
 
 
 @dataclass
@@ -134,7 +145,7 @@ class _Budgets:
         """Return a solve that has its share when so many points, at most, divide the time that is left."""
         share, policy = self.clock.left * min(workers_of(self.ahead.pool) / points, 1), DEFAULT.frontier
         seconds = max(min(max(share, policy.shortest), self.clock.left), policy.least)
-        return partial(solve, problem, time_limit=seconds, advice=False, **{**self.settings, **more})
+        return partial(_solve, problem, time_limit=seconds, advice=False, **{**self.settings, **more})
 
     def _send(self, budget: int, points: int) -> None:
         """Let a worker solve a budget, unless one does already."""

@@ -38,7 +38,10 @@ METHODS = ("auto", "portfolio", "periodic", "cpsat", "improve")
 
 @dataclass(frozen=True, eq=False)
 class SolveRequest:
-    """The parameters of `solve`, and two that are not public: `whole_limit` is that of a command, in seconds."""
+    """The parameters of `solve`, and some that are not public.
+
+    `whole_limit` is that of a command, in seconds. With `keeps_cuts` bounds are about the cuts that are tried alone.
+    """
 
     problem: Problem
     objective: str = "makespan"
@@ -62,6 +65,7 @@ class SolveRequest:
     chunks: Sequence[int] | None = None
     cuts: int | None = None
     whole_limit: float | None = None
+    keeps_cuts: bool = False
     policy: SolvePolicy = DEFAULT
     limits: Limits = field(init=False)
     runs: Executor | str | None = field(init=False)  # what runs it, as `chosen` says
@@ -127,7 +131,7 @@ class SolveRequest:
             raise ConfigError("are several, and `placement` says where the stages of one number are", "chunks")
         if is_cut_open(self.problem):
             return
-        why = "the cut is given: only a `layout` that is balanced leaves it open"
+        why = "the cut is given: only a balanced layout of layers leaves it open"
         if several:
             raise ConfigError(f"are several, and {why}", "chunks")
         if self.cuts not in (None, 1):

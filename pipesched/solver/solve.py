@@ -127,14 +127,15 @@ def solve_request(request: SolveRequest) -> Outcome:
         stopped_by = _run(search, request, pool, periods)
     if search.best is None:
         raise NoSchedule("stopped before any schedule was found")
-    return advised(_outcome(search, stopped_by, periods), request, search.at)
+    is_open = not request.keeps_cuts and is_cut_open(request.problem)
+    return advised(_outcome(search, stopped_by, periods, is_open=is_open), request, search.at)
 
 
 def _tried(request: SolveRequest, clock: Clock) -> Tried:
     """Return what is tried, each problem on its placement and its cut."""
     problem, policy = request.split_problem, request.policy.cuts
     placed = placed_with(problem, request.placement, request.chunks or ())
-    if not is_cut_open(problem):
+    if request.keeps_cuts or not is_cut_open(problem):
         return Tried(feasible(placed, request.allowed), None)
     counts_ways = request.objective == "makespan"
     with under(clock.part(policy.part * request.limits.seconds)):
@@ -311,8 +312,12 @@ def _take_hint(search: Search, hint: Schedule) -> None:
     raise ConfigError("is no schedule of this model on a placement that is tried here", "hint")
 
 
-def _outcome(search: Search, stopped_by: StoppedBy, periods: PeriodicPhase) -> Outcome:
+def _outcome(search: Search, stopped_by: StoppedBy, periods: PeriodicPhase, *, is_open: bool) -> Outcome:
+    """Return the outcome; where the cut `is_open`, with what is known of cuts."""
     assert search.best is not None
+    bound = search.bound
+    if is_open and (search.others is None or bound.reason != search.others.reason):
+        bound = replace(bound, reason=f"the least over all cuts: {bound.reason}")
     number = search.candidates.index(search.best)
     objective = search.cases[number].objective
     return Outcome(
@@ -322,7 +327,7 @@ def _outcome(search: Search, stopped_by: StoppedBy, periods: PeriodicPhase) -> O
             objective=objective,
             status=Status.OPTIMAL if search.value == search.bound.ticks else Status.FEASIBLE,
             value_ticks=search.value,
-            bound=search.bound,
+            bound=bound,
             makespan_bound=search.bounds[number] if objective == "makespan" else Bound(0, "", search.per_unit),
             seconds=search.clock.seconds,
             stopped_by=stopped_by,
@@ -331,6 +336,6 @@ def _outcome(search: Search, stopped_by: StoppedBy, periods: PeriodicPhase) -> O
             placements=tuple(dict.fromkeys(case.name for case in search.cases)),
             equal=search.equal,
             repetition=periods.report(number),
-            cuts=_cuts(search, number) if is_cut_open(search.cases[number].problem) else None,
+            cuts=_cuts(search, number) if is_open else None,
         ),
     )

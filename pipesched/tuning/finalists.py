@@ -116,6 +116,7 @@ def _solved(found: Estimate, seconds: float) -> Estimate | None:
                 polish=False,
                 hint=hint,
                 advice=False,
+                cuts=1,
             )
         except PipeschedError:
             continue

@@ -88,7 +88,7 @@ def steps(frontier: Frontier) -> str:
     memory, time = (f" ({html.escape(unit)})" if unit else "" for unit in (frontier.memory_unit, frontier.time_unit))
     across = f"memory budget of a device{memory}"
     parts.append(f'<text x="{width / 2}" y="{height - 8}" text-anchor="middle">{across}</text>')
-    parts.append(f'<text x="4" y="14">{frontier.objective}{time}; filled: proved optimal</text>')
+    parts.append(f'<text x="4" y="14">{frontier.objective}{time}; filled: proved {frontier.proved}</text>')
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" fill="currentColor"'
         f' aria-label="{frontier.objective} by budget" style="width:100%;max-width:{width}px;font:12px sans-serif">'

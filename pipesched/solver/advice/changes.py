@@ -91,7 +91,7 @@ def _short(amount: Fraction, policy: AdvicePolicy) -> Exact:
 
 def _chunks(word: str, count: int, request: SolveRequest) -> AdvisedChange | None:
     problem, stages = request.problem, count * request.problem.devices
-    if stages == problem.stages or request.start is not None:
+    if stages == problem.stages or count in (request.chunks or ()) or request.start is not None:
         return None
     changed = _with_stages(problem, stages)
     return None if changed is None else _of_problem(f"{word} chunks a device", request, changed)

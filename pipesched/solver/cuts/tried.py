@@ -24,12 +24,12 @@ from pipesched.solver.cuts.near import cuts_near
 from pipesched.solver.feasible import feasible
 from pipesched.solver.policy import CutPolicy
 
-ONE_BY_ONE = "the least over all cuts of the first input, the work and the way home of a device"
-WORK = "all work, divided among all devices"
+ONE_BY_ONE = "the least over all cuts: first input, work and way home of a device"
+WORK = "the least over all cuts: all work, divided among all devices"
 
 
 class Tried(NamedTuple):
-    """The problems to try, the balanced cut of each placement first, and a bound on other cuts (None: there are none)."""
+    """The problems to try, the balanced cut of each placement first, and a bound on other cuts, if there are any."""
 
     problems: list[Problem]
     others: Bound | None
