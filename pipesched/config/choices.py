@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pipesched.config.values import Values
 from pipesched.errors import ConfigError
@@ -38,7 +38,7 @@ def take_choices(values: Values) -> Choices:
     return Choices(counts)
 
 
-def _of_parallel(values: Values) -> object:
+def _of_parallel(values: Values) -> Any:
     """Return the chunks that the section of a training run gives."""
     if "parallel" not in values:
         return None

@@ -28,6 +28,10 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "part": 0.15, "ties_part": 0.1, "ties_least": 2.0, "slow": 1_000, "one_limit": 10_000, "all_ties": 1_000,
         "pauses": (0, 2, 10), "looser": (1.5, 2, 3, None), "warm_ups": 16,
     },
+    "cuts": {
+        "count": 3, "most": 1_000, "part": 0.1, "margins": (0.05, 0.0), "most_moves": 100_000, "most_begun": 5_000,
+        "most_near": 600, "most_starts": 2_000,
+    },
     "cases": {
         "first_part": 0.65, "device_part": 0.25, "justification_part": 0.1, "windows_part": 0.6, "used_part": 0.9,
         "end_part": 0.02, "easy": 300, "large": 3_500, "most_counted": 2**50,

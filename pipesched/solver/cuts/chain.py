@@ -18,7 +18,6 @@ from pipesched.pipeline.cutting.items import CutItems
 from pipesched.pipeline.device_costs import at_speed
 from pipesched.pipeline.quantities import MOST_DIGITS, ticks_per_unit
 
-FINER = 10**9  # where speeds differ, durations have digits beyond those of the costs
 SLACK = Fraction(5, 10**MOST_DIGITS)  # the part that rounding to so many digits takes off at most
 
 
@@ -39,7 +38,7 @@ class Devices(NamedTuple):
         return Fraction(0) if self.links is None else self.links[here][there]
 
 
-class Way(NamedTuple):
+class CutWay(NamedTuple):
     """What it takes from the first item to others, and for the gradient to come home; in ticks."""
 
     there: int
@@ -86,7 +85,9 @@ class Chain:
         items, links = self.items, self.devices.links or ()
         columns = (items.forward, items.gradient, items.weight, items.pair or (), items.p2p, *links)
         scale = ticks_per_unit({value for column in columns for value in column})
-        return scale if {*self.devices.speed} == {1} else scale * FINER
+        return (
+            scale if {*self.devices.speed} == {1} else scale * 10**MOST_DIGITS
+        )  # durations have digits beyond those of costs
 
     def ticks(self, time: Fraction) -> int:
         """Return a time in ticks, rounded down."""
@@ -142,26 +143,26 @@ class Chain:
         return self.counts_ways and not self.devices.mirrored
 
     @cached_property
-    def ways(self) -> list[Way]:
+    def ways(self) -> list[CutWay]:
         """The least time of the forwards of the first 0, 1, .. items, and of the gradients back through them."""
         if not self.has_ways:
-            return [Way(0, 0)] * (len(self) + 1)
+            return [CutWay(0, 0)] * (len(self) + 1)
         forward, gradient = [*map(self.ticks, self.items.forward)], [*map(self.ticks, self.items.gradient)]
         if self.items.pair is not None:
             pair = [*map(self.ticks, self.items.pair)]
             forward, gradient = [*map(min, forward, pair)], [*map(min, gradient, pair)]
         rows = zip(accumulate(forward, initial=0), accumulate(gradient, initial=0), strict=True)
-        return [Way(int(there * self.fastest), int(back * self.fastest)) for there, back in rows]
+        return [CutWay(int(there * self.fastest), int(back * self.fastest)) for there, back in rows]
 
     @cached_property
-    def hops(self) -> list[Way]:
+    def hops(self) -> list[CutWay]:
         """The latencies of links on the way to each stage."""
         if not self.has_ways:
-            return [Way(0, 0)] * self.stages
-        found, devices = [Way(0, 0)], self.devices
+            return [CutWay(0, 0)] * self.stages
+        found, devices = [CutWay(0, 0)], self.devices
         for here, there in pairwise(devices.of_stages):
-            way = Way(self.ticks(devices.link(here, there)), self.ticks(devices.link(there, here)))
-            found.append(Way(*map(sum, zip(found[-1], way, strict=True))))
+            way = CutWay(self.ticks(devices.link(here, there)), self.ticks(devices.link(there, here)))
+            found.append(CutWay(*map(sum, zip(found[-1], way, strict=True))))
         return found
 
     def latency(self, stage: int, begin: int) -> int:
@@ -195,7 +196,7 @@ class Chain:
     def _lasts(self, cost: int, speed: Fraction) -> int:
         return cost if speed == 1 else self.ticks(at_speed(Fraction(cost, self.per_unit), speed))
 
-    def bound(self, way: Way, load: Load) -> int:
+    def bound(self, way: CutWay, load: Load) -> int:
         """Return the least makespan with a device that has this load, and this way before it."""
         work = [self.microbatches * amount for amount in load]
         return max(way.there + work[0], way.there + work[1] + way.back)
@@ -225,12 +226,12 @@ class Chain:
             work = [*map(min, work, map(self.ticks, items.pair))]
         return [*accumulate(work, initial=0)]
 
-    def way_to(self, stage: int, ends: Sequence[int]) -> Way:
+    def way_to(self, stage: int, ends: Sequence[int]) -> CutWay:
         """Return the way to a stage of a cut, of which `ends` are the first item behind each stage."""
         begin, hop = ends[stage - 1] if stage else 0, self.hops[stage]
         latency = sum(self.latency(number, ends[number - 1]) for number in range(1, stage + 1))
         there, back = self.ways[begin]
-        return Way(there + hop.there + latency, back + hop.back + latency)
+        return CutWay(there + hop.there + latency, back + hop.back + latency)
 
     def bound_of(self, ends: Sequence[int]) -> tuple[int, int]:
         """Return the bound of a cut, and its largest work of a device for one microbatch; in ticks."""

@@ -12,8 +12,8 @@ from math import inf
 from typing import NamedTuple
 
 from pipesched.core.clock import look
-from pipesched.solver.cuts.chain import Chain, Way
-from pipesched.solver.cuts.lanes import CutLanes, Move, Place, lanes_of
+from pipesched.solver.cuts.chain import Chain, CutWay
+from pipesched.solver.cuts.lanes import CutLanes, LaneMove, LanePlace, lanes_of
 
 
 class RankedCut(NamedTuple):
@@ -47,9 +47,11 @@ class TooManyMoves(Exception):
     """Raised where there are more ways to cut than can be gone through."""
 
 
-def cuts_in_order(chain: Chain, most: float = inf, most_moves: int | None = None) -> CutsInOrder | None:
+def cuts_in_order(
+    chain: Chain, most: float = inf, most_moves: int | None = None, most_starts: float = inf
+) -> CutsInOrder | None:
     """Return the cuts of a chain by their bounds, up to `most` ticks; None where these cannot be gone through."""
-    lanes = lanes_of(chain, most)
+    lanes = lanes_of(chain, most, most_starts)
     try:
         return None if lanes is None else CutsInOrder(lanes, most_moves)
     except TooManyMoves:
@@ -74,7 +76,7 @@ class CutsInOrder:
         """The least bound of a cut, but where latencies differ by boundary maybe less; infinite where none fits."""
         return min([*(self._of(0, place).bound for place in self._begins), self.lanes.most])
 
-    def _of(self, number: int, place: Place) -> Least:
+    def _of(self, number: int, place: LanePlace) -> Least:
         return self._least[number].get(place, Least())
 
     def __iter__(self) -> Iterator[RankedCut]:
@@ -100,31 +102,31 @@ class CutsInOrder:
 
     def _longer(self, first: _Beginning) -> Iterator[_Beginning]:
         """Yield what a beginning becomes with what the next device may take."""
-        number, place = len(self.lanes.order) - first.left, Place(first.places[-1], first.regions)
+        number, place = len(self.lanes.order) - first.left, LanePlace(first.places[-1], first.regions)
         latency = first.latency + self._latency(number, place)
         way = self._way(number, place, latency)
         for move in self._moves[number].get(place, ()):
             own = max(first.own[0], self.chain.bound(way, move.load)), max(first.own[1], move.load.all)
-            rest = self._of(number + 1, Place(move.at, first.regions))
+            rest = self._of(number + 1, LanePlace(move.at, first.regions))
             most = max(own[0], rest.bound), max(own[1], rest.work)
             if most[0] <= self.lanes.most and rest.bound < inf:
                 yield _Beginning(*most, first.left - 1, (*first.places, move.at), first.regions, latency, own)
 
-    def _latency(self, number: int, place: Place) -> int:
+    def _latency(self, number: int, place: LanePlace) -> int:
         """Return the latency of the boundary before the first stage of a device."""
         return self.chain.latency(number, place.at[0]) if number else 0
 
-    def _way(self, number: int, place: Place, latency: int) -> Way:
+    def _way(self, number: int, place: LanePlace, latency: int) -> CutWay:
         (there, back), hop = self.chain.ways[place.at[0]], self.chain.hops[number]
-        return Way(there + hop.there + latency, back + hop.back + latency)
+        return CutWay(there + hop.there + latency, back + hop.back + latency)
 
-    def _all_moves(self, most: int | None) -> list[dict[Place, list[Move]]]:
+    def _all_moves(self, most: int | None) -> list[dict[LanePlace, list[LaneMove]]]:
         """Return for each device and place what it may take, with the least latencies of any cut on the way there."""
-        found, made = list[dict[Place, list[Move]]](), 0
-        self._latencies: list[dict[Place, int]] = [dict.fromkeys(self._begins, 0)]
+        found, made = list[dict[LanePlace, list[LaneMove]]](), 0
+        self._latencies: list[dict[LanePlace, int]] = [dict.fromkeys(self._begins, 0)]
         for number in range(len(self.lanes.order)):
-            here: dict[Place, list[Move]] = {}
-            behind: dict[Place, int] = {}
+            here: dict[LanePlace, list[LaneMove]] = {}
+            behind: dict[LanePlace, int] = {}
             for place, before in self._latencies[-1].items():
                 look()
                 latency = self._latencies[-1][place] = before + self._latency(number, place)
@@ -133,22 +135,22 @@ class CutsInOrder:
                 if most is not None and made > most:
                     raise TooManyMoves
                 for move in here[place]:
-                    following = Place(move.at, place.regions)
+                    following = LanePlace(move.at, place.regions)
                     behind[following] = min(latency, behind.get(following, latency))
             found.append(here)
             self._latencies.append(behind)
         return found
 
-    def _least_of_rest(self) -> list[dict[Place, Least]]:
+    def _least_of_rest(self) -> list[dict[LanePlace, Least]]:
         """Return for each device and place the least bound, and the least largest work, of it and those behind."""
         least = [dict.fromkeys(self._latencies[-1], Least(0, 0))]
         for number in range(len(self.lanes.order) - 1, -1, -1):
-            here: dict[Place, Least] = {}
+            here: dict[LanePlace, Least] = {}
             for place, moves in self._moves[number].items():
                 look()
                 way, best, work = self._way(number, place, self._latencies[number][place]), inf, inf
                 for move in moves:
-                    rest = least[-1].get(Place(move.at, place.regions), Least())
+                    rest = least[-1].get(LanePlace(move.at, place.regions), Least())
                     best = min(best, max(self.chain.bound(way, move.load), rest.bound))
                     work = min(work, max(move.load.all, rest.work))
                 if best < inf:

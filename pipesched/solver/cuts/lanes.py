@@ -10,20 +10,17 @@ from itertools import combinations, pairwise
 from math import comb, inf
 from typing import NamedTuple
 
-from pipesched.solver.cuts.chain import Chain, Load, Way
-
-ROUNDING = 1e-12  # of sums of floats
-MOST_STARTS = 2_000  # choices of the items at which lanes begin
+from pipesched.solver.cuts.chain import Chain, CutWay, Load
 
 
-class Place(NamedTuple):
+class LanePlace(NamedTuple):
     """How far each lane has come, and the items between which it runs; two lanes that meet share theirs."""
 
     at: tuple[int, ...]
     regions: tuple[tuple[int, int], ...]
 
 
-class Move(NamedTuple):
+class LaneMove(NamedTuple):
     """What the next device takes: where the lanes are then, and its load."""
 
     at: tuple[int, ...]
@@ -40,7 +37,7 @@ class CutLanes:
         for number in range(len(order) - 1, -1, -1):
             self._rates[number] = self._rates[number + 1] + (float(1 / rates[number]) if rates[number] else 0.0)
 
-    def begins(self) -> Iterator[Place]:
+    def begins(self) -> Iterator[LanePlace]:
         """Yield where lanes may begin, for each choice of the items at which those begin that meet none."""
         lanes = range(len(self.is_back))
         inner = [lane for lane in lanes[1:] if not self.is_back[lane]]
@@ -50,20 +47,22 @@ class CutLanes:
                 number = sum(not back for back in self.is_back[: lane + 1]) - 1
                 regions.append(edges[number : number + 2])  # type: ignore[arg-type]
             at = tuple(right if back else left for back, (left, right) in zip(self.is_back, regions, strict=True))
-            place = Place(at, tuple(regions))
+            place = LanePlace(at, tuple(regions))
             if all(right - left >= regions.count((left, right)) * len(self.order) for left, right in regions):
                 yield place
 
-    def moves(self, number: int, place: Place, way: Way) -> Iterator[Move]:
+    def moves(self, number: int, place: LanePlace, way: CutWay) -> Iterator[LaneMove]:
         """Yield what a device may take from a place on, with a way before it, so that the others can have the rest."""
         yield from self._moved(number, place, way, (), Load(0, 0))
 
-    def _moved(self, number: int, place: Place, way: Way, moved: tuple[int, ...], load: Load) -> Iterator[Move]:
+    def _moved(
+        self, number: int, place: LanePlace, way: CutWay, moved: tuple[int, ...], load: Load
+    ) -> Iterator[LaneMove]:
         lane = len(moved)
         if lane == len(self.is_back):
             left = self.most - way.there
-            if left == inf or self._rest(place, moved) <= self._rates[number + 1] * left * (1 + ROUNDING):
-                yield Move(moved, load)
+            if left == inf or self._rest(place, moved) <= self._rates[number + 1] * left * 1.000_000_000_001:
+                yield LaneMove(moved, load)
             return
         at, back = place.at[lane], self.is_back[lane]
         for end in self._ends(number, place, moved):
@@ -74,7 +73,7 @@ class CutLanes:
                 return
             yield from self._moved(number, place, way, (*moved, end), own)
 
-    def _ends(self, number: int, place: Place, moved: tuple[int, ...]) -> range:
+    def _ends(self, number: int, place: LanePlace, moved: tuple[int, ...]) -> range:
         """Return how far the next lane may come, nearest first, so that each device behind has an item of each lane."""
         lane, behind = len(moved), len(self.order) - 1 - number
         at, right, back = place.at[lane], place.regions[lane][1], self.is_back[lane]
@@ -85,13 +84,13 @@ class CutLanes:
             return range(at - 1, moved[-1] + 2 * behind - 1, -1) if behind else range(moved[-1], moved[-1] - 1, -1)
         return range(at + 1, right - behind + 1) if behind else range(right, right + 1)
 
-    def _fits(self, number: int, place: Place, moved: tuple[int, ...]) -> bool:
+    def _fits(self, number: int, place: LanePlace, moved: tuple[int, ...]) -> bool:
         if self.chain.devices.room is None:
             return True
         runs = [(min(pair), max(pair)) for pair in zip(place.at, moved, strict=False)]
         return self.chain.fits(number, runs)
 
-    def _rest(self, place: Place, at: tuple[int, ...]) -> int:
+    def _rest(self, place: LanePlace, at: tuple[int, ...]) -> int:
         """Return the work that is left for the devices behind."""
         least, rest = self.chain.least_work, 0
         for lane, (end, (_, right)) in enumerate(zip(at, place.regions, strict=True)):
@@ -110,8 +109,11 @@ class CutLanes:
         return tuple(found)
 
 
-def lanes_of(chain: Chain, most: float) -> CutLanes | None:
-    """Return the lanes of a chain; None where its stages do not stand in lanes, or in more than can be gone through."""
+def lanes_of(chain: Chain, most: float, most_starts: float = inf) -> CutLanes | None:
+    """Return the lanes of a chain for cuts of a bound of `most` ticks at most; None where its stages stand in none.
+
+    So it is too where lanes may begin at more than `most_starts` choices of items.
+    """
     of_stages, count = chain.devices.of_stages, len(chain.devices.speed)
     order = of_stages[:count]
     rows = [of_stages[start : start + count] for start in range(0, len(of_stages), count)]
@@ -120,6 +122,6 @@ def lanes_of(chain: Chain, most: float) -> CutLanes | None:
     backs = [row != order for row in rows]
     if any(one and other for one, other in pairwise(backs)):
         return None
-    if comb(len(chain), backs.count(False) - 1) > MOST_STARTS:
+    if comb(len(chain), backs.count(False) - 1) > most_starts:
         return None
     return CutLanes(chain, order, backs, most)

@@ -153,7 +153,7 @@ def _order(chain: Chain, runs: Sequence[int], own: Sequence[int], policy: CutPol
     ends = [own[stage] for stage in lasts]
     bound = joined.bound_of(ends)[0]
     for above in policy.margins:
-        order = cuts_in_order(joined, int(bound * (1 + above)), policy.most_moves)
+        order = cuts_in_order(joined, int(bound * (1 + above)), policy.most_moves, policy.most_starts)
         if order is not None:
             return order
     return None
