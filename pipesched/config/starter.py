@@ -20,10 +20,12 @@ from pipesched.text.fields import (
     FRACTION,
     LANES,
     LAYOUT,
+    LINKS,
     PART,
     PER_DEVICE,
     PLACEMENT,
     SECTIONS,
+    SPEED,
     TEXT,
     Field,
 )
@@ -88,6 +90,7 @@ def _shapes(field: Field | Option) -> list[dict[str, Any]]:
     value = number if dimension is None else {"anyOf": [number, _measured(dimension)]}
     devices = {"type": "array", "items": {"type": "integer", "minimum": 0}}
     of_layer = {key: _measured(MEMORY if key in SIZES else TIME) for key in KEYS}
+    latency, speed = {"anyOf": [number, _measured(TIME)]}, {"type": "number", "minimum": 0.001, "maximum": 1000}
     shapes: dict[str, list[dict[str, Any]]] = {
         COUNT: [{"type": "integer", "minimum": 1}],
         WHOLE: [{"type": "integer", "minimum": 0}],
@@ -100,9 +103,20 @@ def _shapes(field: Field | Option) -> list[dict[str, Any]]:
         LANES: [{"enum": list(LANE_KINDS)}],
         PLACEMENT: [{"enum": ["auto", *PLACEMENTS]}, devices],
         LAYOUT: [{"enum": [BALANCED, EQUAL]}, devices],
+        SPEED: [speed, {"type": "array", "items": speed}, {"type": "object", "additionalProperties": speed}],
+        LINKS: [{"type": "array", "items": {"type": "array", "items": latency}}, *_groups(latency, devices)],
         PART: [_object({key: {"anyOf": [number, of_layer[key], {"type": "null"}]} for key in KEYS})],
     }
     return shapes.get(field.shape, [value, {"type": "array", "items": value}])
+
+
+def _groups(latency: dict[str, Any], devices: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the schemas of links by groups: of a size, or listed."""
+    by = {"size": {"type": "integer", "minimum": 1}, "groups": {"type": "array", "items": devices}}
+    return [
+        {**_object({key: value, "inside": latency, "between": latency}), "required": [key, "inside", "between"]}
+        for key, value in by.items()
+    ]
 
 
 def _measured(dimension: Dimension) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -166,8 +167,22 @@ class Problem(Displayable):
     @property
     def largest_hops(self) -> list[int]:
         """The largest latency of each boundary in ticks, of all ways over it."""
-        both = (hops for *_, ticks in self.directions(self.microbatches) for hops in (ticks.p2p, ticks.p2p_back))
-        return [*map(max, *both)]
+        return [*map(max, *self._hops)]
+
+    @property
+    def least_hops(self) -> list[int]:
+        """The least latency of each boundary in ticks, of all ways over it."""
+        return [*map(min, *self._hops)]
+
+    @property
+    def _hops(self) -> list[tuple[int, ...]]:
+        ways = self.directions(self.microbatches)
+        return [hops for *_, ticks in ways for hops in (ticks.p2p, ticks.p2p_back)]
+
+    @property
+    def mean_hops(self) -> list[Fraction]:
+        """The mean latency of each boundary in ticks, of forwards and of gradients."""
+        return [Fraction(there + back, 2) for there, back in zip(self.ticks.p2p, self.ticks.p2p_back, strict=True)]
 
     @property
     def grains(self) -> Grains:
