@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 
 from pipesched.checks import require_name, require_sequence, require_type, require_whole
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import Costs, exact_tuple
+from pipesched.pipeline.device_costs import at_speed
 from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.quantities import Exact, canonical, ticks_per_unit, to_fraction
 
@@ -95,6 +96,12 @@ class Layers:
         """The ticks in a time unit that make the times of every layout whole."""
         parts = (self.layer, self.first, self.last)
         return ticks_per_unit([part.amount(key) for part in parts for key in TIMES])
+
+    def resolution_at(self, speeds: Iterable[Fraction]) -> int:
+        """Return the ticks in a time unit that make the times of every layout whole on devices of these speeds."""
+        columns = [getattr(part, key) for part in (self.layer, self.first, self.last) for key in TIMES]
+        values = {one for column in columns for one in (column if isinstance(column, tuple) else (column or 0,))}
+        return ticks_per_unit([at_speed(to_fraction(value), speed) for speed in {*speeds} for value in values])
 
     def beside(self, stage: int, stages: int, key: str) -> Fraction:
         """Return what a stage out of `stages` has of `key` beside its layers."""
