@@ -71,6 +71,8 @@ def problem_document(problem: Problem) -> dict[str, Any]:
         "time_unit": problem.time_unit,
         "lanes": problem.lanes,
         **({} if problem.layers is None else layers_document(problem.layers, split=problem.costs.split)),
+        **({} if problem.speed is None else {"speed": [*map(plain, problem.speed)]}),
+        **({} if problem.links is None else {"links": [[*map(plain, row)] for row in problem.links]}),
         "costs": {key: _one_or_list(getattr(problem.costs, key)) for key in keys_of("costs") if key not in unused},
         "memory": {
             key: problem.memory.unit if key == "unit" else _one_or_list(getattr(problem.memory, key))
@@ -212,7 +214,8 @@ def problem_values(content: dict[str, Any]) -> dict[str, Any]:
                 if one is None and name not in MAY_BE_NULL:
                     raise ConfigError(f"problem.{name}: must not be null")
             if full in BY_KEY:
-                values[BY_KEY[full].name] = in_file(BY_KEY[full], _entries_or_numbers(value, read))
+                exactly = {"speed": _exact_size, "links": _exact_time}.get(full, read)
+                values[BY_KEY[full].name] = in_file(BY_KEY[full], _entries_or_numbers(value, exactly))
             elif full == BLOCKS:
                 values[BLOCKS] = value is True
             elif section or key not in SECTIONS:
