@@ -89,26 +89,46 @@ def _home(problem: Problem, text: str) -> int:
 
 
 def length(problem: Problem, slot: str) -> int:
-    """How long a slot takes; a pair takes `overlap` (by the stage of its forward), else the sum of its parts."""
-    ticks = problem.ticks
-    ops = parts(slot)
-    if len(ops) == 2 and ticks.overlap is not None:
-        return ticks.overlap[ops[0].stage]
-    time = 0
-    for op in ops:
-        if op.kind == "F":
-            time += ticks.forward[op.stage]
-        if op.kind in "BI":
-            time += ticks.backward_input[op.stage]
-        if op.kind in "BW":
-            time += ticks.backward_weight[op.stage]
-        if op.kind == "R":
-            time += ticks.recompute[op.stage]
-        if op.kind == "O":
-            time += (ticks.offload or ())[op.stage]
-        if op.kind == "L":
-            time += (ticks.reload or ())[op.stage]
-    return time
+    """How long a slot takes; a pair takes `overlap` (by the stage of its forward), else the sum of its parts.
+
+    All but O and L are divided by the speed of their device, and then have nine digits.
+    """
+    costs, ops = problem.costs, parts(slot)
+    speed = _speed(problem, ops[0])
+    if len(ops) == 2 and costs.overlap is not None:
+        return _in_ticks(problem, _divided(_exactly(costs.overlap[ops[0].stage]), speed))
+    time = Fraction(0)
+    for stage, kind, _ in ops:
+        if kind in "OL":
+            time += _exactly((costs.offload if kind == "O" else costs.reload or ())[stage])
+            continue
+        halves = costs.backward_input[stage], costs.backward_weight[stage]
+        cost = {"F": (costs.forward[stage],), "B": halves, "I": halves[:1], "W": halves[1:], "R": (costs.recompute[stage],)}
+        time += _divided(sum(map(_exactly, cost[kind]), Fraction(0)), speed)
+    return _in_ticks(problem, time)
+
+
+def _speed(problem: Problem, op: Op) -> Fraction:
+    home = device_of(problem, op.stage, op.microbatch)
+    return Fraction(1) if problem.speed is None else _exactly(problem.speed[home])
+
+
+def _divided(cost: Fraction, speed: Fraction) -> Fraction:
+    """A cost on a device of a speed: as it is where that is 1, else rounded half up to nine significant digits."""
+    if speed == 1 or not cost:
+        return cost
+    time, unit = cost / speed, Fraction(1)
+    while time < unit * 10**8:
+        unit /= 10
+    while time >= unit * 10**9:
+        unit *= 10
+    return (time / unit + Fraction(1, 2)).__floor__() * unit
+
+
+def _in_ticks(problem: Problem, time: Fraction) -> int:
+    ticks = time * problem.ticks.per_unit
+    assert ticks.denominator == 1
+    return int(ticks)
 
 
 def inputs(problem: Problem, op: Op, planned: Collection[Op] = ()) -> list[tuple[set[Op], int]]:
@@ -120,20 +140,23 @@ def inputs(problem: Problem, op: Op, planned: Collection[Op] = ()) -> list[tuple
     if kind in "WL":
         return [({Op(stage, {"W": "I", "L": "O"}[kind], mb)}, 0)]
     if kind == "F":
-        return [({Op(stage - 1, "F", mb)}, _lag(problem, stage - 1, mb))] if stage > 0 else []
+        return [({Op(stage - 1, "F", mb)}, _lag(problem, stage - 1, stage, mb))] if stage > 0 else []
     own = ({Op(stage, "F", mb)}, 0)
     if kind in "RO":
         return [own]
     back = [({Op(stage, saved, mb)}, 0) for saved in "RL" if Op(stage, saved, mb) in planned]
     if stage == problem.stages - 1:
         return [own, *back]
-    return [own, *back, ({Op(stage + 1, "B", mb), Op(stage + 1, "I", mb)}, _lag(problem, stage, mb))]
+    return [own, *back, ({Op(stage + 1, "B", mb), Op(stage + 1, "I", mb)}, _lag(problem, stage + 1, stage, mb))]
 
 
-def _lag(problem: Problem, stage: int, microbatch: int) -> int:
-    """The p2p latency between a stage and the next: only between two different devices."""
-    same = device_of(problem, stage, microbatch) == device_of(problem, stage + 1, microbatch)
-    return 0 if same else problem.ticks.p2p[stage]
+def _lag(problem: Problem, before: int, after: int, microbatch: int) -> int:
+    """The latency from a stage to one beside it: only between two devices, p2p and the link from one to the other."""
+    here, there = (device_of(problem, stage, microbatch) for stage in (before, after))
+    if here == there:
+        return 0
+    link = Fraction(0) if problem.links is None else _exactly(problem.links[here][there])
+    return _in_ticks(problem, _exactly(problem.costs.p2p[min(before, after)]) + link)
 
 
 def _times(
@@ -201,4 +224,8 @@ def _peak(problem: Problem, slots: Sequence[str], start: dict[str, int], end: di
 
 def _share(value: float | Fraction) -> Fraction:
     """A part of an activation: a float stands for the decimal that it is written as."""
+    return _exactly(value)
+
+
+def _exactly(value: float | Fraction) -> Fraction:
     return Fraction(str(value))

@@ -47,6 +47,9 @@ def one_or_list(draw: st.DrawFn, each: st.SearchStrategy[Any], count: int) -> An
     return draw(st.lists(each, min_size=count, max_size=count))
 
 
+speeds = st.sampled_from([1, 2, Decimal("0.5"), Decimal("0.8"), Decimal("0.7"), 3])  # of devices
+
+
 @st.composite
 def problems(
     draw: st.DrawFn,
@@ -59,9 +62,10 @@ def problems(
     overlap: bool = False,
     saving: bool = False,
     least: int = 0,
+    unlike: bool = False,
 ) -> Problem:
     """A problem without a budget. `least` is the smallest duration, `most_chunks` the most stages a device; `saving`
-    adds what offload and recompute cost."""
+    adds what offload and recompute cost, `unlike` devices of other speeds and links between them."""
     devices = draw(st.integers(1, most_devices))
     kind = draw(st.sampled_from(placements))
     chunks = draw(st.integers(1, most_chunks))
@@ -82,6 +86,12 @@ def problems(
         given["lanes"] = draw(st.sampled_from(["device", "pair"]))
     if draw(st.booleans()):
         given["activation"] = one_or_list(draw, amounts(0, 5), stages)
+    if unlike and draw(st.booleans()):
+        given["speed"] = draw(st.lists(speeds, min_size=devices, max_size=devices))
+    if unlike and draw(st.booleans()):
+        row = st.lists(amounts(0, 4), min_size=devices, max_size=devices)
+        rows = draw(st.lists(row, min_size=devices, max_size=devices))
+        given["links"] = [[0 if here == there else rows[here][there] for there in range(devices)] for here in range(devices)]
     return make_problem(
         devices=devices,
         stages=stages,

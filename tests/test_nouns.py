@@ -109,6 +109,8 @@ WRONG: dict[tuple[str, str], list[Any]] = {
     **{("problem", key): [None, 7, "two\nlines", "\x1b[0m"] for key in ("name", "time_unit")},
     ("problem", "lanes"): [None, "none", "", 2],
     ("problem", "cutter"): [4, "model", {}],
+    ("problem", "speed"): [0.5, "11", (1,), (1, 0), (1, -1), (1, 1001), (1, "0.0001"), (1, nan), (1, ALIEN)],
+    ("problem", "links"): [5, (0, 0), ((0, 1),), ((0, 1), (1, 2)), ((0, -1), (1, 0)), ((0, nan), (1, 0)), {"size": 2}],
     ("problem", "layers"): [4, (1, 1, 1, 1), LAYERS],
     **{("layers", key): [None, 4, {}] for key in ("layer", "first", "last")},
     ("layers", "layout"): [None, (), (1, 0), (1, -1), (1.5, 1), "11"],

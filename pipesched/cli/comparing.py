@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from pipesched.cli.chart_options import ChartOptions
@@ -125,14 +127,15 @@ def require_unvaried(text: str, overrides: Collection[str]) -> None:
     """Raise ConfigError for an option of the problem that each value of the sweep would replace."""
     from pipesched.comparing.sweep import numeric_field
 
-    name = numeric_field(_parameter(text.partition("=")[0].strip())).name
+    field = numeric_field(_parameter(text.partition("=")[0].strip()))
+    name = "" if field.key.endswith("]") else field.name  # of one device the others keep theirs
     for replaced in ALTERNATIVES.get(name, (name,)):
         if replaced in overrides:
             raise ConfigError(f"{PROBLEM_FLAGS[replaced]}: has no effect with --sweep {text}, which varies it")
 
 
 def _range(text: str) -> Iterator[str]:
-    """Yield the values of a range of whole numbers, such as 8:96 or 8:96:8, both ends included; else the text itself.
+    """Yield the values of a range, such as 8:96, 8:96:8 or 0.5:1:0.1, both ends included; else the text itself.
 
     Raises ConfigError.
     """
@@ -140,13 +143,13 @@ def _range(text: str) -> Iterator[str]:
     if len(ends) == 1:
         yield text
         return
-    numbers = [int(end) for end in ends if end.strip().isdecimal() and len(end) < MOST_DIGITS]
+    numbers = [Decimal(end) for end in ends if re.fullmatch(r"\s*[0-9]*\.?[0-9]+\s*", end) and len(end) < MOST_DIGITS]
     if len(numbers) != len(ends) or len(ends) > 3 or (len(ends) == 3 and not numbers[2]):
         raise ConfigError(f"--sweep: {text!r} is no range; write for instance microbatches=8:96:8")
-    first, last, step = (*numbers, 1)[:3]
+    first, last, step = (*numbers, Decimal(1))[:3]
     if not 0 <= last - first < MOST_VALUES * step:
         raise ConfigError(f"--sweep: {text!r} must rise, to at most {MOST_VALUES:,} values")
-    yield from map(str, range(first, last + 1, step))
+    yield from (f"{first + number * step:f}" for number in range(int((last - first) / step) + 1))
 
 
 def _parameter(name: str) -> str:

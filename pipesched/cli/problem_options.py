@@ -6,7 +6,7 @@ from typing import Any
 
 from pipesched.cli.option import CommandOption, as_value, option, parse_value
 from pipesched.cli.options import ProblemSource
-from pipesched.text.fields import ALGORITHM, COUNT, FIELDS, LANES, LAYOUT, PART, PLACEMENT, TEXT
+from pipesched.text.fields import ALGORITHM, COUNT, FIELDS, LANES, LAYOUT, LINKS, PART, PLACEMENT, TEXT
 
 IN_FILE_ONLY = ("reload", "static")  # of the numbers of a config
 SPELLED = {"budget": "mem-budget", "recompute": "recompute-cost", "offload": "offload-cost"}  # that others would take
@@ -41,7 +41,7 @@ _CONFIG = {"config": option("-c/--config FILE", "YAML file of the problem; - rea
 FIELD_OPTIONS: dict[str, CommandOption] = {  # by the parameter of make_problem
     name: option(f"--{SPELLED.get(name, name).replace('_', '-')} {METAVARS.get(shape, 'X[,X..]')}", text, as_value)
     for name, shape, text in ((field.name, field.shape, field.help) for field in FIELDS)
-    if shape not in (TEXT, LANES, ALGORITHM, PART) and name not in IN_FILE_ONLY
+    if shape not in (TEXT, LANES, ALGORITHM, PART, LINKS) and name not in IN_FILE_ONLY
 }
 SETUP_OPTIONS: dict[str, CommandOption] = {  # by the dotted key of a training run
     "model": option("--model NAME|FILE", "a preset of `pipesched list --models`, or the path of a config.json"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import islice
@@ -13,7 +14,15 @@ from pipesched.comparing.compare import chosen_executor, comparison_calls, read_
 from pipesched.comparing.contestants import problem_of_plans
 from pipesched.errors import ConfigError
 from pipesched.pipeline.quantities import OutOfLimits, exact, plain, to_fraction
-from pipesched.pipeline.units_of_measure import TIME, Unit, first_entries, has_unit, is_several, read_number
+from pipesched.pipeline.units_of_measure import (
+    TIME,
+    Unit,
+    count_of,
+    first_entries,
+    has_unit,
+    is_several,
+    read_number,
+)
 from pipesched.results.comparison import Comparison
 from pipesched.results.sweep import Sweep, SweepPoint
 
@@ -25,6 +34,7 @@ if TYPE_CHECKING:
     from pipesched.text.fields import Field
 
 MOST_VALUES = 10_000
+_ONE_DEVICE = re.compile(r"speed\[([0-9]{1,8})\]", re.ASCII)
 
 
 def sweep(
@@ -44,7 +54,8 @@ def sweep(
 
     Args:
         path_or_text: As for `load`; None is the problem of the first schedule among `plans`, else the built-in default.
-        field: What to vary: a parameter of `make_problem` (`microbatches`), or its key in a config (`costs.forward`).
+        field: What to vary: a parameter of `make_problem` (`microbatches`), or its key in a config (`costs.forward`);
+            `speed[2]` is the speed of device 2 alone.
         values: The values it takes, at most 10,000; texts with units too ("250us").
         algorithms: As for `compare`, like `plans`, `each`, `jobs`, `executor` and the `options` of families.
         overrides: Values that replace those of the config at every point, by the parameters of `make_problem`; None is
@@ -102,7 +113,7 @@ def _require_no_conflict(varied: Field, overrides: Mapping[str, Any]) -> None:
     """Raise ConfigError for an override of what is varied, or of another way to give the backward."""
     halves = {"backward_input", "backward_weight"}
     others = halves if varied.name == "backward" else {"backward"} if varied.name in halves else set()
-    for name, value in overrides.items():
+    for name, value in overrides.items() if _device_of(varied) is None else ():
         if value is not None and (name == varied.name or name in others):
             raise ConfigError(f"gives `{name}`, which `field` {varied.key} varies or replaces", "overrides")
 
@@ -116,10 +127,27 @@ def sweep_points(base: Values, field: Field, values: Sequence[Any]) -> list[tupl
     for value in values:
         _require_number(value, field)
         changed = dict(base)
-        put(changed, field, Given(value))
+        put(changed, field, Given(_with_others(value, field, base)))
         problem = problem_of(changed)
         points.append((plain(_in_unit(value, field, problem)), problem))
     return points
+
+
+def _device_of(field: Field) -> int | None:
+    """Return the device whose speed alone is varied, if it is one."""
+    found = _ONE_DEVICE.fullmatch(field.key)
+    return int(found[1]) if found else None
+
+
+def _with_others(value: Any, field: Field, base: Values) -> Any:
+    """Return a value of a sweep; of a single device with the speeds that the others have."""
+    device = _device_of(field)
+    if device is None:
+        return value
+    others = base["speed"].value if "speed" in base else {}
+    if not is_several(others) and not isinstance(others, Mapping):
+        others = [others] * count_of("devices", base["devices"].value)
+    return {**(others if isinstance(others, Mapping) else dict(enumerate(others))), device: value}
 
 
 def _require_number(value: Any, field: Field) -> None:
@@ -148,6 +176,8 @@ def numeric_field(name: str) -> Field:
 
     if not isinstance(name, str):
         raise ConfigError(f"must be the name of a field, not {shown(name)}", "field")
+    if _ONE_DEVICE.fullmatch(name):
+        return BY_NAME["speed"]._replace(key=name, argument="speed")
     for field in NUMERIC:
         if name in (field.name, field.key, field.key.rpartition(".")[2]):
             return field

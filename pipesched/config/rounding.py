@@ -9,7 +9,7 @@ from pipesched.checks import shown
 from pipesched.pipeline.quantities import MOST_DIGITS, plain
 from pipesched.pipeline.units_of_measure import rounding_of
 from pipesched.schedulers.options import OPTIONS, PERIOD, STARTS
-from pipesched.text.fields import BY_NAME, COUNT, NUMERIC, PART
+from pipesched.text.fields import BY_NAME, COUNT, LINKS, NUMERIC, PART
 from pipesched.text.given import Given
 from pipesched.text.sections import Section
 from pipesched.text.yaml_reader import Value
@@ -38,13 +38,13 @@ def _rounded(name: str, given: Given) -> Iterator[str]:
             if OPTIONS[key].shape not in (PERIOD, STARTS):
                 continue
             yield from _of_numbers(option, given.value.locations.get(key, f"`{key}`"))
-    elif BY_NAME[name].shape == PART or (BY_NAME[name] in NUMERIC and BY_NAME[name].shape != COUNT):
+    elif BY_NAME[name].shape in (PART, LINKS) or (BY_NAME[name] in NUMERIC and BY_NAME[name].shape != COUNT):
         key = BY_NAME[name].key
         if not isinstance(given.value, Mapping):
             yield from _of_numbers(given.value, given.where or f"`{key}`")
             return
         for entry, value in given.value.items():
-            place = given.inside.get(entry, given.where)
+            place = given.inside.get(str(entry), given.where)
             yield from _of_numbers(value, f"{place}.{entry}" if place else f"`{key}`.{entry}")
 
 

@@ -20,10 +20,12 @@ from pipesched.text.fields import (
     FRACTION,
     LANES,
     LAYOUT,
+    LINKS,
     PART,
     PER_DEVICE,
     PLACEMENT,
     SECTIONS,
+    SPEED,
     TEXT,
     Field,
 )
@@ -87,6 +89,7 @@ def _shapes(field: Field | Option) -> list[dict[str, Any]]:
     dimension = TIME if field.shape in (PERIOD, STARTS) else field.dimension if isinstance(field, Field) else None
     value = number if dimension is None else {"anyOf": [number, _measured(dimension)]}
     devices = {"type": "array", "items": {"type": "integer", "minimum": 0}}
+    latency, speed = {"anyOf": [number, _measured(TIME)]}, {"type": "number", "minimum": 0.001, "maximum": 1000}
     shapes: dict[str, list[dict[str, Any]]] = {
         COUNT: [{"type": "integer", "minimum": 1}],
         WHOLE: [{"type": "integer", "minimum": 0}],
@@ -99,6 +102,8 @@ def _shapes(field: Field | Option) -> list[dict[str, Any]]:
         LANES: [{"enum": list(LANE_KINDS)}],
         PLACEMENT: [{"enum": ["auto", *PLACEMENTS]}, devices],
         LAYOUT: [{"enum": [BALANCED, EQUAL]}, devices],
+        SPEED: [speed, {"type": "array", "items": speed}, {"type": "object", "additionalProperties": speed}],
+        LINKS: [{"type": "array", "items": {"type": "array", "items": latency}}, *_groups(latency, devices)],
         PART: [_object({key: _of_layer(key, number, is_listed=field.key == "layer") for key in KEYS})],
     }
     return shapes.get(field.shape, [value, {"type": "array", "items": value}])
@@ -111,6 +116,15 @@ def _of_layer(key: str, number: dict[str, Any], *, is_listed: bool) -> dict[str,
         shapes = [{**number, "maximum": 1}]
     lists: list[dict[str, Any]] = [{"type": "array", "items": {"anyOf": shapes}}] if is_listed else []
     return {"anyOf": [*shapes, *lists, {"type": "null"}]}
+
+
+def _groups(latency: dict[str, Any], devices: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the schemas of links by groups: of a size, or listed."""
+    by = {"size": {"type": "integer", "minimum": 1}, "groups": {"type": "array", "items": devices}}
+    return [
+        {**_object({key: value, "inside": latency, "between": latency}), "required": [key, "inside", "between"]}
+        for key, value in by.items()
+    ]
 
 
 def _measured(dimension: Dimension) -> dict[str, Any]:

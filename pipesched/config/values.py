@@ -20,6 +20,7 @@ from pipesched.text.fields import (
     FIELDS,
     FRACTION,
     LAYOUT,
+    LINKS,
     NUMERIC,
     PART,
     PER_BOUNDARY,
@@ -152,7 +153,7 @@ def _read(value: Any, name: str, key: str) -> Any:
 
 def in_file(field: Field, plain: Any) -> Any:
     """Return the value that a file gives to a field, in which no text counts as the number that it spells."""
-    is_number = field in NUMERIC or field.shape == PART
+    is_number = field in NUMERIC or field.shape in (PART, LINKS)
     is_number = is_number or (field.shape in (PLACEMENT, LAYOUT) and isinstance(plain, list))
     return only_numbers(plain) if is_number else plain
 

@@ -19,11 +19,11 @@ from pipesched.checks import shown
 from pipesched.config.values import in_file
 from pipesched.core.timing import UNTIMED
 from pipesched.documents.json_text import VERSION, get, parse_document, require_finite, require_metrics, require_version
+from pipesched.documents.layers import BLOCKS, BY_LAYER, by_layer, layers_document
 from pipesched.documents.solver import report_of, solver_document, wrong_solver_claims
 from pipesched.errors import ConfigError, InvalidSchedule, WrongOperation
 from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.layer_arguments import KEYS, PARTS
-from pipesched.pipeline.layers import SHARES, SIZES, Amount, LayerCosts, Layers
+from pipesched.pipeline.layers import SIZES
 from pipesched.pipeline.ops import Op, Pair, Slot, parse_op, parse_slot, parse_transfer
 from pipesched.pipeline.plan import plan_from_slots
 from pipesched.pipeline.problem import Problem
@@ -34,8 +34,6 @@ from pipesched.results.status import Status
 from pipesched.text.fields import BY_KEY, BY_NAME, SECTIONS, keys_of
 
 FORMAT = "pipesched.schedule"
-BLOCKS = "blocks"  # true where the layers are stages that were given
-BY_LAYER = ("layers", *PARTS, "layout", BLOCKS)
 MAY_BE_NULL = ("costs.overlap", "costs.offload", "costs.reload", "memory.budget")  # of numbers of a document
 MOST_RESOLVED = 12  # digits behind the point, of the times of a measured schedule
 MOST_PLACES = 30  # digits before or behind the point
@@ -72,36 +70,15 @@ def problem_document(problem: Problem) -> dict[str, Any]:
         "placement": devices or "auto",
         "time_unit": problem.time_unit,
         "lanes": problem.lanes,
-        **({} if problem.layers is None else _layers(problem.layers, split=problem.costs.split)),
+        **({} if problem.layers is None else layers_document(problem.layers, split=problem.costs.split)),
+        **({} if problem.speed is None else {"speed": [*map(plain, problem.speed)]}),
+        **({} if problem.links is None else {"links": [[*map(plain, row)] for row in problem.links]}),
         "costs": {key: _one_or_list(getattr(problem.costs, key)) for key in keys_of("costs") if key not in unused},
         "memory": {
             key: problem.memory.unit if key == "unit" else _one_or_list(getattr(problem.memory, key))
             for key in keys_of("memory")
         },
     }
-
-
-def _layers(layers: Layers, *, split: bool) -> dict[str, Any]:
-    """Return the layers as a config gives them, every default filled in; `split`: the backward by its halves.
-
-    Latencies of boundaries between layers stand in `layer`, since `costs` have those between stages.
-    """
-    parts = {key: _part(getattr(layers, key), split) for key in PARTS}
-    if layers.p2p is not None:
-        parts["layer"]["p2p"] = [*map(plain, layers.p2p)]
-    blocks = {BLOCKS: True} if layers.blocks else {}
-    return {"layers": layers.count, **parts, "layout": list(layers.layout), **blocks}
-
-
-def _part(costs: LayerCosts, split: bool) -> dict[str, Any]:
-    unused = ("backward",) if split else ("backward_input", "backward_weight")
-    values = {key: getattr(costs, key) for key in KEYS if key not in unused}
-    return {key: _plain(value) for key, value in values.items() if value is not None}
-
-
-def _plain(amount: Amount) -> Any:
-    """Return the number of a layer, or those of all."""
-    return [*map(plain, amount)] if isinstance(amount, tuple) else plain(amount)
 
 
 def _one_or_list(values: Sequence[Exact] | None) -> Any:
@@ -237,7 +214,8 @@ def problem_values(content: dict[str, Any]) -> dict[str, Any]:
                 if one is None and name not in MAY_BE_NULL:
                     raise ConfigError(f"problem.{name}: must not be null")
             if full in BY_KEY:
-                values[BY_KEY[full].name] = in_file(BY_KEY[full], _entries_or_numbers(value, read))
+                exactly = {"speed": _exact_size, "links": _exact_time}.get(full, read)
+                values[BY_KEY[full].name] = in_file(BY_KEY[full], _entries_or_numbers(value, exactly))
             elif full == BLOCKS:
                 values[BLOCKS] = value is True
             elif section or key not in SECTIONS:
@@ -277,16 +255,6 @@ def _made(values: Mapping[str, Any]) -> Problem:
 
 def _floats(values: Sequence[Exact]) -> list[float]:
     return [*map(float, values)]
-
-
-def by_layer(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a document with layers, by the parameters of make_problem, without those of its stages."""
-    layer = dict(values["layer"]) if isinstance(values.get("layer"), dict) else {}
-    of_stages = {key for key in KEYS if key not in SHARES or key in layer}
-    kept = {key: value for key, value in values.items() if key not in of_stages and key != BLOCKS}
-    if "p2p" in layer:
-        kept["p2p"] = layer.pop("p2p")
-    return {**kept, **({"layer": layer} if layer else {})}
 
 
 def _entries_or_numbers(value: Any, read: Callable[[int | Decimal], Any]) -> Any:

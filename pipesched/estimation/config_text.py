@@ -10,7 +10,7 @@ from pipesched.estimation.result import Estimate
 from pipesched.pipeline.quantities import Exact, to_fraction
 from pipesched.schedulers.family import ANY
 from pipesched.schedulers.registry import family
-from pipesched.text.writer import ConfigText, ConfigWriter, flow, in_list, quoted
+from pipesched.text.writer import ConfigText, ConfigWriter, decimal_text, flow, in_list, quoted
 
 DEVICE = "device"  # lanes that need no word
 GIVEN = "as given"
@@ -62,6 +62,11 @@ def _write_pipeline(config: ConfigWriter, estimate: Estimate) -> None:
     config.put("time_unit", "ms")
     if problem.lanes != DEVICE:
         config.put("lanes", problem.lanes)
+    if problem.speed is not None:
+        config.numbers("speed", problem.speed, "of each device", listed=True)
+    if problem.links is not None:
+        rows = (in_list(decimal_text(to_fraction(latency)) for latency in row) for row in problem.links)
+        config.put("links", in_list(rows))
 
 
 def _write_costs(entries: _Entries, estimate: Estimate) -> None:

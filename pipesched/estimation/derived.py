@@ -21,10 +21,11 @@ from pipesched.estimation.model import items_of
 from pipesched.estimation.pairs import hides_experts, pair_times
 from pipesched.estimation.setup import GATHER, NONE, Setup
 from pipesched.estimation.terms import PER_MS
+from pipesched.estimation.times import OPERATIONS
 from pipesched.pipeline.arguments import make_problem, read_placement
 from pipesched.pipeline.placement import Placement, named_placement
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import to_fraction
+from pipesched.pipeline.quantities import MOST_DIGITS, Exact, to_fraction
 from pipesched.pipeline.recut import recut
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.pipeline.units_of_measure import is_several
@@ -34,6 +35,7 @@ from pipesched.schedulers.registry import family
 TIMED = 10  # cuts of the same largest work that are timed
 MOST_TIMED = 200_000  # forwards that are timed in all
 PARTS = {"forward", "backward", "backward_input", "backward_weight", "overlap"}  # parameters that pairs follow from
+BESIDE = ("microbatches", "budget", "name", "lanes", "speed", "links")  # parameters that no cut changes
 SIZES = ("devices", "stages", "chunks", "layers", "layer", "first", "last", "layout", "time_unit", "unit")
 
 
@@ -150,7 +152,8 @@ class SetupCutter:
 
         Raises NotApplicable where numbers that replace ours are for another number of stages.
         """
-        values = {**self._costs(placement), **self.replaced}
+        latency = {} if given.links is None else {"p2p": 0}  # the links are instead of the network that is derived
+        values = {**self._costs(placement), **latency, **self.replaced}
         values.pop("placement", None)
         budget = given.memory.budget  # exact: a number of many digits was not written by a user
         values["budget"] = None if budget is None else [to_fraction(limit) for limit in budget]
@@ -164,12 +167,27 @@ class SetupCutter:
                 time_unit="ms",
                 unit="GB",
                 lanes=given.lanes,
+                speed=given.speed,
+                links=given.links,
                 **values,
             )
         except ConfigError as error:
             raise NotApplicable(error.message, error.key) from None
-        costs = replace(made.costs, resolution=PER_MS)  # the same ticks for every cut: what they take is compared
+        # the same ticks for every cut: what they take is compared
+        costs = replace(made.costs, resolution=PER_MS if given.speed is None else self._finest(given.speed))
         return replace(made, costs=costs, cutter=self)
+
+    def _finest(self, speed: Sequence[Exact]) -> int:
+        """Return the ticks in a ms that make times on devices of these speeds whole, whatever the cut.
+
+        They have MOST_DIGITS digits, and none is shorter than that of an item on the fastest device.
+        """
+        times = (item.time(key) for item in self.items.each for key in OPERATIONS)
+        least = Fraction(min(time for time in times if time)) / PER_MS / max(map(to_fraction, speed))
+        resolution = PER_MS
+        while least * resolution < 10 ** (MOST_DIGITS - 1):
+            resolution *= 10
+        return resolution
 
     def _costs(self, placement: Placement) -> dict[str, Any]:
         """Return the derived costs and memory, by the parameters of make_problem."""
@@ -229,13 +247,13 @@ def _fastest(problems: Sequence[Problem], algorithm: str) -> Problem:
     except PipeschedError:  # it does not apply, or has no plan within the budget
         return first
 
-    def length(problem: Problem) -> tuple[int, int]:
+    def length(problem: Problem) -> tuple[int, Fraction]:
         try:
             plan = found if problem is first or "objective" in chosen.options else chosen.plan(problem)
         except PipeschedError:
-            return 2, 0
+            return 2, Fraction(0)
         schedule = schedule_plan(problem, plan)
-        return int(not schedule.fits), schedule.makespan_ticks
+        return int(not schedule.fits), Fraction(schedule.makespan_ticks, problem.ticks.per_unit)
 
     return min(problems, key=length)
 
@@ -259,7 +277,7 @@ def outline(setup: Setup, given: Mapping[str, Any]) -> Problem:
     """
     own = {key: value for key, value in given.items() if value is not None and key not in SIZES}
     values: dict[str, Any] = {"microbatches": setup.microbatches, "budget": budget_of(setup), "name": setup.name}
-    values |= {key: own.pop(key) for key in ("microbatches", "budget", "name", "lanes") if key in own}
+    values |= {key: own.pop(key) for key in BESIDE if key in own}
     devices, stages = setup.parallel.pipeline, setup.parallel.stages
     try:
         made = make_problem(**values, devices=devices, stages=stages, time_unit="ms", unit="GB")

@@ -80,7 +80,8 @@ class PipelinePainter(Painter):
         self.schedule = board.schedule
 
     def names(self, *, long: bool) -> list[str]:
-        return [f"device {device}" if long else f"d{device}" for device in range(self.schedule.problem.devices)]
+        problem = self.schedule.problem
+        return [problem.device_name(device, "device " if long else "d") for device in range(problem.devices)]
 
     def quantum(self) -> int:
         return quantum([self.schedule])

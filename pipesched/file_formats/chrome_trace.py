@@ -94,7 +94,7 @@ def _threads(schedule: Schedule) -> Iterator[Thread]:
     """Yield the devices, each followed by the lanes of which it is the last user, but for lanes without transfers."""
     problem, plan = schedule.problem, schedule.plan
     for device, order in enumerate(plan.orders):
-        yield Thread(f"device {device}", order)
+        yield Thread(problem.device_name(device), order)
         users = problem.devices_of_lanes(problem.lane_pair(device))
         if plan.lanes and device == users[-1]:
             name = f"device {device}" if len(users) == 1 else f"devices {users[0]}-{users[-1]}"

@@ -130,9 +130,7 @@ def make_problem(
     }  # fmt: skip
     split = backward_input is not None or backward_weight is not None
     time, size = Unit(TIME, require_label(time_unit, "time_unit")), Unit(MEMORY, require_label(unit, "unit"))
-    by_layer = is_several(p2p) and (layers is not None or layer is not None)
-    latency = first_entries(p2p, MOST_OPERATIONS) if by_layer else p2p
-    across: dict[str, Any] = {"p2p": latency, "retain": retain, "checkpoint": checkpoint}
+    across = {"p2p": p2p, "retain": retain, "checkpoint": checkpoint}
     model = read_layers(GivenLayers(layers, layer, first, last, layout, across), p, s, time, size)
     if model is not None:
         across = values_across(model, across)
@@ -140,14 +138,7 @@ def make_problem(
         given = stage_values(model, given)
     require_size(s, m, split=split)
     settled = read_placement(placement, p, s)
-    memory = Memory(
-        activation=exact_numbers("activation", _or(given["activation"], Fraction(p, s)), s, "one a stage", size),
-        retain=exact_numbers("retain", across["retain"], s, "one a stage", None),
-        checkpoint=exact_numbers("checkpoint", across["checkpoint"], s, "one a stage", None, most=1),
-        static=exact_numbers("static", _or(given["static"], 0), s, "one a stage", size),
-        budget=None if budget is None else exact_numbers("budget", budget, p, "one a device", size, positive=True),
-        unit=unit,
-    )
+    memory = _memory({**given, **across, "budget": budget}, p, s, size)
     costs = _costs(given, s, across["p2p"], time, split=split)
     speeds, latencies = read_speed(speed, p), read_links(links, p, time)
     made = Problem(p, s, m, settled, costs, memory, name, time_unit, lanes, model, speed=speeds, links=latencies)
@@ -190,6 +181,19 @@ def with_budget(problem: Problem, budget: Any) -> Problem:
 
 def _or(value: Any, default: Any) -> Any:
     return default if value is None else value
+
+
+def _memory(given: Mapping[str, Any], devices: int, stages: int, size: Unit) -> Memory:
+    """Return the memory of the stages, by the parameters of make_problem, every default filled in."""
+    each, budget, of_devices = "one a stage", given["budget"], ("one a device", size)
+    return Memory(
+        activation=exact_numbers("activation", _or(given["activation"], Fraction(devices, stages)), stages, each, size),
+        retain=exact_numbers("retain", given["retain"], stages, each, None),
+        checkpoint=exact_numbers("checkpoint", given["checkpoint"], stages, each, None, most=1),
+        static=exact_numbers("static", _or(given["static"], 0), stages, each, size),
+        budget=None if budget is None else exact_numbers("budget", budget, devices, *of_devices, positive=True),
+        unit=size.label,
+    )
 
 
 def _costs(given: Mapping[str, Any], stages: int, p2p: Any, time: Unit, *, split: bool) -> Costs:

@@ -58,9 +58,8 @@ def _ticks_of_layer(problem: Problem, layers: Layers) -> int:
 def _work(schedule: Schedule, stage: int, device: int) -> int:
     """Return the ticks that a device works on a stage, of which it may run half of the microbatches."""
     problem = schedule.problem
-    copies = problem.settled_placement.copies(stage, problem.microbatches)
-    count = sum(microbatches for there, microbatches in copies if there == device)
-    return count * (problem.ticks.forward[stage] + problem.ticks.backward[stage])
+    ways = [way for way in problem.directions(problem.microbatches) if way.devices[stage] == device]
+    return sum(len(part) * (ticks.forward[stage] + ticks.backward[stage]) for part, _, ticks in ways)
 
 
 class Balance(NamedTuple):

@@ -30,7 +30,7 @@ class DeviceCosts(NamedTuple):
     costs: Costs
     speed: tuple[Exact, ...] | None
     links: Links | None
-    resolution: int  # that of the costs, which their equality leaves out
+    resolution: int  # the least ticks in a time unit
 
     def ticks_on(self, devices: tuple[int, ...] | None) -> Ticks:
         """Return what operations last and edges cost with each stage on one of `devices`; None: at speed 1, no links.
@@ -77,11 +77,11 @@ def _scaled(costs: Costs) -> dict[str, Sequence[Fraction] | None]:
 @lru_cache(maxsize=64)
 def _scale(known: DeviceCosts) -> tuple[int, Ticks]:
     """Return the ticks in a time unit that make the times of every placement whole, and the costs at speed 1."""
-    costs, speed, links, _ = known
+    costs, speed, links, least = known
     values = {value for column in _scaled(costs).values() for value in column or ()}
     times = [at_speed(value, one) for one in {*map(to_fraction, speed or ())} for value in values]
     times += [to_fraction(latency) for row in links or () for latency in row]
-    scale = max(ticks_per_unit(times), costs.ticks.per_unit)
+    scale = max(ticks_per_unit(times), costs.ticks.per_unit, least)
     return scale, replace(costs, resolution=scale).ticks
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import replace
 from fractions import Fraction
 from types import MappingProxyType
@@ -109,7 +109,7 @@ def _count(given: GivenLayers, layer: Mapping[str, Amount]) -> int | None:
 def _latencies(given: GivenLayers, count: int, stages: int, time: Unit) -> tuple[Exact, ...] | None:
     """Return the latency of each boundary between layers; None for one number, and for a list by a given layout."""
     p2p = given.across["p2p"]
-    if not is_several(p2p):
+    if not _is_listed(p2p):
         return None
     entries, is_laid_out = first_entries(p2p, MOST_LAYERS), is_several(given.layout)
     if is_laid_out and len(entries) == stages - 1:
@@ -122,6 +122,11 @@ def _latencies(given: GivenLayers, count: int, stages: int, time: Unit) -> tuple
         raise ConfigError(f"must be one number, or a list of {needed}; this one has {found}", "p2p")
     latencies = exact_numbers("p2p", entries, count - 1, "one a boundary between layers", time)
     return latencies if len({*latencies}) > 1 else None
+
+
+def _is_listed(value: Any) -> bool:
+    """Return whether a value is a list whose length is known."""
+    return is_several(value) and isinstance(value, Sized)
 
 
 def _laid_out(layout: Any, layers: Layers, stages: int) -> Layers:
@@ -149,7 +154,7 @@ def values_across(model: Layers, values: Mapping[str, Any]) -> dict[str, Any]:
         made = model.latencies if key == "p2p" else model.shares(key)
         if made is not None:
             found[key] = [*map(to_fraction, made)]
-        elif is_several(value) and key == "p2p" and len(value) == model.count - 1 != len(model.layout) - 1:
+        elif key == "p2p" and _is_listed(value) and len(value) == model.count - 1 != len(model.layout) - 1:
             found[key] = [*value, 0][0]  # of layers, and all the same
         elif not is_several(value) or model.rule == GIVEN:
             found[key] = value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import lru_cache
@@ -11,6 +11,7 @@ from itertools import accumulate, pairwise
 from pipesched.checks import require_name, require_sequence, require_type, require_whole
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import Costs, exact_tuple
+from pipesched.pipeline.device_costs import at_speed
 from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.quantities import Exact, canonical, ticks_per_unit, to_fraction
 
@@ -156,6 +157,12 @@ class Layers:
         values = (getattr(part, key) for part in (self.layer, self.first, self.last) for key in TIMES)
         listed = [value if isinstance(value, tuple) else (value or 0,) for value in values]
         return ticks_per_unit(map(to_fraction, {value for column in (*listed, self.p2p or ()) for value in column}))
+
+    def resolution_at(self, speeds: Iterable[Fraction]) -> int:
+        """Return the ticks in a time unit that make the times of every layout whole on devices of these speeds."""
+        columns = [getattr(part, key) for part in (self.layer, self.first, self.last) for key in TIMES]
+        values = {one for column in columns for one in (column if isinstance(column, tuple) else (column or 0,))}
+        return ticks_per_unit([at_speed(to_fraction(value), speed) for speed in {*speeds} for value in values])
 
     def beside(self, stage: int, stages: int, key: str) -> Fraction:
         """Return what a stage out of `stages` has of `key` beside its layers."""

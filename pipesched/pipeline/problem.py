@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -16,7 +17,7 @@ from pipesched.pipeline.kinds import Resource, computation_letters, count_comput
 from pipesched.pipeline.layers import GIVEN, Layers
 from pipesched.pipeline.memory import Grains, Memory
 from pipesched.pipeline.placement import Placement, placement_name
-from pipesched.pipeline.quantities import Exact
+from pipesched.pipeline.quantities import Exact, plain, to_fraction
 
 MOST_OPERATIONS = 10_000_000
 LANES = ("device", "pair")
@@ -141,7 +142,10 @@ class Problem(Displayable):
     def _ticks_on(self, devices: tuple[int, ...] | None) -> Ticks:
         if self.speed is None and self.links is None:
             return self.costs.ticks
-        return DeviceCosts(self.costs, self.speed, self.links, self.costs.resolution).ticks_on(devices)
+        least = self.costs.resolution
+        if self.layers is not None and self.speed is not None:
+            least = max(least, self.layers.resolution_at(map(to_fraction, self.speed)))
+        return DeviceCosts(self.costs, self.speed, self.links, least).ticks_on(devices)
 
     @cached_property
     def _ticks_mirrored(self) -> Ticks:
@@ -166,8 +170,22 @@ class Problem(Displayable):
     @property
     def largest_hops(self) -> list[int]:
         """The largest latency of each boundary in ticks, of all ways over it."""
-        both = (hops for *_, ticks in self.directions(self.microbatches) for hops in (ticks.p2p, ticks.p2p_back))
-        return [*map(max, *both)]
+        return [*map(max, *self._hops)]
+
+    @property
+    def least_hops(self) -> list[int]:
+        """The least latency of each boundary in ticks, of all ways over it."""
+        return [*map(min, *self._hops)]
+
+    @property
+    def _hops(self) -> list[tuple[int, ...]]:
+        ways = self.directions(self.microbatches)
+        return [hops for *_, ticks in ways for hops in (ticks.p2p, ticks.p2p_back)]
+
+    @property
+    def mean_hops(self) -> list[Fraction]:
+        """The mean latency of each boundary in ticks, of forwards and of gradients."""
+        return [Fraction(there + back, 2) for there, back in zip(self.ticks.p2p, self.ticks.p2p_back, strict=True)]
 
     @property
     def grains(self) -> Grains:
@@ -185,6 +203,11 @@ class Problem(Displayable):
     def letters(self) -> str:
         """The kinds of operations of a plain step: split where the costs give the halves of the backward."""
         return computation_letters(self.costs.split)
+
+    def device_name(self, device: int, word: str = "device ") -> str:
+        """Return the name of a device for charts, with its speed where that is another than 1: `device 2 x0.8`."""
+        speed = 1 if self.speed is None else self.speed[device]
+        return f"{word}{device}" + (f" x{shown(plain(speed))}" if speed != 1 else "")
 
     def lane_pair(self, device: int) -> int:
         """Return which pair of lanes (to host memory, and back) a device uses."""

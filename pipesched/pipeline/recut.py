@@ -34,7 +34,7 @@ def fuse(problem: Problem, stages: int) -> Problem:
         problem,
         stages=stages,
         placement=None,
-        costs=_fuse_costs(problem.costs, size),
+        costs=_fuse_costs(problem.costs, size, problem.ticks.per_unit),
         memory=_fuse_memory(problem.memory, size),
         layers=None if problem.layers is None else _fuse_layers(problem.layers, size),
     )
@@ -50,9 +50,9 @@ def _sums(values: Sequence[Exact], size: int) -> tuple[Exact, ...]:
     return tuple(canonical(sum(map(to_fraction, group), Fraction(0))) for group in groups)
 
 
-def _fuse_costs(costs: Costs, size: int) -> Costs:
+def _fuse_costs(costs: Costs, size: int, resolution: int) -> Costs:
     sums: dict[str, Any] = {key: _sums(times, size) for key in PER_STAGE if (times := getattr(costs, key)) is not None}
-    return replace(costs, **sums, p2p=costs.p2p[size - 1 :: size], resolution=costs.ticks.per_unit)
+    return replace(costs, **sums, p2p=costs.p2p[size - 1 :: size], resolution=resolution)
 
 
 def _fuse_memory(memory: Memory, size: int) -> Memory:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from itertools import groupby
+from itertools import chain, groupby
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from pipesched.checks import joined
 from pipesched.config.estimate import changes
 from pipesched.estimation.items import GB, STATES, Stage
 from pipesched.estimation.result import Estimate, TrainingStep
 from pipesched.estimation.trace import Trace
 from pipesched.pipeline.kinds import KINDS, computation_letters
+from pipesched.pipeline.problem import Problem
 from pipesched.render.gpus_text import gpus_text
 from pipesched.render.grid import folded, grid, right, uncut
 from pipesched.render.summary import BAD
@@ -33,6 +35,7 @@ def estimate_view(estimate: Estimate, **_: bool) -> Group:
         "",
         Text("Times of one microbatch in ms, and what it leaves from forward to backward:", style="dim"),
         stage_table(estimate),
+        *map(Text, devices_lines(estimate.problem)),
         "",
         Text(f"GB of a GPU at its peak, under {estimate.outcome.algorithm}:", style="dim"),
         device_table(estimate),
@@ -72,6 +75,16 @@ def stage_table(estimate: Estimate) -> Table:
     for numbers, cells in _merged(texts):
         table.add_row(_named(numbers), *cells)
     return table
+
+
+def devices_lines(problem: Problem) -> Iterator[str]:
+    """Yield which devices have another speed than 1, by which their times are divided, and what links take."""
+    others = [device for device, speed in enumerate(problem.speed or ()) if speed != 1]
+    if others:
+        yield f"times at speed 1; {joined([*map(problem.device_name, others)])}"
+    if problem.links is not None:
+        times = sorted({*map(float, chain(*problem.links))} - {0.0})
+        yield f"links between devices, beside p2p, in ms: {joined([*map(_ms, times)]) or 0}"
 
 
 def _stage_cells(estimate: Estimate, number: int, boundary: float) -> tuple[str, ...]:

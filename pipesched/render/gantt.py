@@ -180,9 +180,10 @@ class Gantt(Displayable):
         return fit_parts(self._parts[id(schedule)], gcd(quantum(self.together), *every), columns - breaks, most)
 
     def _layout(self, console: Console, options: ConsoleOptions) -> LineFrame:
-        width, devices = options.max_width, self.schedule.problem.devices
+        width, problem = options.max_width, self.schedule.problem
         ascii_only = self.ascii_only or options.ascii_only
-        gutter = len(f"device {devices - 1} " if width >= WIDE else f"d{devices - 1} ")
+        word = "device " if width >= WIDE else "d"
+        gutter = max(len(problem.device_name(device, word)) for device in range(problem.devices)) + 1
         has_lines = self.memory or self.marks or any(member.plan.lanes for member in self.together)
         gutter = max(gutter, len("mem ") if has_lines else 0)
         tail = len(" idle") if width >= WIDE else 0
@@ -211,7 +212,9 @@ class Gantt(Displayable):
     def _device(self, device: int, runs: list[Run], cells: Cells, layout: LineFrame) -> Iterator[Segment]:
         """Yield the lines of a device, and the strip of its memory."""
         over = device in self.schedule.over_budget
-        name = f"device {device}" if layout.gutter > len(f"device {device}") else f"d{device}"
+        name = self.schedule.problem.device_name(device)
+        if layout.gutter <= len(name):
+            name = self.schedule.problem.device_name(device, "d")
         head = Segment(name.ljust(layout.gutter), OVER if over else None)
         share = Segment(self._idle_share(device).rjust(layout.tail), DIM) if layout.tail >= len(" idle") else None
         first, *others = cells.lines(runs)

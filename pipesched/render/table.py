@@ -122,6 +122,8 @@ def _problem_table(problem: Problem) -> RenderableType:
         ("forward", one_or_all(costs.forward)),
         *((key, one_or_all(values)) for key, values in (halves if costs.split else (("backward", costs.backward),))),
         ("p2p", one_or_all(costs.p2p) if costs.p2p else 0),
+        ("speed", None if problem.speed is None else one_or_all(problem.speed)),
+        ("links", None if problem.links is None else shown(problem.links)),
         *(
             (key, one_or_all(values))
             for key, values in (("overlap", costs.overlap), ("offload", costs.offload))
@@ -132,7 +134,9 @@ def _problem_table(problem: Problem) -> RenderableType:
         ("budget", "none" if memory.budget is None else one_or_all(memory.budget)),
     ]
     unit = f" {problem.time_unit}" if problem.time_unit else ""
-    return _values((name, f"{value}{unit if name in TIMES else ''}") for name, value in rows)
+    return _values(
+        (name, None if value is None else f"{value}{unit if name in TIMES else ''}") for name, value in rows
+    )
 
 
 def _values(rows: Iterable[tuple[str, object]]) -> RenderableType:

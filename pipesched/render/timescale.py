@@ -87,16 +87,21 @@ def _apart(ends: list[int]) -> list[int]:
 
 def quantum(schedules: Iterable[Schedule]) -> int:
     """Return the quantum of problems: the greatest common divisor of all their times, in ticks."""
-    return gcd(*(gcd(*operation_times(schedule), *schedule.problem.ticks.p2p) for schedule in schedules))
+    return gcd(*(gcd(*operation_times(schedule), *_latencies(schedule)) for schedule in schedules))
+
+
+def _latencies(schedule: Schedule) -> Iterator[int]:
+    for way in schedule.problem.directions(schedule.problem.microbatches):
+        yield from (*way.ticks.p2p, *way.ticks.p2p_back)
 
 
 def operation_times(schedule: Schedule) -> Iterator[int]:
     """Yield the durations of all kinds of operations of a schedule, in ticks."""
-    ticks = schedule.problem.ticks
-    for kind in schedule.plan.index.letters:
-        yield from ticks.of(kind)
-    if schedule.plan.pairs:
-        yield from ticks.overlap or ()
+    for *_, ticks in schedule.problem.directions(schedule.problem.microbatches):
+        for kind in schedule.plan.index.letters:
+            yield from ticks.of(kind)
+        if schedule.plan.pairs:
+            yield from ticks.overlap or ()
 
 
 def in_all(scales: Sequence[TimeScale]) -> TimeScale:

@@ -89,7 +89,18 @@ def placed(problem: Problem, names: str | Sequence[str] | None) -> list[Problem]
             reasons.append(error.message)
     if not problems:
         raise NotApplicable("; ".join(reasons), "placement")
-    return list(problems.values())
+    return in_same_ticks(list(problems.values()))
+
+
+def in_same_ticks(problems: Sequence[Problem]) -> list[Problem]:
+    """Return problems whose ticks are alike, so that they may be compared: devices' speeds make other ones of cuts."""
+    finest = max(problem.ticks.per_unit for problem in problems)
+    return [
+        problem
+        if problem.ticks.per_unit == finest
+        else replace(problem, costs=replace(problem.costs, resolution=finest))
+        for problem in problems
+    ]
 
 
 def _called(problem: Problem, name: str) -> Iterator[Placement]:

@@ -22,6 +22,8 @@ ALGORITHM = "algorithm"
 PART = "costs of a layer"
 LAYOUT = "layout"
 SECTION = "section"
+SPEED = "speed of devices"
+LINKS = "links between devices"
 WORDS = {  # names of fields for people, where they are not the last part of the key
     "costs.backward_input": "input gradient",
     "costs.backward_weight": "weight gradient",
@@ -61,6 +63,8 @@ class Field(NamedTuple):
 
 def words_of(key: str) -> str:
     """Return the name of a value for people, by its key."""
+    if key.startswith("speed["):
+        return f"speed of device {key[len('speed[') : -1]}"
     return WORDS.get(key, key.rpartition(".")[2].replace("_", " "))
 
 
@@ -100,6 +104,17 @@ FIELDS = (
         "layout",
         LAYOUT,
         "of the layers: balanced (default), equal, or the layers of each stage; without layers it cuts the stages",
+    ),
+    Field(
+        "speed",
+        SPEED,
+        "what each device divides the costs of operations by: one each, or by device, {2: 0.8}; default 1",
+    ),
+    Field(
+        "links",
+        LINKS,
+        "latency from device to device, beside that of the boundary: {size: 4, inside: 0.05, between: 0.4} for groups"
+        " of devices in a row, `groups` for others, or a list for each device",
     ),
     Field("costs.forward", PER_STAGE, "time of a forward; default 1 (5 without a config)"),
     Field("costs.backward", PER_STAGE, "time of a full backward; default twice forward (10 without a config)"),
@@ -147,7 +162,8 @@ SETUP = (  # sections that describe a training run, from which a problem is deri
 SETUP_NAMES = tuple(field.key for field in SETUP)
 BY_KEY = {field.key: field for field in FIELDS}
 BY_NAME = {field.name: field for field in FIELDS}
-NUMERIC = tuple(field for field in FIELDS if field.shape not in (PLACEMENT, LANES, TEXT, ALGORITHM, PART, LAYOUT))
+NO_NUMBERS = (PLACEMENT, LANES, TEXT, ALGORITHM, PART, LAYOUT, LINKS)  # shapes that no sweep varies
+NUMERIC = tuple(field for field in FIELDS if field.shape not in NO_NUMBERS)
 SECTIONS = ("costs", "memory")
 
 

@@ -27,6 +27,7 @@ from pipesched.text.yaml_reader import Value
 from pipesched.tuning.space import FIELDS, Space, automatic
 
 ABSENT = {"batch.micro": 1, "training.recompute": NONE, "parallel.expert_tensor": 1}  # other fields are searched
+UNLIKE = ("speed", "links")  # of devices, which no point of a space has
 EMPTY = Section(Value({}, 0))
 SECTIONS = ("model", "hardware", "parallel", "batch", "training")
 
@@ -49,6 +50,10 @@ def read_space(
     values = load_values(config, overrides)
     if "model" in values:  # without one nothing is derived, which is said first
         require_place(values)
+    for name in UNLIKE:
+        if name in values and values[name].value is not None:
+            what = "is not searched over: tune takes GPUs of one speed, linked as `hardware` says"
+            raise located_value(ConfigError(what, name), values)
     sections = {name: values[name].value for name in SECTIONS if name in values}
     trust = read_trust(values["trust"].value if "trust" in values else None)
     try:

@@ -20,8 +20,8 @@ from tests.pipeline.optimum import optimum
 from tests.strategies import SETTLED, plan_of, problems, random_plan, with_capacities
 
 randoms = st.randoms(use_true_random=False)
-tiny = problems(SETTLED, most_devices=2, most_microbatches=3, most_chunks=2, overlap=True)
-tiny_positive = problems(SETTLED, most_devices=2, most_microbatches=3, most_chunks=2, least=1)
+tiny = problems(SETTLED, most_devices=2, most_microbatches=3, most_chunks=2, overlap=True, unlike=True)
+tiny_positive = problems(SETTLED, most_devices=2, most_microbatches=3, most_chunks=2, least=1, unlike=True)
 
 
 def bound_of(problem: Problem, plan: Plan) -> int:

@@ -83,7 +83,7 @@ def problems_of(name: str) -> st.SearchStrategy[Problem]:
     """Problems with the stages and the placement that a family asks for, and anything else."""
     kinds = {"linear": LINEAR, "loop": LOOP, "any": ALL_PLACEMENTS, "bidirectional": ("auto", "bidirectional")}
     placements = kinds.get(family(name).placement, (family(name).placement,))
-    return problems(placements, most_devices=5, most_microbatches=9, overlap=True)
+    return problems(placements, most_devices=5, most_microbatches=9, overlap=True, unlike=True)
 
 
 def judge(outcome: Outcome) -> None:

@@ -31,7 +31,7 @@ from pipesched.pipeline.costs import PER_STAGE, Costs
 from pipesched.pipeline.kinds import KINDS, LETTERS
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import canonical, plain, ticks_per_unit, to_fraction
+from pipesched.pipeline.quantities import Exact, canonical, in_units, plain, ticks_per_unit, to_fraction
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.units_of_measure import TIME
 from pipesched.results.outcome import MEASURED, Outcome, Quartiles
@@ -100,8 +100,10 @@ class Timeline(HasPage):
     @cached_property
     def explanation(self) -> Explanation:
         """Why the step took as long as it did. Raises InvalidSchedule for one that breaks a rule."""
-        planned = () if self.plan is None else [*map(plain, self.plan.problem.costs.p2p)]
-        return replace(explain(self.outcome), planned_p2p=planned)
+        if self.plan is None:
+            return explain(self.outcome)
+        per_unit, hops = self.plan.problem.ticks.per_unit, self.plan.problem.mean_hops
+        return replace(explain(self.outcome), planned_p2p=[plain(hop / per_unit) for hop in hops])
 
     @property
     def outcomes(self) -> list[tuple[str, Outcome]]:
@@ -184,12 +186,12 @@ def _costs(lengths: dict[tuple[str, int], Quartiles], found: Aligned, plan: Prob
 
 
 def _planned(plan: Problem, letter: str, stage: int) -> int | float | None:
-    """Return the cost in a plan of a kind of operation, None for a transfer that it lacks."""
-    costs = plan.costs
-    if letter == OVERLAP and costs.overlap is None:
-        return plain(to_fraction(costs.forward[stage]) + to_fraction(costs.backward[stage]))
-    values = getattr(costs, OVERLAP if letter == OVERLAP else KINDS[letter].cost)
-    return None if values is None else plain(values[stage])
+    """Return what a kind of operation lasts in a plan (of its first direction), None for a transfer that it lacks."""
+    ticks = plan.ticks
+    if letter == OVERLAP and ticks.overlap is None:
+        return in_units(ticks.forward[stage] + ticks.backward[stage], ticks.per_unit)
+    values = getattr(ticks, OVERLAP if letter == OVERLAP else KINDS[letter].cost)
+    return None if values is None else in_units(values[stage], ticks.per_unit)
 
 
 def in_unit(plan: Outcome, unit: str) -> Outcome:
@@ -200,31 +202,29 @@ def in_unit(plan: Outcome, unit: str) -> Outcome:
     schedule, problem = checked(plan.schedule), plan.problem
     own = TIME.unit_of(problem.time_unit)
     factor = Fraction(1) if own is None else TIME.units[own] / TIME.units[unit]
-    costs = _scaled(problem.costs, factor)
-    more = factor * costs.ticks.per_unit / problem.ticks.per_unit
-    return Outcome(plan.algorithm, _with_costs(schedule, costs, more, unit))
+    links = problem.links and tuple(_times(row, factor) for row in problem.links)
+    scaled = replace(problem, costs=_scaled(problem.costs, factor), links=links, time_unit=unit)
+    return Outcome(plan.algorithm, _of_problem(schedule, scaled, factor))
 
 
 def as_fine_as(plan: Outcome, per_unit: int) -> Outcome:
     """Return the same schedule in ticks of which there are at least so many in a unit."""
-    costs = replace(plan.problem.costs, resolution=per_unit)
-    more = Fraction(costs.ticks.per_unit, plan.problem.ticks.per_unit)
-    return Outcome(plan.algorithm, _with_costs(plan.schedule, costs, more, plan.problem.time_unit))
+    finer = replace(plan.problem, costs=replace(plan.problem.costs, resolution=per_unit))
+    return Outcome(plan.algorithm, _of_problem(plan.schedule, finer, Fraction(1)))
 
 
-def _with_costs(schedule: Schedule, costs: Costs, more: Fraction, unit: str) -> Schedule:
-    """Return a schedule whose costs and times are scaled; `more` ticks are one of before."""
+def _of_problem(schedule: Schedule, problem: Problem, factor: Fraction) -> Schedule:
+    """Return a schedule of the same problem in other units, of which `factor` are one of before."""
+    more = factor * problem.ticks.per_unit / schedule.problem.ticks.per_unit
     if more.denominator != 1:
-        finer = ticks_per_unit([more])
-        costs = replace(costs, resolution=costs.ticks.per_unit * finer)
-        more *= finer
+        resolution = problem.ticks.per_unit * ticks_per_unit([more])
+        problem = replace(problem, costs=replace(problem.costs, resolution=resolution))
+        more = factor * problem.ticks.per_unit / schedule.problem.ticks.per_unit
     scaled = [
         [time if time == UNTIMED else int(time * more) for time in ticks]
         for ticks in (schedule.start_ticks, schedule.end_ticks)
     ]
-    old = schedule.problem
-    sizes = old.devices, old.stages, old.microbatches, old.placement
-    problem = Problem(*sizes, costs, old.memory, old.name, unit, old.lanes)
+    problem = replace(problem, layers=None, cutter=None)
     return Schedule(problem, schedule.plan, *scaled, own_lengths=schedule.own_lengths)
 
 
@@ -243,7 +243,10 @@ def require_same_step(plan: Outcome, measured: Problem) -> None:
 def _scaled(costs: Costs, factor: Fraction) -> Costs:
     columns = {key: getattr(costs, key) for key in (*PER_STAGE, "p2p")}
     scaled: dict[str, Any] = {
-        key: None if column is None else tuple(canonical(to_fraction(value) * factor) for value in column)
-        for key, column in columns.items()
+        key: None if column is None else _times(column, factor) for key, column in columns.items()
     }
     return Costs(**scaled, split=costs.split)
+
+
+def _times(values: Sequence[Exact], factor: Fraction) -> tuple[Exact, ...]:
+    return tuple(canonical(to_fraction(value) * factor) for value in values)

@@ -48,8 +48,8 @@ def sensitivities(
         for row in rows
     ]
     of_latencies = [
-        LatencySensitivity(boundary, found[boundary].least if problem.ticks.p2p[boundary] else 0, found[boundary].most)
-        for boundary in range(boundaries)
+        LatencySensitivity(boundary, found[boundary].least if hop else 0, found[boundary].most)
+        for boundary, hop in enumerate(problem.least_hops)
     ]
     return of_kinds, of_latencies
 

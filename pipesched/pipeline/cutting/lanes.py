@@ -74,7 +74,7 @@ class LaneSearch:
         if sum(limits) < self.task.work[-1]:
             return None
         for start in self.starts:
-            found = _Gaps(self, start, limits, looked).cut()
+            found = _LaneGaps(self, start, limits, looked).cut()
             if found is not None or looked[0] <= 0:
                 return found
         return None
@@ -102,7 +102,7 @@ def _places(total: int, limits: Sequence[int]) -> Iterator[list[int]]:
         yield from ([first, *rest] for rest in _places(total - first, limits[1:]))
 
 
-class _Gaps:
+class _LaneGaps:
     """The gaps that lanes leave, from their starts on."""
 
     def __init__(self, search: LaneSearch, start: Sequence[int], limits: Sequence[int], looked: list[int]) -> None:

@@ -16,7 +16,7 @@ from pipesched.pipeline.cutting.task import CutTask, Ends, least_cost
 MOST_PAIRS = 1_000_000  # of items, for which the most even of the best cuts is looked for
 
 
-class Run(NamedTuple):
+class StageRun(NamedTuple):
     """The stages of one holder, side by side: how many there are, and the memory of items in them."""
 
     holder: int
@@ -24,17 +24,17 @@ class Run(NamedTuple):
     held: Sequence[int]
 
 
-def runs_of(task: CutTask) -> list[Run] | None:
+def runs_of(task: CutTask) -> list[StageRun] | None:
     """Return the run of each holder, in forward order; None where some holder has several."""
     runs, stage = [], 0
     for holder, group in groupby(task.holders):
         count = len([*group])
-        runs.append(Run(holder, count, task.held(stage) if task.room is not None else ()))
+        runs.append(StageRun(holder, count, task.held(stage) if task.room is not None else ()))
         stage += count
     return runs if len(runs) == len(task.weights) else None
 
 
-def cut_runs(task: CutTask, runs: Sequence[Run]) -> Ends | None:
+def cut_runs(task: CutTask, runs: Sequence[StageRun]) -> Ends | None:
     """Return the best cut, and of such cuts one of the most even; None if none is within memory."""
     search = _RunSearch(task, runs)
     best = least_cost(task, search.any_within)
@@ -46,7 +46,7 @@ def cut_runs(task: CutTask, runs: Sequence[Run]) -> Ends | None:
 class _RunSearch:
     """Where runs may end."""
 
-    def __init__(self, task: CutTask, runs: Sequence[Run]) -> None:
+    def __init__(self, task: CutTask, runs: Sequence[StageRun]) -> None:
         self.task, self.runs = task, runs
         self.begins, behind = [], 0
         for run in runs:

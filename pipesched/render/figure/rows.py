@@ -78,7 +78,7 @@ def layout(schedule: Schedule, view: View) -> ChartRows:
         if count and position == MOST_DEVICES // 2:
             left_out = top + BAR / 2 - GAP / 2, f"{counted(count, 'device')} left out"
             top += BAR
-        devices.append(ChartRow(f"device {device}", device_row(schedule, device), top, BAR))
+        devices.append(ChartRow(problem.device_name(device), device_row(schedule, device), top, BAR))
         top += BAR + (STRIP if view.shows_memory(schedule) else 0)
         users = problem.devices_of_lanes(problem.lane_pair(device))
         shared = f" {users[0]}-{users[-1]}" if len(users) > 1 else ""

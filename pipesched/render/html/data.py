@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import base64
 import gzip
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -77,12 +77,10 @@ def schedule_data(outcome: Outcome, name: str, palette: Palette | None = None) -
         "useful": [KINDS[letter].in_ideal for letter in index.letters],
         "rows": _rows(problem, index),
         "given": _given(problem, index),
-        "arcs": [
-            (row.before.start // index.microbatches, row.after.start // index.microbatches, row.lag, row.boundary)
-            for row in precedence_rows(problem, index)
-        ],
+        "arcs": [*_arcs(problem, index)],
+        **_mirrored(problem, index),
         "tones": _tones(problem, index, {} if palette is None else palette),
-        "p2p": problem.ticks.p2p,
+        "p2p": problem.ticks.p2p if problem.links is None else problem.least_hops,
         "overlap": problem.ticks.overlap,
         "placement": placement.devices,
         "mirrored": placement.mirrored,
@@ -152,6 +150,23 @@ def _rows(problem: Problem, index: OpIndex) -> list[tuple[int, int, int]]:
         durations = problem.ticks.of(letter) or nothing
         rows += zip(durations, problem.grains.of(kind.takes), problem.grains.of(kind.gives), strict=True)
     return rows
+
+
+def _arcs(problem: Problem, index: OpIndex) -> Iterator[tuple[int, ...]]:
+    """Yield the precedences between rows: two rows, latency, boundary; and which microbatches, where not all."""
+    count = index.microbatches
+    for before, after, lag, boundary in precedence_rows(problem, index):
+        part = () if len(before) == count else (before.start % count, before.start % count + len(before))
+        yield before.start // count, after.start // count, lag, boundary, *part
+
+
+def _mirrored(problem: Problem, index: OpIndex) -> dict[str, Any]:
+    """Return what the rows last in the other direction, and its pairs, where devices differ in speed."""
+    ways = problem.directions(index.microbatches)
+    if problem.speed is None or len(ways) == 1:
+        return {}
+    ticks, nothing = ways[1].ticks, (0,) * index.stages
+    return {"mirror": {"rows": [time for kind in index.letters for time in ticks.of(kind) or nothing], "overlap": ticks.overlap}}
 
 
 def _given(problem: Problem, index: OpIndex) -> list[tuple[int, int]]:

@@ -119,7 +119,9 @@ class _Chart:
     def add(self, device: int, y: float, *, busy: bool) -> None:
         """Add what a device runs at a height: its slots, or, with `busy`, how busy it is."""
         if self.height > 8:
-            self.names.append(f'<text y="{_short(y + self.height - 5)}">device {device}</text>')
+            name = self.schedule.problem.device_name(device)
+            squeezed = ' textLength="66" lengthAdjust="spacingAndGlyphs"' if " x" in name else ""
+            self.names.append(f'<text y="{_short(y + self.height - 5)}"{squeezed}>{name}</text>')
         if busy:
             self.areas.append(self._shares(device, y))
         else:

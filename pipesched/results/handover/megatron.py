@@ -45,7 +45,7 @@ def answer(subject: Subject) -> Answer:
 
 def _differences(subject: Subject) -> Iterator[str]:
     """Yield in what stages differ whose layers are not known."""
-    ticks = subject.problem.ticks
+    ticks = subject.problem.costs.ticks
     for name, costs in (("forward", ticks.forward), ("backward", ticks.backward)):
         if subject.layers is None and len({*costs}) > 1:
             least, most = in_units(min(costs), ticks.per_unit), in_units(max(costs), ticks.per_unit)

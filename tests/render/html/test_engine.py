@@ -30,7 +30,7 @@ ORDERS = 400
 
 
 def problems() -> list[pipesched.Problem]:
-    """Small problems of all sorts: uneven costs, latency, halves, overlap, what offload and recompute cost."""
+    """Small problems of all sorts: uneven costs, latency, halves, overlap, offload and recompute, unlike devices."""
     common: dict[str, Any] = {"devices": 4, "microbatches": 8}
     return [
         pipesched.make_problem(**common, stages=8, forward=5, backward=10),
@@ -44,6 +44,10 @@ def problems() -> list[pipesched.Problem]:
         ),
         pipesched.make_problem(
             **common, stages=8, forward=2, backward_input=2, backward_weight=1, p2p=1, retain="1.5", budget=4
+        ),
+        pipesched.make_problem(
+            **common, stages=8, forward=3, backward=5, overlap=7, recompute=2, offload=1, p2p=1,
+            speed=[1, 2, 0.5, 0.7], links=[[0, 1, 2, 3], [0, 0, 1, 2], [3, 2, 0, 1], [1, 1, 5, 0]],
         ),
     ]
 

@@ -50,20 +50,23 @@ function deviceOf(s, number) {
 // What each task lasts, takes at its start and gives back at its end.
 function fillColumns(s) {
   const column = at => Float64Array.from({ length: s.size }, (_, number) => (s.present[number] ? s.rows[rowOf(s, number)][at] : 0));
+  const turns = number => s.mirror && number % s.M >= floor(s.M / 2);
   [s.duration, s.takes, s.gives] = [0, 1, 2].map(column);
+  s.duration.forEach((time, number) => { if (time && turns(number)) s.duration[number] = s.mirror.rows[rowOf(s, number)]; });
   for (const [row, size] of s.given) { // forwards are the first rows
     for (let m = 0; m < s.M; m++) if (s.present[row * s.M + m]) s.gives[(row % s.S) * s.M + m] = size;
   }
   for (const [forward, backward] of s.pairs) {
-    s.duration[forward] = s.overlap ? s.overlap[stageOf(s, forward)] : s.duration[forward] + s.duration[backward];
+    const overlap = turns(forward) ? s.mirror.overlap : s.overlap;
+    s.duration[forward] = overlap ? overlap[stageOf(s, forward)] : s.duration[forward] + s.duration[backward];
     s.gives[forward] += s.gives[backward];
   }
 }
 
 // Calls use(before, after, lag, boundary, whether it is an input) for each arc: first the inputs, then the wait edges.
 function eachArc({ M, arcs, waits, present, task }, use) {
-  for (const [before, after, lag, boundary] of arcs) {
-    for (let m = 0, a = before * M, b = after * M; m < M; m++, a++, b++) {
+  for (const [before, after, lag, boundary, from = 0, to = M] of arcs) {
+    for (let m = from, a = before * M + m, b = after * M + m; m < to; m++, a++, b++) {
       if (present[a] && present[b]) use(task[a], task[b], lag, boundary, 1);
     }
   }
