@@ -52,7 +52,7 @@ class CutPolicy:
     count: int = 3  # cuts: of each placement by default, the balanced one among them
     most: int = 1_000  # cuts: of each placement, at most
     part: float = 0.1  # of the time limit: to find them, at most
-    margins: tuple[float, ...] = (0.05, 0.0)  # of the bound of the balanced cut: cuts that are further above it are not gone through
+    margins: tuple[float, ...] = (0.05, 0.0)  # of the balanced bound: cuts further above it are left out
     most_moves: int = 100_000  # moves: what devices may take at all places, else cuts are not gone through
     most_starts: int = 2_000  # choices: of items at which rows of stages begin, likewise
     most_begun: int = 5_000  # beginnings: of cuts that are made longer
