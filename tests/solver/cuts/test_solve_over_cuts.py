@@ -30,7 +30,7 @@ def small(random: Random) -> dict[str, Any]:
     given: dict[str, Any] = {"devices": 2, "microbatches": random.randint(2, 3), "layer": {**layer, "static": 1}}
     if random.random() < 0.5:
         given["last"] = dict.fromkeys(keys, 2)
-    if random.random() < 0.5:
+    if count > 4:  # of four a list would be one by stage, where a layout of four stages is given
         given["p2p"] = [random.randint(0, 2) for _ in range(count - 1)]
     if random.random() < 0.5:
         given["speed"] = [1, random.choice([0.7, 0.5, 1.5])]
