@@ -115,7 +115,9 @@ WRONG: dict[tuple[str, str], list[Any]] = {
     **{("layers", key): [None, 4, {}] for key in ("layer", "first", "last")},
     ("layers", "layout"): [None, (), (1, 0), (1, -1), (1.5, 1), "11"],
     ("layers", "rule"): [None, "even", 5],
-    **{("part", key): ["x", -1, nan, ALIEN] for key in ("overlap", "offload", "reload")},
+    ("layers", "p2p"): [4, "11", (1,) * 9, ("x",) * 3, (1, 1, -1)],
+    ("layers", "blocks"): [None, 1, "yes"],
+    **{("part", key): ["x", -1, nan, ALIEN] for key in ("overlap", "offload", "reload", "retain", "checkpoint")},
     **{
         ("part", key): [None, "x", -1, nan, ALIEN]
         for key in ("forward", "backward_input", "backward_weight", "recompute", "activation", "static")

@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate, pairwise
 
-from pipesched.checks import require_name, require_sequence, require_type, require_whole
+from pipesched.checks import require_flag, require_name, require_sequence, require_type, require_whole
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import Costs, exact_tuple
 from pipesched.pipeline.device_costs import at_speed
@@ -135,6 +135,7 @@ class Layers:
         layout = tuple(require_whole(count, "layout", entry=entry) for entry, count in enumerate(counts))
         object.__setattr__(self, "layout", layout)
         require_name(RULES, self.rule, "rule", "rule")
+        require_flag(self.blocks, "blocks")
         require_filled(layout, self.first, self.last)
         for key in ("first", "last"):
             if getattr(self, key).lengths:

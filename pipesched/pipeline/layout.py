@@ -50,7 +50,7 @@ def balanced_layout(
     groups = _groups(placement)
     if not layers.layer.is_cut_by_counts:
         return _by_items(layers, groups, memory, _in_flight(placement, microbatches), speeds)
-    slowness = [1 / _speed(group, speeds) for group in groups]
+    slowness = [Fraction(1) if speeds is None else _slowness(group, speeds) for group in groups]
     for in_flight in _in_flight(placement, microbatches):
         layout = _least_largest(layers, groups, _most_layers(layers, groups, memory, in_flight), slowness)
         if layout is not None:
@@ -86,7 +86,7 @@ def _task(
     """Return what is to be cut, in integers."""
     items = {key: _items(layers, key) for key in (*WORK, *SIZES)}
     work = [sum(parts, Fraction(0)) for parts in zip(*(items[key] for key in WORK), strict=True)]
-    slowness = [1 / (len(group.devices) * _speed(group, speeds)) for group in groups]
+    slowness = [_slowness(group, speeds) for group in groups]
     limits = [] if budget is None else [min(to_fraction(budget[device]) for device in its) for _, its in groups]
     scale = grains_per_unit([*items["static"], *items["activation"], *limits])
     holders = {stage: number for number, (stages, _) in enumerate(groups) for stage in stages}
@@ -118,17 +118,15 @@ def largest_work(
     groups = _groups(placement)
     columns = [layers.amounts(key) for key in WORK]
     stages = [sum(map(to_fraction, parts), Fraction(0)) for parts in zip(*columns, strict=True)]
-    works = [
-        sum((stages[stage] for stage in group.stages), Fraction(0)) / len(group.devices) / _speed(group, speeds)
-        for group in groups
-    ]
+    works = [sum((stages[stage] for stage in group.stages), Fraction(0)) * _slowness(group, speeds) for group in groups]
     most = max(range(len(groups)), key=works.__getitem__)
     return _slowest(groups[most], speeds), works[most]
 
 
-def _speed(group: Group, speeds: Sequence[Fraction] | None) -> Fraction:
-    """Return the speed of the slowest device of a group, which all of its stages wait for."""
-    return Fraction(1) if speeds is None else speeds[_slowest(group, speeds)]
+def _slowness(group: Group, speeds: Sequence[Fraction] | None) -> Fraction:
+    """Return how long the slowest device of a group, which runs its part of the microbatches, takes for unit work."""
+    speed = Fraction(1) if speeds is None else speeds[_slowest(group, speeds)]
+    return 1 / (len(group.devices) * speed)
 
 
 def _slowest(group: Group, speeds: Sequence[Fraction] | None) -> int:
