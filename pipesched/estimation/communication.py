@@ -87,7 +87,12 @@ def boundary_time(setup: Setup, *, across: bool) -> Term:
 
 
 def boundary_times(setup: Setup, placement: Placement) -> list[Fraction]:
-    """Return the milliseconds of each boundary between stages, whole microseconds.
+    """Return the milliseconds of each boundary between stages, whole microseconds."""
+    return hop_times(setup, zip(placement.devices, placement.devices[1:], strict=False))
+
+
+def hop_times(setup: Setup, hops: Iterable[tuple[int, int]]) -> list[Fraction]:
+    """Return the milliseconds of messages from devices to others, whole microseconds.
 
     The ranks of a device of the pipeline follow each other, and those of the next device follow them (Megatron-LM's
     default order: tensor, context, data, pipeline).
@@ -95,7 +100,7 @@ def boundary_times(setup: Setup, placement: Placement) -> list[Fraction]:
     times = {across: float(boundary_time(setup, across=across).value) for across in (False, True)}
     return [
         Fraction(round(times[is_across(setup, here, there)] * PER_MS), PER_MS)
-        for here, there in zip(placement.devices, placement.devices[1:], strict=False)
+        for here, there in hops
     ]
 
 

@@ -11,10 +11,11 @@ from typing import Any
 
 from pipesched.errors import ConfigError, NotApplicable, PipeschedError
 from pipesched.estimation.communication import boundary_times
+from pipesched.estimation.cut_items import cut_items, is_open
 from pipesched.estimation.cutting.costs import ChunkCost, CutProblem
 from pipesched.estimation.cutting.cut import cut
 from pipesched.estimation.in_flight import most_in_flight
-from pipesched.estimation.items import GB, Items, Stage
+from pipesched.estimation.items import GB, LAYER, Items, Stage
 from pipesched.estimation.layout import ends_of_layout
 from pipesched.estimation.memory import CONTEXT, FRAGMENTATION
 from pipesched.estimation.model import items_of
@@ -23,6 +24,7 @@ from pipesched.estimation.setup import GATHER, NONE, Setup
 from pipesched.estimation.terms import PER_MS
 from pipesched.estimation.times import OPERATIONS
 from pipesched.pipeline.arguments import make_problem, read_placement
+from pipesched.pipeline.cutting.items import CutItems
 from pipesched.pipeline.placement import Placement, named_placement
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import MOST_DIGITS, Exact, to_fraction
@@ -64,6 +66,24 @@ class SetupCutter:
     def stages(self) -> tuple[Stage, ...]:
         """The stages, once they are cut."""
         return tuple(map(self.items.stage, (0, *self.ends), self.ends))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a solve may choose where stages end."""
+        return is_open(self.items, self.replaced)
+
+    def cut_items(self, problem: Problem) -> CutItems:
+        """Return what each item of the model takes and holds at least."""
+        return cut_items(self.items, problem)
+
+    def cut_at(self, problem: Problem, ends: Sequence[int]) -> Problem:
+        """Return `problem`, on its placement, with stages that end before these items."""
+        return replace(self, ends=tuple(ends)).problem(problem, problem.settled_placement)
+
+    @property
+    def layers_of_stages(self) -> tuple[int, ...]:
+        """The layers of each stage, once they are cut."""
+        return tuple(stage.count(LAYER) for stage in self.stages)
 
     def facts(self) -> Mapping[str, Any]:
         """Return the ranks of ways of parallelism that have several, sizes, and True for each choice that was made."""

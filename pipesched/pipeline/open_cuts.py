@@ -16,11 +16,15 @@ from pipesched.pipeline.recut import costs_of, memory_of
 
 def is_cut_open(problem: Problem) -> bool:
     """Return whether a solve may choose which layers make a stage: no layout is given, and not equal counts."""
+    if problem.cutter is not None:
+        return problem.cutter.is_open
     return problem.layers is not None and problem.layers.rule == BALANCED
 
 
 def items_of(problem: Problem) -> CutItems:
     """Return the items of a problem whose cut is open: what stands beside the layers is the first and the last one."""
+    if problem.cutter is not None:
+        return problem.cutter.cut_items(problem)
     layers, costs, memory = problem.layers, problem.costs, problem.memory
     assert layers is not None  # is_cut_open
     times = {key: _items(layers, key) for key in ("forward", "backward_input", "backward_weight")}
@@ -67,6 +71,8 @@ def _latencies(layers: Layers, latency: Fraction) -> list[Fraction]:
 
 def ends_of(problem: Problem) -> tuple[int, ...]:
     """Return the item behind each stage."""
+    if problem.cutter is not None:
+        return problem.cutter.ends
     assert problem.layers is not None  # is_cut_open
     first, last = (len(_beside(part)) for part in (problem.layers.first, problem.layers.last))
     *ends, end = accumulate(problem.layers.layout)
@@ -75,6 +81,9 @@ def ends_of(problem: Problem) -> tuple[int, ...]:
 
 def cut_at(problem: Problem, ends: Sequence[int]) -> Problem:
     """Return `problem`, on its placement, with stages that end before these items."""
+    if problem.cutter is not None:
+        made = problem.cutter.cut_at(problem, ends)
+        return replace(made, costs=replace(made.costs, split=problem.costs.split))
     layers = problem.layers
     assert layers is not None  # is_cut_open
     first, count = len(_beside(layers.first)), layers.count
@@ -87,6 +96,8 @@ def cut_at(problem: Problem, ends: Sequence[int]) -> Problem:
 
 def layout_of(problem: Problem) -> tuple[int, ...]:
     """Return the layers of each stage of a problem whose cut is open."""
+    if problem.cutter is not None:
+        return problem.cutter.layers_of_stages
     assert problem.layers is not None  # is_cut_open
     return problem.layers.layout
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -12,6 +12,7 @@ from pipesched.checks import cut, require_label, require_text, require_type, req
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import BRIEF, Costs, Ticks, fields_of
+from pipesched.pipeline.cutting.items import CutItems
 from pipesched.pipeline.device_costs import DeviceCosts, exact_links, exact_speed
 from pipesched.pipeline.kinds import Resource, computation_letters, count_computations
 from pipesched.pipeline.layers import GIVEN, Layers
@@ -32,6 +33,24 @@ class Cutter(Protocol):
 
         Raises NotApplicable where there is no such cut.
         """
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a solve may choose where stages end."""
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """The item behind each stage."""
+
+    @property
+    def layers_of_stages(self) -> tuple[int, ...]:
+        """The layers of each stage."""
+
+    def cut_items(self, problem: Problem) -> CutItems:
+        """Return what each item takes and holds at least, on a placement of so many stages a device."""
+
+    def cut_at(self, problem: Problem, ends: Sequence[int]) -> Problem:
+        """Return `problem`, on its placement, with stages that end before these items."""
 
     def require_recompute(self) -> None:
         """Raise NotApplicable where a recompute is part of the costs already, and none can be an operation."""

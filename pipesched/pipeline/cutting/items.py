@@ -12,7 +12,8 @@ class CutItems(NamedTuple):
 
     `gradient` is the time of what must run before the gradient goes on: I, or a whole backward, whose `weight` is 0.
     `pair` is that of a pair F&B where it may be shorter than its parts. `held` is what one microbatch holds of an
-    item, in each way to count it: of a stage the largest sum counts.
+    item, in each way to count it: of a stage the largest sum counts. `links` are latencies from device to device that
+    the model has beside those of the problem.
     """
 
     forward: Sequence[Fraction]
@@ -22,3 +23,4 @@ class CutItems(NamedTuple):
     p2p: Sequence[Fraction]
     static: Sequence[Fraction]
     held: Sequence[Sequence[Fraction]]
+    links: Sequence[Sequence[Fraction]] | None = None

@@ -68,15 +68,15 @@ def _value(bound: Bound) -> Fraction:
 
 def chain_of(problem: Problem, allowed: Allowed = KEEP_ONLY, *, counts_ways: bool = True) -> Chain:
     """Return the items of a problem whose cut is open, on its placement."""
-    placement, budget = problem.settled_placement, problem.memory.budget
+    placement, budget, items = problem.settled_placement, problem.memory.budget, items_of(problem)
     devices = Devices(
         of_stages=placement.devices,
         speed=[*map(to_fraction, problem.speed or (1,) * problem.devices)],
         room=None if budget is None else [*map(to_fraction, budget)],
-        links=None if problem.links is None else [[*map(to_fraction, row)] for row in problem.links],
+        links=items.links if problem.links is None else [[*map(to_fraction, row)] for row in problem.links],
         mirrored=placement.mirrored,
     )
-    return Chain(items_of(problem), devices, problem.microbatches, counts_ways, not any(allowed))
+    return Chain(items, devices, problem.microbatches, counts_ways, not any(allowed))
 
 
 def other_cuts(
