@@ -54,7 +54,8 @@ def placed_with(problem: Problem, names: str | Sequence[str] | None, chunks: Seq
     for count in chunks or [0]:
         stages = count * problem.devices or problem.stages
         try:
-            found += placed(problem if stages == problem.stages else open_cut(problem, stages), names)
+            other = problem if stages == problem.stages else _split_as(problem, open_cut(problem, stages))
+            found += placed(other, names)
         except NotApplicable as error:
             reasons.setdefault(error.message, error)
     if not found:
@@ -84,7 +85,7 @@ def placed(problem: Problem, names: str | Sequence[str] | None) -> list[Problem]
         require_name((AUTO, *PLACEMENTS), name, "placement", "placement")
         try:
             for placement in _called(problem, name):
-                problems.setdefault(placement, settled(problem, placement))
+                problems.setdefault(placement, _split_as(problem, settled(problem, placement)))
         except ConfigError as error:
             reasons.append(error.message)
     if not problems:
@@ -101,6 +102,13 @@ def in_same_ticks(problems: Sequence[Problem]) -> list[Problem]:
         else replace(problem, costs=replace(problem.costs, resolution=finest))
         for problem in problems
     ]
+
+
+def _split_as(problem: Problem, cut: Problem) -> Problem:
+    """Return a problem that was cut anew with its backward whole or split as that of another, whatever is derived."""
+    if cut.costs.split == problem.costs.split:
+        return cut
+    return replace(cut, costs=replace(cut.costs, split=problem.costs.split))
 
 
 def _called(problem: Problem, name: str) -> Iterator[Placement]:

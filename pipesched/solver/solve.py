@@ -138,8 +138,8 @@ def _tried(request: SolveRequest, clock: Clock) -> Tried:
     if request.keeps_cuts or not is_cut_open(problem):
         return Tried(feasible(placed, request.allowed), None)
     counts_ways = request.objective == "makespan"
-    with under(clock.part(policy.part * request.limits.seconds)):
-        return tried(placed, request.cuts_tried, policy, request.allowed, counts_ways=counts_ways)
+    part = clock.part(policy.part * request.limits.seconds)
+    return tried(placed, request.cuts_tried, policy, request.allowed, part, counts_ways=counts_ways)
 
 
 def _cuts(search: Search, number: int) -> CutReport:

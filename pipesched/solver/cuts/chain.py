@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from pipesched.pipeline.cutting.items import CutItems
 from pipesched.pipeline.device_costs import at_speed
-from pipesched.pipeline.quantities import MOST_DIGITS, ticks_per_unit
+from pipesched.pipeline.quantities import MOST_DIGITS, grains_per_unit, ticks_per_unit
 
 SLACK = Fraction(5, 10**MOST_DIGITS)  # the part that rounding to so many digits takes off at most
 
@@ -112,9 +112,15 @@ class Chain:
         return {key: [*accumulate(map(self.ticks, column), initial=0)] for key, column in columns.items()}
 
     @cached_property
-    def _memory(self) -> tuple[list[Fraction], list[list[Fraction]]]:
-        static, held = ([*accumulate(self.items.static, initial=Fraction(0))], self.items.held)
-        return static, [[*accumulate(column, initial=Fraction(0))] for column in held]
+    def _memory(self) -> tuple[list[int], list[list[int]], list[int]]:
+        """The static memory and what is held of the first 0, 1, .. items, and the room of each device, in grains."""
+        items, room = self.items, self.devices.room or ()
+        scale = grains_per_unit([*items.static, *room, *(size for column in items.held for size in column)])
+
+        def sums(column: Sequence[Fraction]) -> list[int]:
+            return [*accumulate((int(size * scale) for size in column), initial=0)]
+
+        return sums(items.static), [*map(sums, items.held)], [int(limit * scale) for limit in room]
 
     @cached_property
     def fastest(self) -> Fraction:
@@ -181,7 +187,23 @@ class Chain:
 
     def load(self, stage: int, begin: int, end: int) -> Load:
         """Return what a stage of the items from `begin` to the one before `end` does for each microbatch."""
-        speed = self.devices.speed[self.devices.of_stages[stage]]
+        key = self._alike[self.devices.of_stages[stage]], begin, end
+        found = self._loads.get(key)
+        if found is None:
+            found = self._loads[key] = self._load(*key)
+        return found
+
+    @cached_property
+    def _loads(self) -> dict[tuple[int, int, int], Load]:
+        return {}
+
+    @cached_property
+    def _alike(self) -> list[int]:
+        """The first device of the same speed, for each device."""
+        return [*map(self.devices.speed.index, self.devices.speed)]
+
+    def _load(self, device: int, begin: int, end: int) -> Load:
+        speed = self.devices.speed[device]
         times = {key: self._lasts(sums[end] - sums[begin], speed) for key, sums in self._sums.items()}
         before = times["forward"] + times["gradient"] * self._counts_backwards
         whole = before + times["weight"] * self._counts_backwards
@@ -208,13 +230,12 @@ class Chain:
         """
         if self.devices.room is None:
             return True
-        static, held = self._memory
+        static, held, room = self._memory
         sizes = [[sums[end] - sums[begin] for sums in held] for begin, end in runs]
         most = max(map(max, sizes))
         if len(runs) > 1 and self.keeps_activations:
-            most = max(most, sum((size[0] for size in sizes), Fraction(0)))
-        weights = sum((static[end] - static[begin] for begin, end in runs), Fraction(0))
-        return weights + most <= self.devices.room[self.devices.of_stages[stage]]
+            most = max(most, sum(size[0] for size in sizes))
+        return sum(static[end] - static[begin] for begin, end in runs) + most <= room[self.devices.of_stages[stage]]
 
     @cached_property
     def least_work(self) -> list[int]:

@@ -85,8 +85,6 @@ class CutLanes:
         return range(at + 1, right - behind + 1) if behind else range(right, right + 1)
 
     def _fits(self, number: int, place: LanePlace, moved: tuple[int, ...]) -> bool:
-        if self.chain.devices.room is None:
-            return True
         runs = [(min(pair), max(pair)) for pair in zip(place.at, moved, strict=False)]
         return self.chain.fits(number, runs)
 

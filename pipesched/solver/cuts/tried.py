@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate, groupby, pairwise
 from math import inf
 from typing import NamedTuple
 
-from pipesched.core.clock import TimeIsUp
+from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import NoSchedule
 from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.capacity import require_least_capacity
@@ -43,16 +44,24 @@ class OtherCuts(NamedTuple):
 
 
 def tried(
-    problems: Sequence[Problem], cuts: int, policy: CutPolicy, allowed: Allowed, *, counts_ways: bool = True
+    problems: Sequence[Problem],
+    cuts: int,
+    policy: CutPolicy,
+    allowed: Allowed,
+    clock: Clock,
+    *,
+    counts_ways: bool = True,
 ) -> Tried:
     """Return what is tried of problems on their placements: of each so many cuts, the balanced one among them.
 
-    All are on one scale of ticks. Raises NoSchedule where none of the problems holds one microbatch.
+    Each has an equal share of the time that `clock` leaves. All are on one scale of ticks. Raises NoSchedule where none
+    of the problems holds one microbatch.
     """
     found = [*feasible(problems, allowed)]
     bounds: list[Bound] = []
-    for problem in problems:
-        others = other_cuts(problem, cuts - 1, policy, allowed, counts_ways=counts_ways)
+    for number, problem in enumerate(problems):
+        share = clock.part(clock.left / (len(problems) - number))
+        others = other_cuts(problem, cuts - 1, policy, share, allowed, counts_ways=counts_ways)
         found += others.problems
         bounds += [others.bound] if others.bound else []
     scale = max(problem.ticks.per_unit for problem in found)
@@ -80,42 +89,63 @@ def chain_of(problem: Problem, allowed: Allowed = KEEP_ONLY, *, counts_ways: boo
 
 
 def other_cuts(
-    problem: Problem, count: int, policy: CutPolicy, allowed: Allowed = KEEP_ONLY, *, counts_ways: bool = True
+    problem: Problem,
+    count: int,
+    policy: CutPolicy,
+    clock: Clock,
+    allowed: Allowed = KEEP_ONLY,
+    *,
+    counts_ways: bool = True,
 ) -> OtherCuts:
     """Return up to `count` cuts beside that of a problem, by their bounds, with which one microbatch fits.
 
-    Where cuts can be gone through one by one, the bound of the others is that of the next one, else that of all work.
+    Where cuts can be gone through one by one, in time, the bound of the others is that of the next one, else that of
+    all work.
     """
     chain = chain_of(problem, allowed, counts_ways=counts_ways)
-    found: list[Problem] = []
-    least: float = least_by_work(chain)
-    reason = WORK
-    fitting = _Fitting(problem, count, allowed, found)
-    try:
-        runs = _runs(chain)
-        order = _order(chain, runs, fitting.own, policy)
-        if order is None:
-            fitting.next_bound(cuts_near(chain, fitting.own, policy.most_near))
-        elif len(runs) == chain.stages:
-            following = fitting.next_bound(order.within(policy.most_begun))
-            least, reason = (order.ahead if following is None else following), ONE_BY_ONE
-        else:  # of the ways to cut what stands side by side on a device only the evenest is tried
-            least, reason = max(least, _in_parts(order.least, chain)), ONE_BY_ONE
-            fitting.next_bound(cut._replace(ends=_parts(cut.ends, runs)) for cut in order.within(policy.most_begun))
-    except TimeIsUp:
-        pass
-    return OtherCuts(found, None if least == inf else Bound(int(least), reason, chain.per_unit))
+    fitting = _Fitting(problem, count, allowed)
+    least, reason = float(least_by_work(chain)), WORK
+    with suppress(TimeIsUp), under(clock.part(policy.ordered_part * clock.left)):
+        for above in policy.margins:
+            known = _next_bound(chain, fitting, above, policy)
+            if known is None:
+                break
+            least, reason = max(least, known), ONE_BY_ONE
+            if len(fitting.found) == count:
+                break
+    if reason == WORK:
+        with suppress(TimeIsUp), under(clock):
+            fitting.take(cuts_near(chain, fitting.own, policy.most_near))
+    return OtherCuts(fitting.found, None if least == inf else Bound(int(least), reason, chain.per_unit))
+
+
+def _next_bound(chain: Chain, fitting: _Fitting, above: float, policy: CutPolicy) -> float | None:
+    """Take cuts in order that are at most so much `above` the balanced one; return a bound of all others.
+
+    None where there are too many to go through.
+    """
+    runs = _runs(chain)
+    order = _order(chain, runs, fitting.own, above, policy)
+    if order is None:
+        return None
+    cuts = order.within(policy.most_begun)
+    if len(runs) == chain.stages:
+        following = fitting.take(cuts)
+        return order.ahead if following is None else following
+    fitting.take(cut._replace(ends=_parts(cut.ends, runs)) for cut in cuts)
+    return _in_parts(order.least, chain)  # what stands side by side on a device may be cut in other ways
 
 
 class _Fitting:
     """Takes the first cuts with which one microbatch fits, but for that of a problem, as problems into `found`."""
 
-    def __init__(self, problem: Problem, count: int, allowed: Allowed, found: list[Problem]) -> None:
-        self.problem, self.count, self.allowed, self.found = problem, count, allowed, found
-        self.own = ends_of(problem)
+    def __init__(self, problem: Problem, count: int, allowed: Allowed) -> None:
+        self.problem, self.count, self.allowed = problem, count, allowed
+        self.own, self.found = ends_of(problem), list[Problem]()
 
-    def next_bound(self, cuts: Iterable[RankedCut]) -> int | None:
-        """Take cuts until there are `count` of them, and return the bound of the next one, if there is one."""
+    def take(self, cuts: Iterable[RankedCut]) -> int | None:
+        """Take cuts anew until there are `count` of them, and return the bound of the next one, if there is one."""
+        self.found.clear()
         for cut in cuts:
             if cut.ends == self.own or not cut.ends:
                 continue
@@ -142,21 +172,18 @@ def _runs(chain: Chain) -> list[int]:
     return runs if len(runs) == len(chain.devices.speed) else [1] * chain.stages
 
 
-def _order(chain: Chain, runs: Sequence[int], own: Sequence[int], policy: CutPolicy) -> CutsInOrder | None:
-    """Return the cuts in order whose bounds are not much above that of a cut; None where there are too many.
+def _order(
+    chain: Chain, runs: Sequence[int], own: Sequence[int], above: float, policy: CutPolicy
+) -> CutsInOrder | None:
+    """Return the cuts in order whose bounds are at most so much `above` that of a cut; None where there are too many.
 
     Stages that stand side by side on a device are one.
     """
     lasts = [stage - 1 for stage in accumulate(runs)]
     of_stages = tuple(chain.devices.of_stages[stage] for stage in lasts)
     joined = replace(chain, devices=chain.devices._replace(of_stages=of_stages))
-    ends = [own[stage] for stage in lasts]
-    bound = joined.bound_of(ends)[0]
-    for above in policy.margins:
-        order = cuts_in_order(joined, int(bound * (1 + above)), policy.most_moves, policy.most_starts)
-        if order is not None:
-            return order
-    return None
+    bound = joined.bound_of([own[stage] for stage in lasts])[0]
+    return cuts_in_order(joined, int(bound * (1 + above)), policy.most_moves, policy.most_starts)
 
 
 def _in_parts(least: float, chain: Chain) -> float:
