@@ -135,6 +135,7 @@ def _of_traces(files: list[str], plan: str | None, source: ProblemSource) -> Sta
 def _of_file(name: str, source: ProblemSource) -> tuple[Outcome, PipelinePlanner]:
     """Return the schedule of a file, checked, and what plans its problem anew."""
     from pipesched.cli.reading import read_schedule
+    from pipesched.comparing.contestants import GivenPlan, problem_of_plans
     from pipesched.config.values import Source
     from pipesched.documents.json_text import dump
     from pipesched.documents.schedule import problem_document
@@ -142,6 +143,9 @@ def _of_file(name: str, source: ProblemSource) -> tuple[Outcome, PipelinePlanner
 
     outcome = read_schedule(name, source).outcome
     checked(outcome.schedule)
+    if outcome.problem.layers is not None:
+        by_layer = problem_of_plans({name: GivenPlan(None, file=name, problem=outcome.problem)})
+        return outcome, _planner(by_layer, {}, "", {})
     text = "".join(dump(problem_document(outcome.problem)))
     return outcome, _planner(Source(text, name), {}, "", {})
 

@@ -1,0 +1,127 @@
+"""Layers that differ, and measured blocks, on the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from pipesched.cli.explore import _of_file
+from pipesched.cli.options import ProblemSource
+
+Cli = Callable[..., "CompletedProcess[str]"]
+BY_LAYER = """\
+devices: 3
+microbatches: 4
+layer:
+  forward: [3, 1, 4, 1, 5, 9, 2, 6]
+  backward: [5, 8, 5, 9, 7, 17, 3, 14]
+  retain: [1, 1, 0.123456789, 0.3, 1, 1, 1, 1]
+  activation: [1, 2, 1, 2, 1, 2, 1, 2]
+last: {static: 1}
+costs: {p2p: [0, 1, 0, 0, 2, 0, 0]}
+"""
+BLOCKS = """\
+devices: 3
+stages: 12
+microbatches: 4
+costs:
+  forward: [3, 1, 4, 1, 5, 9, 2, 6, 3, 1, 4, 1]
+  p2p: [0, 1, 0, 0, 2, 0, 0, 0, 1, 0, 1]
+"""
+
+
+@pytest.fixture
+def by_layer(tmp_path: Path) -> str:
+    """A config of layers that differ."""
+    path = tmp_path / "layers.yaml"
+    path.write_text(BY_LAYER)
+    return str(path)
+
+
+@pytest.fixture
+def blocks(tmp_path: Path) -> str:
+    """A config of stages that were measured one by one."""
+    path = tmp_path / "blocks.yaml"
+    path.write_text(BLOCKS)
+    return str(path)
+
+
+def test_the_cut_is_said(cli: Cli, by_layer: str) -> None:
+    """The summary has the layers of each stage, the largest work, and that of equal counts."""
+    shown = " ".join(cli("run", "1f1b", "-c", by_layer, "--width", "150").stdout.split())
+    assert "cut 4, 2, 2 layers largest work 38 on device 1, equal counts 48" in shown
+    slow = " ".join(cli("run", "1f1b", "-c", by_layer, "--speed", "1,0.5,1", "--width", "150").stdout.split())
+    assert "largest work 51 on device 0, equal counts 96" in slow or "largest work 51 on device 2" in slow
+
+
+@pytest.mark.parametrize("algorithm", ["1f1b", "zb-v", "dualpipe-v"])
+def test_the_document_reads_back(cli: Cli, by_layer: str, tmp_path: Path, algorithm: str) -> None:
+    """A document has lists by layer, the cut, and reads back; other families cut the same layers anew."""
+    path = tmp_path / "a.json"
+    assert cli("run", algorithm, "-c", by_layer, "-o", str(path)).returncode == 0
+    content = json.loads(path.read_text())
+    layer = content["problem"]["layer"]
+    assert (layer["forward"], layer["static"]) == ([3, 1, 4, 1, 5, 9, 2, 6], 0)
+    assert sum(content["problem"]["layout"]) == 8
+    assert json.loads(cli("show", str(path), "--json").stdout) == content
+    own = json.loads(cli("compare", "1f1b", "zb-v", "-c", by_layer, "--json").stdout)
+    again = json.loads(cli("compare", "1f1b", "zb-v", str(path), "--json").stdout)
+    makespans = [{row["algorithm"]: row["metrics"]["makespan"] for row in found["rows"]} for found in (own, again)]
+    assert makespans[0].items() <= makespans[1].items()
+
+
+def test_explore_plans_layers_of_a_document_anew(cli: Cli, by_layer: str, tmp_path: Path) -> None:
+    """The editor of a document by layers has what plans them, cut anew."""
+    path = tmp_path / "a.json"
+    assert cli("run", "1f1b", "-c", by_layer, "-o", str(path)).returncode == 0
+    outcome, planner = _of_file(str(path), ProblemSource(None, {}))
+    assert planner is not None
+    assert outcome.problem.layers is not None
+
+
+def test_fused_stages_that_differ_are_noted(cli: Cli, blocks: str) -> None:
+    """Where stages that differ are fused a note says what cuts them by their work; with that it is not said."""
+    note = "1f1b: 12 stages that differ are fused into 3; --layout balanced cuts them by their work"
+    assert note in cli("run", "1f1b", "-c", blocks).stderr
+    assert note in cli("compare", "1f1b", "interleaved", "-c", blocks).stderr
+    balanced = cli("run", "1f1b", "-c", blocks, "--layout", "balanced")
+    assert (balanced.returncode, balanced.stderr) == (0, "")
+    assert cli("run", "1f1b", "--stages", "8").stderr == ""
+
+
+def test_measured_blocks_with_options(cli: Cli, blocks: str, tmp_path: Path) -> None:
+    """`--layout` and `--chunks` cut the stages of a config, in one run and in a sweep."""
+    one = json.loads(cli("run", "interleaved", "-c", blocks, "--layout", "balanced", "--chunks", "2", "--json").stdout)
+    assert (one["problem"]["layers"], one["problem"]["stages"], one["problem"]["blocks"]) == (12, 6, True)
+    given = json.loads(cli("run", "1f1b", "-c", blocks, "--layout", "5,4,3", "--json").stdout)
+    assert given["problem"]["layout"] == [5, 4, 3]
+    swept = cli("compare", "interleaved", "-c", blocks, "--layout", "balanced", "--sweep", "chunks=1,2", "--json")
+    rows = json.loads(swept.stdout)["rows"]
+    assert [row["chunks"] for row in rows] == [1, 2]
+    assert rows[1]["metrics"]["makespan"] == one["metrics"]["makespan"]
+    path = tmp_path / "b.json"
+    assert cli("run", "1f1b", "-c", blocks, "--layout", "balanced", "-o", str(path)).returncode == 0
+    assert "were taken for decoder layers" in cli("export", str(path), "--for", "megatron").stdout
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("backward: [5, 8,", "backward: [5,", "layers.yaml:5: layer.backward: lists 7 layers; `layer.forward` lists 8"),
+        ("backward: [5, 8,", "backward: [5, -8,", "layers.yaml:5: layer.backward[1]: must be at least 0, not -8"),
+        ("last:", "layers: 9\nlast:", "layers.yaml:4: layer.forward: lists 8 layers; `layers` is 9"),
+        ("[0, 1, 0, 0,", "[0, 1, 0,", "layers.yaml:9: costs.p2p: must be one number, or a list of 7 numbers"),
+    ],
+)
+def test_a_bad_list_names_its_line(cli: Cli, by_layer: str, old: str, new: str, message: str) -> None:
+    """Lists that do not fit together are exit code 2, with the line and both keys."""
+    path = Path(by_layer)
+    assert old in BY_LAYER
+    path.write_text(BY_LAYER.replace(old, new))
+    result = cli("run", "-c", by_layer)
+    assert result.returncode == 2
+    assert message in result.stderr
