@@ -103,7 +103,13 @@ def length(problem: Problem, slot: str) -> int:
             time += _exactly((costs.offload if kind == "O" else costs.reload or ())[stage])
             continue
         halves = costs.backward_input[stage], costs.backward_weight[stage]
-        cost = {"F": (costs.forward[stage],), "B": halves, "I": halves[:1], "W": halves[1:], "R": (costs.recompute[stage],)}
+        cost = {
+            "F": (costs.forward[stage],),
+            "B": halves,
+            "I": halves[:1],
+            "W": halves[1:],
+            "R": (costs.recompute[stage],),
+        }
         time += _divided(sum(map(_exactly, cost[kind]), Fraction(0)), speed)
     return _in_ticks(problem, time)
 

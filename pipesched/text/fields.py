@@ -96,7 +96,11 @@ FIELDS = (
     Field("first", PART, "what the first stage has beside its layers (the embedding), by the keys of `layer`"),
     Field("last", PART, "what the last stage has beside its layers (the head, the loss), by the keys of `layer`"),
     Field("layout", LAYOUT, "of the layers: balanced (default), equal, or the layers of each stage"),
-    Field("speed", SPEED, "what each device divides the costs of operations by: one each, or by device, {2: 0.8}; default 1"),
+    Field(
+        "speed",
+        SPEED,
+        "what each device divides the costs of operations by: one each, or by device, {2: 0.8}; default 1",
+    ),
     Field(
         "links",
         LINKS,

@@ -166,7 +166,12 @@ def _mirrored(problem: Problem, index: OpIndex) -> dict[str, Any]:
     if problem.speed is None or len(ways) == 1:
         return {}
     ticks, nothing = ways[1].ticks, (0,) * index.stages
-    return {"mirror": {"rows": [time for kind in index.letters for time in ticks.of(kind) or nothing], "overlap": ticks.overlap}}
+    return {
+        "mirror": {
+            "rows": [time for kind in index.letters for time in ticks.of(kind) or nothing],
+            "overlap": ticks.overlap,
+        }
+    }
 
 
 def _given(problem: Problem, index: OpIndex) -> list[tuple[int, int]]:
