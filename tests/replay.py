@@ -100,7 +100,8 @@ def length(problem: Problem, slot: str) -> int:
     time = Fraction(0)
     for stage, kind, _ in ops:
         if kind in "OL":
-            time += _exactly((costs.offload if kind == "O" else costs.reload or ())[stage])
+            moved = costs.offload if kind == "O" else costs.reload
+            time += _exactly((moved or ())[stage])
             continue
         halves = costs.backward_input[stage], costs.backward_weight[stage]
         cost = {

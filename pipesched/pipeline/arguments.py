@@ -132,14 +132,8 @@ def make_problem(
         given = stage_values(model, given)
     require_size(s, m, split=split)
     settled = read_placement(placement, p, s)
-    memory = Memory(
-        activation=exact_numbers("activation", _or(given["activation"], Fraction(p, s)), s, "one a stage", size),
-        retain=exact_numbers("retain", retain, s, "one a stage", None),
-        checkpoint=exact_numbers("checkpoint", checkpoint, s, "one a stage", None, most=1),
-        static=exact_numbers("static", _or(given["static"], 0), s, "one a stage", size),
-        budget=None if budget is None else exact_numbers("budget", budget, p, "one a device", size, positive=True),
-        unit=unit,
-    )
+    parts = {"retain": retain, "checkpoint": checkpoint, "budget": budget}
+    memory = _memory({**given, **parts}, p, s, size)
     costs = _costs(given, s, p2p, time, split=split)
     speeds, latencies = read_speed(speed, p), read_links(links, p, time)
     made = Problem(p, s, m, settled, costs, memory, name, time_unit, lanes, model, speed=speeds, links=latencies)
@@ -154,6 +148,24 @@ def with_budget(problem: Problem, budget: Any) -> Problem:
     size = Unit(MEMORY, problem.memory.unit)
     limits = exact_numbers("budget", budget, problem.devices, "one a device", size, positive=True)
     return cut_again(replace(problem, memory=replace(problem.memory, budget=limits)))
+
+
+def _memory(given: Mapping[str, Any], devices: int, stages: int, size: Unit) -> Memory:
+    """Return the memory of the stages, by the parameters of make_problem, every default filled in."""
+    activation, static, budget = (
+        _or(given["activation"], Fraction(devices, stages)),
+        _or(given["static"], 0),
+        given["budget"],
+    )
+    limits = None if budget is None else exact_numbers("budget", budget, devices, "one a device", size, positive=True)
+    return Memory(
+        activation=exact_numbers("activation", activation, stages, "one a stage", size),
+        retain=exact_numbers("retain", given["retain"], stages, "one a stage", None),
+        checkpoint=exact_numbers("checkpoint", given["checkpoint"], stages, "one a stage", None, most=1),
+        static=exact_numbers("static", static, stages, "one a stage", size),
+        budget=limits,
+        unit=size.label,
+    )
 
 
 def _or(value: Any, default: Any) -> Any:

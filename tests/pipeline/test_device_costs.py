@@ -77,7 +77,7 @@ def test_links_have_a_direction() -> None:
     """An edge costs p2p and the link from its device; gradients go from the next stage's device back."""
     problem = make_problem(devices=2, p2p=2, links=[[0, 1], [5, 0]], placement="linear")
     assert (problem.ticks.p2p, problem.ticks.p2p_back) == ((3,), (7,))
-    assert problem.ticks.hop(0, 1) == 3 and problem.ticks.hop(1, 0) == 7
+    assert (problem.ticks.hop(0, 1), problem.ticks.hop(1, 0)) == (3, 7)
 
 
 def test_no_latency_inside_a_device() -> None:
@@ -154,8 +154,8 @@ def test_the_check_knows_speeds_and_links(more: dict[str, Any], broken: str) -> 
     plain, other = of_four(**costs), of_four(**costs, **more)
     schedule = run(plain, "1f1b").schedule
     ticks = other.ticks.per_unit // plain.ticks.per_unit
-    times = ([time * ticks for time in column] for column in (schedule.start_ticks, schedule.end_ticks))
-    claimed = timed_schedule(other, schedule.plan, *times, schedule.graph)
+    starts, ends = ([time * ticks for time in column] for column in (schedule.start_ticks, schedule.end_ticks))
+    claimed = timed_schedule(other, schedule.plan, starts, ends, schedule.graph)
     assert any(sentence.startswith(broken) for sentence in violations(claimed))
     assert check(schedule_plan(other, schedule.plan)) == []
 
