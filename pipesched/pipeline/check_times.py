@@ -14,7 +14,7 @@ class CheckedTimes:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self._known: dict[tuple[Fraction, Fraction], int] = {}
+        self._known: dict[tuple[Exact, Exact], int] = {}
 
     def of(self, cost: Exact, device: int | None) -> int:
         """Return a cost in ticks: on a device of another speed than 1 their quotient, half up to nine digits.
@@ -22,11 +22,11 @@ class CheckedTimes:
         With no device it is the cost itself, as of transfers.
         """
         speeds = self.problem.speed
-        speed = Fraction(1) if device is None or speeds is None else to_fraction(speeds[device])
-        key = to_fraction(cost), speed
+        key = cost, 1 if device is None or speeds is None else speeds[device]
         if key not in self._known:
-            exactly = key[0] if speed == 1 else _quotient(*key)
-            self._known[key] = int(exactly * self.problem.ticks.per_unit)
+            exactly, speed = map(to_fraction, key)
+            time = exactly if speed == 1 else _quotient(exactly, speed)
+            self._known[key] = int(time * self.problem.ticks.per_unit)
         return self._known[key]
 
     def hop(self, stage: int, before: int, after: int) -> int:
