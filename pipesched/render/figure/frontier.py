@@ -59,7 +59,7 @@ def frontier_figure(
     limit: float | None = None,
     titles: tuple[str, str] = ("peak memory of a device", "makespan"),
     inches: float = PAGE,
-    proved: str = "",
+    proved: str = "optimal",
 ) -> Drawing:
     """Draw peak memory to the right and makespan upwards; points at one spot share a name.
 
