@@ -17,6 +17,7 @@ from typing import IO
 import pytest
 
 import pipesched
+from tests.examples import at_night_but
 from tests.torch_ranks import needs_torch
 
 pytestmark = [
@@ -244,7 +245,9 @@ def test_a_rank_that_is_killed_while_it_starts(folder: Path) -> None:
     assert re.fullmatch(r"pipesched: rank (\d) ended: process \1 terminated with signal SIGKILL\n", said)
 
 
-@pytest.mark.parametrize("ended", [None, signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "ended", at_night_but((None, signal.SIGTERM), (None, signal.SIGINT, signal.SIGTERM, signal.SIGKILL))
+)
 def test_traces(folder: Path, ended: signal.Signals | None) -> None:
     """Each trace says how many ranks share how many cores, as a note does; one that is not whole is not there."""
     with training(folder, "--steps", "100", "--trace", "trace", cores=1) as running:

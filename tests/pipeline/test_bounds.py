@@ -237,8 +237,12 @@ def test_never_above_the_optimum_under_a_budget(problem: Problem, data: st.DataO
 
 @given(problems(SETTLED, most_devices=2, most_microbatches=2, most_chunks=2, least=1))
 def test_one_microbatch_is_exact(problem: Problem) -> None:
-    """A single microbatch runs along its critical path, so the bound is the optimum."""
+    """A single microbatch runs along its critical path, so the bound is the optimum, but where W may fill a wait."""
     from dataclasses import replace
 
     one = replace(problem, microbatches=1)
-    assert bound_of(one, run(one, "list").schedule.plan) == optimum(one, "FIW" if one.costs.split else "FB")
+    bound = bound_of(one, run(one, "list").schedule.plan)
+    if one.costs.split:  # W is not divided over two waits, which a bound does not know
+        assert bound <= (optimum(one, "FIW") or 0)
+    else:
+        assert bound == optimum(one, "FB")

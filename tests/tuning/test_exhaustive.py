@@ -86,7 +86,7 @@ def test_a_given_cut_into_stages(training: Config) -> None:
     assert {row.point.layout.pipeline * row.point.layout.chunks for row in tuning} == {4}
 
 
-@pytest.mark.parametrize("way", ["ring", "gather"])
+@pytest.mark.parametrize("way", at_night_but(("ring",), ("ring", "gather")))
 def test_context_parallelism_over_nodes(way: str) -> None:
     """Rings inside nodes of two GPUs, which share a network card, and over several; and gathers."""
     config: Config = {

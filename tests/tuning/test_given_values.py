@@ -66,6 +66,7 @@ def test_changes_keep_a_given_budget() -> None:
     assert {to_fraction(limit) for limit in budgets} == {Fraction("2.3")}
 
 
+@pytest.mark.nightly
 def test_a_given_placement_is_that_of_every_point() -> None:
     """Algorithms run the stages of that placement or do not apply, as `estimate` says."""
     config = {**PLENTY, "parallel": {**PLENTY["parallel"], "pipeline": 4, "chunks": 2}, "placement": "v"}
