@@ -120,6 +120,8 @@ def _of_boundary(estimate: Estimate, number: int) -> tuple[float, str, list[Trac
     devices = estimate.problem.settled_placement.devices
     if number == len(devices) - 1:
         raise ConfigError(f"stage {number} is the last: nothing is sent on", "trace")
+    if estimate.problem.links is not None:
+        raise ConfigError("`links` were given, so no latency is derived from the network", "trace")
     here, there = devices[number : number + 2]
     term = boundary_time(estimate.setup, across=is_across(estimate.setup, here, there))
     return float(term.value), MS, list(_parts((term,), 1))

@@ -13,6 +13,7 @@ from pipesched.config.load import load_values
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse
 from pipesched.errors import ConfigError
+from pipesched.estimation.trace import trace
 
 PLAIN = "devices: 4\nmicrobatches: 8\nspeed: [1, 2, 1, 1]\ncosts: {forward: 5, backward: 10}"
 MODEL: dict[str, Any] = {
@@ -76,6 +77,8 @@ def test_links_replace_the_network_of_a_model() -> None:
     assert any(plain.costs.p2p)
     assert not any(linked.costs.p2p)
     assert set(both.costs.p2p) == {0.5}
+    with pytest.raises(ConfigError, match="`links` were given"):
+        trace(pipesched.estimate(None, **MODEL, **links), "stage.0.p2p")
     assert linked.speed == (1, 1, 0.8, 1)
     assert pipesched.run(linked, "1f1b").schedule.makespan > pipesched.run(plain, "1f1b").schedule.makespan
 
