@@ -7,6 +7,7 @@ the unit and what it is for.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 from pipesched.checks import MOST_SECONDS, MOST_WORKERS
 
@@ -53,7 +54,7 @@ class CutPolicy:
     most: int = 1_000  # cuts: of each placement, at most
     part: float = 0.1  # of the time limit: to find them, at most
     ordered_part: float = 0.8  # of the time of a placement: to go through its cuts in order
-    margins: tuple[float, ...] = (0.0, 0.05)  # of the balanced bound: how far above cuts are gone through, in turn
+    margins: tuple[float, ...] = (0.0, 0.05, inf)  # of the balanced bound: how far above cuts are tried, in turn
     most_moves: int = 100_000  # moves: what devices may take at all places, else cuts are not gone through
     most_starts: int = 2_000  # choices: of items at which rows of stages begin, likewise
     most_begun: int = 5_000  # beginnings: of cuts that are made longer

@@ -107,11 +107,11 @@ def other_cuts(
     least, reason = float(least_by_work(chain)), WORK
     with suppress(TimeIsUp), under(clock.part(policy.ordered_part * clock.left)):
         for above in policy.margins:
-            known = _next_bound(chain, fitting, above, policy)
-            if known is None:
+            order = _order(chain, fitting.own, above, policy)
+            if order is None:
                 break
-            least, reason = max(least, known), ONE_BY_ONE
-            if len(fitting.found) == count:
+            least, reason = max(least, _next_bound(chain, fitting, order, policy)), ONE_BY_ONE
+            if len(fitting.found) == count and least != order.lanes.most:  # what comes next is known
                 break
     if len(fitting.found) < count:
         with suppress(TimeIsUp), under(clock):
@@ -119,15 +119,9 @@ def other_cuts(
     return OtherCuts([*fitting.found.values()], None if least == inf else Bound(int(least), reason, chain.per_unit))
 
 
-def _next_bound(chain: Chain, fitting: _Fitting, above: float, policy: CutPolicy) -> float | None:
-    """Take cuts in order that are at most so much `above` the balanced one; return a bound of all others.
-
-    None where there are too many to go through.
-    """
+def _next_bound(chain: Chain, fitting: _Fitting, order: CutsInOrder, policy: CutPolicy) -> float:
+    """Take cuts in order, and return a bound of all others."""
     runs = _runs(chain)
-    order = _order(chain, runs, fitting.own, above, policy)
-    if order is None:
-        return None
     cuts = order.within(policy.most_begun)
     if len(runs) == chain.stages:
         following = fitting.take(cuts)
@@ -174,18 +168,18 @@ def _runs(chain: Chain) -> list[int]:
     return runs if len(runs) == len(chain.devices.speed) else [1] * chain.stages
 
 
-def _order(
-    chain: Chain, runs: Sequence[int], own: Sequence[int], above: float, policy: CutPolicy
-) -> CutsInOrder | None:
+def _order(chain: Chain, own: Sequence[int], above: float, policy: CutPolicy) -> CutsInOrder | None:
     """Return the cuts in order whose bounds are at most so much `above` that of a cut; None where there are too many.
 
     Stages that stand side by side on a device are one.
     """
-    lasts = [stage - 1 for stage in accumulate(runs)]
+    lasts = [stage - 1 for stage in accumulate(_runs(chain))]
     of_stages = tuple(chain.devices.of_stages[stage] for stage in lasts)
     joined = replace(chain, devices=chain.devices._replace(of_stages=of_stages))
     bound = joined.bound_of([own[stage] for stage in lasts])[0]
-    return cuts_in_order(joined, int(bound * (1 + above)), policy.most_moves, policy.most_starts)
+    return cuts_in_order(
+        joined, inf if above == inf else int(bound * (1 + above)), policy.most_moves, policy.most_starts
+    )
 
 
 def _in_parts(least: float, chain: Chain) -> float:
