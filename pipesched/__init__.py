@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from pipesched.render.gantt import Gantt as Gantt
     from pipesched.render.table import Table as Table
     from pipesched.results.comparison import Comparison as Comparison, Entry as Entry
+    from pipesched.results.cuts import CutReport as CutReport, TriedCut as TriedCut
     from pipesched.results.frontier import Frontier as Frontier, FrontierPoint as FrontierPoint
     from pipesched.results.handover.hand_over import hand_over as hand_over
     from pipesched.results.outcome import (
@@ -137,6 +138,7 @@ _NAMES = {  # module -> its public names; loaded when first asked for, so that `
     "render.gantt": "Gantt",
     "render.table": "Table",
     "results.comparison": "Comparison Entry",
+    "results.cuts": "CutReport TriedCut",
     "results.frontier": "Frontier FrontierPoint",
     "results.outcome": "Advice BestHeuristic Outcome Quartiles Repetition SolveReport run",
     "results.status": "Status StoppedBy",

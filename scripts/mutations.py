@@ -515,4 +515,25 @@ MUTATIONS = [
         new="same = device, problem.ticks.of(index.last)[stage], 0",
         tests=("solver/test_quality_exact",),
     ),
+    Mutation(
+        name="weight gradients wait for the gradient to come home",
+        file="solver/cuts/chain",
+        old="return max(way.there + work[0], way.there + work[1] + way.back)",
+        new="return way.there + work[0] + way.back",
+        tests=("solver/cuts/test_every_cut",),
+    ),
+    Mutation(
+        name="cuts that are not tried have no bound",
+        file="solver/search",
+        old="others = [self.others] if self.others else []",
+        new="others: list[Bound] = []",
+        tests=("solver/cuts/test_solve_over_cuts", "cli/test_solve_over_cuts"),
+    ),
+    Mutation(
+        name="the next cuts are the worst",
+        file="solver/cuts/in_order",
+        old="best = heappop(queue)",
+        new="best = queue.pop()",
+        tests=("solver/cuts/test_every_cut",),
+    ),
 ]

@@ -100,10 +100,17 @@ def length(problem: Problem, slot: str) -> int:
     time = Fraction(0)
     for stage, kind, _ in ops:
         if kind in "OL":
-            time += _exactly((costs.offload if kind == "O" else costs.reload or ())[stage])
+            moved = costs.offload if kind == "O" else costs.reload
+            time += _exactly((moved or ())[stage])
             continue
         halves = costs.backward_input[stage], costs.backward_weight[stage]
-        cost = {"F": (costs.forward[stage],), "B": halves, "I": halves[:1], "W": halves[1:], "R": (costs.recompute[stage],)}
+        cost = {
+            "F": (costs.forward[stage],),
+            "B": halves,
+            "I": halves[:1],
+            "W": halves[1:],
+            "R": (costs.recompute[stage],),
+        }
         time += _divided(sum(map(_exactly, cost[kind]), Fraction(0)), speed)
     return _in_ticks(problem, time)
 

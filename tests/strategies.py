@@ -91,7 +91,9 @@ def problems(
     if unlike and draw(st.booleans()):
         row = st.lists(amounts(0, 4), min_size=devices, max_size=devices)
         rows = draw(st.lists(row, min_size=devices, max_size=devices))
-        given["links"] = [[0 if here == there else rows[here][there] for there in range(devices)] for here in range(devices)]
+        given["links"] = [
+            [0 if here == there else rows[here][there] for there in range(devices)] for here in range(devices)
+        ]
     return make_problem(
         devices=devices,
         stages=stages,

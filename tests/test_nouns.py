@@ -170,6 +170,7 @@ WRONG: dict[tuple[str, str], list[Any]] = {
     ("entry", "file"): [None, 1],
     ("report", "equal"): [1, [], None],
     ("report", "repetition"): [1, "v", ("v", 6, 1, 5)],
+    ("report", "cuts"): [1, (3, 1), {"layout": [1]}],
     ("report", "advice"): [1, "split", [("split backward", 3, -1)], [None]],
     ("varied", "value"): [None, "4", -1, True, nan, [1]],
     ("varied", "comparison"): [None, [], OUTCOME],

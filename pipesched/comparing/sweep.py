@@ -14,15 +14,7 @@ from pipesched.comparing.compare import chosen_executor, comparison_calls, read_
 from pipesched.comparing.contestants import problem_of_plans
 from pipesched.errors import ConfigError
 from pipesched.pipeline.quantities import OutOfLimits, exact, plain, to_fraction
-from pipesched.pipeline.units_of_measure import (
-    TIME,
-    Unit,
-    count_of,
-    first_entries,
-    has_unit,
-    is_several,
-    read_number,
-)
+from pipesched.pipeline.units_of_measure import TIME, Unit, count_of, first_entries, has_unit, is_several, read_number
 from pipesched.results.comparison import Comparison
 from pipesched.results.sweep import Sweep, SweepPoint
 

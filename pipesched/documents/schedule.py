@@ -205,7 +205,7 @@ def _algorithm(content: Mapping[str, Any]) -> str:
 def problem_values(content: dict[str, Any]) -> dict[str, Any]:
     """Return what a document says of a problem, exactly, by the parameters of make_problem. Raises ConfigError."""
     values: dict[str, Any] = {}
-    for section, read in (("", _as_it_is), ("costs", _exact_time), ("memory", _exact_size)):
+    for section, read in (("", lambda value: value), ("costs", _exact_time), ("memory", _exact_size)):
         part = get(content, section, dict) if section else content
         for key, value in part.items():
             full = f"{section}.{key}" if section else key
@@ -214,7 +214,7 @@ def problem_values(content: dict[str, Any]) -> dict[str, Any]:
                 if one is None and name not in MAY_BE_NULL:
                     raise ConfigError(f"problem.{name}: must not be null")
             if full in BY_KEY:
-                exactly = {"speed": _exact_size, "links": _exact_time}.get(full, read)
+                exactly = _exact_size if full == "speed" else read
                 values[BY_KEY[full].name] = in_file(BY_KEY[full], _entries_or_numbers(value, exactly))
             elif full == BLOCKS:
                 values[BLOCKS] = value is True
@@ -268,10 +268,6 @@ def _numbers(value: Any, read: Callable[[int | Decimal], Any]) -> Any:
     if isinstance(value, list):
         return [_numbers(entry, read) for entry in value]
     return read(value) if isinstance(value, (int, Decimal)) and not isinstance(value, bool) else value
-
-
-def _as_it_is(value: int | Decimal) -> int | Decimal:
-    return value
 
 
 def _exact_time(value: int | Decimal) -> Fraction:

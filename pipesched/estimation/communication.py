@@ -98,10 +98,7 @@ def hop_times(setup: Setup, hops: Iterable[tuple[int, int]]) -> list[Fraction]:
     default order: tensor, context, data, pipeline).
     """
     times = {across: float(boundary_time(setup, across=across).value) for across in (False, True)}
-    return [
-        Fraction(round(times[is_across(setup, here, there)] * PER_MS), PER_MS)
-        for here, there in hops
-    ]
+    return [Fraction(round(times[is_across(setup, here, there)] * PER_MS), PER_MS) for here, there in hops]
 
 
 def is_across(setup: Setup, here: int, there: int) -> bool:

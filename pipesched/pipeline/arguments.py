@@ -179,21 +179,26 @@ def with_budget(problem: Problem, budget: Any) -> Problem:
     return cut_again(replace(problem, memory=replace(problem.memory, budget=limits)))
 
 
-def _or(value: Any, default: Any) -> Any:
-    return default if value is None else value
-
-
 def _memory(given: Mapping[str, Any], devices: int, stages: int, size: Unit) -> Memory:
     """Return the memory of the stages, by the parameters of make_problem, every default filled in."""
-    each, budget, of_devices = "one a stage", given["budget"], ("one a device", size)
+    activation, static, budget = (
+        _or(given["activation"], Fraction(devices, stages)),
+        _or(given["static"], 0),
+        given["budget"],
+    )
+    limits = None if budget is None else exact_numbers("budget", budget, devices, "one a device", size, positive=True)
     return Memory(
-        activation=exact_numbers("activation", _or(given["activation"], Fraction(devices, stages)), stages, each, size),
-        retain=exact_numbers("retain", given["retain"], stages, each, None),
-        checkpoint=exact_numbers("checkpoint", given["checkpoint"], stages, each, None, most=1),
-        static=exact_numbers("static", _or(given["static"], 0), stages, each, size),
-        budget=None if budget is None else exact_numbers("budget", budget, devices, *of_devices, positive=True),
+        activation=exact_numbers("activation", activation, stages, "one a stage", size),
+        retain=exact_numbers("retain", given["retain"], stages, "one a stage", None),
+        checkpoint=exact_numbers("checkpoint", given["checkpoint"], stages, "one a stage", None, most=1),
+        static=exact_numbers("static", static, stages, "one a stage", size),
+        budget=limits,
         unit=size.label,
     )
+
+
+def _or(value: Any, default: Any) -> Any:
+    return default if value is None else value
 
 
 def _costs(given: Mapping[str, Any], stages: int, p2p: Any, time: Unit, *, split: bool) -> Costs:

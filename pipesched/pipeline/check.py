@@ -19,8 +19,9 @@ from pipesched.display import Displayable, from_file
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.pipeline.check_times import CheckedTimes
 from pipesched.pipeline.metrics import picker
-from pipesched.pipeline.ops import Op
+from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import mismatch
+from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units, plain, to_fraction
 from pipesched.pipeline.schedule import Schedule
 
@@ -201,27 +202,38 @@ def _wrong_lengths(schedule: Schedule) -> Iterator[str]:
             if schedule.end_ticks[number] < schedule.start_ticks[number]:
                 yield f"{schedule.plan.index.op(number)} ends before it starts"
         return
-    index, times = schedule.plan.index, CheckedTimes(schedule.problem)
+    index, times, costs = schedule.plan.index, CheckedTimes(schedule.problem), schedule.problem.costs
+    tables = {
+        "F": costs.forward,
+        "B": costs.backward,
+        "I": costs.backward_input,
+        "W": costs.backward_weight,
+        "R": costs.recompute,
+        "O": costs.offload or (),
+        "L": costs.reload or (),
+    }
     in_pair = {**schedule.plan.pairs, **{b: f for f, b in schedule.plan.pairs.items()}}
-    for kind, microbatches in product(index.letters, _halves(schedule)):
-        for stage, whole_row in enumerate(index.rows(kind)):
-            row = whole_row[microbatches.start : microbatches.stop]
-            device = schedule.problem.settled_placement.device(stage, microbatches[0], index.microbatches)
-            length = times.length(kind, stage, device)
-            starts = _part(schedule.start_ticks, row)
-            if not in_pair and _part(schedule.end_ticks, row) == list(map(length.__add__, starts)):
+    for kind, part in product(index.letters, _halves(schedule)):
+        for stage, (cost, row) in enumerate(zip(tables[kind], index.rows(kind), strict=False)):  # none: no offload
+            device = schedule.problem.settled_placement.device(stage, part[0], index.microbatches)
+            numbers = row[part.start : part.stop]
+            length = times.of(cost, None if kind in "OL" else device)
+            starts = _part(schedule.start_ticks, numbers)
+            if not in_pair and _part(schedule.end_ticks, numbers) == list(map(length.__add__, starts)):
                 continue
-            for number in row:
-                due = length
-                if number in in_pair:
-                    due = times.pair(*sorted((index.op(number), index.op(in_pair[number])), key=_kind)[::-1], device)
+            for number in numbers:
+                due = _pair_length(times, index, device, number, in_pair[number]) if number in in_pair else length
                 lasts = schedule.end_ticks[number] - schedule.start_ticks[number]
                 if schedule.start_ticks[number] >= 0 and lasts != due:
                     yield f"{index.op(number)} lasts {_time(schedule, lasts)}, not {_time(schedule, due)}"
 
 
-def _kind(op: Op) -> str:
-    return op.kind
+def _pair_length(times: CheckedTimes, index: OpIndex, device: int, first: int, second: int) -> int:
+    costs = times.problem.costs
+    forward, backward = sorted((index.op(first), index.op(second)), key=lambda op: op.kind, reverse=True)
+    if costs.overlap is not None:
+        return times.of(costs.overlap[forward.stage], device)
+    return times.of(costs.forward[forward.stage], device) + times.of(costs.backward[backward.stage], device)
 
 
 def _halves(schedule: Schedule) -> list[range]:

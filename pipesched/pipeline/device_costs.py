@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from pipesched.checks import require_sequence, shown
@@ -56,7 +57,7 @@ def _ticks_on(known: DeviceCosts, devices: tuple[int, ...] | None) -> Ticks:
     for key, column in _scaled(costs).items():
         if column is not None:
             columns[key] = whole(map(at_speed, column, speeds), scale)
-    hops = list(zip(devices, devices[1:], strict=False))
+    hops = list(pairwise(devices))
 
     def link(here: int, there: int) -> int:
         return 0 if links is None else int(to_fraction(links[here][there]) * scale)

@@ -59,8 +59,8 @@ class Cutter(Protocol):
         """Return what trainers have options for, by the keys of their tables; `stages` are the items of each stage."""
 
 
-class Direction(NamedTuple):
-    """A way through the pipeline: its microbatches, the device of each stage, and the ticks of operations and edges there."""
+class OneWay(NamedTuple):
+    """A direction of the pipeline: its microbatches, the device of each stage, and what operations and edges take."""
 
     microbatches: range
     devices: tuple[int, ...]
@@ -174,15 +174,15 @@ class Problem(Displayable):
     def _mirror(self) -> tuple[int, ...]:
         return tuple(self.devices - 1 - device for device in self.settled_placement.devices)
 
-    def directions(self, microbatches: int) -> list[Direction]:
+    def directions(self, microbatches: int) -> list[OneWay]:
         """Return the directions that so many microbatches go: one, or two where the placement is mirrored."""
         placement = self.settled_placement
         if not placement.mirrored:
-            return [Direction(range(microbatches), placement.devices, self.ticks)]
+            return [OneWay(range(microbatches), placement.devices, self.ticks)]
         return [
-            Direction(part, placement.devices, self.ticks)
+            OneWay(part, placement.devices, self.ticks)
             if part.stop <= microbatches // 2
-            else Direction(part, self._mirror, self._ticks_mirrored)
+            else OneWay(part, self._mirror, self._ticks_mirrored)
             for part in placement.directions(microbatches)
         ]
 

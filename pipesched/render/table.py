@@ -134,9 +134,7 @@ def _problem_table(problem: Problem) -> RenderableType:
         ("budget", "none" if memory.budget is None else one_or_all(memory.budget)),
     ]
     unit = f" {problem.time_unit}" if problem.time_unit else ""
-    return _values(
-        (name, None if value is None else f"{value}{unit if name in TIMES else ''}") for name, value in rows
-    )
+    return _values((name, None if value is None else f"{value}{unit if name in TIMES else ''}") for name, value in rows)
 
 
 def _values(rows: Iterable[tuple[str, object]]) -> RenderableType:

@@ -123,17 +123,18 @@ class SolveRequest:
         """Check `chunks` and `cuts`. Raises ConfigError for more than one of them where the cut is given."""
         given = () if self.chunks is None else tuple(require_sequence(self.chunks, "chunks"))
         counts = (require_whole(count, "chunks", least=1, entry=entry) for entry, count in enumerate(given))
-        object.__setattr__(self, "chunks", tuple(dict.fromkeys(counts)) or None)
+        chunks = tuple(dict.fromkeys(counts))
+        own = self.problem.devices * chunks[0] == self.problem.stages if len(chunks) == 1 else not chunks
+        object.__setattr__(self, "chunks", None if own else chunks)
         if self.cuts is not None:
             require_whole(self.cuts, "cuts", least=1, most=self.policy.cuts.most)
-        several = len(self.chunks or ()) > 1
-        if several and self.problem.placement is not None:
-            raise ConfigError("are several, and `placement` says where the stages of one number are", "chunks")
+        if self.chunks is not None and self.problem.placement is not None:
+            raise ConfigError("cannot be chosen: `placement` says where the stages of one number are", "chunks")
         if is_cut_open(self.problem):
             return
         why = "the cut is given: only a balanced layout of layers leaves it open"
-        if several:
-            raise ConfigError(f"are several, and {why}", "chunks")
+        if self.chunks is not None:
+            raise ConfigError(f"cannot be chosen: {why}", "chunks")
         if self.cuts not in (None, 1):
             raise ConfigError(f"must be 1, not {self.cuts}: {why}", "cuts")
 

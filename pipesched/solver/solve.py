@@ -298,8 +298,17 @@ def _try_quick_schedules(search: Search) -> list[int]:
 
 
 def _take_hint(search: Search, hint: Schedule) -> None:
-    """Offer the schedule of the user's hint. Raises ConfigError if it is of another model or placement."""
-    for number, case in enumerate(search.cases):
+    """Offer the schedule of the user's hint, on its own cut if that is tried.
+
+    Raises ConfigError if it is of another model or placement.
+    """
+    own = hint.problem.costs
+
+    def is_other(number: int) -> bool:
+        return search.cases[number].problem.costs != own
+
+    for number in sorted(range(len(search.cases)), key=is_other):
+        case = search.cases[number]
         problem = case.problem
         sizes = (problem.devices, problem.microbatches, problem.stages % hint.plan.index.stages)
         if sizes != (hint.problem.devices, hint.problem.microbatches, 0):

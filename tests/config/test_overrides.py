@@ -29,6 +29,8 @@ OVERRIDES = [  # a parameter, its value, the same value for make_problem, in ano
     ("placement", (1, 0, 0, 1), [1, 0, 0, 1]),
     ("time_unit", "ms", "ms"),
     ("lanes", "pair", "pair"),
+    ("speed", ["0.5", 1], [0.5, 1]),
+    ("links", [[0, 1], ["2", 0]], [[0, 1], [2, 0]]),
     ("forward", "0.5", Fraction(1, 2)),
     ("forward", (1, 1, 2, 1), [1, 1, 2, 1]),
     ("backward", ["1", 2.0, Decimal(3), Fraction(4)], [1, 2, 3, 4]),

@@ -29,8 +29,8 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "pauses": (0, 2, 10), "looser": (1.5, 2, 3, None), "warm_ups": 16,
     },
     "cuts": {
-        "count": 3, "most": 1_000, "part": 0.1, "ordered_part": 0.8, "margins": (0.0, 0.05), "most_moves": 100_000, "most_begun": 5_000,
-        "most_near": 600, "most_starts": 2_000,
+        "count": 3, "most": 1_000, "part": 0.1, "ordered_part": 0.8, "margins": (0.0, 0.05), "most_moves": 100_000,
+        "most_begun": 5_000, "most_near": 600, "most_starts": 2_000,
     },
     "cases": {
         "first_part": 0.65, "device_part": 0.25, "justification_part": 0.1, "windows_part": 0.6, "used_part": 0.9,

@@ -17,7 +17,7 @@ from pipesched.solver.policy import DEFAULT
 from pipesched.solver.request import SolveRequest
 
 PROBLEM = pipesched.make_problem(devices=2, microbatches=4)
-NOT_PUBLIC = {"whole_limit": None, "keeps_cuts": False, "keeps_cuts": False, "policy": DEFAULT}
+NOT_PUBLIC = {"whole_limit": None, "keeps_cuts": False, "policy": DEFAULT}
 
 
 def test_its_fields_are_the_parameters_of_solve() -> None:

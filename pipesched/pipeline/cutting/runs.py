@@ -6,7 +6,7 @@ all those up to a furthest one.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
@@ -44,7 +44,7 @@ def cut_runs(task: CutTask, runs: Sequence[StageRun]) -> Ends | None:
 
 
 class _RunSearch:
-    """Where runs may end."""
+    """Where runs may end. Each is looked at only from the begins that the runs before and behind it leave."""
 
     def __init__(self, task: CutTask, runs: Sequence[StageRun]) -> None:
         self.task, self.runs = task, runs
@@ -53,48 +53,50 @@ class _RunSearch:
             left = task.stages - behind
             self.begins.append(range(behind, task.items - left + 1) if behind else range(1))
             behind += run.stages
-        every = [self._within(run.held, None if task.room is None else task.room[run.holder]) for run in runs]
-        self.room = every
 
-    def _within(self, sums: Sequence[int], most: int | None) -> list[int]:
-        """Return the furthest end from each begin with which the items of a run have no more than `most`."""
-        if most is None:
-            return [self.task.items] * (self.task.items + 1)
-        return [bisect_right(sums, begin + most) - 1 for begin in sums]
+    def _limits(self, run: StageRun, cost: int | None) -> list[tuple[Sequence[int], int]]:
+        """Return what a run may have within a cost: sums of items, and the most of each."""
+        work = (self.task.work, self.task.limits(cost)[run.holder])
+        return [work] if self.task.room is None else [work, (run.held, self.task.room[run.holder])]
 
-    def _reach(self, cost: int | None) -> list[list[int]]:
-        """Return the furthest end of each run from each begin."""
-        limits = self.task.limits(cost)
-        by_limit = {limit: self._within(self.task.work, limit) for limit in {*limits}}
-        pairs = zip(self.runs, self.room, strict=True)
-        return [[*map(min, zip(by_limit[limits[run.holder]], room, strict=True))] for run, room in pairs]
+    def _windows(self, cost: int | None) -> list[range]:
+        """Return the begins of each run from which those before it, and those behind it, may reach."""
+        firsts, begin = [], self.task.items
+        for run, begins in zip(reversed(self.runs), reversed(self.begins), strict=True):
+            begin = max(bisect_left(sums, sums[begin] - most) for sums, most in self._limits(run, cost))
+            begin = max(begin, begins.start)
+            firsts.append(begin)
+        windows, last = [], 0
+        for run, begins, first in zip(self.runs, self.begins, reversed(firsts), strict=True):
+            last = min(last, begins.stop - 1)
+            windows.append(range(first, last + 1))
+            last = _furthest(last, self._limits(run, cost))
+        return windows
 
-    def _open(self, reach: Sequence[Sequence[int]]) -> list[list[int]]:
-        """Return for each run and item the last begin up to it from which the rest can be cut; -1 for none."""
-        items = self.task.items
-        opened = [[-1] * items + [items]]
-        for run, begins, furthest in zip(reversed(self.runs), reversed(self.begins), reversed(reach), strict=True):
-            behind, found = opened[-1], [-1] * (items + 1)
-            for begin in begins:
-                if behind[furthest[begin]] >= begin + run.stages:
-                    found[begin] = begin
-            last = -1
-            for item, begin in enumerate(found):
-                last = found[item] = max(last, begin)
+    def _open(self, cost: int | None) -> list[dict[int, int]]:
+        """Return for each run its furthest end from each begin from which the rest can be cut."""
+        opened: list[dict[int, int]] = []
+        possible = [self.task.items]  # begins of the run behind
+        for run, window in zip(reversed(self.runs), reversed(self._windows(cost)), strict=True):
+            limits, found = self._limits(run, cost), {}
+            for begin in window:
+                place = bisect_right(possible, _furthest(begin, limits))
+                if place and possible[place - 1] >= begin + run.stages:
+                    found[begin] = possible[place - 1]
             opened.append(found)
+            possible = [*found]
         return opened[::-1]
 
     def any_within(self, cost: int | None) -> Ends | None:
         """Return a cut within a cost, with the longest runs first."""
-        reach = self._reach(cost)
-        opened = self._open(reach)
-        if opened[0][0] < 0:
+        opened = self._open(cost)
+        if 0 not in opened[0]:
             return None
-        ends, begin = [], 0
-        for run, furthest, behind in zip(self.runs, reach, opened[1:], strict=True):
-            end = behind[furthest[begin]]
-            ends += _parts(begin, end, run.stages)
-            begin = end
+        ends: list[int] = []
+        begin = 0
+        for run, furthest in zip(self.runs, opened, strict=True):
+            ends += _parts(begin, furthest[begin], run.stages)
+            begin = furthest[begin]
         return ends
 
     def evenest(self, cost: int) -> Ends:
@@ -102,16 +104,13 @@ class _RunSearch:
 
         Behind, less is in flight: most schedules hold the most microbatches on the first device.
         """
-        reach = self._reach(cost)
         best: dict[int, tuple[int, int]] = {self.task.items: (0, 0)}
         chosen = []
-        for run, begins, furthest in zip(reversed(self.runs), reversed(self.begins), reversed(reach), strict=True):
+        for run, furthest in zip(reversed(self.runs), reversed(self._open(cost)), strict=True):
             found = {}
-            for begin in begins:
-                choices = range(begin + run.stages, furthest[begin] + 1)
-                costs = [((end - begin) ** 2 + best[end][0], end) for end in choices if end in best]
-                if costs:
-                    found[begin] = min(costs)
+            for begin, last in furthest.items():
+                choices = (end for end in range(begin + run.stages, last + 1) if end in best)
+                found[begin] = min(((end - begin) ** 2 + best[end][0], end) for end in choices)
             best = found
             chosen.append(found)
         ends: list[int] = []
@@ -121,6 +120,11 @@ class _RunSearch:
             ends += _parts(begin, end, run.stages)
             begin = end
         return ends
+
+
+def _furthest(begin: int, limits: Sequence[tuple[Sequence[int], int]]) -> int:
+    """Return the furthest end from a begin, with no more of any sums than the most of these."""
+    return min(bisect_right(sums, sums[begin] + most) - 1 for sums, most in limits)
 
 
 def _parts(begin: int, end: int, count: int) -> list[int]:

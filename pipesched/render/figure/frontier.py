@@ -59,10 +59,12 @@ def frontier_figure(
     limit: float | None = None,
     titles: tuple[str, str] = ("peak memory of a device", "makespan"),
     inches: float = PAGE,
+    proved: str = "optimal",
 ) -> Drawing:
     """Draw peak memory to the right and makespan upwards; points at one spot share a name.
 
-    `limit`, a dashed line, is what the budget leaves for activations. A point is hollow where its bound is lower.
+    `limit`, a dashed line, is what the budget leaves for activations. A point is hollow where its bound is lower;
+    `proved` says what others are.
     """
     with sheet(inches, inches * SHAPE + 0.3) as figure:
         axes = plot_axes(figure)
@@ -74,7 +76,7 @@ def frontier_figure(
         axes.set_ylabel(with_unit(titles[1], time_unit))
         axes.margins(0.12)
         _scales(axes, points)
-        legend(figure, list(_key(points)))
+        legend(figure, list(_key(points, proved)))
         settle(figure)
         _names(axes, points)
         return figure
@@ -120,7 +122,7 @@ def _marks(axes: Axes, points: Sequence[Trade]) -> None:
     axes.add_collection(LineCollection(gaps, colors=MARK, linewidths=THICK, linestyles=DOTTED))
 
 
-def _key(points: Sequence[Trade]) -> Iterator[Key]:
+def _key(points: Sequence[Trade], proved: str) -> Iterator[Key]:
     """Yield the entries of the legend: what the marks mean."""
     look: Any = {"marker": "o", "markersize": 4, "linestyle": "none"}
     if all(point.bound is None for point in points):
@@ -129,7 +131,7 @@ def _key(points: Sequence[Trade]) -> Iterator[Key]:
             yield Line2D([], [], color=PASSED, **look), "dominated"
         return
     if not all(point.open for point in points):
-        yield Line2D([], [], color=MARK, **look), "proved optimal"
+        yield Line2D([], [], color=MARK, **look), f"proved {proved}"
     if any(point.open for point in points):
         yield Line2D([], [], markerfacecolor="white", markeredgecolor=MARK, **look), "best found"
         yield Line2D([], [], color=MARK, linewidth=THICK, linestyle=DOTTED), "down to the bound"
@@ -205,6 +207,7 @@ def solved_figure(frontier: Frontier, inches: float = PAGE) -> Drawing:
         memory_unit=frontier.memory_unit,
         titles=("memory budget of a device", frontier.objective),
         inches=inches,
+        proved=frontier.proved,
     )
 
 

@@ -78,7 +78,7 @@ def schedule_data(outcome: Outcome, name: str, palette: Palette | None = None) -
         "rows": _rows(problem, index),
         "given": _given(problem, index),
         "arcs": [*_arcs(problem, index)],
-        **_mirrored(problem, index),
+        **_unlike(problem),
         "tones": _tones(problem, index, {} if palette is None else palette),
         "p2p": problem.ticks.p2p if problem.links is None else problem.least_hops,
         "overlap": problem.ticks.overlap,
@@ -141,15 +141,26 @@ def _late_starts(schedule: Schedule) -> list[int] | None:
     return [starts[number] for order in schedule.plan.machines for number in order]
 
 
-def _rows(problem: Problem, index: OpIndex) -> list[tuple[int, int, int]]:
-    """Return what the operations of each row last, take at their start and give back at their end."""
-    nothing = (0,) * index.stages
-    rows: list[tuple[int, int, int]] = []
+def _rows(problem: Problem, index: OpIndex) -> list[tuple[int, ...]]:
+    """Return what the operations of each row last, take at their start and give back at their end.
+
+    Of unlike devices that run both directions there is a fourth number: what they last in the second one.
+    """
+    nothing, ways = (0,) * index.stages, problem.directions(index.microbatches)
+    both = [way.ticks for way in ways if problem.speed is not None or way is ways[0]]
+    rows: list[tuple[int, ...]] = []
     for letter in index.letters:
-        kind = KINDS[letter]
-        durations = problem.ticks.of(letter) or nothing
-        rows += zip(durations, problem.grains.of(kind.takes), problem.grains.of(kind.gives), strict=True)
+        kind, (durations, *others) = KINDS[letter], [ticks.of(letter) or nothing for ticks in both]
+        rows += zip(durations, problem.grains.of(kind.takes), problem.grains.of(kind.gives), *others, strict=True)
     return rows
+
+
+def _unlike(problem: Problem) -> dict[str, Any]:
+    """Return what the page needs of devices of unlike speed: their names, and pairs of the other direction."""
+    if problem.speed is None:
+        return {}
+    ticks = problem.directions(problem.microbatches)[-1].ticks
+    return {"names": [*map(problem.device_name, range(problem.devices))], "back": ticks.overlap}
 
 
 def _arcs(problem: Problem, index: OpIndex) -> Iterator[tuple[int, ...]]:
@@ -158,15 +169,6 @@ def _arcs(problem: Problem, index: OpIndex) -> Iterator[tuple[int, ...]]:
     for before, after, lag, boundary in precedence_rows(problem, index):
         part = () if len(before) == count else (before.start % count, before.start % count + len(before))
         yield before.start // count, after.start // count, lag, boundary, *part
-
-
-def _mirrored(problem: Problem, index: OpIndex) -> dict[str, Any]:
-    """Return what the rows last in the other direction, and its pairs, where devices differ in speed."""
-    ways = problem.directions(index.microbatches)
-    if problem.speed is None or len(ways) == 1:
-        return {}
-    ticks, nothing = ways[1].ticks, (0,) * index.stages
-    return {"mirror": {"rows": [time for kind in index.letters for time in ticks.of(kind) or nothing], "overlap": ticks.overlap}}
 
 
 def _given(problem: Problem, index: OpIndex) -> list[tuple[int, int]]:

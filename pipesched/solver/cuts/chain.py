@@ -173,12 +173,26 @@ class Chain:
 
     def latency(self, stage: int, begin: int) -> int:
         """Return the latency of the boundary before a stage that begins with an item."""
-        here, there = self.devices.of_stages[stage - 1 : stage + 1]
-        return 0 if here == there or not self.has_ways else self.ticks(self.items.p2p[begin - 1])
+        return self._latencies[begin - 1] if self._is_crossed[stage] else 0
+
+    @cached_property
+    def _latencies(self) -> list[int]:
+        """The latency of each boundary between items."""
+        return [*map(self.ticks, self.items.p2p)]
+
+    @cached_property
+    def _is_crossed(self) -> list[bool]:
+        """Whether the boundary before each stage is one between devices, and counts."""
+        pairs = pairwise(self.devices.of_stages)
+        return [False, *(here != there and self.has_ways for here, there in pairs)]
 
     def least_latency(self, stage: int) -> int:
         """Return the least latency that the boundary before a stage may have."""
-        return min((self.latency(stage, begin) for begin in range(1, len(self))), default=0)
+        return self._least_latency if self._is_crossed[stage] else 0
+
+    @cached_property
+    def _least_latency(self) -> int:
+        return min(self._latencies, default=0)
 
     @property
     def has_one_latency(self) -> bool:

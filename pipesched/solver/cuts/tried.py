@@ -113,10 +113,10 @@ def other_cuts(
             least, reason = max(least, known), ONE_BY_ONE
             if len(fitting.found) == count:
                 break
-    if reason == WORK:
+    if len(fitting.found) < count:
         with suppress(TimeIsUp), under(clock):
             fitting.take(cuts_near(chain, fitting.own, policy.most_near))
-    return OtherCuts(fitting.found, None if least == inf else Bound(int(least), reason, chain.per_unit))
+    return OtherCuts([*fitting.found.values()], None if least == inf else Bound(int(least), reason, chain.per_unit))
 
 
 def _next_bound(chain: Chain, fitting: _Fitting, above: float, policy: CutPolicy) -> float | None:
@@ -137,24 +137,26 @@ def _next_bound(chain: Chain, fitting: _Fitting, above: float, policy: CutPolicy
 
 
 class _Fitting:
-    """Takes the first cuts with which one microbatch fits, but for that of a problem, as problems into `found`."""
+    """Takes the first cuts with which one microbatch fits, but for that of a problem, as problems into `found`.
+
+    These stand by the ends of their stages.
+    """
 
     def __init__(self, problem: Problem, count: int, allowed: Allowed) -> None:
         self.problem, self.count, self.allowed = problem, count, allowed
-        self.own, self.found = ends_of(problem), list[Problem]()
+        self.own, self.found = ends_of(problem), dict[tuple[int, ...], Problem]()
 
     def take(self, cuts: Iterable[RankedCut]) -> int | None:
-        """Take cuts anew until there are `count` of them, and return the bound of the next one, if there is one."""
-        self.found.clear()
+        """Take cuts until there are `count` of them, and return the bound of the next one, if there is one."""
         for cut in cuts:
-            if cut.ends == self.own or not cut.ends:
+            if cut.ends in (self.own, ()) or cut.ends in self.found:
                 continue
             made = cut_at(self.problem, cut.ends)
             if not _fits(made, self.allowed):
                 continue
             if len(self.found) == self.count:
                 return cut.bound
-            self.found.append(made)
+            self.found[cut.ends] = made
         return None
 
 

@@ -46,8 +46,16 @@ def problems() -> list[pipesched.Problem]:
             **common, stages=8, forward=2, backward_input=2, backward_weight=1, p2p=1, retain="1.5", budget=4
         ),
         pipesched.make_problem(
-            **common, stages=8, forward=3, backward=5, overlap=7, recompute=2, offload=1, p2p=1,
-            speed=[1, 2, 0.5, 0.7], links=[[0, 1, 2, 3], [0, 0, 1, 2], [3, 2, 0, 1], [1, 1, 5, 0]],
+            **common,
+            stages=8,
+            forward=3,
+            backward=5,
+            overlap=7,
+            recompute=2,
+            offload=1,
+            p2p=1,
+            speed=[1, 2, 0.5, 0.7],
+            links=[[0, 1, 2, 3], [0, 0, 1, 2], [3, 2, 0, 1], [1, 1, 5, 0]],
         ),
     ]
 

@@ -120,8 +120,9 @@ def test_a_given_cut_is_no_search_over_cuts() -> None:
     [
         ({"layout": "equal"}, {"cuts": 2}, "cuts", "must be 1, not 2: the cut is given"),
         ({"layout": [3, 1]}, {"cuts": 3}, "cuts", "must be 1, not 3"),
-        ({"layout": "equal"}, {"chunks": [1, 2]}, "chunks", "are several, and the cut is given"),
+        ({"layout": "equal"}, {"chunks": [1, 2]}, "chunks", "cannot be chosen: the cut is given"),
         ({"placement": [1, 0]}, {"chunks": [1, 2]}, "chunks", "`placement` says where"),
+        ({"layout": [3, 1]}, {"chunks": [2]}, "chunks", "cannot be chosen: the cut is given"),
         ({}, {"cuts": 0}, "cuts", "at least 1"),
         ({}, {"chunks": [0]}, "chunks", "at least 1"),
         ({}, {"chunks": 2}, "chunks", "list"),

@@ -112,15 +112,9 @@ function drawTitle(s, top) {
   write(paint, `${isCurrent ? "▸ " : ""}${text}`, 4, top + TITLE / 2 + 1, { size: 12, bold: isCurrent ? "bold" : "" });
 }
 
-// The speed of a device in its label, where it is another than 1.
-function speedText(s, device) {
-  const speed = s.problem.speed ? s.problem.speed[device] : 1;
-  return speed === 1 ? "" : ` x${speed}`;
-}
-
 function drawRowName({ s, device, kind, machine, top, height }) {
   if (height < 8) return;
-  const names = { device: `device ${device}${speedText(s, device)}`, memory: "memory", lane: (machine - s.P) % 2 ? "back" : "out" };
+  const names = { device: s.names?.[device] || `device ${device}`, memory: "memory", lane: (machine - s.P) % 2 ? "back" : "out" };
   const text = scene.left > 40 ? names[kind] : kind === "device" ? String(device) : names[kind][0];
   write(paint, text, 4, top + height / 2 + 0.5, { size: min(height, 11), colour: kind === "device" ? ink.fg : ink.dim });
 }

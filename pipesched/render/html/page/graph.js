@@ -42,22 +42,25 @@ function taskOf(s, text) {
   return s.present[number] ? s.task[number] : -1;
 }
 
+const turns = (s, number) => s.mirrored && number % s.M >= floor(s.M / 2); // the other direction
+
 function deviceOf(s, number) {
   const device = s.placement[stageOf(s, number)];
-  return s.mirrored && number % s.M >= floor(s.M / 2) ? s.P - 1 - device : device;
+  return turns(s, number) ? s.P - 1 - device : device;
 }
 
 // What each task lasts, takes at its start and gives back at its end.
 function fillColumns(s) {
-  const column = at => Float64Array.from({ length: s.size }, (_, number) => (s.present[number] ? s.rows[rowOf(s, number)][at] : 0));
-  const turns = number => s.mirror && number % s.M >= floor(s.M / 2);
+  const column = at => Float64Array.from({ length: s.size }, (_, number) => {
+    const row = s.rows[rowOf(s, number)]; // of unlike devices with what it lasts in the other direction, last
+    return s.present[number] && ((!at && turns(s, number) && row[3]) || row[at]);
+  });
   [s.duration, s.takes, s.gives] = [0, 1, 2].map(column);
-  s.duration.forEach((time, number) => { if (time && turns(number)) s.duration[number] = s.mirror.rows[rowOf(s, number)]; });
   for (const [row, size] of s.given) { // forwards are the first rows
     for (let m = 0; m < s.M; m++) if (s.present[row * s.M + m]) s.gives[(row % s.S) * s.M + m] = size;
   }
   for (const [forward, backward] of s.pairs) {
-    const overlap = turns(forward) ? s.mirror.overlap : s.overlap;
+    const overlap = (turns(s, forward) && s.back) || s.overlap;
     s.duration[forward] = overlap ? overlap[stageOf(s, forward)] : s.duration[forward] + s.duration[backward];
     s.gives[forward] += s.gives[backward];
   }
@@ -65,8 +68,8 @@ function fillColumns(s) {
 
 // Calls use(before, after, lag, boundary, whether it is an input) for each arc: first the inputs, then the wait edges.
 function eachArc({ M, arcs, waits, present, task }, use) {
-  for (const [before, after, lag, boundary, from = 0, to = M] of arcs) {
-    for (let m = from, a = before * M + m, b = after * M + m; m < to; m++, a++, b++) {
+  for (let [before, after, lag, boundary, m = 0, to = M] of arcs) {
+    for (let a = before * M + m, b = after * M + m; m < to; m++, a++, b++) {
       if (present[a] && present[b]) use(task[a], task[b], lag, boundary, 1);
     }
   }

@@ -28,7 +28,7 @@ function layOut() {
     top += 4;
   }
   const rowOf = new Map(rows.map(row => [`${row.s.index} ${row.machine}`, row]));
-  scene = { rows, titles, width, height: top + LAST, left: width < 560 ? 30 : sheets.some(s => s.problem.speed) ? 104 : 74, rowOf };
+  scene = { rows, titles, width, height: top + LAST, left: width < 560 ? 30 : sheets[0].names ? 104 : 74, rowOf };
 }
 
 const plotWidth = () => max(scene.width - scene.left - LAST, 50);
