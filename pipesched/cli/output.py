@@ -142,7 +142,7 @@ def _print_schedule(
     memory = bool(view.memory)
     console.print(summary(outcome, brief=console.width < 80, timing=timing, memory=memory, spell=spell))
     console.print()
-    console.print(sentence(outcome.metrics, outcome.problem.time_unit))
+    console.print(sentence(outcome.metrics, outcome.problem.time_unit, outcome.schedule))
     print_where_idle(console, outcome, most_classified=most_classified)
     if outcome.schedule.plan.note:
         console.print(f"note: {spell(outcome.schedule.plan.note)}")

@@ -6,7 +6,7 @@ from typing import Any
 
 from pipesched.cli.option import CommandOption, as_value, option, parse_value
 from pipesched.cli.options import ProblemSource
-from pipesched.text.fields import ALGORITHM, COUNT, FIELDS, LANES, LAYOUT, LINKS, PART, PLACEMENT, TEXT
+from pipesched.text.fields import ALGORITHM, COUNT, FIELDS, LANES, LAYOUT, LINKS, PART, PLACEMENT, SPEED, TEXT
 
 IN_FILE_ONLY = ("reload", "static")  # of the numbers of a config
 SPELLED = {"budget": "mem-budget", "recompute": "recompute-cost", "offload": "offload-cost"}  # that others would take
@@ -32,6 +32,14 @@ def _recompute(flag: str, text: str) -> Any:
     return {"full": value} if isinstance(value, int) else value
 
 
+def _speeds(_flag: str, text: str) -> Any:
+    """Return speeds as a config gives them: one, one a device, or by device, {2: 0.8}."""
+    if not (text.strip().startswith("{") and text.strip().endswith("}")):
+        return parse_value(text)
+    pairs = (part.partition(":") for part in text.strip()[1:-1].split(","))
+    return {parse_value(device): parse_value(speed) for device, _, speed in pairs}
+
+
 def _several(one: CommandOption, default: str) -> CommandOption:
     """Return the option of a size as `tune` takes it, which searches: several, or auto."""
     return one._replace(usage=f"{one.flag} N[,N..]|auto", help=one.help.replace("default 1", f"default {default}"))
@@ -39,7 +47,11 @@ def _several(one: CommandOption, default: str) -> CommandOption:
 
 _CONFIG = {"config": option("-c/--config FILE", "YAML file of the problem; - reads standard input")}
 FIELD_OPTIONS: dict[str, CommandOption] = {  # by the parameter of make_problem
-    name: option(f"--{SPELLED.get(name, name).replace('_', '-')} {METAVARS.get(shape, 'X[,X..]')}", text, as_value)
+    name: option(
+        f"--{SPELLED.get(name, name).replace('_', '-')} {METAVARS.get(shape, 'X[,X..]')}",
+        text,
+        _speeds if shape == SPEED else as_value,
+    )
     for name, shape, text in ((field.name, field.shape, field.help) for field in FIELDS)
     if shape not in (TEXT, LANES, ALGORITHM, PART, LINKS) and name not in IN_FILE_ONLY
 }

@@ -63,7 +63,8 @@ class ComparisonTable:
             if meanings:
                 yield Text("; ".join(meanings), style="dim")
             if best is not None and best.metrics is not None and "utilization" in best.metrics:
-                said = sentence(best.metrics, self.comparison.time_unit).plain
+                schedule = None if best.outcome is None else best.outcome.schedule
+                said = sentence(best.metrics, self.comparison.time_unit, schedule).plain
                 yield Text("")
                 yield Text(f"{best.algorithm}: ", style="bold").append(said, style="not bold")
         yield from told_apart(self.comparison)

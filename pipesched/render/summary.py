@@ -240,18 +240,26 @@ def _at_best(schedule: Schedule, time: Callable[[int | float], str]) -> str:
     return f"moving {what} elsewhere would save {time(plain(saved / problem.ticks.per_unit))} ({share:.1%}) at best"
 
 
-def sentence(metrics: Mapping[str, Any], unit: str = "") -> Text:
+def sentence(metrics: Mapping[str, Any], unit: str = "", schedule: Schedule | None = None) -> Text:
     """Return what a schedule means, in one sentence: the time of a step, its useful part, and the ideal.
 
-    `metrics` are those of an outcome, `unit` is the label of times.
+    `metrics` are those of an outcome, `unit` is the label of times; `schedule` knows the speed of its devices.
     """
     step, useful = metrics["makespan"], metrics["utilization"]
-    balanced = round(step * useful, DIGITS)  # the mean useful work of a device
-    times = [f"{number(int(time) if float(time).is_integer() else time)} {unit}".rstrip() for time in (step, balanced)]
+    balanced = step * useful if schedule is None or schedule.problem.speed is None else _by_speed(schedule)
+    both = (step, round(balanced, DIGITS))
+    times = [f"{number(int(time) if float(time).is_integer() else time)} {unit}".rstrip() for time in both]
     return Text(
         f"A step takes {times[0]}; devices do useful work {useful:.0%} of it;"
         f" perfectly balanced, without waiting, it would take {times[1]}."
     )
+
+
+def _by_speed(schedule: Schedule) -> float:
+    """Return how long a step would take in which each device works all the time, and does work by its speed."""
+    speeds = [*map(to_fraction, schedule.problem.speed or ())]
+    work = sum(speed * useful for speed, useful in zip(speeds, schedule.useful_ticks, strict=True))
+    return float(work / sum(speeds) / schedule.problem.ticks.per_unit)
 
 
 def _peak(outcome: Outcome, every: bool) -> tuple[str, str]:

@@ -38,6 +38,8 @@ OVERRIDES = [  # an option, its text, the argument of make_problem it stands for
     ("--overlap", "0", {"overlap": 0}),
     ("--p2p", "1,0,1", {"p2p": [1, 0, 1]}),
     ("--speed", "1,0.8", {"speed": [1, 0.8]}),
+    ("--speed", "{1: 0.8}", {"speed": [1, 0.8]}),
+    ("--speed", " {0: 2,1 : 0.5}", {"speed": [2, 0.5]}),
     ("--offload-cost", "5", {"offload": 5}),
     ("--activation", "1,2,3,1/3", {"activation": [1, 2, 3, "1/3"]}),
     ("--retain", "0,1,0,1", {"retain": [0, 1, 0, 1]}),

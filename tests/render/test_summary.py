@@ -1,4 +1,4 @@
-"""The rows of advice in a summary, with what is typed for each change."""
+"""The rows of advice in a summary, with what is typed for each change, and its sentence."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 import pipesched
 from pipesched.cli.flags import spell
 from pipesched.render.labels import as_parameters
-from pipesched.render.summary import advice_rows
+from pipesched.render.summary import advice_rows, sentence
 from pipesched.results.outcome import Advice, SolveReport
 
 OUTCOME = pipesched.solve(
@@ -47,3 +47,11 @@ def test_nothing_helps_and_nothing_was_tried() -> None:
     """The first is said, the second is silent."""
     assert [row[:2] for row in advice_rows(report_with(()), str, spell)] == [("would help", "nothing")]
     assert [*advice_rows(report_with(None), str, spell)] == []
+
+
+def test_the_ideal_of_devices_of_different_speed() -> None:
+    """Work that is spread by speed takes all work / the sum of speeds: 3 microbatches x 4 stages x 3 / 3.5."""
+    for speed, ideal in ((None, "9"), ([1, 1, 0.5, 1], "10.2857"), ([0.5, 0.5, 0.5, 0.5], "18")):
+        problem = pipesched.make_problem(devices=4, microbatches=3, forward=1, backward=2, speed=speed)
+        outcome = pipesched.run(problem, "1f1b")
+        assert sentence(outcome.metrics, "ms", outcome.schedule).plain.endswith(f"it would take {ideal} ms.")
