@@ -159,7 +159,7 @@ def test_over_budget_is_drawn(cli: Cli) -> None:
 def test_interrupt(cli: Cli, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     """Ctrl-C with nothing to show ends with 130 and one line."""
 
-    def interrupted(*values: object) -> None:
+    def interrupted(*_: object, **_values: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("pipesched.config.load.load_config", interrupted)

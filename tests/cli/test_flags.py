@@ -29,7 +29,15 @@ BACKTICKED = re.compile(r"`([a-z][a-z_0-9]*(?:\.[a-z_]+)?)`")
 OF_OTHERS = {SOURCE / "estimation" / name for name in ("frameworks.py", "layout.py")} | set(
     (SOURCE / "results" / "handover").glob("*.py")
 )  # flags
-WITHOUT_FLAG = {"backward", "backward_input", "backward_weight", "layer", "first", "last"} | {
+WITHOUT_FLAG = {
+    "links",  # in files and in Python only
+    "backward",
+    "backward_input",
+    "backward_weight",
+    "layer",
+    "first",
+    "last",
+} | {
     "training.layout",
     "training.recompute",
     "estimate",  # the function
