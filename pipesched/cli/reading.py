@@ -114,6 +114,15 @@ def note_fused(given: Problem, outcomes: Iterable[Outcome | None]) -> None:
         note_on_stderr(note)
 
 
+def _note_cut(problem: Problem | None) -> None:
+    """Say on stderr which cut an order gets that came without one."""
+    from pipesched.pipeline.suspicions import assumed_cut
+
+    note = None if problem is None else assumed_cut(problem)
+    if note is not None:
+        note_on_stderr(note)
+
+
 def note_on_stderr(note: str) -> None:
     """Say on stderr what a document has no place for."""
     print(f"pipesched: note: {spell(note)}", file=sys.stderr)
@@ -208,12 +217,14 @@ def read_file(name: str, source: ProblemSource) -> ReadSchedule | Comparison | S
 
 
 def _read(name: str, source: ProblemSource) -> ReadSchedule | Comparison | Sweep | Frontier | Displayable:
-    from pipesched.file_formats.files import is_csv, parse, timing_by
+    from pipesched.file_formats.files import ReadSchedule, is_csv, parse, timing_by
 
     text = _text(name, source.config)
     if is_csv(text):
         with flags_of_problem():
-            return parse(text, _timing(source))
+            result = parse(text, _timing(source))
+        _note_cut(result.outcome.problem if isinstance(result, ReadSchedule) else None)
+        return result
     if source.config is not None or source.overrides:
         raise ConfigError(
             f"{text.name}: a schedule document holds its own problem; configs and their options go with CSV"

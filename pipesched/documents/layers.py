@@ -16,10 +16,10 @@ BY_LAYER = ("layers", *PARTS, "layout", BLOCKS)
 def layers_document(layers: Layers, *, split: bool) -> dict[str, Any]:
     """Return the layers as a config gives them, every default filled in; `split`: the backward by its halves.
 
-    Latencies of boundaries between layers stand in `layer`, since `costs` have those between stages.
+    Latencies of boundaries between layers stand in `layer`, where `costs` do not have them: those between stages.
     """
     parts = {key: _part(getattr(layers, key), split) for key in PARTS}
-    if layers.p2p is not None:
+    if layers.p2p is not None and layers.count != len(layers.layout):
         parts["layer"]["p2p"] = [*map(plain, layers.p2p)]
     blocks = {BLOCKS: True} if layers.blocks else {}
     return {"layers": layers.count, **parts, "layout": list(layers.layout), **blocks}

@@ -154,13 +154,20 @@ def values_across(model: Layers, values: Mapping[str, Any]) -> dict[str, Any]:
         made = model.latencies if key == "p2p" else model.shares(key)
         if made is not None:
             found[key] = [*map(to_fraction, made)]
-        elif key == "p2p" and _is_listed(value) and len(value) == model.count - 1 != len(model.layout) - 1:
+        elif not is_several(value) or (model.rule == GIVEN and _is_by_stage(key, value, model)):
+            found[key] = value
+        elif key == "p2p" and _is_listed(value) and len(value) == model.count - 1:
             found[key] = [*value, 0][0]  # of layers, and all the same
-        elif not is_several(value) or model.rule == GIVEN:
+        elif model.rule == GIVEN:
             found[key] = value
         else:
             raise ConfigError("must be one number: a list holds for one layout, and none is given", key)
     return found
+
+
+def _is_by_stage(key: str, value: Any, model: Layers) -> bool:
+    """Return whether a list has as many numbers as a layout has stages, or boundaries between them."""
+    return not _is_listed(value) or len(value) == len(model.layout) - (key == "p2p")
 
 
 def stage_values(model: Layers, given: Mapping[str, Any]) -> dict[str, Any]:

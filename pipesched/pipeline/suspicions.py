@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from pipesched.checks import joined, shown
+from pipesched.pipeline.open_cuts import is_cut_open, items_of, layout_of
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain, to_fraction
 from pipesched.pipeline.schedule import Schedule
@@ -47,6 +48,14 @@ def fused_stages(given: Problem, schedules: Iterable[tuple[str, Schedule]]) -> s
         f"{joined(list(fused), 40)}: {given.stages} stages that differ are fused into {into};"
         " `layout` balanced cuts them by their work"
     )
+
+
+def assumed_cut(problem: Problem) -> str | None:
+    """Return a sentence about the cut of an order that came without one, None where only one cut is possible."""
+    if not is_cut_open(problem) or len(items_of(problem).forward) == problem.stages:
+        return None
+    counts = ",".join(map(str, layout_of(problem)))
+    return f"the file holds no cut, so the balanced one is taken, {counts}; if it was made for another, give `layout`"
 
 
 def assumed_halves(schedules: Iterable[tuple[str, Schedule]]) -> str | None:

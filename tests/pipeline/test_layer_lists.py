@@ -288,3 +288,9 @@ def test_what_is_refused_of_blocks(change: dict[str, Any], message: str | None) 
     with pytest.raises(ConfigError) as caught:
         make_problem(**given)
     assert str(caught.value).startswith(message)
+
+
+def test_latencies_between_as_many_layers_as_stages() -> None:
+    """A list by boundary of layers also holds where each stage is a layer, and a document has it once."""
+    one = make_problem(devices=2, layers=2, layer={"forward": [1, 2]}, p2p=[1])
+    assert (one.costs.p2p, one.layers is not None and one.layers.layout) == ((1,), (1, 1))
