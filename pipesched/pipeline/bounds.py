@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from itertools import product
 from math import gcd
@@ -22,7 +23,7 @@ from pipesched.pipeline.kinds import Allowed, computation_letters
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import in_units
+from pipesched.pipeline.quantities import canonical, in_units, plain, rounded
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.shortest_stays import sharing_lanes, shortest
 from pipesched.pipeline.stays import DeviceStays, StayChunk
@@ -219,13 +220,19 @@ class _Single:
     def in_words(self, device: int, stretch: Job) -> str:
         """Return the bound by the work of a device in words: what comes before its work, the work, what follows."""
         scale = self.problem.ticks.per_unit
-        head, work, tail = (shown(in_units(ticks, scale)) for ticks in stretch)
+        head, work, tail = (shown(self._in_units(ticks, scale)) for ticks in stretch)
         parts = [f"work {work}"]
         if stretch[0]:
             parts.insert(0, f"first input after {head}")
         if stretch[2]:
             parts.append(f"then {tail} until the last gradient is home")
         return f"device {device}: {', '.join(parts)}"
+
+    def _in_units(self, ticks: int, scale: int) -> int | float:
+        """Return ticks as users read them: what was divided by a speed with as many digits as a duration has."""
+        if self.problem.speed is None:
+            return in_units(ticks, scale)
+        return plain(canonical(rounded(Fraction(ticks, scale))))
 
     def jobs(self) -> list[list[Job]]:
         """Return for each device its operations with heads and tails; one of a stage stands for all microbatches."""

@@ -230,14 +230,18 @@ def _short(time: Fraction) -> int | float:
 def _at_best(schedule: Schedule, time: Callable[[int | float], str]) -> str:
     """Return what moving the work of one stage away from the bottleneck would save of the makespan at best."""
     saved, problem = saved_by_moving(schedule), schedule.problem
+    is_unlike = problem.layers is not None and not problem.layers.layer.is_cut_by_counts
     if problem.layers is not None and not saved:
-        return "no move of one layer lowers that"
+        return f"no move of one layer{' to the next stage' * is_unlike} lowers that"
     if problem.layers is not None and problem.layers.rule == BALANCED:  # else the layer would have moved
         return "the budget leaves no memory for another layer elsewhere"
     stages = problem.settled_placement.stages_on(schedule.bottleneck)
     what = "one layer" if problem.layers else "its smallest stage" if len(stages) > 1 else "part of its stage"
     share = float(saved / schedule.makespan_ticks) if schedule.makespan_ticks else 0.0
-    return f"moving {what} elsewhere would save {time(plain(saved / problem.ticks.per_unit))} ({share:.1%}) at best"
+    amount = time(plain(saved / problem.ticks.per_unit))
+    if is_unlike:
+        return f"moving one layer to the next stage would take {amount} off its work"
+    return f"moving {what} elsewhere would save {amount} ({share:.1%}) at best"
 
 
 def sentence(metrics: Mapping[str, Any], unit: str = "", schedule: Schedule | None = None) -> Text:
