@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from math import ceil, floor, inf, nextafter
+from math import ceil, floor, inf, lcm, nextafter
 from typing import Any
 
 from pipesched.errors import ConfigError, NotApplicable, PipeschedError
@@ -150,13 +150,15 @@ class SetupCutter:
 
     def _cut_problem(self, problem: Problem, placement: Placement, algorithm: str | None) -> CutProblem:
         devices, capacity = placement.devices, self._capacity(problem)
+        slowness = _slowness(problem.speed)
         held = most_in_flight(placement, problem.microbatches, algorithm)
         if placement.mirrored:  # a device and its mirror hold the same stages
             half = range(placement.last // 2 + 1)
             devices = tuple(min(device, placement.last - device) for device in devices)
             held = tuple((*held[device], *held[placement.last - device]) for device in half)
             capacity = tuple(capacity[device] for device in half)
-        return CutProblem(items=len(self.items), chunk=self._chunk, devices=devices, held=held, capacity=capacity)
+            slowness = slowness and tuple(max(slowness[device], slowness[placement.last - device]) for device in half)
+        return CutProblem(len(self.items), self._chunk, devices, held, capacity, slowness)
 
     def _chunk(self, begin: int, end: int) -> ChunkCost:
         stage = self.items.stage(begin, end)
@@ -276,6 +278,15 @@ def _fastest(problems: Sequence[Problem], algorithm: str) -> Problem:
         return int(not schedule.fits), Fraction(schedule.makespan_ticks, problem.ticks.per_unit)
 
     return min(problems, key=length)
+
+
+def _slowness(speed: Sequence[Exact] | None) -> tuple[int, ...] | None:
+    """Return whole numbers in the ratio of what work takes on each device, None where that is alike."""
+    speeds = [*map(to_fraction, speed or ())]
+    if len({*speeds}) <= 1:
+        return None
+    common = lcm(*(one.numerator for one in speeds))
+    return tuple(int(common / one) for one in speeds)
 
 
 def derive(setup: Setup, given: Mapping[str, Any]) -> Problem:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from itertools import accumulate, combinations, pairwise
 from subprocess import run
 
@@ -54,7 +55,9 @@ def interleaved(devices: int, chunks: int) -> tuple[tuple[tuple[int, ...], ...],
 
 def value(problem: CutProblem, ends: tuple[int, ...]) -> CutValue:
     """How good a cut is, from the definition."""
-    chunks = [problem.chunk(begin, end) for begin, end in zip((0, *ends), ends, strict=False)]
+    slowness = problem.slowness or (1,) * len(problem.capacity)
+    runs = zip((0, *ends), ends, problem.devices, strict=False)
+    chunks = [(cost := problem.chunk(begin, end))._replace(work=cost.work * slowness[to]) for begin, end, to in runs]
     loads, excess = [], list[int]()
     for device, capacity in enumerate(problem.capacity):
         its = [chunk for chunk, owner in zip(chunks, problem.devices, strict=True) if owner == device]
@@ -124,6 +127,15 @@ def test_equal_items_against_all_cuts(problem: CutProblem) -> None:
 @given(problems())
 def test_any_items_against_all_cuts(problem: CutProblem) -> None:
     check(problem, cut(problem))
+
+
+@settings(max_examples=80, deadline=None)
+@given(problems() | problems(equal=True), st.data())
+def test_devices_of_other_speeds_against_all_cuts(problem: CutProblem, data: st.DataObject) -> None:
+    """Where work takes longer on some devices, the cut is still the best of all."""
+    slowness = tuple(data.draw(st.integers(1, 5)) for _ in problem.capacity)
+    unlike = replace(problem, slowness=slowness)
+    check(unlike, cut(unlike))
 
 
 @settings(max_examples=40, deadline=None)

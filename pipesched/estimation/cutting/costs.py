@@ -32,7 +32,8 @@ class CutProblem:
     `chunk` gives the costs of a run of items; they need not be the sum of the items', but no cost may fall when an item
     is added at either end. `devices` is the device of each chunk, in forward order. `held` has for each device the
     maximal vectors of microbatches in flight, one number for each of its chunks: the device fits when for every vector
-    the static bytes of its chunks, and count x activation, are within its `capacity` (None: no limit).
+    the static bytes of its chunks, and count x activation, are within its `capacity` (None: no limit). Work counts
+    `slowness` times on a device (None: alike on all).
     """
 
     items: int
@@ -40,6 +41,7 @@ class CutProblem:
     devices: tuple[int, ...]
     held: tuple[tuple[tuple[int, ...], ...], ...]
     capacity: tuple[int | None, ...]
+    slowness: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         chunks = len(self.devices)
@@ -97,7 +99,20 @@ class ChunkCosts:
 
     def loads(self, chunks: Sequence[ChunkCost]) -> list[int]:
         """Return the work of each device."""
-        return [sum(chunks[stage].work for stage in stages) for stages in self.problem.stages_on]
+        works = self.works(chunks)
+        return [sum(works[stage] for stage in stages) for stages in self.problem.stages_on]
+
+    def works(self, chunks: Sequence[ChunkCost]) -> list[int]:
+        """Return the work of each chunk on its device."""
+        if self.problem.slowness is None:
+            return [chunk.work for chunk in chunks]
+        return [chunk.work * times for chunk, times in zip(chunks, self.slowness, strict=True)]
+
+    @cached_property
+    def slowness(self) -> list[int]:
+        """How often work counts on the device of each chunk."""
+        slowness = self.problem.slowness
+        return [1 if slowness is None else slowness[device] for device in self.problem.devices]
 
     def excess(self, device: int, chunks: Sequence[ChunkCost]) -> int:
         """Return by how many bytes a device with these chunks is above its capacity; 0 where it fits."""
@@ -117,7 +132,7 @@ class ChunkCosts:
             self.excess(device, [chunks[stage] for stage in stages])
             for device, stages in enumerate(self.problem.stages_on)
         )
-        return CutValue(excess, max(self.loads(chunks)), max(chunk.work for chunk in chunks))
+        return CutValue(excess, max(self.loads(chunks)), max(self.works(chunks)))
 
 
 def profiles(stages: int) -> list[list[int]]:

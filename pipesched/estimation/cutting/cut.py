@@ -22,6 +22,7 @@ from pipesched.estimation.cutting.equal_items import cut_equal_items
 from pipesched.estimation.cutting.two_runs import cut_two_runs
 
 FEW = 2000  # cuts that are all tried
+FEW_UNLIKE = 200_000  # the same where work counts more on some devices, for which no method counts
 MOST_MOVES = 10_000  # that are tried where nothing is proved: a second
 TRIES = 600  # cuts near the best ones that are valued
 WIDEST = 8  # ends that move together
@@ -68,11 +69,12 @@ def _proved(costs: ChunkCosts) -> list[Ends] | None:
     """Return the best cut and others, None where no method that proves it applies."""
     if costs.stages == len(costs.problem.capacity):
         return cut_single_chunks(costs)
+    is_alike = costs.problem.slowness is None
     try:
-        found = cut_equal_items(costs)
+        found = cut_equal_items(costs) if is_alike else None
     except TimeIsUp:
         found = None
-    if not found and comb(costs.items - 1, costs.stages - 1) <= FEW:
+    if not found and comb(costs.items - 1, costs.stages - 1) <= (FEW if is_alike else FEW_UNLIKE):
         inner = combinations(range(1, costs.items), costs.stages - 1)
         found = [min(((*ends, costs.items) for ends in inner), key=costs.value)]
     return found
@@ -81,7 +83,7 @@ def _proved(costs: ChunkCosts) -> list[Ends] | None:
 def _rank(costs: ChunkCosts, ends: Ends) -> tuple[int, int, int, list[int]]:
     """Return a number for how good a cut is among equals, the smaller the better."""
     chunks = costs.chunks(ends)
-    works = [chunk.work for chunk in chunks]
+    works = costs.works(chunks)
     squares = sum(work**2 for work in costs.loads(chunks))
     return max(works), squares, sum(work**2 for work in works), [-end for end in ends]
 
@@ -90,6 +92,8 @@ def cut_any_items(costs: ChunkCosts) -> list[Ends]:
     """Return cuts that begin from those with the least largest chunk, or from what counting of two runs finds."""
     tries = iter(range(MOST_MOVES))
     found = [_improved(costs, ends, tries) for ends in sorted(smallest_chunks(costs), key=costs.value)]
+    if costs.problem.slowness is not None:
+        return found
     counted = cut_two_runs(costs, min(found, key=costs.value))
     return [*found, _improved(costs, counted, iter(range(MOST_MOVES)))]
 

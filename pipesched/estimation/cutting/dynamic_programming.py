@@ -91,8 +91,12 @@ def _least_work(costs: ChunkCosts, memory: Reach) -> ChunkEnds:
     """Return where chunks may end under the least largest work."""
 
     def within(most: int) -> ChunkEnds:
-        reach = _furthest(costs, range(costs.items), lambda begin, end: costs.at(begin, end).work <= most)
-        return _chunk_ends(costs, [[min(pair) for pair in zip(reach, limited, strict=True)] for limited in memory])
+        def reach(times: int) -> list[int]:
+            return _furthest(costs, range(costs.items), lambda begin, end: costs.at(begin, end).work * times <= most)
+
+        reaches = {times: reach(times) for times in {*costs.slowness}}
+        rows = zip(costs.slowness, memory, strict=True)
+        return _chunk_ends(costs, [[*map(min, reaches[times], limited)] for times, limited in rows])
 
     def work(ends: ChunkEnds) -> int:
         return costs.value(_any(costs, ends)).device
@@ -117,7 +121,7 @@ def _evenest(costs: ChunkCosts, chunk_ends: ChunkEnds, weights: Sequence[int]) -
         found = {}
         for begin in _begins(costs, stage):
             options = [
-                (weights[stage] * costs.at(begin, end).work ** 2 + best[end][0], -end)
+                (weights[stage] * (costs.slowness[stage] * costs.at(begin, end).work) ** 2 + best[end][0], -end)
                 for end in _members(chunk_ends, stage, begin)
             ]
             if options:
