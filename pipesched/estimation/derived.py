@@ -25,6 +25,7 @@ from pipesched.estimation.terms import PER_MS
 from pipesched.estimation.times import OPERATIONS
 from pipesched.pipeline.arguments import make_problem, read_placement
 from pipesched.pipeline.cutting.items import CutItems
+from pipesched.pipeline.layout import equal_layout
 from pipesched.pipeline.placement import Placement, named_placement
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import MOST_DIGITS, Exact, to_fraction
@@ -79,6 +80,13 @@ class SetupCutter:
     def cut_at(self, problem: Problem, ends: Sequence[int]) -> Problem:
         """Return `problem`, on its placement, with stages that end before these items."""
         return replace(self, ends=tuple(ends)).problem(problem, problem.settled_placement)
+
+    def at_equal_counts(self, problem: Problem) -> Problem | None:
+        """Return `problem`, on its placement, with as many layers a stage; None where there are too few."""
+        layers, stages = self.setup.model.layers, len(self.ends)
+        if layers < stages or stages != self.setup.parallel.stages:
+            return None
+        return self.cut_at(problem, ends_of_layout(self.setup, equal_layout(layers, [1] * stages), stages))
 
     @property
     def layers_of_stages(self) -> tuple[int, ...]:

@@ -103,9 +103,14 @@ def layout_of(problem: Problem) -> tuple[int, ...]:
 
 
 def largest_work(problem: Problem) -> int:
-    """Return the ticks of a device with the most work on a microbatch; in a mirrored placement it runs half of them."""
+    """Return the ticks of a device with the most work on a microbatch."""
+    return max(works_of(problem))
+
+
+def works_of(problem: Problem) -> list[int]:
+    """Return the ticks that each device works on a microbatch; in a mirrored placement it runs half of them."""
     works, count = [0] * problem.devices, problem.microbatches
     for microbatches, devices, ticks in problem.directions(count):
         for device, *times in zip(devices, ticks.forward, ticks.backward, strict=True):
             works[device] += sum(times) * len(microbatches)
-    return max(works) // count
+    return [work // count for work in works]

@@ -12,14 +12,17 @@ from rich.text import Text
 
 from pipesched.checks import joined
 from pipesched.config.estimate import changes
+from pipesched.estimation.derived import SetupCutter
 from pipesched.estimation.items import GB, STATES, Stage
 from pipesched.estimation.result import Estimate, TrainingStep
 from pipesched.estimation.trace import Trace
 from pipesched.pipeline.kinds import KINDS, computation_letters
+from pipesched.pipeline.open_cuts import works_of
 from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import in_units
 from pipesched.render.gpus_text import gpus_text
 from pipesched.render.grid import folded, grid, right, uncut
-from pipesched.render.summary import BAD
+from pipesched.render.summary import BAD, MOST_LISTED
 from pipesched.render.timescale import number
 from pipesched.render.trust import interval_text, trust_lines
 
@@ -35,6 +38,7 @@ def estimate_view(estimate: Estimate, **_: bool) -> Group:
         "",
         Text("Times of one microbatch in ms, and what it leaves from forward to backward:", style="dim"),
         stage_table(estimate),
+        *map(Text, cut_lines(estimate.problem)),
         *map(Text, devices_lines(estimate.problem)),
         "",
         Text(f"GB of a GPU at its peak, under {estimate.outcome.algorithm}:", style="dim"),
@@ -75,6 +79,19 @@ def stage_table(estimate: Estimate) -> Table:
     for numbers, cells in _merged(texts):
         table.add_row(_named(numbers), *cells)
     return table
+
+
+def cut_lines(problem: Problem) -> Iterator[str]:
+    """Yield the cut that was chosen: the layers of stages, and the most work of a device, with equal counts too."""
+    cutter = problem.cutter
+    if not isinstance(cutter, SetupCutter) or not cutter.is_open or problem.devices == 1:
+        return
+    counts, works = cutter.layers_of_stages, works_of(problem)
+    cut = joined([*map(str, counts)], 40) if len(counts) <= MOST_LISTED else f"{min(counts)} to {max(counts)}"
+    equal = cutter.at_equal_counts(problem)
+    beside = "" if equal is None else f", equal counts {_ms(in_units(max(works_of(equal)), equal.ticks.per_unit))} ms"
+    most = _ms(in_units(max(works), problem.ticks.per_unit))
+    yield f"cut  {cut} layers   largest work {most} ms on device {works.index(max(works))}{beside}"
 
 
 def devices_lines(problem: Problem) -> Iterator[str]:

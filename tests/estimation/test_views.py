@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from pipesched.estimation.derived import derive
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import Setup
 from pipesched.estimation.trace import trace
-from pipesched.render.estimate import estimate_view, sentence, stage_table
+from pipesched.render.estimate import cut_lines, estimate_view, sentence, stage_table
 from tests.estimation.setups import setup
 
 
@@ -216,3 +217,19 @@ def test_changes_that_cannot_fit_are_not_cut_into_stages(monkeypatch: pytest.Mon
     found = estimate(setup(memory=1))
     monkeypatch.setattr("pipesched.config.estimate.outline", lambda *_: pytest.fail("the model is cut"))
     assert changes(found) == []
+
+
+def test_the_cut_that_was_chosen() -> None:
+    """An open cut is told with the most work of a device by its speed, beside equal counts; a given cut is not."""
+    speed = [1] * setup().parallel.pipeline
+    speed[1] = 2
+    problem = pipesched.run(derive(setup(), {"speed": speed}), "1f1b").problem
+    (line,) = cut_lines(problem)
+    costs = zip(problem.costs.forward, problem.costs.backward, speed, strict=True)
+    works = [float(forward + backward) / fast for forward, backward, fast in costs]
+    most = max(works)
+    assert f"layers   largest work {most:.3f} ms on device {works.index(most)}, equal counts " in line
+    assert float(line.rpartition("equal counts ")[2].removesuffix(" ms")) > most
+    layout = tuple(stage.count("layer") for stage in estimate(setup()).stages)
+    given = replace(setup(), training=replace(setup().training, layout=layout))
+    assert not [*cut_lines(estimate(given).problem)]

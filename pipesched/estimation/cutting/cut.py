@@ -20,6 +20,8 @@ from pipesched.estimation.cutting.costs import ChunkCosts, CutProblem, CutValue,
 from pipesched.estimation.cutting.dynamic_programming import cut_single_chunks
 from pipesched.estimation.cutting.equal_items import cut_equal_items
 from pipesched.estimation.cutting.two_runs import cut_two_runs
+from pipesched.pipeline.cutting.least import least_cut
+from pipesched.pipeline.cutting.task import CutTask
 
 FEW = 2000  # cuts that are all tried
 FEW_UNLIKE = 200_000  # the same where work counts more on some devices, for which no method counts
@@ -91,11 +93,24 @@ def _rank(costs: ChunkCosts, ends: Ends) -> tuple[int, int, int, list[int]]:
 def cut_any_items(costs: ChunkCosts) -> list[Ends]:
     """Return cuts that begin from those with the least largest chunk, or from what counting of two runs finds."""
     tries = iter(range(MOST_MOVES))
-    found = [_improved(costs, ends, tries) for ends in sorted(smallest_chunks(costs), key=costs.value)]
+    begins = [*smallest_chunks(costs), *_by_weight(costs)]
+    found = [_improved(costs, ends, tries) for ends in sorted(begins, key=costs.value)]
     if costs.problem.slowness is not None:
         return found
     counted = cut_two_runs(costs, min(found, key=costs.value))
     return [*found, _improved(costs, counted, iter(range(MOST_MOVES)))]
+
+
+def _by_weight(costs: ChunkCosts) -> Iterator[Ends]:
+    """Yield a cut with nearly the least largest work of a device, whatever its memory, where work counts unlike."""
+    weights = costs.problem.slowness
+    if weights is None:
+        return
+    work = (0, *(costs.at(0, end).work for end in range(1, costs.items + 1)))
+    nothing = (0,) * len(work)
+    found = least_cut(CutTask(work, nothing, nothing, costs.problem.devices, weights, None, (0,) * costs.stages))
+    if found is not None:
+        yield tuple(found)
 
 
 def smallest_chunks(costs: ChunkCosts) -> list[Ends]:
