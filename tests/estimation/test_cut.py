@@ -345,3 +345,14 @@ def test_of_other_lists_nothing_is_proved() -> None:
     mean = sum(work for work, _, _ in items) / 16
     assert not answer.proved
     assert answer.device < 1.06 * mean
+
+
+def test_many_chunks_on_devices_of_other_speeds() -> None:
+    """Where not all cuts can be tried, the largest work is within 1.005 of all work divided by the devices' rates."""
+    slowness, places = (3, 3, 5, 3), loop(4, 3)
+    items = [(40 + 7 * item % 23, 0, 0) for item in range(60)]
+    held = tuple(((1,) * 3,) for _ in slowness)
+    answer = cut(CutProblem(len(items), added(items), places, held, (None,) * 4, slowness))
+    least = sum(work for work, _, _ in items) / sum(1 / times for times in slowness)
+    assert least <= answer.device <= 1.005 * least
+    assert not answer.proved
