@@ -1,0 +1,230 @@
+"""A bound below every packing of the documents, every order of microbatches and every schedule on a placement.
+
+Some rank has at least the mean work of a device. Costs add up over documents, so that the head of a microbatch, the
+time before a device can begin it, is at least that of any of its documents; likewise its tail. That is the plain bound:
+the mean work, the least head and the least tail.
+
+The geometric bound is sharper, because so many microbatches cannot all have a small head. Let a device's stages begin
+with stage s, let a microbatch of work w have the head a w and the tail b w, and let it take at least f w on each stage
+up to s forwards, and g w backwards. Take a rank, and all but its j smallest microbatches; they are L, and the j smaller
+ones together have work S. The device first works on one of L, say m, at a time t. What it did before was for the
+smaller ones, some of which it ran before m, together of work X <= S. Each of these comes before m on stage s. So on
+some stage it comes before m for the first time, where m waits for it while it takes f w or more: on the first stage,
+or on one where it began only when m had left the stage before. No two of these waits overlap. So t >= a w(m) + f X, of
+which the device worked X at most: it idles a w(m) - (1 - f) S before t, at least. The same holds backwards from the
+end. With idle times i before and k behind all this, the microbatches of a rank, from small to large, satisfy
+a w <= i + (1 - f) S and b w <= k + (1 - g) S, S being the sum of those before. So at most so much work fits into M of
+them: by each choice of one of the two for each microbatch, a multiple of i plus a multiple of k. The least i + k whose
+M microbatches hold the mean work is what the bound adds to that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import accumulate
+from math import inf
+from typing import NamedTuple
+
+from pipesched.pipeline.placement import Placement
+
+SAFE = 1 - 1e-9  # what is computed in floats is taken down by more than they round
+MOST_PATTERNS = 64  # of choices of one of two, of which any number makes a bound
+LARGEST = 1e300
+
+
+class Rate(NamedTuple):
+    """What is taken of each of two amounts that a document has, of which the costs of a microbatch are sums."""
+
+    linear: Fraction
+    core: Fraction = Fraction(0)
+
+    def plus(self, other: Rate) -> Rate:
+        """Return what both take."""
+        return Rate(self.linear + other.linear, self.core + other.core)
+
+    def of(self, linear: int | Fraction, core: int | Fraction) -> Fraction:
+        """Return what these amounts take."""
+        return self.linear * linear + self.core * core
+
+
+class StageRates(NamedTuple):
+    """What the stages take: forward, gradient (B, or I of a split one) and weights (W, or nothing); and `hops`.
+
+    These are the latencies of boundaries, there and back, for a message of size 1.
+    """
+
+    forward: Sequence[Rate]
+    gradient: Sequence[Rate]
+    weights: Sequence[Rate]
+    hops: Sequence[Fraction]
+    hops_back: Sequence[Fraction]
+
+
+class DocumentAmounts(NamedTuple):
+    """The two amounts of each document, from long to short, and the size of its message.
+
+    Of the amounts of a microbatch rounding takes at most `lost`, of its size `lost_size`, of any time the part `share`.
+    """
+
+    linear: Sequence[int]
+    core: Sequence[int]
+    size: Sequence[Fraction]
+    lost: Fraction = Fraction(0)
+    lost_size: Fraction = Fraction(0)
+    share: Fraction = Fraction(0)
+
+    def each(self, rate: Rate) -> list[Fraction]:
+        """Return what each document takes."""
+        return [rate.of(*amounts) for amounts in zip(self.linear, self.core, strict=True)]
+
+    def all(self, rate: Rate) -> Fraction:
+        """Return what all documents take together."""
+        return rate.of(sum(self.linear), sum(self.core))
+
+    def one(self, number: int, rate: Rate) -> Fraction:
+        """Return what a document takes at least, after rounding."""
+        return max(rate.of(self.linear[number], self.core[number]) - self.lost * rate.linear, Fraction(0))
+
+    def least_ratio(self, part: Rate, whole: Rate) -> Fraction:
+        """Return the least part of what a document takes: that of the shortest or the longest is."""
+        ends = ((self.linear[n], self.core[n]) for n in (0, -1))
+        return min((part.of(*end) / whole.of(*end) for end in ends if whole.of(*end)), default=Fraction(0))
+
+
+class Share(NamedTuple):
+    """How documents are shared out: among so many ranks, each with so many microbatches."""
+
+    ranks: int
+    microbatches: int
+
+
+def packing_bound(
+    documents: DocumentAmounts, rates: StageRates, placement: Placement, share: Share, *, geometric: bool
+) -> Fraction:
+    """Return what the slowest rank takes at least. Without `geometric` it is the plain bound alone."""
+    way = _sum([*rates.forward, *rates.gradient])
+    work = _sum([*rates.forward, *rates.gradient, *rates.weights])
+    size = max(documents.size[0] - documents.lost_size, Fraction(0))
+    found = [documents.one(0, way) + size * sum([*rates.hops, *rates.hops_back])]
+    if placement.mirrored:  # which way a microbatch goes is open: some device has the mean of all
+        found.append(_mean(documents, work, share) / (placement.last + 1))
+    else:
+        for device in range(placement.last + 1):
+            own = [stage for stage, there in enumerate(placement.devices) if there == device]
+            found += _of_device(documents, rates, own, share, geometric=geometric)
+    return max(found) * (1 - documents.share)
+
+
+def _sum(rates: Sequence[Rate]) -> Rate:
+    linear, core = (sum(column, Fraction(0)) for column in zip(*rates, strict=True)) if rates else (Fraction(0),) * 2
+    return Rate(linear, core)
+
+
+def _mean(documents: DocumentAmounts, rate: Rate, share: Share) -> Fraction:
+    """Return what the documents of a rank take on average, less what rounding may take from its microbatches."""
+    return documents.all(rate) / share.ranks - share.microbatches * documents.lost * rate.linear
+
+
+def _of_device(
+    documents: DocumentAmounts, rates: StageRates, own: Sequence[int], share: Share, *, geometric: bool
+) -> Iterator[Fraction]:
+    """Yield the bounds of a device that runs these stages: of all its work, and where the backward is split of F and I.
+
+    W may come last of all, so with it there is no tail.
+    """
+    first, gradients = own[0], _sum([rates.gradient[stage] for stage in own])
+    forward, weights = _sum([rates.forward[stage] for stage in own]), _sum([rates.weights[stage] for stage in own])
+    head = _Side(rates.forward[:first], rates.forward[: first + 1], sum(rates.hops[:first], Fraction(0)))
+    tail = _Side(rates.gradient[:first], rates.gradient[: first + 1], sum(rates.hops_back[:first], Fraction(0)))
+    works = [(forward.plus(gradients), tail)]
+    if any(weights):
+        works.append((forward.plus(gradients).plus(weights), _Side((), (), Fraction(0))))
+    size = max(documents.size[-1] - documents.lost_size, Fraction(0))
+    for work, end in works:
+        mean, hops = _mean(documents, work, share), size * (head.hops + end.hops)
+        yield mean + documents.one(-1, _sum(head.before)) + documents.one(-1, _sum(end.before)) + hops
+        if geometric and mean > 0:
+            yield mean + hops + _gap(documents, work, (head, end), share)
+            yield _heaviest(documents, work, (head, end), share)
+
+
+class _Side(NamedTuple):
+    """One end of the way of a microbatch: what the stages before a device's own take, these and its first, and hops."""
+
+    before: Sequence[Rate]
+    up_to: Sequence[Rate]
+    hops: Fraction
+
+
+def _ratios(documents: DocumentAmounts, work: Rate, side: _Side) -> tuple[float, float]:
+    """Return the head of a microbatch of work 1, and the least that it takes on a stage of the way."""
+    least = min((documents.least_ratio(rate, work) for rate in side.up_to), default=Fraction(0))
+    return float(documents.least_ratio(_sum(side.before), work)) * SAFE, float(least) * SAFE
+
+
+def _gap(documents: DocumentAmounts, work: Rate, sides: tuple[_Side, _Side], share: Share) -> Fraction:
+    """Return what a device idles where a rank has the mean work, by the number of its microbatches."""
+    (head, forward), (tail, backward) = (_ratios(documents, work, side) for side in sides)
+    mean = float(_mean(documents, work, share))
+    return Fraction(geometric_gap(mean, share.microbatches, head, tail, forward, backward) * SAFE)
+
+
+def _heaviest(documents: DocumentAmounts, work: Rate, sides: tuple[_Side, _Side], share: Share) -> Fraction:
+    """Return the largest plain bound of the n longest documents alone, for every n.
+
+    Some rank has their mean work, and one has at least n / D of them, rounded up, each no lighter than the lightest.
+    """
+    ends = sum(_ratios(documents, work, side)[0] for side in sides)
+    lost, best = float(documents.lost * work.linear), 0.0
+    each = [max(float(time) - lost, 0.0) for time in documents.each(work)]
+    for number, (lightest, together) in enumerate(zip(each, accumulate(each), strict=True), 1):
+        best = max(best, max(together / share.ranks, -(-number // share.ranks) * lightest) + ends * lightest)
+    return Fraction(best * SAFE)
+
+
+def geometric_gap(work: float, count: int, head: float, tail: float, forward: float, backward: float) -> float:
+    """Return the least idle time of a device whose `count` microbatches have so much work together (see above).
+
+    `head` and `tail` are those of a microbatch of work 1, `forward` and `backward` the least that it takes on a stage
+    before.
+    """
+    sides = [(head, 1 - forward), (tail, 1 - backward)]
+    lines = [*_patterns(count, *sides), *((second, first) for first, second in _patterns(count, *sides[::-1]))]
+    most = min((_most_of_lesser(one, other) for one in lines for other in lines), default=inf)
+    return work / most if most else inf
+
+
+def _patterns(count: int, first: tuple[float, float], second: tuple[float, float]) -> Iterator[tuple[float, float]]:
+    """Yield the most work of `count` microbatches, as multiples of the idle times of two sides.
+
+    The smallest microbatches are held down by the first side, and all others by the second.
+    """
+    for number in range(min(count, MOST_PATTERNS) + 1):
+        switch = count * number // min(count, MOST_PATTERNS)
+        (slope, growth), rest = first, count - switch
+        if (switch and not slope) or (rest and not second[0]):
+            continue  # no side without a head or a tail holds anything down
+        begun, _ = _grown(switch, slope, growth)
+        added, factor = _grown(rest, *second)
+        yield min(begun * factor, LARGEST), min(added, LARGEST)
+
+
+def _grown(count: int, slope: float, growth: float) -> tuple[float, float]:
+    """Return the sum of `count` microbatches held down by one side for an idle time of 1, and the factor of a start."""
+    if not count:
+        return 0.0, 1.0
+    ratio = 1 + growth / slope
+    factor = inf if count * (ratio - 1) > 600 * ratio else ratio**count
+    if factor > LARGEST:
+        return LARGEST, LARGEST
+    return (count / slope if growth == 0 else (factor - 1) / growth), factor
+
+
+def _most_of_lesser(one: tuple[float, float], other: tuple[float, float]) -> float:
+    """Return the most that the lesser of two sums can be: of shares of 1 with these factors."""
+    (a, b), (c, d) = one, other
+    most = max(min(a, c), min(b, d))
+    turn = (a - b) - (c - d)
+    share = (d - b) / turn if turn else -1.0
+    return max(most, b + (a - b) * share) if 0 < share < 1 else most
