@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import NamedTuple
 
 from pipesched.comparing.packing.differencing import differencing
@@ -20,7 +21,7 @@ class OtherPacking(NamedTuple):
 
 
 def other_packings(
-    lengths: Sequence[int], ranks: int, microbatches: int, cap: int, reference: int, work: Callable[[list[int]], int]
+    lengths: Sequence[int], ranks: int, microbatches: int, cap: int, reference: int, work: Callable[[list[int]], Fraction]
 ) -> list[OtherPacking]:
     """Return what the rules make of documents from long to short.
 
@@ -33,7 +34,10 @@ def other_packings(
     for part in differencing(weights, ranks):
         own = differencing([weights[document] for document in part], microbatches)
         differenced.append([[part[number] for number in members] for members in own if members])
-    ordered = [_in_order(part, work) for part in differenced]
+    ordered = []
+    for part in differenced:
+        order = in_verl_order([work(members) for members in part])
+        ordered.append([part[number] for number in order])
     return [
         OtherPacking("first-fit", shared, len(left)),
         OtherPacking("karmarkar-karp", differenced),
@@ -41,8 +45,7 @@ def other_packings(
     ]
 
 
-def _in_order(part: list[list[int]], work: Callable[[list[int]], int]) -> list[list[int]]:
-    """Return microbatches by verl's rule: from large to small by turns behind and before all others."""
-    works = [work(members) for members in part]
-    falling = sorted(range(len(part)), key=lambda number: (works[number], number), reverse=True)
-    return [part[number] for number in [*falling[::2][::-1], *falling[1::2]]]
+def in_verl_order(works: Sequence[Fraction]) -> list[int]:
+    """Return microbatches by verl's rule: from large to small, by turns before and behind all others."""
+    falling = sorted(range(len(works)), key=lambda number: (works[number], number), reverse=True)
+    return [*falling[::2][::-1], *falling[1::2]]

@@ -26,26 +26,15 @@ from itertools import accumulate
 from math import inf
 from typing import NamedTuple
 
+from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.placement import Placement
+from pipesched.pipeline.problem import Problem
+from pipesched.results.document_costs import MILLION, DocumentCosts, Rate
 
+HALF = Fraction(1, 2 * MILLION)  # of what works and sizes are rounded to
 SAFE = 1 - 1e-9  # what is computed in floats is taken down by more than they round
 MOST_PATTERNS = 64  # of choices of one of two, of which any number makes a bound
 LARGEST = 1e300
-
-
-class Rate(NamedTuple):
-    """What is taken of each of two amounts that a document has, of which the costs of a microbatch are sums."""
-
-    linear: Fraction
-    core: Fraction = Fraction(0)
-
-    def plus(self, other: Rate) -> Rate:
-        """Return what both take."""
-        return Rate(self.linear + other.linear, self.core + other.core)
-
-    def of(self, linear: int | Fraction, core: int | Fraction) -> Fraction:
-        """Return what these amounts take."""
-        return self.linear * linear + self.core * core
 
 
 class StageRates(NamedTuple):
@@ -92,6 +81,36 @@ class DocumentAmounts(NamedTuple):
         return min((part.of(*end) / whole.of(*end) for end in ends if whole.of(*end)), default=Fraction(0))
 
 
+def amounts_of(lengths: Sequence[int], costs: DocumentCosts) -> DocumentAmounts:
+    """Return the amounts of documents from long to short."""
+    linear, core = zip(*map(costs.amounts, lengths), strict=True)
+    unit = costs.unit
+    exact_works = not unit or all(MILLION * amount % unit == 0 for amount in linear)
+    exact_sizes = all(MILLION * length % costs.reference == 0 for length in lengths)
+    return DocumentAmounts(
+        linear,
+        core,
+        [Fraction(length, costs.reference) for length in lengths],
+        Fraction(0) if exact_works else HALF * unit,
+        Fraction(0) if exact_sizes else HALF,
+        costs.lost_share,
+    )
+
+
+def rates_of(problem: Problem, costs: DocumentCosts, letters: str) -> StageRates:
+    """Return what the stages of a problem of microbatches alike take, by these kinds of operations."""
+    gradient = "I" if "I" in letters else "B"
+
+    def rates(letter: str) -> list[Rate]:
+        if letter not in letters:
+            return [Rate(Fraction(0))] * problem.stages
+        return [costs.rate(problem, KINDS[letter].cost, stage) for stage in range(problem.stages)]
+
+    ticks = problem.unit_ticks
+    hops, back = ([Fraction(min(row), ticks.per_unit) for row in rows] for rows in (ticks.hops, ticks.hops_back))
+    return StageRates(rates("F"), rates(gradient), rates("W"), hops, back)
+
+
 class Share(NamedTuple):
     """How documents are shared out: among so many ranks, each with so many microbatches."""
 
@@ -103,8 +122,8 @@ def packing_bound(
     documents: DocumentAmounts, rates: StageRates, placement: Placement, share: Share, *, geometric: bool
 ) -> Fraction:
     """Return what the slowest rank takes at least. Without `geometric` it is the plain bound alone."""
-    way = _sum([*rates.forward, *rates.gradient])
-    work = _sum([*rates.forward, *rates.gradient, *rates.weights])
+    way = sum_of([*rates.forward, *rates.gradient])
+    work = sum_of([*rates.forward, *rates.gradient, *rates.weights])
     size = max(documents.size[0] - documents.lost_size, Fraction(0))
     found = [documents.one(0, way) + size * sum([*rates.hops, *rates.hops_back])]
     if placement.mirrored:  # which way a microbatch goes is open: some device has the mean of all
@@ -116,7 +135,8 @@ def packing_bound(
     return max(found) * (1 - documents.share)
 
 
-def _sum(rates: Sequence[Rate]) -> Rate:
+def sum_of(rates: Sequence[Rate]) -> Rate:
+    """Return what all of them take."""
     linear, core = (sum(column, Fraction(0)) for column in zip(*rates, strict=True)) if rates else (Fraction(0),) * 2
     return Rate(linear, core)
 
@@ -133,8 +153,8 @@ def _of_device(
 
     W may come last of all, so with it there is no tail.
     """
-    first, gradients = own[0], _sum([rates.gradient[stage] for stage in own])
-    forward, weights = _sum([rates.forward[stage] for stage in own]), _sum([rates.weights[stage] for stage in own])
+    first, gradients = own[0], sum_of([rates.gradient[stage] for stage in own])
+    forward, weights = sum_of([rates.forward[stage] for stage in own]), sum_of([rates.weights[stage] for stage in own])
     head = _Side(rates.forward[:first], rates.forward[: first + 1], sum(rates.hops[:first], Fraction(0)))
     tail = _Side(rates.gradient[:first], rates.gradient[: first + 1], sum(rates.hops_back[:first], Fraction(0)))
     works = [(forward.plus(gradients), tail)]
@@ -143,7 +163,7 @@ def _of_device(
     size = max(documents.size[-1] - documents.lost_size, Fraction(0))
     for work, end in works:
         mean, hops = _mean(documents, work, share), size * (head.hops + end.hops)
-        yield mean + documents.one(-1, _sum(head.before)) + documents.one(-1, _sum(end.before)) + hops
+        yield mean + documents.one(-1, sum_of(head.before)) + documents.one(-1, sum_of(end.before)) + hops
         if geometric and mean > 0:
             yield mean + hops + _gap(documents, work, (head, end), share)
             yield _heaviest(documents, work, (head, end), share)
@@ -160,7 +180,7 @@ class _Side(NamedTuple):
 def _ratios(documents: DocumentAmounts, work: Rate, side: _Side) -> tuple[float, float]:
     """Return the head of a microbatch of work 1, and the least that it takes on a stage of the way."""
     least = min((documents.least_ratio(rate, work) for rate in side.up_to), default=Fraction(0))
-    return float(documents.least_ratio(_sum(side.before), work)) * SAFE, float(least) * SAFE
+    return float(documents.least_ratio(sum_of(side.before), work)) * SAFE, float(least) * SAFE
 
 
 def _gap(documents: DocumentAmounts, work: Rate, sides: tuple[_Side, _Side], share: Share) -> Fraction:

@@ -7,7 +7,7 @@ steps on arrays, in which a column is a case. All numbers are whole, so that sum
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -19,23 +19,29 @@ from pipesched.pipeline.lowering import lower, precedence_rows
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 
+MOST_TICKS = 1 << 26
 Whole = NDArray[Any]  # of 64 bits, or of Python's own ints where those would not hold the numbers
 
 
 class Wait(NamedTuple):
-    """That an operation waits for another, and for how long after its end: `lag` for a message of size 1."""
+    """That a slot waits for another; for a message of a microbatch, which takes `lag` where its size is 1.
+
+    `hop` is the row of the message in a table of latencies, -1 where there is none.
+    """
 
     before: int
     lag: int = 0
-    owner: int = 0  # the microbatch whose message it is
+    owner: int = 0
+    hop: int = -1
 
 
 class Lasting(NamedTuple):
-    """How long some rows last: so many ticks for each unit of work of a microbatch."""
+    """What some rows last: `ticks` where the work of the microbatch, their owner, is 1; `kinds` are rows of a table."""
 
     rows: Whole
     ticks: Whole
     owners: Whole
+    kinds: Whole
 
 
 class Level(NamedTuple):
@@ -45,8 +51,22 @@ class Level(NamedTuple):
     waits: list[Whole]
 
 
+class Table(NamedTuple):
+    """What given microbatches take, a column each: by kind of operation and stage, and of messages by hop.
+
+    Row b of `hops` is for forwards over boundary b, row S + b for gradients over it, and the last one is of zeros.
+    """
+
+    lengths: Whole
+    hops: Whole
+
+
 class Positions:
-    """A plan as levels; `problem` is that of M microbatches alike, whose costs are those of work and messages of 1."""
+    """A plan as levels; `problem` is that of M microbatches alike, whose costs are those of works and messages of 1.
+
+    So that products of ticks and works stay within 64 bits, these ticks are rounded: the stages together have at most
+    MOST_TICKS. Exact times are those of a `Table`.
+    """
 
     def __init__(self, problem: Problem, plan: Plan) -> None:
         self._graph = lower(problem, plan.index)
@@ -55,31 +75,36 @@ class Positions:
         order, heights = _by_height(waits)
         row = {task: number for number, task in enumerate(order)}
         self._count = len(order)
+        self._scale = max(sum(self._graph.durations) // (problem.microbatches * MOST_TICKS), 1)
         nothing = Wait(-1)
         row[-1] = self._count
         columns = range(max(map(len, waits.values())))
         table = [[waits[task][n] if n < len(waits[task]) else nothing for task in order] for n in columns]
         self._before = [np.array([row[wait.before] for wait in column]) for column in table]
-        self._lags = [np.array([wait.lag for wait in column]) for column in table]
+        self._lags = [np.array([wait.lag // self._scale for wait in column]) for column in table]
         self._senders = [np.array([wait.owner for wait in column]) for column in table]
+        self._hops = [np.array([wait.hop for wait in column]) for column in table]
         cuts = [0, *(n for n, (a, b) in enumerate(pairwise(heights), 1) if a != b), self._count]
-        self._levels = [
-            Level(slice(a, b), [before[a:b] for before in self._before]) for a, b in pairwise(cuts)
-        ]
+        self._levels = [Level(slice(a, b), [before[a:b] for before in self._before]) for a, b in pairwise(cuts)]
         self._widest = max(b - a for a, b in pairwise(cuts))
-        self.lasting = [*self._lasting(row)]
+        self._lasting = [*self._parts(row)]
+
+    @property
+    def microbatches(self) -> int:
+        """The number of microbatches."""
+        return self._plan.index.microbatches
+
+    @property
+    def letters(self) -> str:
+        """The kinds of operations of the plan."""
+        return self._plan.index.letters
 
     @property
     def has_lags(self) -> bool:
         """Whether any operation waits for a message."""
         return any(map(np.any, self._lags))
 
-    @property
-    def rows(self) -> int:
-        """The number of rows: of slots of the devices."""
-        return self._count
-
-    def _lasting(self, row: dict[int, int]) -> Iterator[Lasting]:
+    def _parts(self, row: dict[int, int]) -> Iterator[Lasting]:
         """Yield what the operations last: all but the backwards of pairs, then these, which their slots last besides."""
         index, durations = self._plan.index, self._graph.durations
         slots = [(number, task) for task, number in row.items() if task >= 0]
@@ -87,27 +112,37 @@ class Positions:
         for part in (slots, pairs):
             if part:
                 numbers, operations = zip(*sorted(part), strict=True)
-                owners = [index.owner_of(operation) for operation in operations]
-                ticks = [durations[operation] for operation in operations]
-                yield Lasting(*map(np.array, (numbers, ticks, owners)))
+                ticks = [durations[operation] // self._scale for operation in operations]
+                owners, kinds = map(index.owner_of, operations), map(index.row_of, operations)
+                yield Lasting(*map(np.array, (numbers, ticks, [*owners], [*kinds])))
 
-    def lengths(self, work: Whole) -> Whole:
-        """Return how long the rows last, a column a case; `work` has a row a microbatch, and a last row that is free."""
+    def _lengths(self, work: Whole) -> Whole:
+        """Return how long the rows last, a column a case, and in a last row 0."""
         made = np.empty((self._count + 1, work.shape[1]), dtype=work.dtype)
         made[-1] = 0
-        (_, ticks, owners), *pairs = self.lasting
+        (_, ticks, owners, _), *pairs = self._lasting
         np.multiply(ticks[:, None], work[owners], out=made[:-1])
-        for rows, ticks, owners in pairs:
+        for rows, ticks, owners, _ in pairs:
             made[rows] += ticks[:, None] * work[owners]
         return made
 
+    def exact_makespans(self, table: Table, microbatches: Whole) -> Whole:
+        """Return the makespan of each case in the ticks of a table; a case lists columns of it, in the order fed."""
+        made = np.zeros((self._count + 1, microbatches.shape[1]), dtype=table.lengths.dtype)
+        for rows, _, owners, kinds in self._lasting:
+            made[rows] += table.lengths[kinds[:, None], microbatches[owners]]
+        delays: list[Any] = [None] * len(self._hops)
+        if table.hops.any():
+            messages = zip(self._hops, self._senders, strict=True)
+            delays = [table.hops[hops[:, None], microbatches[senders]] for hops, senders in messages]
+        return self._ends(made, delays).max(axis=0)
+
     def makespans(self, work: Whole, messages: Whole | None = None) -> Whole:
         """Return the makespan of each case: a column of works, and of sizes of messages, by the microbatch fed."""
-        return self.ends(self.lengths(work), messages).max(axis=0)
+        return self._ends(self._lengths(work), self._delays(messages)).max(axis=0)
 
-    def ends(self, lengths: Whole, messages: Whole | None = None) -> Whole:
-        """Return the ends of the rows, in the place of their lengths, and in the last row 0."""
-        lags = self._delays(messages)
+    def _ends(self, lengths: Whole, delays: Sequence[Whole | None]) -> Whole:
+        """Return the ends of the rows, in the place of their lengths; `delays` are those of messages, by column."""
         first = np.empty((self._widest, lengths.shape[1]), dtype=lengths.dtype)
         second = np.empty_like(first)
         for rows, waits in self._levels:
@@ -115,8 +150,9 @@ class Positions:
             for column, before in enumerate(waits):
                 target = other if column else latest
                 np.take(lengths, before, axis=0, out=target, mode="clip")
-                if lags[column] is not None:
-                    target += lags[column][rows]
+                delay = delays[column]
+                if delay is not None:
+                    target += delay[rows]
                 if column:
                     np.maximum(latest, other, out=latest)
             lengths[rows] += latest
@@ -134,7 +170,8 @@ class Positions:
 
         These are the ticks of its operations on one longest path.
         """
-        ends, delays = self.ends(self.lengths(work), messages), self._delays(messages)
+        delays = self._delays(messages)
+        ends = self._ends(self._lengths(work), delays)
         cases = np.arange(work.shape[1])
         here, path = ends.argmax(axis=0), []
         while (here < self._count).any():
@@ -158,7 +195,7 @@ class Positions:
     def _ticks_by_owner(self, microbatches: int) -> Whole:
         """Return the ticks for a unit of work of each microbatch, a row a slot, and a last row of nothing."""
         table = np.zeros((self._count + 1, microbatches), dtype=np.int64)
-        for rows, ticks, owners in self.lasting:
+        for rows, ticks, owners, _ in self._lasting:
             table[rows, owners] += ticks
         return table
 
@@ -191,7 +228,8 @@ def _waits(problem: Problem, plan: Plan) -> dict[int, list[Wait]]:
             if first not in machine or second not in machine or first == second:
                 continue
             if machine[first] != machine[second] or position[first] > position[second]:
-                waits[second].append(Wait(first, row.lag, index.owner_of(before)))
+                hop = row.boundary if index.is_forward(after) or row.boundary < 0 else row.boundary + index.stages
+                waits[second].append(Wait(first, row.lag, index.owner_of(before), hop))
     return waits
 
 

@@ -19,16 +19,15 @@ STEEPEST = 2.0  # by which factor a step changes the work of a rank at most
 def even_targets(positions: Positions, microbatches: int, work: int, rounds: int) -> Whole:
     """Return the works of so many microbatches of one rank, which together have `work`."""
     start = np.full((microbatches, 1), work // microbatches, dtype=np.int64)
-    return targets(positions, start, np.zeros_like(start), rounds)[:, 0]
+    return targets(positions, start, np.zeros_like(start), work, rounds)[:, 0]
 
 
-def targets(positions: Positions, start: Whole, least: Whole, rounds: int) -> Whole:
+def targets(positions: Positions, start: Whole, least: Whole, work: int, rounds: int) -> Whole:
     """Return the works, a row a microbatch and a column a rank, of the shortest slowest rank that was found.
 
-    They have together what those of `start` have, and each is at least its `least`, the longest document that it
-    cannot be without.
+    They have `work` together, and each is at least its `least`, the longest document that it cannot be without.
     """
-    free = int(start.sum() - least.sum())
+    free = work - int(least.sum())
     rest = np.maximum(start - least, start // 1000 + 1).astype(np.float64)
     best, lowest = start, None
     for number in range(rounds):
