@@ -52,12 +52,12 @@ class Rate(NamedTuple):
 class DocumentCosts(Protocol):
     """How documents become costs of microbatches: as factors of a problem's, or as tables of them.
 
-    Costs are those of one document of `reference` tokens. Rounding takes at most the part `lost_share` of a time, and
-    what `work` and `size` are rounded to.
+    Costs are those of one document of `reference` tokens.
     """
 
-    reference: int
-    lost_share: Fraction
+    @property
+    def reference(self) -> int:
+        """The tokens of the document that the costs are for."""
 
     @property
     def unit(self) -> int:
@@ -85,7 +85,6 @@ class FactorCosts:
 
     attention: Fraction
     reference: int
-    lost_share = Fraction(1, 10**8)  # where a speed divides times, they are rounded to nine digits
 
     @property
     def unit(self) -> int:
@@ -115,8 +114,7 @@ class FactorCosts:
 
     def problem(self, problem: Problem, loads: Sequence[Load]) -> Problem:
         """Return `problem` with factors of each microbatch."""
-        works = tuple(canonical(self.work(load)) for load in loads)
-        sizes = tuple(canonical(self.size(load)) for load in loads)
+        works, sizes = tuple(map(self.work, loads)), tuple(map(self.size, loads))
         return replace(problem, microbatches=len(loads), sizes=Sizes(works, sizes, sizes))
 
 
@@ -130,7 +128,6 @@ class ModelCosts:
     reference: int
     linear: Mapping[str, Sequence[Fraction]]
     core: Mapping[str, Sequence[Fraction]]
-    lost_share = Fraction(1, 10**8)  # times are rounded to nine digits, and once more by a speed
     unit = 0
 
     def work(self, load: Load) -> Fraction:
@@ -167,7 +164,7 @@ class ModelCosts:
             return times if len({*times}) > 1 else times[0]
 
         tables: dict[str, Any] = {key: tuple(map(row, self.linear[key], self.core[key])) for key in self.linear}
-        sizes = tuple(canonical(self.size(load)) for load in loads)
+        sizes = tuple(map(self.size, loads))
         return replace(
             problem,
             microbatches=len(loads),

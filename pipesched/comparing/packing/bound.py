@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from itertools import accumulate
+from itertools import accumulate, chain, combinations_with_replacement
 from math import inf
 from typing import NamedTuple
 
@@ -32,6 +32,7 @@ from pipesched.pipeline.problem import Problem
 from pipesched.results.document_costs import MILLION, DocumentCosts, Rate
 
 HALF = Fraction(1, 2 * MILLION)  # of what works and sizes are rounded to
+ROUNDED = Fraction(1, 10**8)  # of a time that has nine digits, and was perhaps rounded twice
 SAFE = 1 - 1e-9  # what is computed in floats is taken down by more than they round
 MOST_PATTERNS = 64  # of choices of one of two, of which any number makes a bound
 LARGEST = 1e300
@@ -51,21 +52,18 @@ class StageRates(NamedTuple):
 
 
 class DocumentAmounts(NamedTuple):
-    """The two amounts of each document, from long to short, and the size of its message.
+    """The two amounts of each document, from long to short, and the sizes of messages.
 
     Of the amounts of a microbatch rounding takes at most `lost`, of its size `lost_size`, of any time the part `share`.
     """
 
     linear: Sequence[int]
     core: Sequence[int]
-    size: Sequence[Fraction]
+    longest_size: Fraction
+    shortest_size: Fraction
     lost: Fraction = Fraction(0)
     lost_size: Fraction = Fraction(0)
     share: Fraction = Fraction(0)
-
-    def each(self, rate: Rate) -> list[Fraction]:
-        """Return what each document takes."""
-        return [rate.of(*amounts) for amounts in zip(self.linear, self.core, strict=True)]
 
     def all(self, rate: Rate) -> Fraction:
         """Return what all documents take together."""
@@ -75,14 +73,14 @@ class DocumentAmounts(NamedTuple):
         """Return what a document takes at least, after rounding."""
         return max(rate.of(self.linear[number], self.core[number]) - self.lost * rate.linear, Fraction(0))
 
-    def least_ratio(self, part: Rate, whole: Rate) -> Fraction:
+    def least_ratio(self, part: Rate, whole: Rate) -> float:
         """Return the least part of what a document takes: that of the shortest or the longest is."""
-        ends = ((self.linear[n], self.core[n]) for n in (0, -1))
-        return min((part.of(*end) / whole.of(*end) for end in ends if whole.of(*end)), default=Fraction(0))
+        ends = [(self.linear[n], self.core[n]) for n in (0, -1)]
+        return min((float(part.of(*end) / whole.of(*end)) for end in ends if whole.of(*end)), default=0.0)
 
 
-def amounts_of(lengths: Sequence[int], costs: DocumentCosts) -> DocumentAmounts:
-    """Return the amounts of documents from long to short."""
+def amounts_of(lengths: Sequence[int], costs: DocumentCosts, *, rounded: bool) -> DocumentAmounts:
+    """Return the amounts of documents from long to short; `rounded`: a speed divides times, which are rounded then."""
     linear, core = zip(*map(costs.amounts, lengths), strict=True)
     unit = costs.unit
     exact_works = not unit or all(MILLION * amount % unit == 0 for amount in linear)
@@ -90,10 +88,11 @@ def amounts_of(lengths: Sequence[int], costs: DocumentCosts) -> DocumentAmounts:
     return DocumentAmounts(
         linear,
         core,
-        [Fraction(length, costs.reference) for length in lengths],
+        Fraction(lengths[0], costs.reference),
+        Fraction(lengths[-1], costs.reference),
         Fraction(0) if exact_works else HALF * unit,
         Fraction(0) if exact_sizes else HALF,
-        costs.lost_share,
+        ROUNDED if rounded or not unit else Fraction(0),
     )
 
 
@@ -124,7 +123,7 @@ def packing_bound(
     """Return what the slowest rank takes at least. Without `geometric` it is the plain bound alone."""
     way = sum_of([*rates.forward, *rates.gradient])
     work = sum_of([*rates.forward, *rates.gradient, *rates.weights])
-    size = max(documents.size[0] - documents.lost_size, Fraction(0))
+    size = max(documents.longest_size - documents.lost_size, Fraction(0))
     found = [documents.one(0, way) + size * sum([*rates.hops, *rates.hops_back])]
     if placement.mirrored:  # which way a microbatch goes is open: some device has the mean of all
         found.append(_mean(documents, work, share) / (placement.last + 1))
@@ -160,7 +159,7 @@ def _of_device(
     works = [(forward.plus(gradients), tail)]
     if any(weights):
         works.append((forward.plus(gradients).plus(weights), _Side((), (), Fraction(0))))
-    size = max(documents.size[-1] - documents.lost_size, Fraction(0))
+    size = max(documents.shortest_size - documents.lost_size, Fraction(0))
     for work, end in works:
         mean, hops = _mean(documents, work, share), size * (head.hops + end.hops)
         yield mean + documents.one(-1, sum_of(head.before)) + documents.one(-1, sum_of(end.before)) + hops
@@ -179,8 +178,8 @@ class _Side(NamedTuple):
 
 def _ratios(documents: DocumentAmounts, work: Rate, side: _Side) -> tuple[float, float]:
     """Return the head of a microbatch of work 1, and the least that it takes on a stage of the way."""
-    least = min((documents.least_ratio(rate, work) for rate in side.up_to), default=Fraction(0))
-    return float(documents.least_ratio(sum_of(side.before), work)) * SAFE, float(least) * SAFE
+    least = min((documents.least_ratio(rate, work) for rate in {*side.up_to}), default=0.0)
+    return documents.least_ratio(sum_of(side.before), work) * SAFE, least * SAFE
 
 
 def _gap(documents: DocumentAmounts, work: Rate, sides: tuple[_Side, _Side], share: Share) -> Fraction:
@@ -196,8 +195,9 @@ def _heaviest(documents: DocumentAmounts, work: Rate, sides: tuple[_Side, _Side]
     Some rank has their mean work, and one has at least n / D of them, rounded up, each no lighter than the lightest.
     """
     ends = sum(_ratios(documents, work, side)[0] for side in sides)
-    lost, best = float(documents.lost * work.linear), 0.0
-    each = [max(float(time) - lost, 0.0) for time in documents.each(work)]
+    lost, best, linear, core = float(documents.lost * work.linear), 0.0, float(work.linear), float(work.core)
+    amounts = zip(documents.linear, documents.core, strict=True)
+    each = [max(linear * a + core * b - lost, 0.0) for a, b in amounts]
     for number, (lightest, together) in enumerate(zip(each, accumulate(each), strict=True), 1):
         best = max(best, max(together / share.ranks, -(-number // share.ranks) * lightest) + ends * lightest)
     return Fraction(best * SAFE)
@@ -209,9 +209,10 @@ def geometric_gap(work: float, count: int, head: float, tail: float, forward: fl
     `head` and `tail` are those of a microbatch of work 1, `forward` and `backward` the least that it takes on a stage
     before.
     """
-    sides = [(head, 1 - forward), (tail, 1 - backward)]
-    lines = [*_patterns(count, *sides), *((second, first) for first, second in _patterns(count, *sides[::-1]))]
-    most = min((_most_of_lesser(one, other) for one in lines for other in lines), default=inf)
+    sides = [(head, max(1 - forward, 0.0)), (tail, max(1 - backward, 0.0))]
+    lines = [*_patterns(count, *sides)], [(second, first) for first, second in _patterns(count, *sides[::-1])]
+    pairs = chain.from_iterable(combinations_with_replacement(some, 2) for some in lines)
+    most = min((_most_of_lesser(*pair) for pair in pairs), default=inf)
     return work / most if most else inf
 
 

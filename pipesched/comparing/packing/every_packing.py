@@ -29,10 +29,10 @@ def are_few(documents: int, ranks: int, microbatches: int) -> bool:
     return bins == 1 or (bins <= documents < MOST.bit_length() and bins**documents <= MOST)
 
 
-def best_of_all(lengths: Sequence[int], ranks: int, microbatches: int, cap: int, times: RankTimes) -> Assignment | None:
+def best_of_all(lengths: Sequence[int], ranks: int, microbatches: int, cap: int, times: RankTimes) -> list[Assignment]:
     """Return the packing of the shortest slowest rank, of equals that of the least sum, of those within the budget.
 
-    If none is, it is that of all; None where no packing is within the cap and can be scheduled.
+    If none is, it is that of all; none where no packing is within the cap and can be scheduled.
     """
     every = (1 << len(lengths)) - 1
     orders = [*_orders(lengths, ranks, microbatches, cap)] if ranks * microbatches > 1 else [(every,)]
@@ -43,8 +43,8 @@ def best_of_all(lengths: Sequence[int], ranks: int, microbatches: int, cap: int,
         best = _best_by_set(orders, timed, scale, needs_fit)
         found = _Partition(best, ranks, microbatches).least(every)
         if found is not None:
-            return [[_members(part) for part in best[used].order] for used in found]
-    return None
+            return [[[_members(part) for part in best[used].order] for used in found]]
+    return []
 
 
 def _orders(lengths: Sequence[int], ranks: int, microbatches: int, cap: int) -> Iterator[Sets]:

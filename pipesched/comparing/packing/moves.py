@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from pipesched.comparing.packing.bins import Bins
@@ -14,26 +16,30 @@ def improve(bins: Bins, steps: int, most: int) -> None:
     """Make moves that shorten the slowest rank, at most so many, each the best of at most `most` of its kind."""
     for _ in range(steps):
         slowest = int(bins.takes.argmax())
-        fast = np.argsort(bins.takes, kind="stable")[:FASTEST].tolist()
-        others = [rank for rank in fast if rank != slowest]
+        fast = [rank for rank in np.argsort(bins.takes, kind="stable")[:FASTEST].tolist() if rank != slowest]
         if not (
-            any(_give(bins, slowest, rank, most) for rank in others)
+            _give(bins, slowest, fast, most)
             or _shift(bins, slowest, most)
-            or any(_trade(bins, slowest, rank, most) for rank in others)
+            or any(_trade(bins, slowest, rank, most) for rank in fast)
         ):
             return
 
 
-def _give(bins: Bins, slow: int, fast: int, most: int) -> bool:
-    """Move a document from a slow rank to a fast one, if that makes the slower of both shorter."""
-    m = bins.microbatches
+def _give(bins: Bins, slow: int, fast: Sequence[int], most: int) -> bool:
+    """Move a document from a slow rank to the first of the fast ones where that makes the slower of both shorter."""
     given = bins.documents_of(slow)
     given = given[bins.count[bins.bin_of[given]] > 1]
     left = _without(bins, slow, given)
+    helps = left < bins.takes[slow]
+    return bool(helps.any()) and any(_give_to(bins, slow, rank, given[helps], left[helps], most) for rank in fast)
+
+
+def _give_to(bins: Bins, slow: int, fast: int, given: Whole, left: Whole, most: int) -> bool:
+    """Move one of the documents to a fast rank, if that helps; `left` is what the slow one takes without each."""
+    m = bins.microbatches
     middle = (bins.takes[slow] + bins.takes[fast]) // 2
-    helps = np.flatnonzero(left < bins.takes[slow])
-    helps = helps[np.argsort(np.abs(left[helps] - middle), kind="stable")][: max(most // m, 1)]
-    chosen, target = np.repeat(helps, m), np.tile(np.arange(m), len(helps))
+    near = np.argsort(np.abs(left - middle), kind="stable")[: max(most // m, 1)]
+    chosen, target = np.repeat(near, m), np.tile(np.arange(m), len(near))
     has_room = bins.room[fast * m + target] >= bins.documents.tokens[given[chosen]]
     chosen, target = chosen[has_room], target[has_room]
     if not len(chosen):

@@ -138,17 +138,16 @@ class _Packer:
     def packing(self) -> Packing:
         """Return the best that is found. Raises NoSchedule where the algorithm can schedule none."""
         others = other_packings(self.lengths, *self.share, self.cap, self.costs.reference, self._work)
-        judged = judge([other.assignment for other in others], self.lengths, self.times)
-        baselines = tuple(map(self._baseline, others, judged))
         exact = are_few(len(self.lengths), *self.share)
         if exact:
             found = best_of_all(self.lengths, *self.share, self.cap, self.times)
-            candidates = judge([] if found is None else [found], self.lengths, self.times)
         else:
-            whole = [one for other, one in zip(others, judged, strict=True) if self._is_packing(other)]
-            starts = [one.assignment for one in whole]
-            tried = searched(self.lengths, *self.share, self.cap, self.times, starts)
-            candidates = [*judge(tried, self.lengths, self.times), *whole]
+            starts = [other.assignment for other in others if self._is_packing(other)]
+            found = searched(self.lengths, *self.share, self.cap, self.times, starts)
+        judged = judge([*(other.assignment for other in others), *found], self.lengths, self.times)
+        baselines = tuple(self._baseline(*pair) for pair in zip(others, judged, strict=False))
+        whole = [one for other, one in zip(others, judged, strict=False) if self._is_packing(other)]
+        candidates = [*judged[len(others) :], *([] if exact else whole)]
         best = min(candidates, key=lambda one: one.key, default=None)
         if best is None or best.ranks is None:
             raise NoSchedule(f"no packing was found that {self.times.algorithm} schedules within the budget")
@@ -191,6 +190,7 @@ class _Packer:
     def _bound(self, *, exact: bool) -> Fraction:
         """Return a bound below every packing; where the packing is the best of all, the plain one tells enough."""
         fitted = self.times.fitted(self.share.microbatches)
-        letters = positions_of(self.times.without_budget(self.share.microbatches), self.times.algorithm).letters
-        amounts, rates = amounts_of(self.lengths, self.costs), rates_of(fitted, self.costs, letters)
+        letters = self.times.positions(self.share.microbatches).letters
+        amounts = amounts_of(self.lengths, self.costs, rounded=fitted.speed is not None)
+        rates = rates_of(fitted, self.costs, letters)
         return packing_bound(amounts, rates, fitted.settled_placement, self.share, geometric=not exact)

@@ -149,7 +149,7 @@ class Positions:
             latest, other = first[: rows.stop - rows.start], second[: rows.stop - rows.start]
             for column, before in enumerate(waits):
                 target = other if column else latest
-                np.take(lengths, before, axis=0, out=target, mode="clip")
+                lengths.take(before, axis=0, out=target, mode="clip")
                 delay = delays[column]
                 if delay is not None:
                     target += delay[rows]
@@ -200,18 +200,21 @@ class Positions:
         return table
 
     def levels_of_memory(self, device: int) -> Whole:
-        """Return what a device holds as each slot starts, in grains for a unit of activation of each microbatch."""
+        """Return what a device holds as each slot starts, in grains for a unit of activation of each microbatch.
+
+        They are Python's own ints, for grains may be many.
+        """
         index, graph, pairs = self._plan.index, self._graph, self._plan.pairs
-        held = np.zeros(index.microbatches, dtype=np.int64)
+        held = [0] * index.microbatches
         found = []
         for task in self._plan.orders[device]:
             operations = [task, pairs[task]] if task in pairs else [task]
             for operation in operations:
                 held[index.owner_of(operation)] += graph.takes[operation]
-            found.append(held.copy())
+            found.append([*held])
             for operation in operations:
                 held[index.owner_of(operation)] -= graph.gives[operation]
-        return np.array(found)
+        return np.array(found, dtype=object)
 
 
 def _waits(problem: Problem, plan: Plan) -> dict[int, list[Wait]]:

@@ -98,9 +98,10 @@ class _PackingSearch:
     def _taking(self, works: Whole, sizes: Whole) -> Whole:
         """Return what ranks take, a column each, and OVER and more where they hold more than they may."""
         takes = self.positions.makespans(works, sizes if self.positions.has_lags else None)
-        for levels, capacity in self.times.limits(self.microbatches, self.positions):
-            held = (levels @ sizes.astype(levels.dtype)).max(axis=0)
-            over = np.array([min(max(int(h) - capacity * self._one, 0) / max(capacity * self._one, 1), MOST_OVER) for h in held])
+        for levels, capacity in self.times.limits(self.positions):
+            most = max(capacity * self._one, 1)
+            held = (levels @ sizes.astype(object)).max(axis=0)
+            over = np.array([min(max(one / most - 1, 0.0), MOST_OVER) for one in held.tolist()])
             takes = takes + np.where(over > 0, OVER + (over * (OVER // MOST_OVER)).astype(np.int64), 0)
         return takes
 

@@ -6,16 +6,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
 from pipesched.comparing.packing.positions import Positions, Table, Whole
 from pipesched.errors import Deadlock, NoSchedule, NotApplicable
+from pipesched.pipeline.costs import in_one
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import schedule_plan
-from pipesched.results.document_costs import DocumentCosts, Load
+from pipesched.results.document_costs import MILLION, DocumentCosts, Load
 from pipesched.schedulers.family import Family, prepare
 from pipesched.schedulers.registry import family
 
@@ -29,6 +31,17 @@ class Timed(NamedTuple):
 
     makespan: Fraction
     fits: bool = True
+
+
+class TickTable(NamedTuple):
+    """What microbatches take, in ticks of which `per_unit` are a time unit.
+
+    On a `mirrored` placement all columns stand there twice: for the first direction, then for the second.
+    """
+
+    times: Table
+    per_unit: int
+    mirrored: bool
 
 
 @lru_cache(maxsize=16)
@@ -49,12 +62,15 @@ class RankTimes:
         self.base, self.algorithm, self.costs = base, algorithm, costs
         self._family: Family = family(algorithm)
         self._known: dict[Rank, Timed | None] = {}
+        self._fitted: dict[int, Problem] = {}
         self._limits: dict[int, list[tuple[Whole, int]]] = {}
 
     @property
     def at_once(self) -> bool:
-        """Whether many orders are timed at once: positions are settled, and nothing has to fit."""
-        return self._family.settled_order and self.base.memory.budget is None
+        """Whether many orders are timed at once: positions are settled, and memory is told by the order of slots."""
+        costs = self.base.costs
+        some = (*costs.forward, *costs.backward_input, *costs.backward_weight)
+        return self.is_settled and (self.base.memory.budget is None or min(in_one(some)) > 0)
 
     @property
     def is_settled(self) -> bool:
@@ -69,64 +85,82 @@ class RankTimes:
         """Return that problem without a budget, which one document as long as the costs are for may exceed."""
         return replace(self.alike(microbatches), memory=replace(self.base.memory, budget=None))
 
+    def positions(self, microbatches: int) -> Positions:
+        """Return the positions of the algorithm's plan of so many microbatches alike. Raises NotApplicable."""
+        return positions_of(self.without_budget(microbatches), self.algorithm)
+
     def fitted(self, microbatches: int) -> Problem:
         """Return the problem of so many microbatches alike as the algorithm runs it."""
-        return prepare(self.alike(microbatches), self._family)
+        if microbatches not in self._fitted:
+            self._fitted[microbatches] = prepare(self.alike(microbatches), self._family)
+        return self._fitted[microbatches]
 
-    def limits(self, microbatches: int, positions: Positions) -> list[tuple[Whole, int]]:
+    def limits(self, positions: Positions) -> list[tuple[Whole, int]]:
         """Return for each device with a budget what it holds as slots start, and its capacity, in grains.
 
         It holds so much of each microbatch whose size is 1.
         """
-        if microbatches not in self._limits:
-            capacities = enumerate(self.fitted(microbatches).capacity_grains)
-            self._limits[microbatches] = [(positions.levels_of_memory(n), c) for n, c in capacities if c is not None]
-        return self._limits[microbatches]
+        count = positions.microbatches
+        if count not in self._limits:
+            capacities = enumerate(self.fitted(count).capacity_grains)
+            self._limits[count] = [(positions.levels_of_memory(n), c) for n, c in capacities if c is not None]
+        return self._limits[count]
 
     def of(self, ranks: Sequence[Rank]) -> list[Timed | None]:
         """Return what each takes; None where the algorithm does not apply, or finds no schedule within the budget."""
         new = [*dict.fromkeys(rank for rank in ranks if rank not in self._known)]
-        if self.at_once:
-            for count in {len(rank): None for rank in new}:
-                self._time_at_once([rank for rank in new if len(rank) == count], count)
+        if self.at_once and new:
+            self._time_at_once(new)
         else:
-            for rank in new:
-                self._known[rank] = self._planned(rank)
+            self._known |= {rank: self._planned(rank) for rank in new}
         return [self._known[rank] for rank in ranks]
 
-    def _time_at_once(self, ranks: Sequence[Rank], microbatches: int) -> None:
-        if not microbatches:
-            self._known[()] = Timed(Fraction(0))
-            return
-        try:
-            positions = positions_of(self.without_budget(microbatches), self.algorithm)
-        except NotApplicable:
-            self._known |= dict.fromkeys(ranks)
-            return
-        number = {load: entry for entry, load in enumerate(dict.fromkeys(load for rank in ranks for load in rank))}
-        table, per_unit = self.table([*number], positions)
-        columns = np.array([[number[load] for load in rank] for rank in ranks]).T
-        if self.fitted(microbatches).settled_placement.mirrored:
-            columns[microbatches // 2 :] += len(number)
-        for begin in range(0, len(ranks), AT_ONCE):
-            makespans = positions.exact_makespans(table, columns[:, begin : begin + AT_ONCE]).tolist()
-            for rank, makespan in zip(ranks[begin:], makespans, strict=False):
-                self._known[rank] = Timed(Fraction(int(makespan), per_unit))
+    def _time_at_once(self, ranks: Sequence[Rank]) -> None:
+        """Time ranks of which those of equally many microbatches are columns of arrays."""
+        numbers = {load: number for number, load in enumerate(dict.fromkeys(chain.from_iterable(ranks)))}
+        table: TickTable | None = None
+        for count in {len(rank): None for rank in ranks}:
+            own = [rank for rank in ranks if len(rank) == count]
+            try:
+                positions = self.positions(count) if count else None
+            except NotApplicable:
+                self._known |= dict.fromkeys(own)
+                continue
+            if positions is None:
+                self._known[()] = Timed(Fraction(0))
+                continue
+            table = table or self._table([*numbers], count, positions.letters)
+            columns = np.array([[numbers[load] for load in rank] for rank in own]).T
+            if table.mirrored:
+                columns[count // 2 :] += len(numbers)
+            for begin in range(0, len(own), AT_ONCE):
+                part = own[begin : begin + AT_ONCE]
+                makespans = positions.exact_makespans(table.times, columns[:, begin : begin + AT_ONCE]).tolist()
+                for rank, makespan, fits in zip(part, makespans, self._fit(part, positions), strict=True):
+                    self._known[rank] = Timed(Fraction(int(makespan), table.per_unit), fits)
 
-    def table(self, loads: Sequence[Load], positions: Positions) -> tuple[Table, int]:
-        """Return what microbatches of these loads take, and the ticks in a time unit.
+    def _fit(self, ranks: Sequence[Rank], positions: Positions) -> list[bool]:
+        """Return which ranks are within the budget, where every slot takes time."""
+        fits = np.ones(len(ranks), dtype=bool)
+        limits = self.limits(positions)
+        if limits:
+            sizes = np.array([[int(self.costs.size(load) * MILLION) for load in rank] for rank in ranks], dtype=object)
+            for levels, capacity in limits:
+                fits &= (levels @ sizes.T).max(axis=0) <= capacity * MILLION
+        return fits.tolist()
 
-        On a mirrored placement all columns stand there twice: for the first direction, then for the second.
-        """
-        fitted = self.fitted(positions.microbatches)
-        both = [*loads] * (1 + fitted.settled_placement.mirrored)
+    def _table(self, loads: Sequence[Load], microbatches: int, letters: str) -> TickTable:
+        """Return what microbatches of these loads take by these kinds of operations."""
+        fitted = self.fitted(microbatches)
+        mirrored = fitted.settled_placement.mirrored
+        both = [*loads] * (1 + mirrored)
         ticks = self.costs.problem(fitted, both).unit_ticks
-        lengths = [row for letter in positions.letters for row in ticks.lasts[KINDS[letter].cost]]
+        lengths = [row for letter in letters for row in ticks.lasts[KINDS[letter].cost]]
         nothing = [0] * len(both)
         hops = [*ticks.hops, nothing, *ticks.hops_back, nothing]
-        most = positions.microbatches * (sum(map(max, lengths)) + sum(map(max, hops)))
+        most = len(loads) * (sum(map(max, lengths)) + sum(map(max, hops)))
         kind = np.int64 if most < LARGEST else object
-        return Table(np.array(lengths, dtype=kind), np.array(hops, dtype=kind)), ticks.per_unit
+        return TickTable(Table(np.array(lengths, dtype=kind), np.array(hops, dtype=kind)), ticks.per_unit, mirrored)
 
     def _planned(self, rank: Rank) -> Timed | None:
         if not rank:
