@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import lcm
 from typing import Any, NamedTuple, Protocol
 
 from pipesched.pipeline.costs import Entry
@@ -39,6 +40,11 @@ class Rate(NamedTuple):
 
     linear: Fraction
     core: Fraction = Fraction(0)
+
+    @property
+    def unit(self) -> int:
+        """The least number that makes whole numbers of both."""
+        return lcm(self.linear.denominator, self.core.denominator)
 
     def plus(self, other: Rate) -> Rate:
         """Return what both take."""

@@ -73,19 +73,19 @@ def read_attention(value: Any) -> Fraction:
 
 def require_alike(problem: Any) -> Problem:
     """Return a problem whose microbatches are alike. Raises ConfigError about what makes them differ."""
-    problem = require_problem(problem)
-    if problem.sizes is not None:
+    checked = require_problem(problem)
+    if checked.sizes is not None:
         raise ConfigError("must be of microbatches alike; this one has `sizes`", "problem")
-    if (problem.costs.microbatches, problem.memory.microbatches) != (None, None):
+    if (checked.costs.microbatches, checked.memory.microbatches) != (None, None):
         raise ConfigError("must be of microbatches alike; this one has costs of each microbatch", "problem")
-    if not problem.slices.is_plain:
+    if not checked.slices.is_plain:
         raise ConfigError("must be of whole microbatches; this one has `slices`", "problem")
-    if problem.costs.overlap is not None and problem.cutter is None:
+    if checked.costs.overlap is not None and checked.cutter is None:
         raise ConfigError(
             "is one time for all microbatches, and packed ones differ; leave it out, and a pair takes both its parts",
             "overlap",
         )
-    return problem
+    return checked
 
 
 def require_plain(chosen: Family) -> Family:

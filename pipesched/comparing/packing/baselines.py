@@ -21,7 +21,12 @@ class OtherPacking(NamedTuple):
 
 
 def other_packings(
-    lengths: Sequence[int], ranks: int, microbatches: int, cap: int, reference: int, work: Callable[[list[int]], Fraction]
+    lengths: Sequence[int],
+    ranks: int,
+    microbatches: int,
+    cap: int,
+    reference: int,
+    work: Callable[[list[int]], Fraction],
 ) -> list[OtherPacking]:
     """Return what the rules make of documents from long to short.
 
@@ -35,9 +40,9 @@ def other_packings(
         own = differencing([weights[document] for document in part], microbatches)
         differenced.append([[part[number] for number in members] for members in own if members])
     ordered = []
-    for part in differenced:
-        order = in_verl_order([work(members) for members in part])
-        ordered.append([part[number] for number in order])
+    for rank in differenced:
+        order = in_verl_order([work(members) for members in rank])
+        ordered.append([rank[number] for number in order])
     return [
         OtherPacking("first-fit", shared, len(left)),
         OtherPacking("karmarkar-karp", differenced),

@@ -1,4 +1,4 @@
-"""The best of all packings and orders, where there are few: every order of every set of documents that a rank may get."""
+"""The best of all packings and orders, where there are few: every order of every set that a rank may get."""
 
 from __future__ import annotations
 
@@ -77,9 +77,7 @@ def _members(part: int) -> list[int]:
     return [document for document in range(part.bit_length()) if part >> document & 1]
 
 
-def _best_by_set(
-    orders: Sequence[Sets], timed: Sequence[Timed | None], scale: int, needs_fit: bool
-) -> dict[int, Best]:
+def _best_by_set(orders: Sequence[Sets], timed: Sequence[Timed | None], scale: int, needs_fit: bool) -> dict[int, Best]:
     """Return the best order for each set of documents that a rank may have, in 1/scale units of time."""
     best: dict[int, Best] = {}
     for order, one in zip(orders, timed, strict=True):

@@ -1,15 +1,12 @@
 """What many orders of unlike microbatches take at once, under a plan whose positions do not depend on costs.
 
-The operations of the plan stand in levels: each waits for operations of earlier levels alone, so that a level is a few
-steps on arrays, in which a column is a case. All numbers are whole, so that sums are exact, and alike on every machine.
+A column of an array is a case. All numbers are whole, so that sums are exact, and alike on every machine.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,21 +15,10 @@ from numpy.typing import NDArray
 from pipesched.pipeline.lowering import lower, precedence_rows
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
+from pipesched.schedulers.feeding.levels import Levels
 
 MOST_TICKS = 1 << 26
 Whole = NDArray[Any]  # of 64 bits, or of Python's own ints where those would not hold the numbers
-
-
-class Wait(NamedTuple):
-    """That a slot waits for another; for a message of a microbatch, which takes `lag` where its size is 1.
-
-    `hop` is the row of the message in a table of latencies, -1 where there is none.
-    """
-
-    before: int
-    lag: int = 0
-    owner: int = 0
-    hop: int = -1
 
 
 class Lasting(NamedTuple):
@@ -44,11 +30,15 @@ class Lasting(NamedTuple):
     kinds: Whole
 
 
-class Level(NamedTuple):
-    """Rows that follow one another, and the rows that each waits for, one column after another."""
+class Messages(NamedTuple):
+    """What rows wait for beside the ends of others, one a row: `ticks` where the message of the sender is of size 1.
 
-    rows: slice
-    waits: list[Whole]
+    `hops` are rows of a table of latencies, the last one where there is no message.
+    """
+
+    ticks: Whole
+    senders: Whole
+    hops: Whole
 
 
 class Table(NamedTuple):
@@ -62,32 +52,32 @@ class Table(NamedTuple):
 
 
 class Positions:
-    """A plan as levels; `problem` is that of M microbatches alike, whose costs are those of works and messages of 1.
+    """A plan as levels of slots; `problem` is that of M microbatches alike, whose works and messages are 1.
 
     So that products of ticks and works stay within 64 bits, these ticks are rounded: the stages together have at most
     MOST_TICKS. Exact times are those of a `Table`.
     """
 
     def __init__(self, problem: Problem, plan: Plan) -> None:
-        self._graph = lower(problem, plan.index)
-        self._plan = plan
-        waits = _waits(problem, plan)
-        order, heights = _by_height(waits)
-        row = {task: number for number, task in enumerate(order)}
-        self._count = len(order)
-        self._scale = max(sum(self._graph.durations) // (problem.microbatches * MOST_TICKS), 1)
-        nothing = Wait(-1)
-        row[-1] = self._count
-        columns = range(max(map(len, waits.values())))
-        table = [[waits[task][n] if n < len(waits[task]) else nothing for task in order] for n in columns]
-        self._before = [np.array([row[wait.before] for wait in column]) for column in table]
-        self._lags = [np.array([wait.lag // self._scale for wait in column]) for column in table]
-        self._senders = [np.array([wait.owner for wait in column]) for column in table]
-        self._hops = [np.array([wait.hop for wait in column]) for column in table]
-        cuts = [0, *(n for n, (a, b) in enumerate(pairwise(heights), 1) if a != b), self._count]
-        self._levels = [Level(slice(a, b), [before[a:b] for before in self._before]) for a, b in pairwise(cuts)]
-        self._widest = max(b - a for a, b in pairwise(cuts))
-        self._lasting = [*self._parts(row)]
+        self._graph, self._plan = lower(problem, plan.index), plan
+        rows = [*precedence_rows(problem, plan.index)]
+        self._levels = Levels(plan, [pair for row in rows for pair in zip(row.before, row.after, strict=True)])
+        self._count = len(self._levels)
+        whole = sum(self._graph.durations) // problem.microbatches + sum(row.lag for row in rows)
+        self._scale = max(whole // MOST_TICKS, 1)
+        owner, nothing = plan.index.owner_of, 2 * plan.index.stages - 1
+        sent = [
+            (row.lag // self._scale, owner(n), self._hop(row.boundary, row.after)) for row in rows for n in row.before
+        ]
+        table = np.array([*sent, (0, 0, nothing)])  # the order of a device, precedence -1, waits for no message
+        self._messages = [Messages(*table[arrows].T) for arrows in self._levels.arrows]
+        self._lasting = [*self._parts()]
+
+    def _hop(self, boundary: int, after: range) -> int:
+        """Return the row of a table for what crosses a boundary: forwards first, then gradients."""
+        if boundary < 0:
+            return 2 * self._plan.index.stages - 1
+        return boundary if self._plan.index.is_forward(after[0]) else boundary + self._plan.index.stages
 
     @property
     def microbatches(self) -> int:
@@ -102,19 +92,16 @@ class Positions:
     @property
     def has_lags(self) -> bool:
         """Whether any operation waits for a message."""
-        return any(map(np.any, self._lags))
+        return any(part.ticks.any() for part in self._messages)
 
-    def _parts(self, row: dict[int, int]) -> Iterator[Lasting]:
-        """Yield what the operations last: all but the backwards of pairs, then these, which their slots last besides."""
-        index, durations = self._plan.index, self._graph.durations
-        slots = [(number, task) for task, number in row.items() if task >= 0]
-        pairs = [(number, self._plan.pairs[task]) for number, task in slots if task in self._plan.pairs]
-        for part in (slots, pairs):
+    def _parts(self) -> Iterator[Lasting]:
+        """Yield what the operations last: all but the backwards of pairs, then these, which add to them."""
+        index, pairs, durations = self._plan.index, self._plan.pairs, self._graph.durations
+        slots = [*enumerate(self._levels.tasks)]
+        for part in (slots, [(row, pairs[task]) for row, task in slots if task in pairs]):
             if part:
-                numbers, operations = zip(*sorted(part), strict=True)
-                ticks = [durations[operation] // self._scale for operation in operations]
-                owners, kinds = map(index.owner_of, operations), map(index.row_of, operations)
-                yield Lasting(*map(np.array, (numbers, ticks, [*owners], [*kinds])))
+                found = [(n, durations[one] // self._scale, index.owner_of(one), index.row_of(one)) for n, one in part]
+                yield Lasting(*np.array(found).T)
 
     def _lengths(self, work: Whole) -> Whole:
         """Return how long the rows last, a column a case, and in a last row 0."""
@@ -131,39 +118,22 @@ class Positions:
         made = np.zeros((self._count + 1, microbatches.shape[1]), dtype=table.lengths.dtype)
         for rows, _, owners, kinds in self._lasting:
             made[rows] += table.lengths[kinds[:, None], microbatches[owners]]
-        delays: list[Any] = [None] * len(self._hops)
+        delays: list[Any] = []
         if table.hops.any():
-            messages = zip(self._hops, self._senders, strict=True)
-            delays = [table.hops[hops[:, None], microbatches[senders]] for hops, senders in messages]
-        return self._ends(made, delays).max(axis=0)
+            delays = [table.hops[part.hops[:, None], microbatches[part.senders]] for part in self._messages]
+        makespans: Whole = self._levels.ends(made, delays).max(axis=0)
+        return makespans
 
     def makespans(self, work: Whole, messages: Whole | None = None) -> Whole:
         """Return the makespan of each case: a column of works, and of sizes of messages, by the microbatch fed."""
-        return self._ends(self._lengths(work), self._delays(messages)).max(axis=0)
-
-    def _ends(self, lengths: Whole, delays: Sequence[Whole | None]) -> Whole:
-        """Return the ends of the rows, in the place of their lengths; `delays` are those of messages, by column."""
-        first = np.empty((self._widest, lengths.shape[1]), dtype=lengths.dtype)
-        second = np.empty_like(first)
-        for rows, waits in self._levels:
-            latest, other = first[: rows.stop - rows.start], second[: rows.stop - rows.start]
-            for column, before in enumerate(waits):
-                target = other if column else latest
-                lengths.take(before, axis=0, out=target, mode="clip")
-                delay = delays[column]
-                if delay is not None:
-                    target += delay[rows]
-                if column:
-                    np.maximum(latest, other, out=latest)
-            lengths[rows] += latest
-        return lengths
+        makespans: Whole = self._levels.ends(self._lengths(work), self._delays(messages)).max(axis=0)
+        return makespans
 
     def _delays(self, messages: Whole | None) -> list[Any]:
         """Return what passes between rows, a column a case, for each column of waits; None where nothing does."""
         if messages is None:
-            return [None] * len(self._lags)
-        pairs = zip(self._lags, self._senders, strict=True)
-        return [lag[:, None] * messages[sender] if lag.any() else None for lag, sender in pairs]
+            return [None] * len(self._messages)
+        return [part.ticks[:, None] * messages[part.senders] if part.ticks.any() else None for part in self._messages]
 
     def slopes(self, work: Whole, messages: Whole | None = None) -> tuple[Whole, Whole]:
         """Return the makespan of each case, and the ticks by which a unit of work of each microbatch makes it longer.
@@ -171,7 +141,7 @@ class Positions:
         These are the ticks of its operations on one longest path.
         """
         delays = self._delays(messages)
-        ends = self._ends(self._lengths(work), delays)
+        ends = self._levels.ends(self._lengths(work), delays)
         cases = np.arange(work.shape[1])
         here, path = ends.argmax(axis=0), []
         while (here < self._count).any():
@@ -190,7 +160,7 @@ class Positions:
     @cached_property
     def _before_or_none(self) -> list[Whole]:
         """What each row waits for, with a last row that waits for itself."""
-        return [np.append(before, self._count) for before in self._before]
+        return [np.append(before, self._count) for before in self._levels.before]
 
     def _ticks_by_owner(self, microbatches: int) -> Whole:
         """Return the ticks for a unit of work of each microbatch, a row a slot, and a last row of nothing."""
@@ -215,41 +185,3 @@ class Positions:
             for operation in operations:
                 held[index.owner_of(operation)] -= graph.gives[operation]
         return np.array(found, dtype=object)
-
-
-def _waits(problem: Problem, plan: Plan) -> dict[int, list[Wait]]:
-    """Return for each slot what it waits for: the slot before it first, if any; what that implies is left out."""
-    index, task_of = plan.index, {backward: forward for forward, backward in plan.pairs.items()}
-    machine, position, waits = {}, {}, defaultdict[int, list[Wait]](list)
-    for number, order in enumerate(plan.orders):
-        for entry, task in enumerate(order):
-            machine[task], position[task] = number, entry
-            waits[task] = [Wait(order[entry - 1])] if entry else []
-    for row in precedence_rows(problem, index):
-        for before, after in zip(row.before, row.after, strict=True):
-            first, second = task_of.get(before, before), task_of.get(after, after)
-            if first not in machine or second not in machine or first == second:
-                continue
-            if machine[first] != machine[second] or position[first] > position[second]:
-                hop = row.boundary if index.is_forward(after) or row.boundary < 0 else row.boundary + index.stages
-                waits[second].append(Wait(first, row.lag, index.owner_of(before), hop))
-    return waits
-
-
-def _by_height(waits: dict[int, list[Wait]]) -> tuple[list[int], list[int]]:
-    """Return the slots by their heights, the most waits on a way to each, and the heights."""
-    open_waits = {task: len(known) for task, known in waits.items()}
-    followers = defaultdict[int, list[int]](list)
-    for task, known in waits.items():
-        for wait in known:
-            followers[wait.before].append(task)
-    height = dict.fromkeys(waits, 0)
-    ready = [task for task, count in open_waits.items() if not count]
-    for task in ready:  # grows while it is walked
-        for follower in followers[task]:
-            height[follower] = max(height[follower], height[task] + 1)
-            open_waits[follower] -= 1
-            if not open_waits[follower]:
-                ready.append(follower)
-    order = sorted(ready, key=height.__getitem__)
-    return order, [height[task] for task in order]

@@ -16,11 +16,11 @@ from pipesched.comparing.packing.bound import rates_of, sum_of
 from pipesched.comparing.packing.feasible import Filled, none_empty, within
 from pipesched.comparing.packing.judging import judge
 from pipesched.comparing.packing.moves import improve
-from pipesched.comparing.packing.positions import Positions, Whole
+from pipesched.comparing.packing.positions import Whole
 from pipesched.comparing.packing.targets import even_targets, targets
-from pipesched.comparing.packing.timing import Rank, RankTimes, Timed, positions_of
+from pipesched.comparing.packing.timing import RankTimes, Timed, positions_of
 from pipesched.pipeline.problem import Problem
-from pipesched.results.document_costs import load_of
+from pipesched.results.document_costs import Rate, load_of
 
 WHOLE = 1 << 32  # the work of all documents together, in the whole numbers of a search
 ROUNDS_ALIKE, ROUNDS = 60, 32  # steps towards the best works of one rank, and then of all beside long documents
@@ -70,15 +70,15 @@ class _PackingSearch:
         costs, fitted = self.times.costs, self.times.fitted(self.microbatches)
         amounts = [costs.amounts(length) for length in self.lengths]
         own = costs.amounts(costs.reference)
-        if any(core for _, core in amounts):
+        rate = Rate(Fraction(1))
+        if any(core for _, core in amounts):  # else the first amount is the work
             rates = rates_of(fitted, costs, self.positions.letters)
             rate = sum_of([*rates.forward, *rates.gradient, *rates.weights])
-            works, one = [rate.of(*amount) for amount in amounts], rate.of(*own)
-        else:
-            works, one = [linear for linear, _ in amounts], own[0]
+        linear, core = (int(part * rate.unit) for part in rate)
+        works = [linear * tokens + core * squares for tokens, squares in amounts]
         total = sum(works)
-        unit = int(WHOLE * one / total) if isinstance(one, Fraction) else WHOLE * one // total
-        work = [int(WHOLE * value // total) for value in works]
+        unit = WHOLE * (linear * own[0] + core * own[1]) // total
+        work = [WHOLE * value // total for value in works]
         size = [unit * length // costs.reference for length in self.lengths]
         return Sizes(*map(np.array, (work, size, self.lengths))), unit
 

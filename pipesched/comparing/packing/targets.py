@@ -52,4 +52,5 @@ def _step(rest: Whole, slopes: Whole, makespans: Whole, pace: float) -> Whole:
     within = np.where(pulls > 0, 1 / (1 + np.abs(pulls)), 1 + np.abs(pulls))
     common = fsum((totals * length / growth).tolist()) / fsum((totals / growth).tolist())
     between = 1 + (common - length) / growth
-    return within * np.clip(between, 1 / STEEPEST, STEEPEST)
+    factors: Whole = within * np.clip(between, 1 / STEEPEST, STEEPEST)
+    return factors

@@ -141,13 +141,13 @@ class RankTimes:
 
     def _fit(self, ranks: Sequence[Rank], positions: Positions) -> list[bool]:
         """Return which ranks are within the budget, where every slot takes time."""
-        fits = np.ones(len(ranks), dtype=bool)
+        fits: Whole = np.ones(len(ranks), dtype=bool)
         limits = self.limits(positions)
         if limits:
             sizes = np.array([[int(self.costs.size(load) * MILLION) for load in rank] for rank in ranks], dtype=object)
             for levels, capacity in limits:
                 fits &= (levels @ sizes.T).max(axis=0) <= capacity * MILLION
-        return fits.tolist()
+        return [*map(bool, fits)]
 
     def _table(self, loads: Sequence[Load], microbatches: int, letters: str) -> TickTable:
         """Return what microbatches of these loads take by these kinds of operations."""
