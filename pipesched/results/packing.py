@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -19,15 +18,17 @@ from pipesched.results.outcome import run
 class PackingBaseline(NamedTuple):
     """The packing of a rule that others use, with the largest tokens of a microbatch.
 
-    It `fits` if each rank has all its microbatches, none above the cap, no document is left over, and each schedule is
-    within the budget. `makespan` is that of its slowest rank, None where documents are left over, or no schedule is
-    there for a rank.
+    `left` documents found no room, and `empty` microbatches have no document. It `fits` if there are none of both, no
+    microbatch is above the cap, and each schedule is within the budget. `makespan` is that of its slowest rank, None
+    where documents are left over, or a rank has no schedule.
     """
 
     rule: str
     fits: bool
     makespan: int | float | None
     most_tokens: int
+    left: int = 0
+    empty: int = 0
 
 
 @dataclass(frozen=True, repr=False)
@@ -118,8 +119,3 @@ class Packing(Displayable):
 
     def _known(self, rank: int) -> int:
         return require_whole(rank, "rank", most=self.ranks - 1)
-
-
-def largest_tokens(loads: Sequence[Sequence[Load]]) -> int:
-    """Return the most tokens of a microbatch."""
-    return max((load.tokens for rank in loads for load in rank), default=0)

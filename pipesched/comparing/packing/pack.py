@@ -162,13 +162,14 @@ class _Packer:
 
     def _is_packing(self, other: OtherPacking) -> bool:
         """Return whether each rank has all its microbatches, within the cap, and no document is left over."""
-        counts = {len(rank) for rank in other.assignment}
-        return not other.left and counts == {self.share.microbatches} and self._most(other.assignment) <= self.cap
+        is_whole = {*map(len, other.assignment)} == {self.share.microbatches}
+        return is_whole and not other.left and self._most(other.assignment) <= self.cap
 
     def _baseline(self, other: OtherPacking, judged: Judged) -> PackingBaseline:
         makespan = None if other.left or judged.makespan is None else plain(judged.makespan)
         fits = self._is_packing(other) and judged.fits
-        return PackingBaseline(other.rule, fits, makespan, self._most(other.assignment))
+        empty = self.share.ranks * self.share.microbatches - sum(map(len, other.assignment))
+        return PackingBaseline(other.rule, fits, makespan, self._most(other.assignment), other.left, empty)
 
     def _made(self, best: Judged, baselines: tuple[PackingBaseline, ...], *, exact: bool) -> Packing:
         """Return the packing with documents by the indices that they were given."""
