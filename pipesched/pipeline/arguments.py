@@ -145,22 +145,25 @@ def make_problem(
         "recompute": recompute, "overlap": overlap, "offload": offload, "reload": reload,
         "activation": activation, "static": static,
     }  # fmt: skip
-    split = backward_input is not None or backward_weight is not None
     time, size = Unit(TIME, require_label(time_unit, "time_unit")), Unit(MEMORY, require_label(unit, "unit"))
-    across = {"p2p": p2p, "retain": retain, "checkpoint": checkpoint}
+    across, split = {"p2p": p2p, "retain": retain, "checkpoint": checkpoint}, _is_split(given, layer)
     m, units = read_units((sizes, slices, mode), {**given, "p2p": p2p, "layer": layer}, microbatches, (p, s), time)
     model = read_layers(GivenLayers(layers, layer, first, last, layout, across), p, s, time, size)
     if model is not None:
         across = values_across(model, across)
-        split = layer is not None and layer.get("backward_input") is not None
         given = stage_values(model, given)
     require_size(s, m * units["slices"].count, split=split)
     unlike: dict[str, Any] = {"speed": read_speed(speed, p), "links": read_links(links, p, time), **units}
-    memory = _memory({**given, **across, "budget": budget, "kv": kv}, p, s, m, size)
-    costs = _costs({**given, "p2p": across["p2p"]}, s, m, time, split=split)
-    return _checked(
-        Problem(p, s, m, read_placement(placement, p, s), costs, memory, name, time_unit, lanes, model, **unlike)
-    )
+    given = {**given, **across, "budget": budget, "kv": kv}
+    costs, memory = _costs(given, s, m, time, split=split), _memory(given, p, s, m, size)
+    there = read_placement(placement, p, s)
+    return _checked(Problem(p, s, m, there, costs, memory, name, time_unit, lanes, model, **unlike))
+
+
+def _is_split(given: Mapping[str, Any], layer: Any) -> bool:
+    """Return whether the halves of the backward are given, of stages or of a layer."""
+    parts = (given, layer if isinstance(layer, Mapping) else {})
+    return any(part.get(key) is not None for part in parts for key in ("backward_input", "backward_weight"))
 
 
 def _checked(problem: Problem) -> Problem:
