@@ -56,7 +56,7 @@ def command(
     times its length, and for the part --attention times its square. -o packing.json writes which document goes where,
     -o rank.yaml a config of the slowest rank.
     """
-    from pipesched.cli.output import printed_before, print_result, save, target_format, write_target
+    from pipesched.cli.output import print_result, printed_before, save, target_format, write_target
     from pipesched.documents.packing import rank_config
 
     form = target_format(target, "packing")
@@ -82,7 +82,7 @@ def command(
 def _packed(lengths: str, source: ProblemSource, algo: str | None, given: dict[str, Any]) -> Packing:
     """Return the packing of the documents in a file, or on standard input, for the problem of a config."""
     from pipesched.cli.progress import doing
-    from pipesched.cli.reading import given_config, note_rounding, read_stdin
+    from pipesched.cli.reading import given_config, read_stdin
     from pipesched.comparing.packing.pack import pack
     from pipesched.file_formats.files import MOST_BYTES
     from pipesched.file_formats.lengths import lengths_in, read_bytes

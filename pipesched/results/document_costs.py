@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from pipesched.pipeline.costs import Entry
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import canonical, rounded, to_fraction
+from pipesched.pipeline.quantities import Exact, canonical, rounded, to_fraction
 from pipesched.pipeline.units import Sizes
 
 MILLION = 10**6  # works and sizes have six decimals
@@ -146,6 +146,13 @@ class ModelCosts:
         """Return the tokens, to six decimals."""
         return half_even(load.tokens, self.reference)
 
+    def _time(self, rate: Rate, load: Load) -> Exact:
+        """Return what a microbatch takes of a time that is so much for one document of `reference` tokens."""
+        unit, tokens = rate.unit, self.reference
+        linear, core = int(rate.linear * unit), int(rate.core * unit)
+        amount = linear * load.tokens * tokens + core * load.squares
+        return canonical(rounded(Fraction(amount, unit * tokens * tokens)))
+
     def _parts(self, load: Load) -> tuple[Fraction, Fraction]:
         return Fraction(load.tokens, self.reference), Fraction(load.squares, self.reference * self.reference)
 
@@ -163,11 +170,14 @@ class ModelCosts:
 
     def problem(self, problem: Problem, loads: Sequence[Load]) -> Problem:
         """Return `problem` with tables of times, of as many digits as a config has, and factors of all else."""
-        parts = [self._parts(load) for load in loads]
+        known: dict[Rate, Entry] = {}
 
         def row(linear: Fraction, core: Fraction) -> Entry:
-            times = tuple(canonical(rounded(linear * tokens + core * squares)) for tokens, squares in parts)
-            return times if len({*times}) > 1 else times[0]
+            rate = Rate(linear, core)
+            if rate not in known:
+                times = tuple(self._time(rate, load) for load in loads)
+                known[rate] = times if len({*times}) > 1 else times[0]
+            return known[rate]
 
         tables: dict[str, Any] = {key: tuple(map(row, self.linear[key], self.core[key])) for key in self.linear}
         sizes = tuple(map(self.size, loads))

@@ -23,13 +23,14 @@ from pipesched.comparing.packing.bound import Share, amounts_of, packing_bound, 
 from pipesched.comparing.packing.every_packing import are_few, best_of_all
 from pipesched.comparing.packing.feasible import within
 from pipesched.comparing.packing.judging import Judged, judge
+from pipesched.comparing.packing.model_costs import is_of_model, model_costs
 from pipesched.comparing.packing.search import searched
 from pipesched.comparing.packing.timing import RankTimes, positions_of
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable, Remedy
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain
 from pipesched.pipeline.recut import can_be_cut
-from pipesched.results.document_costs import FactorCosts, load_of
+from pipesched.results.document_costs import DocumentCosts, FactorCosts, load_of
 from pipesched.results.packing import Packing, PackingBaseline
 from pipesched.schedulers.family import Family, prepare
 from pipesched.schedulers.registry import family
@@ -72,10 +73,13 @@ def pack(
     """
     given = read_lengths(lengths)
     ranks, cap = (require_whole(n, key, least=1, most=MOST_TOKENS) for n, key in ((ranks, "ranks"), (cap, "cap")))
+    part = read_attention(attention)
     tokens = cap if reference is None else require_whole(reference, "reference", least=1, most=MOST_TOKENS)
-    costs = FactorCosts(read_attention(attention), tokens)
     documents = by_length(given, cap)
     base, chosen = require_alike(problem), require_plain(family(algorithm))
+    costs: DocumentCosts = FactorCosts(part, tokens)
+    if is_of_model(base) and not part and reference is None:
+        base, costs = model_costs(base, chosen, cap)
     times = RankTimes(_settled(base, chosen), chosen.name, costs)
     count = _count(documents, ranks, cap, read_count(microbatches, problem.microbatches), times)
     return _Packer(given, documents, ranks, cap, count, times).packing()
@@ -109,7 +113,9 @@ def _count(documents: Sorted, ranks: int, cap: int, given: int | None, times: Ra
         room = f"{sum(documents.lengths)} tokens do not go into {ranks} ranks x {given} microbatches of {cap}"
         if least is None:
             raise NoSchedule(f"{room}, and documents are too few for more microbatches")
-        raise NoSchedule(f"{room}: needs at least M = {least}", would_fit=[Remedy(f"M = {least}", "microbatches")])
+        raise NoSchedule(
+            f"{room}: needs at least M = {least}", would_fit=[Remedy(f"`microbatches` {least}", "microbatches")]
+        )
     return given
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from heapq import heapify, heappop, heappush, heapreplace
 from itertools import chain
 
@@ -28,6 +28,7 @@ STEPS, CASES = 60, 240  # moves of documents, and the cases that are looked at f
 CAPS = 6  # smaller ones that are tried where a budget is not kept
 OVER = 1 << 59  # what a rank takes more at least where it is over its budget: more than any rank takes
 MOST_OVER = 4  # times that
+FINE = 1 << 18  # parts of a capacity, and of the size of the document that costs are for
 
 
 def searched(
@@ -98,12 +99,22 @@ class _PackingSearch:
     def _taking(self, works: Whole, sizes: Whole) -> Whole:
         """Return what ranks take, a column each, and OVER and more where they hold more than they may."""
         takes = self.positions.makespans(works, sizes if self.positions.has_lags else None)
-        for levels, capacity in self.times.limits(self.positions):
-            most = max(capacity * self._one, 1)
-            held = (levels @ sizes.astype(object)).max(axis=0)
-            over = np.array([min(max(one / most - 1, 0.0), MOST_OVER) for one in held.tolist()])
+        if self._held is not None:
+            held = (self._held @ (sizes * FINE // self._one).astype(np.float64)).max(axis=0)
+            over = np.clip(held / (FINE * FINE) - 1, 0, MOST_OVER)
             takes = takes + np.where(over > 0, OVER + (over * (OVER // MOST_OVER)).astype(np.int64), 0)
         return takes
+
+    @cached_property
+    def _held(self) -> Whole | None:
+        """What devices with a budget hold as slots start, in parts of their capacities, a column a microbatch.
+
+        Parts and sizes are whole numbers small enough for floats to be exact: in any order of sums.
+        """
+        limits = self.times.limits(self.positions)
+        if not limits:
+            return None
+        return np.vstack([levels * FINE // max(capacity, 1) for levels, capacity in limits]).astype(np.float64)
 
     def _aimed(self, cap: int) -> Filled | None:
         """Return bins that are filled up to targets, which make room for documents that are longer than their own."""

@@ -144,9 +144,12 @@ class RankTimes:
         fits: Whole = np.ones(len(ranks), dtype=bool)
         limits = self.limits(positions)
         if limits:
-            sizes = np.array([[int(self.costs.size(load) * MILLION) for load in rank] for rank in ranks], dtype=object)
+            sizes = [[int(self.costs.size(load) * MILLION) for load in rank] for rank in ranks]
+            most = max(map(sum, sizes)) * max(int(abs(levels).max()) for levels, _ in limits)
+            kind = np.int64 if most < LARGEST else object
+            columns = np.array(sizes, dtype=kind).T
             for levels, capacity in limits:
-                fits &= (levels @ sizes.T).max(axis=0) <= capacity * MILLION
+                fits &= (levels.astype(kind) @ columns).max(axis=0) <= capacity * MILLION
         return [*map(bool, fits)]
 
     def _table(self, loads: Sequence[Load], microbatches: int, letters: str) -> TickTable:
