@@ -35,7 +35,7 @@ HALF = Fraction(1, 2 * MILLION)  # of what works and sizes are rounded to
 ROUNDED = Fraction(1, 10**8)  # of a time that has nine digits, and was perhaps rounded twice
 SAFE = 1 - 1e-9  # what is computed in floats is taken down by more than they round
 MOST_PATTERNS = 64  # of choices of one of two, of which any number makes a bound
-LARGEST = 1e300
+LARGEST = 1e140  # of a factor: products of two are finite
 
 
 class StageRates(NamedTuple):
@@ -245,7 +245,7 @@ def _grown(count: int, slope: float, growth: float) -> tuple[float, float]:
 def _most_of_lesser(one: tuple[float, float], other: tuple[float, float]) -> float:
     """Return the most that the lesser of two sums can be: of shares of 1 with these factors."""
     (a, b), (c, d) = one, other
-    most = max(min(a, c), min(b, d))
-    turn = (a - b) - (c - d)
-    share = (d - b) / turn if turn else -1.0
-    return max(most, b + (a - b) * share) if 0 < share < 1 else most
+    most, falls, rises = max(min(a, c), min(b, d)), b - d, c - a
+    if falls * rises <= 0:  # one of them is the lesser of all shares
+        return most
+    return max(most, (a * falls + b * rises) / (falls + rises))  # where they are equal

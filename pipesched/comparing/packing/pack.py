@@ -9,7 +9,6 @@ from typing import Any
 
 from pipesched.checks import require_whole
 from pipesched.comparing.packing.arguments import (
-    MOST_TOKENS,
     Sorted,
     by_length,
     read_attention,
@@ -72,9 +71,9 @@ def pack(
         NoSchedule: No packing was found within the cap, or none that the algorithm can schedule within the budget.
     """
     given = read_lengths(lengths)
-    ranks, cap = (require_whole(n, key, least=1, most=MOST_TOKENS) for n, key in ((ranks, "ranks"), (cap, "cap")))
+    ranks, cap = require_whole(ranks, "ranks", least=1), require_whole(cap, "cap", least=1)
     part = read_attention(attention)
-    tokens = cap if reference is None else require_whole(reference, "reference", least=1, most=MOST_TOKENS)
+    tokens = cap if reference is None else require_whole(reference, "reference", least=1)
     documents = by_length(given, cap)
     base, chosen = require_alike(problem), require_plain(family(algorithm))
     costs: DocumentCosts = FactorCosts(part, tokens)

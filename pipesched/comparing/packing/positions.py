@@ -60,6 +60,7 @@ class Positions:
 
     def __init__(self, problem: Problem, plan: Plan) -> None:
         self._graph, self._plan = lower(problem, plan.index), plan
+        self.grains_per_unit = problem.grains.per_unit
         rows = [*precedence_rows(problem, plan.index)]
         self._levels = Levels(plan, [pair for row in rows for pair in zip(row.before, row.after, strict=True)])
         self._count = len(self._levels)

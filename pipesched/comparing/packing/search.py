@@ -38,7 +38,7 @@ def searched(
 
     `starts` are packings to begin from, beside the search's own.
     """
-    search = _PackingSearch(lengths, ranks, microbatches, times)
+    search, cap = _PackingSearch(lengths, ranks, microbatches, times), min(cap, sum(lengths))
     found = [*search.best(cap, starts)]
     if times.base.memory.budget is None:
         return found
@@ -114,7 +114,8 @@ class _PackingSearch:
         limits = self.times.limits(self.positions)
         if not limits:
             return None
-        return np.vstack([levels * FINE // max(capacity, 1) for levels, capacity in limits]).astype(np.float64)
+        parts = [(levels, FINE / max(capacity, Fraction(1))) for levels, capacity in limits]
+        return np.vstack([levels * part.numerator // part.denominator for levels, part in parts]).astype(np.float64)
 
     def _aimed(self, cap: int) -> Filled | None:
         """Return bins that are filled up to targets, which make room for documents that are longer than their own."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import chain
+from math import floor
 from typing import NamedTuple
 
 import numpy as np
@@ -63,7 +64,7 @@ class RankTimes:
         self._family: Family = family(algorithm)
         self._known: dict[Rank, Timed | None] = {}
         self._fitted: dict[int, Problem] = {}
-        self._limits: dict[int, list[tuple[Whole, int]]] = {}
+        self._limits: dict[int, list[tuple[Whole, Fraction]]] = {}
 
     @property
     def at_once(self) -> bool:
@@ -95,15 +96,17 @@ class RankTimes:
             self._fitted[microbatches] = prepare(self.alike(microbatches), self._family)
         return self._fitted[microbatches]
 
-    def limits(self, positions: Positions) -> list[tuple[Whole, int]]:
-        """Return for each device with a budget what it holds as slots start, and its capacity, in grains.
+    def limits(self, positions: Positions) -> list[tuple[Whole, Fraction]]:
+        """Return for each device with a budget what it holds as slots start, and its capacity, in grains of positions.
 
         It holds so much of each microbatch whose size is 1.
         """
         count = positions.microbatches
         if count not in self._limits:
-            capacities = enumerate(self.fitted(count).capacity_grains)
-            self._limits[count] = [(positions.levels_of_memory(n), c) for n, c in capacities if c is not None]
+            fitted = self.fitted(count)
+            scale = Fraction(positions.grains_per_unit, fitted.grains.per_unit)
+            capacities = [(n, c * scale) for n, c in enumerate(fitted.capacity_grains) if c is not None]
+            self._limits[count] = [(positions.levels_of_memory(n), capacity) for n, capacity in capacities]
         return self._limits[count]
 
     def of(self, ranks: Sequence[Rank]) -> list[Timed | None]:
@@ -149,7 +152,7 @@ class RankTimes:
             kind = np.int64 if most < LARGEST else object
             columns = np.array(sizes, dtype=kind).T
             for levels, capacity in limits:
-                fits &= (levels.astype(kind) @ columns).max(axis=0) <= capacity * MILLION
+                fits &= (levels.astype(kind) @ columns).max(axis=0) <= floor(capacity * MILLION)
         return [*map(bool, fits)]
 
     def _table(self, loads: Sequence[Load], microbatches: int, letters: str) -> TickTable:
