@@ -1,0 +1,216 @@
+"""Microbatches that differ, slices and forward passes alone: every family and every bound beside the second replay."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, strategies as st
+
+from pipesched import NoSchedule, NotApplicable, Outcome, make_problem, run
+from pipesched.comparing.compare import every_name
+from pipesched.pipeline.check import violations
+from pipesched.pipeline.ops import parse_op
+from pipesched.schedulers.registry import family
+from tests.examples import examples, part
+from tests.oracle import orders
+from tests.oracle.drawn import Config, configs
+from tests.oracle.optimum import head_work_tail, optimum
+from tests.oracle.replay import Stuck, replay
+from tests.oracle.setup import fused, read_setup
+from tests.strategies import texts_of
+
+WITH_SLICES = ("seq-1f1b", "interleaved", "naive", "sequential", "list")
+FORWARD_ONLY = ("naive", "interleaved", "looped-bfs", "sequential", "list")
+ANY = (None, "linear", "loop", "v", "bidirectional", "list")
+KINDS = {"linear": (None, "linear"), "loop": (None, "loop"), "any": ANY}
+
+
+def placements_of(name: str) -> tuple[str | None, ...]:
+    """The placements with which a config suits a family."""
+    kind = family(name).placement
+    return KINDS.get(kind, (None, kind))
+
+
+def judge(outcome: Outcome, config: Config) -> None:
+    """No rule is broken, and every time, metric and peak is that of the second replay."""
+    schedule = outcome.schedule
+    problem, plan, placement = schedule.problem, schedule.plan, schedule.problem.settled_placement
+    assert list(violations(schedule)) == []
+    setup = fused(read_setup(config), problem.stages, placement.devices, mirrored=placement.mirrored)
+    replayed = replay(setup, texts_of(plan))
+    ticks, grains = problem.ticks.per_unit, problem.grains.per_unit
+    numbers = {text: plan.index.number(parse_op(text)) for text in replayed.start}
+    assert len(numbers) == len(plan)
+    for text, number in numbers.items():
+        times = replayed.start[text] * ticks, replayed.end[text] * ticks
+        assert (text, schedule.start_ticks[number], schedule.end_ticks[number]) == (text, *times)
+    assert schedule.makespan_ticks == replayed.makespan * ticks
+    assert schedule.span_ticks == replayed.span * ticks
+    assert schedule.ideal_ticks == replayed.ideal * ticks
+    assert schedule.busy_ticks == [time * ticks for time in replayed.busy]
+    assert schedule.bubble == float(replayed.bubble)
+    assert schedule.bubble_over_ideal == float(replayed.bubble_over_ideal)
+    assert schedule.bubble_span == float(replayed.bubble_span)
+    assert schedule.peak_grains == [held * grains for held in replayed.peak]
+    assert schedule.memory_grains == [
+        (held + static) * grains for held, static in zip(replayed.peak, setup.statics(), strict=True)
+    ]
+    assert outcome.bound.ticks <= schedule.makespan_ticks
+    assert (outcome.status == "optimal") == (outcome.bound.ticks == schedule.makespan_ticks)
+
+
+@pytest.mark.parametrize("name", every_name({}))
+def test_families_of_microbatches_that_differ(name: str) -> None:
+    """Sizes, tables, speeds and links: every family's times, metrics and peaks are those of the second replay."""
+
+    @part(4)
+    @given(configs(placements_of(name)))
+    def judged(config: Config) -> None:
+        needs_even = name in ("dualpipe", "chimera")
+        odd = config["devices"] % 2 or (name == "dualpipe" and config["microbatches"] % 2)
+        if needs_even and odd:
+            with pytest.raises(NotApplicable, match="even number"):
+                run(make_problem(**config), name)
+        else:
+            judge(run(make_problem(**config), name), config)
+
+    judged()
+
+
+@pytest.mark.parametrize("name", WITH_SLICES)
+def test_families_of_slices(name: str) -> None:
+    """The same where microbatches are cut into slices, by tokens, attention, parts of the work and an overhead."""
+
+    @part(2)
+    @given(configs(placements_of(name), slices=True), st.booleans())
+    def judged(config: Config, split: bool) -> None:
+        judge(run(make_problem(**config), name), config)
+
+    judged()
+
+
+@pytest.mark.parametrize("name", FORWARD_ONLY)
+def test_families_of_forward_passes(name: str) -> None:
+    """The same where only forwards run, with slices and without."""
+
+    @part(2)
+    @given(st.booleans().flatmap(lambda cut: configs(placements_of(name), slices=cut, forward_only=True)))
+    def judged(config: Config) -> None:
+        judge(run(make_problem(**config), name), config)
+
+    judged()
+
+
+@st.composite
+def small(draw: st.DrawFn, **kinds: bool) -> Config:
+    """A pipeline of few operations, with a budget between one microbatch a device and all of them, or without one."""
+    config = draw(configs(ANY[1:], most_devices=3, most_microbatches=3, least=1, **kinds))
+    setup = read_setup(config)
+    letters = 1 if setup.forward_only else 3 if "backward_input" in config else 2
+    assume(setup.stages * len(setup.units) * letters <= 18)
+    share = draw(st.sampled_from([None, 0, Fraction(1, 4), Fraction(1, 2)]))
+    if share is None:
+        return config
+    budget = setup.statics()
+    more = 1 + setup.kv + max(Fraction(config["retain"]) - 1, Fraction(0))
+    for stage, row in enumerate(setup.held):
+        for device in setup.homes(stage):
+            budget[device] += more * (max(row) + share * (sum(row) - max(row)))
+    return config | {"budget": budget}
+
+
+def judge_bound(config: Config) -> None:
+    """The bound is at most the least makespan over every order, and at least that of a way in, work and a way out."""
+    outcome, setup = run(make_problem(**config), "list"), read_setup(config)
+    letters = outcome.schedule.plan.index.letters
+    best = optimum(setup, letters)
+    assert best is not None
+    ticks = outcome.schedule.problem.ticks.per_unit
+    assert outcome.schedule.fits
+    assert outcome.bound.ticks <= best * ticks <= outcome.schedule.makespan_ticks
+    assert head_work_tail(setup, letters) * ticks <= outcome.bound.ticks
+
+
+@examples(100)
+@given(small())
+def test_bounds_of_microbatches_that_differ(config: Config) -> None:
+    """No bound is above the optimum over every order, with a budget and without."""
+    judge_bound(config)
+
+
+@examples(100)
+@given(small(slices=True))
+def test_bounds_of_slices(config: Config) -> None:
+    """The same where microbatches are cut."""
+    judge_bound(config)
+
+
+@examples(100)
+@given(st.booleans().flatmap(lambda cut: small(slices=cut, forward_only=True)))
+def test_bounds_of_forward_passes(config: Config) -> None:
+    """The same where only forwards run."""
+    judge_bound(config)
+
+
+sizes = st.tuples(st.integers(1, 4), st.integers(1, 6), st.integers(1, 4))
+
+
+def plan_texts(name: str, p: int, chunks: int, m: int, n: int, **options: Any) -> list[list[str]]:
+    """The plan of a family, as texts."""
+    mode = options.pop("mode", "train")
+    problem = make_problem(devices=p, stages=p * chunks, microbatches=m, slices=n, mode=mode)
+    return texts_of(run(problem, name, **options).schedule.plan)
+
+
+@given(sizes)
+def test_orders_of_slices(sizes: tuple[int, int, int]) -> None:
+    """seq-1f1b, naive and sequential run units in the orders of their rules."""
+    p, m, n = sizes
+    assert plan_texts("seq-1f1b", p, 1, m, n) == orders.seq_1f1b(p, m, n)
+    assert plan_texts("naive", p, 1, m, n) == orders.naive(p, m, n)
+    assert plan_texts("sequential", p, 1, m, n) == orders.sequential(p, m, n)
+
+
+@given(sizes, st.integers(1, 3), st.one_of(st.none(), st.integers(1, 6)))
+def test_groups_of_slices(sizes: tuple[int, int, int], chunks: int, group: int | None) -> None:
+    """interleaved runs groups of P/n microbatches, or of the next larger number that runs; a given number if it runs."""
+    p, m, n = sizes
+    setup = read_setup({"devices": p, "stages": p * chunks, "microbatches": m, "slices": n, "placement": "loop"})
+
+    def runs(rows: orders.Rows) -> bool:
+        try:
+            replay(setup, rows)
+        except Stuck:
+            return False
+        return True
+
+    if group is not None:
+        rows = orders.interleaved(p, chunks, m, n, group)
+        if runs(rows):
+            assert plan_texts("interleaved", p, chunks, m, n, group_size=group) == rows
+        else:
+            with pytest.raises(NotApplicable, match="deadlocks"):
+                plan_texts("interleaved", p, chunks, m, n, group_size=group)
+        return
+    wanted = -(-p // n)
+    tried = [orders.interleaved(p, chunks, m, n, size) for size in range(wanted, max(m, wanted) + 1)]
+    running = [rows for rows in tried if runs(rows)]
+    found = plan_texts("interleaved", p, chunks, m, n)
+    assert found in running
+    assert found == tried[0] or not runs(tried[0])
+
+
+@given(sizes, st.integers(1, 3), st.integers(1, 6))
+def test_orders_of_forward_passes(sizes: tuple[int, int, int], chunks: int, group: int) -> None:
+    """Forward only: all units in turn; in groups through the chunks; or all through one chunk before the next."""
+    p, m, n = sizes
+    for name in ("naive", "sequential"):
+        assert plan_texts(name, p, 1, m, n, mode="forward") == orders.forward_naive(p, m, n)
+    loop = orders.forward_interleaved(p, chunks, m, n)
+    assert plan_texts("interleaved", p, chunks, m, n, mode="forward") == loop
+    rows = orders.forward_interleaved(p, chunks, m, n, group)
+    assert plan_texts("interleaved", p, chunks, m, n, mode="forward", group_size=group) == rows
+    assert plan_texts("looped-bfs", p, chunks, m, n, mode="forward") == orders.forward_looped_bfs(p, chunks, m, n)
