@@ -7,12 +7,15 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from hypothesis import strategies as st
+from hypothesis import assume, strategies as st
+
+from tests.oracle.setup import read_setup
 
 Config = dict[str, Any]
 
 SPEEDS = [1, 2, Decimal("0.5"), Decimal("0.8"), Decimal("0.7"), 3]
 EXACT_SPEEDS = SPEEDS[:4]  # what they divide is a decimal
+PLACEMENTS = ("linear", "loop", "v", "bidirectional", "list")
 RETAINS = [0, 1, Decimal("0.5"), Decimal("0.3"), Decimal("1.5")]
 
 
@@ -73,6 +76,25 @@ def configs(
     if slices:
         config["slices"] = draw(sliced(s))
     return config | draw(memories(s, some, least)) | draw(edges(p, s, some, config.get("slices")))
+
+
+@st.composite
+def small_configs(draw: st.DrawFn, *, slices: bool = False, forward_only: bool = False) -> Config:
+    """A pipeline of few operations, with a budget between one microbatch a device and all of them, or without one."""
+    kinds = {"slices": slices, "forward_only": forward_only}
+    config = draw(configs(PLACEMENTS, most_devices=3, most_microbatches=3, least=1, **kinds))
+    setup = read_setup(config)
+    letters = 1 if forward_only else 3 if "backward_input" in config else 2
+    assume(setup.stages * len(setup.units) * letters <= 18)
+    share = draw(st.sampled_from([None, Fraction(0), Fraction(1, 4), Fraction(1, 2)]))
+    if share is None:
+        return config
+    budget = setup.statics()
+    more = 1 + setup.kv + max(Fraction(config["retain"]) - 1, Fraction(0))
+    for stage, row in enumerate(setup.held):
+        for device in setup.homes(stage):
+            budget[device] += more * (max(row) + share * (sum(row) - max(row)))
+    return config | {"budget": budget}
 
 
 @st.composite

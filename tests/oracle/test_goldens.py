@@ -7,8 +7,10 @@ from itertools import permutations
 from typing import Any
 
 import pytest
+from hypothesis import given, strategies as st
 
 from tests.oracle import orders
+from tests.oracle.drawn import Config, small_configs
 from tests.oracle.optimum import head_work_tail, optimum
 from tests.oracle.replay import Replayed, Stuck, replay
 from tests.oracle.setup import fused, read_setup
@@ -210,3 +212,15 @@ def test_every_order(config: dict[str, Any], kinds: str, best: int) -> None:
     setup = read_setup(config)
     assert optimum(setup, kinds) == best
     assert head_work_tail(setup, kinds) <= best
+
+
+@given(
+    st.tuples(st.booleans(), st.booleans()).flatmap(lambda kinds: small_configs(slices=kinds[0], forward_only=kinds[1]))
+)
+def test_no_way_is_longer(config: Config) -> None:
+    """No way in, work and way out is longer than the best of all orders, which exists wherever a microbatch fits."""
+    setup = read_setup(config)
+    for kinds in ["F"] if setup.forward_only else ["FB", "FIW"]:
+        best = optimum(setup, kinds)
+        assert best is not None
+        assert head_work_tail(setup, kinds) <= best

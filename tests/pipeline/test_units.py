@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, strategies as st
+from hypothesis import given, strategies as st
 
-from pipesched import NoSchedule, NotApplicable, Outcome, make_problem, run
+from pipesched import NotApplicable, Outcome, make_problem, run
 from pipesched.comparing.compare import every_name
 from pipesched.pipeline.check import violations
 from pipesched.pipeline.ops import parse_op
 from pipesched.schedulers.registry import family
 from tests.examples import examples, part
 from tests.oracle import orders
-from tests.oracle.drawn import Config, configs
+from tests.oracle.drawn import PLACEMENTS, Config, configs, small_configs
 from tests.oracle.optimum import head_work_tail, optimum
 from tests.oracle.replay import Stuck, replay
 from tests.oracle.setup import fused, read_setup
@@ -24,8 +22,7 @@ from tests.strategies import texts_of
 
 WITH_SLICES = ("seq-1f1b", "interleaved", "naive", "sequential", "list")
 FORWARD_ONLY = ("naive", "interleaved", "looped-bfs", "sequential", "list")
-ANY = (None, "linear", "loop", "v", "bidirectional", "list")
-KINDS = {"linear": (None, "linear"), "loop": (None, "loop"), "any": ANY}
+KINDS = {"linear": (None, "linear"), "loop": (None, "loop"), "any": (None, *PLACEMENTS)}
 
 
 def placements_of(name: str) -> tuple[str | None, ...]:
@@ -104,24 +101,6 @@ def test_families_of_forward_passes(name: str) -> None:
     judged()
 
 
-@st.composite
-def small(draw: st.DrawFn, **kinds: bool) -> Config:
-    """A pipeline of few operations, with a budget between one microbatch a device and all of them, or without one."""
-    config = draw(configs(ANY[1:], most_devices=3, most_microbatches=3, least=1, **kinds))
-    setup = read_setup(config)
-    letters = 1 if setup.forward_only else 3 if "backward_input" in config else 2
-    assume(setup.stages * len(setup.units) * letters <= 18)
-    share = draw(st.sampled_from([None, 0, Fraction(1, 4), Fraction(1, 2)]))
-    if share is None:
-        return config
-    budget = setup.statics()
-    more = 1 + setup.kv + max(Fraction(config["retain"]) - 1, Fraction(0))
-    for stage, row in enumerate(setup.held):
-        for device in setup.homes(stage):
-            budget[device] += more * (max(row) + share * (sum(row) - max(row)))
-    return config | {"budget": budget}
-
-
 def judge_bound(config: Config) -> None:
     """The bound is at most the least makespan over every order, and at least that of a way in, work and a way out."""
     outcome, setup = run(make_problem(**config), "list"), read_setup(config)
@@ -135,21 +114,21 @@ def judge_bound(config: Config) -> None:
 
 
 @examples(100)
-@given(small())
+@given(small_configs())
 def test_bounds_of_microbatches_that_differ(config: Config) -> None:
     """No bound is above the optimum over every order, with a budget and without."""
     judge_bound(config)
 
 
 @examples(100)
-@given(small(slices=True))
+@given(small_configs(slices=True))
 def test_bounds_of_slices(config: Config) -> None:
     """The same where microbatches are cut."""
     judge_bound(config)
 
 
 @examples(100)
-@given(st.booleans().flatmap(lambda cut: small(slices=cut, forward_only=True)))
+@given(st.booleans().flatmap(lambda cut: small_configs(slices=cut, forward_only=True)))
 def test_bounds_of_forward_passes(config: Config) -> None:
     """The same where only forwards run."""
     judge_bound(config)
@@ -176,7 +155,7 @@ def test_orders_of_slices(sizes: tuple[int, int, int]) -> None:
 
 @given(sizes, st.integers(1, 3), st.one_of(st.none(), st.integers(1, 6)))
 def test_groups_of_slices(sizes: tuple[int, int, int], chunks: int, group: int | None) -> None:
-    """interleaved runs groups of P/n microbatches, or of the next larger number that runs; a given number if it runs."""
+    """interleaved runs groups of P/n microbatches or a larger number that runs, and given ones if they run."""
     p, m, n = sizes
     setup = read_setup({"devices": p, "stages": p * chunks, "microbatches": m, "slices": n, "placement": "loop"})
 
