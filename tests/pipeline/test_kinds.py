@@ -59,10 +59,10 @@ def by_table(letters: str) -> Times:
 
 
 def needs_of(op: Op, letters: str) -> Iterator[tuple[Op, int]]:
-    """What an operation waits for, among those of these letters, and the lag."""
+    """What an operation of a whole microbatch waits for, among those of these letters, and the lag."""
     for need in KINDS[op.kind].needs:
         stage = op.stage + need.stage
-        if need.letter in letters and stage in (0, 1):
+        if need.letter in letters and stage in (0, 1) and not need.slice:
             yield Op(stage, need.letter, 0), 4 if need.stage else 0
 
 

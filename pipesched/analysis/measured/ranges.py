@@ -102,7 +102,7 @@ def producers(op: Op, letters: str, stages: int) -> Iterator[Op]:
     """Yield the operations, of these kinds, whose results an operation needs, if they run."""
     for need in KINDS[op.kind].needs:
         stage = op.stage + need.stage
-        if need.letter in letters and 0 <= stage < stages:
+        if need.letter in letters and 0 <= stage < stages and not need.slice:
             yield Op._make((stage, need.letter, op.microbatch))
 
 
