@@ -133,18 +133,14 @@ class SliceRule:
 
 
 def _cut(work: Fraction, attention: Fraction) -> Fraction:
-    """Return up to where the tokens are that have this part of the work, to 6 places."""
+    """Return up to where the tokens are that have this part of the work, to 6 places; exactly without attention."""
     if not attention:
-        return _rounded(Decimal(work.numerator) / Decimal(work.denominator))
+        return work
     with localcontext() as context:
         context.prec = 40
         linear, core = (Decimal(part.numerator) / part.denominator for part in (1 - attention, attention))
         root = (linear * linear + 4 * core * Decimal(work.numerator) / work.denominator).sqrt()
-        return _rounded((root - linear) / (2 * core))
-
-
-def _rounded(number: Decimal) -> Fraction:
-    return Fraction(round(number, PLACES))
+        return Fraction(round((root - linear) / (2 * core), PLACES))
 
 
 def require_units(sizes: Any, slices: Any, microbatches: int, stages: int) -> None:

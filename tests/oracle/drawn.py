@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
+from random import Random
 from typing import Any
 
 from hypothesis import assume, strategies as st
 
-from tests.oracle.setup import read_setup
+from tests.oracle.replay import Op, name, needs
+from tests.oracle.setup import Setup, read_setup
 
 Config = dict[str, Any]
 
 SPEEDS = [1, 2, Decimal("0.5"), Decimal("0.8"), Decimal("0.7"), 3]
-EXACT_SPEEDS = SPEEDS[:4]  # what they divide is a decimal
 PLACEMENTS = ("linear", "loop", "v", "bidirectional", "list")
 RETAINS = [0, 1, Decimal("0.5"), Decimal("0.3"), Decimal("1.5")]
 
@@ -75,7 +76,7 @@ def configs(
         config |= {"sizes": sizes} if sizes else {}
     if slices:
         config["slices"] = draw(sliced(s))
-    return config | draw(memories(s, some, least)) | draw(edges(p, s, some, config.get("slices")))
+    return config | draw(memories(s, some, least)) | draw(edges(p, s, some))
 
 
 @st.composite
@@ -90,8 +91,9 @@ def small_configs(draw: st.DrawFn, *, slices: bool = False, forward_only: bool =
     if share is None:
         return config
     budget = setup.statics()
-    more = 1 + setup.kv + max(Fraction(config["retain"]) - 1, Fraction(0))
-    for stage, row in enumerate(setup.held):
+    more = 1 + setup.kv + max(max(setup.retain) - 1, Fraction(0))
+    for stage, sizes in enumerate(setup.activation):
+        row = [size * factor for size, factor in zip(sizes, setup.sizes["activation"], strict=True)]
         for device in setup.homes(stage):
             budget[device] += more * (max(row) + share * (sum(row) - max(row)))
     return config | {"budget": budget}
@@ -109,7 +111,7 @@ def memories(draw: st.DrawFn, stages: int, microbatches: int, least: int) -> Con
     """What activations, their gradients of keys and values, and weights take."""
     config = {
         "kv": draw(st.sampled_from([0, Decimal("0.25"), Decimal("0.1"), 1])),
-        "retain": draw(st.sampled_from(RETAINS)),
+        "retain": draw(columns(st.sampled_from(RETAINS), stages, 0)),
         "static": draw(st.sampled_from([0, 1, Decimal("0.5")])),
     }
     if draw(st.booleans()):
@@ -118,13 +120,11 @@ def memories(draw: st.DrawFn, stages: int, microbatches: int, least: int) -> Con
 
 
 @st.composite
-def edges(draw: st.DrawFn, devices: int, stages: int, microbatches: int, cut: Any) -> Config:
-    """Latencies of boundaries and links, and speeds: with parts of the work by kind those that divide exactly."""
+def edges(draw: st.DrawFn, devices: int, stages: int, microbatches: int) -> Config:
+    """Latencies of boundaries and links, and speeds."""
     config = {"p2p": draw(columns(amounts(0, 4), stages - 1, microbatches))}
     if draw(st.booleans()):
-        exact = isinstance(cut, dict) and isinstance(cut.get("work"), dict)
-        speed = st.sampled_from(EXACT_SPEEDS if exact else SPEEDS)
-        config["speed"] = draw(st.lists(speed, min_size=devices, max_size=devices))
+        config["speed"] = draw(st.lists(st.sampled_from(SPEEDS), min_size=devices, max_size=devices))
     if draw(st.booleans()):
         row = st.lists(amounts(0, 4), min_size=devices, max_size=devices)
         links = draw(st.lists(row, min_size=devices, max_size=devices))
@@ -174,3 +174,37 @@ def works(draw: st.DrawFn, count: int, stages: int) -> Config:
     """Parts of the work by kind, of some kinds by stage."""
     rows = st.lists(shares(count), min_size=stages, max_size=stages)
     return {key: draw(st.one_of(shares(count), rows)) for key in ("forward", "backward_input", "backward_weight")}
+
+
+def random_rows(setup: Setup, random: Random, *, split: float = 0, pair: float = 0) -> list[list[str]]:
+    """A plan that keeps every rule, as texts: any operation that is ready next, again and again.
+
+    `split` is the share of backwards that run as I and W, `pair` the chance that an F and a B that are ready on the
+    same device run together.
+    """
+    kinds = [
+        (stage, unit, "FIW" if random.random() < split else "FB")
+        for stage in range(setup.stages)
+        for unit in setup.units
+    ]
+    waiting = [
+        Op(stage, kind, *unit)
+        for stage, unit, letters in kinds
+        for kind in letters
+        if kind == "F" or not setup.forward_only
+    ]
+    planned, done = frozenset(waiting), set[Op]()
+    rows: list[list[str]] = [[] for _ in range(setup.devices)]
+    while waiting:
+        ready = [op for op in waiting if done.issuperset(needs(setup, op, planned))]
+        run = [random.choice(ready)]
+        device = setup.device(run[0].stage, run[0].microbatch)
+        if run[0].kind in "FB" and random.random() < pair:
+            other = "B" if run[0].kind == "F" else "F"
+            here = [op for op in ready if op.kind == other and setup.device(op.stage, op.microbatch) == device]
+            run += random.sample(here, min(len(here), 1))
+        texts = [name(setup, op) for op in sorted(run, key=lambda op: op.kind, reverse=True)]
+        rows[device].append(texts[0] if len(texts) == 1 else f"({';'.join(texts)})OVERLAP_F_B")
+        waiting = [op for op in waiting if op not in run]
+        done.update(run)
+    return rows

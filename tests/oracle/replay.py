@@ -171,34 +171,33 @@ def slot_duration(setup: Setup, slot: Sequence[Op], device: int) -> Fraction:
 
 def memory_moves(setup: Setup, op: Op, planned: Collection[Op]) -> Iterator[Move]:
     """What an operation takes at its start, and what it gives back at its end."""
-    stage, kind, mb, part = op
-    share, held = setup.tokens[part], setup.held[stage][mb]
-    retained, dropped = setup.retained[stage][mb], held - setup.checkpointed[stage][mb]
+    stage, kind, mb, _ = op
+    held, retained = setup.held(stage, op.unit), setup.held(stage, op.unit, setup.retain[stage])
+    dropped = held - setup.held(stage, op.unit, setup.checkpoint[stage])
     if kind in "FL":
-        yield Move(op, False, held * share)
+        yield Move(op, False, held)
     if kind == "R":
         yield Move(op, False, dropped)
     if kind == "F" and Op(stage, "R", mb) in planned:
         yield Move(op, True, -dropped)
     if kind == "I":
-        yield Move(op, False, max(retained - held, ZERO) * share)
+        yield Move(op, False, max(retained - held, ZERO))
     if kind in "BIWO":
         gone = {"I": max(held - retained, ZERO), "W": retained}
-        yield Move(op, True, -gone.get(kind, held) * share)
+        yield Move(op, True, -gone.get(kind, held))
     yield from _of_keys_and_values(setup, op)
 
 
 def _of_keys_and_values(setup: Setup, op: Op) -> Iterator[Move]:
     """The keys and values that forward passes alone keep for later slices, or else the gradients for earlier ones."""
-    share, is_last = setup.tokens[op.slice], op.slice == setup.slices - 1
-    held = setup.held[op.stage][op.microbatch]
-    kept = setup.kv * held
+    is_last = op.slice == setup.slices - 1
+    kept = [setup.held(op.stage, (op.microbatch, part), setup.kv) for part in range(setup.slices)]
     if op.kind == "F" and setup.forward_only:
-        yield Move(op, True, (kept - held) * share)
+        yield Move(op, True, kept[op.slice] - setup.held(op.stage, op.unit))
         if is_last:
-            yield Move(op, True, -kept)
+            yield Move(op, True, -sum(kept, ZERO))
     if op.kind in "BI":
-        yield Move(op, not is_last, kept * (1 - share) if is_last else -kept * share)
+        yield Move(op, not is_last, sum(kept[:-1], ZERO) if is_last else -kept[op.slice])
 
 
 def _times(

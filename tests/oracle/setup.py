@@ -13,8 +13,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-Table = list[list[Fraction]]  # [stage][microbatch]
-Parts = list[list[list[Fraction]]]  # [stage][microbatch][slice]
+Table = list[list[Fraction]]  # [stage][microbatch], or of shares [stage][slice]
 
 KEYS = {"forward": "F", "backward_input": "I", "backward_weight": "W"}
 TABLES = ("forward", "backward", *list(KEYS)[1:], "recompute", "offload", "reload", "activation", "p2p")
@@ -23,30 +22,29 @@ ZERO, ONE = Fraction(0), Fraction(1)
 
 @dataclass(frozen=True)
 class Setup:
-    """A pipeline in numbers. `work` has the time of F, I and W of every unit, R that of the whole, at speed 1.
+    """A pipeline in numbers: the times of F, I, W, R, O and L and the activations as in the config, without factors.
 
-    `sizes` are the factors of work and messages by microbatch. `held`, `retained` and `checkpointed` are what an
-    activation takes, keeps from I to W, and keeps while it is recomputed, by stage and microbatch.
+    `shares` are the parts of F, I and W that slices have; `sizes` the factors by microbatch.
     """
 
     devices: int
     stages: int
     microbatches: int
     tokens: list[Fraction]
+    shares: dict[str, Table]
+    overhead: Fraction
     placement: list[int]
     mirrored: bool
     forward_only: bool
-    work: dict[str, Parts]
-    moves: dict[str, Table]  # of O and L
+    times: dict[str, Table]
     overlap: list[Fraction] | None
-    overhead: Fraction
     p2p: Table
     sizes: dict[str, list[Fraction]]
     speed: list[Fraction]
     links: Table
-    held: Table
-    retained: Table
-    checkpointed: Table
+    activation: Table
+    retain: list[Fraction]
+    checkpoint: list[Fraction]
     kv: Fraction
     static: list[Fraction]
     budget: list[Fraction] | None
@@ -72,16 +70,20 @@ class Setup:
         return self.devices - 1 - home if self.mirrored and microbatch >= self.microbatches // 2 else home
 
     def duration(self, kind: str, stage: int, unit: tuple[int, int], device: int) -> Fraction:
-        """How long one operation lasts on a device: that of (s,m), by the share of the slice, and the overhead."""
+        """How long one operation lasts on a device: the share of its slice at the device's speed, and the overhead."""
         mb, part = unit
         if kind in "OL":
-            return self.moves[kind][stage][mb]
+            return self.times[kind][stage][mb] * self.sizes["activation"][mb]
+        if kind == "R":
+            return at_speed(self.times[kind][stage][mb] * self.sizes["work"][mb], self.speed[device])
         halves = "IW" if kind == "B" else kind
-        parts = [sum(column, ZERO) for column in zip(*(self.work[half][stage][mb] for half in halves), strict=True)]
-        whole = sum(parts, ZERO)
-        if not whole:
-            return self.overhead
-        return at_speed(whole * self.sizes["work"][mb], self.speed[device]) * parts[part] / whole + self.overhead
+        time = sum((self.times[half][stage][mb] * self.shares[half][stage][part] for half in halves), ZERO)
+        return at_speed(time * self.sizes["work"][mb], self.speed[device]) + self.overhead
+
+    def held(self, stage: int, unit: tuple[int, int], share: Fraction = ONE) -> Fraction:
+        """What a unit holds on a stage: its activation, or a share of it."""
+        mb, part = unit
+        return self.activation[stage][mb] * self.sizes["activation"][mb] * self.tokens[part] * share
 
     def latency(self, stages: tuple[int, int], unit: tuple[int, int], here: int, there: int) -> Fraction:
         """How long what passes between two stages takes from device to device; nothing inside one."""
@@ -108,33 +110,23 @@ def read_setup(config: Mapping[str, Any]) -> Setup:
     m = config.get("microbatches") or _length_of_lists(config) or 2 * p
     placement, mirrored = _placement(config.get("placement", "linear"), p, s)
     tokens, shares, overhead = _slices(config.get("slices", 1), s)
-    wholes = _works(config, s, m)
-    work = {
-        kind: [[[whole * share for share in shares[kind][stage]] for whole in row] for stage, row in enumerate(table)]
-        for kind, table in wholes.items()
-    }
-    work["R"] = [[[time] for time in row] for row in table_of(config.get("recompute"), s, m, wholes["F"])]
-    sizes = {key: _listed(config.get("sizes", {}).get(key, 1), m) for key in ("work", "activation", "message")}
-    factors = sizes["activation"]
-    offload = table_of(config.get("offload"), s, m, [[ZERO] * m] * s)
-    reload_ = table_of(config.get("reload"), s, m, offload)
-    held = _times(table_of(config.get("activation"), s, m, [[Fraction(p, s)] * m] * s), factors)
-    overlap = config.get("overlap")
-    budget = config.get("budget")
+    times = _works(config, s, m)
+    times["R"] = table_of(config.get("recompute"), s, m, times["F"])
+    times["O"] = table_of(config.get("offload"), s, m, [[ZERO] * m] * s)
+    times["L"] = table_of(config.get("reload"), s, m, times["O"])
+    overlap, budget = config.get("overlap"), config.get("budget")
     return Setup(
-        p, s, m, tokens, placement, mirrored,
+        p, s, m, tokens, shares, overhead, placement, mirrored,
         forward_only=config.get("mode", "train") == "forward",
-        work=work,
-        moves={"O": _times(offload, factors), "L": _times(reload_, factors)},
+        times=times,
         overlap=None if overlap is None else _listed(overlap, s),
-        overhead=overhead,
         p2p=table_of(config.get("p2p", 0), s - 1, m, []),
-        sizes=sizes,
+        sizes={key: _listed(config.get("sizes", {}).get(key, 1), m) for key in ("work", "activation", "message")},
         speed=_speeds(config.get("speed", 1), p),
         links=[_listed(row, p) for row in config.get("links") or [[0] * p] * p],
-        held=held,
-        retained=_parts_of(held, _listed(config.get("retain", 1), s)),
-        checkpointed=_parts_of(held, _listed(config.get("checkpoint", 0), s)),
+        activation=table_of(config.get("activation"), s, m, [[Fraction(p, s)] * m] * s),
+        retain=_listed(config.get("retain", 1), s),
+        checkpoint=_listed(config.get("checkpoint", 0), s),
         kv=number(config.get("kv", 0)),
         static=_listed(config.get("static") or 0, s),
         budget=None if budget is None else _listed(budget, p),
@@ -142,7 +134,10 @@ def read_setup(config: Mapping[str, Any]) -> Setup:
 
 
 def fused(setup: Setup, stages: int, placement: Sequence[int], *, mirrored: bool = False) -> Setup:
-    """The same model as so many contiguous groups of stages: what they cost and hold adds up, entry by entry."""
+    """The same model as so many contiguous groups of stages: what they cost and hold adds up, entry by entry.
+
+    Parts of an activation and of work, one for all microbatches, are means: by the activations, and by the times.
+    """
     size = setup.stages // stages
     assert size * stages == setup.stages
 
@@ -150,26 +145,36 @@ def fused(setup: Setup, stages: int, placement: Sequence[int], *, mirrored: bool
         return (values[first : first + size] for first in range(0, setup.stages, size))
 
     def added(table: Table) -> Table:
-        return [_sums(group) for group in groups(table)]
+        return [[sum(column, ZERO) for column in zip(*group, strict=True)] for group in groups(table)]
 
-    work = {
-        kind: [[_sums(units) for units in zip(*group, strict=True)] for group in groups(parts)]
-        for kind, parts in setup.work.items()
-    }
+    def means(values: Sequence[Fraction], table: Table) -> list[Fraction]:
+        weights = [sum(row, ZERO) for row in table]
+        return [*map(_mean, groups(values), groups(weights))]
+
+    shares = {}
+    for kind, rows in setup.shares.items():
+        columns = [means(column, setup.times[kind]) for column in zip(*rows, strict=True)]
+        shares[kind] = [[*row] for row in zip(*columns, strict=True)]
     return replace(
         setup,
         stages=stages,
         placement=[*placement],
         mirrored=mirrored,
-        work=work,
-        moves={kind: added(table) for kind, table in setup.moves.items()},
+        shares=shares,
+        times={kind: added(table) for kind, table in setup.times.items()},
         overlap=None if setup.overlap is None else [sum(group, ZERO) for group in groups(setup.overlap)],
         p2p=setup.p2p[size - 1 :: size],
-        held=added(setup.held),
-        retained=added(setup.retained),
-        checkpointed=added(setup.checkpointed),
+        activation=added(setup.activation),
+        retain=means(setup.retain, setup.activation),
+        checkpoint=means(setup.checkpoint, setup.activation),
         static=[sum(group, ZERO) for group in groups(setup.static)],
     )
+
+
+def _mean(values: Sequence[Fraction], weights: Sequence[Fraction]) -> Fraction:
+    """The mean by weights, or where those are all zero the plain one."""
+    weights = weights if any(weights) else [ONE] * len(values)
+    return sum((value * weight for value, weight in zip(values, weights, strict=True)), ZERO) / sum(weights)
 
 
 def number(value: Any) -> Fraction:
@@ -284,16 +289,3 @@ def _cuts_of_equal_work(count: int, attention: Fraction) -> list[Fraction]:
 def _rows_of_shares(value: Sequence[Any], stages: int) -> Table:
     nested = isinstance(value[0], (list, tuple))
     return [[number(one) for one in row] for row in (value if nested else [value] * stages)]
-
-
-def _times(table: Table, factors: Sequence[Fraction]) -> Table:
-    """A table, each entry by the factor of its microbatch."""
-    return [[value * factor for value, factor in zip(row, factors, strict=True)] for row in table]
-
-
-def _parts_of(table: Table, parts: Sequence[Fraction]) -> Table:
-    return [[value * part for value in row] for row, part in zip(table, parts, strict=True)]
-
-
-def _sums(rows: Iterable[Sequence[Fraction]]) -> list[Fraction]:
-    return [sum(column, ZERO) for column in zip(*rows, strict=True)]

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from fractions import Fraction
+from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import assume, given, strategies as st
 
 from pipesched import NotApplicable, Outcome, make_problem, run
 from pipesched.comparing.compare import every_name
+from pipesched.pipeline.bounds import lower_bound
 from pipesched.pipeline.check import violations
-from pipesched.pipeline.ops import parse_op
+from pipesched.pipeline.ops import parse_op, parse_slot
+from pipesched.pipeline.plan import Plan, plan_from_slots
+from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.schedulers.registry import family
 from tests.examples import examples, part
 from tests.oracle import orders
-from tests.oracle.drawn import PLACEMENTS, Config, configs, small_configs
+from tests.oracle.drawn import PLACEMENTS, Config, configs, random_rows, small_configs
 from tests.oracle.optimum import head_work_tail, optimum
 from tests.oracle.replay import Stuck, replay
 from tests.oracle.setup import fused, read_setup
@@ -22,18 +28,26 @@ from tests.strategies import texts_of
 
 WITH_SLICES = ("seq-1f1b", "interleaved", "naive", "sequential", "list")
 FORWARD_ONLY = ("naive", "interleaved", "looped-bfs", "sequential", "list")
+randoms, chances = st.randoms(use_true_random=False), st.sampled_from([0, 0.5, 1])
 KINDS = {"linear": (None, "linear"), "loop": (None, "loop"), "any": (None, *PLACEMENTS)}
 
 
 def placements_of(name: str) -> tuple[str | None, ...]:
     """The placements with which a config suits a family."""
     kind = family(name).placement
-    return KINDS.get(kind, (None, kind))
+    return {**KINDS, "v": ("v",), "wave": ("v",)}.get(kind, (None, kind))
 
 
 def judge(outcome: Outcome, config: Config) -> None:
-    """No rule is broken, and every time, metric and peak is that of the second replay."""
+    """The schedule is as the second replay says, and its bound no longer."""
     schedule = outcome.schedule
+    judge_schedule(schedule, config)
+    assert outcome.bound.ticks <= schedule.makespan_ticks
+    assert (outcome.status == "optimal") == (outcome.bound.ticks == schedule.makespan_ticks)
+
+
+def judge_schedule(schedule: Schedule, config: Config) -> None:
+    """No rule is broken, and every time, metric and peak is that of the second replay."""
     problem, plan, placement = schedule.problem, schedule.plan, schedule.problem.settled_placement
     assert list(violations(schedule)) == []
     setup = fused(read_setup(config), problem.stages, placement.devices, mirrored=placement.mirrored)
@@ -55,8 +69,41 @@ def judge(outcome: Outcome, config: Config) -> None:
     assert schedule.memory_grains == [
         (held + static) * grains for held, static in zip(replayed.peak, setup.statics(), strict=True)
     ]
-    assert outcome.bound.ticks <= schedule.makespan_ticks
-    assert (outcome.status == "optimal") == (outcome.bound.ticks == schedule.makespan_ticks)
+
+
+def plan_of(config: Config, rows: Sequence[Sequence[str]]) -> Plan:
+    """The plan that these texts spell."""
+    setup, slots = read_setup(config), [[*map(parse_slot, row)] for row in rows]
+    return plan_from_slots(slots, setup.stages, setup.microbatches, slices=setup.slices)
+
+
+def judge_random_plan(config: Config, random: Random, split: float, pair: float) -> None:
+    """Any plan that keeps the rules is as the second replay says, and its bound no longer."""
+    problem = make_problem(**config)
+    rows = random_rows(read_setup(config), random, split=split, pair=pair)
+    plan = plan_of(config, rows)
+    assert texts_of(plan) == rows
+    schedule = schedule_plan(problem, plan)
+    judge_schedule(schedule, config)
+    assert lower_bound(schedule).ticks <= schedule.makespan_ticks
+
+
+@given(configs(PLACEMENTS), randoms, chances, chances)
+def test_random_plans_of_microbatches_that_differ(config: Config, random: Random, split: float, pair: float) -> None:
+    """Sizes and tables, on every placement: random plans with halves of backwards and pairs."""
+    judge_random_plan(config, random, split, pair)
+
+
+@given(configs(PLACEMENTS, slices=True), randoms, chances, chances)
+def test_random_plans_of_slices(config: Config, random: Random, split: float, pair: float) -> None:
+    """The same where microbatches are cut."""
+    judge_random_plan(config, random, split, pair)
+
+
+@given(st.booleans().flatmap(lambda cut: configs(PLACEMENTS, slices=cut, forward_only=True)), randoms)
+def test_random_plans_of_forward_passes(config: Config, random: Random) -> None:
+    """The same where only forwards run."""
+    judge_random_plan(config, random, 0, 0)
 
 
 @pytest.mark.parametrize("name", every_name({}))
@@ -101,37 +148,62 @@ def test_families_of_forward_passes(name: str) -> None:
     judged()
 
 
-def judge_bound(config: Config) -> None:
-    """The bound is at most the least makespan over every order, and at least that of a way in, work and a way out."""
-    outcome, setup = run(make_problem(**config), "list"), read_setup(config)
-    letters = outcome.schedule.plan.index.letters
+def judge_bound(config: Config, random: Random, has_budget: bool) -> None:
+    """The bound of any plan is at least a way in, work and a way out, and at most the best of all orders.
+
+    The budget is one that the plan just meets.
+    """
+    setup, split = read_setup(config), random.choice([0, 1])
+    letters = "F" if setup.forward_only else "FIW" if split else "FB"
+    assume(len(setup.units) * setup.stages * len(letters) <= 18)
+    rows = random_rows(setup, random, split=split)
+    if has_budget:
+        held = zip(replay(setup, rows).peak, setup.statics(), strict=True)
+        config = config | {"budget": [max(peak + static, Fraction(1, 100)) for peak, static in held]}
+    schedule = schedule_plan(make_problem(**config), plan_of(config, rows))
+    assert schedule.fits
+    setup, bound = read_setup(config), Fraction(lower_bound(schedule).ticks, schedule.problem.ticks.per_unit)
     best = optimum(setup, letters)
     assert best is not None
-    ticks = outcome.schedule.problem.ticks.per_unit
-    assert outcome.schedule.fits
-    assert outcome.bound.ticks <= best * ticks <= outcome.schedule.makespan_ticks
-    assert head_work_tail(setup, letters) * ticks <= outcome.bound.ticks
+    assert head_work_tail(setup, letters) <= bound <= best
+
+
+few: Any = {"most_devices": 3, "most_microbatches": 4, "least": 1}
 
 
 @examples(100)
-@given(small_configs())
-def test_bounds_of_microbatches_that_differ(config: Config) -> None:
+@given(configs(PLACEMENTS, **few), randoms, st.booleans())
+def test_bounds_of_microbatches_that_differ(config: Config, random: Random, has_budget: bool) -> None:
     """No bound is above the optimum over every order, with a budget and without."""
-    judge_bound(config)
+    judge_bound(config, random, has_budget)
 
 
 @examples(100)
-@given(small_configs(slices=True))
-def test_bounds_of_slices(config: Config) -> None:
+@given(configs(PLACEMENTS, slices=True, **few), randoms, st.booleans())
+def test_bounds_of_slices(config: Config, random: Random, has_budget: bool) -> None:
     """The same where microbatches are cut."""
-    judge_bound(config)
+    judge_bound(config, random, has_budget)
 
 
 @examples(100)
-@given(st.booleans().flatmap(lambda cut: small_configs(slices=cut, forward_only=True)))
-def test_bounds_of_forward_passes(config: Config) -> None:
+@given(
+    st.booleans().flatmap(lambda cut: configs(PLACEMENTS, slices=cut, forward_only=True, **few)), randoms, st.booleans()
+)
+def test_bounds_of_forward_passes(config: Config, random: Random, has_budget: bool) -> None:
     """The same where only forwards run."""
-    judge_bound(config)
+    judge_bound(config, random, has_budget)
+
+
+@given(
+    st.tuples(st.booleans(), st.booleans()).flatmap(lambda kinds: small_configs(slices=kinds[0], forward_only=kinds[1]))
+)
+def test_list_within_a_budget(config: Config) -> None:
+    """list finds an order that fits wherever one microbatch fits, no shorter than the best of all."""
+    schedule = run(make_problem(**config), "list").schedule
+    best = optimum(read_setup(config), schedule.plan.index.letters)
+    assert schedule.fits
+    assert best is not None
+    assert best * schedule.problem.ticks.per_unit <= schedule.makespan_ticks
 
 
 sizes = st.tuples(st.integers(1, 4), st.integers(1, 6), st.integers(1, 4))
