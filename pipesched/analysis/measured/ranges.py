@@ -103,7 +103,7 @@ def producers(op: Op, letters: str, stages: int) -> Iterator[Op]:
     for need in KINDS[op.kind].needs:
         stage = op.stage + need.stage
         if need.letter in letters and 0 <= stage < stages and not need.slice:
-            yield Op._make((stage, need.letter, op.microbatch))
+            yield op._replace(stage=stage, kind=need.letter)
 
 
 def ticks_of(value: Any, what: str, file: str) -> int:
