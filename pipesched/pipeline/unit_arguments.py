@@ -11,7 +11,7 @@ from pipesched.checks import joined, require_name, shown
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import Costs, Entry
 from pipesched.pipeline.quantities import Exact, canonical, simplest, to_fraction
-from pipesched.pipeline.units import AUTO, MOST_SLICES, SHARED, Shares, Sizes, SliceRule, Slices
+from pipesched.pipeline.units import AUTO, MODES, MOST_SLICES, SHARED, Shares, Sizes, SliceRule, Slices
 from pipesched.pipeline.units_of_measure import (
     Unit,
     count_of,
@@ -86,6 +86,23 @@ def _row(key: str, row: Any, unit: Unit | None, microbatches: int, entry: int) -
         raise ConfigError(f"needs {microbatches} numbers (one a microbatch); this row has {found}", key, entry=entry)
     exact = tuple(canonical(exact_number(key, number, unit, entry=entry)) for number in numbers)
     return exact[0] if len({*exact}) == 1 else exact
+
+
+def read_units(
+    units: tuple[Any, Any, Any], given: Mapping[str, Any], microbatches: Any, shape: tuple[int, int], time: Unit
+) -> tuple[int, dict[str, Any]]:
+    """Return the number of microbatches, and the fields of a Problem that make them differ.
+
+    `units` are the parameters `sizes`, `slices` and `mode` of make_problem, `given` its costs, and `shape` the numbers
+    of devices and stages. Raises ConfigError about the parameter at fault.
+    """
+    sizes, slices, mode = units
+    devices, stages = shape
+    count = counted(given, sizes, microbatches, devices)
+    cut = read_slices(slices, stages, time)
+    require_whole_microbatches(given, given["layer"], cut)
+    named = require_name(MODES, mode, "mode", "mode")
+    return count, {"sizes": read_sizes(sizes, count), "slices": cut, "mode": named}
 
 
 def read_sizes(value: Any, microbatches: int) -> Sizes | None:
@@ -234,9 +251,10 @@ def _number(given: Mapping[str, Any], key: str, default: int, unit: Unit | None)
         raise ConfigError(f"`{key}` {error.message}", "slices") from None
 
 
-def require_whole_microbatches(given: Mapping[str, Any], slices: Slices) -> None:
-    """Raise ConfigError for costs that no slice has: of recompute, offload, and overlapped pairs."""
-    key = next((key for key in WHOLE_ONLY if given[key] is not None), None)
+def require_whole_microbatches(given: Mapping[str, Any], layer: Any, slices: Slices) -> None:
+    """Raise ConfigError for costs that no slice has: of recompute, offload, and overlapped pairs, of `layer` too."""
+    parts = (given, layer if isinstance(layer, Mapping) else {})
+    key = next((key for key in WHOLE_ONLY if any(part.get(key) is not None for part in parts)), None)
     if key is not None and (slices.count > 1 or slices.rule is not None):
         raise ConfigError(f"goes with whole microbatches, not with `slices` ({shown(slices.count)} each)", key)
 
