@@ -14,7 +14,7 @@ from pipesched.pipeline.device_arguments import read_links, read_speed
 from pipesched.pipeline.layer_arguments import GivenLayers, layer_of, read_layers, stage_values, values_across
 from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.placement import Placement, explicit_placement, named_placement
-from pipesched.pipeline.problem import MOST_OPERATIONS, Problem, require_size
+from pipesched.pipeline.problem import MOST_OPERATIONS, Problem, letters_of, require_size
 from pipesched.pipeline.quantities import Exact, Number, canonical, exact, ticks_per_unit, to_fraction
 from pipesched.pipeline.recut import balanced_for, cut_again
 from pipesched.pipeline.unit_arguments import (
@@ -167,16 +167,12 @@ def make_problem(
         across = values_across(model, across)
         split = layer is not None and layer.get("backward_input") is not None
         given = stage_values(model, given)
-    cut = read_slices(slices, s, time)
-    require_size(s, m * cut.count, split=split)
+    cut, mode = read_slices(slices, s, time), require_name(MODES, mode, "mode", "mode")
+    require_size(letters_of(mode, split=split), s, m, cut.count)
     settled = read_placement(placement, p, s)
     memory = _memory({**given, **across, "budget": budget, "kv": kv}, p, s, m, size)
     costs = _costs({**given, "p2p": across["p2p"]}, s, m, time, split=split)
-    units: dict[str, Any] = {
-        "sizes": read_sizes(sizes, m),
-        "slices": cut,
-        "mode": require_name(MODES, mode, "mode", "mode"),
-    }
+    units: dict[str, Any] = {"sizes": read_sizes(sizes, m), "slices": cut, "mode": mode}
     require_whole_microbatches(given, cut)
     require_alike_pairs(costs, units["sizes"])
     devices_costs: dict[str, Any] = {"speed": read_speed(speed, p), "links": read_links(links, p, time)}

@@ -116,11 +116,14 @@ def read_sizes(value: Any, microbatches: int) -> Sizes | None:
     return None if sizes.are_one else sizes
 
 
-def _mapping(value: Any, known: Sequence[str], key: str) -> dict[str, Any]:
-    """Return the entries of a mapping that are given. Raises ConfigError for an unknown one, about the parameter."""
+def _mapping(value: Any, known: Sequence[str], key: str, inside: str = "") -> dict[str, Any]:
+    """Return the entries of a mapping that are given, of a parameter or of what stands `inside` of it.
+
+    Raises ConfigError for an unknown one.
+    """
     given = require_mapping(value, f"a mapping of {', '.join(known)}", key)
     for name in given:
-        with entry_of(key, name):
+        with entry_of(key, f"{inside}{name}"):
             require_name(known, name, "key", key)
     return {name: one for name, one in given.items() if one is not None}
 
@@ -182,7 +185,7 @@ def _tokens_given(given: Mapping[str, Any], count: int) -> Shares | None:
 def _work(value: Any, tokens: Shares, stages: int) -> list[tuple[Shares, ...]]:
     """Return the parts of F, I and W, for each stage where they are listed by stage."""
     is_one = not isinstance(value, Mapping)
-    by_kind = dict.fromkeys(SHARED, value) if is_one else _mapping(value, SHARED, "slices")
+    by_kind = dict.fromkeys(SHARED, value) if is_one else _mapping(value, SHARED, "slices", "work.")
     rows = list[tuple[Shares, ...]]()
     for key in SHARED:
         name = "work" if is_one else f"work.{key}"
