@@ -48,10 +48,10 @@ def counted(tables: Mapping[str, Any], sizes: Any, microbatches: Any, devices: i
     Raises ConfigError for a list of another length, about its key.
     """
     count = None if microbatches is None else count_of("microbatches", microbatches)
-    said = f"`microbatches` is {count}: leave it out, or give lists of {count}"
+    said = f"microbatches is {count}: leave that out, or give lists of {count}"
     for key, entry, length in _lengths(tables, sizes):
         if count is None:
-            count, said = length, f"`{key}.{entry}` lists {length}" if key == "sizes" else f"`{key}` lists {length}"
+            count, said = length, f"{key}.{entry} lists {length}" if key == "sizes" else f"{key} lists {length}"
         if length != count or not length:
             what = f"lists {length} numbers, one a microbatch; {said}" if length else "must list one a microbatch"
             raise ConfigError(what, key, entry=entry)
