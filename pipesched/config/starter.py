@@ -6,6 +6,7 @@ from importlib.resources import files
 from typing import Any
 
 from pipesched.config.setup_schema import setup_schemas
+from pipesched.pipeline.costs import TABLED
 from pipesched.pipeline.layer_arguments import KEYS
 from pipesched.pipeline.layers import BALANCED, EQUAL, SHARES, SIZES
 from pipesched.pipeline.placement import PLACEMENTS
@@ -32,7 +33,6 @@ from pipesched.text.fields import (
     SIZES as SIZES_OF_EACH,
     SLICES,
     SPEED,
-    TABLED,
     TEXT,
     Field,
 )

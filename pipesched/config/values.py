@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from pipesched.checks import look_up, shown
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.costs import TABLED
 from pipesched.pipeline.layer_arguments import PARTS
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import parse_number, to_fraction
@@ -36,7 +37,6 @@ from pipesched.text.fields import (
     SETUP_NAMES,
     SIZES,
     SLICES,
-    TABLED,
     Field,
     keys_of,
     top_keys,

@@ -19,7 +19,7 @@ from pipesched.pipeline.layers import GIVEN, Layers
 from pipesched.pipeline.memory import Grains, Memory
 from pipesched.pipeline.placement import Placement, placement_name
 from pipesched.pipeline.quantities import Exact, plain, to_fraction
-from pipesched.pipeline.unit_costs import UnitGrains, Units, UnitTicks, Way, largest_grains, unit_grains, unit_ticks
+from pipesched.pipeline.unit_costs import Route, UnitGrains, Units, UnitTicks, largest_grains, unit_grains, unit_ticks
 from pipesched.pipeline.units import FORWARD_ONLY, MODES, TRAIN, WHOLE, Sizes, Slices, require_units
 
 MOST_OPERATIONS = 10_000_000
@@ -193,12 +193,14 @@ class Problem(Displayable):
         """What each unit lasts and sends, in integer ticks, on the devices of the placement."""
         whole = range(self.microbatches)
         if self.placement is None:
-            ways = [Way(whole, None)]
+            ways = [Route(whole, None)]
         elif self.placement.mirrored:
             on = (self.placement.devices, self._mirror)
-            ways = [Way(part, on[part.stop > self.microbatches // 2]) for part in self.placement.directions(len(whole))]
+            ways = [
+                Route(part, on[part.stop > self.microbatches // 2]) for part in self.placement.directions(len(whole))
+            ]
         else:
-            ways = [Way(whole, self.placement.devices)]
+            ways = [Route(whole, self.placement.devices)]
         return unit_ticks(self.costs, self.units, ways, self.speed, self.links)
 
     @cached_property

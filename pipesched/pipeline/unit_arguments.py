@@ -8,12 +8,13 @@ from typing import Any
 
 from pipesched.checks import require_mapping, require_name, shown
 from pipesched.errors import ConfigError
-from pipesched.pipeline.costs import Costs, Entry
+from pipesched.pipeline.costs import TABLED, Costs, Entry
 from pipesched.pipeline.quantities import Exact, canonical, to_fraction
 from pipesched.pipeline.units import (
     ATTENTION_PLACES,
     AUTO,
     EQUAL,
+    MODES,
     MOST_SLICES,
     MOST_TRIED,
     SHARED,
@@ -60,11 +61,13 @@ def counted(tables: Mapping[str, Any], sizes: Any, microbatches: Any, devices: i
 
 def _lengths(tables: Mapping[str, Any], sizes: Any) -> Iterator[tuple[str, int | str, int]]:
     """Yield the length of each list for all microbatches, with its parameter and its place in that."""
-    for key, value in (sizes or {}).items() if isinstance(sizes, Mapping) else ():
+    if isinstance(sizes, Sizes):
+        yield "sizes", "work", len(sizes.work)
+    for name, value in sizes.items() if isinstance(sizes, Mapping) else ():
         if _is_listed(value):
-            yield "sizes", str(key), len(value)
-    for key, value in tables.items():
-        for entry, row in enumerate(value if _is_listed(value) else ()):
+            yield "sizes", str(name), len(value)
+    for key in TABLED:
+        for entry, row in enumerate(tables[key] if _is_listed(tables[key]) else ()):
             if _is_listed(row):
                 yield key, entry, len(row)
 
@@ -98,6 +101,23 @@ def _row(key: str, row: Any, unit: Unit | None, microbatches: int, entry: int) -
         raise ConfigError(f"needs {microbatches} numbers (one a microbatch); this row has {found}", key, entry=entry)
     exact = tuple(canonical(exact_number(key, number, unit, entry=(entry, at))) for at, number in enumerate(numbers))
     return exact[0] if len({*exact}) == 1 else exact
+
+
+def read_units(
+    units: tuple[Any, Any, Any], given: Mapping[str, Any], microbatches: Any, shape: tuple[int, int], time: Unit
+) -> tuple[int, dict[str, Any]]:
+    """Return the number of microbatches, and the fields of a Problem that make them differ.
+
+    `units` are the parameters `sizes`, `slices` and `mode` of make_problem, `given` its costs, and `shape` the numbers
+    of devices and stages. Raises ConfigError about the parameter at fault.
+    """
+    sizes, slices, mode = units
+    devices, stages = shape
+    count = counted(given, sizes, microbatches, devices)
+    cut = read_slices(slices, stages, time)
+    require_whole_microbatches(given, given["layer"], cut)
+    named = require_name(MODES, mode, "mode", "mode")
+    return count, {"sizes": read_sizes(sizes, count), "slices": cut, "mode": named}
 
 
 def read_sizes(value: Any, microbatches: int) -> Sizes | None:
@@ -244,11 +264,16 @@ def _whole(value: Any, *, or_auto: bool = False) -> int:
     return number
 
 
-def require_whole_microbatches(given: Mapping[str, Any], slices: Slices) -> None:
-    """Raise ConfigError for costs that no slice has: of recompute, offload, and overlapped pairs."""
-    key = next((key for key in WHOLE_ONLY if given[key] is not None), None)
-    if key is not None and (slices.count > 1 or slices.rule is not None):
-        raise ConfigError(f"goes with whole microbatches, not with `slices` ({shown(slices.count)} each)", key)
+def require_whole_microbatches(given: Mapping[str, Any], layer: Any, slices: Slices) -> None:
+    """Raise ConfigError for costs that no slice has: of recompute, offload, and overlapped pairs, of `layer` too."""
+    if slices.count == 1 and slices.rule is None:
+        return
+    refused = "goes with whole microbatches, not with `slices`"
+    for key in WHOLE_ONLY:
+        if given[key] is not None:
+            raise ConfigError(refused, key)
+        if isinstance(layer, Mapping) and layer.get(key) is not None:
+            raise ConfigError(refused, "layer", entry=key)
 
 
 def require_alike_pairs(costs: Costs, sizes: Sizes | None) -> None:

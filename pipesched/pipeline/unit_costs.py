@@ -42,7 +42,7 @@ class Units(NamedTuple):
         return slice(microbatches.start * self.slices.count, microbatches.stop * self.slices.count)
 
 
-class Way(NamedTuple):
+class Route(NamedTuple):
     """Which microbatches go one way through the pipeline, and the device of each stage on it (None: not settled)."""
 
     microbatches: range
@@ -68,7 +68,7 @@ class UnitTicks(NamedTuple):
 
 
 def unit_ticks(
-    costs: Costs, units: Units, ways: Sequence[Way], speed: Sequence[Exact] | None, links: Links | None
+    costs: Costs, units: Units, ways: Sequence[Route], speed: Sequence[Exact] | None, links: Links | None
 ) -> UnitTicks:
     """Return what the units last and send on these ways, in ticks that are the same for all placements."""
     exactly = _Times(costs, units, links)
@@ -162,7 +162,7 @@ class _Times:
             self._known[name] = make()
         return self._known[name]
 
-    def hops(self, ways: Sequence[Way]) -> tuple[list[list[int]], list[list[int]]]:
+    def hops(self, ways: Sequence[Route]) -> tuple[list[list[int]], list[list[int]]]:
         """Return the latency of each boundary for each unit, on the way of forwards and on that of gradients."""
         there, back = list[list[int]](), list[list[int]]()
         for boundary, entry in enumerate(self.costs.p2p):
@@ -172,7 +172,7 @@ class _Times:
                 joined.append([*chain.from_iterable(row[side][part] for row, part in zip(rows, parts, strict=True))])
         return there, back
 
-    def _ends(self, way: Way, boundary: int) -> Sequence[tuple[int, int] | None]:
+    def _ends(self, way: Route, boundary: int) -> Sequence[tuple[int, int] | None]:
         if way.devices is None:
             return (None, None)
         here, there = way.devices[boundary : boundary + 2]

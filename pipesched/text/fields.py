@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pipesched.pipeline.costs import TABLES
 from pipesched.pipeline.units_of_measure import MEMORY, TIME, Dimension
 
 COUNT = "count"  # the shapes of values, from here on
@@ -29,7 +28,6 @@ SIZES = "sizes of microbatches"
 SLICES = "slices of microbatches"
 MODE = "mode"
 SHARE = "one part of a whole"
-TABLED = (*TABLES, "backward", "p2p", "activation")  # may have a list of one a microbatch in an entry
 WORDS = {  # names of fields for people, where they are not the last part of the key
     "costs.backward_input": "input gradient",
     "costs.backward_weight": "weight gradient",
