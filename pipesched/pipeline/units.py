@@ -5,7 +5,8 @@ A unit is one slice of one microbatch; without slices it is a microbatch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -16,14 +17,27 @@ from pipesched.checks import require_type, require_whole, shown
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import exact_tuple
-from pipesched.pipeline.quantities import Exact
+from pipesched.pipeline.quantities import Exact, simplest
 
 TRAIN, FORWARD_ONLY = "train", "forward"
 MODES = (TRAIN, FORWARD_ONLY)
 MOST_SLICES = 1024
 AUTO = "auto"  # a number of slices that is to be found
+MOST_TRIED = 64  # then, where it is not said how many there may be at most
+EQUAL, WORK = "equal", "work"  # what slices may have the same of
 PLACES = 6  # behind the point, of cuts that share out work
+ATTENTION_PLACES = 9  # behind the point, of the part that attention has in the work
 SHARED = ("forward", "backward_input", "backward_weight")  # kinds of work, of which slices have shares
+
+
+@contextmanager
+def entry_of(key: str, name: str) -> Iterator[None]:
+    """Let a ConfigError, inside the scope, be about an entry of the mapping that is the parameter `key`."""
+    try:
+        yield
+    except ConfigError as error:
+        place = name if error.entry is None else f"{name}[{error.entry}]"
+        raise ConfigError(error.message, key, entry=place) from None
 
 
 @dataclass(frozen=True)
@@ -42,11 +56,8 @@ class Sizes(Displayable):
     def __post_init__(self) -> None:
         count = len(self.work)
         for field in fields(self):
-            try:
-                numbers = exact_tuple(getattr(self, field.name), field.name, count, "one a microbatch")
-            except ConfigError as error:
-                at = "" if error.entry is None else f"[{error.entry}]"
-                raise ConfigError(f"{field.name}{at}: {error.message}", "sizes") from None
+            with entry_of("sizes", field.name):
+                numbers = exact_tuple(getattr(self, field.name), "sizes", count, "one a microbatch")
             object.__setattr__(self, field.name, numbers)
 
     @property
@@ -60,6 +71,31 @@ class Sizes(Displayable):
 
 
 Shares = tuple[Fraction, ...]  # of the n slices, whose sum is 1
+
+
+def shares_of(parts: Sequence[Exact | Decimal], tokens: Shares | None = None) -> Shares:
+    """Return the parts of slices, which have the sum 1 but for rounding, as fractions that their floats tell.
+
+    A float of the simplest fractions tells them, or with `tokens` that of the work of causal attention over these; else
+    the last slice has what the others leave.
+    """
+    floats = [float(part) for part in parts]
+    simple = [simplest(Decimal(repr(part))) for part in floats]
+    if sum(simple) == 1:
+        return tuple(simple)
+    by_rule = None if tokens is None else _by_attention(floats, tokens)
+    return by_rule or (*simple[:-1], 1 - sum(simple[:-1], Fraction(0)))
+
+
+def _by_attention(work: Sequence[float], tokens: Shares) -> Shares | None:
+    """Return the parts of the work that have these floats, by the part that attention has in it; None if none has."""
+    linear, core = (SliceRule(len(tokens), Fraction(part), False).work(tokens) for part in (0, 1))
+    entry = max(range(len(tokens)), key=lambda one: abs(core[one] - linear[one]))
+    if core[entry] == linear[entry]:
+        return None
+    attention = round((Fraction(work[entry]) - linear[entry]) / (core[entry] - linear[entry]), ATTENTION_PLACES)
+    made = SliceRule(len(tokens), attention, False).work(tokens)
+    return made if [*map(float, made)] == [*work] else None
 
 
 @dataclass(frozen=True)
@@ -123,13 +159,15 @@ class SliceRule:
             work = (Fraction(1, count),) * count
         else:
             tokens = tokens or (Fraction(1, count),) * count
-            ends = [*accumulate(tokens, initial=Fraction(0))]
-            work = tuple(map(self._work, ends, ends[1:]))
+            work = self.work(tokens)
         return Slices(count, tokens, (work,), (work,), (work,), self.overhead)
 
-    def _work(self, begin: Fraction, end: Fraction) -> Fraction:
-        """Return the part of the work of a slice between two places of the sequence."""
-        return (1 - self.attention) * (end - begin) + self.attention * (end**2 - begin**2)
+    def work(self, tokens: Shares) -> Shares:
+        """Return the part of the work of slices with these parts of the tokens."""
+        ends = [*accumulate(tokens, initial=Fraction(0))]
+        return tuple(
+            (1 - self.attention) * (end - begin) + self.attention * (end**2 - begin**2) for begin, end in pairwise(ends)
+        )
 
 
 def _cut(work: Fraction, attention: Fraction) -> Fraction:
