@@ -1,9 +1,9 @@
 """The steady state of a schedule: the stretch of time in which the pattern of all devices and lanes repeats.
 
 A slot repeats after a period of `ticks` with a step of `microbatches` if the slot of the same stage, kind, direction
-and slice whose microbatch is one step later starts and ends exactly one period later. Times [start, end) are steady if every slot
-that starts in [start, end - ticks) repeats, and every slot that starts in [start + ticks, end) is such a repetition. So
-the slots that start in the first period tell all others.
+and slice whose microbatch is one step later starts and ends exactly one period later. Times [start, end) are steady if
+every slot that starts in [start, end - ticks) repeats, and every slot that starts in [start + ticks, end) is such a
+repetition. So the slots that start in the first period tell all others.
 
 Candidates for the period are read off at three instants, and each is verified at every slot of the schedule. A stretch
 that covers a quarter of the timeline and two periods more holds one of the instants.

@@ -40,7 +40,7 @@ KIND_HUE = {"F": 0, "B": 1, "I": 5, "W": 2, "R": 3, "O": 4, "L": 7}
 KIND_ANSI = {"F": "blue", "B": "yellow", "I": "red", "W": "green", "R": "magenta", "O": "cyan", "L": "white"}
 FALLING = {"W": False, "R": True}  # the stripes of a kind in figures: whether they fall from left to right
 CHUNK_STEP = 0.34  # each further chunk of a device is this much lighter
-SLICE_DARKEST, SLICE_SPAN = 1.35, 0.75  # of a shade with black in it: that of the first slice, and how far the last is
+SLICE_DARKEST, SLICE_SPAN = 1.2, 0.7  # of a shade with black in it: that of the first slice, and how far the last is
 SLICE_LIGHTER = 0.4  # of other shades: so much lighter is the last slice; half of that where there are chunks too
 BREAK, ASCII_BREAK = "≈", "/"
 PAIR_STYLE = Style(italic=True, underline=True)
@@ -54,12 +54,10 @@ def _mix(colour: Rgb, other: Rgb, part: float) -> Rgb:
     return red, green, blue
 
 
-def colour_of(
-    microbatch: int | None, kind: str, chunk: int = 0, chunks: int = 1, place: float | None = None
-) -> Rgb:
+def colour_of(microbatch: int | None, kind: str, chunk: int = 0, chunks: int = 1, place: float | None = None) -> Rgb:
     """Return the colour of a slot: hue by microbatch, shade by kind and chunk; without a microbatch hue by kind.
 
-    `place` is that of a slice in its microbatch, from 0 to 1, the last of which are lighter; None of whole microbatches.
+    `place` is that of a slice in its microbatch, from 0 to 1, later ones are lighter; None of a whole microbatch.
     """
     hue = HUES[KIND_HUE[kind] if microbatch is None else microbatch % len(HUES)]
     other, share = KIND_SHADE[kind]
