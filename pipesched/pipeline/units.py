@@ -6,7 +6,7 @@ A unit is one slice of one microbatch; without slices it is a microbatch.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import accumulate, pairwise
@@ -107,13 +107,15 @@ class SliceRule:
     """How microbatches are cut into any number of slices, at most `most`, each with `overhead` (a time).
 
     `attention` is the part of the work that the causal core of attention has in whole, which grows with the square of
-    the tokens up to a slice's end. Slices are of equal tokens, or with `equal_work` of equal work.
+    the tokens up to a slice's end. Slices are of equal tokens, or with `equal_work` of equal work. `attentions` are
+    that part of each kind of work on each of the S stages, where a model says so (None: the same of all).
     """
 
     most: int
     attention: Fraction
     equal_work: bool
     overhead: Exact = 0
+    attentions: tuple[Shares, ...] | None = None
 
     def slices(self, count: int, tokens: Shares | None = None) -> Slices:
         """Return so many slices, with these parts of the tokens if they are given."""
@@ -123,13 +125,24 @@ class SliceRule:
             work = (Fraction(1, count),) * count
         else:
             tokens = tokens or (Fraction(1, count),) * count
-            ends = [*accumulate(tokens, initial=Fraction(0))]
-            work = tuple(map(self._work, ends, ends[1:]))
-        return Slices(count, tokens, (work,), (work,), (work,), self.overhead)
+            work = work_of(tokens, self.attention)
+        cut = Slices(count, tokens, (work,), (work,), (work,), self.overhead)
+        return cut if self.attentions is None else with_attentions(cut, self.attentions)
 
-    def _work(self, begin: Fraction, end: Fraction) -> Fraction:
-        """Return the part of the work of a slice between two places of the sequence."""
-        return (1 - self.attention) * (end - begin) + self.attention * (end**2 - begin**2)
+
+def with_attentions(slices: Slices, attentions: Sequence[Shares]) -> Slices:
+    """Return the same slices with parts of the work by what attention has of each kind of work on each stage."""
+    rows: dict[str, Any] = {
+        key: tuple(work_of(slices.tokens, attention) for attention in column)
+        for key, column in zip(SHARED, attentions, strict=True)
+    }
+    return replace(slices, **rows)
+
+
+def work_of(tokens: Shares, attention: Fraction) -> Shares:
+    """Return the part of the work of each slice, of which attention has that much in whole."""
+    ends = [*accumulate(tokens, initial=Fraction(0))]
+    return tuple((1 - attention) * (end - begin) + attention * (end**2 - begin**2) for begin, end in pairwise(ends))
 
 
 def _cut(work: Fraction, attention: Fraction) -> Fraction:
