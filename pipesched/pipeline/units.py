@@ -5,7 +5,8 @@ A unit is one slice of one microbatch; without slices it is a microbatch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -160,17 +161,6 @@ class SliceRule:
             work = (Fraction(1, count),) * count
         else:
             tokens = tokens or (Fraction(1, count),) * count
-<<<<<<< HEAD
-            work = self.work(tokens)
-        return Slices(count, tokens, (work,), (work,), (work,), self.overhead)
-
-    def work(self, tokens: Shares) -> Shares:
-        """Return the part of the work of slices with these parts of the tokens."""
-        ends = [*accumulate(tokens, initial=Fraction(0))]
-        return tuple(
-            (1 - self.attention) * (end - begin) + self.attention * (end**2 - begin**2) for begin, end in pairwise(ends)
-        )
-=======
             work = work_of(tokens, self.attention)
         cut = Slices(count, tokens, (work,), (work,), (work,), self.overhead)
         return cut if self.attentions is None else with_attentions(cut, self.attentions)
