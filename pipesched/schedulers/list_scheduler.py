@@ -19,7 +19,7 @@ def list_scheduler(problem: Problem, *, priority: str = "none", tie: str = "dfs"
     gives 1F1B. Raises NoSchedule when the budget holds no microbatch.
     """
     require_least_capacity(problem)
-    index = OpIndex(problem.letters, problem.stages, problem.microbatches)
+    index = OpIndex(problem.letters, problem.stages, problem.microbatches, problem.slices.count)
     graph, capacities = lower(problem, index), problem.capacity_grains
     try:
         result = list_schedule(
@@ -47,4 +47,6 @@ FAMILY = Family(
     options=("priority", "tie", "seed"),
     obeys_budget=True,
     splits_backward=None,
+    slices=True,
+    forward_only=True,
 )
