@@ -23,7 +23,7 @@ from pipesched.pipeline.check import checked
 from pipesched.pipeline.costs import fields_of
 from pipesched.pipeline.open_cuts import is_cut_open
 from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem, require_problem
+from pipesched.pipeline.problem import Problem, require_kept, require_problem
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.results.cuts import CutReport
@@ -266,6 +266,9 @@ def run(problem: Problem, algorithm: str, **options: Any) -> Outcome:
     given = checked_options(chosen, options)
     require_problem(problem)
     fitted = prepare(problem, chosen)
+    for key in (RECOMPUTE, OFFLOAD):
+        if given.get(key) is not None:
+            require_kept(fitted, key)
     if given.get(RECOMPUTE) is not None:
         from pipesched.schedulers.savings import with_fewer_layers
 
