@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import accumulate, pairwise
@@ -89,12 +89,12 @@ def shares_of(parts: Sequence[Exact | Decimal], tokens: Shares | None = None) ->
 
 def _by_attention(work: Sequence[float], tokens: Shares) -> Shares | None:
     """Return the parts of the work that have these floats, by the part that attention has in it; None if none has."""
-    linear, core = (SliceRule(len(tokens), Fraction(part), False).work(tokens) for part in (0, 1))
+    linear, core = (work_of(tokens, Fraction(part)) for part in (0, 1))
     entry = max(range(len(tokens)), key=lambda one: abs(core[one] - linear[one]))
     if core[entry] == linear[entry]:
         return None
     attention = round((Fraction(work[entry]) - linear[entry]) / (core[entry] - linear[entry]), ATTENTION_PLACES)
-    made = SliceRule(len(tokens), attention, False).work(tokens)
+    made = work_of(tokens, attention)
     return made if [*map(float, made)] == [*work] else None
 
 
@@ -143,13 +143,15 @@ class SliceRule:
     """How microbatches are cut into any number of slices, at most `most`, each with `overhead` (a time).
 
     `attention` is the part of the work that the causal core of attention has in whole, which grows with the square of
-    the tokens up to a slice's end. Slices are of equal tokens, or with `equal_work` of equal work.
+    the tokens up to a slice's end. Slices are of equal tokens, or with `equal_work` of equal work. `attentions` are
+    that part of each kind of work on each of the S stages, where a model says so (None: the same of all).
     """
 
     most: int
     attention: Fraction
     equal_work: bool
     overhead: Exact = 0
+    attentions: tuple[Shares, ...] | None = None
 
     def slices(self, count: int, tokens: Shares | None = None) -> Slices:
         """Return so many slices, with these parts of the tokens if they are given."""
@@ -159,30 +161,35 @@ class SliceRule:
             work = (Fraction(1, count),) * count
         else:
             tokens = tokens or (Fraction(1, count),) * count
-            work = self.work(tokens)
-        return Slices(count, tokens, (work,), (work,), (work,), self.overhead)
+            work = work_of(tokens, self.attention)
+        cut = Slices(count, tokens, (work,), (work,), (work,), self.overhead)
+        return cut if self.attentions is None else with_attentions(cut, self.attentions)
 
-    def work(self, tokens: Shares) -> Shares:
-        """Return the part of the work of slices with these parts of the tokens."""
-        ends = [*accumulate(tokens, initial=Fraction(0))]
-        return tuple(
-            (1 - self.attention) * (end - begin) + self.attention * (end**2 - begin**2) for begin, end in pairwise(ends)
-        )
+
+def with_attentions(slices: Slices, attentions: Sequence[Shares]) -> Slices:
+    """Return the same slices with parts of the work by what attention has of each kind of work on each stage."""
+    rows: dict[str, Any] = {
+        key: tuple(work_of(slices.tokens, attention) for attention in column)
+        for key, column in zip(SHARED, attentions, strict=True)
+    }
+    return replace(slices, **rows)
+
+
+def work_of(tokens: Shares, attention: Fraction) -> Shares:
+    """Return the part of the work of each slice, of which attention has that much in whole."""
+    ends = [*accumulate(tokens, initial=Fraction(0))]
+    return tuple((1 - attention) * (end - begin) + attention * (end**2 - begin**2) for begin, end in pairwise(ends))
 
 
 def _cut(work: Fraction, attention: Fraction) -> Fraction:
-    """Return up to where the tokens are that have this part of the work, to 6 places."""
+    """Return up to where the tokens are that have this part of the work, to 6 places; exactly without attention."""
     if not attention:
-        return _rounded(Decimal(work.numerator) / Decimal(work.denominator))
+        return work
     with localcontext() as context:
         context.prec = 40
         linear, core = (Decimal(part.numerator) / part.denominator for part in (1 - attention, attention))
         root = (linear * linear + 4 * core * Decimal(work.numerator) / work.denominator).sqrt()
-        return _rounded((root - linear) / (2 * core))
-
-
-def _rounded(number: Decimal) -> Fraction:
-    return Fraction(round(number, PLACES))
+        return Fraction(round((root - linear) / (2 * core), PLACES))
 
 
 def require_units(sizes: Any, slices: Any, microbatches: int, stages: int) -> None:
