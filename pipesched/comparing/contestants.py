@@ -84,8 +84,8 @@ def problem_of_plans(plans: Mapping[str, Contestant]) -> Source | None:
     from pipesched.documents.schedule import problem_document, problem_values
 
     values = problem_values(parse_document(dump(problem_document(problem)), name))
-    defaults = {"placement": values["placement"], "recompute": values["forward"], "reload": values["offload"]}
-    unsaid = [key for key, default in defaults.items() if values[key] == default]
+    defaults = {"placement": values["placement"], "recompute": values["forward"], "reload": values.get("offload")}
+    unsaid = [key for key, default in defaults.items() if values.get(key) == default]
     if problem.layers is None or not problem.layers.make(problem.costs, problem.memory):
         unsaid += BY_LAYER
     else:

@@ -1,4 +1,6 @@
-"""The JSON document of a schedule (format "pipesched.schedule", version 1): writing it, and reading it back.
+"""The JSON document of a schedule (format "pipesched.schedule"): writing it, and reading it back.
+
+Version 2 is of microbatches that differ, of slices, and of forward passes alone; everything else has version 1.
 
 Times and memory are in the user's units. A fraction such as the activation 1/3 is written as its nearest float, and
 read as the simplest fraction with that float, so the document round-trips exactly.
@@ -18,9 +20,25 @@ from typing import Any, NamedTuple
 from pipesched.checks import shown
 from pipesched.config.values import in_file
 from pipesched.core.timing import UNTIMED
-from pipesched.documents.json_text import VERSION, get, parse_document, require_finite, require_metrics, require_version
+from pipesched.documents.json_text import (
+    VERSION,
+    VERSION_OF_UNITS,
+    get,
+    parse_document,
+    require_finite,
+    require_metrics,
+    require_version,
+)
 from pipesched.documents.layers import BLOCKS, BY_LAYER, by_layer, layers_document
 from pipesched.documents.solver import report_of, solver_document, wrong_solver_claims
+from pipesched.documents.units import (
+    costs_said,
+    entries_document,
+    units_document,
+    with_tried,
+    without_tried,
+    wrong_order,
+)
 from pipesched.errors import ConfigError, InvalidSchedule, WrongOperation
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.layers import SIZES
@@ -45,10 +63,11 @@ def document(outcome: Outcome) -> dict[str, Any]:
     schedule = outcome.schedule
     return {
         "format": FORMAT,
-        "version": VERSION,
+        "version": VERSION_OF_UNITS if schedule.problem.has_units else VERSION,
         "algorithm": outcome.algorithm,
         "status": outcome.status,
         "problem": problem_document(schedule.problem),
+        **({"order": schedule.order} if schedule.problem.has_units else {}),
         "metrics": outcome.metrics,
         "devices": [list(_slots(schedule, device)) for device in range(schedule.problem.devices)],
         **({"transfers": _transfers(schedule)} if schedule.plan.lanes else {}),
@@ -61,7 +80,7 @@ def problem_document(problem: Problem) -> dict[str, Any]:
     """Return the problem as a config with every default filled in."""
     placement = problem.placement
     devices = placement and ("bidirectional" if placement.mirrored else list(placement.devices))
-    unused = ("backward",) if problem.costs.split else ("backward_input", "backward_weight")
+    memory = [key for key in keys_of("memory") if key != "kv" or (problem.memory.kv and problem.has_units)]
     return {
         "name": problem.name,
         "devices": problem.devices,
@@ -73,22 +92,17 @@ def problem_document(problem: Problem) -> dict[str, Any]:
         **({} if problem.layers is None else layers_document(problem.layers, split=problem.costs.split)),
         **({} if problem.speed is None else {"speed": [*map(plain, problem.speed)]}),
         **({} if problem.links is None else {"links": [[*map(plain, row)] for row in problem.links]}),
-        "costs": {key: _one_or_list(getattr(problem.costs, key)) for key in keys_of("costs") if key not in unused},
-        "memory": {
-            key: problem.memory.unit if key == "unit" else _one_or_list(getattr(problem.memory, key))
-            for key in keys_of("memory")
-        },
+        **units_document(problem),
+        "costs": {key: _value(getattr(problem.costs, key)) for key in costs_said(problem)},
+        "memory": {key: _value(getattr(problem.memory, key)) for key in memory},
     }
 
 
-def _one_or_list(values: Sequence[Exact] | None) -> Any:
-    """Return one number when all are equal (0 when there is none), else the list; None for None."""
-    if values is None:
-        return None
-    if not values:
-        return 0
-    numbers = [*map(plain, values)]
-    return numbers[0] if all(number == numbers[0] for number in numbers) else numbers
+def _value(value: Any) -> Any:
+    """Return a label or a number as it is, of entries one number or the list; None for None."""
+    if isinstance(value, tuple):
+        return entries_document(value)
+    return value if value is None or isinstance(value, str) else plain(value)
 
 
 def _slots(schedule: Schedule, device: int) -> Iterator[dict[str, Any]]:
@@ -140,7 +154,7 @@ def parse(text: str, name: str) -> Outcome:
 def outcome_of(content: dict[str, Any], name: str) -> Outcome:
     """Return the schedule in the content of a document. Raises ConfigError with `name`."""
     try:
-        require_version(content, FORMAT, "schedule")
+        require_version(content, FORMAT, "schedule", VERSION_OF_UNITS)
         schedule = _schedule(_problem(get(content, "problem", dict)), content)
         if isinstance(content.get("metrics"), dict):
             require_metrics(content["metrics"], "metrics.")
@@ -168,6 +182,7 @@ def wrong_claims(text: str, outcome: Outcome) -> Iterator[str]:
             if name not in ("lower_bound", "gap") and not _same(theirs, own):
                 yield f"metrics.{name} is {shown(theirs)} in the document; its schedule has {shown(own)}"
         yield from _wrong_bound(claimed, ours)
+    yield from wrong_order(content, outcome.schedule)
     status = content.get("status", outcome.status)
     known = (outcome.status,) if outcome.report is not None else (outcome.status, *UNPROVED)
     if status not in known:
@@ -215,6 +230,7 @@ def problem_values(content: dict[str, Any]) -> dict[str, Any]:
                     raise ConfigError(f"problem.{name}: must not be null")
             if full in BY_KEY:
                 exactly = _exact_size if full == "speed" else read
+                value = without_tried(value) if full == "slices" else value  # noqa: PLW2901
                 values[BY_KEY[full].name] = in_file(BY_KEY[full], _entries_or_numbers(value, exactly))
             elif full == BLOCKS:
                 values[BLOCKS] = value is True
@@ -227,7 +243,7 @@ def problem_values(content: dict[str, Any]) -> dict[str, Any]:
 
 def _problem(content: dict[str, Any]) -> Problem:
     try:
-        return _made(problem_values(content))
+        return with_tried(_made(problem_values(content)), content)
     except ConfigError as error:
         field = BY_NAME.get(error.key or "")
         raise error.at(f"problem.{field.key}" if field else "problem") from None
@@ -261,7 +277,9 @@ def _entries_or_numbers(value: Any, read: Callable[[int | Decimal], Any]) -> Any
     """Return a value with its numbers exact: of a mapping, by what each of its entries is."""
     if not isinstance(value, dict):
         return _numbers(value, read)
-    return {key: _numbers(entry, _exact_size if key in SIZES else _exact_time) for key, entry in value.items()}
+    return {
+        key: _entries_or_numbers(entry, _exact_size if key in SIZES else _exact_time) for key, entry in value.items()
+    }
 
 
 def _numbers(value: Any, read: Callable[[int | Decimal], Any]) -> Any:
@@ -301,7 +319,7 @@ def _schedule(problem: Problem, content: dict[str, Any]) -> Schedule:
     moves = _entries(problem, content, "transfers", parse_transfer) if "transfers" in content else []
     slots = [[entry.slot for entry in row] for row in rows]
     lanes, waits = _lanes(problem, moves), _parsed_waits(content)
-    plan = plan_from_slots(slots, problem.stages, problem.microbatches, lanes, waits)
+    plan = plan_from_slots(slots, problem.stages, problem.microbatches, lanes, waits, problem.slices.count)
     starts, ends, arrived = ([UNTIMED] * plan.index.size for _ in range(3))
     for entry in chain(*rows, *moves):
         for op in entry.slot if isinstance(entry.slot, Pair) else (entry.slot,):
