@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from fractions import Fraction
+from math import isclose
 from sys import float_info
 from typing import Any
 
@@ -86,6 +87,15 @@ def require_finite(value: Any, name: str) -> Any:
     if not is_number or abs(value) > MOST:
         raise ConfigError(f"{name} must be a number, not {shown(value)}")
     return value
+
+
+def nearly_equal(theirs: Any, ours: Any) -> bool:
+    """Return whether values are equal, but for the last digits of a float that another program computed."""
+    if isinstance(theirs, list) and isinstance(ours, list):
+        return len(theirs) == len(ours) and all(map(nearly_equal, theirs, ours))
+    if isinstance(theirs, bool) or isinstance(ours, bool) or not isinstance(theirs, (int, float)):
+        return type(theirs) is type(ours) and bool(theirs == ours)
+    return isinstance(ours, (int, float)) and isclose(theirs, ours, rel_tol=1e-9, abs_tol=1e-12)
 
 
 def plain_values(value: Any) -> Any:
