@@ -168,10 +168,18 @@ def read_traces(
         step.name,
         run.source.name,
         planned,
-        ["only one step was recorded; the first one of a run takes longer than those behind it"] if steps.only else [],
+        [*_notes(steps, is_unequal=of_each is not None and not any(rank.apart for rank in run.ranks))],
         latencies(transits(found, steps), steps.stages - 1),
         next((rank.machine for rank in run.ranks if rank.machine is not None), None),
     )
+
+
+def _notes(steps: Steps, *, is_unequal: bool) -> Iterator[str]:
+    """Yield what to know; `is_unequal`: microbatches differ in ranges that hold their waiting for messages."""
+    if steps.only:
+        yield "only one step was recorded; the first one of a run takes longer than those behind it"
+    if is_unequal:
+        yield "clocks are told by equal times of a kind, and microbatches differ: waiting and clocks are rough"
 
 
 def _quartiles(found: Aligned, microbatch: int | None = None) -> dict[tuple[str, int], Quartiles]:
