@@ -252,7 +252,8 @@ class _Single:
         if stretch[0]:
             parts.insert(0, f"first input after {head}")
         if stretch[2]:
-            parts.append(f"then {tail} until the last gradient is home")
+            end = "forward ends" if self.problem.mode == FORWARD_ONLY else "gradient is home"
+            parts.append(f"then {tail} until the last {end}")
         return f"device {device}: {', '.join(parts)}"
 
     def _in_units(self, ticks: int, scale: int) -> int | float:

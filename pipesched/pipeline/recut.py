@@ -15,7 +15,7 @@ from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.placement import Placement, named_placement
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Exact, canonical, to_fraction
-from pipesched.pipeline.units import SHARED, Shares, Slices
+from pipesched.pipeline.units import SHARED, Shares, Slices, shares_of
 
 T = TypeVar("T")
 
@@ -55,7 +55,8 @@ def _fuse_slices(problem: Problem, size: int) -> Slices:
         parts: tuple[Shares, ...] = getattr(problem.slices, key)
         if len(parts) > 1:
             works = _totals(getattr(problem.costs, key), problem.microbatches)
-            rows[key] = tuple(map(_mean_shares, _groups(parts, size), _groups(works, size)))
+            means = map(_mean_shares, _groups(parts, size), _groups(works, size))
+            rows[key] = tuple(shares_of(mean, problem.slices.tokens) for mean in means)
     return replace(problem.slices, **rows)
 
 
