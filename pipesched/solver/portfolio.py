@@ -98,29 +98,32 @@ def family_schedule(case: Case, family: Family) -> Schedule | None:
     try:
         if plan.pairs and problem.costs.overlap is not None:
             return schedule_plan(fused, plan)
-        fine = refined(plan, case.index.letters, problem.stages)
+        fine = refined(plan, case.index)
         return None if fine is None else schedule_plan(problem, fine)
     except InvalidSchedule as error:
         warn_of_bug(family.name, error)
         return None
 
 
-def refined(plan: Plan, letters: str, stages: int) -> Plan | None:
-    """Return `plan` of fused stages as a plan of `stages`, without pairs and with operations of the kinds `letters`.
+def refined(plan: Plan, fine: OpIndex) -> Plan | None:
+    """Return `plan` of fused stages as a plan of the operations of `fine`, without pairs.
 
     It is never later: a fused operation is its parts one after another, a pair its forward and then its backward, a
-    full backward I and then W. None when the plan splits a backward and `letters` do not.
+    full backward I and then W. None when the plan splits a backward and `fine` does not, or has other slices, or where
+    only one of the two runs backwards.
     """
-    if "I" in plan.index.letters and "I" not in letters:
+    own = plan.index
+    runs_backwards = [len(index.letters) > 1 for index in (own, fine)]
+    if own.slices != fine.slices or ("I" in own.letters and "I" not in fine.letters) or len({*runs_backwards}) > 1:
         return None
-    if not plan.pairs and (plan.index.letters, plan.index.stages) == (letters, stages):
+    if not plan.pairs and own == fine:
         return plan
-    fine, size = plan.index._replace(letters=letters, stages=stages), stages // plan.index.stages
+    size = fine.stages // own.stages
     orders = []
     for order in plan.orders:
         look()
         single = chain.from_iterable((one, plan.pairs[one]) if one in plan.pairs else (one,) for one in order)
-        parts = (_parts(plan.index.op(number), size, fine) for number in single)
+        parts = (_parts(own.op(number), size, fine) for number in single)
         orders.append([*chain.from_iterable(parts)])
     return Plan(fine, orders)
 

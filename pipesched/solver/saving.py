@@ -117,7 +117,7 @@ class SavingCase(Case):
             return self._taken_over(schedule)
         if schedule.plan.index.saves_memory:
             return None
-        plan = refined(schedule.plan, self.index.letters, self.problem.stages)
+        plan = refined(schedule.plan, self.index)
         return None if plan is None else self._taken_over(schedule_plan(self.problem, plan))
 
     def _taken_over(self, schedule: Schedule) -> Schedule | None:
