@@ -42,7 +42,7 @@ class CheckedTimes:
         if name not in self._rows:
             factors = self._factors("activation" if moves else "work")
             times = self._products(costs, factors, shares)
-            self._rows[name] = [self._ticks(time + more, to_fraction(speed)) for time in times]
+            self._rows[name] = [self._ticks(time, to_fraction(speed), more) for time in times]
         return self._rows[name]
 
     def pair(self, stage: int, device: int) -> int:
@@ -93,8 +93,8 @@ class CheckedTimes:
     def _per_unit(self) -> int:
         return self.problem.ticks.per_unit
 
-    def _ticks(self, time: Fraction, speed: Fraction) -> int:
-        return int((time if speed == 1 else _quotient(time, speed)) * self._per_unit)
+    def _ticks(self, time: Fraction, speed: Fraction, more: Fraction = Fraction(0)) -> int:
+        return int(((time if speed == 1 else _quotient(time, speed)) + more) * self._per_unit)
 
 
 def halves(schedule: Schedule) -> list[range]:

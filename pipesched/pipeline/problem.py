@@ -14,7 +14,7 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import BRIEF, Costs, Ticks, fields_of
 from pipesched.pipeline.cutting.items import CutItems
 from pipesched.pipeline.device_costs import DeviceCosts, exact_links, exact_speed
-from pipesched.pipeline.kinds import Resource, computation_letters, count_computations
+from pipesched.pipeline.kinds import Resource, computation_letters
 from pipesched.pipeline.layers import GIVEN, Layers
 from pipesched.pipeline.memory import Grains, Memory
 from pipesched.pipeline.placement import Placement, placement_name
@@ -108,7 +108,7 @@ class Problem(Displayable):
         require_units(self.sizes, self.slices, self.microbatches, self.stages)
         if self.sizes is not None and self.sizes.are_one:
             object.__setattr__(self, "sizes", None)
-        require_size(self.stages, self.microbatches * self.slices.count, split=self.costs.split)
+        require_size(self.letters, self.stages, self.microbatches, self.slices.count)
         if self.placement is not None:
             self._require_placement(require_type(self.placement, Placement, "a Placement or None", "placement"))
         elif self.devices > self.stages:
@@ -281,7 +281,7 @@ class Problem(Displayable):
     @property
     def letters(self) -> str:
         """The kinds of operations of a plain step: split where the costs give the halves of the backward."""
-        return "F" if self.mode == FORWARD_ONLY else computation_letters(self.costs.split)
+        return letters_of(self.mode, split=self.costs.split)
 
     def device_name(self, device: int, word: str = "device ") -> str:
         """Return the name of a device for charts, with its speed where that is another than 1: `device 2 x0.8`."""
@@ -331,12 +331,18 @@ def require_problem(value: object, key: str = "problem") -> Problem:
     return problem
 
 
-def require_size(stages: int, microbatches: int, *, split: bool) -> None:
-    """Raise ConfigError for more than MOST_OPERATIONS operations."""
-    operations = count_computations(split, stages, microbatches)
+def letters_of(mode: str, *, split: bool) -> str:
+    """Return the kinds of operations of a plain step in a mode; `split`: the backward runs as its halves."""
+    return "F" if mode == FORWARD_ONLY else computation_letters(split)
+
+
+def require_size(letters: str, stages: int, microbatches: int, slices: int) -> None:
+    """Raise ConfigError for more than MOST_OPERATIONS operations of these kinds."""
+    operations = len(letters) * stages * microbatches * slices
     if operations > MOST_OPERATIONS:
+        each = f" x {slices:,} slices" if slices > 1 else ""
         raise ConfigError(
-            f"{stages:,} stages x {microbatches:,} microbatches are {operations:,} operations;"
+            f"{stages:,} stages x {microbatches:,} microbatches{each} are {operations:,} operations;"
             f" at most {MOST_OPERATIONS:,} are scheduled",
             "microbatches",
         )
