@@ -23,7 +23,7 @@ from pipesched.pipeline.recut import opened
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.schedulers.family import ANY, Family, prepare
-from pipesched.schedulers.registry import algorithms
+from pipesched.schedulers.registry import compared
 from pipesched.solver.case import Candidate, Case
 from pipesched.solver.rules import RULES
 
@@ -58,7 +58,7 @@ def quick_named_candidates(case: Case) -> Iterator[Candidate]:
 
 def family_candidates(case: Case, *, slow: bool = True) -> Iterator[Candidate]:
     """Yield the schedule of each family that has a placement and applies to a case; `slow` ones too, or not."""
-    for family in algorithms():
+    for family in compared(case.problem):
         if family.placement != ANY and (slow or not family.is_slow):
             schedule = family_schedule(case, family)
             if schedule is not None:

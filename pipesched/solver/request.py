@@ -72,7 +72,8 @@ class SolveRequest:
     runs: Executor | str | None = field(init=False)  # what runs it, as `chosen` says
 
     def __post_init__(self) -> None:
-        require_problem(self.problem)
+        if require_problem(self.problem).slices.rule is not None:
+            raise ConfigError("must be a number here: `run` finds the best one for an algorithm", "slices")
         if self.budget is not None:
             object.__setattr__(self, "problem", with_budget(self.problem, self.budget))
             object.__setattr__(self, "budget", None)  # a copy may have another problem
