@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from pipesched.estimation.derived import budget_of
 from pipesched.estimation.result import Estimate
-from pipesched.pipeline.quantities import Exact, to_fraction
+from pipesched.pipeline.costs import Entry
+from pipesched.pipeline.quantities import to_fraction
 from pipesched.schedulers.family import ANY
 from pipesched.schedulers.registry import family
 from pipesched.text.writer import ConfigText, ConfigWriter, decimal_text, flow, in_list, quoted
@@ -115,7 +116,7 @@ class _Entries:
     config: ConfigWriter
     replaced: Mapping[str, object]
 
-    def put(self, key: str, values: Sequence[Exact], remark: str = GIVEN) -> None:
+    def put(self, key: str, values: Sequence[Entry], remark: str = GIVEN) -> None:
         """Write a key with its numbers, one for all where they are equal, and a comment above it."""
         self.config.remark(GIVEN if key in self.replaced else remark)
         self.config.numbers(key, values)

@@ -20,6 +20,7 @@ from pipesched.estimation.terms import Terms, total
 from pipesched.estimation.times import optimizer_terms
 from pipesched.estimation.trust.answers import Trust
 from pipesched.estimation.trust.speed import SpeedRatio
+from pipesched.pipeline.costs import in_one
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.results.handover.stage_items import StageItems, megatron_text, stages_of
@@ -148,7 +149,7 @@ class Estimate(Displayable):
 
     def stage_activation(self, number: int) -> float:
         """Return the GB that a microbatch leaves on a stage as it is scheduled: derived, unless they were given."""
-        return float(self.problem.memory.activation[number])
+        return max(map(float, in_one([self.problem.memory.activation[number]])))
 
     @property
     def flops(self) -> int:

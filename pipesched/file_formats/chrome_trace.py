@@ -165,8 +165,9 @@ def _receivers(op: Op) -> Iterator[tuple[str, Op]]:
     """
     for letter, kind in KINDS.items():
         for need in kind.needs:
-            if need.letter == op.kind and op.stage >= need.stage:
-                yield _flow(KINDS[op.kind], kind), Op(op.stage - need.stage, letter, op.microbatch)
+            if need.letter == op.kind and op.stage >= need.stage and not need.slice:
+                there = op._replace(stage=op.stage - need.stage, kind=letter)
+                yield _flow(KINDS[op.kind], kind), there
 
 
 def _flow(before: Kind, after: Kind) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from pipesched.checks import require_label, shown
+from pipesched.checks import require_label, require_name, shown
 from pipesched.errors import ConfigError
-from pipesched.pipeline.costs import PER_STAGE, Costs
+from pipesched.pipeline.costs import PER_STAGE, TABLES, Costs, Entry, in_one
 from pipesched.pipeline.device_arguments import read_links, read_speed
 from pipesched.pipeline.layer_arguments import GivenLayers, layer_of, read_layers, stage_values, values_across
 from pipesched.pipeline.memory import Memory
@@ -17,11 +17,22 @@ from pipesched.pipeline.placement import Placement, explicit_placement, named_pl
 from pipesched.pipeline.problem import MOST_OPERATIONS, Problem, require_size
 from pipesched.pipeline.quantities import Exact, Number, canonical, exact, ticks_per_unit, to_fraction
 from pipesched.pipeline.recut import balanced_for, cut_again
+from pipesched.pipeline.unit_arguments import (
+    Table,
+    counted,
+    exact_table,
+    read_sizes,
+    read_slices,
+    require_alike_pairs,
+    require_whole_microbatches,
+)
+from pipesched.pipeline.units import FORWARD_ONLY, MODES
 from pipesched.pipeline.units_of_measure import (
     MEMORY,
     TIME,
     Unit,
     count_of,
+    exact_number,
     exact_numbers,
     first_entries,
     is_several,
@@ -63,11 +74,18 @@ def make_problem(
     layout: str | Sequence[int] | None = None,
     speed: Numbers | Mapping[int, Number] | None = None,
     links: Mapping[str, Any] | Sequence[Sequence[Number]] | None = None,
+    sizes: Mapping[str, Sequence[Number]] | None = None,
+    slices: Number | Mapping[str, Any] = 1,
+    mode: str = "train",
+    kv: Number = 0,
 ) -> Problem:
     """Build a problem, every default filled in.
 
     Numbers may be int, float, Decimal, Fraction, the text of a number, or numpy's; of decimals 9 digits
     count, rounded half up.
+    Where microbatches differ, forward, backward (or its halves), recompute, offload, reload and activation may be S
+    lists of M numbers, one for each stage and microbatch, and p2p S-1 lists; an entry of the outer list may be one
+    number for all microbatches.
     Times are in the user's time unit, memory in the user's memory unit, unless they name another: "250us", "80GB" (ns,
     us, ms, s; B, kB, MB, GB, TB, KiB, MiB, GiB, TiB), which `time_unit` or `unit` makes exact numbers. Per-stage values
     are one number for all, or a list.
@@ -75,7 +93,7 @@ def make_problem(
     Args:
         devices: P, the pipeline ranks.
         stages: S, contiguous parts of the model; default: one a device.
-        microbatches: M; default 2P.
+        microbatches: M; default as many as lists of each have, or 2P.
         placement: "auto" (the algorithm's own), "linear", "loop", "v", "wave", "bidirectional", or the device of each
             stage.
         forward: Time of a forward, per stage; default 1.
@@ -114,6 +132,14 @@ def make_problem(
         links: Latency from device to device, which is added to that of the boundary: P lists of P, or {"size": 4,
             "inside": 0.05, "between": 0.4} for groups of so many devices in a row, or "groups", lists of devices,
             instead of "size".
+        sizes: Factors of each microbatch, lists of M: "work" (of the durations of F, B, I, W and R on every stage),
+            "activation" (of its activation, and of O and L), "message" (of p2p and links); each default all 1.
+        slices: How many slices each microbatch is cut into along its sequence, or {"count", "tokens", "attention",
+            "work", "overhead"}: tokens "equal" (default), "work" or a part each; attention, the part of the causal core
+            in the work of a whole (default 0), or the part of the work of each slice; overhead, a time that each lasts
+            beside that. With "count": "auto" the best number up to "most" (default 64) is found by `run`.
+        mode: "train", or "forward": forward passes alone.
+        kv: Keys and values as a part of the activation, from 0 to 1. Slices hold their gradients, forwards alone them.
 
     Raises:
         ConfigError: For a bad value; its `key` is the parameter.
@@ -122,12 +148,17 @@ def make_problem(
         return _of_blocks(dict(locals()))
     p = count_of("devices", devices)
     s = _stages(p, stages, chunks, layout)
-    m = 2 * p if microbatches is None else count_of("microbatches", microbatches)
     given = {
         "forward": forward, "backward": backward, "backward_input": backward_input, "backward_weight": backward_weight,
         "recompute": recompute, "overlap": overlap, "offload": offload, "reload": reload,
         "activation": activation, "static": static,
     }  # fmt: skip
+    m = counted(
+        {**{key: given[key] for key in (*TABLES, "activation")}, "p2p": p2p, "backward": backward},
+        sizes,
+        microbatches,
+        p,
+    )
     split = backward_input is not None or backward_weight is not None
     time, size = Unit(TIME, require_label(time_unit, "time_unit")), Unit(MEMORY, require_label(unit, "unit"))
     across = {"p2p": p2p, "retain": retain, "checkpoint": checkpoint}
@@ -136,13 +167,21 @@ def make_problem(
         across = values_across(model, across)
         split = layer is not None and layer.get("backward_input") is not None
         given = stage_values(model, given)
-    require_size(s, m, split=split)
+    cut = read_slices(slices, s, time)
+    require_size(s, m * cut.count, split=split)
     settled = read_placement(placement, p, s)
-    memory = _memory({**given, **across, "budget": budget}, p, s, size)
-    costs = _costs(given, s, across["p2p"], time, split=split)
-    speeds, latencies = read_speed(speed, p), read_links(links, p, time)
-    made = Problem(p, s, m, settled, costs, memory, name, time_unit, lanes, model, speed=speeds, links=latencies)
-    return balanced_for(made)
+    memory = _memory({**given, **across, "budget": budget, "kv": kv}, p, s, m, size)
+    costs = _costs({**given, "p2p": across["p2p"]}, s, m, time, split=split)
+    units: dict[str, Any] = {
+        "sizes": read_sizes(sizes, m),
+        "slices": cut,
+        "mode": require_name(MODES, mode, "mode", "mode"),
+    }
+    require_whole_microbatches(given, cut)
+    require_alike_pairs(costs, units["sizes"])
+    devices_costs: dict[str, Any] = {"speed": read_speed(speed, p), "links": read_links(links, p, time)}
+    made = Problem(p, s, m, settled, costs, memory, name, time_unit, lanes, model, **devices_costs, **units)
+    return balanced_for(forwards_alone(made) if made.mode == FORWARD_ONLY else made)
 
 
 def _of_blocks(values: Mapping[str, Any]) -> Problem:
@@ -179,7 +218,7 @@ def with_budget(problem: Problem, budget: Any) -> Problem:
     return cut_again(replace(problem, memory=replace(problem.memory, budget=limits)))
 
 
-def _memory(given: Mapping[str, Any], devices: int, stages: int, size: Unit) -> Memory:
+def _memory(given: Mapping[str, Any], devices: int, stages: int, microbatches: int, size: Unit) -> Memory:
     """Return the memory of the stages, by the parameters of make_problem, every default filled in."""
     activation, static, budget = (
         _or(given["activation"], Fraction(devices, stages)),
@@ -188,12 +227,13 @@ def _memory(given: Mapping[str, Any], devices: int, stages: int, size: Unit) -> 
     )
     limits = None if budget is None else exact_numbers("budget", budget, devices, "one a device", size, positive=True)
     return Memory(
-        activation=exact_numbers("activation", activation, stages, "one a stage", size),
+        activation=exact_table("activation", activation, stages, "one a stage", size, microbatches),
         retain=exact_numbers("retain", given["retain"], stages, "one a stage", None),
         checkpoint=exact_numbers("checkpoint", given["checkpoint"], stages, "one a stage", None, most=1),
         static=exact_numbers("static", static, stages, "one a stage", size),
         budget=limits,
         unit=size.label,
+        kv=canonical(exact_number("kv", given["kv"], None, 1)),
     )
 
 
@@ -201,28 +241,43 @@ def _or(value: Any, default: Any) -> Any:
     return default if value is None else value
 
 
-def _costs(given: Mapping[str, Any], stages: int, p2p: Any, time: Unit, *, split: bool) -> Costs:
+def _costs(given: Mapping[str, Any], stages: int, microbatches: int, time: Unit, *, split: bool) -> Costs:
     """Return the costs of the stages, by the parameters of make_problem, every default filled in."""
-    times = {
-        key: None if given[key] is None else exact_numbers(key, given[key], stages, "one a stage", time)
-        for key in ("recompute", "overlap", "offload", "reload")
+
+    def read(key: str, value: Any) -> Table:
+        return exact_table(key, value, stages, "one a stage", time, microbatches)
+
+    times: dict[str, Any] = {
+        key: None if given[key] is None else read(key, given[key]) for key in ("recompute", "offload", "reload")
     }
+    pairs = given["overlap"]
+    times["overlap"] = None if pairs is None else exact_numbers("overlap", pairs, stages, "one a stage", time)
     if times["reload"] is not None and times["offload"] is None:
         raise ConfigError("the way back from host memory; `offload` is needed too", "reload")
-    forwards = exact_numbers("forward", _or(given["forward"], 1), stages, "one a stage", time)
+    forwards = read("forward", _or(given["forward"], 1))
     wholes_and_halves = (given[key] for key in ("backward", "backward_input", "backward_weight"))
-    halves = _halves(stages, time, forwards, *wholes_and_halves)
+    halves = _halves(read, forwards, *wholes_and_halves)
     return Costs(
         forward=forwards,
         backward_input=halves[0],
         backward_weight=halves[1],
         recompute=times["recompute"] or forwards,
         overlap=times["overlap"],
-        p2p=exact_numbers("p2p", p2p, stages - 1, "one a boundary between stages", time),
+        p2p=exact_table("p2p", given["p2p"], stages - 1, "one a boundary between stages", time, microbatches),
         offload=times["offload"],
         reload=times["reload"] or times["offload"],
         split=split,
     )
+
+
+def forwards_alone(problem: Problem) -> Problem:
+    """Return the problem of its forward passes: what the rest would cost counts nowhere."""
+    nothing: Any = (0,) * problem.stages
+    costs = replace(
+        problem.costs, backward_input=nothing, backward_weight=nothing, recompute=nothing, overlap=None, offload=None,
+        reload=None, split=False,
+    )  # fmt: skip
+    return replace(problem, costs=costs)
 
 
 def _stages(devices: int, stages: Any, chunks: Any, layout: Any) -> int:
@@ -266,15 +321,15 @@ def _listed_placement(given: Iterable[Any], devices: int, stages: int) -> Placem
 
 
 def _halves(
-    stages: int, time: Unit, forward: Sequence[Exact], backward: Any, half_input: Any, half_weight: Any
-) -> tuple[tuple[Exact, ...], tuple[Exact, ...]]:
+    read: Callable[[str, Any], Table], forward: Table, backward: Any, half_input: Any, half_weight: Any
+) -> tuple[Table, Table]:
     """Return I and W of each stage: as given, or half of B each; B is twice F by default."""
     if half_input is None and half_weight is None:
         if backward is None:
-            return tuple(forward), tuple(forward)
-        whole = exact_numbers("backward", backward, stages, "one a stage", time)
-        _require_decimals("backward", whole)
-        half = tuple(canonical(to_fraction(time) / 2) for time in whole)
+            return forward, forward
+        whole = read("backward", backward)
+        _require_decimals("backward", [*in_one(whole)])
+        half = tuple(map(_half, whole))
         return half, half
     if backward is not None:
         raise ConfigError("give either `backward` or its halves `backward_input` and `backward_weight`", "backward")
@@ -282,10 +337,12 @@ def _halves(
         raise ConfigError("half of the backward; `backward_input` is needed too", "backward_weight")
     if half_weight is None:
         raise ConfigError("half of the backward; `backward_weight` is needed too", "backward_input")
-    return (
-        exact_numbers("backward_input", half_input, stages, "one a stage", time),
-        exact_numbers("backward_weight", half_weight, stages, "one a stage", time),
-    )
+    return read("backward_input", half_input), read("backward_weight", half_weight)
+
+
+def _half(entry: Entry) -> Entry:
+    halves = [canonical(to_fraction(one) / 2) for one in in_one([entry])]
+    return tuple(halves) if isinstance(entry, tuple) else halves[0]
 
 
 def _require_decimals(key: str, times: Sequence[Exact]) -> None:

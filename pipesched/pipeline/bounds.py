@@ -1,7 +1,8 @@
 """Lower bounds on the makespan of a problem, for its placement and for the way a plan splits the backward.
 
-Without memory in the way all microbatches are alike, so the paths of one microbatch give the heads and tails of all,
-and each operation of it stands for M jobs of equal head and tail.
+Where all microbatches are alike, and without memory in the way, the paths of one microbatch give the heads and tails of
+all, and each operation of it stands for M jobs of equal head and tail. Where they differ each stands for itself, and no
+bound counts a budget.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import product
+from itertools import chain, product
 from math import gcd
 
 from pipesched.checks import require_label, require_whole, shown
@@ -27,6 +28,7 @@ from pipesched.pipeline.quantities import canonical, in_units, plain, rounded
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.shortest_stays import sharing_lanes, shortest
 from pipesched.pipeline.stays import DeviceStays, StayChunk
+from pipesched.pipeline.units import FORWARD_ONLY
 
 
 @dataclass(frozen=True)
@@ -150,25 +152,42 @@ def _bounds(single: _Single, *, within_budget: bool) -> Iterator[Bound]:
 def _simple_bounds(single: _Single) -> Iterator[Bound]:
     yield Bound(critical_path(single.path_graph), "critical path of one microbatch")
     for device, jobs in enumerate(single.jobs()):
-        stretch = longest_stretch(jobs)
+        stretch = _plain_stretch(jobs) if single.problem.has_units else longest_stretch(jobs)
         yield Bound(sum(stretch), single.in_words(device, stretch))
         yield Bound(jackson_preemptive(jobs), f"Jackson's preemptive schedule of device {device}")
 
 
+def _plain_stretch(jobs: Sequence[Job]) -> Job:
+    """Return the least head, all work and the least tail of jobs, which is found in one pass over many of them."""
+    return Job(min(job.head for job in jobs), sum(job.work for job in jobs), min(job.tail for job in jobs))
+
+
 class _Single:
-    """One microbatch of each direction of a problem: the task graphs of its operations alone."""
+    """One microbatch of each direction of a problem, which stands for all of it: the task graph of its operations.
+
+    Where microbatches differ, all units of the problem, each for itself.
+    """
 
     def __init__(self, problem: Problem, letters: str, paired: bool) -> None:
         self.allowed, self.paired = Allowed.of(letters), paired
         self.problem, self.placement = problem, problem.settled_placement
-        self.ways = problem.directions(problem.microbatches)
+        ways = problem.directions(problem.microbatches)
+        units = range(problem.slices.count * problem.microbatches)
+        self.ways = ways
+        if problem.has_units:
+            self.ways = [way for way in ways for _ in units[problem.units.part(way.microbatches)]]
         self._grains = problem.grains
         if "B" in letters:  # a full B catches no gradients, and holds no more than the activation to its end
             retained = tuple(map(min, self._grains.activation, self._grains.retained))
             self._grains = self._grains._replace(retained=retained)
         # A full B among split ones is I and W without a pause, so a bound for I and W holds for it too.
-        self.index = OpIndex(computation_letters("I" in letters), problem.stages, len(self.ways))
-        self.work_graph = lower(replace(problem, microbatches=len(self.ways)), self.index)
+        kinds = "F" if problem.mode == FORWARD_ONLY else computation_letters("I" in letters)
+        if problem.has_units:
+            self.index = OpIndex(kinds, problem.stages, problem.microbatches, problem.slices.count)
+        else:
+            problem = replace(problem, microbatches=len(self.ways))
+            self.index = OpIndex(kinds, problem.stages, len(self.ways))
+        self.work_graph = lower(problem, self.index)
         self.durations = self.work_graph.durations
         if "B" in letters and "I" in letters:
             self.work_graph = replace(self.work_graph, durations=self._no_longer_than_whole())
@@ -181,6 +200,8 @@ class _Single:
         """The greatest common divisor of all costs that occur, in ticks (1 when nothing takes time)."""
         lags = (edge.lag for edge in self.work_graph.edges)
         others = list[int]()
+        if self.problem.has_units:
+            return gcd(*self.durations, *lags, *chain(*chain(*self.problem.unit_ticks.lasts.values()))) or 1
         for *_, ticks in self.ways:
             others += ticks.recompute if self.allowed.recompute else ()
             others += (*(ticks.offload or ()), *(ticks.reload or ())) if self.allowed.offload else ()
@@ -190,8 +211,8 @@ class _Single:
     def _no_longer_than_whole(self) -> list[int]:
         """Return durations in which I and W are no longer than B, which is rounded once where a speed divides it."""
         durations = [*self.durations]
-        for stage, (number, way) in product(range(self.index.stages), enumerate(self.ways)):
-            rest = way.ticks.backward[stage] - durations[self.index.row("I", stage)[number]]
+        for stage, (number, whole) in product(range(self.index.stages), enumerate(self._backwards)):
+            rest = whole[stage] - durations[self.index.row("I", stage)[number]]
             weight = self.index.row("W", stage)[number]
             durations[weight] = min(durations[weight], rest)
         return durations
@@ -202,7 +223,7 @@ class _Single:
         A backward counts at most the shortest pair, a forward's work what its pair lasts beyond the longest backward,
         so the two never count more than their pair.
         """
-        longest = max(max(way.ticks.backward) for way in self.ways)
+        longest = max(map(max, self._backwards))
         shortest = min(min(way.ticks.overlap or ()) for way in self.ways)
         work, path = list(self.work_graph.durations), list(self.work_graph.durations)
         for number, way in enumerate(self.ways):
@@ -216,6 +237,13 @@ class _Single:
                     path[backward] = work[backward] = min(path[backward], left)
                     left -= path[backward]
         return replace(self.work_graph, durations=work), replace(self.work_graph, durations=path)
+
+    @property
+    def _backwards(self) -> list[Sequence[int]]:
+        """What the full backward lasts, by stage, of each microbatch that the graph has."""
+        if self.problem.has_units:
+            return [*zip(*self.problem.unit_ticks.lasts["backward"], strict=True)]
+        return [way.ticks.backward for way in self.ways]
 
     def in_words(self, device: int, stretch: Job) -> str:
         """Return the bound by the work of a device in words: what comes before its work, the work, what follows."""
@@ -240,13 +268,13 @@ class _Single:
         jobs: list[list[Job]] = [[] for _ in range(self.problem.devices)]
         for number, (head, tail) in enumerate(zip(before, after, strict=True)):
             way = self.ways[self.index.owner_of(number)]
-            time = len(way.microbatches) * self.work_graph.durations[number]
+            time = (1 if self.problem.has_units else len(way.microbatches)) * self.work_graph.durations[number]
             jobs[way.devices[self.index.stage_of(number)]].append(Job(head, time, tail))
         return jobs
 
     def windows(self, *, alone: bool = False) -> list[DeviceStays]:
         """Return what each device with a limit may keep, offload and recompute."""
-        limits = self.problem.capacity_grains
+        limits = [] if self.problem.has_units else self.problem.capacity_grains
         return [
             DeviceStays(device, tuple(self._chunks(device)), limit, self.allowed, alone, self.paired)
             for device, limit in enumerate(limits)

@@ -32,6 +32,7 @@ from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units, plain, rounded
+from pipesched.pipeline.units import FORWARD_ONLY
 
 
 def least_capacity(problem: Problem, device: int, allowed: Allowed = KEEP_ONLY) -> int:
@@ -58,7 +59,24 @@ def least_capacity(problem: Problem, device: int, allowed: Allowed = KEEP_ONLY) 
 def _needed(problem: Problem) -> Sequence[int]:
     """Return what each stage holds of a microbatch at its highest."""
     sizes, caught = problem.grains.activation, problem.grains.caught
+    if problem.mode == FORWARD_ONLY:
+        return [_forward_peak(problem, stage) for stage in range(problem.stages)]
+    if problem.slices.count > 1:
+        sizes = tuple(size + _cached_gradients(problem, stage) for stage, size in enumerate(sizes))
     return [size + more for size, more in zip(sizes, caught, strict=True)] if problem.costs.split else sizes
+
+
+def _cached_gradients(problem: Problem, stage: int) -> int:
+    """Return the most that the gradients of keys and values of a microbatch take on a stage, at the last slice."""
+    row, count = problem.unit_grains.cached[stage], problem.slices.count
+    return max(sum(row[first : first + count - 1]) for first in range(0, len(row), count))
+
+
+def _forward_peak(problem: Problem, stage: int) -> int:
+    """Return the most that a stage holds of a microbatch that it runs forward alone, slice after slice."""
+    grains, count = problem.unit_grains, problem.slices.count
+    whole, cached = grains.activation[stage], grains.cached[stage]
+    return max(sum(cached[unit - unit % count : unit]) + size for unit, size in enumerate(whole))
 
 
 def _serves(problem: Problem, device: int, stage: int) -> bool:
@@ -69,7 +87,7 @@ def _serves(problem: Problem, device: int, stage: int) -> bool:
 
 def _held(problem: Problem, allowed: Allowed) -> Sequence[int]:
     """Return the least that each stage holds of a microbatch between its forward and its backward."""
-    if allowed.offload:
+    if allowed.offload or problem.mode == FORWARD_ONLY:
         return (0,) * problem.stages
     return problem.grains.checkpointed if allowed.recompute else problem.grains.activation
 
@@ -120,7 +138,7 @@ def least_headroom(problem: Problem, device: int, index: OpIndex) -> int:
 
     Nothing, where I and W take no time at all: then it is there and gone within an instant.
     """
-    if "B" in index.letters or "I" not in index.letters:
+    if "B" in index.letters or "I" not in index.letters or problem.has_units:
         return 0
     ticks, caught = problem.ticks, problem.grains.caught
     takes_time = [first + last > 0 for first, last in zip(ticks.backward_input, ticks.backward_weight, strict=True)]
@@ -131,10 +149,12 @@ def least_headroom(problem: Problem, device: int, index: OpIndex) -> int:
 def forward_headrooms(problem: Problem, index: OpIndex) -> list[int]:
     """Return for each operation the grains that are to stay free beside what it takes: with F, what any I there takes.
 
-    Empty where no I takes memory.
+    With slices, what the gradients of keys and values of any microbatch take too. Empty where no backward takes memory.
     """
-    caught = problem.grains.caught
-    if "I" not in index.letters or not any(caught):
+    caught = problem.grains.caught if "I" in index.letters else (0,) * problem.stages
+    if problem.slices.count > 1 and problem.mode != FORWARD_ONLY:
+        caught = tuple(more + _cached_gradients(problem, stage) for stage, more in enumerate(caught))
+    if not any(caught):
         return []
     placement, count = problem.settled_placement, index.microbatches
     most = [
@@ -143,8 +163,8 @@ def forward_headrooms(problem: Problem, index: OpIndex) -> list[int]:
 
     def row(kind: str, stage: int) -> list[int]:
         if kind != "F":
-            return [0] * count
-        return [most[device] for device, share in placement.copies(stage, count) for _ in range(share)]
+            return [0] * index.units
+        return [most[device] for device, share in placement.copies(stage, count) for _ in range(share * index.slices)]
 
     return index.spread(row)
 
@@ -153,8 +173,10 @@ def order_edges(problem: Problem, index: OpIndex) -> Iterator[Edge]:
     """Yield the edges that put microbatches in order, by stage and kind (in each half where the placement is mirrored).
 
     They cost nothing without offload and recompute: equal operations wait alike, so sorting those of a row by
-    microbatch breaks no rule.
+    microbatch breaks no rule. None where the problem has units, which are not alike.
     """
+    if problem.has_units:
+        return
     directions = problem.settled_placement.directions(index.microbatches)
     for kind in index.letters:
         for row in index.rows(kind):
@@ -165,7 +187,7 @@ def order_edges(problem: Problem, index: OpIndex) -> Iterator[Edge]:
 
 def capacity_edges(problem: Problem, index: OpIndex) -> Iterator[Edge]:
     """Yield the edges that follow from the budget of each device; none where the placement is mirrored."""
-    if problem.settled_placement.mirrored:
+    if problem.settled_placement.mirrored or problem.has_units:
         return
     for device, capacity in enumerate(problem.capacity_grains):
         if capacity is None:
@@ -200,6 +222,6 @@ def says_all(problem: Problem, device: int, index: OpIndex) -> bool:
     """Return whether the capacity edges of a device are its whole budget: for one stage, freed at once."""
     placement, grains = problem.settled_placement, problem.grains
     stages = placement.stages_on(device)
-    if len(stages) != 1 or placement.mirrored or not _takes_time(problem, stages[0], index):
+    if problem.has_units or len(stages) != 1 or placement.mirrored or not _takes_time(problem, stages[0], index):
         return False
     return index.last == index.gradient or grains.retained[stages[0]] in (0, grains.activation[stages[0]])

@@ -7,7 +7,7 @@ costs less than scheduling; only where a row fails are its operations compared o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import accumulate, chain, compress, islice, pairwise, product, repeat
 from operator import add, ge, gt, lt
@@ -95,41 +95,68 @@ def _incomplete(schedule: Schedule) -> Iterator[str]:
     """Yield what is missing or stands twice: each stage of a microbatch needs one F, and either a B or an I and a W."""
     index = schedule.plan.index
     numbers = _planned(schedule)
-    if index.letters in ("FB", "FIW") and len(numbers) == index.size == len(set(numbers)):
+    if index.letters in _complete_letters(schedule) and len(numbers) == index.size == len(set(numbers)):
         return  # every operation once
     times_run = [0] * index.size
     for number in numbers:
         times_run[number] += 1
     for number in compress(range(index.size), map(gt, times_run, repeat(1))):
         yield f"{index.op(number)} runs {times_run[number]} times"
-    none = [0] * (index.stages * index.microbatches)
+    none = [0] * (index.stages * index.units)
     counts = {kind: [times_run[number] for row in index.rows(kind) for number in row] for kind in index.letters}
     columns = (counts.get(kind, none) for kind in "FBIW")
     yield from _half_saved(schedule, times_run)
+    if schedule.problem.mode == "forward":
+        yield from _incomplete_forwards(index, counts)
+        return
     for position, (f, b, i, w) in enumerate(zip(*columns, strict=True)):
-        stage, microbatch = divmod(position, index.microbatches)
+        stage, unit = divmod(position, index.units)
+        name = _unit_name(index, unit)
         if not f:
-            yield f"{stage}F{microbatch} is missing"
+            yield f"{stage}F{name} is missing"
         if b and (i or w):
-            yield f"stage {stage}, microbatch {microbatch} runs both a full backward B and a split one (I, W)"
+            yield f"stage {stage}, microbatch {name} runs both a full backward B and a split one (I, W)"
         elif not b and not (i and w):
             missing = "W" if i else "I" if w else "B"
-            yield f"{stage}{missing}{microbatch} is missing"
+            yield f"{stage}{missing}{name} is missing"
+
+
+def _incomplete_forwards(index: OpIndex, counts: Mapping[str, Sequence[int]]) -> Iterator[str]:
+    """Yield forwards that are missing where only they run, and all that is none."""
+    for kind, times_run in counts.items():
+        for position, count in enumerate(times_run):
+            stage, unit = divmod(position, index.units)
+            if kind == "F" and not count:
+                yield f"{stage}F{_unit_name(index, unit)} is missing"
+            if kind != "F" and count:
+                yield f"{stage}{kind}{_unit_name(index, unit)} is no forward; the problem has forwards alone"
+
+
+def _complete_letters(schedule: Schedule) -> tuple[str, ...]:
+    """Return kinds of operations of which each runs once where nothing is missing."""
+    return ("F",) if schedule.problem.mode == "forward" else ("FB", "FIW")
+
+
+def _unit_name(index: OpIndex, unit: int) -> str:
+    """Return the name of a unit as operations have it: the microbatch, and the slice where there are several."""
+    microbatch, part = divmod(unit, index.slices)
+    return f"{microbatch}.{part}" if index.slices > 1 else f"{microbatch}"
 
 
 def _half_saved(schedule: Schedule, times_run: Sequence[int]) -> Iterator[str]:
     """Yield offloads and loads without their counterparts, and activations that are recomputed and offloaded too."""
     index = schedule.plan.index
-    none = [0] * (index.stages * index.microbatches)
+    none = [0] * (index.stages * index.units)
     counts = {kind: [times_run[number] for row in index.rows(kind) for number in row] for kind in index.letters}
     for position, (r, o, load) in enumerate(zip(*(counts.get(kind, none) for kind in "ROL"), strict=True)):
-        stage, microbatch = divmod(position, index.microbatches)
+        stage, unit = divmod(position, index.units)
+        name = _unit_name(index, unit)
         if bool(o) != bool(load):
-            yield f"{stage}{'L' if o else 'O'}{microbatch} is missing"
+            yield f"{stage}{'L' if o else 'O'}{name} is missing"
         if r and (o or load):
-            yield f"stage {stage}, microbatch {microbatch} is both recomputed and offloaded"
+            yield f"stage {stage}, microbatch {name} is both recomputed and offloaded"
         if o and schedule.problem.costs.offload is None:
-            yield f"{stage}O{microbatch} has no length: the problem has no costs.offload"
+            yield f"{stage}O{name} has no length: the problem has no costs.offload"
 
 
 def _planned(schedule: Schedule) -> list[int]:
@@ -187,8 +214,8 @@ def _devices_of(schedule: Schedule) -> list[int]:
     first, last = index.microbatches // 2, index.microbatches - 1
     rows = []
     for stage in range(index.stages):
-        rows += [placement.device(stage, 0, last + 1)] * first
-        rows += [placement.device(stage, last, last + 1)] * (last + 1 - first)
+        rows += [placement.device(stage, 0, last + 1)] * (first * index.slices)
+        rows += [placement.device(stage, last, last + 1)] * ((last + 1 - first) * index.slices)
     return rows * len(index.letters)
 
 
@@ -202,26 +229,17 @@ def _wrong_lengths(schedule: Schedule) -> Iterator[str]:
             if schedule.end_ticks[number] < schedule.start_ticks[number]:
                 yield f"{schedule.plan.index.op(number)} ends before it starts"
         return
-    index, times, costs = schedule.plan.index, CheckedTimes(schedule.problem), schedule.problem.costs
-    tables = {
-        "F": costs.forward,
-        "B": costs.backward,
-        "I": costs.backward_input,
-        "W": costs.backward_weight,
-        "R": costs.recompute,
-        "O": costs.offload or (),
-        "L": costs.reload or (),
-    }
+    index, times = schedule.plan.index, CheckedTimes(schedule.problem)
     in_pair = {**schedule.plan.pairs, **{b: f for f, b in schedule.plan.pairs.items()}}
     for kind, part in product(index.letters, _halves(schedule)):
-        for stage, (cost, row) in enumerate(zip(tables[kind], index.rows(kind), strict=False)):  # none: no offload
-            device = schedule.problem.settled_placement.device(stage, part[0], index.microbatches)
+        for stage, row in enumerate(index.rows(kind)):
+            device = _device(schedule, stage, part)
             numbers = row[part.start : part.stop]
-            length = times.of(cost, None if kind in "OL" else device)
+            lengths = times.row(kind, stage, device)[part.start : part.stop]
             starts = _part(schedule.start_ticks, numbers)
-            if not in_pair and _part(schedule.end_ticks, numbers) == list(map(length.__add__, starts)):
+            if not in_pair and _part(schedule.end_ticks, numbers) == list(map(add, starts, lengths)):
                 continue
-            for number in numbers:
+            for number, length in zip(numbers, lengths, strict=True):
                 due = _pair_length(times, index, device, number, in_pair[number]) if number in in_pair else length
                 lasts = schedule.end_ticks[number] - schedule.start_ticks[number]
                 if schedule.start_ticks[number] >= 0 and lasts != due:
@@ -229,19 +247,26 @@ def _wrong_lengths(schedule: Schedule) -> Iterator[str]:
 
 
 def _pair_length(times: CheckedTimes, index: OpIndex, device: int, first: int, second: int) -> int:
-    costs = times.problem.costs
-    forward, backward = sorted((index.op(first), index.op(second)), key=lambda op: op.kind, reverse=True)
-    if costs.overlap is not None:
-        return times.of(costs.overlap[forward.stage], device)
-    return times.of(costs.forward[forward.stage], device) + times.of(costs.backward[backward.stage], device)
+    forward, backward = sorted((first, second), key=index.kind_of, reverse=True)
+    if times.problem.costs.overlap is not None:
+        return times.pair(index.stage_of(forward), device)
+    parts = (("F", forward), ("B", backward))
+    return sum(times.row(kind, index.stage_of(number), device)[index.owner_of(number)] for kind, number in parts)
 
 
 def _halves(schedule: Schedule) -> list[range]:
-    """Return the microbatches that run on the same devices: all, or of a bidirectional problem each half."""
-    count = schedule.plan.index.microbatches
+    """Return the units that run on the same devices: all, or of a bidirectional problem each half of microbatches."""
+    count, slices = schedule.plan.index.microbatches, schedule.plan.index.slices
     if not schedule.problem.settled_placement.mirrored:
-        return [range(count)]
-    return [part for part in (range(count // 2), range(count // 2, count)) if part]
+        return [range(count * slices)]
+    half = count // 2 * slices
+    return [part for part in (range(half), range(half, count * slices)) if part]
+
+
+def _device(schedule: Schedule, stage: int, units: range) -> int:
+    """Return the device of a stage for units of the same half."""
+    index = schedule.plan.index
+    return schedule.problem.settled_placement.device(stage, units[0] // index.slices, index.microbatches)
 
 
 def _collisions(schedule: Schedule) -> Iterator[str]:
@@ -269,18 +294,32 @@ def _impatient(schedule: Schedule) -> Iterator[str]:
 def _too_early(schedule: Schedule) -> Iterator[str]:
     """Yield operations that start before their inputs, with the latency between two devices, are there."""
     problem, index, times = schedule.problem, schedule.plan.index, CheckedTimes(schedule.problem)
-    placement, count = problem.settled_placement, schedule.plan.index.microbatches
     forwards, inputs = index.rows("F"), _gradient_ends(schedule)
     for stage in range(problem.stages):
         look()
         for part in _halves(schedule) if stage + 1 < problem.stages else ():
-            here, there = (placement.device(at, part[0], count) for at in (stage, stage + 1))
+            here, there = (_device(schedule, at, part) for at in (stage, stage + 1))
             ready = _part(schedule.end_ticks, forwards[stage])
-            yield from _early_row(schedule, "F", stage + 1, ready, times.hop(stage, here, there), part)
+            yield from _early_row(schedule, "F", stage + 1, ready, times.hops(stage, here, there), part)
             for kind in (kind for kind in "BI" if kind in index.letters):
-                yield from _early_row(schedule, kind, stage, inputs[stage + 1], times.hop(stage, there, here), part)
+                yield from _early_row(schedule, kind, stage, inputs[stage + 1], times.hops(stage, there, here), part)
         for before, kind in _inside_a_stage(index.letters):
-            yield from _early_row(schedule, kind, stage, _part(schedule.end_ticks, index.row(before, stage)), 0)
+            yield from _early_row(schedule, kind, stage, _part(schedule.end_ticks, index.row(before, stage)))
+        yield from _unsliced_order(schedule, stage, _part(schedule.end_ticks, forwards[stage]), inputs[stage])
+
+
+def _unsliced_order(schedule: Schedule, stage: int, forwards: Sequence[int], gradients: Sequence[int]) -> Iterator[str]:
+    """Yield forwards of slices that start before that of the slice before has ended, and gradients so backwards."""
+    index, slices = schedule.plan.index, schedule.plan.index.slices
+    for unit in (unit for unit in range(index.units) if unit % slices):
+        after = [("F", unit, forwards[unit - 1])]
+        after += [(kind, unit - 1, gradients[unit]) for kind in "BI" if kind in index.letters]
+        for kind, late, ready in after:
+            number = index.row(kind, stage)[late]
+            if 0 <= schedule.start_ticks[number] < ready:
+                start, there = _time(schedule, schedule.start_ticks[number]), _time(schedule, ready)
+                other = index.op(index.row(kind, stage)[late - 1 if kind == "F" else late + 1])
+                yield f"{index.op(number)} starts at {start}, before the end of {other} at {there}"
 
 
 def _inside_a_stage(letters: str) -> Iterator[tuple[str, str]]:
@@ -291,18 +330,18 @@ def _inside_a_stage(letters: str) -> Iterator[tuple[str, str]]:
 
 
 def _early_row(
-    schedule: Schedule, kind: str, stage: int, ready: Sequence[int], lag: int, part: range | None = None
+    schedule: Schedule, kind: str, stage: int, ready: Sequence[int], lags: Sequence[int] = (), part: range | None = None
 ) -> Iterator[str]:
     """Yield the operations of a row that start before `ready` + lag; operations that the plan lacks do not count.
 
-    Of a `part` of the microbatches only theirs; `ready` is by microbatch.
+    Of a `part` of the units only theirs; `ready` and `lags` are by unit.
     """
     row, due = schedule.plan.index.row(kind, stage), ready
     if part is not None:
         row, due = row[part.start : part.stop], ready[part.start : part.stop]
     starts = _part(schedule.start_ticks, row)
-    if lag:
-        due = list(map(add, due, repeat(lag)))
+    if any(lags):
+        due = list(map(add, due, lags if part is None else lags[part.start : part.stop]))
     if all(map(ge, starts, due)):
         return
     for number, time in compress(zip(row, due, strict=True), map(lt, starts, due)):
@@ -317,7 +356,7 @@ def _gradient_ends(schedule: Schedule) -> list[Sequence[int]]:
     columns = []
     for stage in range(index.stages):
         rows = [_part(schedule.end_ticks, index.row(kind, stage)) for kind in "BI" if kind in index.letters]
-        columns.append(rows[0] if len(rows) == 1 else list(map(max, *rows)))
+        columns.append([] if not rows else rows[0] if len(rows) == 1 else list(map(max, *rows)))
     return columns
 
 
@@ -328,7 +367,7 @@ def _part(values: Sequence[int], row: range) -> Sequence[int]:
 def _wrong_memory(schedule: Schedule) -> Iterator[str]:
     """Yield devices whose activations have another peak than the schedule claims, where something depends on it."""
     plan, problem = schedule.plan, schedule.problem
-    if problem.memory.budget is None and not plan.lanes and "R" not in plan.index.letters:
+    if problem.memory.budget is None and not plan.lanes and "R" not in plan.index.letters and not problem.has_units:
         return
     scale = problem.grains.per_unit
     for device, (peak, claim) in enumerate(zip(replayed_peaks(schedule), schedule.peak_grains, strict=True)):
@@ -339,40 +378,68 @@ def _wrong_memory(schedule: Schedule) -> Iterator[str]:
 
 def replayed_peaks(schedule: Schedule) -> list[int]:
     """Return the largest activation memory of each device, in grains; at one time, frees count before takes."""
-    problem, count = schedule.problem, schedule.problem.microbatches
+    problem, times = schedule.problem, CheckedTimes(schedule.problem)
     changes: list[list[tuple[int, int]]] = [[] for _ in range(problem.devices)]
-    for stage in range(problem.stages):
+    for stage, units in product(range(problem.stages), _halves(schedule)):
         look()
-        for microbatches in (range(count // 2), range(count // 2, count)):  # halves, for bidirectional placements
-            if microbatches:
-                device = problem.settled_placement.device(stage, microbatches[0], count)
-                changes[device] += _changes(schedule, stage, microbatches)
+        changes[_device(schedule, stage, units)] += _changes(schedule, times, stage, units)
     return [max(accumulate(change for _, change in sorted(events)), default=0) for events in changes]
 
 
-def _changes(schedule: Schedule, stage: int, microbatches: range) -> Iterator[tuple[int, int]]:
-    """Yield what some microbatches of a stage take and free, as (time, change) in ticks and grains."""
-    memory, index = schedule.problem.memory, schedule.plan.index
-    whole, held, kept = (
-        int(to_fraction(memory.activation[stage]) * to_fraction(share) * schedule.problem.grains.per_unit)
-        for share in (1, memory.retain[stage], memory.checkpoint[stage])
-    )
+def _changes(schedule: Schedule, times: CheckedTimes, stage: int, units: range) -> Iterator[tuple[int, int]]:
+    """Yield what some units of a stage take and free, as (time, change) in ticks and grains."""
+    problem, index = schedule.problem, schedule.plan.index
+    memory = problem.memory
     starts, ends = schedule.start_ticks, schedule.end_ticks
-    rows = {kind: index.row(kind, stage)[microbatches.start : microbatches.stop] for kind in index.letters}
-    for kind, times, change in (
-        ("F", starts, whole),
-        ("R", starts, whole - kept),
-        ("O", ends, -whole),
-        ("L", starts, whole),
-        ("B", ends, -whole),
-        ("I", starts, max(held - whole, 0)),
-        ("I", ends, min(held - whole, 0)),
-        ("W", ends, -held),
-    ):
-        yield from ((times[number], change) for number in rows.get(kind, ()) if starts[number] >= 0)
-    for again, forward in zip(rows.get("R", ()), rows["F"], strict=False):  # none without recompute
-        if starts[again] >= 0:
-            yield ends[forward], kept - whole
+    rows = {kind: index.row(kind, stage)[units.start : units.stop] for kind in index.letters}
+    wholes, helds, kepts, cached = (
+        times.held(stage, share)[units.start : units.stop]
+        for share in (1, memory.retain[stage], memory.checkpoint[stage], memory.kv)
+    )
+    for position, (whole, held, kept) in enumerate(zip(wholes, helds, kepts, strict=True)):
+        for kind, when, change in (
+            ("F", starts, whole),
+            ("R", starts, whole - kept),
+            ("O", ends, -whole),
+            ("L", starts, whole),
+            ("B", ends, -whole),
+            ("I", starts, max(held - whole, 0)),
+            ("I", ends, min(held - whole, 0)),
+            ("W", ends, -held),
+        ):
+            if kind in rows and change and starts[rows[kind][position]] >= 0:
+                yield when[rows[kind][position]], change
+        if "R" in rows and starts[rows["R"][position]] >= 0:
+            yield ends[rows["F"][position]], kept - whole
+    if problem.mode == "forward":
+        yield from _forward_frees(ends, rows["F"], wholes, cached, index.slices)
+    elif any(cached) and index.slices > 1:
+        yield from _cached_gradients(schedule, rows, cached)
+
+
+def _forward_frees(
+    ends: Sequence[int], forwards: range, wholes: Sequence[int], cached: Sequence[int], slices: int
+) -> Iterator[tuple[int, int]]:
+    """Yield what forwards alone free: all but keys and values, which the last slice of their microbatch frees."""
+    for position, number in enumerate(forwards):
+        yield ends[number], cached[position] - wholes[position]
+        if position % slices == slices - 1:
+            yield ends[number], -sum(cached[position - slices + 1 : position + 1])
+
+
+def _cached_gradients(
+    schedule: Schedule, rows: Mapping[str, range], cached: Sequence[int]
+) -> Iterator[tuple[int, int]]:
+    """Yield the gradients of keys and values: taken as the last slice's backward starts, freed as each other ends."""
+    slices = schedule.plan.index.slices
+    for kind in (kind for kind in "BI" if kind in rows):
+        for position, number in enumerate(rows[kind]):
+            if schedule.start_ticks[number] < 0:
+                continue
+            if position % slices == slices - 1:
+                yield schedule.start_ticks[number], sum(cached[position - slices + 1 : position])
+            else:
+                yield schedule.end_ticks[number], -cached[position]
 
 
 def _time(schedule: Schedule, ticks: int) -> str:

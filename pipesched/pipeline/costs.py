@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from math import lcm
 from typing import Any, NamedTuple
 
 from pipesched.checks import WIDTH, require_flag, require_sequence, require_whole, shown
@@ -16,6 +17,8 @@ from pipesched.pipeline.quantities import Exact, canonical, in_range, ticks_per_
 
 BRIEF = 32  # letters of a list of numbers in the text of an object
 PER_STAGE = ("forward", "backward_input", "backward_weight", "recompute", "overlap", "offload", "reload")
+TABLES = ("forward", "backward_input", "backward_weight", "recompute", "offload", "reload")  # may have one a microbatch
+Entry = Exact | tuple[Exact, ...]  # of a stage: of all its microbatches, or of each
 
 
 class Ticks(NamedTuple):
@@ -50,22 +53,23 @@ class Ticks(NamedTuple):
 class Costs(Displayable):
     """Durations in the user's time unit, one for each of the S stages.
 
+    Where microbatches differ on a stage, its entry holds one for each of them; only `overlap` has one a stage always.
     `split` says that the backward is given as its halves, so that it may run as I and W. `overlap` is the duration of a
     pair F&B, by the stage of its forward (None: the sum of its parts); `p2p` the latency of each of the S-1 boundaries;
     `offload` and `reload` that of a transfer of one activation (None: it cannot be offloaded). `resolution`, a power of
-    ten, is the least number of ticks in a time unit.
+    ten where times are decimals, divides the number of ticks in a time unit.
 
     Raises ConfigError, about the field at fault, for lists of other lengths and for entries that are no such numbers.
     """
 
-    forward: tuple[Exact, ...]
-    backward_input: tuple[Exact, ...]
-    backward_weight: tuple[Exact, ...]
-    recompute: tuple[Exact, ...]
+    forward: tuple[Entry, ...]
+    backward_input: tuple[Entry, ...]
+    backward_weight: tuple[Entry, ...]
+    recompute: tuple[Entry, ...]
     overlap: tuple[Exact, ...] | None = None
-    p2p: tuple[Exact, ...] = ()
-    offload: tuple[Exact, ...] | None = None
-    reload: tuple[Exact, ...] | None = None
+    p2p: tuple[Entry, ...] = ()
+    offload: tuple[Entry, ...] | None = None
+    reload: tuple[Entry, ...] | None = None
     split: bool = False
     resolution: int = field(default=1, compare=False)
 
@@ -73,20 +77,20 @@ class Costs(Displayable):
         stages = len(require_sequence(self.forward, "forward"))
         for key in PER_STAGE:
             if getattr(self, key) is not None or key not in ("overlap", "offload", "reload"):
-                object.__setattr__(self, key, exact_tuple(getattr(self, key), key, stages, "one a stage"))
-        object.__setattr__(self, "p2p", exact_tuple(self.p2p, "p2p", stages - 1, "one a boundary between stages"))
+                read = exact_tuple if key == "overlap" else exact_entries
+                object.__setattr__(self, key, read(getattr(self, key), key, stages, "one a stage"))
+        object.__setattr__(self, "p2p", exact_entries(self.p2p, "p2p", stages - 1, "one a boundary between stages"))
         if (self.offload is None) != (self.reload is None):
             missing = "offload" if self.offload is None else "reload"
             raise ConfigError("offload and reload are given together or not at all", missing)
         require_flag(self.split, "split")
-        if 10 ** (len(str(require_whole(self.resolution, "resolution", least=1))) - 1) != self.resolution:
-            raise ConfigError(f"must be a power of ten, not {shown(self.resolution)}", "resolution")
+        require_whole(self.resolution, "resolution", least=1)
         self._require_decimals()
 
     def _require_decimals(self) -> None:
         for key in (*PER_STAGE, "p2p"):
             try:
-                ticks_per_unit(map(to_fraction, getattr(self, key) or ()))
+                ticks_per_unit(map(to_fraction, in_one(getattr(self, key) or ())))
             except ValueError as error:
                 raise ConfigError(f"times must be decimals; {error}", key) from None
 
@@ -100,23 +104,32 @@ class Costs(Displayable):
         return len(self.forward)
 
     @property
-    def backward(self) -> tuple[Exact, ...]:
+    def backward(self) -> tuple[Entry, ...]:
         """The full backward B of each stage: both halves."""
-        pairs = zip(self.backward_input, self.backward_weight, strict=True)
-        return tuple(canonical(to_fraction(half) + to_fraction(other)) for half, other in pairs)
+        return tuple(map(added, zip(self.backward_input, self.backward_weight, strict=True)))
+
+    @property
+    def microbatches(self) -> int | None:
+        """How many microbatches the entries of stages on which they differ are of; None where all are alike."""
+        columns = (getattr(self, key) or () for key in (*PER_STAGE, "p2p"))
+        counts = {len(entry) for column in columns for entry in column if isinstance(entry, tuple)}
+        return max(counts, default=None)
 
     @cached_property
     def ticks(self) -> Ticks:
         """The costs as integers, scaled by the smallest power of ten that makes all of them whole (or `resolution`)."""
         columns = self.fractions
-        scale = max(ticks_per_unit([value for column in columns.values() for value in column or ()]), self.resolution)
+        scale = lcm(ticks_per_unit([value for column in columns.values() for value in column or ()]), self.resolution)
         ticks: dict[str, Any] = {key: column and whole(column, scale) for key, column in columns.items()}
         halves = zip(ticks["backward_input"], ticks["backward_weight"], strict=True)
         return Ticks(scale, **ticks, backward=tuple(map(sum, halves)), p2p_back=ticks["p2p"])
 
     @property
     def fractions(self) -> dict[str, tuple[Fraction, ...] | None]:
-        """The times of each key exactly, and the latencies; None for what the problem has not."""
+        """The times of each key exactly, and the latencies; None for what the problem has not.
+
+        They are of microbatches that are alike: raises TypeError where an entry holds one for each.
+        """
         columns = {key: getattr(self, key) for key in (*PER_STAGE, "p2p")}
         return {key: None if column is None else tuple(map(to_fraction, column)) for key, column in columns.items()}
 
@@ -146,7 +159,51 @@ def exact_tuple(values: object, key: str, count: int, each: str) -> tuple[Exact,
     return tuple(checked)
 
 
-def one_or_all(values: Sequence[Exact] | None, most: int = WIDTH) -> str:
+def exact_entries(values: object, key: str, count: int, each: str) -> tuple[Entry, ...]:
+    """Return `count` entries of a table: exact numbers, or those of each microbatch, not all the same.
+
+    Raises ConfigError, about `key`, for rows of several lengths, and as `exact_tuple` does.
+    """
+    if not isinstance(values, (list, tuple)) or not any(isinstance(value, (list, tuple)) for value in values):
+        return exact_tuple(values, key, count, each)
+    if len(values) != count:
+        raise ConfigError(f"needs {count} entries ({each}); this has {len(values)}", key)
+    rows = [value if isinstance(value, (list, tuple)) else (value,) for value in values]
+    most = max(map(len, rows))
+    exact_rows = []
+    for entry, row in enumerate(rows):
+        if len(row) not in (1, most) or not row:
+            raise ConfigError(f"has a row of {len(row)} numbers beside one of {most} microbatches", key, entry=entry)
+        try:
+            numbers = exact_tuple(row, key, len(row), "")
+        except ConfigError as error:
+            raise ConfigError(error.message, key, entry=entry) from None
+        exact_rows.append(numbers if len({*numbers}) > 1 else numbers[0])
+    return tuple(exact_rows)
+
+
+def in_one(values: Iterable[Entry]) -> Iterator[Exact]:
+    """Yield all numbers of entries."""
+    for value in values:
+        yield from value if isinstance(value, tuple) else (value,)
+
+
+def added(entries: Iterable[Entry]) -> Entry:
+    """Return the sum of entries: one number, or one for each microbatch where some entry has that."""
+    values = [*entries]
+    most = max((len(value) for value in values if isinstance(value, tuple)), default=None)
+    if most is None:
+        return canonical(sum(map(to_fraction, values), Fraction(0)))
+    columns = [entries_of(value, most) for value in values]
+    return tuple(canonical(sum(column, Fraction(0))) for column in zip(*columns, strict=True))
+
+
+def entries_of(entry: Entry, microbatches: int) -> Sequence[Fraction]:
+    """Return what an entry says of each microbatch, exactly."""
+    return [*map(to_fraction, entry)] if isinstance(entry, tuple) else [to_fraction(entry)] * microbatches
+
+
+def one_or_all(values: Sequence[Entry] | None, most: int = WIDTH) -> str:
     """Return the text of numbers, of at most `most` letters: of a single one where all are equal."""
     if not values:
         return shown(values)

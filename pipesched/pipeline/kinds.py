@@ -25,12 +25,13 @@ LANES = (Resource.D2H, Resource.H2D)
 class Need(NamedTuple):
     """An operation of the same microbatch that must have ended before another starts.
 
-    `stage` is relative to that of the operation that waits (-1: the stage before). Between two devices the latency of
-    the boundary is added.
+    `stage` and `slice` are relative to those of the operation that waits (-1: the stage before). Between two devices
+    the latency of the boundary is added.
     """
 
     letter: str
     stage: int = 0
+    slice: int = 0
 
 
 @dataclass(frozen=True)
@@ -59,12 +60,13 @@ class Kind:
         return self.resource is not Resource.DEVICE
 
 
-_BACKWARD_NEEDS = (Need("F"), Need("R"), Need("L"), Need("B", 1), Need("I", 1))
+_GRADIENTS = (Need("B", 1), Need("I", 1), Need("B", slice=1), Need("I", slice=1))  # the last two of keys and values
+_BACKWARD_NEEDS = (Need("F"), Need("R"), Need("L"), *_GRADIENTS)
 
 KINDS: dict[str, Kind] = {
     kind.letter: kind
     for kind in (
-        Kind("F", "forward", "forward", "-", (Need("F", -1),), takes="activation"),
+        Kind("F", "forward", "forward", "-", (Need("F", -1), Need("F", slice=-1)), takes="activation"),
         Kind("B", "backward", "backward", "=", _BACKWARD_NEEDS, gives="activation"),
         Kind("I", "input gradient", "backward_input", "=", _BACKWARD_NEEDS, takes="caught", gives="released"),
         Kind("W", "weight gradient", "backward_weight", "~", (Need("I"),), gives="retained"),

@@ -6,13 +6,14 @@ needs, takes and gives; between two devices the latency of the boundary is added
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from itertools import chain, product
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import chain, groupby, product, repeat
 from typing import NamedTuple
 
 from pipesched.core.tasks import NOWHERE, Edge, TaskGraph, arrow
 from pipesched.errors import ConfigError
-from pipesched.pipeline.kinds import KINDS
+from pipesched.pipeline.costs import Ticks
+from pipesched.pipeline.kinds import KINDS, Need
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan, mismatch
 from pipesched.pipeline.problem import Problem
@@ -72,6 +73,9 @@ def lower(
 
 def pair_durations(problem: Problem, index: OpIndex, pairs: Mapping[int, int]) -> Iterator[tuple[int, int]]:
     """Yield each forward of a pair with the pair's ticks: `overlap` by its stage, else the sum of its parts."""
+    if problem.has_units:
+        yield from _unit_pairs(problem, index, pairs)
+        return
     ticks_of = [way.ticks for way in problem.directions(index.microbatches) for _ in way.microbatches]
     for forward, backward in pairs.items():
         ticks, stage = ticks_of[index.owner_of(forward)], index.stage_of(forward)
@@ -82,8 +86,24 @@ def pair_durations(problem: Problem, index: OpIndex, pairs: Mapping[int, int]) -
             yield forward, ticks.forward[stage] + other.backward[index.stage_of(backward)]
 
 
+def _unit_pairs(problem: Problem, index: OpIndex, pairs: Mapping[int, int]) -> Iterator[tuple[int, int]]:
+    """Yield the same where units differ."""
+    lasts = problem.unit_ticks.lasts
+
+    def ticks(key: str, number: int) -> int:
+        return lasts[key][index.stage_of(number)][index.owner_of(number)]
+
+    for forward, backward in pairs.items():
+        if "overlap" in lasts:
+            yield forward, ticks("overlap", forward)
+        else:
+            yield forward, ticks("forward", forward) + ticks("backward", backward)
+
+
 def _columns(problem: Problem, index: OpIndex) -> tuple[list[int], list[int], list[int]]:
     """Return duration, memory taken at the start and memory given back at the end, of each operation."""
+    if problem.has_units:
+        return _unit_columns(problem, index)
     nothing, grains, ways = (0,) * index.stages, problem.grains, problem.directions(index.microbatches)
     durations = {
         letter: [(way.ticks.of(letter) or nothing, len(way.microbatches)) for way in ways] for letter in index.letters
@@ -100,11 +120,29 @@ def _columns(problem: Problem, index: OpIndex) -> tuple[list[int], list[int], li
     return index.spread(lasts), column(takes), column(gives)
 
 
+def _unit_columns(problem: Problem, index: OpIndex) -> tuple[list[int], list[int], list[int]]:
+    """Return the same where units differ."""
+    ticks, grains = problem.unit_ticks.lasts, problem.unit_grains
+    nothing = (0,) * index.units
+
+    def lasts(letter: str, stage: int) -> Sequence[int]:
+        key = KINDS[letter].cost
+        return ticks[key][stage] if key in ticks else nothing
+
+    def takes(letter: str, stage: int) -> Sequence[int]:
+        return grains.takes(letter, KINDS[letter].takes, stage, index.slices, problem.mode)
+
+    def gives(letter: str, stage: int) -> Sequence[int]:
+        return grains.gives(letter, KINDS[letter].gives, stage, index.slices, problem.mode)
+
+    return index.spread(lasts), index.spread(takes), index.spread(gives)
+
+
 def _devices_of(problem: Problem, index: OpIndex) -> list[int]:
     """Return the device of each operation."""
     ways = problem.directions(index.microbatches)
     rows = [
-        [*chain.from_iterable([way.devices[stage]] * len(way.microbatches) for way in ways)]
+        [*chain.from_iterable([way.devices[stage]] * (len(way.microbatches) * index.slices) for way in ways)]
         for stage in range(index.stages)
     ]
     return index.spread(lambda _, stage: rows[stage])
@@ -136,8 +174,11 @@ def _give_at_forward(problem: Problem, index: OpIndex, absent: Set[int], gives: 
         given = KINDS[letter].forward_gives
         if given is None:
             continue
-        for stage, size in enumerate(problem.grains.of(given)):
-            for number in index.row(letter, stage):
+        for stage in range(index.stages):
+            sizes = (
+                problem.unit_grains.of(given, stage) if problem.has_units else repeat(problem.grains.of(given)[stage])
+            )
+            for number, size in zip(index.row(letter, stage), sizes, strict=False):
                 if number not in absent:
                     gives[index.counterpart(number, "F")] = size
 
@@ -161,22 +202,68 @@ class PrecedenceRow(NamedTuple):
 
 def precedence_rows(problem: Problem, index: OpIndex) -> Iterator[PrecedenceRow]:
     """Yield the precedences of data between all operations of `index`, row by row."""
-    ways = problem.directions(index.microbatches)
-    if all(way.ticks is ways[0].ticks for way in ways):  # one edge for both directions
-        ways = [ways[0]._replace(microbatches=range(index.microbatches))]
     needs = [(letter, need) for letter in index.letters for need in KINDS[letter].needs if need.letter in index.letters]
     for stage in range(index.stages):
         for letter, need in needs:
-            if not need.stage:
+            if need.slice:
+                yield from _between_slices(index, need, letter, stage)
+            elif not need.stage:
                 yield PrecedenceRow(index.row(need.letter, stage), index.row(letter, stage))
-    for stage, way in product(range(index.stages - 1), ways):
+    for stage, way in product(range(index.stages - 1), _ways_of_edges(problem, index)):
         crosses = way.devices[stage] != way.devices[stage + 1]
-        part = slice(way.microbatches.start, way.microbatches.stop)
         for letter, need in needs:
             if need.stage:
                 before, after = (stage, stage + 1) if need.stage < 0 else (stage + 1, stage)
-                rows = index.row(need.letter, before)[part], index.row(letter, after)[part]
-                yield PrecedenceRow(*rows, way.ticks.hop(before, after) if crosses else 0, stage if crosses else -1)
+                rows = index.row(need.letter, before)[way.units], index.row(letter, after)[way.units]
+                for part, lag in way.lags(before, after) if crosses else ((slice(None), 0),):
+                    yield PrecedenceRow(rows[0][part], rows[1][part], lag, stage if crosses else -1)
+
+
+def _between_slices(index: OpIndex, need: Need, letter: str, stage: int) -> Iterator[PrecedenceRow]:
+    """Yield what the operations of a kind on a stage need of other slices of their microbatch."""
+    before, after, count = index.row(need.letter, stage), index.row(letter, stage), index.slices
+    for part in range(max(-need.slice, 0), count - max(need.slice, 0)):
+        yield PrecedenceRow(before[part + need.slice :: count], after[part::count])
+
+
+class _WayOfEdges(NamedTuple):
+    """A direction of the pipeline: which units go it, the device of each stage, and the latency of their edges.
+
+    `lags(before, after)` are those from a stage to a neighbour, each with the part of the units that it is for.
+    """
+
+    units: slice
+    devices: Sequence[int]
+    lags: Callable[[int, int], Iterable[tuple[slice, int]]]
+
+
+def _ways_of_edges(problem: Problem, index: OpIndex) -> list[_WayOfEdges]:
+    ways = problem.directions(index.microbatches)
+    if problem.has_units:
+        return [
+            _WayOfEdges(part := index.in_units(way.microbatches), way.devices, _unit_lags(problem, part))
+            for way in ways
+        ]
+    if all(way.ticks is ways[0].ticks for way in ways):  # one edge for both directions
+        ways = [ways[0]._replace(microbatches=range(index.microbatches))]
+
+    def same(ticks: Ticks) -> Callable[[int, int], Iterable[tuple[slice, int]]]:
+        return lambda before, after: [(slice(None), ticks.hop(before, after))]
+
+    return [_WayOfEdges(index.in_units(way.microbatches), way.devices, same(way.ticks)) for way in ways]
+
+
+def _unit_lags(problem: Problem, part: slice) -> Callable[[int, int], Iterator[tuple[slice, int]]]:
+    ticks = problem.unit_ticks
+
+    def lags(before: int, after: int) -> Iterator[tuple[slice, int]]:
+        row, start = (ticks.hops[before] if before < after else ticks.hops_back[after])[part], 0
+        for lag, same in groupby(row):
+            stop = start + sum(1 for _ in same)
+            yield slice(start, stop), lag
+            start = stop
+
+    return lags
 
 
 def _edges_of_some(rows: Iterable[Edge], absent: Set[int], pairs: Mapping[int, int]) -> list[Edge]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from pipesched.checks import require_label, require_sequence, shown
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
-from pipesched.pipeline.costs import BRIEF, exact_tuple, fields_of, one_or_all
+from pipesched.pipeline.costs import BRIEF, Entry, exact_entries, exact_tuple, fields_of, one_or_all
 from pipesched.pipeline.quantities import Exact, grains_per_unit, to_fraction
 
 
@@ -51,28 +51,34 @@ class Grains(NamedTuple):
 class Memory(Displayable):
     """Memory in the user's unit, of which `unit` is the label.
 
-    For each of the S stages: `activation` of one microbatch, `retain` (what is held from the end of I to the end of W,
-    in activations: above 1 where gradients are held beside it, from the start of I on), `checkpoint` (the part that a
-    recomputed microbatch keeps), `static` (weights, gradients, optimizer). `budget` is the limit of each device, static
-    memory included (None: no limit).
+    For each of the S stages: `activation` of one microbatch (or of each, where they differ), `retain` (what is held
+    from the end of I to the end of W, in activations: above 1 where gradients are held beside it, from the start of I
+    on), `checkpoint` (the part that a recomputed microbatch keeps), `static` (weights, gradients, optimizer). `budget`
+    is the limit of each device, static memory included (None: no limit). `kv` is the part of an activation that keys
+    and values are: slices of a microbatch hold their gradients, forward passes alone hold them.
 
     Raises ConfigError, about the field at fault, for lists of other lengths and for entries that are no such numbers.
     """
 
-    activation: tuple[Exact, ...]
+    activation: tuple[Entry, ...]
     retain: tuple[Exact, ...]
     checkpoint: tuple[Exact, ...]
     static: tuple[Exact, ...]
     budget: tuple[Exact, ...] | None = None
     unit: str = "microbatch"
+    kv: Exact = 0
 
     def __post_init__(self) -> None:
         stages = len(require_sequence(self.activation, "activation"))
-        for key in ("activation", "retain", "checkpoint", "static"):
+        object.__setattr__(self, "activation", exact_entries(self.activation, "activation", stages, "one a stage"))
+        for key in ("retain", "checkpoint", "static"):
             object.__setattr__(self, key, exact_tuple(getattr(self, key), key, stages, "one a stage"))
-        for entry, share in enumerate(self.checkpoint):
-            if share > 1:
-                raise ConfigError(f"must be between 0 and 1, not {shown(share)}", "checkpoint", entry=entry)
+        object.__setattr__(self, "kv", exact_tuple((self.kv,), "kv", 1, "")[0])
+        for key, shares in (("checkpoint", self.checkpoint), ("kv", (self.kv,))):
+            for entry, share in enumerate(shares):
+                if share > 1:
+                    at = entry if key == "checkpoint" else None
+                    raise ConfigError(f"must be between 0 and 1, not {shown(share)}", key, entry=at)
         if self.budget is not None:
             devices = len(require_sequence(self.budget, "budget"))
             object.__setattr__(self, "budget", exact_tuple(self.budget, "budget", devices, "one a device"))
@@ -80,6 +86,11 @@ class Memory(Displayable):
                 if not limit:
                     raise ConfigError(f"must be more than 0, not {shown(limit)}", "budget", entry=entry)
         require_label(self.unit, "unit")
+
+    @property
+    def microbatches(self) -> int | None:
+        """How many microbatches the activations of a stage on which they differ are of; None where all are alike."""
+        return max((len(entry) for entry in self.activation if isinstance(entry, tuple)), default=None)
 
     def __repr__(self) -> str:
         budget = "" if self.budget is None else f", budget={one_or_all(self.budget, BRIEF)}"

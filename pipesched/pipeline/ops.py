@@ -3,7 +3,7 @@
 The letters of the kinds are PyTorch's: F forward, B full backward, I backward for the input, W backward for the weights
 (B is I then W fused). Ours are R, which runs a forward again before its backward, and the transfers O (an activation
 goes to host memory) and L (it comes back). `2F0` is the forward of microbatch 0 on stage 2, `(0F3;3B1)OVERLAP_F_B` a
-pair that starts and ends together.
+pair that starts and ends together. Where microbatches are cut along their sequence, `2F0.1` is that of slice 1.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from pipesched.pipeline.kinds import (
 )
 
 T = TypeVar("T")
-_OP = re.compile(r"(0|[1-9][0-9]{0,8})([A-Z])(0|[1-9][0-9]{0,8})", re.ASCII)
+_NUMBER = "(0|[1-9][0-9]{0,8})"
+_OP = re.compile(rf"{_NUMBER}([A-Z]){_NUMBER}(?:\.{_NUMBER})?", re.ASCII)
 _PAIR = re.compile(r"\(([^;()]+);([^;()]+)\)OVERLAP_F_B", re.ASCII)
 
 
@@ -33,28 +34,50 @@ class _OpFields(NamedTuple):
     stage: int
     kind: str
     microbatch: int
+    slice: int = 0
 
 
 class Op(_OpFields):
-    """One operation of one microbatch on one stage; `str` gives its text, `2F0`.
+    """One operation of one microbatch on one stage, or of one slice of it; `str` gives its text, `2F0` or `2F0.1`.
 
     Raises ConfigError for a negative number or an unknown kind.
     """
 
     __slots__ = ()
 
-    def __new__(cls, stage: int, kind: str, microbatch: int) -> Op:
+    def __new__(cls, stage: int, kind: str, microbatch: int, slice: int = 0) -> Op:  # noqa: A002  as the field
         """Make an operation, after checks."""
-        numbers = require_whole(stage, "stage"), require_whole(microbatch, "microbatch")
+        where, of = require_whole(stage, "stage"), require_whole(microbatch, "microbatch")
         if not _is_kind(kind):
             raise ConfigError(f"must be one of {' '.join(LETTERS)}, not {shown(kind)}", "kind")
-        return tuple.__new__(cls, (numbers[0], kind, numbers[1]))
+        part = require_whole(slice, "slice")
+        return tuple.__new__(SlicedOp if part else cls, (where, kind, of, part))
 
     def __str__(self) -> str:
         return f"{self.stage}{self.kind}{self.microbatch}"
 
     def __repr__(self) -> str:
-        return f"Op({self.stage}, {self.kind!r}, {self.microbatch})"
+        part = f", {self.slice}" if self.is_sliced else ""
+        return f"Op({self.stage}, {self.kind!r}, {self.microbatch}{part})"
+
+    @property
+    def is_sliced(self) -> bool:
+        """Whether it is of one slice of a microbatch, which its text then names."""
+        return False
+
+
+class SlicedOp(Op):
+    """An operation of one slice of a microbatch, the first one too: it equals the Op of the same numbers."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return f"{self.stage}{self.kind}{self.microbatch}.{self.slice}"
+
+    @property
+    def is_sliced(self) -> bool:
+        """Whether it is of one slice of a microbatch, which its text then names."""
+        return True
 
 
 def _is_kind(value: object) -> bool:
@@ -99,7 +122,8 @@ def parse_op(text: str) -> Op:
         raise ConfigError(
             f"{shown(text)} is no operation; one looks like 2F0: stage, one of {' '.join(LETTERS)}, microbatch"
         )
-    return Op._make((int(match[1]), match[2], int(match[3])))
+    of = SlicedOp if match[4] else Op
+    return of._make((int(match[1]), match[2], int(match[3]), int(match[4] or 0)))
 
 
 def parse_slot(text: str) -> Slot:
@@ -125,26 +149,34 @@ def _of_kind(op: Op, letters: str, what: str) -> Op:
 
 
 class OpIndex(NamedTuple):
-    """Numbers for the operations of a plan: kind by kind, stage by stage, microbatch by microbatch.
+    """Numbers for the operations of a plan: kind by kind, stage by stage, unit by unit.
 
-    `letters` holds the kinds that the plan may use, forwards first, for instance "FB", "FIW" or, with recompute, "FBR".
-    A plan with half a million operations is then lists of integers, and the operations of one stage and kind (a row)
-    are a range. Nothing outside this class depends on the layout of the numbers.
+    A unit is one slice of one microbatch: the slices of microbatch 0, then those of 1, ..; without slices it is a
+    microbatch. `letters` holds the kinds that the plan may use, forwards first, for instance "FB", "FIW" or, with
+    recompute, "FBR". A plan with half a million operations is then lists of integers, and the operations of one stage
+    and kind (a row) are a range. Nothing outside this class depends on the layout of the numbers.
     """
 
     letters: str
     stages: int
     microbatches: int
+    slices: int = 1
+
+    @property
+    def units(self) -> int:
+        """The number of units: slices of microbatches."""
+        return self.microbatches * self.slices
 
     @property
     def size(self) -> int:
         """The number of operations."""
-        return len(self.letters) * self.stages * self.microbatches
+        return len(self.letters) * self.stages * self.units
 
     def row(self, kind: str, stage: int) -> range:
-        """Return the numbers of one kind on one stage, by microbatch."""
-        first = (self.letters.index(kind) * self.stages + stage) * self.microbatches
-        return range(first, first + self.microbatches)
+        """Return the numbers of one kind on one stage, by unit."""
+        units = self.microbatches * self.slices
+        first = (self.letters.index(kind) * self.stages + stage) * units
+        return range(first, first + units)
 
     def rows(self, kind: str) -> list[range]:
         """Return `row` for every stage."""
@@ -152,11 +184,11 @@ class OpIndex(NamedTuple):
 
     def of_kind(self, kind: str) -> range:
         """Return the numbers of one kind on all stages."""
-        first = self.letters.index(kind) * self.stages * self.microbatches
-        return range(first, first + self.stages * self.microbatches)
+        first = self.letters.index(kind) * self.stages * self.units
+        return range(first, first + self.stages * self.units)
 
     def spread(self, row: Callable[[str, int], Iterable[T]]) -> list[T]:
-        """Return a value for each operation: `row(kind, stage)` gives those of the microbatches of a row."""
+        """Return a value for each operation: `row(kind, stage)` gives those of the units of a row."""
         values: list[T] = []
         for kind in self.letters:
             for stage in range(self.stages):
@@ -166,52 +198,58 @@ class OpIndex(NamedTuple):
 
     def number(self, op: Op) -> int:
         """Return the number of `op`."""
-        return self.row(op.kind, op.stage)[op.microbatch]
+        return self.row(op.kind, op.stage)[op.microbatch * self.slices + op.slice]
 
     def op(self, number: int) -> Op:
         """Return the operation of a number."""
-        row, microbatch = divmod(number, self.microbatches)
+        row, unit = divmod(number, self.units)
         kind, stage = divmod(row, self.stages)
-        return Op._make((stage, self.letters[kind], microbatch))
+        if self.slices == 1:
+            return Op._make((stage, self.letters[kind], unit, 0))
+        return SlicedOp._make((stage, self.letters[kind], *divmod(unit, self.slices)))
 
     def counterpart(self, number: int, kind: str) -> int:
-        """Return the operation of another kind on the same stage and of the same microbatch."""
-        each = self.stages * self.microbatches
+        """Return the operation of another kind on the same stage and of the same unit."""
+        each = self.stages * self.units
         return self.letters.index(kind) * each + number % each
 
     def stages_on(self, numbers: Sequence[int], stages: int) -> list[int]:
         """Return the same operations so many stages further on."""
-        step = stages * self.microbatches
+        step = stages * self.units
         return [number + step for number in numbers]
 
     def kinds_on(self, number: int, kinds: int) -> int:
-        """Return the operation of the same stage and microbatch so many kinds further on; out of range if none."""
-        return number + kinds * self.stages * self.microbatches
+        """Return the operation of the same stage and unit so many kinds further on; out of range if none."""
+        return number + kinds * self.stages * self.units
 
     def kind_of(self, number: int) -> str:
         """Return the letter of an operation."""
-        return self.letters[number // self.microbatches // self.stages]
+        return self.letters[number // self.units // self.stages]
 
     def is_forward(self, number: int) -> bool:
         """Return whether an operation is an F."""
-        return number < self.stages * self.microbatches
+        return number < self.stages * self.units
 
     def stage_of(self, number: int) -> int:
         """Return the stage of an operation."""
-        return number // self.microbatches % self.stages
+        return number // self.units % self.stages
 
     def owner_of(self, number: int) -> int:
+        """Return the unit of an operation, which owns an activation: its microbatch where there are no slices."""
+        return number % self.units
+
+    def microbatch_of(self, number: int) -> int:
         """Return the microbatch of an operation."""
-        return number % self.microbatches
+        return number % self.units // self.slices
 
     def row_of(self, number: int) -> int:
-        """Return a number for the stage and kind of an operation, the same for all microbatches."""
-        return number // self.microbatches
+        """Return a number for the stage and kind of an operation, the same for all units."""
+        return number // self.units
 
     @property
     def owners(self) -> list[int]:
-        """The microbatch of each operation."""
-        return list(range(self.microbatches)) * (len(self.letters) * self.stages)
+        """The unit of each operation."""
+        return list(range(self.units)) * (len(self.letters) * self.stages)
 
     @property
     def gradient(self) -> str:
@@ -235,6 +273,10 @@ class OpIndex(NamedTuple):
     def saves_memory(self) -> bool:
         """Whether activations may be recomputed or offloaded."""
         return any(letter not in COMPUTATION_LETTERS for letter in self.letters)
+
+    def in_units(self, microbatches: range) -> slice:
+        """Return which part of a row is of these microbatches."""
+        return slice(microbatches.start * self.slices, microbatches.stop * self.slices)
 
     def with_letters(self, letters: str) -> OpIndex:
         """Return the index with these kinds at the end: numbers that exist keep their meaning."""

@@ -84,7 +84,7 @@ def _series(schedule: Schedule) -> Iterator[Series]:
     directions = placement.directions(index.microbatches)
     for kind in index.letters:
         for row in index.rows(kind):
-            for numbers in directions:
+            for numbers in map(index.in_units, directions):
                 part = slice(row.start + numbers.start, row.start + numbers.stop)
                 series = Series(schedule.start_ticks[part], schedule.end_ticks[part])
                 if any(start >= 0 for start in series.starts):

@@ -119,6 +119,8 @@ def mismatch(problem: Problem, plan: Plan) -> str | None:
     """Say in which numbers (devices, stages, microbatches, lanes) a plan differs from the problem; None if in none."""
     planned = (len(plan.orders), plan.index.stages, plan.index.microbatches)
     if planned == (problem.devices, problem.stages, problem.microbatches):
+        if plan.index.slices != problem.slices.count:
+            return f"the plan has {plan.index.slices} slices a microbatch; the problem has {problem.slices.count}"
         if len(plan.lanes) in (0, problem.lane_pairs):
             return None
         return f"the plan has {len(plan.lanes)} pairs of transfer lanes; the problem has {problem.lane_pairs}"
@@ -134,6 +136,7 @@ def plan_from_slots(
     microbatches: int,
     lanes: Iterable[Iterable[Op]] = (),
     waits: Iterable[tuple[Op, Op]] = (),
+    slices: int = 1,
 ) -> Plan:
     """Return the plan that runs these slots and, on each pair of lanes, these transfers.
 
@@ -147,8 +150,8 @@ def plan_from_slots(
     kinds = {"F", *(TRANSFER_LETTERS if transfers else ()), *(op.kind for op in planned)}
     if "W" in kinds:
         kinds.add("I")  # the rules speak of both, also in a plan that lacks one
-    index = OpIndex("".join(letter for letter in LETTERS if letter in kinds), stages, microbatches)
-    require_each_once(planned, stages, microbatches)
+    index = OpIndex("".join(letter for letter in LETTERS if letter in kinds), stages, microbatches, slices)
+    require_each_once(planned, stages, microbatches, slices)
     pairs = {
         index.number(slot.forward): index.number(slot.backward)
         for slots in rows
@@ -163,14 +166,20 @@ def plan_from_slots(
     return Plan(index, orders, pairs, lanes=numbered, waits=[*_numbered(waits, index, set(planned))])
 
 
-def require_each_once(planned: Iterable[Op], stages: int, microbatches: int) -> None:
+def require_each_once(planned: Iterable[Op], stages: int, microbatches: int, slices: int = 1) -> None:
     """Raise WrongOperation for an operation that is out of range, or stands twice."""
     seen: set[Op] = set()
     for op in planned:
-        if op.stage >= stages or op.microbatch >= microbatches:
+        if op.stage >= stages or op.microbatch >= microbatches or op.slice >= slices:
+            most = f", slices 0 to {slices - 1}" if slices > 1 else ""
             raise WrongOperation(
-                f"{op} is out of range: stages are 0 to {stages - 1}, microbatches 0 to {microbatches - 1}"
+                f"{op} is out of range: stages are 0 to {stages - 1}, microbatches 0 to {microbatches - 1}{most}"
             )
+        if op.is_sliced != (slices > 1):
+            one = (
+                "no slices: its text ends with the microbatch" if slices == 1 else f"{slices} slices; name one, {op}.0"
+            )
+            raise WrongOperation(f"{op} is no operation here: a microbatch has {one}")
         if op in seen:
             raise WrongOperation(f"{op} stands twice in the plan")
         seen.add(op)

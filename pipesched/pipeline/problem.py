@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from pipesched.checks import cut, require_label, require_text, require_type, require_whole, shown
+from pipesched.checks import cut, require_label, require_name, require_text, require_type, require_whole, shown
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import BRIEF, Costs, Ticks, fields_of
@@ -19,6 +19,8 @@ from pipesched.pipeline.layers import GIVEN, Layers
 from pipesched.pipeline.memory import Grains, Memory
 from pipesched.pipeline.placement import Placement, placement_name
 from pipesched.pipeline.quantities import Exact, plain, to_fraction
+from pipesched.pipeline.unit_costs import UnitGrains, Units, UnitTicks, Way, largest_grains, unit_grains, unit_ticks
+from pipesched.pipeline.units import FORWARD_ONLY, MODES, TRAIN, WHOLE, Sizes, Slices, require_units
 
 MOST_OPERATIONS = 10_000_000
 LANES = ("device", "pair")
@@ -76,8 +78,10 @@ class Problem(Displayable):
     the stages were cut, where the problem was given by layers; the costs and the memory follow from it. `cutter` cuts
     the stages anew, where the problem was derived from a model. `speed` is what each device divides the costs of
     operations by (None: all 1), `links` the latency from each device to each other beside that of the boundary.
-    `make_problem` builds one from plain numbers, and fills in defaults. Raises ConfigError, about the field at fault,
-    for values that do not go together.
+    `sizes` are factors of each microbatch (None: all 1), `slices` how each is cut along its sequence, and `mode` is
+    "train", or "forward" for forward passes alone; where these or tables of costs make microbatches differ, the problem
+    has units. `make_problem` builds one from plain numbers, and fills in defaults. Raises ConfigError, about the field
+    at fault, for values that do not go together.
     """
 
     devices: int
@@ -93,12 +97,18 @@ class Problem(Displayable):
     cutter: Cutter | None = field(default=None, compare=False)
     speed: tuple[Exact, ...] | None = None
     links: tuple[tuple[Exact, ...], ...] | None = None
+    sizes: Sizes | None = None
+    slices: Slices = WHOLE
+    mode: str = TRAIN
 
     def __post_init__(self) -> None:
         for key in ("devices", "stages", "microbatches"):
             object.__setattr__(self, key, require_whole(getattr(self, key), key, least=1))
         self._require_lengths()
-        require_size(self.stages, self.microbatches, split=self.costs.split)
+        require_units(self.sizes, self.slices, self.microbatches, self.stages)
+        if self.sizes is not None and self.sizes.are_one:
+            object.__setattr__(self, "sizes", None)
+        require_size(self.stages, self.microbatches * self.slices.count, split=self.costs.split)
         if self.placement is not None:
             self._require_placement(require_type(self.placement, Placement, "a Placement or None", "placement"))
         elif self.devices > self.stages:
@@ -107,6 +117,7 @@ class Problem(Displayable):
             require_label(getattr(self, key), key)
         if require_text(self.lanes, "lanes") not in LANES:
             raise ConfigError(f"must be one of {', '.join(LANES)}, not {shown(self.lanes)}", "lanes")
+        require_name(MODES, self.mode, "mode", "mode")
         require_type(self.layers, (Layers, type(None)), "Layers or None", "layers")
         if self.layers is not None:
             self._require_layout(self.layers)
@@ -122,6 +133,10 @@ class Problem(Displayable):
         for key, stages in (("costs", self.costs.stages), ("memory", len(self.memory.activation))):
             if stages != self.stages:
                 raise ConfigError(f"are for {stages} stages; the problem has {self.stages}", key)
+        tables = (("costs", self.costs.microbatches), ("activation", self.memory.microbatches))
+        for key, count in tables:
+            if count not in (None, self.microbatches):
+                raise ConfigError(f"are of {count} microbatches; the problem has {self.microbatches}", key)
         if self.memory.budget is not None and len(self.memory.budget) != self.devices:
             raise ConfigError(f"is for {len(self.memory.budget)} devices; the problem has {self.devices}", "budget")
 
@@ -154,9 +169,46 @@ class Problem(Displayable):
     def ticks(self) -> Ticks:
         """The costs in integer ticks, on the devices of the placement; at speed 1 without links while it is open.
 
-        Where the placement is mirrored these are of the first direction: `directions` has both.
+        Where the placement is mirrored these are of the first direction: `directions` has both. Where the problem has
+        units they are those of the mean unit, which is for heuristics and texts; `unit_ticks` has those of each.
         """
+        if self.has_units:
+            return self.unit_ticks.typical
         return self._ticks_on(None if self.placement is None else self.placement.devices)
+
+    @property
+    def has_units(self) -> bool:
+        """Whether microbatches differ, or are cut into slices, or only forwards run."""
+        tables = self.costs.microbatches, self.memory.microbatches
+        differs = self.sizes is not None or tables != (None, None)
+        return differs or not self.slices.is_plain or self.mode == FORWARD_ONLY
+
+    @property
+    def units(self) -> Units:
+        """The microbatches with their factors, and the slices."""
+        return Units(self.microbatches, self.sizes, self.slices)
+
+    @cached_property
+    def unit_ticks(self) -> UnitTicks:
+        """What each unit lasts and sends, in integer ticks, on the devices of the placement."""
+        whole = range(self.microbatches)
+        if self.placement is None:
+            ways = [Way(whole, None)]
+        elif self.placement.mirrored:
+            on = (self.placement.devices, self._mirror)
+            ways = [Way(part, on[part.stop > self.microbatches // 2]) for part in self.placement.directions(len(whole))]
+        else:
+            ways = [Way(whole, self.placement.devices)]
+        return unit_ticks(self.costs, self.units, ways, self.speed, self.links)
+
+    @cached_property
+    def unit_grains(self) -> UnitGrains:
+        """What each unit holds, in integer grains."""
+        return unit_grains(self.memory, self.units)
+
+    @cached_property
+    def _largest_grains(self) -> Grains:
+        return largest_grains(self.memory, self.units)
 
     def _ticks_on(self, devices: tuple[int, ...] | None) -> Ticks:
         if self.speed is None and self.links is None:
@@ -168,14 +220,17 @@ class Problem(Displayable):
 
     @cached_property
     def _ticks_mirrored(self) -> Ticks:
-        return self._ticks_on(self._mirror)
+        return self.ticks if self.has_units else self._ticks_on(self._mirror)
 
     @property
     def _mirror(self) -> tuple[int, ...]:
         return tuple(self.devices - 1 - device for device in self.settled_placement.devices)
 
     def directions(self, microbatches: int) -> list[OneWay]:
-        """Return the directions that so many microbatches go: one, or two where the placement is mirrored."""
+        """Return the directions that so many microbatches go: one, or two where the placement is mirrored.
+
+        Their ticks are those of the mean unit where the problem has units.
+        """
         placement = self.settled_placement
         if not placement.mirrored:
             return [OneWay(range(microbatches), placement.devices, self.ticks)]
@@ -198,6 +253,9 @@ class Problem(Displayable):
 
     @property
     def _hops(self) -> list[tuple[int, ...]]:
+        if self.has_units:
+            rows = (self.unit_ticks.hops, self.unit_ticks.hops_back)
+            return [tuple(most(row) for row in both) for both in rows for most in (max, min)]
         ways = self.directions(self.microbatches)
         return [hops for *_, ticks in ways for hops in (ticks.p2p, ticks.p2p_back)]
 
@@ -208,8 +266,8 @@ class Problem(Displayable):
 
     @property
     def grains(self) -> Grains:
-        """The memory of activations and weights in integer grains."""
-        return self.memory.grains
+        """The memory of activations and weights in integer grains; of the largest microbatch where they differ."""
+        return self._largest_grains if self.has_units else self.memory.grains
 
     @property
     def settled_placement(self) -> Placement:
@@ -221,7 +279,7 @@ class Problem(Displayable):
     @property
     def letters(self) -> str:
         """The kinds of operations of a plain step: split where the costs give the halves of the backward."""
-        return computation_letters(self.costs.split)
+        return "F" if self.mode == FORWARD_ONLY else computation_letters(self.costs.split)
 
     def device_name(self, device: int, word: str = "device ") -> str:
         """Return the name of a device for charts, with its speed where that is another than 1: `device 2 x0.8`."""

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 from pipesched.errors import NotApplicable
-from pipesched.pipeline.costs import PER_STAGE, Costs
+from pipesched.pipeline.costs import PER_STAGE, Costs, Entry, added, in_one
 from pipesched.pipeline.layers import BALANCED, GIVEN, SHARES, SIZES, Layers, least_counts
 from pipesched.pipeline.layout import balanced_layout, equal_layout
 from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.placement import Placement, named_placement
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Exact, canonical, to_fraction
+from pipesched.pipeline.units import SHARED, Shares, Slices
+
+T = TypeVar("T")
 
 
 def fuse(problem: Problem, stages: int) -> Problem:
@@ -35,19 +38,41 @@ def fuse(problem: Problem, stages: int) -> Problem:
         stages=stages,
         placement=None,
         costs=_fuse_costs(problem.costs, size, problem.ticks.per_unit),
+        slices=_fuse_slices(problem.slices, problem.costs, size),
         memory=_fuse_memory(problem.memory, size),
         layers=None if problem.layers is None else _fuse_layers(problem.layers, size),
     )
 
 
 def _fuse_layers(layers: Layers, size: int) -> Layers:
-    groups = (layers.layout[start : start + size] for start in range(0, len(layers.layout), size))
-    return replace(layers, layout=tuple(map(sum, groups)))
+    return replace(layers, layout=tuple(map(sum, _groups(layers.layout, size))))
 
 
-def _sums(values: Sequence[Exact], size: int) -> tuple[Exact, ...]:
-    groups = (values[start : start + size] for start in range(0, len(values), size))
-    return tuple(canonical(sum(map(to_fraction, group), Fraction(0))) for group in groups)
+def _fuse_slices(slices: Slices, costs: Costs, size: int) -> Slices:
+    """Return the slices of fused stages: their parts of the work of a group are means, weighed by the work of each."""
+    rows: dict[str, Any] = {}
+    for key in SHARED:
+        parts: tuple[Shares, ...] = getattr(slices, key)
+        if len(parts) > 1:
+            works = [sum(map(to_fraction, in_one([entry])), Fraction(0)) for entry in getattr(costs, key)]
+            rows[key] = tuple(map(_mean_shares, _groups(parts, size), _groups(works, size)))
+    return replace(slices, **rows)
+
+
+def _mean_shares(parts: Sequence[Shares], works: Sequence[Fraction]) -> Shares:
+    weights = works if any(works) else [Fraction(1)] * len(parts)
+    return tuple(
+        sum((weight * share for weight, share in zip(weights, column, strict=True)), Fraction(0)) / sum(weights)
+        for column in zip(*parts, strict=True)
+    )
+
+
+def _sums(values: Sequence[Entry], size: int) -> tuple[Entry, ...]:
+    return tuple(map(added, _groups(values, size)))
+
+
+def _groups(values: Sequence[T], size: int) -> list[Sequence[T]]:
+    return [values[start : start + size] for start in range(0, len(values), size)]
 
 
 def _fuse_costs(costs: Costs, size: int, resolution: int) -> Costs:
@@ -61,16 +86,17 @@ def _fuse_memory(memory: Memory, size: int) -> Memory:
         activation=_sums(memory.activation, size),
         retain=_means(memory.retain, memory.activation, size),
         checkpoint=_means(memory.checkpoint, memory.activation, size),
-        static=_sums(memory.static, size),
+        static=tuple(canonical(sum(map(to_fraction, group), Fraction(0))) for group in _groups(memory.static, size)),
     )
 
 
-def _means(shares: Sequence[Exact], sizes: Sequence[Exact], size: int) -> tuple[Exact, ...]:
+def _means(shares: Sequence[Exact], sizes: Sequence[Entry], size: int) -> tuple[Exact, ...]:
     """Return the mean part of each group, weighted by the activations (equally where those are all zero)."""
+    amounts = [sum(map(to_fraction, in_one([entry])), Fraction(0)) for entry in sizes]
     means = []
     for start in range(0, len(shares), size):
         group = slice(start, start + size)
-        parts, weights = [*map(to_fraction, shares[group])], [*map(to_fraction, sizes[group])]
+        parts, weights = [*map(to_fraction, shares[group])], amounts[group]
         if not any(weights):
             weights = [Fraction(1)] * size
         whole = sum((part * weight for part, weight in zip(parts, weights, strict=True)), Fraction(0))

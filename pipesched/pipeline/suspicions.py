@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from pipesched.checks import joined, shown
+from pipesched.pipeline.costs import in_one
 from pipesched.pipeline.open_cuts import is_cut_open, items_of, layout_of
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain, to_fraction
@@ -13,7 +14,7 @@ from pipesched.pipeline.schedule import Schedule
 
 def suspicions(problem: Problem) -> Iterator[str]:
     """Yield a sentence for each value that is legal and unlikely: a latency above every forward, say."""
-    latency, forward = max(problem.costs.p2p, default=0), max(problem.costs.forward)
+    latency, forward = max(in_one(problem.costs.p2p), default=0), max(in_one(problem.costs.forward))
     if forward and latency > forward:
         longer = f"{shown(plain(latency))} is longer than a forward ({shown(plain(forward))})"
         yield f"`costs.p2p` {longer}: is it in the same unit?"
@@ -24,7 +25,7 @@ def other_models(field: str, problems: Sequence[Problem]) -> str | None:
 
     `field` is the key that is varied, `problems` are those of its values.
     """
-    works = {sum(map(to_fraction, (*problem.costs.forward, *problem.costs.backward))) for problem in problems}
+    works = {sum(map(to_fraction, in_one((*problem.costs.forward, *problem.costs.backward)))) for problem in problems}
     if field not in ("stages", "chunks") or len(works) <= 1:
         return None
     return f"{field}: costs are one a stage, so each value trains a model of another size; `layers` keeps the model"

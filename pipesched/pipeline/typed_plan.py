@@ -46,7 +46,7 @@ def plan(
     moves = _moves(transfers, problem)
     pairs = _pairs(waits)
     try:
-        given = plan_from_slots(rows, problem.stages, problem.microbatches, moves, pairs)
+        given = plan_from_slots(rows, problem.stages, problem.microbatches, moves, pairs, problem.slices.count)
     except ConfigError as error:
         raise error.about("orders") from None
     return replace(given, lanes=shared_lanes(problem, given)) if moves and problem.lanes == "pair" else given
@@ -59,7 +59,7 @@ def _moves(transfers: Any, problem: Problem) -> list[list[Op]]:
     rows = _rows(transfers, problem, "transfers", parse_transfer)
     moves = [[op for op in row if isinstance(op, Op)] for row in rows]
     try:
-        require_each_once(chain(*moves), problem.stages, problem.microbatches)
+        require_each_once(chain(*moves), problem.stages, problem.microbatches, problem.slices.count)
     except ConfigError as error:
         raise error.about("transfers") from None
     return moves
@@ -81,7 +81,7 @@ def _rows(texts: Any, problem: Problem, key: str, parse: Any) -> list[list[Slot]
 
 def _most(problem: Problem) -> int:
     """Return how many operations there are, of all kinds."""
-    return len(KINDS) * problem.stages * problem.microbatches
+    return len(KINDS) * problem.stages * problem.microbatches * problem.slices.count
 
 
 def _split(row: Any, key: str, device: int, most: int) -> list[Any]:

@@ -16,6 +16,7 @@ from pipesched.estimation.derived import SetupCutter
 from pipesched.estimation.items import GB, STATES, Stage
 from pipesched.estimation.result import Estimate, TrainingStep
 from pipesched.estimation.trace import Trace
+from pipesched.pipeline.costs import in_one
 from pipesched.pipeline.kinds import KINDS, computation_letters
 from pipesched.pipeline.open_cuts import works_of
 from pipesched.pipeline.problem import Problem
@@ -73,7 +74,7 @@ def sentence(estimate: Estimate) -> str:
 
 def stage_table(estimate: Estimate) -> Table:
     """Return a row for each stage, alike neighbours in one: what it holds, and times of a microbatch in ms."""
-    p2p = [*map(float, estimate.problem.costs.p2p), 0.0]
+    p2p = [*(max(map(float, in_one([entry]))) for entry in estimate.problem.costs.p2p), 0.0]
     texts = [_stage_cells(estimate, number, boundary) for number, boundary in enumerate(p2p)]
     table = grid(uncut("stage"), uncut("holds"), *map(right, (*TITLES.values(), "p2p", "activation")))
     for numbers, cells in _merged(texts):

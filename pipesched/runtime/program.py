@@ -117,7 +117,7 @@ def _predecessors_of_transfers(plan: Plan) -> dict[int, list[int]]:
     for lane in chain.from_iterable(plan.lanes):
         for number in lane:
             kind = KINDS[index.op(number).kind]
-            before[number] = [index.counterpart(number, need.letter) for need in kind.needs]
+            before[number] = [index.counterpart(number, need.letter) for need in kind.needs if not need.slice]
         for first, second in pairwise(lane):
             before[second].append(first)
     for first, second in plan.waits:

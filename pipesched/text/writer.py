@@ -96,14 +96,28 @@ class ConfigWriter:
         self._lines += _cut(line, self._width) if self._width else [line]
 
     def numbers(
-        self, key: str, values: Sequence[Number], remark: str = "", *, off: bool = False, listed: bool = False
+        self,
+        key: str,
+        values: Sequence[Number | tuple[Number, ...]],
+        remark: str = "",
+        *,
+        off: bool = False,
+        listed: bool = False,
     ) -> None:
-        """Write a key with its numbers as `put` does: one where all are equal, unless they are to be `listed`."""
-        is_one = len({*values}) == 1 and not listed
+        """Write a key with its numbers as `put` does: one where all are equal, unless they are to be `listed`.
+
+        An entry that is a tuple is a list of its own.
+        """
+        is_one = len({*values}) == 1 and not listed and not isinstance(values[0], tuple)
         name = f"{self._section}{key}"
         places = [name] if is_one else [f"{name}[{entry}]" for entry in range(len(values))]
-        texts = [decimal_text(self._decimals.of(value, place)) for value, place in zip(values, places, strict=False)]
+        texts = [self._entry(value, place) for value, place in zip(values, places, strict=False)]
         self.put(key, texts[0] if is_one else in_list(texts), remark, off=off)
+
+    def _entry(self, value: Number | tuple[Number, ...], place: str) -> str:
+        if not isinstance(value, tuple):
+            return decimal_text(self._decimals.of(value, place))
+        return in_list([decimal_text(self._decimals.of(one, f"{place}[{at}]")) for at, one in enumerate(value)])
 
 
 def quoted(text: str) -> str:

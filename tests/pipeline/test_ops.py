@@ -179,8 +179,8 @@ def test_more_letters_keep_the_numbers() -> None:
 
 @pytest.mark.parametrize("op", [Op(2, kind, 0) for kind in "FBIWROL"], ids=str)
 def test_operations_are_tuples_with_a_text(op: Op) -> None:
-    """They compare, hash and unpack as (stage, kind, microbatch), and a changed one is an Op again."""
-    assert op == (2, op.kind, 0)
+    """They compare, hash and unpack as (stage, kind, microbatch, slice), and a changed one is an Op again."""
+    assert op == (2, op.kind, 0, 0)
     assert {op: 1}[Op(*op)] == 1
     assert sorted([op, Op(1, "F", 9)])[0] == Op(1, "F", 9)
     assert str(op._replace(stage=3)) == f"3{op.kind}0"

@@ -66,7 +66,7 @@ def accepted(size: Size) -> list[int]:
 
 def ops(plan: Plan) -> list[list[Op]]:
     """A plan as operations."""
-    return [[Op(*plan.index.op(number)) for number in order] for order in plan.orders]
+    return [[Op(*plan.index.op(number)[:3]) for number in order] for order in plan.orders]
 
 
 def texts(orders: list[list[Op]]) -> list[list[str]]:

@@ -79,7 +79,7 @@ def _ranges(part: Mapping[str, Any], stages: Sequence[int], where: str) -> Itera
     def op(one: _Timed, letter: str) -> Op:
         if one.chunk >= len(stages):
             raise ConfigError(f"{where} has chunk {one.chunk}, but the placement has {len(stages)} stages on this rank")
-        return Op._make((stages[one.chunk], letter, one.microbatch))
+        return Op._make((stages[one.chunk], letter, one.microbatch, 0))
 
     for one in forwards:
         alone = op(one, "F")

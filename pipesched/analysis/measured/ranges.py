@@ -102,8 +102,8 @@ def producers(op: Op, letters: str, stages: int) -> Iterator[Op]:
     """Yield the operations, of these kinds, whose results an operation needs, if they run."""
     for need in KINDS[op.kind].needs:
         stage = op.stage + need.stage
-        if need.letter in letters and 0 <= stage < stages:
-            yield Op._make((stage, need.letter, op.microbatch))
+        if need.letter in letters and 0 <= stage < stages and not need.slice:
+            yield op._replace(stage=stage, kind=need.letter)
 
 
 def ticks_of(value: Any, what: str, file: str) -> int:

@@ -125,7 +125,7 @@ def _two_runs(said: Sequence[str]) -> InvalidSchedule:
 def placement_of(steps: Steps, devices: int) -> Placement:
     """Return where the stages ran. Raises InvalidSchedule for one on two ranks, unless all are in both directions."""
     half, stages = steps.microbatches // 2, range(steps.stages)
-    first = tuple(steps.home[Op._make((stage, "F", 0))] for stage in stages)
+    first = tuple(steps.home[Op._make((stage, "F", 0, 0))] for stage in stages)
     mirrored = any(steps.home[op] != first[op.stage] for op in steps.home)
     placement = Placement(first, mirrored)
     for op, place in steps.home.items():

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from pipesched.pipeline.costs import PER_STAGE
+from pipesched.pipeline.costs import PER_STAGE, Entry
 from pipesched.pipeline.layers import GIVEN, SHARES, LayerCosts
 from pipesched.pipeline.placement import placement_name
 from pipesched.pipeline.problem import Problem
@@ -69,9 +69,9 @@ def _part(part: LayerCosts, *, split: bool) -> dict[str, Any]:
     return {key: [*map(typed, value)] if isinstance(value, tuple) else typed(value) for key, value in numbers.items()}
 
 
-def _one_or_list(values: Sequence[Exact]) -> Any:
+def _one_or_list(values: Sequence[Entry]) -> Any:
     """Return one number where all are equal, None where there is none, else a list."""
-    numbers = [*map(typed, values)]
+    numbers = [[*map(typed, value)] if isinstance(value, tuple) else typed(value) for value in values]
     return None if not numbers else numbers[0] if all(number == numbers[0] for number in numbers) else numbers
 
 

@@ -10,7 +10,7 @@ from math import ceil
 from typing import Any, NamedTuple
 
 from pipesched.errors import PipeschedError
-from pipesched.pipeline.costs import PER_STAGE, Costs
+from pipesched.pipeline.costs import PER_STAGE, Costs, Entry
 from pipesched.pipeline.kinds import Allowed, count_computations
 from pipesched.pipeline.layers import OPTIONAL, TIMES, LayerCosts, Layers
 from pipesched.pipeline.placement import PLACEMENTS, Placement, named_placement
@@ -143,7 +143,7 @@ def with_microbatches(problem: Problem, count: int) -> Problem:
         problem,
         microbatches=count,
         costs=costs if layers is None else replace(costs, resolution=layers.resolution),
-        memory=replace(problem.memory, activation=_scaled(problem.memory.activation, factor)),
+        memory=replace(problem.memory, activation=_scaled_entries(problem.memory.activation, factor)),
         layers=layers,
     )
     return balanced_for(changed)
@@ -153,10 +153,17 @@ def _scaled(values: Sequence[Exact], factor: Fraction) -> tuple[Exact, ...]:
     return tuple(canonical(to_fraction(value) * factor) for value in values)
 
 
+def _scaled_entries(entries: Sequence[Entry], factor: Fraction) -> tuple[Entry, ...]:
+    return tuple(
+        _scaled(entry, factor) if isinstance(entry, tuple) else canonical(to_fraction(entry) * factor)
+        for entry in entries
+    )
+
+
 def _scaled_costs(costs: Costs, factor: Fraction) -> Costs:
     given = {key: times for key in PER_STAGE if (times := getattr(costs, key)) is not None}
-    scaled: dict[str, Any] = {key: _scaled(times, factor) for key, times in given.items()}
-    return replace(costs, **scaled, p2p=_scaled(costs.p2p, max(factor, Fraction(1))))
+    scaled: dict[str, Any] = {key: _scaled_entries(times, factor) for key, times in given.items()}
+    return replace(costs, **scaled, p2p=_scaled_entries(costs.p2p, max(factor, Fraction(1))))
 
 
 def _scaled_layers(layers: Layers, factor: Fraction) -> Layers:
