@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from pipesched.pipeline.problem import Problem as Problem
     from pipesched.pipeline.schedule import Schedule as Schedule, schedule_plan as schedule_plan
     from pipesched.pipeline.typed_plan import plan as plan
+    from pipesched.pipeline.units import Sizes as Sizes, Slices as Slices
     from pipesched.render.figure.draw import figure as figure
     from pipesched.render.gantt import Gantt as Gantt
     from pipesched.render.table import Table as Table
@@ -134,6 +135,7 @@ _NAMES = {  # module -> its public names; loaded when first asked for, so that `
     "pipeline.problem": "Problem",
     "pipeline.schedule": "Schedule schedule_plan",
     "pipeline.typed_plan": "plan",
+    "pipeline.units": "Sizes Slices",
     "render.figure.draw": "figure",
     "render.gantt": "Gantt",
     "render.table": "Table",

@@ -7,26 +7,18 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from pipesched.checks import require_label, require_name, shown
+from pipesched.checks import require_label, shown
 from pipesched.errors import ConfigError
-from pipesched.pipeline.costs import PER_STAGE, TABLES, Costs, Entry, in_one
+from pipesched.pipeline.costs import PER_STAGE, Costs, Entry, in_one
 from pipesched.pipeline.device_arguments import read_links, read_speed
 from pipesched.pipeline.layer_arguments import GivenLayers, layer_of, read_layers, stage_values, values_across
 from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.placement import Placement, explicit_placement, named_placement
-from pipesched.pipeline.problem import MOST_OPERATIONS, Problem, require_size
+from pipesched.pipeline.problem import MOST_OPERATIONS, Problem, letters_of, require_size
 from pipesched.pipeline.quantities import Exact, Number, canonical, exact, ticks_per_unit, to_fraction
 from pipesched.pipeline.recut import balanced_for, cut_again
-from pipesched.pipeline.unit_arguments import (
-    Table,
-    counted,
-    exact_table,
-    read_sizes,
-    read_slices,
-    require_alike_pairs,
-    require_whole_microbatches,
-)
-from pipesched.pipeline.units import FORWARD_ONLY, MODES
+from pipesched.pipeline.unit_arguments import Table, exact_table, read_units, require_alike_pairs
+from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.pipeline.units_of_measure import (
     MEMORY,
     TIME,
@@ -153,35 +145,34 @@ def make_problem(
         "recompute": recompute, "overlap": overlap, "offload": offload, "reload": reload,
         "activation": activation, "static": static,
     }  # fmt: skip
-    m = counted(
-        {**{key: given[key] for key in (*TABLES, "activation")}, "p2p": p2p, "backward": backward},
-        sizes,
-        microbatches,
-        p,
-    )
-    split = backward_input is not None or backward_weight is not None
     time, size = Unit(TIME, require_label(time_unit, "time_unit")), Unit(MEMORY, require_label(unit, "unit"))
-    across = {"p2p": p2p, "retain": retain, "checkpoint": checkpoint}
+    across, split = {"p2p": p2p, "retain": retain, "checkpoint": checkpoint}, _is_split(given, layer)
+    m, units = read_units((sizes, slices, mode), {**given, "p2p": p2p, "layer": layer}, microbatches, (p, s), time)
     model = read_layers(GivenLayers(layers, layer, first, last, layout, across), p, s, time, size)
     if model is not None:
         across = values_across(model, across)
-        split = layer is not None and layer.get("backward_input") is not None
         given = stage_values(model, given)
-    cut = read_slices(slices, s, time)
-    require_size(s, m * cut.count, split=split)
-    settled = read_placement(placement, p, s)
-    memory = _memory({**given, **across, "budget": budget, "kv": kv}, p, s, m, size)
-    costs = _costs({**given, "p2p": across["p2p"]}, s, m, time, split=split)
-    units: dict[str, Any] = {
-        "sizes": read_sizes(sizes, m),
-        "slices": cut,
-        "mode": require_name(MODES, mode, "mode", "mode"),
-    }
-    require_whole_microbatches(given, cut)
-    require_alike_pairs(costs, units["sizes"])
-    devices_costs: dict[str, Any] = {"speed": read_speed(speed, p), "links": read_links(links, p, time)}
-    made = Problem(p, s, m, settled, costs, memory, name, time_unit, lanes, model, **devices_costs, **units)
-    return balanced_for(forwards_alone(made) if made.mode == FORWARD_ONLY else made)
+    require_size(letters_of(units["mode"], split=split), s, m, units["slices"].count)
+    unlike: dict[str, Any] = {"speed": read_speed(speed, p), "links": read_links(links, p, time), **units}
+    given = {**given, **across, "budget": budget, "kv": kv}
+    costs, memory = _costs(given, s, m, time, split=split), _memory(given, p, s, m, size)
+    there = read_placement(placement, p, s)
+    return _checked(Problem(p, s, m, there, costs, memory, name, time_unit, lanes, model, **unlike))
+
+
+def _is_split(given: Mapping[str, Any], layer: Any) -> bool:
+    """Return whether the halves of the backward are given, of stages or of a layer."""
+    parts = (given, layer if isinstance(layer, Mapping) else {})
+    return any(part.get(key) is not None for part in parts for key in ("backward_input", "backward_weight"))
+
+
+def _checked(problem: Problem) -> Problem:
+    """Return a problem with the cut that its rule finds, and of forward passes without the costs of the rest.
+
+    Raises ConfigError for pairs that differ.
+    """
+    require_alike_pairs(problem.costs, problem.sizes)
+    return balanced_for(forwards_alone(problem) if problem.mode == FORWARD_ONLY else problem)
 
 
 def _of_blocks(values: Mapping[str, Any]) -> Problem:

@@ -211,7 +211,7 @@ class _Single:
     def _no_longer_than_whole(self) -> list[int]:
         """Return durations in which I and W are no longer than B, which is rounded once where a speed divides it."""
         durations = [*self.durations]
-        for stage, (number, whole) in product(range(self.index.stages), enumerate(self._backwards)):
+        for stage, (number, whole) in product(range(self.index.stages), enumerate(self._by_unit("backward"))):
             rest = whole[stage] - durations[self.index.row("I", stage)[number]]
             weight = self.index.row("W", stage)[number]
             durations[weight] = min(durations[weight], rest)
@@ -223,11 +223,11 @@ class _Single:
         A backward counts at most the shortest pair, a forward's work what its pair lasts beyond the longest backward,
         so the two never count more than their pair.
         """
-        longest = max(map(max, self._backwards))
-        shortest = min(min(way.ticks.overlap or ()) for way in self.ways)
+        longest, pairs = max(map(max, self._by_unit("backward"))), self._by_unit("overlap")
+        shortest = min(map(min, pairs))
         work, path = list(self.work_graph.durations), list(self.work_graph.durations)
-        for number, way in enumerate(self.ways):
-            for stage, pair in enumerate(way.ticks.overlap or ()):
+        for number, lasts in enumerate(pairs):
+            for stage, pair in enumerate(lasts):
                 forward = self.index.row("F", stage)[number]
                 path[forward] = min(path[forward], pair)
                 work[forward] = max(0, min(work[forward], pair - longest))
@@ -238,12 +238,11 @@ class _Single:
                     left -= path[backward]
         return replace(self.work_graph, durations=work), replace(self.work_graph, durations=path)
 
-    @property
-    def _backwards(self) -> list[Sequence[int]]:
-        """What the full backward lasts, by stage, of each microbatch that the graph has."""
+    def _by_unit(self, key: str) -> list[Sequence[int]]:
+        """Return what the full backward or a pair lasts, by stage, of each microbatch that the graph has."""
         if self.problem.has_units:
-            return [*zip(*self.problem.unit_ticks.lasts["backward"], strict=True)]
-        return [way.ticks.backward for way in self.ways]
+            return [*zip(*self.problem.unit_ticks.lasts[key], strict=True)]
+        return [getattr(way.ticks, key) for way in self.ways]
 
     def in_words(self, device: int, stretch: Job) -> str:
         """Return the bound by the work of a device in words: what comes before its work, the work, what follows."""
@@ -253,7 +252,8 @@ class _Single:
         if stretch[0]:
             parts.insert(0, f"first input after {head}")
         if stretch[2]:
-            parts.append(f"then {tail} until the last gradient is home")
+            end = "forward ends" if self.problem.mode == FORWARD_ONLY else "gradient is home"
+            parts.append(f"then {tail} until the last {end}")
         return f"device {device}: {', '.join(parts)}"
 
     def _in_units(self, ticks: int, scale: int) -> int | float:

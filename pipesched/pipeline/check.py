@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from itertools import accumulate, chain, compress, islice, pairwise, product, repeat
+from itertools import chain, compress, islice, pairwise, product, repeat
 from operator import add, ge, gt, lt
 from pathlib import Path
 
@@ -17,7 +17,8 @@ from pipesched.checks import shown
 from pipesched.core.clock import look
 from pipesched.display import Displayable, from_file
 from pipesched.errors import ConfigError, InvalidSchedule
-from pipesched.pipeline.check_times import CheckedTimes
+from pipesched.pipeline.check_memory import replayed_peaks
+from pipesched.pipeline.check_times import CheckedTimes, device_of, halves
 from pipesched.pipeline.metrics import picker
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import mismatch
@@ -26,6 +27,15 @@ from pipesched.pipeline.quantities import in_units, plain, to_fraction
 from pipesched.pipeline.schedule import Schedule
 
 MOST_VIOLATIONS = 20
+COSTS = {
+    "F": ("forward",),
+    "B": ("backward_input", "backward_weight"),
+    "I": ("backward_input",),
+    "W": ("backward_weight",),
+    "R": ("recompute",),
+    "O": ("offload",),
+    "L": ("reload",),
+}  # what the operations of each kind last the sum of
 
 
 def checked(schedule: Schedule) -> Schedule:
@@ -231,11 +241,11 @@ def _wrong_lengths(schedule: Schedule) -> Iterator[str]:
         return
     index, times = schedule.plan.index, CheckedTimes(schedule.problem)
     in_pair = {**schedule.plan.pairs, **{b: f for f, b in schedule.plan.pairs.items()}}
-    for kind, part in product(index.letters, _halves(schedule)):
+    for kind, part in product(index.letters, halves(schedule)):
         for stage, row in enumerate(index.rows(kind)):
-            device = _device(schedule, stage, part)
+            device = device_of(schedule, stage, part)
             numbers = row[part.start : part.stop]
-            lengths = times.row(kind, stage, device)[part.start : part.stop]
+            lengths = times.row(COSTS[kind], stage, device)[part.start : part.stop]
             starts = _part(schedule.start_ticks, numbers)
             if not in_pair and _part(schedule.end_ticks, numbers) == list(map(add, starts, lengths)):
                 continue
@@ -251,22 +261,7 @@ def _pair_length(times: CheckedTimes, index: OpIndex, device: int, first: int, s
     if times.problem.costs.overlap is not None:
         return times.pair(index.stage_of(forward), device)
     parts = (("F", forward), ("B", backward))
-    return sum(times.row(kind, index.stage_of(number), device)[index.owner_of(number)] for kind, number in parts)
-
-
-def _halves(schedule: Schedule) -> list[range]:
-    """Return the units that run on the same devices: all, or of a bidirectional problem each half of microbatches."""
-    count, slices = schedule.plan.index.microbatches, schedule.plan.index.slices
-    if not schedule.problem.settled_placement.mirrored:
-        return [range(count * slices)]
-    half = count // 2 * slices
-    return [part for part in (range(half), range(half, count * slices)) if part]
-
-
-def _device(schedule: Schedule, stage: int, units: range) -> int:
-    """Return the device of a stage for units of the same half."""
-    index = schedule.plan.index
-    return schedule.problem.settled_placement.device(stage, units[0] // index.slices, index.microbatches)
+    return sum(times.row(COSTS[kind], index.stage_of(number), device)[index.owner_of(number)] for kind, number in parts)
 
 
 def _collisions(schedule: Schedule) -> Iterator[str]:
@@ -297,8 +292,8 @@ def _too_early(schedule: Schedule) -> Iterator[str]:
     forwards, inputs = index.rows("F"), _gradient_ends(schedule)
     for stage in range(problem.stages):
         look()
-        for part in _halves(schedule) if stage + 1 < problem.stages else ():
-            here, there = (_device(schedule, at, part) for at in (stage, stage + 1))
+        for part in halves(schedule) if stage + 1 < problem.stages else ():
+            here, there = (device_of(schedule, at, part) for at in (stage, stage + 1))
             ready = _part(schedule.end_ticks, forwards[stage])
             yield from _early_row(schedule, "F", stage + 1, ready, times.hops(stage, here, there), part)
             for kind in (kind for kind in "BI" if kind in index.letters):
@@ -374,72 +369,6 @@ def _wrong_memory(schedule: Schedule) -> Iterator[str]:
         if peak != claim:
             claimed, true = shown(in_units(claim, scale)), shown(in_units(peak, scale))
             yield f"device {device} reaches {true} {problem.memory.unit}, not {claimed} as the schedule claims"
-
-
-def replayed_peaks(schedule: Schedule) -> list[int]:
-    """Return the largest activation memory of each device, in grains; at one time, frees count before takes."""
-    problem, times = schedule.problem, CheckedTimes(schedule.problem)
-    changes: list[list[tuple[int, int]]] = [[] for _ in range(problem.devices)]
-    for stage, units in product(range(problem.stages), _halves(schedule)):
-        look()
-        changes[_device(schedule, stage, units)] += _changes(schedule, times, stage, units)
-    return [max(accumulate(change for _, change in sorted(events)), default=0) for events in changes]
-
-
-def _changes(schedule: Schedule, times: CheckedTimes, stage: int, units: range) -> Iterator[tuple[int, int]]:
-    """Yield what some units of a stage take and free, as (time, change) in ticks and grains."""
-    problem, index = schedule.problem, schedule.plan.index
-    memory = problem.memory
-    starts, ends = schedule.start_ticks, schedule.end_ticks
-    rows = {kind: index.row(kind, stage)[units.start : units.stop] for kind in index.letters}
-    wholes, helds, kepts, cached = (
-        times.held(stage, share)[units.start : units.stop]
-        for share in (1, memory.retain[stage], memory.checkpoint[stage], memory.kv)
-    )
-    for position, (whole, held, kept) in enumerate(zip(wholes, helds, kepts, strict=True)):
-        for kind, when, change in (
-            ("F", starts, whole),
-            ("R", starts, whole - kept),
-            ("O", ends, -whole),
-            ("L", starts, whole),
-            ("B", ends, -whole),
-            ("I", starts, max(held - whole, 0)),
-            ("I", ends, min(held - whole, 0)),
-            ("W", ends, -held),
-        ):
-            if kind in rows and change and starts[rows[kind][position]] >= 0:
-                yield when[rows[kind][position]], change
-        if "R" in rows and starts[rows["R"][position]] >= 0:
-            yield ends[rows["F"][position]], kept - whole
-    if problem.mode == "forward":
-        yield from _forward_frees(ends, rows["F"], wholes, cached, index.slices)
-    elif any(cached) and index.slices > 1:
-        yield from _cached_gradients(schedule, rows, cached)
-
-
-def _forward_frees(
-    ends: Sequence[int], forwards: range, wholes: Sequence[int], cached: Sequence[int], slices: int
-) -> Iterator[tuple[int, int]]:
-    """Yield what forwards alone free: all but keys and values, which the last slice of their microbatch frees."""
-    for position, number in enumerate(forwards):
-        yield ends[number], cached[position] - wholes[position]
-        if position % slices == slices - 1:
-            yield ends[number], -sum(cached[position - slices + 1 : position + 1])
-
-
-def _cached_gradients(
-    schedule: Schedule, rows: Mapping[str, range], cached: Sequence[int]
-) -> Iterator[tuple[int, int]]:
-    """Yield the gradients of keys and values: taken as the last slice's backward starts, freed as each other ends."""
-    slices = schedule.plan.index.slices
-    for kind in (kind for kind in "BI" if kind in rows):
-        for position, number in enumerate(rows[kind]):
-            if schedule.start_ticks[number] < 0:
-                continue
-            if position % slices == slices - 1:
-                yield schedule.start_ticks[number], sum(cached[position - slices + 1 : position])
-            else:
-                yield schedule.end_ticks[number], -cached[position]
 
 
 def _time(schedule: Schedule, ticks: int) -> str:

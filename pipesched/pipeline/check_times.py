@@ -10,11 +10,11 @@ from typing import Any
 
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Exact, to_fraction
+from pipesched.pipeline.schedule import Schedule
 
 Given = Exact | tuple[Exact, ...]  # a cost of all microbatches, or of each
-COSTS = {"F": ("forward",), "B": ("backward_input", "backward_weight"), "I": ("backward_input",)} | {
-    "W": ("backward_weight",), "R": ("recompute",), "O": ("offload",), "L": ("reload",)
-}  # fmt: skip
+SLICED = ("forward", "backward_input", "backward_weight")  # costs of which each slice has a share
+TRANSFERS = ("offload", "reload")
 
 
 class CheckedTimes:
@@ -24,24 +24,25 @@ class CheckedTimes:
         self.problem = problem
         self._rows: dict[tuple[object, ...], list[int]] = {}
 
-    def row(self, kind: str, stage: int, device: int) -> list[int]:
-        """Return what the operations of a kind last on a stage and a device, one for each slice of each microbatch.
+    def row(self, names: Sequence[str], stage: int, device: int) -> list[int]:
+        """Return what operations of these costs last on a stage and a device, one for each slice of each microbatch.
 
-        Of a kind without a cost in this problem they last nothing.
+        Where the problem has no such cost they last nothing.
         """
-        slices, names = self.problem.slices, COSTS[kind]
+        slices = self.problem.slices
         columns = [getattr(self.problem.costs, name) for name in names]
         if None in columns:
             return [0] * (self.problem.microbatches * slices.count)
         costs = [column[stage] for column in columns]
-        shares = [slices.of(name, stage) if kind in "FBIW" else (Fraction(1),) * slices.count for name in names]
-        speed = 1 if kind in "OL" or self.problem.speed is None else self.problem.speed[device]
-        more = to_fraction(slices.overhead) if kind in "FBIW" else Fraction(0)
-        name = (kind, *costs, *shares, speed)
+        is_sliced, moves = names[0] in SLICED, names[0] in TRANSFERS
+        shares = [slices.of(name, stage) if is_sliced else (Fraction(1),) * slices.count for name in names]
+        speed = 1 if moves or self.problem.speed is None else self.problem.speed[device]
+        more = to_fraction(slices.overhead) if is_sliced else Fraction(0)
+        name = (*names, *costs, *shares, speed)
         if name not in self._rows:
-            factors = self._factors("activation" if kind in "OL" else "work")
+            factors = self._factors("activation" if moves else "work")
             times = self._products(costs, factors, shares)
-            self._rows[name] = [self._ticks(time + more, to_fraction(speed)) for time in times]
+            self._rows[name] = [self._ticks(time, to_fraction(speed), more) for time in times]
         return self._rows[name]
 
     def pair(self, stage: int, device: int) -> int:
@@ -92,8 +93,23 @@ class CheckedTimes:
     def _per_unit(self) -> int:
         return self.problem.ticks.per_unit
 
-    def _ticks(self, time: Fraction, speed: Fraction) -> int:
-        return int((time if speed == 1 else _quotient(time, speed)) * self._per_unit)
+    def _ticks(self, time: Fraction, speed: Fraction, more: Fraction = Fraction(0)) -> int:
+        return int(((time if speed == 1 else _quotient(time, speed)) + more) * self._per_unit)
+
+
+def halves(schedule: Schedule) -> list[range]:
+    """Return the units that run on the same devices: all, or of a bidirectional problem each half of microbatches."""
+    count, slices = schedule.plan.index.microbatches, schedule.plan.index.slices
+    if not schedule.problem.settled_placement.mirrored:
+        return [range(count * slices)]
+    half = count // 2 * slices
+    return [part for part in (range(half), range(half, count * slices)) if part]
+
+
+def device_of(schedule: Schedule, stage: int, units: range) -> int:
+    """Return the device of a stage for units of the same half."""
+    index = schedule.plan.index
+    return schedule.problem.settled_placement.device(stage, units[0] // index.slices, index.microbatches)
 
 
 def _each(cost: Given, count: int) -> list[Fraction]:

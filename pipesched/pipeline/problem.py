@@ -14,12 +14,12 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import BRIEF, Costs, Ticks, fields_of
 from pipesched.pipeline.cutting.items import CutItems
 from pipesched.pipeline.device_costs import DeviceCosts, exact_links, exact_speed
-from pipesched.pipeline.kinds import Resource, computation_letters, count_computations
+from pipesched.pipeline.kinds import Resource, computation_letters
 from pipesched.pipeline.layers import GIVEN, Layers
 from pipesched.pipeline.memory import Grains, Memory
 from pipesched.pipeline.placement import Placement, placement_name
 from pipesched.pipeline.quantities import Exact, plain, to_fraction
-from pipesched.pipeline.unit_costs import UnitGrains, Units, UnitTicks, Way, largest_grains, unit_grains, unit_ticks
+from pipesched.pipeline.unit_costs import Route, UnitGrains, Units, UnitTicks, largest_grains, unit_grains, unit_ticks
 from pipesched.pipeline.units import FORWARD_ONLY, MODES, TRAIN, WHOLE, Sizes, Slices, require_units
 
 MOST_OPERATIONS = 10_000_000
@@ -108,7 +108,7 @@ class Problem(Displayable):
         require_units(self.sizes, self.slices, self.microbatches, self.stages)
         if self.sizes is not None and self.sizes.are_one:
             object.__setattr__(self, "sizes", None)
-        require_size(self.stages, self.microbatches * self.slices.count, split=self.costs.split)
+        require_size(self.letters, self.stages, self.microbatches, self.slices.count)
         if self.placement is not None:
             self._require_placement(require_type(self.placement, Placement, "a Placement or None", "placement"))
         elif self.devices > self.stages:
@@ -193,12 +193,14 @@ class Problem(Displayable):
         """What each unit lasts and sends, in integer ticks, on the devices of the placement."""
         whole = range(self.microbatches)
         if self.placement is None:
-            ways = [Way(whole, None)]
+            ways = [Route(whole, None)]
         elif self.placement.mirrored:
             on = (self.placement.devices, self._mirror)
-            ways = [Way(part, on[part.stop > self.microbatches // 2]) for part in self.placement.directions(len(whole))]
+            ways = [
+                Route(part, on[part.stop > self.microbatches // 2]) for part in self.placement.directions(len(whole))
+            ]
         else:
-            ways = [Way(whole, self.placement.devices)]
+            ways = [Route(whole, self.placement.devices)]
         return unit_ticks(self.costs, self.units, ways, self.speed, self.links)
 
     @cached_property
@@ -279,7 +281,7 @@ class Problem(Displayable):
     @property
     def letters(self) -> str:
         """The kinds of operations of a plain step: split where the costs give the halves of the backward."""
-        return "F" if self.mode == FORWARD_ONLY else computation_letters(self.costs.split)
+        return letters_of(self.mode, split=self.costs.split)
 
     def device_name(self, device: int, word: str = "device ") -> str:
         """Return the name of a device for charts, with its speed where that is another than 1: `device 2 x0.8`."""
@@ -329,12 +331,18 @@ def require_problem(value: object, key: str = "problem") -> Problem:
     return problem
 
 
-def require_size(stages: int, microbatches: int, *, split: bool) -> None:
-    """Raise ConfigError for more than MOST_OPERATIONS operations."""
-    operations = count_computations(split, stages, microbatches)
+def letters_of(mode: str, *, split: bool) -> str:
+    """Return the kinds of operations of a plain step in a mode; `split`: the backward runs as its halves."""
+    return "F" if mode == FORWARD_ONLY else computation_letters(split)
+
+
+def require_size(letters: str, stages: int, microbatches: int, slices: int) -> None:
+    """Raise ConfigError for more than MOST_OPERATIONS operations of these kinds."""
+    operations = len(letters) * stages * microbatches * slices
     if operations > MOST_OPERATIONS:
+        each = f" x {slices:,} slices" if slices > 1 else ""
         raise ConfigError(
-            f"{stages:,} stages x {microbatches:,} microbatches are {operations:,} operations;"
+            f"{stages:,} stages x {microbatches:,} microbatches{each} are {operations:,} operations;"
             f" at most {MOST_OPERATIONS:,} are scheduled",
             "microbatches",
         )

@@ -1,8 +1,9 @@
 """What units last, hold and send where microbatches differ: the one place that says so, by stage and unit.
 
 Of a stage and a microbatch, the cost in its table (or that of all microbatches) is multiplied by the microbatch's
-factor and by the slice's share, and the overhead of a slice is added; the speed of the device divides that, rounded
-half up to 9 digits. All of it is exact: ticks and grains are the least integers that make every amount whole.
+factor and by the slice's share; the speed of the device divides that, rounded half up to 9 digits, and the overhead of
+a slice is added, the same on every device. All of it is exact: ticks and grains are the least integers that make every
+amount whole.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Units(NamedTuple):
         return slice(microbatches.start * self.slices.count, microbatches.stop * self.slices.count)
 
 
-class Way(NamedTuple):
+class Route(NamedTuple):
     """Which microbatches go one way through the pipeline, and the device of each stage on it (None: not settled)."""
 
     microbatches: range
@@ -68,7 +69,7 @@ class UnitTicks(NamedTuple):
 
 
 def unit_ticks(
-    costs: Costs, units: Units, ways: Sequence[Way], speed: Sequence[Exact] | None, links: Links | None
+    costs: Costs, units: Units, ways: Sequence[Route], speed: Sequence[Exact] | None, links: Links | None
 ) -> UnitTicks:
     """Return what the units last and send on these ways, in ticks that are the same for all placements."""
     exactly = _Times(costs, units, links)
@@ -91,7 +92,8 @@ def unit_ticks(
         joined: list[int] = []
         for way in ways:
             own, part = to_fraction(speed[way.devices[stage]]), row[units.part(way.microbatches)]  # type: ignore[index]
-            joined += whole.row(part) if own == 1 else [int(at_speeds[value, own] * fine) for value in part]
+            more = exactly.overhead(key)
+            joined += whole.row(part) if own == 1 else [int(at_speeds[value, more, own] * fine) for value in part]
         return joined
 
     rows = {key: [on(key, stage) for stage in range(costs.stages)] for key in lasts}
@@ -128,21 +130,21 @@ class _Times:
             return self._product(entry, "activation", None, 0)
         if key not in SHARED:
             return self._product(entry, "work", None, 0)
-        return self._product(entry, "work", self.units.slices.of(key, stage), self._overhead)
+        return self._product(entry, "work", self.units.slices.of(key, stage), self.overhead(key))
 
     def _backward(self, stage: int) -> list[int]:
         """Return the durations of the full backward: both halves, with the overhead of a slice once."""
         halves = [self.row(key, stage) for key in SHARED[1:]]
-        more = self._overhead
+        more = self.overhead("backward")
 
         def add() -> list[int]:
             return [one + other - more for one, other in zip(*halves, strict=True)]
 
         return self._once(("backward", *map(id, halves)), add)
 
-    @property
-    def _overhead(self) -> int:
-        return int(to_fraction(self.units.slices.overhead) * self.scale)
+    def overhead(self, key: str) -> int:
+        """Return what every operation of a kind lasts beside its cost."""
+        return int(to_fraction(self.units.slices.overhead) * self.scale) if key in (*SHARED, "backward") else 0
 
     def _product(self, entry: Entry, factor: str, shares: Sequence[Fraction] | None, more: int) -> list[int]:
         """Return cost x factor x share + `more` of each unit, in 1/scale; without `shares` of whole microbatches."""
@@ -162,7 +164,7 @@ class _Times:
             self._known[name] = make()
         return self._known[name]
 
-    def hops(self, ways: Sequence[Way]) -> tuple[list[list[int]], list[list[int]]]:
+    def hops(self, ways: Sequence[Route]) -> tuple[list[list[int]], list[list[int]]]:
         """Return the latency of each boundary for each unit, on the way of forwards and on that of gradients."""
         there, back = list[list[int]](), list[list[int]]()
         for boundary, entry in enumerate(self.costs.p2p):
@@ -172,7 +174,7 @@ class _Times:
                 joined.append([*chain.from_iterable(row[side][part] for row, part in zip(rows, parts, strict=True))])
         return there, back
 
-    def _ends(self, way: Way, boundary: int) -> Sequence[tuple[int, int] | None]:
+    def _ends(self, way: Route, boundary: int) -> Sequence[tuple[int, int] | None]:
         if way.devices is None:
             return (None, None)
         here, there = way.devices[boundary : boundary + 2]
@@ -194,12 +196,20 @@ class _Times:
 
 def _quotients(
     exactly: _Times, lasts: Mapping[str, Sequence[Row]], speeds: set[Fraction]
-) -> dict[tuple[int, Fraction], Fraction]:
-    """Return what each duration that a speed divides lasts at each speed other than 1."""
+) -> dict[tuple[int, int, Fraction], Fraction]:
+    """Return what each duration that a speed divides, and its overhead, last at each speed other than 1."""
     values = {
-        value for key in SCALED if key in lasts and speeds - {ONE} for row in _distinct(lasts[key]) for value in row
+        (value, exactly.overhead(key))
+        for key in SCALED
+        if key in lasts and speeds - {ONE}
+        for row in _distinct(lasts[key])
+        for value in row
     }
-    return {(value, one): at_speed(Fraction(value, exactly.scale), one) for one in speeds - {ONE} for value in values}
+    return {
+        (value, more, one): at_speed(Fraction(value - more, exactly.scale), one) + Fraction(more, exactly.scale)
+        for one in speeds - {ONE}
+        for value, more in values
+    }
 
 
 class _Rescaled:

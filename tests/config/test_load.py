@@ -247,7 +247,7 @@ BAD = [  # the config, what the message holds
     ("devices: 4\ncosts: {forward: [1, 2]}", ["c.yaml:2: costs.forward: ", "needs 4 numbers (one a stage)", "has 2"]),
     ("devices: 4\ncosts: {forward: []}", ["c.yaml:2: costs.forward: ", "needs 4 numbers", "has 0"]),
     ("devices: 4\ncosts: {forward: [1, 1, -3, 1]}", [": costs.forward[2]: ", "at least 0", "not -3"]),
-    ("devices: 4\ncosts: {forward: [1, [2], 1, 1]}", [": costs.forward[1]: ", "must be a number"]),
+    ("devices: 4\ncosts: {forward: [1, [2, x], 1, 1]}", [": costs.forward[1]: ", "must be a number"]),
     ("devices: 4\ncosts: {forward: [1, ~, 1, 1]}", [": costs.forward[1]: ", "must be a number"]),
     ("devices: 4\ncosts: {p2p: [1, 2, 3, 4]}", [": costs.p2p: ", "needs 3 numbers (one a boundary", "has 4"]),
     ("devices: 4\ncosts: {overlap: [1]}", [": costs.overlap: ", "needs 4 numbers", "has 1"]),
