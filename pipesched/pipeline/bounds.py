@@ -170,6 +170,8 @@ class _Single:
 
     def __init__(self, problem: Problem, letters: str, paired: bool) -> None:
         self.allowed, self.paired = Allowed.of(letters), paired
+        if not problem.has_units:  # equal microbatches: which of them go the second way changes nothing
+            problem = replace(problem, placement=problem.settled_placement.by_number)
         self.problem, self.placement = problem, problem.settled_placement
         ways = problem.directions(problem.microbatches)
         units = range(problem.slices.count * problem.microbatches)

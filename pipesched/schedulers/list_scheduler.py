@@ -47,4 +47,5 @@ FAMILY = Family(
     options=("priority", "tie", "seed"),
     obeys_budget=True,
     splits_backward=None,
+    looks_at_each=True,
 )

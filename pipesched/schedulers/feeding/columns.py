@@ -55,7 +55,7 @@ class Way:
 
     @property
     def longest(self) -> int:
-        """The most that a slot can add to a makespan: twice the largest duration (for pairs), and the largest latency."""
+        """The most that a slot can add to a makespan: a pair of the longest operations, and the largest latency."""
         return 2 * max(self.graph.durations) + max((edge.lag for edge in self.graph.edges), default=0)
 
     @property

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import factorial, prod
 from typing import TYPE_CHECKING, Any
+
+from pipesched.schedulers.feeding.rules import Order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,7 +39,7 @@ def every_order(equals: Sequence[int]) -> NDArray[Any]:
     return orders
 
 
-def in_turn(order: Sequence[int], equals: Sequence[int]) -> Iterator[int]:
-    """Yield an order in which equal microbatches stand by their numbers, each group where it stands in `order`."""
+def in_turn(order: Sequence[int], equals: Sequence[int]) -> Order:
+    """Return an order in which equal microbatches stand by their numbers, in the places that they have in `order`."""
     left = {kind: iter([one for one, first in enumerate(equals) if first == kind]) for kind in set(equals)}
-    return (next(left[equals[one]]) for one in order)
+    return tuple(next(left[equals[one]]) for one in order)

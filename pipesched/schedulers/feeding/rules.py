@@ -30,6 +30,12 @@ def by_work(problem: Problem) -> Order:
     return tuple(sorted(given(problem), key=lambda one: (work[one], one)))
 
 
+def rules(problem: Problem) -> list[Order]:
+    """Return the orders from which a search begins: as given, verl's, by rising and by falling work."""
+    rising = by_work(problem)
+    return [given(problem), verl(problem), rising, rising[::-1]]
+
+
 def works(problem: Problem) -> list[int]:
     """Return the work of each microbatch on all stages, F and B, on devices of speed 1: in ticks of that problem."""
     lasts = replace(problem, speed=None, links=None).unit_ticks.lasts

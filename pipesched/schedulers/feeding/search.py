@@ -1,8 +1,8 @@
 """A search for a good order under a plan whose positions stay: several walks side by side, timed together.
 
 Threshold accepting (Dueck and Scheuer 1990): a walk goes on to any neighbour that is longer by less than a threshold,
-which falls to 0. A neighbour exchanges two microbatches, or moves one. Where a quarter of the work is done, the worse
-half of the walks goes on from where the better half stands. Nothing but counts of timings ends it.
+which falls to 0. A neighbour exchanges two microbatches, or moves one. Now and then the worse half of the walks goes on
+from where the better half stands. Nothing but a count of timings ends it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 WALKS = 16
 MOST_ORDERS = 40_000  # that are timed
-MOST_SLOTS = 40_000_000  # in all of them together
+MOST_SLOTS = 30_000_000  # in all of them together
 FEWEST_STEPS = 20  # of each walk
-THRESHOLD = 0.002  # of the makespan, at the beginning
-PARTS = 4  # of a search, between which walks are compared
+THRESHOLD = 0.001  # of the makespan, at the beginning
+PARTS = 10  # of a search, between which walks are compared
 
 
 class Found(NamedTuple):
@@ -40,7 +40,7 @@ class Judge:
     def __init__(self, fed: FedPlan, capacities: Sequence[int | None]) -> None:
         self.fed = fed
         self.tried = 0
-        self.best: Found | None = None
+        self._best: Found | None = None
         self._limits = [(device, limit) for device, limit in enumerate(capacities) if limit is not None]
 
     def costs(self, orders: NDArray[Any]) -> NDArray[Any]:
@@ -66,30 +66,36 @@ class Judge:
         some = makespans[over == over.min()].min()
         best = (over == over.min()) & (makespans == some)
         found = Found(bool(over.min()), int(some), min(map(tuple, orders[best].tolist())))
-        self.best = found if self.best is None else min(self.best, found)
+        self._best = found if self._best is None else min(self._best, found)
+
+    @property
+    def best(self) -> Found:
+        """The best order so far; there must be one."""
+        assert self._best is not None
+        return self._best
 
 
-def walk(judge: Judge, starts: Sequence[Order]) -> None:
-    """Let the judge time orders from these starts on."""
+def walk(judge: Judge, starts: Sequence[Order], most: int = MOST_ORDERS) -> None:
+    """Let the judge time orders from these starts on, about `most` of them, or fewer of many slots."""
     import numpy as np
 
     random = Random(0)
     here = np.array([starts[number % len(starts)] for number in range(WALKS)])
     costs = judge.costs(here)
-    steps = max(min(MOST_ORDERS, MOST_SLOTS // judge.fed.slots) // WALKS, FEWEST_STEPS)
+    steps = max(min(most, MOST_SLOTS // judge.fed.slots) // WALKS - 1, FEWEST_STEPS)
     for step in range(steps):
         look()
         if step and step % (steps // PARTS) == 0:
-            ranks = costs.argsort(kind="stable")
-            here[ranks[WALKS // 2 :]], costs[ranks[WALKS // 2 :]] = here[ranks[: WALKS // 2]], costs[ranks[: WALKS // 2]]
-        there = np.array([_neighbour(order, random) for order in here.tolist()])
+            good, bad = np.split(costs.argsort(kind="stable"), 2)
+            here[bad], costs[bad] = here[good], costs[good]
+        there = np.array([neighbour(order, random) for order in here.tolist()])
         found = judge.costs(there)
         threshold = THRESHOLD * costs.min() * (1 - step / steps)
         better = found <= costs + threshold * np.array([random.random() for _ in range(WALKS)])
         here[better], costs[better] = there[better], found[better]
 
 
-def _neighbour(order: list[int], random: Random) -> list[int]:
+def neighbour(order: list[int], random: Random) -> list[int]:
     """Exchange two microbatches of an order, or move one."""
     count = len(order)
     one = int(random.random() * count)
