@@ -25,6 +25,7 @@ from pipesched.pipeline.units import FORWARD_ONLY
 
 MOST_JOBS = 20_000  # of a device, for bounds that take longer than its schedule
 
+
 @dataclass(frozen=True)
 class Bound(Displayable):
     """A lower bound: no schedule is shorter than `ticks`, of which `per_unit` are one of the user's time units.

@@ -96,7 +96,9 @@ class EachForItself(OneForAll):
         by_stage: list[list[StayChunk]] = []
         for stage in self.placement.stages_on(device):
             units = [unit for unit, way in enumerate(self.ways) if way.devices[stage] == device]
-            by_stage.append([self._chunk(stage, unit, self._paths[stage][unit], held(self.problem, stage, unit)) for unit in units])
+            by_stage.append(
+                [self._chunk(stage, unit, self._paths[stage][unit], held(self.problem, stage, unit)) for unit in units]
+            )
         counts = Counter(chain(*by_stage))
         if len(counts) <= MOST_CHUNKS and not any(self.allowed):
             return [chunk._replace(microbatches=count) for chunk, count in counts.items()]
@@ -111,7 +113,7 @@ class EachForItself(OneForAll):
 
     @cached_property
     def _paths(self) -> list[list[int]]:
-        """The ticks from the start of F to the end of B or I of each unit, by stage: through its microbatch's last slice.
+        """The ticks from the start of F to the end of B or I of each unit, by stage, through the last slice.
 
         That way leads through the later slices on the same stage, and those of the last one on the stages behind.
         """

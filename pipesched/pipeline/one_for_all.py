@@ -25,12 +25,15 @@ from pipesched.pipeline.units import FORWARD_ONLY
 class OneForAll:
     """The operations of one microbatch of each direction of a problem, for schedules of the kinds `letters`.
 
-    `durations` are theirs in ticks, by the numbers of `index`; `work` is what each counts at least on its device, `path`
-    what it lasts at least on the way of others. `ways` has the direction of each microbatch that has operations here.
+    `durations` are theirs in ticks, by the numbers of `index`; `work` is what each counts at least on its device,
+    `path` what it lasts at least on the way of others. `ways` has the direction of each microbatch that has operations
+    here.
     """
 
     def __init__(self, problem: Problem, letters: str, *, paired: bool) -> None:
         self.allowed, self.paired = Allowed.of(letters), paired
+        if not problem.has_units:  # equal microbatches: which of them go the second way changes nothing
+            problem = replace(problem, placement=problem.settled_placement.by_number)
         self.problem, self.placement = problem, problem.settled_placement
         self._has_whole = "B" in letters
         # A full B among split ones is I and W without a pause, so a bound for I and W holds for it too.
@@ -137,7 +140,7 @@ class OneForAll:
         return jobs
 
     def among_others(self) -> int:
-        """Return what the longest way of a unit takes, with what every other unit adds to it: 0 where that is not told."""
+        """Return what the longest way of a unit takes with what every other unit adds: 0 where that is not told."""
         return 0
 
     def stretch(self, jobs: Sequence[Job]) -> Job:

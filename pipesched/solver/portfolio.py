@@ -179,9 +179,9 @@ def shared_out(case: Case, pause: int) -> tuple[TaskGraph, list[int | None], lis
     return replace(case.graph, pools=pools), limits, rooms if any(caught) else []
 
 
-def _stays(case: Case) -> list[float]:
+def _stays(case: Case) -> list[int]:
     """Return how long the activations of each stage must stay, in ticks; of stages of devices with a limit."""
-    index, stays = case.index, [0.0] * case.index.stages
+    index, stays = case.index, [0] * case.index.stages
     if not case.problem.has_units:
         for window in windows(case.problem, index.letters, alone=False):
             for chunk in window.chunks:
@@ -189,8 +189,10 @@ def _stays(case: Case) -> list[float]:
         return stays
     for stage in range(index.stages):
         rows = index.row("F", stage), index.row(index.last, stage)
-        ends = (case.heads[last] + case.graph.durations[last] - case.heads[first] for first, last in zip(*rows))
-        stays[stage] = sum(ends) / index.units
+        ends = (
+            case.heads[last] + case.graph.durations[last] - case.heads[first] for first, last in zip(*rows, strict=True)
+        )
+        stays[stage] = sum(ends) // index.units
     return stays
 
 
