@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+Place = int | str | tuple[int, ...]  # in a list, a mapping, or lists of lists
+
 
 class PipeschedError(Exception):
     """Base of every error that pipesched raises on purpose."""
@@ -25,12 +27,12 @@ class ConfigError(PipeschedError):
     """Bad input: the text says what is wrong, where it stands, and what is allowed.
 
     `message` is the text alone. `key` is the parameter at fault, if there is one (`forward`, `group_size`), and `entry`
-    the index at fault where that is a list, the name where it is a mapping. `where` says where the value was given: in
-    a file (`model.yaml:3: costs.forward`), or by an option of the command line.
+    the index at fault where that is a list (of lists both), the name where it is a mapping. `where` says where the
+    value was given: in a file (`model.yaml:3: costs.forward`), or by an option of the command line.
     """
 
     def __init__(
-        self, message: str, key: str | None = None, *, entry: int | str | None = None, where: str | None = None
+        self, message: str, key: str | None = None, *, entry: Place | None = None, where: str | None = None
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -42,8 +44,7 @@ class ConfigError(PipeschedError):
         subject = self.where or self.key
         if not subject:
             return self.message
-        entry = "" if self.entry is None else f".{self.entry}" if isinstance(self.entry, str) else f"[{self.entry}]"
-        return f"{subject}{entry}: {self.message}"
+        return f"{subject}{_place(self.entry)}: {self.message}"
 
     def at(self, where: str) -> ConfigError:
         """Return the same error, saying `where` the value at fault was given."""
@@ -52,6 +53,14 @@ class ConfigError(PipeschedError):
     def about(self, key: str) -> ConfigError:
         """Return the same error about the parameter `key`; one that names a parameter already stays as it is."""
         return self if self.key else type(self)(self.message, key, entry=self.entry, where=self.where)
+
+
+def _place(entry: Place | None) -> str:
+    if entry is None:
+        return ""
+    if isinstance(entry, str):
+        return f".{entry}"
+    return "".join(f"[{index}]" for index in (entry if isinstance(entry, tuple) else (entry,)))
 
 
 class WrongOperation(ConfigError):

@@ -11,7 +11,7 @@ from collections.abc import Collection
 
 from pipesched.cli.groups import GROUPS
 from pipesched.cli.options import ALGORITHM
-from pipesched.cli.problem_options import ESTIMATE_OPTIONS, FIELD_OPTIONS, SETUP_OPTIONS
+from pipesched.cli.problem_options import ESTIMATE_OPTIONS, FIELD_OPTIONS, INSIDE_OPTIONS, SETUP_OPTIONS
 from pipesched.errors import ConfigError
 from pipesched.text.fields import BY_NAME, FIELDS
 
@@ -19,9 +19,11 @@ PROBLEM_FLAGS = {name: one.flag for name, one in FIELD_OPTIONS.items()}  # by th
 ALGORITHM_FLAGS = {key: one.flag for key, one in ALGORITHM.items()}
 SETUP_FLAGS = {key: one.flag for key, one in SETUP_OPTIONS.items()}  # by the dotted key of a training run
 ESTIMATE_FLAGS = {key: one.flag for key, one in ESTIMATE_OPTIONS.items()}
+INSIDE_FLAGS = {key: one.flag for key, one in INSIDE_OPTIONS.items()}  # by the dotted key of an entry
 KEY_FLAGS = {
     **{field.key: PROBLEM_FLAGS[field.name] for field in FIELDS if field.name in PROBLEM_FLAGS},
     **SETUP_FLAGS,
+    **INSIDE_FLAGS,
     "parallel.chunks": "--chunks",
 }
 COMMAND_FLAGS = {  # parameter of any other function -> its flag
@@ -36,7 +38,7 @@ COMMAND_FLAGS = {  # parameter of any other function -> its flag
         for name in ("against", "chunks", "count", "latency", "pipeline", "pipelined", "placement", "trace")
     },
     **{name: f"--{name}" for name in ("attention", "cap", "rank", "ranks", "reference")},  # of a packing
-    **{name: f"--{name}" for name in ("data", "dtype", "loss", "rate", "shape", "vocab")},  # of a training
+    **{name: f"--{name}" for name in ("data", "dtype", "loss", "rate", "rows", "shape", "vocab")},  # of a training
     "algorithm": "--algo",
     "field": "--sweep",
     "format": "--to",
@@ -75,8 +77,11 @@ def about_problem(error: ConfigError, config: str | None = None, given: Collecti
     Beside a `config` only an error about what is `given` on the command line, by parameters and dotted keys, is about
     a flag; others call by flags what was given.
     """
-    known, key = {**PROBLEM_FLAGS, **KEY_FLAGS}, error.key or ""
-    flag = {**PROBLEM_FLAGS, **SETUP_FLAGS, **ESTIMATE_FLAGS}.get(key)
+    known, key, entry = {**PROBLEM_FLAGS, **KEY_FLAGS}, error.key or "", error.entry
+    inside, _, rest = str(entry).partition("[")
+    if error.where is None and f"{key}.{inside}" in INSIDE_FLAGS:
+        key, entry = f"{key}.{inside}", int(rest[:-1]) if rest else None
+    flag = {**PROBLEM_FLAGS, **SETUP_FLAGS, **ESTIMATE_FLAGS, **INSIDE_FLAGS}.get(key)
     where = error.where
     if where is None and flag is not None and (config is None or key in given):
         where = flag
@@ -89,4 +94,4 @@ def about_problem(error: ConfigError, config: str | None = None, given: Collecti
     if where is None:
         return error
     text = _PARAMETER.sub(lambda match: known.get(match[1], match[0]), error.message)
-    return type(error)(text, error.key, entry=error.entry, where=where)
+    return type(error)(text, error.key, entry=entry, where=where)

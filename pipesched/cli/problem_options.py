@@ -6,11 +6,28 @@ from typing import Any
 
 from pipesched.cli.option import CommandOption, as_value, option, parse_value
 from pipesched.cli.options import ProblemSource
-from pipesched.text.fields import ALGORITHM, COUNT, FIELDS, LANES, LAYOUT, LINKS, PART, PLACEMENT, SPEED, TEXT
+from pipesched.text.fields import (
+    ALGORITHM,
+    COUNT,
+    FIELDS,
+    LANES,
+    LAYOUT,
+    LINKS,
+    MODE,
+    PART,
+    PLACEMENT,
+    SHARE,
+    SIZES,
+    SLICES,
+    SPEED,
+    TEXT,
+)
 
 IN_FILE_ONLY = ("reload", "static")  # of the numbers of a config
 SPELLED = {"budget": "mem-budget", "recompute": "recompute-cost", "offload": "offload-cost"}  # that others would take
-METAVARS = {COUNT: "N", PLACEMENT: "NAME|D,D..", LAYOUT: "NAME|N,N.."}  # of others: numbers, one or one each
+METAVARS = {  # of others: numbers, one or one each
+    COUNT: "N", PLACEMENT: "NAME|D,D..", LAYOUT: "NAME|N,N..", SLICES: "N|auto", MODE: "NAME", SHARE: "X",
+}  # fmt: skip
 COMPANIONS = "the costs of a model instead: a preset, or a config.json; more options: pipesched estimate --help"
 
 
@@ -40,6 +57,12 @@ def _speeds(_flag: str, text: str) -> Any:
     return {parse_value(device): parse_value(speed) for device, _, speed in pairs}
 
 
+def _listed(_flag: str, text: str) -> Any:
+    """Return the numbers of an option that is a list, also of one number."""
+    value = parse_value(text)
+    return value if isinstance(value, list) else [value]
+
+
 def _several(one: CommandOption, default: str) -> CommandOption:
     """Return the option of a size as `tune` takes it, which searches: several, or auto."""
     return one._replace(usage=f"{one.flag} N[,N..]|auto", help=one.help.replace("default 1", f"default {default}"))
@@ -53,7 +76,12 @@ FIELD_OPTIONS: dict[str, CommandOption] = {  # by the parameter of make_problem
         _speeds if shape == SPEED else as_value,
     )
     for name, shape, text in ((field.name, field.shape, field.help) for field in FIELDS)
-    if shape not in (TEXT, LANES, ALGORITHM, PART, LINKS) and name not in IN_FILE_ONLY
+    if shape not in (TEXT, LANES, ALGORITHM, PART, LINKS, SIZES) and name not in IN_FILE_ONLY
+}
+INSIDE_OPTIONS: dict[str, CommandOption] = {  # by the dotted key of an entry of a mapping
+    "sizes.work": option(
+        "--work X[,X..]", "factor of each microbatch, by which its F, B, I, W and R last longer; default 1", _listed
+    )
 }
 SETUP_OPTIONS: dict[str, CommandOption] = {  # by the dotted key of a training run
     "model": option("--model NAME|FILE", "a preset of `pipesched list --models`, or the path of a config.json"),
@@ -78,6 +106,8 @@ ESTIMATE_OPTIONS: dict[str, CommandOption] = {  # of `estimate` and `tune`, besi
 _OF_BOTH = {name: FIELD_OPTIONS[name] for name in ("microbatches", "placement", "budget")}
 PROBLEM = {
     **_CONFIG,
+    **{name: FIELD_OPTIONS[name] for name in ("devices", "stages", "chunks", "microbatches")},
+    **INSIDE_OPTIONS,
     **FIELD_OPTIONS,
     **{key: one._replace(hidden=True) for key, one in SETUP_OPTIONS.items()},
     "model": SETUP_OPTIONS["model"]._replace(help=COMPANIONS),

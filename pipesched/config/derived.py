@@ -96,6 +96,11 @@ def _estimated(setup: Setup) -> str:
     ways = {key: getattr(parallel, key) for key in ("tensor", "pipeline", "context", "expert", "data")}
     layout = ", ".join(f"{key} {size}" for key, size in ways.items() if size > 1)
     what = f"{setup.model.name} on {parallel.gpus} {setup.hardware.name} ({layout or 'no parallelism'})"
+    if batch.lengths is not None:
+        return (
+            f"costs and memory are estimated: {what}, {len(batch.lengths)} microbatches of packed documents,"
+            f" {sum(batch.totals):,} tokens of a rank; `pipesched estimate` shows them"
+        )
     return (
         f"costs and memory are estimated: {what}, {batch.size} sequences of {batch.sequence} a step;"
         " `pipesched estimate` shows them"

@@ -9,11 +9,12 @@ from pipesched.checks import shown
 from pipesched.pipeline.quantities import MOST_DIGITS, plain
 from pipesched.pipeline.units_of_measure import rounding_of
 from pipesched.schedulers.options import OPTIONS, PERIOD, STARTS
-from pipesched.text.fields import BY_NAME, COUNT, LINKS, NUMERIC, PART
+from pipesched.text.fields import BY_NAME, COUNT, LINKS, NUMERIC, PART, SIZES, SLICES
 from pipesched.text.given import Given
 from pipesched.text.sections import Section
 from pipesched.text.yaml_reader import Value
 
+PARTED = ("tokens", "work")  # of slices: parts of a whole, of which all digits count
 MEASURES = ("hardware", "training")  # the sections whose numbers may have many digits; those of others are whole
 
 
@@ -38,14 +39,16 @@ def _rounded(name: str, given: Given) -> Iterator[str]:
             if OPTIONS[key].shape not in (PERIOD, STARTS):
                 continue
             yield from _of_numbers(option, given.value.locations.get(key, f"`{key}`"))
-    elif BY_NAME[name].shape in (PART, LINKS) or (BY_NAME[name] in NUMERIC and BY_NAME[name].shape != COUNT):
+    elif BY_NAME[name].shape in (PART, LINKS, SIZES) or (BY_NAME[name] in NUMERIC and BY_NAME[name].shape != COUNT):
         key = BY_NAME[name].key
         if not isinstance(given.value, Mapping):
             yield from _of_numbers(given.value, given.where or f"`{key}`")
             return
         for entry, value in given.value.items():
             place = given.inside.get(str(entry), given.where)
-            yield from _of_numbers(value, f"{place}.{entry}" if place else f"`{key}`.{entry}")
+            called = f"`{key}.{entry}`" if BY_NAME[name].shape in (SIZES, SLICES) else f"`{key}`.{entry}"
+            if BY_NAME[name].shape != SLICES or entry not in PARTED:
+                yield from _of_numbers(value, f"{place}.{entry}" if place else called)
 
 
 def _of_numbers(value: Any, place: str) -> Iterator[str]:

@@ -59,11 +59,23 @@ def setup_schemas() -> dict[str, Schema]:
         "model": [TEXT, _model()],
         "hardware": [{"enum": list(preset_names(HARDWARE))}, _object(_hardware())],
         "parallel": [{**_object(_parallel()), "required": ["gpus"]}],
-        "batch": [{**_object(_described(BATCH, COUNT, "micro")), "required": ["sequence", "global"]}],
+        "batch": [_batch()],
         "training": [_object(_training())],
         "trust": [_object({"like": _or_null(TEXT), "beyond": _or_null(FLAG)})],
     }
     return {field.key: {"description": field.help, "anyOf": [*shapes[field.key], {"type": "null"}]} for field in SETUP}
+
+
+def _batch() -> Schema:
+    documents: Schema = {"type": "array", "minItems": 1, "items": COUNT}
+    lengths: Schema = {
+        "type": "array",
+        "minItems": 1,
+        "items": documents,
+        "description": "instead of the rest: lengths of the documents of each microbatch of a data-parallel rank",
+    }
+    either = [{"required": ["sequence", "global"]}, {"required": ["lengths"]}]
+    return {**_object({**_described(BATCH, COUNT, "micro"), "lengths": lengths}), "anyOf": either}
 
 
 def _object(properties: dict[str, Schema]) -> Schema:

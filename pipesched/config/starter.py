@@ -6,10 +6,13 @@ from importlib.resources import files
 from typing import Any
 
 from pipesched.config.setup_schema import setup_schemas
+from pipesched.pipeline.costs import TABLED
 from pipesched.pipeline.layer_arguments import KEYS
 from pipesched.pipeline.layers import BALANCED, EQUAL, SHARES, SIZES
 from pipesched.pipeline.placement import PLACEMENTS
 from pipesched.pipeline.problem import LANES as LANE_KINDS
+from pipesched.pipeline.unit_arguments import FACTORS, SLICE_KEYS
+from pipesched.pipeline.units import AUTO, MODES, MOST_SLICES, SHARED, WORK
 from pipesched.pipeline.units_of_measure import MEMORY, MICRO, TIME, Dimension
 from pipesched.schedulers.options import FLAG, FULL, OPTIONS, PERIOD, STAGES, STARTS, WHOLE, WORD, Option, options_of
 from pipesched.schedulers.registry import ALIASES, FAMILIES, family
@@ -21,10 +24,14 @@ from pipesched.text.fields import (
     LANES,
     LAYOUT,
     LINKS,
+    MODE,
     PART,
     PER_DEVICE,
     PLACEMENT,
     SECTIONS,
+    SHARE,
+    SIZES as SIZES_OF_EACH,
+    SLICES,
     SPEED,
     TEXT,
     Field,
@@ -105,8 +112,34 @@ def _shapes(field: Field | Option) -> list[dict[str, Any]]:
         SPEED: [speed, {"type": "array", "items": speed}, {"type": "object", "additionalProperties": speed}],
         LINKS: [{"type": "array", "items": {"type": "array", "items": latency}}, *_groups(latency, devices)],
         PART: [_object({key: _of_layer(key, number, is_listed=field.key == "layer") for key in KEYS})],
+        SHARE: [{**number, "maximum": 1}],
+        MODE: [{"enum": list(MODES)}],
+        SIZES_OF_EACH: [_object({key: {"anyOf": [_list_of(number), {"type": "null"}]} for key in FACTORS})],
+        SLICES: _slices(latency),
     }
-    return shapes.get(field.shape, [value, {"type": "array", "items": value}])
+    entry = {"anyOf": [value, _list_of(value)]} if isinstance(field, Field) and field.name in TABLED else value
+    return shapes.get(field.shape, [value, _list_of(entry)])
+
+
+def _list_of(items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+def _slices(time: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the schemas of how microbatches are cut: into a number of slices, or by a mapping."""
+    number = {"type": "integer", "minimum": 1, "maximum": MOST_SLICES}
+    count: list[dict[str, Any]] = [number, {"enum": [AUTO]}]
+    part = _list_of({"type": "number", "exclusiveMinimum": 0, "maximum": 1})
+    parts = {"anyOf": [part, _list_of(part)]}
+    shapes: dict[str, list[dict[str, Any]]] = {
+        "count": count,
+        "tokens": [{"enum": [EQUAL, WORK]}, part],
+        "attention": [{"type": "number", "minimum": 0, "maximum": 1}],
+        "work": [part, _list_of(part), {**_object(dict.fromkeys(SHARED, parts)), "required": [*SHARED]}],
+        "overhead": [time],
+        "most": [number],
+    }
+    return [*count, _object({key: {"anyOf": [*shapes[key], {"type": "null"}]} for key in SLICE_KEYS})]
 
 
 def _of_layer(key: str, number: dict[str, Any], *, is_listed: bool) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sized
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,9 +10,13 @@ from typing import Any, NamedTuple
 from pipesched.checks import look_up, shown
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.costs import TABLED
 from pipesched.pipeline.layer_arguments import PARTS
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import to_fraction
+from pipesched.pipeline.quantities import parse_number, to_fraction
+from pipesched.pipeline.unit_arguments import FACTORS, SLICE_KEYS
+from pipesched.pipeline.units import AUTO, Sizes, Slices
+from pipesched.pipeline.units_of_measure import is_several
 from pipesched.text.fields import (
     ALGORITHM,
     BY_KEY,
@@ -31,6 +35,8 @@ from pipesched.text.fields import (
     SECTIONS,
     SETUP,
     SETUP_NAMES,
+    SIZES,
+    SLICES,
     Field,
     keys_of,
     top_keys,
@@ -135,8 +141,10 @@ def _fields(root: Any, name: str, section: str = "") -> Iterator[tuple[Field, Gi
 
 
 def _given(value: Any, name: str, key: str) -> Given:
-    """Return the value of a key, with the places of its entries if it is a mapping."""
+    """Return the value of a key, with the places of its entries if it is a mapping, or lists of lists."""
     entries = value.data if isinstance(value.data, dict) else {}
+    if isinstance(value.data, list) and any(isinstance(held.data, list) for held in value.data):
+        entries = {str(entry): held for entry, held in enumerate(value.data)}
     inside = {entry: f"{name}:{held.line}: {key}" for entry, held in entries.items()}
     return Given(_read(value, name, key), f"{name}:{value.line}: {key}", inside)
 
@@ -153,14 +161,28 @@ def _read(value: Any, name: str, key: str) -> Any:
 
 def in_file(field: Field, plain: Any) -> Any:
     """Return the value that a file gives to a field, in which no text counts as the number that it spells."""
-    is_number = field in NUMERIC or field.shape in (PART, LINKS)
+    if field.shape == SLICES:
+        return _words_or_numbers(plain)
+    is_number = field in NUMERIC or field.shape in (PART, LINKS, SIZES)
     is_number = is_number or (field.shape in (PLACEMENT, LAYOUT) and isinstance(plain, list))
     return only_numbers(plain) if is_number else plain
+
+
+def _words_or_numbers(plain: Any) -> Any:
+    """Return a value that may have words in it, in which no text counts as the number that it spells."""
+    if isinstance(plain, dict):
+        return {key: _words_or_numbers(entry) for key, entry in plain.items()}
+    try:
+        is_word = isinstance(plain, str) and parse_number(plain.strip()) is None
+    except ValueError:
+        is_word = True
+    return plain if is_word else only_numbers(plain)
 
 
 def _suggestion(key: str, section: str) -> str:
     """Suggest a key that looks alike, or one of another section."""
     elsewhere = [field.key for field in FIELDS if field.key.rpartition(".")[2] == key]
+    elsewhere += [f"{name}.{key}" for name, inside in (("sizes", FACTORS), ("slices", SLICE_KEYS)) if key in inside]
     if elsewhere:
         return f"did you mean {elsewhere[0]!r}?"
     known = keys_of(section) if section else top_keys()
@@ -215,10 +237,42 @@ def put(values: Values, field: Field, given: Given) -> None:
     elif field.name in ("stages", "chunks") and not counts_blocks(values):
         values.pop("chunks" if field.name == "stages" else "stages", None)
     elif field.name in ("layers", "layer"):  # a default that is one a stage does not stand beside them
-        for name in ("stages", "forward", "backward"):
-            if name in values and values[name].built_in:
-                del values[name]
-    values[field.name] = given
+        _drop_built_in(values, "stages", "forward", "backward")
+    elif field.shape == SIZES or is_table(field, given.value):  # whose lists say how many microbatches there are
+        _drop_built_in(values, "microbatches")
+    values[field.name] = _on_top(values[field.name], given) if _has_entries(values, field, given) else given
+
+
+def _drop_built_in(values: Values, *names: str) -> None:
+    """Drop values that are of the built-in default."""
+    for name in names:
+        if name in values and values[name].built_in:
+            del values[name]
+
+
+def is_table(field: Field, value: Any) -> bool:
+    """Return whether a value of a field says what each microbatch has, in lists inside of its list."""
+    is_listed = field.name in TABLED and isinstance(value, Sized) and is_several(value)
+    return is_listed and any(map(is_several, value))
+
+
+def _has_entries(values: Values, field: Field, given: Given) -> bool:
+    """Return whether a value goes entry by entry on top of the one that there is: factors, and how slices are cut."""
+    both = (values[field.name].value, given.value) if field.name in values and field.shape in (SIZES, SLICES) else ()
+    return any(isinstance(one, Mapping) for one in both) and not any(isinstance(one, (Sizes, Slices)) for one in both)
+
+
+def _on_top(below: Given, above: Given) -> Given:
+    """Return the entries of a mapping with others on top, which stand in no file; a number of slices is their count.
+
+    One way to say the work of slices replaces the other, and `most` goes with a number that is to be found.
+    """
+    under, over = (one.value if isinstance(one.value, Mapping) else {"count": one.value} for one in (below, above))
+    dropped = {*over, *({"work", "attention"} if {"work", "attention"} & {*over} else ())}
+    if over.get("count", AUTO) != AUTO:
+        dropped.add("most")
+    kept = {key: value for key, value in under.items() if key not in dropped}
+    return Given({**kept, **over}, None, {key: place for key, place in below.inside.items() if key in kept})
 
 
 def counts_blocks(values: Mapping[str, Any]) -> bool:

@@ -32,11 +32,17 @@ class _Bounds(NamedTuple):
     most: Counts
 
 
-def path_counts(tasks: TimedTasks, columns: Callable[[int], Sequence[int]], count: int) -> list[CostRange]:
+def path_counts(
+    tasks: TimedTasks,
+    columns: Callable[[int], Sequence[int]],
+    count: int,
+    lasting: Callable[[int], Sequence[int]] | None = None,
+) -> list[CostRange]:
     """Return for each of `count` columns how often it stands on a longest path.
 
     `columns` gives the columns in which a task counts; an arc and a delivery count in that of their tag. Tasks of no
-    length at time 0 count towards the largest number alone: they would take time if they cost some.
+    length at time 0 count towards the largest number alone: they would take time if they cost some. `lasting` gives the
+    columns in which a task counts towards the least number (default: all): what costs nothing cannot cost less.
     """
     import numpy as np
 
@@ -48,9 +54,11 @@ def path_counts(tasks: TimedTasks, columns: Callable[[int], Sequence[int]], coun
     for task in order:
         arcs = [*_tight_arcs(tasks, task, critical)]
         found = _joined([_passed(known[arc.before], arc.tag) for arc in arcs], not tasks.allowed[task], count)
-        for column in columns(task):
-            found.least[column] += 1
+        own = columns(task)
+        for column in own:
             found.most[column] += 1
+        for column in own if lasting is None else lasting(task):
+            found.least[column] += 1
         known[task] = found
         if tasks.outs[task] == tasks.makespan and tasks.machine[task] < tasks.devices:
             ending.append(_passed(found, tasks.delivery_tags[task] if tasks.delivery_tags else NOTHING))

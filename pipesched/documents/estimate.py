@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
-from pipesched.documents.schedule import problem_document
+from pipesched.documents.problem import problem_document
 from pipesched.documents.trust import against_document, trust_document
-from pipesched.estimation.items import GB, LAYER, STATES, Item
+from pipesched.estimation.items import GB, LAYER, STATES
 from pipesched.estimation.result import DeviceMemory, Estimate
-from pipesched.estimation.terms import PER_MS
 from pipesched.estimation.times import OPERATIONS
 from pipesched.estimation.trust.speed import SpeedRatio
 
@@ -29,7 +28,7 @@ def estimate_document(estimate: Estimate, against: Iterable[tuple[str, SpeedRati
         "flops_per_iteration": estimate.flops,
         "problem": problem_document(estimate.problem),
         "stages": [_stage(estimate, number) for number in range(len(estimate.stages))],
-        "items": [_item(item) for item in estimate.items.each],
+        "items": [_item(estimate, number) for number in range(len(estimate.items))],
         "devices": [_device(device) for device in estimate.devices],
         "layout": estimate.layout,
         "proved": estimate.cutter.proved,
@@ -59,9 +58,11 @@ def _stage(estimate: Estimate, number: int) -> dict[str, Any]:
     }
 
 
-def _item(item: Item) -> dict[str, Any]:
-    times = {key: item.time(key) / PER_MS for key in OPERATIONS}
-    return {"kind": item.kind, **times, "activation": _gb(item.size("activation")), "states": _gb(item.states)}
+def _item(estimate: Estimate, number: int) -> dict[str, Any]:
+    item = estimate.items.each[number]
+    times = {key: estimate.item_time(number, key) for key in OPERATIONS}
+    held = _gb(estimate.item_activation(number))
+    return {"kind": item.kind, **times, "activation": held, "states": _gb(item.states)}
 
 
 def _device(device: DeviceMemory) -> dict[str, Any]:

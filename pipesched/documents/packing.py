@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from pipesched.documents.schedule import problem_document
+from pipesched.documents.problem import problem_document
 from pipesched.results.packing import Packing
 from pipesched.text.writer import ConfigText, dump
 

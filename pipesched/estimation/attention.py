@@ -43,7 +43,7 @@ def core_flops(setup: Setup) -> float:
     """Return the operations of the attention core, of a microbatch's forward: half of them where it is fused."""
     model, latent = setup.model, setup.model.latent
     score = 2 * model.query if latent is None else model.heads * (latent.nope + latent.rope + latent.value)
-    whole = 2 * setup.tokens * setup.batch.sequence * score / setup.parallel.tensor
+    whole = float(2 * setup.tokens * setup.batch.attended * score / setup.parallel.tensor)
     return whole / 2 if setup.training.flash_attention else whole
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pipesched.estimation.derived import budget_of
 from pipesched.estimation.result import Estimate
+from pipesched.estimation.setup import TokenBatch
 from pipesched.pipeline.costs import Entry
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.schedulers.family import ANY
@@ -41,11 +42,17 @@ def _write_heading(config: ConfigWriter, estimate: Estimate) -> None:
     )
     config.remark(
         f"Costs and memory of {setup.model.name} on {parallel.gpus} {setup.hardware.name}, estimated by pipesched.",
-        f"{ways}; microbatches of {setup.batch.micro} x {setup.batch.sequence} tokens.",
+        f"{ways}; {_tokens(setup.batch)}.",
         f"Stages, as Megatron-LM writes them: {estimate.layout}",
         *estimate.notes,
     )
     config.gap()
+
+
+def _tokens(batch: TokenBatch) -> str:
+    if batch.lengths is not None:
+        return f"microbatches of {min(batch.totals)} to {batch.sequence} tokens in packed documents"
+    return f"microbatches of {batch.micro} x {batch.sequence} tokens"
 
 
 def _write_pipeline(config: ConfigWriter, estimate: Estimate) -> None:

@@ -17,11 +17,16 @@ BY_STAGE = (  # parameters of make_problem that, given, say what stages take and
     "forward", "backward", "backward_input", "backward_weight", "recompute", "overlap", "activation", "retain",
     "static", "p2p",
 )  # fmt: skip
+UNLIKE = ("sizes", "slices", "mode")  # parameters with which microbatches differ
 
 
 def is_open(items: Items, given: Collection[str]) -> bool:
-    """Return whether a solve may choose the cut: no layout is given, and no parameter that says what stages take."""
-    return items.setup.training.layout is None and not set(BY_STAGE).intersection(given)
+    """Return whether a solve may choose the cut: no layout is given, and no parameter that says what stages take.
+
+    Nor do microbatches differ.
+    """
+    is_alike = items.setup.batch.lengths is None and not set(UNLIKE).intersection(given)
+    return is_alike and items.setup.training.layout is None and not set(BY_STAGE).intersection(given)
 
 
 def cut_items(items: Items, problem: Problem) -> CutItems:

@@ -21,6 +21,7 @@ from pipesched.estimation.memory import CONTEXT, FRAGMENTATION
 from pipesched.estimation.model import items_of
 from pipesched.estimation.pairs import hides_experts, pair_times
 from pipesched.estimation.setup import GATHER, NONE, Setup
+from pipesched.estimation.sliced import sliced
 from pipesched.estimation.terms import PER_MS
 from pipesched.estimation.times import OPERATIONS
 from pipesched.pipeline.arguments import make_problem, read_placement
@@ -31,6 +32,7 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import MOST_DIGITS, Exact, to_fraction
 from pipesched.pipeline.recut import recut
 from pipesched.pipeline.schedule import schedule_plan
+from pipesched.pipeline.unit_arguments import WHOLE_ONLY
 from pipesched.pipeline.units_of_measure import is_several
 from pipesched.results.handover.stage_items import stages_of
 from pipesched.schedulers.registry import family
@@ -57,8 +59,17 @@ class SetupCutter:
 
     @cached_property
     def items(self) -> Items:
-        """The items of the model."""
+        """The items of the model; where documents are packed, of the longest microbatch."""
         return Items(self.setup)
+
+    @cached_property
+    def items_of_microbatches(self) -> list[Items]:
+        """The items of each microbatch, where documents are packed; alike ones are the same object."""
+        known: dict[int, Items] = {}
+        setups = self.setup.of_microbatches
+        for setup in setups:
+            known.setdefault(id(setup), Items(setup))
+        return [known[id(setup)] for setup in setups]
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: getattr(self, key) for key in ("setup", "replaced", "ends", "fits", "proved")}
@@ -170,7 +181,11 @@ class SetupCutter:
 
     def _chunk(self, begin: int, end: int) -> ChunkCost:
         stage = self.items.stage(begin, end)
-        return ChunkCost(stage.work, ceil(stage.states + stage.size("logits")), ceil(stage.size("activation")))
+        work, held = stage.work, stage.size("activation")
+        if self.setup.batch.lengths is not None:
+            each = [items.stage(begin, end) for items in self.items_of_microbatches]
+            work, held = sum(one.work for one in each), max(one.size("activation") for one in {*each})
+        return ChunkCost(work, ceil(stage.states + stage.size("logits")), ceil(held))
 
     def _capacity(self, problem: Problem) -> tuple[int | None, ...]:
         if problem.memory.budget is None:
@@ -185,6 +200,11 @@ class SetupCutter:
         latency = {} if given.links is None else {"p2p": 0}  # the links are instead of the network that is derived
         values = {**self._costs(placement), **latency, **self.replaced}
         values.pop("placement", None)
+        if values.get("slices") not in (None, 1):
+            values["slices"] = sliced(values["slices"], self.stages, self.items_of_microbatches or [self.items])
+            values["overlap"] = self.replaced.get("overlap")
+            for key in WHOLE_ONLY:
+                values[key] = self.replaced.get(key)
         budget = given.memory.budget  # exact: a number of many digits was not written by a user
         values["budget"] = None if budget is None else [to_fraction(limit) for limit in budget]
         try:
@@ -222,24 +242,31 @@ class SetupCutter:
     def _costs(self, placement: Placement) -> dict[str, Any]:
         """Return the derived costs and memory, by the parameters of make_problem."""
         stages, replaced = self.stages, self.replaced
+        columns = [*map(self._stages_of, self.items_of_microbatches)] or [stages]
         times: dict[str, Any] = {
-            key: [Fraction(stage.time(key), PER_MS) for stage in stages]
+            key: _table([[Fraction(stage.time(key), PER_MS) for stage in column] for column in columns])
             for key in ("forward", "backward_input", "backward_weight", "recompute")
         }
         activations = [stage.size("activation") for stage in stages]
         if "backward" in replaced:
             times = {key: times[key] for key in ("forward", "recompute")}
+        held = [[stage.size("activation") for stage in column] for column in columns]
+        setups = self.setup.of_microbatches or [self.setup]
         return {
             **times,
             "overlap": self._overlap(placement),
-            "p2p": boundary_times(self.setup, placement),
-            "offload": self._offload(activations),
-            "activation": [size / GB for size in activations],
+            "p2p": _table([boundary_times(setup, placement) for setup in setups]),
+            "offload": _table([*map(self._offload, held)]),
+            "activation": _table([[size / GB for size in column] for column in held]),
             "checkpoint": [
                 _share(stage.size("checkpoint"), size) for stage, size in zip(stages, activations, strict=True)
             ],
             "static": [(stage.states + stage.size("logits")) / GB for stage in stages],
         }
+
+    def _stages_of(self, items: Items) -> tuple[Stage, ...]:
+        """Return the same stages of the items of a microbatch."""
+        return tuple(map(items.stage, (0, *self.ends), self.ends))
 
     def _overlap(self, placement: Placement) -> list[Fraction] | None:
         """Return the time of a pair F&B by the stage of its forward; None where it is the sum of its parts."""
@@ -249,14 +276,20 @@ class SetupCutter:
 
     @property
     def hides_experts(self) -> bool:
-        """Whether pairs last what their pieces say: experts on several ranks, and no times that are given."""
-        return hides_experts(self.setup) and PARTS.isdisjoint(self.replaced)
+        """Whether pairs last what their pieces say: experts on several ranks, no times that are given, all alike."""
+        is_alike = self.setup.batch.lengths is None
+        return is_alike and hides_experts(self.setup) and PARTS.isdisjoint(self.replaced)
 
     def _offload(self, activations: Sequence[Fraction]) -> list[Fraction]:
         """Return the time of a transfer to the host, over PCIe."""
         hardware = self.setup.hardware
         rate = hardware.pcie * hardware.efficiency.network  # GB/s
         return [Fraction(round(float(size) / rate / 1e3), PER_MS) for size in activations]
+
+
+def _table(columns: Sequence[Sequence[Fraction]]) -> list[Any]:
+    """Return the values of stages, in lists of one for each microbatch where there are several columns."""
+    return [*columns[0]] if len(columns) == 1 else [list(row) for row in zip(*columns, strict=True)]
 
 
 def _share(part: Fraction, whole: Fraction) -> Fraction:
@@ -318,6 +351,8 @@ def outline(setup: Setup, given: Mapping[str, Any]) -> Problem:
     values: dict[str, Any] = {"microbatches": setup.microbatches, "budget": budget_of(setup), "name": setup.name}
     values |= {key: own.pop(key) for key in BESIDE if key in own}
     devices, stages = setup.parallel.pipeline, setup.parallel.stages
+    if setup.batch.lengths is not None and values["microbatches"] != setup.microbatches:
+        raise ConfigError(f"`batch.lengths` list {setup.microbatches}, not {values['microbatches']}", "microbatches")
     try:
         made = make_problem(**values, devices=devices, stages=stages, time_unit="ms", unit="GB")
     except ConfigError as error:

@@ -55,10 +55,10 @@ def logits(setup: Setup) -> Terms:
     return (_kept(setup, "logits", each * rows, f"{each} x vocabulary {rows}", setup.parallel.tensor),)
 
 
-def _kept(setup: Setup, name: str, width: int, text: str, ranks: int) -> Term:
+def _kept(setup: Setup, name: str, width: int | Fraction, text: str, ranks: int) -> Term:
     """Return bytes of each token that ranks share."""
     over = f" / {ranks} ranks" if ranks > 1 else ""
-    return Term(name, Fraction(setup.tokens * width, ranks), f"{setup.tokens} tokens x {text}{over}")
+    return Term(name, Fraction(setup.tokens * width) / ranks, f"{setup.tokens} tokens x {text}{over}")
 
 
 def _hidden(setup: Setup, name: str, each: int) -> Term:
@@ -110,7 +110,7 @@ def _mlp(setup: Setup, *, experts: bool) -> Iterable[Term]:
 
 def _scores(setup: Setup) -> Iterable[Term]:
     """Yield the scores of attention where it is not fused, and their dropout."""
-    model, s = setup.model, setup.batch.sequence
+    model, s = setup.model, setup.batch.attended
     if setup.training.flash_attention:
         return
     each = 5 if model.dropout else 2

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 
 from pipesched.display import Displayable
@@ -14,13 +16,13 @@ from pipesched.estimation.communication import data_terms
 from pipesched.estimation.derived import SetupCutter, memory_with
 from pipesched.estimation.items import GB, STATES, Items, Stage
 from pipesched.estimation.memory import fixed
-from pipesched.estimation.parameters import LayerFlops, ParameterCounts, layer_flops, parameters, training_flops
+from pipesched.estimation.parameters import ParameterCounts, layer_flops, parameters, training_flops
 from pipesched.estimation.setup import FULL, SELECTIVE, Setup
-from pipesched.estimation.terms import Terms, total
+from pipesched.estimation.terms import PER_MS, Terms, total
 from pipesched.estimation.times import optimizer_terms
 from pipesched.estimation.trust.answers import Trust
 from pipesched.estimation.trust.speed import SpeedRatio
-from pipesched.pipeline.costs import in_one
+from pipesched.pipeline.costs import Entry, in_one
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.results.handover.stage_items import StageItems, megatron_text, stages_of
@@ -141,22 +143,46 @@ class Estimate(Displayable):
     @property
     def tokens(self) -> int:
         """The tokens of a step over all GPUs."""
-        return self.sequences * self.setup.batch.sequence
+        batch = self.setup.batch
+        return self.sequences * batch.sequence if batch.lengths is None else self.setup.tokens_of_step
+
+    @property
+    def documents(self) -> list[tuple[int, int]]:
+        """The lengths of documents, each with the tokens of a step in documents of that length, over all GPUs."""
+        batch, data = self.setup.batch, self.setup.parallel.data
+        if batch.lengths is None:
+            return [(batch.sequence, self.tokens)]
+        counts = Counter(chain.from_iterable(batch.lengths))
+        return [(length, length * count * data) for length, count in sorted(counts.items())]
 
     def stage_time(self, number: int, operation: str) -> float:
-        """Return the milliseconds of an operation of a stage as it is scheduled: derived, unless it was given."""
-        return float(getattr(self.problem.costs, operation)[number])
+        """Return the milliseconds of an operation of a stage as it is scheduled: derived, unless it was given.
+
+        In the mean of the microbatches, as `stage_activation`.
+        """
+        return mean_entry(getattr(self.problem.costs, operation)[number])
+
+    def item_time(self, number: int, operation: str) -> float:
+        """Return the milliseconds of an operation of an item, in the mean of the microbatches."""
+        each = self.cutter.items_of_microbatches or [self.items]
+        times = [items.each[number].time(operation) for items in each]
+        return sum(times) / len(times) / PER_MS
+
+    def item_activation(self, number: int) -> Fraction:
+        """Return the bytes that an item keeps of a microbatch, in their mean."""
+        each = self.cutter.items_of_microbatches or [self.items]
+        return sum((items.each[number].size("activation") for items in each), Fraction(0)) / len(each)
 
     def stage_activation(self, number: int) -> float:
         """Return the GB that a microbatch leaves on a stage as it is scheduled: derived, unless they were given."""
-        return max(map(float, in_one([self.problem.memory.activation[number]])))
+        return mean_entry(self.problem.memory.activation[number])
 
     @property
     def flops(self) -> int:
         """The operations of the model in a step over all GPUs."""
         setup = self.setup
-        sizes = (setup.model, setup.batch.sequence, self.tokens, setup.parallel.tensor)
-        return training_flops(*sizes, whole=self.whole)
+        model, tensor = setup.model, setup.parallel.tensor
+        return sum(training_flops(model, *one, tensor, whole=self.whole) for one in self.documents)
 
     @property
     def flops_again(self) -> int:
@@ -165,15 +191,18 @@ class Estimate(Displayable):
         layers: Iterable[int] = range(model.layers + model.mtp)
         if setup.training.recompute == FULL and setup.training.full_layers is not None:
             layers = (number - 1 for stage in self.stages for number in stage.again)  # item 0 is the embedding
-        of_layers = [self._layer_flops(experts=model.has_experts(min(layer, model.layers))) for layer in layers]
-        if setup.training.recompute == FULL:
-            return self.tokens * sum(layer.forward for layer in of_layers)
-        if setup.training.recompute == SELECTIVE and not setup.training.flash_attention:
-            return self.tokens * sum(layer.core for layer in of_layers)
-        return 0
+        experts = [model.has_experts(min(layer, model.layers)) for layer in layers]
+        return sum(tokens * self._flops_again(length, experts) for length, tokens in self.documents)
 
-    def _layer_flops(self, *, experts: bool) -> LayerFlops:
-        return layer_flops(self.setup.model, self.setup.batch.sequence, experts=experts, whole=self.whole)
+    def _flops_again(self, length: int, experts: Sequence[bool]) -> int:
+        """Return the operations that recompute adds for a token of a document, in layers with experts or without."""
+        training = self.setup.training
+        of_layers = [layer_flops(self.setup.model, length, experts=one, whole=self.whole) for one in experts]
+        if training.recompute == FULL:
+            return sum(layer.forward for layer in of_layers)
+        if training.recompute == SELECTIVE and not training.flash_attention:
+            return sum(layer.core for layer in of_layers)
+        return 0
 
     def stages_on(self, device: int) -> list[Stage]:
         """Return the stages whose weights a device holds."""
@@ -253,3 +282,9 @@ class Estimate(Displayable):
     def days_per_trillion(self) -> float:
         """The days of 10^12 tokens on the GPUs of the setup."""
         return self.gpu_hours_per_trillion / self.setup.parallel.gpus / 24
+
+
+def mean_entry(entry: Entry) -> float:
+    """Return an entry of a table in the mean of the microbatches."""
+    values = [*map(float, in_one([entry]))]
+    return sum(values) / len(values) if len(values) > 1 else values[0]

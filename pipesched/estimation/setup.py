@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from pipesched.checks import require_flag, require_name, require_sequence, require_whole, shown
 from pipesched.errors import ConfigError
@@ -86,15 +88,61 @@ class Parallel:
 
 @dataclass(frozen=True)
 class TokenBatch:
-    """The tokens of a step: sequences of a length, `micro` in a microbatch, `size` in the step over all GPUs."""
+    """The tokens of a step: sequences of a length, `micro` in a microbatch, `size` in the step over all GPUs.
+
+    Where documents are packed into sequences, `lengths` are theirs, for each microbatch of a data-parallel rank;
+    `sequence` is then the longest, and `micro` 1.
+    """
 
     sequence: int
     micro: int
     size: int
+    lengths: tuple[tuple[int, ...], ...] | None = None
 
     def __post_init__(self) -> None:
         for field, key in (("sequence", "sequence"), ("micro", "micro"), ("size", "global")):
             require_whole(getattr(self, field), f"batch.{key}", least=1, most=MOST)
+
+    @property
+    def totals(self) -> list[int]:
+        """The tokens of each microbatch of a data-parallel rank, where its documents are given."""
+        return [*map(sum, self.lengths or ())]
+
+    @property
+    def attended(self) -> int | Fraction:
+        """The words whose scores a word needs, in the mean of the longest microbatch; causal ones half of them.
+
+        That is the sequence, or of packed documents (sum of l^2) / (sum of l).
+        """
+        if self.lengths is None:
+            return self.sequence
+        documents = max(self.lengths, key=sum)
+        squares, tokens = sum(length**2 for length in documents), sum(documents)
+        return squares // tokens if squares % tokens == 0 else Fraction(squares, tokens)
+
+    @property
+    def each(self) -> list[TokenBatch]:
+        """The batch with the documents of each microbatch alone."""
+        return [replace(self, sequence=sum(documents), lengths=(documents,)) for documents in self.lengths or ()]
+
+
+def packed(lengths: Sequence[Sequence[int]], data: int) -> TokenBatch:
+    """Return the batch of the documents of each microbatch of one of `data` ranks, all of which have as many tokens.
+
+    Single documents of one length are plain sequences. Raises ConfigError about `batch.lengths`.
+    """
+    if not isinstance(lengths, (list, tuple)) or not lengths:
+        raise ConfigError(f"must list the documents of each microbatch, not {shown(lengths)}", "batch.lengths")
+    for entry, documents in enumerate(lengths):
+        if not isinstance(documents, (list, tuple)) or not documents:
+            said = f"must list the lengths of documents, not {shown(documents)}"
+            raise ConfigError(said, "batch.lengths", entry=entry)
+        for number, length in enumerate(documents):
+            require_whole(length, f"batch.lengths[{entry}]", entry=number, least=1, most=MOST)
+    given = tuple(map(tuple, lengths))
+    longest = max(map(sum, given))
+    is_plain = len({*given}) == 1 and len(given[0]) == 1
+    return TokenBatch(longest, 1, len(given) * data, None if is_plain else given)
 
 
 @dataclass(frozen=True)
@@ -169,7 +217,17 @@ class Setup:
     @property
     def tokens_of_step(self) -> int:
         """The tokens of a step over all GPUs."""
+        if self.batch.lengths is not None:
+            return sum(self.batch.totals) * self.parallel.data
         return self.batch.sequence * self.batch.size
+
+    @property
+    def of_microbatches(self) -> list[Setup]:
+        """The setup with each microbatch alone, where documents are packed; alike ones are the same object."""
+        known: dict[TokenBatch, Setup] = {}
+        for batch in self.batch.each:
+            known.setdefault(batch, replace(self, batch=batch))
+        return [known[batch] for batch in self.batch.each]
 
     @property
     def padded_vocabulary(self) -> int:
@@ -178,6 +236,8 @@ class Setup:
 
     def _require_sequence(self) -> None:
         parallel, words = self.parallel, self.batch.sequence
+        if self.batch.lengths is not None:
+            return  # trainers pad what they pack
         if words % parallel.context:
             near = nearest_divisors(parallel.context, words)
             raise ConfigError(

@@ -10,13 +10,13 @@ from pipesched.errors import ConfigError
 from pipesched.estimation.hardware import GpuModel, read_efficiency, read_hardware
 from pipesched.estimation.model import ModelShape, require_experts, require_stages, require_tensor
 from pipesched.estimation.model_reader import read_model_section
-from pipesched.estimation.setup import AUTO, FP32, FULL, MOST, SIZES, Parallel, Setup, TokenBatch, TrainingSetup
+from pipesched.estimation.setup import AUTO, FP32, FULL, MOST, SIZES, Parallel, Setup, TokenBatch, TrainingSetup, packed
 from pipesched.text.sections import Entries, Section, Sections, located, merged
 from pipesched.text.text_files import read_text
 from pipesched.text.yaml_reader import Value, parse_yaml
 
 PARALLEL_KEYS = ("gpus", *SIZES, "sequence", "data")
-BATCH_KEYS = ("sequence", "micro", "global")
+BATCH_KEYS = ("sequence", "micro", "global", "lengths")
 FLAGS = ("distributed_optimizer", "flash_attention", "tensor_overlap", "fused_loss")
 WORDS = ("precision", "gradients", "context")
 TRAINING_KEYS = (*WORDS, "recompute", *FLAGS, "layout", "efficiency")
@@ -53,7 +53,7 @@ def _read(sections: Sections, name: str) -> ReadSetup:
     parallel, batch = (sections.get(key, EMPTY) for key in ("parallel", "batch"))
     layout = _parallel(parallel.value, model)
     title = name or f"{model.name} on {layout.gpus} {hardware.name}"
-    return ReadSetup(Setup(model, hardware, layout, _batch(batch.value), training, title), notes)
+    return ReadSetup(Setup(model, hardware, layout, _batch(batch.value, layout.data), training, title), notes)
 
 
 class Unsized(NamedTuple):
@@ -78,7 +78,7 @@ def read_unsized(sections: Sections) -> Unsized:
         gpus = require_whole(parallel.needed("gpus", "on how many GPUs to train"), "parallel.gpus", least=1, most=MOST)
         sequence = _one(parallel, "sequence") if "sequence" in parallel else None
         data = _one(parallel, "data")
-        batch = _batch(sections.get("batch", EMPTY).value)
+        batch = _batch(sections.get("batch", EMPTY).value, None)
     except ConfigError as error:
         raise located(error, sections) from None
     return Unsized(model, hardware, training, gpus, sequence, batch.sequence, batch.size, data, notes)
@@ -123,8 +123,17 @@ def _parallel(value: Value, model: ModelShape) -> Parallel:
     return parallel
 
 
-def _batch(value: Value) -> TokenBatch:
+def _batch(value: Value, data: int | None) -> TokenBatch:
+    """Return the batch; that of documents which are packed, where there are so many data-parallel ranks."""
     entries = Entries(value, "batch", BATCH_KEYS)
+    if "lengths" in entries:
+        beside = next((key for key in BATCH_KEYS[:3] if key in entries), None)
+        if beside is not None:
+            raise ConfigError("has no place beside `batch.lengths`, which say it", entries.key(beside))
+        if data is None:
+            said = "are for one layout: `pipesched tune` takes `sequence` and `global`"
+            raise ConfigError(said, entries.key("lengths"))
+        return packed(entries.plain("lengths"), data)
     sequence = entries.needed("sequence", "how many tokens a sequence has")
     size = entries.needed("global", "how many sequences a step has, over all GPUs")
     return TokenBatch(sequence, _one(entries, "micro", 1), size)

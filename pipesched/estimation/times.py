@@ -182,7 +182,7 @@ def _elementwise(setup: Setup, *, experts: bool) -> Iterable[Term]:
 
 def _unfused_bytes(setup: Setup) -> Term:
     model = setup.model
-    scores = model.heads * setup.batch.sequence / setup.parallel.tensor * (13 if model.dropout else 8)
+    scores = model.heads * float(setup.batch.attended) / setup.parallel.tensor * (13 if model.dropout else 8)
     return moved(setup, "softmax of attention", setup.tokens * scores, ATTENTION)
 
 

@@ -14,7 +14,7 @@ from pipesched.pipeline.device_arguments import read_links, read_speed
 from pipesched.pipeline.layer_arguments import GivenLayers, layer_of, read_layers, stage_values, values_across
 from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.placement import Placement, explicit_placement, named_placement
-from pipesched.pipeline.problem import MOST_OPERATIONS, Problem, require_size
+from pipesched.pipeline.problem import MOST_OPERATIONS, Problem, letters_of, require_size
 from pipesched.pipeline.quantities import Exact, Number, canonical, exact, ticks_per_unit, to_fraction
 from pipesched.pipeline.recut import balanced_for, cut_again
 from pipesched.pipeline.unit_arguments import Table, exact_table, read_units, require_alike_pairs
@@ -152,7 +152,7 @@ def make_problem(
     if model is not None:
         across = values_across(model, across)
         given = stage_values(model, given)
-    require_size(s, m * units["slices"].count, split=split)
+    require_size(letters_of(units["mode"], split=split), s, m, units["slices"].count)
     unlike: dict[str, Any] = {"speed": read_speed(speed, p), "links": read_links(links, p, time), **units}
     given = {**given, **across, "budget": budget, "kv": kv}
     costs, memory = _costs(given, s, m, time, split=split), _memory(given, p, s, m, size)

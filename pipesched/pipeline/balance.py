@@ -46,19 +46,28 @@ def _saved_at_edges(problem: Problem, layers: Layers, device: int) -> Fraction:
                 layout[stage] -= 1
                 layout[there] += 1
                 works.append(largest_work(replace(layers, layout=tuple(layout)), placement, speeds)[1])
-    return (works[0] - min(works)) * problem.microbatches * problem.ticks.per_unit
+    return (works[0] - min(works)) * work_factor(problem) * problem.ticks.per_unit
 
 
 def _ticks_of_layer(problem: Problem, layers: Layers) -> int:
     """Return the ticks that a device works on one layer; in a mirrored placement it runs half of the microbatches."""
     count = problem.microbatches // 2 if problem.settled_placement.mirrored else problem.microbatches
-    return int(layers.layer.work * problem.ticks.per_unit) * count
+    return int(layers.layer.work * problem.ticks.per_unit * work_factor(problem, count))
+
+
+def work_factor(problem: Problem, first: int | None = None) -> Fraction:
+    """Return how many microbatches of factor 1 are as much work as all of a problem, or as its first ones."""
+    factors = problem.units.factors("work")[:first]
+    return sum(factors, Fraction(0))
 
 
 def _work(schedule: Schedule, stage: int, device: int) -> int:
     """Return the ticks that a device works on a stage, of which it may run half of the microbatches."""
     problem = schedule.problem
     ways = [way for way in problem.directions(problem.microbatches) if way.devices[stage] == device]
+    if problem.has_units:
+        rows = [problem.unit_ticks.lasts[key][stage] for key in ("forward", "backward")]
+        return sum(sum(row[schedule.plan.index.in_units(way.microbatches)]) for row in rows for way in ways)
     return sum(len(part) * (ticks.forward[stage] + ticks.backward[stage]) for part, _, ticks in ways)
 
 

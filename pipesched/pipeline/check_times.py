@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 from pipesched.pipeline.problem import Problem
@@ -42,7 +43,7 @@ class CheckedTimes:
         if name not in self._rows:
             factors = self._factors("activation" if moves else "work")
             times = self._products(costs, factors, shares)
-            self._rows[name] = [self._ticks(time + more, to_fraction(speed)) for time in times]
+            self._rows[name] = [self._ticks(time, to_fraction(speed), more) for time in times]
         return self._rows[name]
 
     def pair(self, stage: int, device: int) -> int:
@@ -93,17 +94,22 @@ class CheckedTimes:
     def _per_unit(self) -> int:
         return self.problem.ticks.per_unit
 
-    def _ticks(self, time: Fraction, speed: Fraction) -> int:
-        return int((time if speed == 1 else _quotient(time, speed)) * self._per_unit)
+    def _ticks(self, time: Fraction, speed: Fraction, more: Fraction = Fraction(0)) -> int:
+        return int(((time if speed == 1 else _quotient(time, speed)) + more) * self._per_unit)
 
 
 def halves(schedule: Schedule) -> list[range]:
-    """Return the units that run on the same devices: all, or of a bidirectional problem each half of microbatches."""
+    """Return the units that run on the same devices: all, or of a bidirectional problem each half of microbatches.
+
+    Where its microbatches are fed in another order, each run of those that go the same way.
+    """
     count, slices = schedule.plan.index.microbatches, schedule.plan.index.slices
-    if not schedule.problem.settled_placement.mirrored:
+    placement = schedule.problem.settled_placement
+    if not placement.mirrored:
         return [range(count * slices)]
-    half = count // 2 * slices
-    return [part for part in (range(half), range(half, count * slices)) if part]
+    back = {*(range(count // 2, count) if placement.second is None else placement.second)}
+    cuts = [one * slices for one in range(1, count) if (one in back) != (one - 1 in back)]
+    return [range(begin, end) for begin, end in pairwise([0, *cuts, count * slices])]
 
 
 def device_of(schedule: Schedule, stage: int, units: range) -> int:

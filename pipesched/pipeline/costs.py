@@ -18,6 +18,7 @@ from pipesched.pipeline.quantities import Exact, canonical, in_range, ticks_per_
 BRIEF = 32  # letters of a list of numbers in the text of an object
 PER_STAGE = ("forward", "backward_input", "backward_weight", "recompute", "overlap", "offload", "reload")
 TABLES = ("forward", "backward_input", "backward_weight", "recompute", "offload", "reload")  # may have one a microbatch
+TABLED = (*TABLES, "backward", "p2p", "activation")  # parameters that may
 Entry = Exact | tuple[Exact, ...]  # of a stage: of all its microbatches, or of each
 
 

@@ -65,8 +65,9 @@ def lower(
     for forward, duration in pair_durations(problem, index, pairs):
         durations[forward] = duration
     for forward, backward in pairs.items():
+        takes[forward] += takes[backward]
         gives[forward] += gives[backward]
-        durations[backward] = gives[backward] = 0
+        durations[backward] = takes[backward] = gives[backward] = 0
         resources[backward] = NOWHERE
     return TaskGraph(durations, resources, (1,) * _resource_count(problem, index), edges, takes, gives, pools)
 

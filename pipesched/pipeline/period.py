@@ -1,9 +1,9 @@
 """The steady state of a schedule: the stretch of time in which the pattern of all devices and lanes repeats.
 
-A slot repeats after a period of `ticks` with a step of `microbatches` if the slot of the same stage, kind and direction
-whose microbatch is one step later starts and ends exactly one period later. Times [start, end) are steady if every slot
-that starts in [start, end - ticks) repeats, and every slot that starts in [start + ticks, end) is such a repetition. So
-the slots that start in the first period tell all others.
+A slot repeats after a period of `ticks` with a step of `microbatches` if the slot of the same stage, kind, direction
+and slice whose microbatch is one step later starts and ends exactly one period later. Times [start, end) are steady if
+every slot that starts in [start, end - ticks) repeats, and every slot that starts in [start + ticks, end) is such a
+repetition. So the slots that start in the first period tell all others.
 
 Candidates for the period are read off at three instants, and each is verified at every slot of the schedule. A stretch
 that covers a quarter of the timeline and two periods more holds one of the instants.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from itertools import islice, pairwise
+from itertools import islice, pairwise, product
 from typing import NamedTuple
 
 from pipesched.pipeline.schedule import Schedule
@@ -38,7 +38,7 @@ class SteadyState(NamedTuple):
 
 
 class Series(NamedTuple):
-    """The times of the operations of one stage, kind and direction, by microbatch; -1 for what does not run."""
+    """The times of the operations of one stage, kind, direction and slice, by microbatch; -1 for what does not run."""
 
     starts: Sequence[int]
     ends: Sequence[int]
@@ -84,8 +84,8 @@ def _series(schedule: Schedule) -> Iterator[Series]:
     directions = placement.directions(index.microbatches)
     for kind in index.letters:
         for row in index.rows(kind):
-            for numbers in map(index.in_units, directions):
-                part = slice(row.start + numbers.start, row.start + numbers.stop)
+            for numbers, first in product(map(index.in_units, directions), range(index.slices)):
+                part = slice(row.start + numbers.start + first, row.start + numbers.stop, index.slices)
                 series = Series(schedule.start_ticks[part], schedule.end_ticks[part])
                 if any(start >= 0 for start in series.starts):
                     yield series

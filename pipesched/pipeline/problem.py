@@ -14,7 +14,7 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import BRIEF, Costs, Ticks, fields_of
 from pipesched.pipeline.cutting.items import CutItems
 from pipesched.pipeline.device_costs import DeviceCosts, exact_links, exact_speed
-from pipesched.pipeline.kinds import Resource, computation_letters, count_computations
+from pipesched.pipeline.kinds import Resource, computation_letters
 from pipesched.pipeline.layers import GIVEN, Layers
 from pipesched.pipeline.memory import Grains, Memory
 from pipesched.pipeline.placement import Placement, placement_name
@@ -108,7 +108,7 @@ class Problem(Displayable):
         require_units(self.sizes, self.slices, self.microbatches, self.stages)
         if self.sizes is not None and self.sizes.are_one:
             object.__setattr__(self, "sizes", None)
-        require_size(self.stages, self.microbatches * self.slices.count, split=self.costs.split)
+        require_size(self.letters, self.stages, self.microbatches, self.slices.count)
         if self.placement is not None:
             self._require_placement(require_type(self.placement, Placement, "a Placement or None", "placement"))
         elif self.devices > self.stages:
@@ -196,9 +196,8 @@ class Problem(Displayable):
             ways = [Route(whole, None)]
         elif self.placement.mirrored:
             on = (self.placement.devices, self._mirror)
-            ways = [
-                Route(part, on[part.stop > self.microbatches // 2]) for part in self.placement.directions(len(whole))
-            ]
+            placement, count = self.placement, len(whole)
+            ways = [Route(part, on[placement.is_second(part[0], count)]) for part in placement.directions(count)]
         else:
             ways = [Route(whole, self.placement.devices)]
         return unit_ticks(self.costs, self.units, ways, self.speed, self.links)
@@ -231,15 +230,16 @@ class Problem(Displayable):
     def directions(self, microbatches: int) -> list[OneWay]:
         """Return the directions that so many microbatches go: one, or two where the placement is mirrored.
 
-        Their ticks are those of the mean unit where the problem has units.
+        Each run of microbatches that go the same way has one, where they are not fed by their numbers. Their ticks are
+        those of the mean unit where the problem has units.
         """
         placement = self.settled_placement
         if not placement.mirrored:
             return [OneWay(range(microbatches), placement.devices, self.ticks)]
         return [
-            OneWay(part, placement.devices, self.ticks)
-            if part.stop <= microbatches // 2
-            else OneWay(part, self._mirror, self._ticks_mirrored)
+            OneWay(part, self._mirror, self._ticks_mirrored)
+            if placement.is_second(part[0], microbatches)
+            else OneWay(part, placement.devices, self.ticks)
             for part in placement.directions(microbatches)
         ]
 
@@ -281,7 +281,7 @@ class Problem(Displayable):
     @property
     def letters(self) -> str:
         """The kinds of operations of a plain step: split where the costs give the halves of the backward."""
-        return "F" if self.mode == FORWARD_ONLY else computation_letters(self.costs.split)
+        return letters_of(self.mode, split=self.costs.split)
 
     def device_name(self, device: int, word: str = "device ") -> str:
         """Return the name of a device for charts, with its speed where that is another than 1: `device 2 x0.8`."""
@@ -331,25 +331,44 @@ def require_problem(value: object, key: str = "problem") -> Problem:
     return problem
 
 
-def require_size(stages: int, microbatches: int, *, split: bool) -> None:
-    """Raise ConfigError for more than MOST_OPERATIONS operations."""
-    operations = count_computations(split, stages, microbatches)
+def letters_of(mode: str, *, split: bool) -> str:
+    """Return the kinds of operations of a plain step in a mode; `split`: the backward runs as its halves."""
+    return "F" if mode == FORWARD_ONLY else computation_letters(split)
+
+
+def require_size(letters: str, stages: int, microbatches: int, slices: int) -> None:
+    """Raise ConfigError for more than MOST_OPERATIONS operations of these kinds."""
+    operations = len(letters) * stages * microbatches * slices
     if operations > MOST_OPERATIONS:
+        each = f" x {slices:,} slices" if slices > 1 else ""
         raise ConfigError(
-            f"{stages:,} stages x {microbatches:,} microbatches are {operations:,} operations;"
+            f"{stages:,} stages x {microbatches:,} microbatches{each} are {operations:,} operations;"
             f" at most {MOST_OPERATIONS:,} are scheduled",
             "microbatches",
         )
 
 
 def require_recompute(problem: Problem) -> None:
-    """Raise NotApplicable for a problem whose costs hold a recompute already, by what it was derived from."""
+    """Raise ConfigError about `recompute` for a problem in which no activation can be recomputed.
+
+    Raises NotApplicable where its costs hold a recompute already, by what it was derived from.
+    """
+    require_kept(problem, "recompute")
     if problem.cutter is not None:
         problem.cutter.require_recompute()
 
 
 def require_offload(problem: Problem) -> None:
     """Raise ConfigError about `offload` for a problem in which no activation can be offloaded."""
+    require_kept(problem, "offload")
     if problem.costs.offload is None:
         section = "costs" if problem.layers is None else "layer"
         raise ConfigError(f"needs `{section}.offload`, which says what one transfer takes", "offload")
+
+
+def require_kept(problem: Problem, key: str) -> None:
+    """Raise ConfigError, about `key`, for a problem whose activations are of slices, or of forward passes alone."""
+    if problem.slices.are_several:
+        raise ConfigError("goes with whole microbatches, not with `slices`", key)
+    if problem.mode == FORWARD_ONLY:
+        raise ConfigError("has no effect with `mode` forward, in which no activation waits for its backward", key)

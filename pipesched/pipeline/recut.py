@@ -8,14 +8,14 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 from pipesched.errors import NotApplicable
-from pipesched.pipeline.costs import PER_STAGE, Costs, Entry, added, in_one
+from pipesched.pipeline.costs import PER_STAGE, Costs, Entry, added, entries_of
 from pipesched.pipeline.layers import BALANCED, GIVEN, SHARES, SIZES, Layers, least_counts
 from pipesched.pipeline.layout import balanced_layout, equal_layout
 from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.placement import Placement, named_placement
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Exact, canonical, to_fraction
-from pipesched.pipeline.units import SHARED, Shares, Slices
+from pipesched.pipeline.units import SHARED, Shares, Slices, shares_of
 
 T = TypeVar("T")
 
@@ -38,8 +38,8 @@ def fuse(problem: Problem, stages: int) -> Problem:
         stages=stages,
         placement=None,
         costs=_fuse_costs(problem.costs, size, problem.ticks.per_unit),
-        slices=_fuse_slices(problem.slices, problem.costs, size),
-        memory=_fuse_memory(problem.memory, size),
+        slices=_fuse_slices(problem, size),
+        memory=_fuse_memory(problem.memory, size, problem.microbatches),
         layers=None if problem.layers is None else _fuse_layers(problem.layers, size),
     )
 
@@ -48,15 +48,21 @@ def _fuse_layers(layers: Layers, size: int) -> Layers:
     return replace(layers, layout=tuple(map(sum, _groups(layers.layout, size))))
 
 
-def _fuse_slices(slices: Slices, costs: Costs, size: int) -> Slices:
+def _fuse_slices(problem: Problem, size: int) -> Slices:
     """Return the slices of fused stages: their parts of the work of a group are means, weighed by the work of each."""
     rows: dict[str, Any] = {}
     for key in SHARED:
-        parts: tuple[Shares, ...] = getattr(slices, key)
+        parts: tuple[Shares, ...] = getattr(problem.slices, key)
         if len(parts) > 1:
-            works = [sum(map(to_fraction, in_one([entry])), Fraction(0)) for entry in getattr(costs, key)]
-            rows[key] = tuple(map(_mean_shares, _groups(parts, size), _groups(works, size)))
-    return replace(slices, **rows)
+            works = _totals(getattr(problem.costs, key), problem.microbatches)
+            means = map(_mean_shares, _groups(parts, size), _groups(works, size))
+            rows[key] = tuple(shares_of(mean, problem.slices.tokens) for mean in means)
+    return replace(problem.slices, **rows)
+
+
+def _totals(entries: Sequence[Entry], microbatches: int) -> list[Fraction]:
+    """Return the sum of each entry over all microbatches."""
+    return [sum(entries_of(entry, microbatches), Fraction(0)) for entry in entries]
 
 
 def _mean_shares(parts: Sequence[Shares], works: Sequence[Fraction]) -> Shares:
@@ -80,19 +86,19 @@ def _fuse_costs(costs: Costs, size: int, resolution: int) -> Costs:
     return replace(costs, **sums, p2p=costs.p2p[size - 1 :: size], resolution=resolution)
 
 
-def _fuse_memory(memory: Memory, size: int) -> Memory:
+def _fuse_memory(memory: Memory, size: int, microbatches: int) -> Memory:
+    amounts = _totals(memory.activation, microbatches)
     return replace(
         memory,
         activation=_sums(memory.activation, size),
-        retain=_means(memory.retain, memory.activation, size),
-        checkpoint=_means(memory.checkpoint, memory.activation, size),
+        retain=_means(memory.retain, amounts, size),
+        checkpoint=_means(memory.checkpoint, amounts, size),
         static=tuple(canonical(sum(map(to_fraction, group), Fraction(0))) for group in _groups(memory.static, size)),
     )
 
 
-def _means(shares: Sequence[Exact], sizes: Sequence[Entry], size: int) -> tuple[Exact, ...]:
+def _means(shares: Sequence[Exact], amounts: Sequence[Fraction], size: int) -> tuple[Exact, ...]:
     """Return the mean part of each group, weighted by the activations (equally where those are all zero)."""
-    amounts = [sum(map(to_fraction, in_one([entry])), Fraction(0)) for entry in sizes]
     means = []
     for start in range(0, len(shares), size):
         group = slice(start, start + size)

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from decimal import Decimal
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from fractions import Fraction
 from typing import Any
 
-from pipesched.checks import joined, require_name, shown
+from pipesched.checks import require_mapping, require_name, shown
 from pipesched.errors import ConfigError
-from pipesched.pipeline.costs import Costs, Entry
-from pipesched.pipeline.quantities import Exact, canonical, simplest, to_fraction
-from pipesched.pipeline.units import AUTO, MODES, MOST_SLICES, SHARED, Shares, Sizes, SliceRule, Slices
+from pipesched.pipeline.costs import TABLED, Costs, Entry
+from pipesched.pipeline.quantities import Exact, canonical, to_fraction
+from pipesched.pipeline.units import (
+    ATTENTION_PLACES,
+    AUTO,
+    EQUAL,
+    MODES,
+    MOST_SLICES,
+    MOST_TRIED,
+    SHARED,
+    WORK,
+    Shares,
+    Sizes,
+    SliceRule,
+    Slices,
+    entry_of,
+    shares_of,
+)
 from pipesched.pipeline.units_of_measure import (
     Unit,
     count_of,
@@ -34,29 +48,33 @@ def counted(tables: Mapping[str, Any], sizes: Any, microbatches: Any, devices: i
 
     Raises ConfigError for a list of another length, about its key.
     """
-    given = None if microbatches is None else count_of("microbatches", microbatches)
+    count = None if microbatches is None else count_of("microbatches", microbatches)
+    said = f"microbatches is {count}: leave that out, or give lists of {count}"
     for key, entry, length in _lengths(tables, sizes):
-        if given is None:
-            given = length
-        elif length != given:
-            where = f"row {entry}" if entry is not None else "it"
-            name = f"`{key}`" if key in FACTORS else where
-            said = f"{given} microbatches" if microbatches is None else f"`microbatches` is {given}"
-            raise ConfigError(
-                f"{name} has {length} numbers, one a microbatch; {said}", "sizes" if key in FACTORS else key
-            )
-    return 2 * devices if given is None else given
+        if count is None:
+            count, said = length, f"{key}.{entry} lists {length}" if key == "sizes" else f"{key} lists {length}"
+        if length != count or not length:
+            what = f"lists {length} numbers, one a microbatch; {said}" if length else "must list one a microbatch"
+            raise ConfigError(what, key, entry=entry)
+    return 2 * devices if count is None else count
 
 
-def _lengths(tables: Mapping[str, Any], sizes: Any) -> Iterator[tuple[str, int | None, int]]:
-    """Yield the length of each list for all microbatches, with its key and its place in a table."""
-    for key, value in (sizes or {}).items() if isinstance(sizes, Mapping) else ():
-        if is_several(value):
-            yield key, None, len([*value])
-    for key, value in tables.items():
-        for entry, row in enumerate(value if isinstance(value, (list, tuple)) else ()):
-            if is_several(row):
-                yield key, entry, len([*row])
+def _lengths(tables: Mapping[str, Any], sizes: Any) -> Iterator[tuple[str, int | str, int]]:
+    """Yield the length of each list for all microbatches, with its parameter and its place in that."""
+    if isinstance(sizes, Sizes):
+        yield "sizes", "work", len(sizes.work)
+    for name, value in sizes.items() if isinstance(sizes, Mapping) else ():
+        if _is_listed(value):
+            yield "sizes", str(name), len(value)
+    for key in TABLED:
+        for entry, row in enumerate(tables[key] if _is_listed(tables[key]) else ()):
+            if _is_listed(row):
+                yield key, entry, len(row)
+
+
+def _is_listed(value: Any) -> bool:
+    """Return whether a value is a list whose length is known."""
+    return is_several(value) and isinstance(value, Sized)
 
 
 def exact_table(key: str, value: Any, count: int, each: str, unit: Unit | None, microbatches: int) -> Table:
@@ -67,12 +85,9 @@ def exact_table(key: str, value: Any, count: int, each: str, unit: Unit | None, 
     if not is_several(value):
         return exact_numbers(key, value, count, each, unit)
     entries = first_entries(value, count)
-    if not any(map(is_several, entries)):
-        return exact_numbers(key, entries if len(entries) <= count else value, count, each, unit)
     if len(entries) != count:
-        raise ConfigError(
-            f"a list here needs {count} entries ({each}); this one has {length_text(value, entries, count)}", key
-        )
+        what, found = "entries" if any(map(is_several, entries)) else "numbers", length_text(value, entries, count)
+        raise ConfigError(f"a list here needs {count} {what} ({each}); this one has {found}", key)
     return tuple(_row(key, row, unit, microbatches, entry) for entry, row in enumerate(entries))
 
 
@@ -84,7 +99,7 @@ def _row(key: str, row: Any, unit: Unit | None, microbatches: int, entry: int) -
     if len(numbers) != microbatches:
         found = length_text(row, numbers, microbatches)
         raise ConfigError(f"needs {microbatches} numbers (one a microbatch); this row has {found}", key, entry=entry)
-    exact = tuple(canonical(exact_number(key, number, unit, entry=entry)) for number in numbers)
+    exact = tuple(canonical(exact_number(key, number, unit, entry=(entry, at))) for at, number in enumerate(numbers))
     return exact[0] if len({*exact}) == 1 else exact
 
 
@@ -109,154 +124,159 @@ def read_sizes(value: Any, microbatches: int) -> Sizes | None:
     """Return the factors of each microbatch; None where all are 1. Raises ConfigError about `sizes`."""
     if value is None or isinstance(value, Sizes):
         return value
-    if not isinstance(value, Mapping):
-        raise ConfigError(f"must be a mapping of {joined(FACTORS)}, not {shown(value)}", "sizes")
+    given = _mapping(value, FACTORS, "sizes")
     columns: dict[str, tuple[Exact, ...]] = dict.fromkeys(FACTORS, (1,) * microbatches)
-    for key, factors in value.items():
-        name = require_name(FACTORS, key, "key of `sizes`", "sizes")
-        if factors is None:
-            continue
-        if not is_several(factors):
-            raise ConfigError(
-                f"`{name}` must list {microbatches} numbers (one a microbatch), not {shown(factors)}", "sizes"
-            )
-        try:
+    for name, factors in given.items():
+        with entry_of("sizes", name):
+            if not is_several(factors):
+                what = f"must list {microbatches} numbers (one a microbatch), not {shown(factors)}"
+                raise ConfigError(what, "sizes")
             columns[name] = exact_numbers("sizes", factors, microbatches, "one a microbatch", None)
-        except ConfigError as error:
-            at = "" if error.entry is None else f"[{error.entry}]"
-            raise ConfigError(f"`{name}`{at} {error.message}", "sizes") from None
     sizes = Sizes(**columns)
     return None if sizes.are_one else sizes
+
+
+def _mapping(value: Any, known: Sequence[str], key: str, inside: str = "") -> dict[str, Any]:
+    """Return the entries of a mapping that are given, of a parameter or of what stands `inside` of it.
+
+    Raises ConfigError for an unknown one.
+    """
+    given = require_mapping(value, f"a mapping of {', '.join(known)}", key)
+    for name in given:
+        with entry_of(key, f"{inside}{name}"):
+            require_name(known, name, "key", key)
+    return {name: one for name, one in given.items() if one is not None}
 
 
 def read_slices(value: Any, stages: int, time: Unit) -> Slices:
     """Return how microbatches are cut, from a number of slices, or a mapping. Raises ConfigError about `slices`."""
     if isinstance(value, Slices):
         return value
-    given = value if isinstance(value, Mapping) else {"count": value}
-    for key in given:
-        require_name(SLICE_KEYS, key, "key of `slices`", "slices")
-    given = {key: one for key, one in given.items() if one is not None}
-    overhead = canonical(_number(given, "overhead", 0, time))
-    if given.get("count") == AUTO:
+    if value is None or not isinstance(value, Mapping):
+        value = 1 if value is None else value
+        return _open({}, 0) if value == AUTO else _rule({}, 0, MOST_SLICES).slices(_whole(value, or_auto=True))
+    given = _mapping(value, SLICE_KEYS, "slices")
+    with entry_of("slices", "overhead"):
+        overhead = canonical(exact_number("slices", given.get("overhead", 0), time))
+    count = given.get("count", 1)
+    if isinstance(count, str) and count == AUTO:
         return _open(given, overhead)
-    count = _count(given)
+    with entry_of("slices", "count"):
+        count = _whole(count, or_auto=True)
     if "most" in given:
-        raise ConfigError(f"`most` goes with `count: {AUTO}`", "slices")
-    if "work" in given:
-        if "attention" in given:
-            raise ConfigError("give either `attention`, or the parts of the `work`", "slices")
-        tokens = _tokens(given.get("tokens"), count)
-        forward, backward_input, backward_weight = _work(given["work"], count, stages)
-        return Slices(count, tokens, forward, backward_input, backward_weight, overhead)
-    return _rule(given, overhead, MOST_SLICES).slices(count, _tokens_given(given, count))
+        raise ConfigError(f"goes with `count: {AUTO}`, not with {count}", "slices", entry="most")
+    if "work" not in given:
+        return _rule(given, overhead, MOST_SLICES).slices(count, _tokens_given(given, count))
+    if "attention" in given:
+        raise ConfigError(
+            "is a rule for the parts of the work, which are given; give either", "slices", entry="attention"
+        )
+    tokens = _tokens_given(given, count) or (Fraction(1, count),) * count
+    if given.get("tokens") == WORK:
+        what = f"must be {EQUAL} or listed where the parts of the work are given, not {WORK}"
+        raise ConfigError(what, "slices", entry="tokens")
+    forward, backward_input, backward_weight = _work(given["work"], tokens, stages)
+    return Slices(count, tokens, forward, backward_input, backward_weight, overhead)
 
 
 def _open(given: Mapping[str, Any], overhead: Exact) -> Slices:
     """Return one slice, with the rule by which a better number is to be found."""
     for key in ("tokens", "work"):
-        if is_several(given.get(key)) or isinstance(given.get(key), Mapping):
-            raise ConfigError(f"`{key}` lists parts, but how many there are is to be found (`count: {AUTO}`)", "slices")
-    most = 64 if "most" not in given else _whole(given["most"], "most")
+        if key in given and not isinstance(given[key], str):
+            what = f"lists parts, and how many there are is to be found (`count: {AUTO}`)"
+            raise ConfigError(what, "slices", entry=key)
+    with entry_of("slices", "most"):
+        most = _whole(given.get("most", MOST_TRIED))
     return Slices(overhead=overhead, rule=_rule(given, overhead, most))
 
 
 def _rule(given: Mapping[str, Any], overhead: Exact, most: int) -> SliceRule:
-    attention = _number(given, "attention", 0, None)
-    if attention > 1:
-        raise ConfigError(f"`attention` must be between 0 and 1, not {shown(given['attention'])}", "slices")
-    tokens = given.get("tokens", "equal")
+    with entry_of("slices", "attention"):
+        attention = round(exact_number("slices", given.get("attention", 0), None, most=1), ATTENTION_PLACES)
+    tokens = given.get("tokens", EQUAL)
     if isinstance(tokens, str):
-        require_name(("equal", "work"), tokens, "rule of `tokens`", "slices")
-    return SliceRule(most, attention, tokens == "work", overhead)
+        with entry_of("slices", "tokens"):
+            require_name((EQUAL, WORK), tokens, "rule", "slices")
+    return SliceRule(most, attention, isinstance(tokens, str) and tokens == WORK, overhead)
 
 
 def _tokens_given(given: Mapping[str, Any], count: int) -> Shares | None:
     """Return the part of each slice where they are listed."""
-    return None if isinstance(given.get("tokens", ""), str) else _shares(given["tokens"], count, "tokens")
+    return None if isinstance(given.get("tokens", EQUAL), str) else _shares(given["tokens"], count, "tokens")
 
 
-def _tokens(value: Any, count: int) -> Shares:
-    if value is None or value == "equal":
-        return (Fraction(1, count),) * count
-    if isinstance(value, str):
-        raise ConfigError("`tokens` must be equal or listed beside `work`", "slices")
-    return _shares(value, count, "tokens")
-
-
-def _work(value: Any, count: int, stages: int) -> list[tuple[Shares, ...]]:
+def _work(value: Any, tokens: Shares, stages: int) -> list[tuple[Shares, ...]]:
     """Return the parts of F, I and W, for each stage where they are listed by stage."""
-    by_kind = value if isinstance(value, Mapping) else dict.fromkeys(SHARED, value)
-    for key in by_kind:
-        require_name(SHARED, key, "kind of `work`", "slices")
-    rows = []
+    is_one = not isinstance(value, Mapping)
+    by_kind = dict.fromkeys(SHARED, value) if is_one else _mapping(value, SHARED, "slices", "work.")
+    rows = list[tuple[Shares, ...]]()
     for key in SHARED:
-        listed = by_kind.get(key, by_kind.get("forward"))
-        if listed is None:
-            raise ConfigError(f"`work.{key}` is missing", "slices")
-        if is_several(listed) and any(map(is_several, listed)):
-            if len([*listed]) != stages:
-                raise ConfigError(f"`work.{key}` has lists for {len([*listed])} stages; there are {stages}", "slices")
-            rows.append(tuple(_shares(row, count, f"work.{key}") for row in listed))
-        else:
-            rows.append((_shares(listed, count, f"work.{key}"),))
+        name = "work" if is_one else f"work.{key}"
+        if key not in by_kind:
+            raise ConfigError("is missing", "slices", entry=name)
+        listed = by_kind[key]
+        each = first_entries(listed, stages) if is_several(listed) else []
+        if not any(map(is_several, each)):
+            rows.append((_shares(listed, len(tokens), name, tokens),))
+            continue
+        if len(each) != stages:
+            found = length_text(listed, each, stages)
+            raise ConfigError(f"has lists for {found} stages; there are {stages}", "slices", entry=name)
+        rows.append(tuple(_shares(row, len(tokens), f"{name}[{stage}]", tokens) for stage, row in enumerate(each)))
     return [row[:1] if len({*row}) == 1 else row for row in rows]
 
 
-def _shares(value: Any, count: int, name: str) -> Shares:
-    """Return `count` positive parts, of sum 1 once they are divided by it. Raises ConfigError."""
+def _shares(value: Any, count: int, name: str, tokens: Shares | None = None) -> Shares:
+    """Return `count` positive parts of sum 1. Raises ConfigError, about the entry `name` of `slices`."""
     if not is_several(value):
-        raise ConfigError(f"`{name}` must list {count} parts of sum 1, not {shown(value)}", "slices")
+        raise ConfigError(f"must list {count} parts of sum 1, not {shown(value)}", "slices", entry=name)
     entries = first_entries(value, count)
     if len(entries) != count:
         found = length_text(value, entries, count)
-        raise ConfigError(f"`{name}` needs {count} parts, one a slice; this has {found}", "slices")
+        raise ConfigError(f"needs {count} parts, one a slice; this has {found}", "slices", entry=name)
     parts = []
     for entry, one in enumerate(entries):
-        try:
-            number = Decimal(repr(one)) if isinstance(one, float) else one
-            parts.append(simplest(number) if isinstance(number, Decimal) else to_fraction(number))
-        except ValueError:
-            parts.append(Fraction(0))
-        if parts[-1] <= 0:
-            raise ConfigError(f"`{name}`[{entry}] must be more than 0, not {shown(one)}", "slices")
+        with entry_of("slices", f"{name}[{entry}]"):
+            parts.append(_share(one))
     whole = sum(parts, Fraction(0))
     if abs(whole - 1) > NEAR:
-        raise ConfigError(f"`{name}` must have the sum 1, not {shown(float(whole))}", "slices")
-    return tuple(part / whole for part in parts)
+        raise ConfigError(f"must have the sum 1, not {shown(float(whole))}", "slices", entry=name)
+    return shares_of(parts, tokens)
 
 
-def _count(given: Mapping[str, Any]) -> int:
-    count = given.get("count", 1)
-    if isinstance(count, str) and not count.strip().isdigit():
-        raise ConfigError(f"must be a whole number from 1 to {MOST_SLICES}, or {AUTO}, not {shown(count)}", "slices")
-    return _whole(count, "")
+def _share(value: Any) -> Fraction:
+    """Return one part with all its digits: 0.3333333333333333 is a third. Raises ConfigError about `slices`."""
+    try:
+        number = to_fraction(value)
+    except ValueError as error:
+        raise ConfigError(f"must be a number, not {shown(value)} ({error})", "slices") from None
+    if not 0 < number <= 1:
+        raise ConfigError(f"must be more than 0 and at most 1, not {shown(value)}", "slices")
+    return number
 
 
-def _whole(value: Any, name: str) -> int:
-    what = f"`{name}` " if name else ""
+def _whole(value: Any, *, or_auto: bool = False) -> int:
+    """Return a number of slices. Raises ConfigError about `slices`."""
     try:
         number = count_of("slices", value)
     except ConfigError:
         number = 0
     if not 1 <= number <= MOST_SLICES:
-        raise ConfigError(f"{what}must be a whole number from 1 to {MOST_SLICES}, not {shown(value)}", "slices")
+        other = f", or {AUTO}" if or_auto else ""
+        raise ConfigError(f"must be a whole number from 1 to {MOST_SLICES}{other}, not {shown(value)}", "slices")
     return number
-
-
-def _number(given: Mapping[str, Any], key: str, default: int, unit: Unit | None) -> Fraction:
-    try:
-        return exact_number("slices", given.get(key, default), unit)
-    except ConfigError as error:
-        raise ConfigError(f"`{key}` {error.message}", "slices") from None
 
 
 def require_whole_microbatches(given: Mapping[str, Any], layer: Any, slices: Slices) -> None:
     """Raise ConfigError for costs that no slice has: of recompute, offload, and overlapped pairs, of `layer` too."""
-    parts = (given, layer if isinstance(layer, Mapping) else {})
-    key = next((key for key in WHOLE_ONLY if any(part.get(key) is not None for part in parts)), None)
-    if key is not None and (slices.count > 1 or slices.rule is not None):
-        raise ConfigError(f"goes with whole microbatches, not with `slices` ({shown(slices.count)} each)", key)
+    if slices.count == 1 and slices.rule is None:
+        return
+    refused = "goes with whole microbatches, not with `slices`"
+    for key in WHOLE_ONLY:
+        if given[key] is not None:
+            raise ConfigError(refused, key)
+        if isinstance(layer, Mapping) and layer.get(key) is not None:
+            raise ConfigError(refused, "layer", entry=key)
 
 
 def require_alike_pairs(costs: Costs, sizes: Sizes | None) -> None:

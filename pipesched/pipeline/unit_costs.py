@@ -1,8 +1,9 @@
 """What units last, hold and send where microbatches differ: the one place that says so, by stage and unit.
 
 Of a stage and a microbatch, the cost in its table (or that of all microbatches) is multiplied by the microbatch's
-factor and by the slice's share, and the overhead of a slice is added; the speed of the device divides that, rounded
-half up to 9 digits. All of it is exact: ticks and grains are the least integers that make every amount whole.
+factor and by the slice's share; the speed of the device divides that, rounded half up to 9 digits, and the overhead of
+a slice is added, the same on every device. All of it is exact: ticks and grains are the least integers that make every
+amount whole.
 """
 
 from __future__ import annotations
@@ -91,7 +92,8 @@ def unit_ticks(
         joined: list[int] = []
         for way in ways:
             own, part = to_fraction(speed[way.devices[stage]]), row[units.part(way.microbatches)]  # type: ignore[index]
-            joined += whole.row(part) if own == 1 else [int(at_speeds[value, own] * fine) for value in part]
+            more = exactly.overhead(key)
+            joined += whole.row(part) if own == 1 else [int(at_speeds[value, more, own] * fine) for value in part]
         return joined
 
     rows = {key: [on(key, stage) for stage in range(costs.stages)] for key in lasts}
@@ -128,21 +130,21 @@ class _Times:
             return self._product(entry, "activation", None, 0)
         if key not in SHARED:
             return self._product(entry, "work", None, 0)
-        return self._product(entry, "work", self.units.slices.of(key, stage), self._overhead)
+        return self._product(entry, "work", self.units.slices.of(key, stage), self.overhead(key))
 
     def _backward(self, stage: int) -> list[int]:
         """Return the durations of the full backward: both halves, with the overhead of a slice once."""
         halves = [self.row(key, stage) for key in SHARED[1:]]
-        more = self._overhead
+        more = self.overhead("backward")
 
         def add() -> list[int]:
             return [one + other - more for one, other in zip(*halves, strict=True)]
 
         return self._once(("backward", *map(id, halves)), add)
 
-    @property
-    def _overhead(self) -> int:
-        return int(to_fraction(self.units.slices.overhead) * self.scale)
+    def overhead(self, key: str) -> int:
+        """Return what every operation of a kind lasts beside its cost."""
+        return int(to_fraction(self.units.slices.overhead) * self.scale) if key in (*SHARED, "backward") else 0
 
     def _product(self, entry: Entry, factor: str, shares: Sequence[Fraction] | None, more: int) -> list[int]:
         """Return cost x factor x share + `more` of each unit, in 1/scale; without `shares` of whole microbatches."""
@@ -194,12 +196,20 @@ class _Times:
 
 def _quotients(
     exactly: _Times, lasts: Mapping[str, Sequence[Row]], speeds: set[Fraction]
-) -> dict[tuple[int, Fraction], Fraction]:
-    """Return what each duration that a speed divides lasts at each speed other than 1."""
+) -> dict[tuple[int, int, Fraction], Fraction]:
+    """Return what each duration that a speed divides, and its overhead, last at each speed other than 1."""
     values = {
-        value for key in SCALED if key in lasts and speeds - {ONE} for row in _distinct(lasts[key]) for value in row
+        (value, exactly.overhead(key))
+        for key in SCALED
+        if key in lasts and speeds - {ONE}
+        for row in _distinct(lasts[key])
+        for value in row
     }
-    return {(value, one): at_speed(Fraction(value, exactly.scale), one) for one in speeds - {ONE} for value in values}
+    return {
+        (value, more, one): at_speed(Fraction(value - more, exactly.scale), one) + Fraction(more, exactly.scale)
+        for one in speeds - {ONE}
+        for value, more in values
+    }
 
 
 class _Rescaled:

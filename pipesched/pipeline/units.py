@@ -5,8 +5,9 @@ A unit is one slice of one microbatch; without slices it is a microbatch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import accumulate, pairwise
@@ -16,14 +17,27 @@ from pipesched.checks import require_type, require_whole, shown
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import exact_tuple
-from pipesched.pipeline.quantities import Exact
+from pipesched.pipeline.quantities import Exact, simplest
 
 TRAIN, FORWARD_ONLY = "train", "forward"
 MODES = (TRAIN, FORWARD_ONLY)
 MOST_SLICES = 1024
 AUTO = "auto"  # a number of slices that is to be found
+MOST_TRIED = 64  # then, where it is not said how many there may be at most
+EQUAL, WORK = "equal", "work"  # what slices may have the same of
 PLACES = 6  # behind the point, of cuts that share out work
+ATTENTION_PLACES = 12  # behind the point, of the part that attention has in the work
 SHARED = ("forward", "backward_input", "backward_weight")  # kinds of work, of which slices have shares
+
+
+@contextmanager
+def entry_of(key: str, name: str) -> Iterator[None]:
+    """Let a ConfigError, inside the scope, be about an entry of the mapping that is the parameter `key`."""
+    try:
+        yield
+    except ConfigError as error:
+        place = name if error.entry is None else f"{name}[{error.entry}]"
+        raise ConfigError(error.message, key, entry=place) from None
 
 
 @dataclass(frozen=True)
@@ -42,11 +56,8 @@ class Sizes(Displayable):
     def __post_init__(self) -> None:
         count = len(self.work)
         for field in fields(self):
-            try:
-                numbers = exact_tuple(getattr(self, field.name), field.name, count, "one a microbatch")
-            except ConfigError as error:
-                at = "" if error.entry is None else f"[{error.entry}]"
-                raise ConfigError(f"{field.name}{at}: {error.message}", "sizes") from None
+            with entry_of("sizes", field.name):
+                numbers = exact_tuple(getattr(self, field.name), "sizes", count, "one a microbatch")
             object.__setattr__(self, field.name, numbers)
 
     @property
@@ -60,6 +71,31 @@ class Sizes(Displayable):
 
 
 Shares = tuple[Fraction, ...]  # of the n slices, whose sum is 1
+
+
+def shares_of(parts: Sequence[Exact | Decimal], tokens: Shares | None = None) -> Shares:
+    """Return the parts of slices, which have the sum 1 but for rounding, as fractions that their floats tell.
+
+    A float of the simplest fractions tells them, or with `tokens` that of the work of causal attention over these; else
+    the last slice has what the others leave.
+    """
+    floats = [float(part) for part in parts]
+    simple = [simplest(Decimal(repr(part))) for part in floats]
+    if sum(simple) == 1:
+        return tuple(simple)
+    by_rule = None if tokens is None else _by_attention(floats, tokens)
+    return by_rule or (*simple[:-1], 1 - sum(simple[:-1], Fraction(0)))
+
+
+def _by_attention(work: Sequence[float], tokens: Shares) -> Shares | None:
+    """Return the parts of the work that have these floats, by the part that attention has in it; None if none has."""
+    linear, core = (work_of(tokens, Fraction(part)) for part in (0, 1))
+    entry = max(range(len(tokens)), key=lambda one: abs(core[one] - linear[one]))
+    if core[entry] == linear[entry]:
+        return None
+    attention = round((Fraction(work[entry]) - linear[entry]) / (core[entry] - linear[entry]), ATTENTION_PLACES)
+    made = work_of(tokens, attention)
+    return made if [*map(float, made)] == [*work] else None
 
 
 @dataclass(frozen=True)
@@ -93,6 +129,11 @@ class Slices(Displayable):
         """Whether there is one slice, without overhead."""
         return self.count == 1 and not self.overhead
 
+    @property
+    def are_several(self) -> bool:
+        """Whether a microbatch has more than one slice, or may get more: the number is to be found."""
+        return self.count > 1 or self.rule is not None
+
     def of(self, key: str, stage: int) -> Shares:
         """Return the parts of the work of a kind on a stage."""
         rows: tuple[Shares, ...] = getattr(self, key)
@@ -107,13 +148,15 @@ class SliceRule:
     """How microbatches are cut into any number of slices, at most `most`, each with `overhead` (a time).
 
     `attention` is the part of the work that the causal core of attention has in whole, which grows with the square of
-    the tokens up to a slice's end. Slices are of equal tokens, or with `equal_work` of equal work.
+    the tokens up to a slice's end. Slices are of equal tokens, or with `equal_work` of equal work. `attentions` are
+    that part of each kind of work on each of the S stages, where a model says so (None: the same of all).
     """
 
     most: int
     attention: Fraction
     equal_work: bool
     overhead: Exact = 0
+    attentions: tuple[Shares, ...] | None = None
 
     def slices(self, count: int, tokens: Shares | None = None) -> Slices:
         """Return so many slices, with these parts of the tokens if they are given."""
@@ -123,28 +166,35 @@ class SliceRule:
             work = (Fraction(1, count),) * count
         else:
             tokens = tokens or (Fraction(1, count),) * count
-            ends = [*accumulate(tokens, initial=Fraction(0))]
-            work = tuple(map(self._work, ends, ends[1:]))
-        return Slices(count, tokens, (work,), (work,), (work,), self.overhead)
+            work = work_of(tokens, self.attention)
+        cut = Slices(count, tokens, (work,), (work,), (work,), self.overhead)
+        return cut if self.attentions is None else with_attentions(cut, self.attentions)
 
-    def _work(self, begin: Fraction, end: Fraction) -> Fraction:
-        """Return the part of the work of a slice between two places of the sequence."""
-        return (1 - self.attention) * (end - begin) + self.attention * (end**2 - begin**2)
+
+def with_attentions(slices: Slices, attentions: Sequence[Shares]) -> Slices:
+    """Return the same slices with parts of the work by what attention has of each kind of work on each stage."""
+    rows: dict[str, Any] = {
+        key: tuple(work_of(slices.tokens, attention) for attention in column)
+        for key, column in zip(SHARED, attentions, strict=True)
+    }
+    return replace(slices, **rows)
+
+
+def work_of(tokens: Shares, attention: Fraction) -> Shares:
+    """Return the part of the work of each slice, of which attention has that much in whole."""
+    ends = [*accumulate(tokens, initial=Fraction(0))]
+    return tuple((1 - attention) * (end - begin) + attention * (end**2 - begin**2) for begin, end in pairwise(ends))
 
 
 def _cut(work: Fraction, attention: Fraction) -> Fraction:
-    """Return up to where the tokens are that have this part of the work, to 6 places."""
+    """Return up to where the tokens are that have this part of the work, to 6 places; exactly without attention."""
     if not attention:
-        return _rounded(Decimal(work.numerator) / Decimal(work.denominator))
+        return work
     with localcontext() as context:
         context.prec = 40
         linear, core = (Decimal(part.numerator) / part.denominator for part in (1 - attention, attention))
         root = (linear * linear + 4 * core * Decimal(work.numerator) / work.denominator).sqrt()
-        return _rounded((root - linear) / (2 * core))
-
-
-def _rounded(number: Decimal) -> Fraction:
-    return Fraction(round(number, PLACES))
+        return Fraction(round((root - linear) / (2 * core), PLACES))
 
 
 def require_units(sizes: Any, slices: Any, microbatches: int, stages: int) -> None:

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from pipesched.checks import shown
-from pipesched.errors import ConfigError
+from pipesched.errors import ConfigError, Place
 from pipesched.pipeline.quantities import (
     DECIMAL,
     Exact,
@@ -103,7 +103,7 @@ def rounding_of(value: object) -> Fraction | None:
     return None if counted == written else counted
 
 
-def read_number(value: object, unit: Unit | None, key: str, entry: int | None = None) -> Fraction:
+def read_number(value: object, unit: Unit | None, key: str, entry: Place | None = None) -> Fraction:
     """Return the exact number of a value, which may have a unit of its own: "250us" is 0.25 where the unit is ms.
 
     Raises ConfigError, about `key` and its `entry`.
@@ -207,7 +207,7 @@ def exact_number(
     most: int | None = None,
     *,
     positive: bool = False,
-    entry: int | None = None,
+    entry: Place | None = None,
 ) -> Fraction:
     """Return a number from 0 on (`positive`: above it), at most `most`, in a unit; it may name one of its own.
 

@@ -10,7 +10,7 @@ from rich.style import Style
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.schedule import Schedule
-from pipesched.render.palette import CRITICAL_STYLE, DIM, PAIR_STYLE, break_mark, fill, fill_of_kind
+from pipesched.render.palette import CRITICAL_STYLE, DIM, PAIR_STYLE, break_mark, fill, fill_of_kind, place_of
 from pipesched.render.rows import PAIR, Run
 
 IDLE, ASCII_IDLE = "·", "."
@@ -29,7 +29,7 @@ def chunk_of_stage(schedule: Schedule) -> list[int]:
 
 
 class ColourCells:
-    """A line for each device: hue by microbatch, shade by kind and chunk, the label where it fits.
+    """A line for each device: hue by microbatch, shade by kind, chunk and slice, the label where it fits.
 
     `label` auto means the texts of operations if the longest fits into `narrowest` columns, else microbatches. With
     `by_kind`, as where slots share columns, hue is by kind, and shade by chunk; then auto writes only numbers that fit.
@@ -48,7 +48,7 @@ class ColourCells:
     ) -> None:
         self.underlined = underlined
         index = schedule.plan.index
-        longest = len(f"{index.stages - 1}F{index.microbatches - 1}")
+        longest = len(f"{index.op(index.row('F', index.stages - 1)[-1])}")
         self.plan, self.label, self.by_kind, self.few = schedule.plan, label, by_kind, few
         self.cuts = label != "auto" or not by_kind
         if label == "auto":
@@ -83,7 +83,10 @@ class ColourCells:
             return fill_of_kind(op.kind)
         if run.shared:
             return fill(None, op.kind)
-        return fill(None if self.by_kind else op.microbatch, op.kind, self.chunk[op.stage], self.chunks)
+        chunk = self.chunk[op.stage]
+        if self.by_kind:
+            return fill(None, op.kind, chunk, self.chunks)
+        return fill(op.microbatch, op.kind, chunk, self.chunks, place_of(op.slice, self.plan.index.slices))
 
 
 def label_of(label: str, op: Op, paired: Op | None, width: int) -> str:
@@ -94,8 +97,17 @@ def label_of(label: str, op: Op, paired: Op | None, width: int) -> str:
         return str(op.stage)[-width:]
     if label == "op":
         return (f"{op}" if paired is None else f"{op}&{paired}")[:width]
-    text = f"{op.microbatch}" if paired is None else f"{op.microbatch}&{paired.microbatch}"
+    if op.is_sliced:
+        text = _apart(op, paired, "{0.microbatch}.{0.slice}")
+        if len(text) < width:  # else neighbours would run together
+            return text
+    text = _apart(op, paired, "{0.microbatch}")
     return text if len(text) <= width else str(op.microbatch)[-width:]
+
+
+def _apart(op: Op, paired: Op | None, form: str) -> str:
+    """Return what a form says of an operation, and of the one that is paired with it."""
+    return form.format(op) if paired is None else f"{form.format(op)}&{form.format(paired)}"
 
 
 class LetterCells:

@@ -14,9 +14,8 @@ from pipesched.checks import joined
 from pipesched.config.estimate import changes
 from pipesched.estimation.derived import SetupCutter
 from pipesched.estimation.items import GB, STATES, Stage
-from pipesched.estimation.result import Estimate, TrainingStep
+from pipesched.estimation.result import Estimate, TrainingStep, mean_entry
 from pipesched.estimation.trace import Trace
-from pipesched.pipeline.costs import in_one
 from pipesched.pipeline.kinds import KINDS, computation_letters
 from pipesched.pipeline.open_cuts import works_of
 from pipesched.pipeline.problem import Problem
@@ -66,6 +65,8 @@ def sentence(estimate: Estimate) -> str:
     active = f", {found.active / 1e9:.4g} active" if found.active != found.total else ""
     batch = setup.batch
     each = f"{batch.micro} x {batch.sequence:,} tokens" if batch.micro > 1 else f"{batch.sequence:,} tokens"
+    if batch.lengths is not None:
+        each = f"{min(batch.totals):,} to {batch.sequence:,} tokens"
     return (
         f"{found.total / 1e9:.4g} billion parameters{active}; {estimate.problem.microbatches} microbatches of {each},"
         f" {estimate.tokens / 1e6:.4g} million tokens a step"
@@ -74,7 +75,7 @@ def sentence(estimate: Estimate) -> str:
 
 def stage_table(estimate: Estimate) -> Table:
     """Return a row for each stage, alike neighbours in one: what it holds, and times of a microbatch in ms."""
-    p2p = [*(max(map(float, in_one([entry]))) for entry in estimate.problem.costs.p2p), 0.0]
+    p2p = [*map(mean_entry, estimate.problem.costs.p2p), 0.0]
     texts = [_stage_cells(estimate, number, boundary) for number, boundary in enumerate(p2p)]
     table = grid(uncut("stage"), uncut("holds"), *map(right, (*TITLES.values(), "p2p", "activation")))
     for numbers, cells in _merged(texts):

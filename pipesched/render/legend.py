@@ -12,7 +12,7 @@ from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.cells import ASCII_IDLE, IDLE, Line, chunk_of_stage
 from pipesched.render.frame import LineFrame
-from pipesched.render.palette import DIM, HUES, OVER, PAIR_STYLE, fill, fill_of_kind
+from pipesched.render.palette import DIM, HUES, OVER, PAIR_STYLE, fill, fill_of_kind, place_of
 from pipesched.render.rows import Row, Run
 from pipesched.render.strip import full_scale
 from pipesched.render.timescale import TimeScale, describe, number
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pipesched.hls.graph import Operation
 
 Item = list[Segment]
+MOST_SHADES = 4  # of chunks, or slices, that are shown
 SHARED = "a column that several share: the kind that fills most of it"
 
 
@@ -52,6 +53,7 @@ class LegendKey:
         self.lanes_of_two = any(schedule.offloaded and schedule.problem.lanes == "pair" for schedule in schedules)
         self.pairs = any(schedule.plan.pairs for schedule in schedules)
         self.chunks = max(max(chunk_of_stage(schedule)) for schedule in schedules) + 1
+        self.slices = max(schedule.plan.index.slices for schedule in schedules)
 
     def items(self, look: Look) -> Iterator[Item]:
         """Yield the items of the legend, for charts that contain what `look` says."""
@@ -83,9 +85,18 @@ class LegendKey:
             look_of_pair = (fill_of_kind("F") if self.few else fill(second, "F")) + PAIR_STYLE
             yield [Segment("1&0", look_of_pair), Segment(" overlapped pair")]
         if self.chunks > 1 and not self.few and (look.apart or not self.by_kind):
-            chunks = range(min(self.chunks, 4))
+            chunks = range(min(self.chunks, MOST_SHADES))
             shades = [Segment(f" {chunk} ", fill(first, "F", chunk, self.chunks)) for chunk in chunks]
             yield [Segment("chunk "), *shades]
+        if self.slices > 1 and not self.few and not self.by_kind:
+            yield [Segment("slice "), *self._slices()]
+
+    def _slices(self) -> Iterator[Segment]:
+        """Yield a swatch of each slice of a microbatch; of many the first and the last one."""
+        few = self.slices <= MOST_SHADES
+        for part in range(self.slices) if few else (0, self.slices - 1):
+            yield from [Segment("..")] * bool(part and not few)
+            yield Segment(f" {part} ", fill(0, "F", 0, self.chunks, place_of(part, self.slices)))
 
     def _microbatches(self) -> Item:
         count = self.schedules[0].problem.microbatches
@@ -101,7 +112,8 @@ class LegendKey:
         if not look.apart:
             return
         lanes = "; on lanes of two devices stage" if self.lanes_of_two else ""
-        yield [Segment("below: microbatch" + (", then chunk" if self.chunks > 1 else "") + lanes)]
+        what = "microbatch.slice" if self.slices > 1 else "microbatch"
+        yield [Segment(f"below: {what}" + (", then chunk" if self.chunks > 1 else "") + lanes)]
 
     def _memory_items(self) -> Iterator[Item]:
         problem = self.schedules[0].problem

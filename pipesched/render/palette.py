@@ -1,4 +1,4 @@
-"""Colours of the chart: hue by microbatch, shade by kind and chunk; of narrow slots hue by kind, shade by chunk.
+"""Colours of the chart: hue by microbatch, shade by kind, chunk and slice; of narrow slots hue by kind, shade by chunk.
 
 Terminals of 16 colours have one for each kind.
 
@@ -28,7 +28,7 @@ HUES: tuple[Rgb, ...] = (
 )
 WHITE, GREY, BLACK = (255, 255, 255), (128, 128, 128), (0, 0, 0)
 KIND_SHADE = {
-    "F": (BLACK, 0.0),
+    "F": (WHITE, 0.0),
     "B": (BLACK, 0.42),
     "I": (BLACK, 0.24),
     "W": (WHITE, 0.55),
@@ -40,6 +40,8 @@ KIND_HUE = {"F": 0, "B": 1, "I": 5, "W": 2, "R": 3, "O": 4, "L": 7}
 KIND_ANSI = {"F": "blue", "B": "yellow", "I": "red", "W": "green", "R": "magenta", "O": "cyan", "L": "white"}
 FALLING = {"W": False, "R": True}  # the stripes of a kind in figures: whether they fall from left to right
 CHUNK_STEP = 0.34  # each further chunk of a device is this much lighter
+SLICE_DARKEST, SLICE_SPAN = 1.2, 0.7  # of a shade with black in it: that of the first slice, and how far the last is
+SLICE_LIGHTER = 0.4  # of other shades: so much lighter is the last slice; half of that where there are chunks too
 BREAK, ASCII_BREAK = "≈", "/"
 PAIR_STYLE = Style(italic=True, underline=True)
 CRITICAL_STYLE = Style(underline=True, bold=True)
@@ -52,13 +54,26 @@ def _mix(colour: Rgb, other: Rgb, part: float) -> Rgb:
     return red, green, blue
 
 
-def colour_of(microbatch: int | None, kind: str, chunk: int = 0, chunks: int = 1) -> Rgb:
-    """Return the colour of a slot: hue by microbatch, shade by kind and chunk; without a microbatch hue by kind."""
+def colour_of(microbatch: int | None, kind: str, chunk: int = 0, chunks: int = 1, place: float | None = None) -> Rgb:
+    """Return the colour of a slot: hue by microbatch, shade by kind and chunk; without a microbatch hue by kind.
+
+    `place` is that of a slice in its microbatch, from 0 to 1, later ones are lighter; None of a whole microbatch.
+    """
     hue = HUES[KIND_HUE[kind] if microbatch is None else microbatch % len(HUES)]
-    colour = hue if microbatch is None else _mix(hue, *KIND_SHADE[kind])
+    other, share = KIND_SHADE[kind]
+    if place is not None and other == BLACK:
+        share *= SLICE_DARKEST - SLICE_SPAN * place
+    elif place is not None:
+        share += (1 - share) * SLICE_LIGHTER * place / min(chunks, 2)
+    colour = hue if microbatch is None else _mix(hue, other, share)
     if chunks > 1:
         colour = _mix(colour, WHITE, min(CHUNK_STEP * chunk, 0.7) if chunk else 0.0)
     return colour
+
+
+def place_of(part: int, slices: int) -> float | None:
+    """Return the place of a slice in its microbatch, as `colour_of` takes it."""
+    return part / (slices - 1) if slices > 1 else None
 
 
 def text_on(colour: Rgb) -> Rgb:
@@ -68,9 +83,9 @@ def text_on(colour: Rgb) -> Rgb:
 
 
 @lru_cache(maxsize=4096)
-def fill(microbatch: int | None, kind: str, chunk: int = 0, chunks: int = 1) -> Style:
+def fill(microbatch: int | None, kind: str, chunk: int = 0, chunks: int = 1, place: float | None = None) -> Style:
     """Return the style of a filled slot: a background as of `colour_of`, and a text colour that reads on it."""
-    colour = colour_of(microbatch, kind, chunk, chunks)
+    colour = colour_of(microbatch, kind, chunk, chunks, place)
     return Style(color=Color.from_rgb(*text_on(colour)), bgcolor=Color.from_rgb(*colour))
 
 

@@ -9,12 +9,13 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from pipesched.pipeline.balance import balance, saved_by_moving
+from pipesched.pipeline.balance import balance, saved_by_moving, work_factor
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
 from pipesched.pipeline.layers import BALANCED, GIVEN
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import canonical, plain, rounded, to_fraction
 from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.units import FORWARD_ONLY, Slices
 from pipesched.render.grid import folded, grid, uncut
 from pipesched.render.labels import MEASURED_MEMORY, Spelling, as_parameters, counted
 from pipesched.render.timescale import number
@@ -52,7 +53,11 @@ def heading(outcome: Outcome, given: Problem | None = None) -> Text:
     if given is not None and given.stages != problem.stages:
         anew = problem.layers is not None and problem.layers.rule != GIVEN
         stages = f"{counted(given.stages, 'stage')} {'cut anew' if anew else 'fused'} into {problem.stages}"
-    parts = [counted(problem.devices, "device"), stages, counted(problem.microbatches, "microbatch", "es")]
+    slices = problem.slices.count
+    each = f" of {slices} slices" if slices > 1 else ""
+    parts = [counted(problem.devices, "device"), stages, counted(problem.microbatches, "microbatch", "es") + each]
+    if problem.mode == FORWARD_ONLY:
+        parts.append("forwards alone")
     title = Text(outcome.algorithm, style="bold")
     if problem.name:
         parts.insert(0, problem.name)
@@ -87,13 +92,15 @@ def _rows(outcome: Outcome, timing: bool, memory: bool, spell: Spelling) -> Iter
     if outcome.report is not None:
         cut = f", the layers cut into {problem.stages} stages" if problem.layers else ""
         yield from _solve_rows(outcome.report, time, timing, problem.memory.unit, cut)
-        if not problem.costs.split:
+        if not problem.costs.split and problem.mode != FORWARD_ONLY:
             yield "backward", "whole", spell("`split_backward` lets its halves I and W run apart")
     yield "makespan", Text(time(schedule.makespan), style="bold"), ""
     if outcome.report is None or outcome.report.objective != "makespan":
         yield "lower bound", time(outcome.lower_bound), outcome.bound.reason
     if outcome.report is None:
         yield "gap", *_gap(outcome)
+    if problem.slices.tried:
+        yield "slices", str(problem.slices.count), _tried(problem.slices)
     yield "span", time(schedule.span), ""
     yield "ideal", time(schedule.ideal), f"{FORMULAS['ideal']}, without recompute" if schedule.recomputed else ""
     yield from _useless(schedule, time)
@@ -161,9 +168,22 @@ def _repetition(found: Repetition, time: Callable[[int | float], str]) -> tuple[
 
 def _gap(outcome: Outcome) -> tuple[Text, str]:
     if outcome.status == Status.OPTIMAL:
-        scope = "this placement and split of the backward" + ("" if outcome.schedule.fits else ", without the budget")
+        split = "" if outcome.problem.mode == FORWARD_ONLY else " and split of the backward"
+        scope = f"this placement{split}" + ("" if outcome.schedule.fits else ", without the budget")
         return Text(outcome.standing, style=GOOD), f"makespan = bound, for {scope}"
     return Text(f"{outcome.gap:.2%}"), "(makespan - lower bound) / lower bound"
+
+
+def _tried(slices: Slices) -> str:
+    """Say which number of slices is the best, and what those beside it take, and one alone."""
+    makespans, best = dict(slices.tried), slices.count
+    others = [count for count in dict.fromkeys((best - 1, best + 1, 1)) if count in makespans and count != best]
+    texts = [f"{count}: {_briefly(makespans[count])}" for count in others]
+    return "; ".join([f"{counted(best, 'slice')}: {_briefly(makespans[best])}", *([", ".join(texts)] if texts else [])])
+
+
+def _briefly(value: int | float) -> str:
+    return number(plain(rounded(to_fraction(f"{value:.5g}"))))
 
 
 def _useless(schedule: Schedule, time: Callable[[int | float], str]) -> Iterator[tuple[str, str, str]]:
@@ -215,7 +235,7 @@ def _layers(problem: Problem, time: Callable[[int | float], str]) -> Iterator[tu
         return
     counts = f"{layout[0]} a stage" if min(layout) == max(layout) else f"{min(layout)} to {max(layout)} a stage"
     listed = ", ".join(map(str, layout)) if len(layout) <= FEW_STAGES else ""
-    saved = plain((found.equal - found.work) * problem.microbatches)
+    saved = plain((found.equal - found.work) * work_factor(problem))
     gained = "" if not saved else f"; device {found.device} works {time(abs(saved))} ({abs(found.gain):.1%}) "
     if gained:
         gained += f"{'less' if saved > 0 else 'more'} than the largest with equal counts"

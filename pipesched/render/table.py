@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from itertools import chain
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -18,6 +20,7 @@ from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.units import FORWARD_ONLY, SHARED, Shares, Sizes, Slices
 from pipesched.render.catalogue import CatalogueTable, catalogue_details
 from pipesched.render.chosen import drawn, edge, not_drawn, some_devices
 from pipesched.render.comparison import ComparisonTable
@@ -114,13 +117,17 @@ def _problem_table(problem: Problem) -> RenderableType:
     """Return the values of a problem: sizes, costs and memory, one number where all stages are equal."""
     costs, memory = problem.costs, problem.memory
     halves = (("backward_input", costs.backward_input), ("backward_weight", costs.backward_weight))
+    backwards = halves if costs.split else (("backward", costs.backward),)
     rows: list[tuple[str, object]] = [
         ("devices", problem.devices),
         ("stages", problem.stages),
         ("microbatches", problem.microbatches),
+        ("mode", problem.mode if problem.mode == FORWARD_ONLY else None),
+        *_sizes(problem.sizes),
+        *_slices(problem.slices),
         ("placement", "auto" if problem.placement is None else shown(problem.placement.devices)),
         ("forward", one_or_all(costs.forward)),
-        *((key, one_or_all(values)) for key, values in (halves if costs.split else (("backward", costs.backward),))),
+        *((key, one_or_all(values)) for key, values in backwards if problem.mode != FORWARD_ONLY),
         ("p2p", one_or_all(costs.p2p) if costs.p2p else 0),
         ("speed", None if problem.speed is None else one_or_all(problem.speed)),
         ("links", None if problem.links is None else shown(problem.links)),
@@ -130,11 +137,39 @@ def _problem_table(problem: Problem) -> RenderableType:
             if values is not None
         ),
         ("activation", f"{one_or_all(memory.activation)} {memory.unit}".strip()),
+        ("kv", memory.kv or None),
         ("static", one_or_all(memory.static)),
         ("budget", "none" if memory.budget is None else one_or_all(memory.budget)),
     ]
     unit = f" {problem.time_unit}" if problem.time_unit else ""
     return _values((name, None if value is None else f"{value}{unit if name in TIMES else ''}") for name, value in rows)
+
+
+def _sizes(sizes: Sizes | None) -> Iterator[tuple[str, object]]:
+    """Yield the factors of microbatches that differ."""
+    for field in () if sizes is None else fields(sizes):
+        factors = getattr(sizes, field.name)
+        yield f"x {field.name}", one_or_all(factors) if len({*factors}) > 1 else None
+
+
+def _slices(slices: Slices) -> Iterator[tuple[str, object]]:
+    """Yield how microbatches are cut, if they are: the parts that slices have of the tokens, and of the work."""
+    if slices.rule is not None:
+        yield "slices", f"to be found, at most {slices.rule.most}"
+    elif slices.count > 1:
+        yield "slices", slices.count
+        yield "  tokens", _parts([slices.tokens])
+        by_kind = {f"  {key.replace('_', ' ')}": _parts(getattr(slices, key)) for key in SHARED}
+        yield from by_kind.items() if len({*by_kind.values()}) > 1 else [("  work", by_kind.popitem()[1])]
+    yield "  overhead", slices.overhead or None
+
+
+def _parts(of_stages: Sequence[Shares]) -> str:
+    """Return the parts that slices have, of every stage or of each."""
+    if {*chain(*of_stages)} == {of_stages[0][0]}:
+        return "equal"
+    rows = [[float(f"{float(part):.6g}") for part in row] for row in of_stages]
+    return shown(rows if len(rows) > 1 else rows[0])
 
 
 def _values(rows: Iterable[tuple[str, object]]) -> RenderableType:
@@ -195,6 +230,8 @@ _TABLES: Mapping[type, Callable[[Any], RenderableType]] = {
     Costs: lambda costs: _lists(costs, [key for key in keys_of("costs") if key not in UNUSED[costs.split]]),
     Memory: lambda memory: _lists(memory, keys_of("memory")),
     Placement: _placement_table,
+    Sizes: lambda sizes: _values(_sizes(sizes)),
+    Slices: lambda slices: _values(_slices(slices)),
     Bound: lambda bound: _values([("bound", number(bound.value)), ("reason", bound.reason or None)]),
     SolveReport: _report_table,
     Plan: _plan_table,

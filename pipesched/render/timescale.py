@@ -9,6 +9,7 @@ from math import gcd
 from typing import NamedTuple
 
 from pipesched.core.integers import ceil_div, round_up
+from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
 
@@ -91,13 +92,24 @@ def quantum(schedules: Iterable[Schedule]) -> int:
 
 
 def _latencies(schedule: Schedule) -> Iterator[int]:
-    for way in schedule.problem.directions(schedule.problem.microbatches):
+    problem = schedule.problem
+    if problem.has_units:
+        for row in (*problem.unit_ticks.hops, *problem.unit_ticks.hops_back):
+            yield from {*row}
+        return
+    for way in problem.directions(problem.microbatches):
         yield from (*way.ticks.p2p, *way.ticks.p2p_back)
 
 
 def operation_times(schedule: Schedule) -> Iterator[int]:
     """Yield the durations of all kinds of operations of a schedule, in ticks."""
-    for *_, ticks in schedule.problem.directions(schedule.problem.microbatches):
+    problem = schedule.problem
+    if problem.has_units:
+        keys = [KINDS[letter].cost for letter in schedule.plan.index.letters] + ["overlap"] * bool(schedule.plan.pairs)
+        for row in chain.from_iterable(problem.unit_ticks.lasts.get(key, ()) for key in keys):
+            yield from {*row}
+        return
+    for *_, ticks in problem.directions(problem.microbatches):
         for kind in schedule.plan.index.letters:
             yield from ticks.of(kind)
         if schedule.plan.pairs:

@@ -24,6 +24,10 @@ LAYOUT = "layout"
 SECTION = "section"
 SPEED = "speed of devices"
 LINKS = "links between devices"
+SIZES = "sizes of microbatches"
+SLICES = "slices of microbatches"
+MODE = "mode"
+SHARE = "one part of a whole"
 WORDS = {  # names of fields for people, where they are not the last part of the key
     "costs.backward_input": "input gradient",
     "costs.backward_weight": "weight gradient",
@@ -32,6 +36,7 @@ WORDS = {  # names of fields for people, where they are not the last part of the
     "memory.activation": "activation memory",
     "memory.retain": "retained part of activations",
     "memory.checkpoint": "kept part of activations",
+    "memory.kv": "keys and values",
     "memory.static": "static memory",
     "memory.budget": "memory budget",
 }
@@ -73,7 +78,20 @@ FIELDS = (
     Field("devices", COUNT, "P, the pipeline ranks"),
     Field("stages", COUNT, "S, the contiguous parts of the model; default: one a device (two without a config)"),
     Field("chunks", COUNT, "V, stages a device, instead of stages"),
-    Field("microbatches", COUNT, "M; default 2P"),
+    Field("microbatches", COUNT, "M; default as many as lists of one a microbatch have, else 2P"),
+    Field(
+        "sizes",
+        SIZES,
+        "factors of each microbatch, lists of M numbers: work (of the times of F, B, I, W and R), activation (of its"
+        " memory, and of O and L), message (of p2p and links); default all 1",
+    ),
+    Field(
+        "slices",
+        SLICES,
+        "into how many parts each microbatch is cut along its sequence, or auto; or a mapping of count, tokens,"
+        " attention, work, overhead and most",
+    ),
+    Field("mode", MODE, "train (default), or forward: forward passes alone"),
     Field(
         "placement",
         PLACEMENT,
@@ -116,7 +134,11 @@ FIELDS = (
         "latency from device to device, beside that of the boundary: {size: 4, inside: 0.05, between: 0.4} for groups"
         " of devices in a row, `groups` for others, or a list for each device",
     ),
-    Field("costs.forward", PER_STAGE, "time of a forward; default 1 (5 without a config)"),
+    Field(
+        "costs.forward",
+        PER_STAGE,
+        "time of a forward; default 1 (5 without a config); an entry may list one a microbatch, as that of any cost",
+    ),
     Field("costs.backward", PER_STAGE, "time of a full backward; default twice forward (10 without a config)"),
     Field("costs.backward_input", PER_STAGE, "its half for the input gradient"),
     Field("costs.backward_weight", PER_STAGE, "its half for the weight gradient"),
@@ -137,6 +159,11 @@ FIELDS = (
     Field("memory.activation", PER_STAGE, "of one stage and microbatch; default P/S"),
     Field("memory.retain", RATIO, "held from the end of I to the end of W, in activations; default 1"),
     Field("memory.checkpoint", FRACTION, "fraction that a recomputed microbatch keeps; default 0"),
+    Field(
+        "memory.kv",
+        SHARE,
+        "keys and values as a part of the activation: slices hold their gradients, forwards alone them; default 0",
+    ),
     Field("memory.static", PER_STAGE, "weights, gradients, optimizer, per stage; default 0"),
     Field(
         "memory.budget",
@@ -162,7 +189,7 @@ SETUP = (  # sections that describe a training run, from which a problem is deri
 SETUP_NAMES = tuple(field.key for field in SETUP)
 BY_KEY = {field.key: field for field in FIELDS}
 BY_NAME = {field.name: field for field in FIELDS}
-NO_NUMBERS = (PLACEMENT, LANES, TEXT, ALGORITHM, PART, LAYOUT, LINKS)  # shapes that no sweep varies
+NO_NUMBERS = (PLACEMENT, LANES, TEXT, ALGORITHM, PART, LAYOUT, LINKS, SIZES, MODE)  # shapes that no sweep varies
 NUMERIC = tuple(field for field in FIELDS if field.shape not in NO_NUMBERS)
 SECTIONS = ("costs", "memory")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -13,7 +14,8 @@ from pipesched.pipeline.units_of_measure import has_unit
 class Given(NamedTuple):
     """A value that a user gave, and where it stands in a file (`file:line: key`), if it does.
 
-    `inside` says of a mapping where each of its entries stands, by name; `built_in` that it is of the built-in default.
+    `inside` says of a mapping where each of its entries stands, by name, and of lists of lists where each of them does,
+    by index; `built_in` that it is of the built-in default.
     """
 
     value: Any
@@ -25,9 +27,11 @@ class Given(NamedTuple):
 def located(error: ConfigError, values: Mapping[str, Given]) -> ConfigError:
     """Return an error that says where the value at fault stands, if it stands in a file."""
     given = values.get(error.key or "")
-    if given is None or given.where is None:
+    if given is None:
         return error
-    return error.at(given.inside.get(str(error.entry).partition("[")[0], given.where))
+    first = error.entry[0] if isinstance(error.entry, tuple) else error.entry
+    where = given.inside.get(re.split(r"[.\[]", str(first))[0], given.where)
+    return error if where is None else error.at(where)
 
 
 class TextForNumber:

@@ -97,7 +97,7 @@ class _Builder:
         self.name = name
         self.count = 0
 
-    def build(self, node: Any, depth: int) -> Value:
+    def build(self, node: Any, depth: int, key: str = "") -> Value:
         line = node.start_mark.line + 1
         self.count += 1
         if self.count > MOST_VALUES:
@@ -105,12 +105,12 @@ class _Builder:
         if depth > MOST_DEPTH:
             raise ConfigError(f"{self.name}:{line}: nested more than {MOST_DEPTH} levels deep")
         if isinstance(node, yaml.MappingNode):
-            return Value(self._mapping(node, depth), line)
+            return Value(self._mapping(node, depth, key), line)
         if isinstance(node, yaml.SequenceNode):
-            return Value([self.build(child, depth + 1) for child in node.value], line)
-        return Value(self._scalar(node, line), line)
+            return Value([self.build(child, depth + 1, key) for child in node.value], line)
+        return Value(self._scalar(node, f"{line}: {key}" if key else str(line)), line)
 
-    def _mapping(self, node: Any, depth: int) -> Tree:
+    def _mapping(self, node: Any, depth: int, key: str) -> Tree:
         tree: Tree = {}
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
@@ -119,10 +119,13 @@ class _Builder:
             if key_node.value in tree:
                 first = tree[key_node.value].line
                 raise ConfigError(f"{self.name}:{line}: {key_node.value!r} stands here and on line {first}; keep one")
-            tree[key_node.value] = self.build(value_node, depth + 1)._replace(line=line)
+            tree[key_node.value] = self._entry(value_node, depth, key, key_node.value)._replace(line=line)
         return tree
 
-    def _scalar(self, node: Any, line: int) -> Decimal | int | bool | str | None:
+    def _entry(self, node: Any, depth: int, key: str, name: str) -> Value:
+        return self.build(node, depth + 1, f"{key}.{name}" if key else name)
+
+    def _scalar(self, node: Any, place: str) -> Decimal | int | bool | str | None:
         kind = node.tag.rpartition(":")[2]
         if kind == "null":
             return None
@@ -133,7 +136,7 @@ class _Builder:
         try:
             number = parse_number(node.value.replace("_", ""))
         except OutOfLimits as error:
-            raise ConfigError(f"{self.name}:{line}: {cut(node.value)} {error}") from None
+            raise ConfigError(f"{self.name}:{place}: {cut(node.value)} {error}") from None
         except ValueError:
-            raise ConfigError(f"{self.name}:{line}: {node.value} is no finite number") from None
+            raise ConfigError(f"{self.name}:{place}: {node.value} is no finite number") from None
         return int(number) if -20 < number.adjusted() < 20 and number == number.to_integral_value() else number

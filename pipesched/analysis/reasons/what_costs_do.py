@@ -5,7 +5,7 @@ A change is judged in the same order, and planned again by the same algorithm.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
@@ -13,12 +13,14 @@ from typing import NamedTuple
 from pipesched.analysis.reasons.explanation import LatencySensitivity, Sensitivity
 from pipesched.core.reasons import TimedTasks
 from pipesched.core.sensitivity import path_counts
+from pipesched.core.tasks import Edge
+from pipesched.core.timing import earliest_times
 from pipesched.errors import ConfigError, NoSchedule
-from pipesched.pipeline.costs import Costs
+from pipesched.pipeline.costs import Costs, Entry
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import canonical, to_fraction
-from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.pipeline.quantities import canonical, plain, to_fraction
+from pipesched.pipeline.schedule import Schedule, schedule_plan, timed_schedule
 from pipesched.results.outcome import Outcome
 
 OVERLAP = "overlap"
@@ -35,18 +37,20 @@ def sensitivities(
     """
     problem = schedule.problem
     boundaries = max(problem.stages - 1, 0)
-    kinds = _kinds(schedule)
-    rows = sorted({row for order in tasks.orders for task in order for row in kinds(task)})
+    parts = _parts(schedule)
+    rows = sorted({row for order in tasks.orders for task in order for row, _ in parts(task)})
     column = {row: boundaries + number for number, row in enumerate(rows)}
-    found = path_counts(tasks, lambda task: [column[row] for row in kinds(task)], boundaries + len(rows))
+    found = path_counts(
+        tasks,
+        lambda task: [column[row] for row, _ in parts(task)],
+        boundaries + len(rows),
+        lambda task: [column[row] for row, lasts in parts(task) if lasts],
+    )
     counts = dict.fromkeys(rows, 0)
     for task in path:
-        for row in kinds(task):
+        for row, _ in parts(task):
             counts[row] += 1
-    of_kinds = [
-        Sensitivity(*row, counts[row], found[column[row]].least if _cost(schedule, row) else 0, found[column[row]].most)
-        for row in rows
-    ]
+    of_kinds = [Sensitivity(*row, counts[row], *found[column[row]]) for row in rows]
     of_latencies = [
         LatencySensitivity(boundary, found[boundary].least if hop else 0, found[boundary].most)
         for boundary, hop in enumerate(problem.least_hops)
@@ -54,28 +58,27 @@ def sensitivities(
     return of_kinds, of_latencies
 
 
-def _kinds(schedule: Schedule) -> Callable[[int], Sequence[Row]]:
-    """Return a function that names the costs that an entry of an order has: a pair those of its parts, or its own."""
-    plan, index = schedule.plan, schedule.plan.index
-    has_own = schedule.problem.ticks.overlap is not None
+def _parts(schedule: Schedule) -> Callable[[int], Sequence[tuple[Row, bool]]]:
+    """Return a function that names the costs that an entry of an order has: a pair those of its parts, or its own.
 
-    def row(number: int) -> Row:
-        op = index.op(number)
-        return op.stage, op.kind
+    Beside each it says whether that is more than nothing.
+    """
+    problem, plan, index = schedule.problem, schedule.plan, schedule.plan.index
+    has_own = problem.ticks.overlap is not None
 
-    def rows(task: int) -> Sequence[Row]:
+    def part(number: int, kind: str) -> tuple[Row, bool]:
+        stage, key = index.stage_of(number), OVERLAP if kind == OVERLAP else KINDS[kind].cost
+        if problem.has_units:
+            return (stage, kind), problem.unit_ticks.lasts[key][stage][index.owner_of(number)] > 0
+        return (stage, kind), getattr(problem.ticks, key)[stage] > 0
+
+    def parts(task: int) -> Sequence[tuple[Row, bool]]:
         if task not in plan.pairs:
-            return [row(task)]
-        return [(index.stage_of(task), OVERLAP)] if has_own else [row(task), row(plan.pairs[task])]
+            return [part(task, index.kind_of(task))]
+        both = (task, plan.pairs[task])
+        return [part(task, OVERLAP)] if has_own else [part(number, index.kind_of(number)) for number in both]
 
-    return rows
-
-
-def _cost(schedule: Schedule, row: Row) -> int:
-    """Return the ticks of a cost."""
-    stage, kind = row
-    ticks = schedule.problem.ticks
-    return ticks.overlap[stage] if kind == OVERLAP and ticks.overlap is not None else ticks.of(kind)[stage]
+    return parts
 
 
 class WhatIf(NamedTuple):
@@ -89,13 +92,41 @@ def what_if(schedule: Schedule, stage: int, kind: str, factor: Fraction, plan_ag
     """Return the makespan if one cost of a stage is `factor` times what it is. `kind` is a letter, or "overlap"."""
     problem = schedule.problem
     changed = replace(problem, costs=_changed(problem.costs, stage, kind, factor), layers=None)
-    same = schedule_plan(changed, schedule.plan, _lengths(schedule, changed, stage, kind, factor)).makespan
+    if problem.has_units:
+        same = _each_by_its_own(schedule, stage, kind, factor)
+    else:
+        same = schedule_plan(changed, schedule.plan, _lengths(schedule, changed, stage, kind, factor)).makespan
     if plan_again is None:
         return WhatIf(same, None)
     try:
         return WhatIf(same, plan_again(changed).schedule.makespan)
     except (ConfigError, NoSchedule):
         return WhatIf(same, None)
+
+
+def _each_by_its_own(schedule: Schedule, stage: int, kind: str, factor: Fraction) -> int | float:
+    """Return the makespan in the same order, once each operation of a kind on a stage takes `factor` times its own."""
+    plan, graph, (up, down) = schedule.plan, schedule.graph, factor.as_integer_ratio()
+    durations = [ticks * down for ticks in graph.durations]
+    for task, ticks in _times_of(schedule, stage, kind):
+        durations[task] += ticks * (up - down)
+    edges = [Edge(edge.before, edge.after, edge.lag * down) for edge in graph.edges]
+    changed = replace(graph, durations=durations, edges=edges)
+    timed = timed_schedule(schedule.problem, plan, *earliest_times(changed, plan.machines), changed)
+    return plain(Fraction(timed.makespan_ticks, down * schedule.problem.ticks.per_unit))
+
+
+def _times_of(schedule: Schedule, stage: int, kind: str) -> Iterator[tuple[int, int]]:
+    """Yield the entries of orders that have a cost, each with the ticks of it: a pair those of its part, or its own."""
+    plan, index, lasts = schedule.plan, schedule.plan.index, schedule.problem.unit_ticks.lasts
+    forward_of = {backward: forward for forward, backward in plan.pairs.items()}
+    has_own, row = OVERLAP in lasts, index.row("F" if kind == OVERLAP else kind, stage)
+    for number in row:
+        is_paired = number in plan.pairs or number in forward_of
+        if is_paired and not has_own and not schedule.own_lengths:
+            yield forward_of.get(number, number), lasts[KINDS[kind].cost][stage][index.owner_of(number)]
+        elif is_paired == (kind == OVERLAP):
+            yield number, schedule.graph.durations[number]
 
 
 def _lengths(schedule: Schedule, changed: Problem, stage: int, kind: str, factor: Fraction) -> list[int] | None:
@@ -119,7 +150,14 @@ def _changed(costs: Costs, stage: int, kind: str, factor: Fraction) -> Costs:
         keys = ["backward_input", "backward_weight"]
     columns = {}
     for key in keys:
-        column = [*map(to_fraction, getattr(costs, key))]
-        column[stage] *= factor
-        columns[key] = tuple(map(canonical, column))
+        column = [*getattr(costs, key)]
+        column[stage] = _times(column[stage], factor)
+        columns[key] = tuple(column)
     return replace(costs, **columns)  # type: ignore[arg-type]
+
+
+def _times(entry: Entry, factor: Fraction) -> Entry:
+    """Return a cost `factor` times as high: one number, or those of each microbatch."""
+    if isinstance(entry, tuple):
+        return tuple(canonical(to_fraction(one) * factor) for one in entry)
+    return canonical(to_fraction(entry) * factor)

@@ -103,8 +103,9 @@ class Replay:
 
 def _texts(plan: Plan) -> list[str]:
     """Return the text of each operation by its number; a pair's stands at its forward."""
-    microbatches = range(plan.index.microbatches)
-    texts = plan.index.spread(lambda letter, stage: [f"{stage}{letter}{number}" for number in microbatches])
+    names = [str(plan.index.op(number)) for number in plan.index.row("F", 0)]
+    units = [name.removeprefix("0F") for name in names]
+    texts = plan.index.spread(lambda letter, stage: [f"{stage}{letter}{unit}" for unit in units])
     for forward in plan.pairs:
         texts[forward] = str(plan.slot(forward))
     return texts

@@ -40,13 +40,14 @@ from pipesched.render.figure.page import (
 from pipesched.render.figure.rows import BAR_INCHES, GAP, Bar, bars, layout, rectangle
 from pipesched.render.figure.stripes import WIDTH, Striped, stripes
 from pipesched.render.labels import with_unit
-from pipesched.render.palette import FALLING, HUES, Rgb, colour_of, text_on
+from pipesched.render.palette import FALLING, HUES, Rgb, colour_of, place_of, text_on
 from pipesched.render.summary import heading
 from pipesched.render.timescale import Window, number
 from pipesched.render.view import View
 from pipesched.results.outcome import Outcome
 
 LARGEST, SMALLEST = FONT - 1, 4.0  # points of a label
+MOST_SHADES = 8  # of slices in the legend
 MOST_NAMES = 32  # of devices beside the chart, before they touch
 LANE_FONT = FONT - 2
 NARROW = 2.5  # points; slots below that have neither white edges nor stripes, which would be most of them
@@ -64,6 +65,7 @@ class Chart:
         self.layout = layout(schedule, view)
         self.chunk = chunk_of_stage(schedule)
         self.chunks = max(self.chunk) + 1
+        self.slices = schedule.plan.index.slices
         self.slots, self.transfers = (
             [bar for row in rows for bar in bars(schedule, row, window)]
             for rows in (self.layout.devices, self.layout.lanes)
@@ -145,7 +147,10 @@ class Chart:
             )
 
     def _colour(self, op: Op) -> Rgb:
-        return colour_of(None if self.by_kind else op.microbatch, op.kind, self.chunk[op.stage], self.chunks)
+        chunk = self.chunk[op.stage]
+        if self.by_kind:
+            return colour_of(None, op.kind, chunk, self.chunks)
+        return colour_of(op.microbatch, op.kind, chunk, self.chunks, place_of(op.slice, self.slices))
 
     def _stripes(self, across: float, down: float) -> None:
         """Draw white diagonals over the slots of a striped kind."""
@@ -165,15 +170,16 @@ class Chart:
         if style == "auto":
             fits = all(self._letters(bar, "op", across, down) > SMALLEST + 1 for bar in together)
             style = "op" if fits else "microbatch"
+        styles = ["slice", style] if style == "microbatch" and self.slices > 1 else [style]
         for bar in together if style != "none" else ():
-            letters = self._letters(bar, style, across, down)
-            if letters >= SMALLEST:
-                self._write(bar, label_text(bar.op, style), letters)
+            sizes = [(self._letters(bar, one, across, down), one) for one in styles]
+            for letters, one in [size for size in sizes if size[0] >= SMALLEST][:1]:
+                self._write(bar, label_text(bar.op, one), letters)
 
     def _letters(self, bar: Bar, style: str, across: float, down: float) -> float:
         """Return the size of letters, in points, with which the longest label fits this bar."""
         index = self.schedule.plan.index
-        longest = len(label_text(Op(index.stages - 1, "F", index.microbatches - 1), style))
+        longest = len(label_text(index.op(index.row("F", index.stages - 1)[-1]), style))
         return min(LARGEST, (bar.bottom - bar.top) * down * 0.8, (bar.width * across - 0.8) / (longest * DIGIT))
 
     def _write(self, bar: Bar, text: str, letters: float) -> None:
@@ -201,6 +207,10 @@ def key(charts: Sequence[Chart]) -> Iterator[Key]:
     microbatches = charts[0].schedule.problem.microbatches
     if microbatches > 1 and not by_kind:
         yield _swatches(HUES[:microbatches]), f"microbatches {_first(microbatches)}"
+    slices = max(chart.slices for chart in charts)
+    if slices > 1 and not by_kind:
+        shades = [colour_of(first, "F", 0, chunks, place_of(part, slices)) for part in range(slices)]
+        yield _swatches(shades[:: ceil_div(slices, MOST_SHADES)]), f"slices {_first(slices)}"
     if charts[0].memory:
         yield from memory_key([chart.schedule for chart in charts])
 
@@ -212,8 +222,9 @@ def is_thin(schedule: Schedule, view: View, window: Window) -> bool:
 
 
 def label_text(op: Op, style: str) -> str:
-    """Return the label of a slot; `style` is one of labels.LABELS, but not auto."""
-    return {"microbatch": str(op.microbatch), "op": str(op), "stage": str(op.stage), "none": ""}[style]
+    """Return the label of a slot; `style` is one of labels.LABELS but not auto, or slice: that with its microbatch."""
+    texts = {"microbatch": str(op.microbatch), "op": str(op), "stage": str(op.stage), "none": ""}
+    return {**texts, "slice": f"{op.microbatch}.{op.slice}"}[style]
 
 
 def unit_rgb(colour: Rgb) -> Colour:

@@ -10,7 +10,7 @@ from pipesched.pipeline.ops import Op, Pair
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.chosen import some_devices
-from pipesched.render.palette import Rgb, colour_of, text_on
+from pipesched.render.palette import Rgb, colour_of, place_of, text_on
 from pipesched.render.timescale import number
 from pipesched.results.frontier import Frontier
 from pipesched.results.outcome import Outcome
@@ -22,6 +22,7 @@ COLUMNS, LEVELS = 500, 8
 MOST_LABELLED = 600
 MOST_DEVICES = 128
 NARROWEST_LABEL = 14
+DIGIT = 7  # the width of one
 BUSY = "#5b7fa6"
 
 
@@ -105,6 +106,12 @@ def _axis(until: float, y: float, unit: str) -> str:
     return f'<path d="M{LEFT} {_short(y)}H{WIDTH}" stroke="currentColor" opacity=".5"/>{"".join(texts)}'
 
 
+def _label(op: Op, width: float) -> str:
+    """Return the microbatch of an operation, with its slice where that fits too."""
+    text = f"{op.microbatch}.{op.slice}"
+    return text if op.is_sliced and len(text) * DIGIT < width else f"{op.microbatch}"
+
+
 class _Chart:
     """The rows of one schedule: a path for each colour, and the labels of slots for each colour of text."""
 
@@ -146,13 +153,15 @@ class _Chart:
             x, width = start * self.scale, (end - start) * self.scale
             parts: Sequence[Op] = slot if isinstance(slot, Pair) else [slot]
             for number_of_part, op in enumerate(parts):
-                colour = colour_of(op.microbatch, op.kind, chunks.index(op.stage), len(chunks))
+                place = place_of(op.slice, schedule.plan.index.slices)
+                colour = colour_of(op.microbatch, op.kind, chunks.index(op.stage), len(chunks), place)
                 middle = y + (number_of_part + 0.5) * self.height / len(parts)
                 box = f"M{_short(x)} {_short(middle)}h{_short(max(width - 0.4, 0.3))}"
                 self.boxes.setdefault((colour, len(parts)), []).append(box)
                 if width > NARROWEST_LABEL and len(parts) == 1:
-                    place = f'x="{_short(x + width / 2)}" y="{_short(y + self.height - 5)}"'
-                    self.labels.setdefault(text_on(colour), []).append(f"<text {place}>{op.microbatch}</text>")
+                    at = f'x="{_short(x + width / 2)}" y="{_short(y + self.height - 5)}"'
+                    label = f"<text {at}>{_label(op, width)}</text>"
+                    self.labels.setdefault(text_on(colour), []).append(label)
 
     def _shares(self, device: int, y: float) -> str:
         """Return the share of each column in which a device works, as one area."""

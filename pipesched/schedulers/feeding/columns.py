@@ -54,10 +54,14 @@ class Way:
         self._known = dict[tuple[str, int], ByUnit]()
 
     @property
+    def longest(self) -> int:
+        """The most that a slot can add to a makespan: a pair of the longest operations, and the largest latency."""
+        return 2 * max(self.graph.durations) + max((edge.lag for edge in self.graph.edges), default=0)
+
+    @property
     def largest(self) -> int:
-        """The largest number that stands in the costs."""
-        graph = self.graph
-        return max(*graph.durations, *graph.takes, *graph.gives, *(edge.lag for edge in graph.edges), 1)
+        """The most that a slot takes or gives back of memory."""
+        return 2 * max(*self.graph.takes, *self.graph.gives)
 
     def of(self, column: str, operation: int) -> ByUnit:
         """Return a column of the graph (durations, takes, gives) for the units of an operation's stage and kind."""

@@ -27,7 +27,7 @@ class FedPlan:
     """A plan in whose positions any microbatches may stand; `problem` says what each of them costs.
 
     An order feeds microbatch `order[i]` where the plan has microbatch i; orders are the rows of an array. The plan must
-    run, and be one for the problem's placement.
+    run, and be one for the problem's placement. No makespan is above `longest`.
     """
 
     def __init__(self, problem: Problem, plan: Plan) -> None:
@@ -35,7 +35,8 @@ class FedPlan:
         self._ways = ways_of(problem, plan)
         self._arrows = [(before, after) for before, after, _ in self._ways[0].graph.arrows()]
         self._levels = Levels(plan, [*self._arrows, *plan.waits])
-        largest = 4 * (self.slots + 1) * max(way.largest for way in self._ways)
+        self.longest = self.slots * max(way.longest for way in self._ways)
+        largest = max(self.longest, self.slots * max(way.largest for way in self._ways))
         self._kind = "int64" if largest < LARGEST else "object"
 
     @property

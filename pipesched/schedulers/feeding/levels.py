@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     Whole = NDArray[Any]  # of 64 bits, or of Python's own ints where those would not hold the numbers
 
+NOTHING = -1  # what slots wait for that wait for less than others
 ORDER = -1  # the precedence of a slot behind the one before it on its machine
 
 
@@ -42,8 +43,8 @@ class Levels:
         self.tasks, heights = _by_height(waits)
         self.row_of = {task: row for row, task in enumerate(self.tasks)}
         width, none = max(map(len, waits.values()), default=0), len(self.tasks)
-        rows = {**self.row_of, None: none}
-        table = [[*waits[task], *[(None, ORDER)] * (width - len(waits[task]))] for task in self.tasks]
+        rows = {**self.row_of, NOTHING: none}
+        table = [[*waits[task], *[(NOTHING, ORDER)] * (width - len(waits[task]))] for task in self.tasks]
         self.before = [np.array([rows[wait[column][0]] for wait in table], np.intp) for column in range(width)]
         self.arrows = [np.array([wait[column][1] for wait in table], np.intp) for column in range(width)]
         self._steps = []

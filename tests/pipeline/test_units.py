@@ -1,0 +1,308 @@
+"""Microbatches that differ, slices and forward passes alone: every family and every bound beside the second replay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, strategies as st
+
+from pipesched import NotApplicable, Outcome, make_problem, run
+from pipesched.comparing.compare import every_name
+from pipesched.pipeline.bounds import lower_bound
+from pipesched.pipeline.check import violations
+from pipesched.pipeline.ops import parse_op, parse_slot
+from pipesched.pipeline.plan import Plan, plan_from_slots
+from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.schedulers.registry import algorithms, family
+from tests.examples import examples, part
+from tests.oracle import orders
+from tests.oracle.drawn import PLACEMENTS, Config, configs, random_rows, small_configs
+from tests.oracle.optimum import head_work_tail, optimum
+from tests.oracle.replay import Stuck, replay
+from tests.oracle.setup import fused, read_setup
+from tests.strategies import texts_of
+
+WITH_SLICES = ("seq-1f1b", "interleaved", "naive", "sequential", "list")
+FORWARD_ONLY = ("naive", "interleaved", "looped-bfs", "sequential", "list")
+randoms, chances = st.randoms(use_true_random=False), st.sampled_from([0, 0.5, 1])
+KINDS = {"linear": (None, "linear"), "loop": (None, "loop"), "any": (None, *PLACEMENTS)}
+
+
+def placements_of(name: str) -> tuple[str | None, ...]:
+    """The placements with which a config suits a family."""
+    kind = family(name).placement
+    return {**KINDS, "v": ("v",), "wave": ("v",)}.get(kind, (None, kind))
+
+
+def judge(outcome: Outcome, config: Config) -> None:
+    """The schedule is as the second replay says, and its bound no longer."""
+    schedule = outcome.schedule
+    judge_schedule(schedule, config)
+    assert outcome.bound.ticks <= schedule.makespan_ticks
+    assert (outcome.status == "optimal") == (outcome.bound.ticks == schedule.makespan_ticks)
+
+
+def judge_schedule(schedule: Schedule, config: Config) -> None:
+    """No rule is broken, and every time, metric and peak is that of the second replay."""
+    problem, plan, placement = schedule.problem, schedule.plan, schedule.problem.settled_placement
+    assert list(violations(schedule)) == []
+    setup = fused(read_setup(config), problem.stages, placement.devices, mirrored=placement.mirrored)
+    lanes = [[str(plan.index.op(number)) for number in lane] for pair in plan.lanes for lane in pair]
+    waits = [(str(plan.index.op(before)), str(plan.index.op(after))) for before, after in plan.waits]
+    replayed = replay(setup, texts_of(plan), lanes, waits)
+    ticks, grains = problem.ticks.per_unit, problem.grains.per_unit
+    numbers = {text: plan.index.number(parse_op(text)) for text in replayed.start}
+    assert len(numbers) == len(plan)
+    for text, number in numbers.items():
+        times = replayed.start[text] * ticks, replayed.end[text] * ticks
+        assert (text, schedule.start_ticks[number], schedule.end_ticks[number]) == (text, *times)
+    assert schedule.makespan_ticks == replayed.makespan * ticks
+    assert schedule.span_ticks == replayed.span * ticks
+    assert schedule.ideal_ticks == replayed.ideal * ticks
+    assert schedule.busy_ticks == [time * ticks for time in replayed.busy]
+    assert schedule.bubble == float(replayed.bubble)
+    assert schedule.bubble_over_ideal == float(replayed.bubble_over_ideal)
+    assert schedule.bubble_span == float(replayed.bubble_span)
+    assert schedule.peak_grains == [held * grains for held in replayed.peak]
+    assert schedule.memory_grains == [
+        (held + static) * grains for held, static in zip(replayed.peak, setup.statics(), strict=True)
+    ]
+
+
+def plan_of(config: Config, rows: Sequence[Sequence[str]]) -> Plan:
+    """The plan that these texts spell."""
+    setup, slots = read_setup(config), [[*map(parse_slot, row)] for row in rows]
+    return plan_from_slots(slots, setup.stages, setup.microbatches, slices=setup.slices)
+
+
+def judge_random_plan(config: Config, random: Random, split: float, pair: float) -> None:
+    """Any plan that keeps the rules is as the second replay says, and its bound no longer."""
+    problem = make_problem(**config)
+    rows = random_rows(read_setup(config), random, split=split, pair=pair)
+    plan = plan_of(config, rows)
+    assert texts_of(plan) == rows
+    schedule = schedule_plan(problem, plan)
+    judge_schedule(schedule, config)
+    assert lower_bound(schedule).ticks <= schedule.makespan_ticks
+
+
+@given(configs(PLACEMENTS), randoms, chances, chances)
+def test_random_plans_of_microbatches_that_differ(config: Config, random: Random, split: float, pair: float) -> None:
+    """Sizes and tables, on every placement: random plans with halves of backwards and pairs."""
+    judge_random_plan(config, random, split, pair)
+
+
+@given(configs(PLACEMENTS, pairs=True), randoms, chances)
+def test_random_plans_of_pairs(config: Config, random: Random, split: float) -> None:
+    """Pairs of a given length, of microbatches that differ in memory and messages."""
+    judge_random_plan(config, random, split, 1)
+
+
+@given(configs(PLACEMENTS, slices=True), randoms, chances, chances)
+def test_random_plans_of_slices(config: Config, random: Random, split: float, pair: float) -> None:
+    """The same where microbatches are cut."""
+    judge_random_plan(config, random, split, pair)
+
+
+@given(st.booleans().flatmap(lambda cut: configs(PLACEMENTS, slices=cut, forward_only=True)), randoms)
+def test_random_plans_of_forward_passes(config: Config, random: Random) -> None:
+    """The same where only forwards run."""
+    judge_random_plan(config, random, 0, 0)
+
+
+@pytest.mark.parametrize("name", every_name({}))
+def test_families_of_microbatches_that_differ(name: str) -> None:
+    """Sizes, tables, speeds and links: every family's times, metrics and peaks are those of the second replay."""
+
+    @part(4)
+    @given(configs(placements_of(name)))
+    def judged(config: Config) -> None:
+        needs_even = name in ("dualpipe", "chimera")
+        odd = config["devices"] % 2 or (name == "dualpipe" and config["microbatches"] % 2)
+        if needs_even and odd:
+            with pytest.raises(NotApplicable, match="even number"):
+                run(make_problem(**config), name)
+        else:
+            judge(run(make_problem(**config), name), config)
+
+    judged()
+
+
+@pytest.mark.parametrize("name", every_name({}))
+def test_savings_of_microbatches_that_differ(name: str) -> None:
+    """The same where some stages are recomputed and others offloaded."""
+
+    @part(8)
+    @given(configs(placements_of(name), saving=True), st.integers(0, 4), st.integers(0, 4))
+    def judged(config: Config, recompute: int, offload: int) -> None:
+        options = {"recompute": recompute or None, "offload": offload or None}
+        try:
+            outcome = run(make_problem(**config), name, **options)
+        except NotApplicable:
+            return
+        judge(outcome, config)
+
+    judged()
+
+
+@pytest.mark.parametrize("name", [known.name for known in algorithms() if known.has_pairs])
+def test_pairs_of_microbatches_that_differ(name: str) -> None:
+    """The same of families with pairs, where pairs last as the config says and microbatches differ in memory alone."""
+
+    @part(4)
+    @given(configs(placements_of(name), pairs=True))
+    def judged(config: Config) -> None:
+        try:
+            outcome = run(make_problem(**config), name)
+        except NotApplicable:
+            return
+        judge(outcome, config)
+
+    judged()
+
+
+@pytest.mark.parametrize("name", WITH_SLICES)
+def test_families_of_slices(name: str) -> None:
+    """The same where microbatches are cut into slices, by tokens, attention, parts of the work and an overhead."""
+
+    @part(2)
+    @given(configs(placements_of(name), slices=True), st.booleans())
+    def judged(config: Config, split: bool) -> None:
+        judge(run(make_problem(**config), name), config)
+
+    judged()
+
+
+@pytest.mark.parametrize("name", FORWARD_ONLY)
+def test_families_of_forward_passes(name: str) -> None:
+    """The same where only forwards run, with slices and without."""
+
+    @part(2)
+    @given(st.booleans().flatmap(lambda cut: configs(placements_of(name), slices=cut, forward_only=True)))
+    def judged(config: Config) -> None:
+        judge(run(make_problem(**config), name), config)
+
+    judged()
+
+
+def judge_bound(config: Config, random: Random, has_budget: bool) -> None:
+    """The bound of any plan is at least a way in, work and a way out, and at most the best of all orders.
+
+    The budget is one that the plan just meets.
+    """
+    setup, split = read_setup(config), random.choice([0, 1])
+    letters = "F" if setup.forward_only else "FIW" if split else "FB"
+    assume(len(setup.units) * setup.stages * len(letters) <= 18)
+    rows = random_rows(setup, random, split=split)
+    if has_budget:
+        held = zip(replay(setup, rows).peak, setup.statics(), strict=True)
+        config = config | {"budget": [max(peak + static, Fraction(1, 100)) for peak, static in held]}
+    schedule = schedule_plan(make_problem(**config), plan_of(config, rows))
+    assert schedule.fits
+    setup, bound = read_setup(config), Fraction(lower_bound(schedule).ticks, schedule.problem.ticks.per_unit)
+    best = optimum(setup, letters)
+    assert best is not None
+    assert head_work_tail(setup, letters) <= bound <= best
+
+
+few: Any = {"most_devices": 3, "most_microbatches": 4, "least": 1}
+
+
+@examples(100)
+@given(configs(PLACEMENTS, **few), randoms, st.booleans())
+def test_bounds_of_microbatches_that_differ(config: Config, random: Random, has_budget: bool) -> None:
+    """No bound is above the optimum over every order, with a budget and without."""
+    judge_bound(config, random, has_budget)
+
+
+@examples(100)
+@given(configs(PLACEMENTS, slices=True, **few), randoms, st.booleans())
+def test_bounds_of_slices(config: Config, random: Random, has_budget: bool) -> None:
+    """The same where microbatches are cut."""
+    judge_bound(config, random, has_budget)
+
+
+@examples(100)
+@given(
+    st.booleans().flatmap(lambda cut: configs(PLACEMENTS, slices=cut, forward_only=True, **few)), randoms, st.booleans()
+)
+def test_bounds_of_forward_passes(config: Config, random: Random, has_budget: bool) -> None:
+    """The same where only forwards run."""
+    judge_bound(config, random, has_budget)
+
+
+@given(
+    st.tuples(st.booleans(), st.booleans()).flatmap(lambda kinds: small_configs(slices=kinds[0], forward_only=kinds[1]))
+)
+def test_list_within_a_budget(config: Config) -> None:
+    """list finds an order that fits wherever one microbatch fits, no shorter than the best of all."""
+    schedule = run(make_problem(**config), "list").schedule
+    best = optimum(read_setup(config), schedule.plan.index.letters)
+    assert schedule.fits
+    assert best is not None
+    assert best * schedule.problem.ticks.per_unit <= schedule.makespan_ticks
+
+
+sizes = st.tuples(st.integers(1, 4), st.integers(1, 6), st.integers(1, 4))
+
+
+def plan_texts(name: str, p: int, chunks: int, m: int, n: int, **options: Any) -> list[list[str]]:
+    """The plan of a family, as texts."""
+    mode = options.pop("mode", "train")
+    problem = make_problem(devices=p, stages=p * chunks, microbatches=m, slices=n, mode=mode)
+    return texts_of(run(problem, name, **options).schedule.plan)
+
+
+@given(sizes)
+def test_orders_of_slices(sizes: tuple[int, int, int]) -> None:
+    """seq-1f1b, naive and sequential run units in the orders of their rules."""
+    p, m, n = sizes
+    assert plan_texts("seq-1f1b", p, 1, m, n) == orders.seq_1f1b(p, m, n)
+    assert plan_texts("naive", p, 1, m, n) == orders.naive(p, m, n)
+    assert plan_texts("sequential", p, 1, m, n) == orders.sequential(p, m, n)
+
+
+@given(sizes, st.integers(1, 3), st.one_of(st.none(), st.integers(1, 6)))
+def test_groups_of_slices(sizes: tuple[int, int, int], chunks: int, group: int | None) -> None:
+    """interleaved runs groups of P/n microbatches or a larger number that runs, and given ones if they run."""
+    p, m, n = sizes
+    setup = read_setup({"devices": p, "stages": p * chunks, "microbatches": m, "slices": n, "placement": "loop"})
+
+    def runs(rows: orders.Rows) -> bool:
+        try:
+            replay(setup, rows)
+        except Stuck:
+            return False
+        return True
+
+    if group is not None:
+        rows = orders.interleaved(p, chunks, m, n, group)
+        if runs(rows):
+            assert plan_texts("interleaved", p, chunks, m, n, group_size=group) == rows
+        else:
+            with pytest.raises(NotApplicable, match="deadlocks"):
+                plan_texts("interleaved", p, chunks, m, n, group_size=group)
+        return
+    wanted = -(-p // n)
+    tried = [orders.interleaved(p, chunks, m, n, size) for size in range(wanted, max(m, wanted) + 1)]
+    running = [rows for rows in tried if runs(rows)]
+    found = plan_texts("interleaved", p, chunks, m, n)
+    assert found in running
+    assert found == tried[0] or not runs(tried[0])
+
+
+@given(sizes, st.integers(1, 3), st.integers(1, 6))
+def test_orders_of_forward_passes(sizes: tuple[int, int, int], chunks: int, group: int) -> None:
+    """Forward only: all units in turn; in groups through the chunks; or all through one chunk before the next."""
+    p, m, n = sizes
+    for name in ("naive", "sequential"):
+        assert plan_texts(name, p, 1, m, n, mode="forward") == orders.forward_naive(p, m, n)
+    loop = orders.forward_interleaved(p, chunks, m, n)
+    assert plan_texts("interleaved", p, chunks, m, n, mode="forward") == loop
+    rows = orders.forward_interleaved(p, chunks, m, n, group)
+    assert plan_texts("interleaved", p, chunks, m, n, mode="forward", group_size=group) == rows
+    assert plan_texts("looped-bfs", p, chunks, m, n, mode="forward") == orders.forward_looped_bfs(p, chunks, m, n)
