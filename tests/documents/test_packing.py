@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from typing import Any
 
@@ -40,8 +41,8 @@ def test_document() -> None:
 
 def test_written() -> None:
     """A file holds the document; the format is written, not read back."""
-    with pytest.raises(ConfigError, match="pipesched.schedule"):
-        pipesched.read(__import__("io").StringIO(json.dumps(packing_document(PACKING))))
+    with pytest.raises(ConfigError, match=r"pipesched\.schedule"):
+        pipesched.read(io.StringIO(json.dumps(packing_document(PACKING))))
 
 
 @pytest.mark.parametrize("problem", [TWO, EVERYTHING], ids=["plain", "everything"])
@@ -53,7 +54,7 @@ def test_configs_of_ranks(problem: Any, algorithm: str) -> None:
     )
     for rank in (None, 0, 1):
         text = rank_config(packing, rank)
-        loaded = pipesched.load(text=text)
+        loaded = pipesched.load(text)
         made = pipesched.run(loaded, algorithm)
         assert made.schedule.makespan == packing.makespans[packing.slowest if rank is None else rank]
         assert f"algorithm: {algorithm}\n" in text

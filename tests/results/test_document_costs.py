@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched.results.document_costs import FactorCosts, Load, half_even, load_of
+from pipesched.results.document_costs import DocumentLoad, FactorCosts, half_even, load_of
 
 
 @given(st.lists(st.integers(1, 10**6), min_size=1, max_size=9), st.fractions(0, 1), st.integers(1, 10**6))
@@ -32,4 +32,4 @@ def test_halves_go_to_even(numerator: int, rounded: int) -> None:
 
 def test_load() -> None:
     """A microbatch costs by its tokens, and by the squares of its documents."""
-    assert load_of([3, 4]) == Load(7, 25)
+    assert load_of([3, 4]) == DocumentLoad(7, 25)

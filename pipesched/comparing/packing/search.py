@@ -11,7 +11,7 @@ from itertools import chain
 import numpy as np
 
 from pipesched.comparing.packing.baselines import Assignment, in_verl_order
-from pipesched.comparing.packing.bins import Bins, Sizes
+from pipesched.comparing.packing.bins import Bins, DocumentSizes
 from pipesched.comparing.packing.bound import rates_of, sum_of
 from pipesched.comparing.packing.feasible import Filled, none_empty, within
 from pipesched.comparing.packing.judging import judge
@@ -66,7 +66,7 @@ class _PackingSearch:
         share = (alike * (int(self.sizes.work.sum()) / WHOLE / ranks)).astype(np.int64)
         self._alike = np.repeat(share[:, None], ranks, axis=1)
 
-    def _scaled(self) -> tuple[Sizes, int]:
+    def _scaled(self) -> tuple[DocumentSizes, int]:
         """Return works and sizes of the documents, in all WHOLE or less; and what of it a document of 1 has."""
         costs, fitted = self.times.costs, self.times.fitted(self.microbatches)
         amounts = [costs.amounts(length) for length in self.lengths]
@@ -81,7 +81,7 @@ class _PackingSearch:
         unit = WHOLE * (linear * own[0] + core * own[1]) // total
         work = [WHOLE * value // total for value in works]
         size = [unit * length // costs.reference for length in self.lengths]
-        return Sizes(*map(np.array, (work, size, self.lengths))), unit
+        return DocumentSizes(*map(np.array, (work, size, self.lengths))), unit
 
     def best(self, cap: int, starts: Sequence[Assignment]) -> list[Assignment]:
         """Return the best packing found, from its own start and those given; none where there is none to start from."""
