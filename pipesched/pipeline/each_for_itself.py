@@ -63,8 +63,9 @@ class EachForItself(OneForAll):
         parts = [jobs, [job for job in jobs if job.tail]]
         return max((_stretch(part) for part in parts if part), key=sum)
 
+    @property
     def among_others(self) -> int:
-        """Return what the longest way of a unit takes, with what every other unit adds to it.
+        """What the longest way of a unit takes, with what every other unit adds to it.
 
         Two units that go the same way run the same operations on the same devices. Another unit is ahead of this one
         at its first operation, or behind it at its last one, or falls back between two of them. In each case some
@@ -96,7 +97,9 @@ class EachForItself(OneForAll):
         by_stage: list[list[StayChunk]] = []
         for stage in self.placement.stages_on(device):
             units = [unit for unit, way in enumerate(self.ways) if way.devices[stage] == device]
-            by_stage.append([self._chunk(stage, unit, self._paths[stage][unit], held(self.problem, stage, unit)) for unit in units])
+            by_stage.append(
+                [self._chunk(stage, unit, self._paths[stage][unit], held(self.problem, stage, unit)) for unit in units]
+            )
         counts = Counter(chain(*by_stage))
         if len(counts) <= MOST_CHUNKS and not any(self.allowed):
             return [chunk._replace(microbatches=count) for chunk, count in counts.items()]
@@ -111,9 +114,9 @@ class EachForItself(OneForAll):
 
     @cached_property
     def _paths(self) -> list[list[int]]:
-        """The ticks from the start of F to the end of B or I of each unit, by stage: through its microbatch's last slice.
+        """The ticks from the start of F to the end of B or I of each unit, by stage.
 
-        That way leads through the later slices on the same stage, and those of the last one on the stages behind.
+        The way leads through the later slices on the same stage, and those of the last one on the stages behind.
         """
         index, ticks, count = self.index, self.problem.unit_ticks, self.index.slices
         rows: list[list[int]] = []

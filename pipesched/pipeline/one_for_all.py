@@ -25,8 +25,8 @@ from pipesched.pipeline.units import FORWARD_ONLY
 class OneForAll:
     """The operations of one microbatch of each direction of a problem, for schedules of the kinds `letters`.
 
-    `durations` are theirs in ticks, by the numbers of `index`; `work` is what each counts at least on its device, `path`
-    what it lasts at least on the way of others. `ways` has the direction of each microbatch that has operations here.
+    `durations` are theirs in ticks, by the numbers of `index`; `work` is what each counts at least on its device,
+    `path` what it lasts at least on the way of others. `ways` are the directions of these microbatches.
     """
 
     def __init__(self, problem: Problem, letters: str, *, paired: bool) -> None:
@@ -136,8 +136,9 @@ class OneForAll:
             jobs[way.devices[self.index.stage_of(number)]].append(Job(head, work, tail))
         return jobs
 
+    @property
     def among_others(self) -> int:
-        """Return what the longest way of a unit takes, with what every other unit adds to it: 0 where that is not told."""
+        """What the longest way of a unit takes, with what every other unit adds to it; 0 where that is not told."""
         return 0
 
     def stretch(self, jobs: Sequence[Job]) -> Job:
