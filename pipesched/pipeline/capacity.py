@@ -171,7 +171,8 @@ def forward_headrooms(problem: Problem, index: OpIndex) -> list[int]:
     def row(kind: str, stage: int) -> list[int]:
         if kind != "F":
             return [0] * index.units
-        return [most[device] for device, share in placement.copies(stage, count) for _ in range(share * index.slices)]
+        ways = placement.directions(count)
+        return [most[placement.device(stage, way[0], count)] for way in ways for _ in range(len(way) * index.slices)]
 
     return index.spread(row)
 

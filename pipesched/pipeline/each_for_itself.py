@@ -78,12 +78,12 @@ class EachForItself(OneForAll):
         rows = [self._row("F", stage) for stage in stages]
         rows += [self._row(kind, stage) for kind in self.index.gradients for stage in reversed(stages)]
         hops = [*ticks.hops, *(ticks.hops_back if self.index.gradients else ())]
-        for way in self.problem.directions(self.problem.microbatches):
-            part = self.index.in_units(way.microbatches)
-            columns = [*zip(*(row[part] for row in rows), strict=True)]
-            least = [*map(min, columns)]
-            longest = max(sum(column) - own for column, own in zip(columns, least, strict=True))
-            best = max(best, longest + sum(least) + sum(min(row[part]) for row in hops))
+        operations, latencies = [*zip(*rows, strict=True)], [*zip(*hops, strict=True)] or [()] * self.index.units
+        for devices in {way.devices for way in self.ways}:
+            units = [unit for unit, way in enumerate(self.ways) if way.devices == devices]
+            least = sum(min(operations[unit]) for unit in units)
+            longest = max(sum(operations[unit]) - min(operations[unit]) for unit in units)
+            best = max(best, longest + least + sum(map(min, zip(*(latencies[unit] for unit in units), strict=True))))
         return best
 
     def windows(self, *, alone: bool = False) -> list[DeviceStays]:

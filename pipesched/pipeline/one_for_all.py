@@ -31,6 +31,8 @@ class OneForAll:
 
     def __init__(self, problem: Problem, letters: str, *, paired: bool) -> None:
         self.allowed, self.paired = Allowed.of(letters), paired
+        if not problem.has_units:  # equal microbatches: which of them go the second way changes nothing
+            problem = replace(problem, placement=problem.settled_placement.by_number)
         self.problem, self.placement = problem, problem.settled_placement
         self._has_whole = "B" in letters
         # A full B among split ones is I and W without a pause, so a bound for I and W holds for it too.

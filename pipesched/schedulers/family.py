@@ -24,6 +24,9 @@ from pipesched.pipeline.recut import can_be_cut, fitted_to
 from pipesched.pipeline.units import FORWARD_ONLY
 
 ANY = "any"
+FLAGS = (
+    "is_multiple", "obeys_budget", "settled_order", "slices", "forward_only", "is_slow", "has_pairs", "looks_at_each",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,8 +43,9 @@ class Family(Displayable):
     What others may rely on: it makes another plan under a budget (`obeys_budget`); the order of its plan follows from
     the numbers of devices, stages and microbatches alone (`settled_order`); plans run I and W always (`splits_backward`
     is True), never (False), or where the costs split the backward (None); forwards and backwards run as pairs
-    (`has_pairs`); with one stage a device they are those of another family (`same_with_one_stage`), or without slices
-    (`same_without_slices`: a comparison of all leaves it out there); it times many plans, for most of a second
+    (`has_pairs`); it looks at the costs of each microbatch, so that another order of them has another plan
+    (`looks_at_each`); with one stage a device they are those of another family (`same_with_one_stage`), or without
+    slices (`same_without_slices`: a comparison of all leaves it out there); it times many plans, for most of a second
     (`is_slow`); its plans hold so many activations on a device at most (`most_chunks`, None: not told). It runs slices
     of microbatches (`slices`), and it has an order of forward passes alone, then with slices too (`forward_only`).
 
@@ -70,6 +74,7 @@ class Family(Displayable):
     forward_only: bool = False
     is_slow: bool = False
     has_pairs: bool = False
+    looks_at_each: bool = False
     most_chunks: Callable[[Problem], int] | None = None
 
     def __post_init__(self) -> None:
@@ -79,7 +84,16 @@ class Family(Displayable):
         require_type(self.plan, Callable, "a function", "plan")
         for key in ("requires", "most_chunks"):
             require_callable(getattr(self, key), key)
-        for key in ("is_multiple", "obeys_budget", "settled_order", "slices", "forward_only", "is_slow", "has_pairs"):
+        for key in (
+            "is_multiple",
+            "obeys_budget",
+            "settled_order",
+            "slices",
+            "forward_only",
+            "is_slow",
+            "has_pairs",
+            "looks_at_each",
+        ):
             require_flag(getattr(self, key), key)
         if self.splits_backward is not None:
             require_flag(self.splits_backward, "splits_backward")
@@ -190,7 +204,7 @@ def _require_agreement(problem: Problem, fitted: Problem, family: Family) -> Non
     if problem.placement is None:
         return
     theirs = fitted.settled_placement.in_blocks(problem.stages)
-    if theirs != problem.placement:
+    if theirs != problem.placement.by_number:
         asked = "bidirectional" if problem.placement.mirrored else shown(problem.placement.devices)
         raise NotApplicable(
             f"{family.name} places its stages {family.placement}, on devices {shown(theirs.devices)}, not {asked}; use"

@@ -61,7 +61,7 @@ def interleaved(problem: Problem, *, group_size: int | None = None) -> Plan:
 
 
 def grouped(problem: Problem, rule: Rule, group_size: int | None) -> Plan:
-    """Return the plan of a rule with this group size; by default with P (of n slices P/n), or the next larger that runs.
+    """Return the plan of a rule with this group size; by default P (of n slices P/n), or the next larger that runs.
 
     Raises NotApplicable for a group size below 1 or one that deadlocks.
     """

@@ -40,7 +40,7 @@ def list_scheduler(problem: Problem, *, priority: str = "none", tie: str = "dfs"
 
 
 def _one_by_one(index: OpIndex) -> list[int]:
-    """Return all operations in the order in which slices run in the least memory: stage by stage, W directly after I."""
+    """Return all operations in the order that takes the least memory of slices: stage by stage, W directly after I."""
     turns = [*index.of_kind("F")]
     for stage in range(index.stages)[::-1]:
         rows = [index.row(kind, stage)[::-1] for kind in index.letters[1:]]
@@ -61,4 +61,5 @@ FAMILY = Family(
     splits_backward=None,
     slices=True,
     forward_only=True,
+    looks_at_each=True,
 )

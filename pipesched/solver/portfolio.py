@@ -179,9 +179,9 @@ def shared_out(case: Case, pause: int) -> tuple[TaskGraph, list[int | None], lis
     return replace(case.graph, pools=pools), limits, rooms if any(caught) else []
 
 
-def _stays(case: Case) -> list[float]:
+def _stays(case: Case) -> list[int]:
     """Return how long the activations of each stage must stay, in ticks; of stages of devices with a limit."""
-    index, stays = case.index, [0.0] * case.index.stages
+    index, stays = case.index, [0] * case.index.stages
     if not case.problem.has_units:
         for window in windows(case.problem, index.letters, alone=False):
             for chunk in window.chunks:
@@ -190,7 +190,7 @@ def _stays(case: Case) -> list[float]:
     for stage in range(index.stages):
         rows = zip(index.row("F", stage), index.row(index.last, stage), strict=True)
         lasting = (case.heads[last] + case.graph.durations[last] - case.heads[first] for first, last in rows)
-        stays[stage] = sum(lasting) / index.units
+        stays[stage] = sum(lasting) // index.units
     return stays
 
 

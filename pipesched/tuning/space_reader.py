@@ -145,8 +145,7 @@ def _as_given(name: str, section: Section) -> Any:
 
 
 def _every(values: Values) -> list[str]:
-    """Return the names of all algorithms that need no options, of those that are others without slices where there are.
-    """
+    """Return the names of all algorithms that need no options; those for slices where there are slices."""
     sliced = "slices" in values and values["slices"].value is not None
     known = [family(name) for name in FAMILIES]
     return [one.name for one in known if not one.required and (sliced or not one.same_without_slices)]
