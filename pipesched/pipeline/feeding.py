@@ -101,14 +101,12 @@ def equals(problem: Problem) -> list[int]:
 
 def alike(problem: Problem) -> Sequence[Sequence[int]]:
     """Return the microbatches in groups that equal each other and go the same way, by their numbers."""
-    ways = problem.settled_placement.directions(problem.microbatches)
-    if not differs(problem):
-        return ways
-    first = equals(problem)
-    groups: dict[tuple[int, int], list[int]] = {}
-    for way, microbatches in enumerate(ways):
-        for microbatch in microbatches:
-            groups.setdefault((way, first[microbatch]), []).append(microbatch)
+    placement, count = problem.settled_placement, problem.microbatches
+    if not differs(problem) and placement.second is None:
+        return placement.directions(count)
+    groups: dict[tuple[bool, int], list[int]] = {}
+    for microbatch, first in enumerate(equals(problem)):
+        groups.setdefault((placement.is_second(microbatch, count), first), []).append(microbatch)
     return [*groups.values()]
 
 
