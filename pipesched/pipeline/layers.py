@@ -193,20 +193,19 @@ class Layers:
 
     def amounts(self, key: str) -> tuple[Entry, ...]:
         """Return what each stage of the layout has of `key`, a field of LayerCosts that adds up."""
-        listed, stages = getattr(self.layer, key), len(self.layout)
-        if isinstance(listed, tuple) and rows_of(listed) > 1:
-            beside = [self.beside(stage, stages, key) for stage in range(stages)]
-            return tuple(
-                added([*listed[begin:end], canonical(more)])
-                for (begin, end), more in zip(self.spans, beside, strict=True)
-            )
-        if isinstance(listed, tuple):
-            sums = prefix_sums(listed)
-            inside = [sums[end] - sums[begin] for begin, end in self.spans]
-        else:
-            each = self.layer.amount(key)
-            inside = [count * each for count in self.layout]
-        return tuple(canonical(amount + self.beside(stage, stages, key)) for stage, amount in enumerate(inside))
+        inside, stages = [self.of_span(key, begin, end) for begin, end in self.spans], len(self.layout)
+        beside = (canonical(self.beside(stage, stages, key)) for stage in range(stages))
+        return tuple(added(both) if both[1] else both[0] for both in zip(inside, beside, strict=True))
+
+    def of_span(self, key: str, begin: int, end: int) -> Entry:
+        """Return what the layers from one up to another have of `key`, a field of LayerCosts that adds up."""
+        listed = getattr(self.layer, key)
+        if not isinstance(listed, tuple):
+            return canonical((end - begin) * self.layer.amount(key))
+        if rows_of(listed) > 1:
+            return added(listed[begin:end])
+        sums = prefix_sums(listed)
+        return canonical(sums[end] - sums[begin])
 
     def shares(self, key: str) -> tuple[Exact, ...] | None:
         """Return the mean `retain` or `checkpoint` of each stage, by activation; None where layers have none.
