@@ -8,7 +8,7 @@ from fractions import Fraction
 from itertools import chain
 from typing import Any
 
-from pipesched.pipeline.costs import PER_STAGE, Entry, entries_of
+from pipesched.pipeline.costs import PER_STAGE, Entry, entries_of, taken
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import LanePair, Plan
 from pipesched.pipeline.problem import Problem
@@ -19,19 +19,14 @@ COLUMNS = (*PER_STAGE, "p2p")
 
 def in_order(problem: Problem, order: Sequence[int]) -> Problem:
     """Return the problem whose i-th microbatch is `order[i]` of this one: a list of all microbatches."""
-
-    def taken(entries: Sequence[Entry] | None) -> tuple[Entry, ...] | None:
-        if entries is None:
-            return None
-        return tuple(tuple(entry[one] for one in order) if isinstance(entry, tuple) else entry for entry in entries)
-
-    tables: dict[str, Any] = {key: taken(getattr(problem.costs, key)) for key in COLUMNS}
-    activation: Any = taken(problem.memory.activation)
+    columns = {key: getattr(problem.costs, key) for key in COLUMNS}
+    tables: dict[str, Any] = {key: taken(column, order) for key, column in columns.items() if column is not None}
     return replace(
         problem,
         costs=replace(problem.costs, **tables),
-        memory=replace(problem.memory, activation=activation),
+        memory=replace(problem.memory, activation=taken(problem.memory.activation, order)),
         sizes=problem.sizes and problem.sizes.taken(order),
+        layers=problem.layers and problem.layers.taken(order),
     )
 
 
