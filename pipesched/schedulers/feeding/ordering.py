@@ -4,27 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipesched.checks import joined
 from pipesched.errors import ConfigError
+from pipesched.schedulers.feeding.best import best_of_positions
+from pipesched.schedulers.feeding.best_of_plans import best_of_plans
 from pipesched.schedulers.feeding.fed_family import FedFamily
-from pipesched.schedulers.feeding.rules import BEST, GIVEN, VERL, Order, equals, given, verl
-
-
-class Ordering(NamedTuple):
-    """The order in which microbatches are fed, and its `rule`: given (or listed), verl or best.
-
-    Of the best one, `exact` says whether all orders were tried, else it is the best of a search; `tried` is how many
-    orders that were. `given` and `verl` are the makespans of these rules, in the user's unit; None where there is none.
-    """
-
-    order: Order
-    rule: str = GIVEN
-    exact: bool = False
-    tried: int = 0
-    given: int | float | None = None
-    verl: int | float | None = None
+from pipesched.schedulers.feeding.found import Ordering
+from pipesched.schedulers.feeding.rules import BEST, VERL, Order, equals, given, verl
 
 
 def ordering_of(known: FedFamily, wanted: Any) -> Ordering | None:
@@ -44,11 +32,7 @@ def ordering_of(known: FedFamily, wanted: Any) -> Ordering | None:
 
 def _best(known: FedFamily) -> Ordering:
     if known.family.looks_at_each:
-        from pipesched.schedulers.feeding.best_of_plans import best_of_plans
-
         return best_of_plans(known)
-    from pipesched.schedulers.feeding.best import best_of_positions
-
     return best_of_positions(known)
 
 
