@@ -137,6 +137,7 @@ WRONG: dict[tuple[str, str], list[Any]] = {
     ("memory", "kv"): [None, "x", -1, 1.5, nan, (1, 1), ALIEN],
     ("placement", "devices"): [None, (), 4, "0101", (0, 2, 0, 2), (0, -1), (0, 0.5), (0, 10**30)],
     ("placement", "mirrored"): [None, 1, "no"],
+    ("placement", "second"): [5, "01", (0,), (1, 0), (0.5,), (-1,)],
     ("plan", "index"): [None, "FB", ("FB", 4, 3)],
     ("plan", "orders"): [None, 1, "0F0", [1], [["0F0"], []], [[0.5], []], [[-1], []], [[24], []], [None, None]],
     ("plan", "pairs"): [None, [], {-1: 0}, {0: 24}, {"0F0": "0B0"}],
@@ -187,7 +188,7 @@ WRONG: dict[tuple[str, str], list[Any]] = {
     **{("family", key): [5, "x"] for key in ("requires", "most_chunks")},
     **{
         ("family", key): [None, 1, "yes"]
-        for key in ("is_multiple", "obeys_budget", "settled_order", "is_slow", "has_pairs")
+        for key in ("is_multiple", "obeys_budget", "settled_order", "is_slow", "has_pairs", "looks_at_each")
     },
     ("family", "splits_backward"): [1, "yes"],
     ("family", "same_with_one_stage"): [None, 1, "two\nlines"],
@@ -197,6 +198,7 @@ WRONG: dict[tuple[str, str], list[Any]] = {
     ("outcome", "algorithm"): [None, 1, "two\nlines"],
     ("outcome", "schedule"): [None, "x", OUTCOME],
     ("outcome", "report"): [1, "x", OUTCOME.schedule],
+    ("outcome", "ordering"): [1, "best", (0, 1)],
     **{("comparison", key): [None, 1, "two\nlines"] for key in ("time_unit", "memory_unit")},
     ("comparison", "entries"): [None, 5, "1f1b", [None], ["1f1b"], [COMPARISON]],
     ("sweep", "field"): [None, 5, "two\nlines"],

@@ -30,8 +30,9 @@ from pipesched.pipeline.schedule import Schedule
 from pipesched.results.cuts import CutReport
 from pipesched.results.status import Status, StoppedBy
 from pipesched.schedulers.family import Family, prepare
+from pipesched.schedulers.feeding.choose import ordering_of
 from pipesched.schedulers.feeding.fed_family import FedFamily
-from pipesched.schedulers.feeding.ordering import Ordering, ordering_of
+from pipesched.schedulers.feeding.ordering import Ordering
 from pipesched.schedulers.options import COMMON, OBJECTIVES, OFFLOAD, ORDER, RECOMPUTE, checked_options
 from pipesched.schedulers.registry import family
 
