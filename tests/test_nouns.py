@@ -138,7 +138,7 @@ WRONG: dict[tuple[str, str], list[Any]] = {
     ("memory", "kv"): [None, "x", -1, 1.5, nan, (1, 1), ALIEN],
     ("placement", "devices"): [None, (), 4, "0101", (0, 2, 0, 2), (0, -1), (0, 0.5), (0, 10**30)],
     ("placement", "mirrored"): [None, 1, "no"],
-    ("placement", "second"): [1, "01", (0, 0), (1, 0), (0, -1), (0,)],
+    ("placement", "second"): [5, "01", (0,), (1, 0), (0.5,), (-1,)],
     ("plan", "index"): [None, "FB", ("FB", 4, 3)],
     ("plan", "orders"): [None, 1, "0F0", [1], [["0F0"], []], [[0.5], []], [[-1], []], [[24], []], [None, None]],
     ("plan", "pairs"): [None, [], {-1: 0}, {0: 24}, {"0F0": "0B0"}],

@@ -12,7 +12,7 @@ from pipesched.pipeline.quantities import plain
 from pipesched.schedulers.feeding.every_order import count_orders, every_order
 from pipesched.schedulers.feeding.fed_family import FedFamily
 from pipesched.schedulers.feeding.fed_plan import FedPlan
-from pipesched.schedulers.feeding.found import Ordering
+from pipesched.schedulers.feeding.ordering import Ordering
 from pipesched.schedulers.feeding.rules import BEST, Order, equals, rules
 from pipesched.schedulers.feeding.search import OrderJudge, neighbour, walk
 
@@ -22,7 +22,7 @@ SLOW_PLANS = 6  # of a family that takes most of a second for each
 MOST_TIMED = 8_000  # orders that are timed under the positions of one plan
 
 
-class KnownPlans(NamedTuple):
+class PlannedOrder(NamedTuple):
     """An order with what decides: whether its plan is over the budget, and its makespan in the user's unit."""
 
     over: bool
@@ -35,23 +35,23 @@ class Plans:
 
     def __init__(self, known: FedFamily) -> None:
         self.family = known
-        self.known: dict[Order, KnownPlans | None] = {}
+        self.known: dict[Order, PlannedOrder | None] = {}
         self._refusal: NoSchedule | None = None
 
-    def planned(self, order: Order) -> KnownPlans | None:
+    def planned(self, order: Order) -> PlannedOrder | None:
         """Return what an order is worth; None where the family finds no schedule within the budget."""
         look()
         if order not in self.known:
             self.known[order] = self._worth(order)
         return self.known[order]
 
-    def _worth(self, order: Order) -> KnownPlans | None:
+    def _worth(self, order: Order) -> PlannedOrder | None:
         try:
             found = self.family.schedule(order)
         except NoSchedule as error:
             self._refusal = self._refusal or error
             return None
-        return KnownPlans(not found.fits, Fraction(found.makespan_ticks, found.problem.ticks.per_unit), order)
+        return PlannedOrder(not found.fits, Fraction(found.makespan_ticks, found.problem.ticks.per_unit), order)
 
     @property
     def best(self) -> Order:
