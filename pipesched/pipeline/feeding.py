@@ -85,6 +85,26 @@ def differs(problem: Problem) -> bool:
     return problem.sizes is not None or (problem.costs.microbatches, problem.memory.microbatches) != (None, None)
 
 
+def equals(problem: Problem) -> list[int]:
+    """Return of each microbatch the first one that equals it in every table and factor."""
+    columns: list[Sequence[object]] = [] if problem.sizes is None else [*vars(problem.sizes).values()]
+    tables = [getattr(problem.costs, key) or () for key in COLUMNS] + [problem.memory.activation]
+    columns += [entry for table in tables for entry in table if isinstance(entry, tuple)]
+    known: dict[tuple[object, ...], int] = {}
+    return [known.setdefault(tuple(column[one] for column in columns), one) for one in range(problem.microbatches)]
+
+
+def alike(problem: Problem) -> Sequence[Sequence[int]]:
+    """Return the microbatches in groups that equal each other and go the same way, by their numbers."""
+    placement, count = problem.settled_placement, problem.microbatches
+    if not differs(problem) and placement.second is None:
+        return placement.directions(count)
+    groups: dict[tuple[bool, int], list[int]] = {}
+    for microbatch, first in enumerate(equals(problem)):
+        groups.setdefault((placement.is_second(microbatch, count), first), []).append(microbatch)
+    return [*groups.values()]
+
+
 def _mean(entry: Entry, factors: Sequence[Exact]) -> Exact:
     products = (one * Fraction(by) for one, by in zip(entries_of(entry, len(factors)), factors, strict=True))
     return canonical(rounded(sum(products, Fraction(0)) / len(factors)))

@@ -129,6 +129,11 @@ class Slices(Displayable):
         """Whether there is one slice, without overhead."""
         return self.count == 1 and not self.overhead
 
+    @property
+    def are_several(self) -> bool:
+        """Whether a microbatch has more than one slice, or may get more: the number is to be found."""
+        return self.count > 1 or self.rule is not None
+
     def of(self, key: str, stage: int) -> Shares:
         """Return the parts of the work of a kind on a stage."""
         rows: tuple[Shares, ...] = getattr(self, key)
