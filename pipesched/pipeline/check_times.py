@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 from pipesched.pipeline.problem import Problem
@@ -98,12 +99,17 @@ class CheckedTimes:
 
 
 def halves(schedule: Schedule) -> list[range]:
-    """Return the units that run on the same devices: all, or of a bidirectional problem each half of microbatches."""
+    """Return the units that run on the same devices: all, or of a bidirectional problem each half of microbatches.
+
+    Where its microbatches are fed in another order, each run of those that go the same way.
+    """
     count, slices = schedule.plan.index.microbatches, schedule.plan.index.slices
-    if not schedule.problem.settled_placement.mirrored:
+    placement = schedule.problem.settled_placement
+    if not placement.mirrored:
         return [range(count * slices)]
-    half = count // 2 * slices
-    return [part for part in (range(half), range(half, count * slices)) if part]
+    back = {*(range(count // 2, count) if placement.second is None else placement.second)}
+    cuts = [one * slices for one in range(1, count) if (one in back) != (one - 1 in back)]
+    return [range(begin, end) for begin, end in pairwise([0, *cuts, count * slices])]
 
 
 def device_of(schedule: Schedule, stage: int, units: range) -> int:

@@ -90,6 +90,28 @@ def differs(problem: Problem) -> bool:
     return problem.sizes is not None or (problem.costs.microbatches, problem.memory.microbatches) != (None, None)
 
 
+def equals(problem: Problem) -> list[int]:
+    """Return of each microbatch the first one that equals it in every table and factor."""
+    columns: list[Sequence[object]] = [] if problem.sizes is None else [*vars(problem.sizes).values()]
+    tables = [getattr(problem.costs, key) or () for key in COLUMNS] + [problem.memory.activation]
+    columns += [entry for table in tables for entry in table if isinstance(entry, tuple)]
+    known: dict[tuple[object, ...], int] = {}
+    return [known.setdefault(tuple(column[one] for column in columns), one) for one in range(problem.microbatches)]
+
+
+def alike(problem: Problem) -> Sequence[Sequence[int]]:
+    """Return the microbatches in groups that equal each other and go the same way, by their numbers."""
+    ways = problem.settled_placement.directions(problem.microbatches)
+    if not differs(problem):
+        return ways
+    first = equals(problem)
+    groups: dict[tuple[int, int], list[int]] = {}
+    for way, microbatches in enumerate(ways):
+        for microbatch in microbatches:
+            groups.setdefault((way, first[microbatch]), []).append(microbatch)
+    return [*groups.values()]
+
+
 def _mean(entry: Entry, factors: Sequence[Exact]) -> Exact:
     products = (one * to_fraction(by) for one, by in zip(entries_of(entry, len(factors)), factors, strict=True))
     return canonical(rounded(sum(products, Fraction(0)) / len(factors)))

@@ -168,10 +168,13 @@ def read_slices(value: Any, stages: int, time: Unit) -> Slices:
     if "work" not in given:
         return _rule(given, overhead, MOST_SLICES).slices(count, _tokens_given(given, count))
     if "attention" in given:
-        raise ConfigError("says what `work` says; give either", "slices", entry="attention")
+        raise ConfigError(
+            "is a rule for the parts of the work, which are given; give either", "slices", entry="attention"
+        )
     tokens = _tokens_given(given, count) or (Fraction(1, count),) * count
     if given.get("tokens") == WORK:
-        raise ConfigError(f"must be {EQUAL} or listed beside `work`, not {WORK}", "slices", entry="tokens")
+        what = f"must be {EQUAL} or listed where the parts of the work are given, not {WORK}"
+        raise ConfigError(what, "slices", entry="tokens")
     forward, backward_input, backward_weight = _work(given["work"], tokens, stages)
     return Slices(count, tokens, forward, backward_input, backward_weight, overhead)
 

@@ -15,7 +15,7 @@ from pipesched.pipeline.layers import BALANCED, GIVEN
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import canonical, plain, rounded, to_fraction
 from pipesched.pipeline.schedule import Schedule
-from pipesched.pipeline.units import FORWARD_ONLY
+from pipesched.pipeline.units import FORWARD_ONLY, Slices
 from pipesched.render.grid import folded, grid, uncut
 from pipesched.render.labels import MEASURED_MEMORY, Spelling, as_parameters, counted
 from pipesched.render.timescale import number
@@ -99,6 +99,8 @@ def _rows(outcome: Outcome, timing: bool, memory: bool, spell: Spelling) -> Iter
         yield "lower bound", time(outcome.lower_bound), outcome.bound.reason
     if outcome.report is None:
         yield "gap", *_gap(outcome)
+    if problem.slices.tried:
+        yield "slices", str(problem.slices.count), _tried(problem.slices)
     yield "span", time(schedule.span), ""
     yield "ideal", time(schedule.ideal), f"{FORMULAS['ideal']}, without recompute" if schedule.recomputed else ""
     yield from _useless(schedule, time)
@@ -170,6 +172,18 @@ def _gap(outcome: Outcome) -> tuple[Text, str]:
         scope = f"this placement{split}" + ("" if outcome.schedule.fits else ", without the budget")
         return Text(outcome.standing, style=GOOD), f"makespan = bound, for {scope}"
     return Text(f"{outcome.gap:.2%}"), "(makespan - lower bound) / lower bound"
+
+
+def _tried(slices: Slices) -> str:
+    """Say which number of slices is the best, and what those beside it take, and one alone."""
+    makespans, best = dict(slices.tried), slices.count
+    others = [count for count in dict.fromkeys((best - 1, best + 1, 1)) if count in makespans and count != best]
+    texts = [f"{count}: {_briefly(makespans[count])}" for count in others]
+    return "; ".join([f"{counted(best, 'slice')}: {_briefly(makespans[best])}", *([", ".join(texts)] if texts else [])])
+
+
+def _briefly(value: int | float) -> str:
+    return number(plain(rounded(to_fraction(f"{value:.5g}"))))
 
 
 def _useless(schedule: Schedule, time: Callable[[int | float], str]) -> Iterator[tuple[str, str, str]]:

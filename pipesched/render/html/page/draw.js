@@ -166,7 +166,7 @@ function drawSlot(row, t) {
   const from = max(x, scene.left), seen = min(x + width, scene.left + plotWidth()) - from;
   if (each < 8 || seen < LABEL) return;
   parts.forEach((part, i) => {
-    const text = [opText(s, part), String(part % s.M)].find(one => one.length * 7 + 3 < seen), colour = s.colour[part];
+    const text = [opText(s, part), sliced(s, part), String(microbatchOf(s, part))].find(one => one.length * 7 + 3 < seen), colour = s.colour[part];
     const ground = stripes && stripes !== "line" ? css(colour) : "", ink = isLight(colour) ? "#000" : "#fff";
     if (text) write(paint, text, from + seen / 2, y + each * (i + 0.5) + 0.5, { size: min(each - 1, 11), align: "center", colour: ink, ground });
   });

@@ -34,11 +34,11 @@ function drawOverlay() {
 
 // The same microbatch in all schedules, where slots are few enough to see it.
 function drawMicrobatch({ s: chosen, t: task }) {
-  const microbatch = task % chosen.M;
+  const microbatch = microbatchOf(chosen, task);
   for (const row of scene.rows) {
     const { s } = row, tasks = tasksSeen(row);
     for (const t of tasks.length > 2000 ? [] : tasks) {
-      if (!partsOf(s, t).some(part => part % s.M === microbatch)) continue;
+      if (!partsOf(s, t).some(part => microbatchOf(s, part) === microbatch)) continue;
       const { x, y, width, height } = boxOf(s, t, row);
       for (const edge of [y - 1, y + height - 1]) fill(over, ink.fg, x, edge, max(width - 1, 1), 2);
     }

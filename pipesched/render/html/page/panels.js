@@ -68,7 +68,8 @@ function showDetails() {
   if (!picked) return;
   const { s, t } = picked, { slack } = reasons(s), list = element("dl");
   const put = (name, text) => { if (text) list.append(element("dt", name), element("dd", text)); };
-  const whole = partsOf(s, t).map(part => `${s.kinds[kindOf(s, part)]} of microbatch ${part % s.M} on stage ${stageOf(s, part)}`);
+  const slice = part => (s.n > 1 ? `slice ${part % s.n} of ` : "");
+  const whole = partsOf(s, t).map(part => `${s.kinds[kindOf(s, part)]} of ${slice(part)}microbatch ${microbatchOf(s, part)} on stage ${stageOf(s, part)}`);
   put("operation", `${slotText(s, t)}: ${whole.join(", with ")}`);
   put("where", placeText(s, t));
   put("runs", `${spanText(s, t)}${unit}`);

@@ -38,8 +38,9 @@ function addSheet(s) {
   s.index = sheets.push(s) - 1;
   s.loaded ??= { orders, starts, ends, sequence, isLate, makespan: totals(s).makespan };
   s.tints ??= [0, 1].map(byKind => Uint32Array.from({ length: s.size }, (_, number) => {
-    const m = number % s.M, hues = page.palette[s.tones[s.tones[1] && m >= half ? 1 : 0][rowOf(s, number)]];
-    return hues[byKind ? 0 : 1 + m % (hues.length - 1)];
+    const m = microbatchOf(s, number), hues = page.palette[s.tones[s.tones[1] && m >= half ? 1 : 0][rowOf(s, number)]];
+    const shades = min(s.n, page.shades), shade = s.n > 1 ? round(((number % s.n) / (s.n - 1)) * (shades - 1)) : 0;
+    return hues[byKind ? 0 : 1 + ((m * shades) % (hues.length - 1)) + shade];
   }));
 }
 
