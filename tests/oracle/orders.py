@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
 
 Rows = list[list[str]]
 Unit = tuple[int, int]
@@ -131,7 +132,7 @@ def renamed(rows: Rows, order: Sequence[int]) -> Rows:
     return [[re.sub(r"(\d[FBIWROL])(\d+)", named, slot) for slot in row] for row in rows]
 
 
-def verl(work: Sequence[float]) -> list[int]:
+def verl(work: Sequence[Fraction] | Sequence[int]) -> list[int]:
     """The rule of `rearrange_micro_batches`: the largest in the middle, smaller ones on either side in turn."""
     falling = sorted(range(len(work)), key=lambda microbatch: (work[microbatch], microbatch), reverse=True)
     return falling[::2][::-1] + falling[1::2]
