@@ -37,7 +37,7 @@ def problem_document(problem: Problem) -> dict[str, Any]:
         "placement": devices or "auto",
         "time_unit": problem.time_unit,
         "lanes": problem.lanes,
-        **({} if problem.layers is None else layers_document(problem.layers, split=problem.costs.split)),
+        **layers_document(problem),
         **({} if problem.speed is None else {"speed": [*map(plain, problem.speed)]}),
         **({} if problem.links is None else {"links": [[*map(plain, row)] for row in problem.links]}),
         **units_document(problem),

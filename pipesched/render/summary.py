@@ -9,7 +9,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from pipesched.pipeline.balance import balance, saved_by_moving, work_factor
+from pipesched.pipeline.balance import balance, saved_by_moving
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
 from pipesched.pipeline.layers import BALANCED, GIVEN
 from pipesched.pipeline.problem import Problem
@@ -235,7 +235,7 @@ def _layers(problem: Problem, time: Callable[[int | float], str]) -> Iterator[tu
         return
     counts = f"{layout[0]} a stage" if min(layout) == max(layout) else f"{min(layout)} to {max(layout)} a stage"
     listed = ", ".join(map(str, layout)) if len(layout) <= FEW_STAGES else ""
-    saved = plain((found.equal - found.work) * work_factor(problem))
+    saved = plain((found.equal - found.work) * problem.microbatches)
     gained = "" if not saved else f"; device {found.device} works {time(abs(saved))} ({abs(found.gain):.1%}) "
     if gained:
         gained += f"{'less' if saved > 0 else 'more'} than the largest with equal counts"

@@ -73,7 +73,7 @@ def stages_with(what: str, stages: int) -> list[Any]:
 def attempt(rank: int, group: Any, source: Any, stages: int, microbatches: int, what: str) -> Raised:
     """Train on a rank, and return what was raised."""
     threads = threading.active_count()
-    data, target = batch(microbatches, torch.float64)
+    data, target, _ = batch(microbatches, torch.float64)
     modules = stages_with(what, stages)
     kind, text = "nothing", ""
     try:

@@ -41,7 +41,7 @@ class Messages(NamedTuple):
     hops: Whole
 
 
-class Table(NamedTuple):
+class LoadTable(NamedTuple):
     """What given microbatches take, a column each: by kind of operation and stage, and of messages by hop.
 
     Row b of `hops` is for forwards over boundary b, row S + b for gradients over it, and the last one is of zeros.
@@ -55,7 +55,7 @@ class Positions:
     """A plan as levels of slots; `problem` is that of M microbatches alike, whose works and messages are 1.
 
     So that products of ticks and works stay within 64 bits, these ticks are rounded: the stages together have at most
-    MOST_TICKS. Exact times are those of a `Table`.
+    MOST_TICKS. Exact times are those of a `LoadTable`.
     """
 
     def __init__(self, problem: Problem, plan: Plan) -> None:
@@ -114,7 +114,7 @@ class Positions:
             made[rows] += ticks[:, None] * work[owners]
         return made
 
-    def exact_makespans(self, table: Table, microbatches: Whole) -> Whole:
+    def exact_makespans(self, table: LoadTable, microbatches: Whole) -> Whole:
         """Return the makespan of each case in the ticks of a table; a case lists columns of it, in the order fed."""
         made = np.zeros((self._count + 1, microbatches.shape[1]), dtype=table.lengths.dtype)
         for rows, _, owners, kinds in self._lasting:
