@@ -76,7 +76,7 @@ class CheckedTimes:
     def _factors(self, key: str) -> tuple[Exact, ...]:
         """Return a factor of each microbatch, or one for all."""
         sizes: Any = self.problem.sizes
-        return (1,) if sizes is None else getattr(sizes, key)  # type: ignore[no-any-return]
+        return (1,) if sizes is None else getattr(sizes, key)
 
     def _of_all(self, amounts: list[int]) -> list[int]:
         """Return the amounts of all units, of these or of one microbatch's slices, which then stands for all."""
