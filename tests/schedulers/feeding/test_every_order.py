@@ -23,7 +23,9 @@ def test_every_order_once(equal: list[int]) -> None:
     expected = [
         order
         for order in permutations(range(len(equal)))
-        if all(order.index(first) < order.index(one) for one in order for first in range(one) if equal[first] == equal[one])
+        if all(
+            order.index(first) < order.index(one) for one in order for first in range(one) if equal[first] == equal[one]
+        )
     ]
     assert [*map(tuple, every_order(equal).tolist())] == expected
     assert count_orders(equal) == len(expected)
