@@ -13,6 +13,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from pipesched import Problem, Schedule
+from tests.oracle import replay as oracle
+from tests.oracle.setup import Setup
 from tests.replay import device_of, inputs, length, name, parts
 
 Slot = str
@@ -229,14 +231,22 @@ class PlainSchedule(Plain):
         rows = [[str(plan.slot(number)) for number in order] for order in plan.orders]
         rows += [[str(plan.slot(number)) for number in lane] for pair in plan.lanes for lane in pair]
         op = plan.index.op
-        arcs = plain_arcs(self.problem, rows, [(str(op(early)), str(op(late))) for early, late in plan.waits])
+        arcs = self.inputs(rows, [(str(op(early)), str(op(late))) for early, late in plan.waits])
         numbers = {str(plan.slot(number)): number for order in plan.machines for number in order}
         first = min(schedule.start_ticks[order[0]] for order in plan.orders if order)
         start = {slot: schedule.start_ticks[number] - first for slot, number in numbers.items()}
         end = {slot: schedule.end_ticks[number] - first for slot, number in numbers.items()}
         super().__init__(rows, self.problem.devices, arcs, start, end)
         self.recomputed = {op[::2] for slot in self.order for op in parts(slot) if op.kind == "R"}
-        assert self.lengths == {slot: length(self.problem, slot) for slot in self.order}
+        assert self.lengths == {slot: self.length(slot) for slot in self.order}
+
+    def inputs(self, rows: Rows, waits: Sequence[tuple[str, str]]) -> Arcs:
+        """What each slot waits for, its wait edges included."""
+        return plain_arcs(self.problem, rows, waits)
+
+    def length(self, slot: Slot) -> int:
+        """How long a slot takes."""
+        return length(self.problem, slot)
 
     def earliest(self, rows: Rows | None = None) -> tuple[Times, Times]:
         """The earliest times, of other rows perhaps."""
@@ -326,17 +336,26 @@ class PlainSchedule(Plain):
             for piece in self.idle(device, at, lambda slot: self.taken(slot) > 0, self.fits)
         ]
 
-    def costs_of(self, slot: Slot) -> list[Row]:
-        """The costs in the duration of a slot."""
-        ops = parts(slot)
-        if len(ops) == 2 and self.problem.ticks.overlap is not None:
-            return [(ops[0].stage, "overlap")]
-        return [(op.stage, op.kind) for op in ops]
+    def ops_of(self, slot: Slot) -> list[str]:
+        """The texts of the operations of a slot."""
+        return [name(op) for op in parts(slot)]
+
+    def costs_of(self, slot: Slot, *, lasting: bool = False) -> list[Row]:
+        """The costs in the duration of a slot; with `lasting` those that are more than nothing."""
+        ops, ticks = parts(slot), self.problem.ticks
+        if len(ops) == 2 and ticks.overlap is not None:
+            return [(ops[0].stage, "overlap")] if ticks.overlap[ops[0].stage] or not lasting else []
+        return [(op.stage, op.kind) for op in ops if ticks.of(op.kind)[op.stage] or not lasting]
+
+    @property
+    def least_hops(self) -> Sequence[int]:
+        """The least latency of each boundary."""
+        return self.problem.ticks.p2p
 
     def makespan_with(self, scale: int, changed: Row | int | None, by: int) -> int:
         """The makespan at the earliest times, in parts of a tick, with one cost or one latency changed."""
         lengths = {
-            slot: scale * self.lengths[slot] + by * sum(cost == changed for cost in self.costs_of(slot))
+            slot: scale * self.lengths[slot] + by * sum(cost == changed for cost in self.costs_of(slot, lasting=by < 0))
             for slot in self.order
         }
         arcs = {
@@ -363,3 +382,73 @@ class PlainSchedule(Plain):
                         yield slot, start, to, rows, None
                     else:
                         yield slot, start, to, rows, max(end[one] for one in self.on_device)
+
+
+class PlainUnits(PlainSchedule):
+    """A schedule in which microbatches differ, are cut into slices, or run forward alone, read by the second replay."""
+
+    def __init__(self, schedule: Schedule, setup: Setup) -> None:
+        self.setup = setup
+        super().__init__(schedule)
+
+    @cached_property
+    def planned(self) -> set[oracle.Op]:
+        """All operations."""
+        return {op for row in self.rows for slot in row for op in oracle.parts(self.setup, slot)}
+
+    def inputs(self, rows: Rows, waits: Sequence[tuple[str, str]]) -> Arcs:
+        """What each slot waits for: there are no wait edges."""
+        slot_of = {op: slot for row in rows for slot in row for op in oracle.parts(self.setup, slot)}
+        arcs: dict[Slot, list[Arc]] = {slot: [] for row in rows for slot in row}
+        for op, slot in slot_of.items():
+            for before in oracle.needs(self.setup, op, slot_of):
+                here, there = self.setup.device(before.stage, op.microbatch), self.setup.device(op.stage, op.microbatch)
+                lag = self._ticks(oracle.lag(self.setup, before, op, here, there))
+                arcs[slot].append(Arc(slot_of[before], lag, min(before.stage, op.stage) if here != there else None))
+        return arcs
+
+    def length(self, slot: Slot) -> int:
+        return self._ticks(oracle.slot_duration(self.setup, self._parts(slot), self.home(slot)))
+
+    def _ticks(self, time: Fraction) -> int:
+        ticks = time * self.problem.ticks.per_unit
+        assert ticks.denominator == 1
+        return int(ticks)
+
+    def _parts(self, slot: Slot) -> list[oracle.Op]:
+        return oracle.parts(self.setup, slot)
+
+    def ops_of(self, slot: Slot) -> list[str]:
+        return [oracle.name(self.setup, op) for op in self._parts(slot)]
+
+    def home(self, slot: Slot) -> int:
+        op = self._parts(slot)[0]
+        return self.setup.device(op.stage, op.microbatch)
+
+    def changes(self, slot: Slot, start: int, end: int) -> Iterator[tuple[int, Fraction]]:
+        for op in self._parts(slot):
+            for move in oracle.memory_moves(self.setup, op, self.planned):
+                yield end if move.at_end else start, move.change * self.problem.grains.per_unit
+
+    def costs_of(self, slot: Slot, *, lasting: bool = False) -> list[Row]:
+        ops = self._parts(slot)
+        if len(ops) == 2 and self.setup.overlap is not None:
+            return [(ops[0].stage, "overlap")] if self.lengths[slot] or not lasting else []
+        lengths = [oracle.slot_duration(self.setup, [op], self.home(slot)) for op in ops]
+        return [(op.stage, op.kind) for op, time in zip(ops, lengths, strict=True) if time or not lasting]
+
+    @property
+    def least_hops(self) -> Sequence[int]:
+        """The least latency of each boundary, of all units both ways."""
+        setup = self.setup
+        found = []
+        for stage in range(setup.stages - 1):
+            times = []
+            for unit in setup.units:
+                ends = setup.device(stage, unit[0]), setup.device(stage + 1, unit[0])
+                times += [
+                    setup.latency((stage, stage + 1), unit, *ends),
+                    setup.latency((stage, stage + 1), unit, *ends[::-1]),
+                ]
+            found.append(self._ticks(min(times)))
+        return found

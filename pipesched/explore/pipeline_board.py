@@ -95,7 +95,8 @@ class PipelineBoard(Board):
     @cached_property
     def amounts(self) -> Amounts:
         schedule, problem = self.schedule, self.problem
-        sizes = f"P{problem.devices} S{problem.stages} M{problem.microbatches}"
+        slices = problem.slices.count
+        sizes = f"P{problem.devices} S{problem.stages} M{problem.microbatches}" + (f" n{slices}" if slices > 1 else "")
         held = schedule.memory_grains
         fullest = held.index(max(held))
         over = [f"device {device}" for device in schedule.over_budget]
@@ -142,6 +143,8 @@ class PipelineBoard(Board):
         except ConfigError:
             return None
         if op.kind not in index.letters or op.stage >= index.stages or op.microbatch >= index.microbatches:
+            return None
+        if op.slice >= index.slices or op.is_sliced != (index.slices > 1):
             return None
         number = index.number(op)
         return self._forward_of.get(number, number)
@@ -231,8 +234,12 @@ class PipelineBoard(Board):
 
     def likely_after(self, task: int) -> int:
         index = self.plan.index
-        op = index.op(task)
-        return NOTHING if op.microbatch + 1 >= index.microbatches else index.row(op.kind, op.stage)[op.microbatch + 1]
+        op, last = index.op(task), index.slices - 1
+        parts = range(last + 1) if op.kind == "F" else range(last, -1, -1)  # of a microbatch, as they run
+        if op.slice != parts[-1]:
+            return index.number(op._replace(slice=parts[parts.index(op.slice) + 1]))
+        following = op._replace(microbatch=op.microbatch + 1, slice=parts[0])
+        return NOTHING if following.microbatch >= index.microbatches else index.number(following)
 
     def code(self) -> str:
         """Return the placed orders as code: `plan(problem, [["0F0", ..], ..])`."""

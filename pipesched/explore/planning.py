@@ -16,6 +16,7 @@ from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.placement import placement_name
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain, to_fraction
+from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.registry import algorithms
 from pipesched.solver.search import Event as Found
@@ -118,14 +119,12 @@ class PipelinePlanner(Planner):
             FormField("microbatches", "microbatches", str(problem.microbatches)),
             FormField("stages", "stages", str(problem.stages)),
             FormField("budget", "memory budget", "" if memory.budget is None else _text(memory.budget)),
-            FormField("p2p", "p2p", _text(costs.p2p) or "0"),
-            FormField("forward", "forward", _text(costs.forward)),
         ]
-        if costs.split:
-            fields += [FormField(key, label, _text(getattr(costs, key))) for key, label in halves]
-        else:
-            fields.append(FormField("backward", "backward", _text(costs.backward)))
-        return fields
+        backward = halves if costs.split else [("backward", "backward")]
+        times = [("p2p", "p2p"), ("forward", "forward"), *(backward if problem.mode != FORWARD_ONLY else ())]
+        columns = {key: getattr(costs, key) for key, _ in times}
+        alike = [(key, label) for key, label in times if not any(isinstance(entry, tuple) for entry in columns[key])]
+        return fields + [FormField(key, label, _text(columns[key]) or "0") for key, label in alike]
 
     def plan(self, algorithm: str | None, parameters: Mapping[str, str]) -> Planned:
         outcome = self._make(algorithm, parameters)
@@ -180,6 +179,8 @@ def _shorter(before: PipelineBoard, found: PipelineBoard, bound: int) -> Planned
     keeps = not before.missing and best >= makespan
     problem = found.problem
     backward = f"{'split' if problem.costs.split else 'whole'} backward" + ", no overlap" * bool(before.plan.pairs)
+    if problem.mode == FORWARD_ONLY:
+        backward = "forwards alone"
     place = placement_name(problem.settled_placement, problem.devices)
     value = makespan if keeps else best
     if bound >= value:

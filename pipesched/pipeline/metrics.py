@@ -50,19 +50,6 @@ class ScheduleMetrics:
         return [picker(order) for order in self.plan.orders]
 
     @cached_property
-    def order(self) -> tuple[int, ...]:
-        """The microbatches in the order of their first forwards on stage 0.
-
-        Where the placement is mirrored those of the first way come first, then those of the second one.
-        """
-        index, placement = self.plan.index, self.problem.settled_placement
-        first = placement.devices[0]
-        homes = (first, placement.last - first) if placement.mirrored else (first,)
-        numbers = index.row("F", 0)
-        fed = (index.microbatch_of(task) for home in homes for task in self.plan.orders[home] if task in numbers)
-        return tuple(dict.fromkeys(fed))
-
-    @cached_property
     def first_start_ticks(self) -> list[int]:
         """The start of each device's first slot (0 for a device without work)."""
         return [starts[0] if starts else 0 for starts in self.slot_start_ticks]

@@ -24,10 +24,11 @@ from pipesched.pipeline.check import checked
 from pipesched.pipeline.costs import fields_of
 from pipesched.pipeline.open_cuts import is_cut_open
 from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem, require_problem
+from pipesched.pipeline.problem import Problem, require_kept, require_problem
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
 from pipesched.results.cuts import CutReport
+from pipesched.results.slice_count import with_best_slices
 from pipesched.results.status import Status, StoppedBy
 from pipesched.schedulers.family import Family, prepare
 from pipesched.schedulers.feeding.choose import ordering_of
@@ -280,11 +281,15 @@ def run(problem: Problem, algorithm: str, **options: Any) -> Outcome:
     given = checked_options(chosen, options)
     require_problem(problem)
     fitted = prepare(problem, chosen)
+    for key in (RECOMPUTE, OFFLOAD):
+        if given.get(key) is not None:
+            require_kept(fitted, key)
     if given.get(RECOMPUTE) is not None:
         from pipesched.schedulers.savings import with_fewer_layers
 
         fitted = with_fewer_layers(fitted, chosen, given[RECOMPUTE])
-    fed = FedFamily(fitted, chosen, lambda one: _plan(one, chosen, given))
+    sliced = with_best_slices(fitted, lambda one: _plan(one, chosen, given))
+    fed = FedFamily(sliced, chosen, lambda one: _plan(one, chosen, given))
     wanted = given.get(ORDER)
     with _explained(chosen, given):
         ordering = None if wanted is None else ordering_of(fed, wanted)

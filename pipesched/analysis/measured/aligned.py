@@ -51,11 +51,15 @@ class Aligned:
         middle = median_low(step.makespan for step in self.steps)
         return next(step for step in self.steps if step.makespan == middle)
 
-    def lengths(self) -> dict[tuple[str, int], list[int]]:
-        """Return how long the operations of each kind and stage took, in ticks; pairs by the stage of their forward."""
+    def lengths(self, microbatch: int | None = None) -> dict[tuple[str, int], list[int]]:
+        """Return how long the operations of each kind and stage took, in ticks; pairs by the stage of their forward.
+
+        Those of one microbatch, if it is given; a pair is of the microbatch of its forward.
+        """
         found: dict[tuple[str, int], list[int]] = {}
         for one in chain.from_iterable(chain(*step.ranges) for step in self.steps):
-            found.setdefault(kind_of(one.slot)[:2], []).append(one.end - one.start)
+            if microbatch is None or ops_of(one.slot)[0].microbatch == microbatch:
+                found.setdefault(kind_of(one.slot)[:2], []).append(one.end - one.start)
         return found
 
 

@@ -49,6 +49,8 @@ def _write_costs(config: ConfigWriter, problem: Problem) -> None:
 
 def _write_memory(config: ConfigWriter, memory: Memory) -> None:
     config.put("unit", quoted(memory.unit))
+    if memory.kv:
+        config.numbers("kv", [memory.kv])
     for key in ("activation", "retain", "checkpoint", "static", "budget"):
         values = getattr(memory, key)
         if values is not None:

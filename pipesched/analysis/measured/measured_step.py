@@ -5,29 +5,34 @@ In the schedule operations stand at the times, and have the lengths, that they h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from fractions import Fraction
 from itertools import chain
 from math import gcd
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pipesched.analysis.measured.aligned import AlignedStep, Transit, is_transfer
 from pipesched.analysis.measured.ranges import PER_UNIT, ops_of
 from pipesched.analysis.measured.steps import Steps
 from pipesched.core.timing import UNTIMED
 from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.kinds import KINDS
+from pipesched.pipeline.costs import entries_of
+from pipesched.pipeline.feeding import in_order, typical
+from pipesched.pipeline.kinds import KINDS, TRANSFER_LETTERS
+from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import plan_from_slots
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import Exact, plain, ticks_per_unit, to_fraction
+from pipesched.pipeline.quantities import Exact, canonical, plain, ticks_per_unit, to_fraction
 from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.units import TRAIN
 from pipesched.results.outcome import Quartiles
 
 LETTER_OF = {kind.cost: letter for letter, kind in KINDS.items()}
 TRANSFERS = ("offload", "reload")
+Lengths = Mapping[tuple[str, int], Quartiles]  # of the operations of a kind on a stage
 Cost = list[Fraction | None]  # of each stage; None where nothing was measured
 
 
@@ -54,7 +59,7 @@ def latencies(found: Iterable[Transit], boundaries: int) -> list[MeasuredLatency
     rows = []
     for boundary in range(boundaries):
         both = [sorted(ticks.get((boundary, forward), ())) for forward in (True, False)]
-        medians = [_quantile(times, Fraction(1, 2)) / PER_UNIT if times else None for times in both]
+        medians = [quantile(times, Fraction(1, 2)) / PER_UNIT if times else None for times in both]
         known = [time for time in medians if time is not None]
         p2p = max(sum(known, Fraction(0)) / max(len(known), 1), Fraction(0))
         forward, backward = (None if time is None else plain(time) for time in medians)
@@ -65,10 +70,11 @@ def latencies(found: Iterable[Transit], boundaries: int) -> list[MeasuredLatency
 def quartiles(lengths: Sequence[int], per_unit: int) -> Quartiles:
     """Return the quartiles of lengths in ticks: between two of them linearly, the ends included (numpy's default)."""
     ordered = sorted(lengths)
-    return Quartiles(*(plain(_quantile(ordered, Fraction(part, 4)) / per_unit) for part in (1, 2, 3)))
+    return Quartiles(*(plain(quantile(ordered, Fraction(part, 4)) / per_unit) for part in (1, 2, 3)))
 
 
-def _quantile(ordered: Sequence[int], part: Fraction) -> Fraction:
+def quantile(ordered: Sequence[int], part: Fraction) -> Fraction:
+    """Return the value below which a part of ordered values lies: between two of them linearly."""
     place = part * (len(ordered) - 1)
     low = int(place)
     high = min(low + 1, len(ordered) - 1)
@@ -76,19 +82,62 @@ def _quantile(ordered: Sequence[int], part: Fraction) -> Fraction:
 
 
 def measured_problem(
-    lengths: Mapping[tuple[str, int], Quartiles], steps: Steps, placement: Placement, unit: str, plan: Problem | None
+    lengths: Lengths,
+    steps: Steps,
+    placement: Placement,
+    unit: str,
+    plan: Problem | None,
+    of_each: Sequence[Lengths] | None = None,
 ) -> Problem:
     """Return the problem. What was not measured is that of the plan, else nothing.
 
-    A stage that ran its backward whole has half of it as each half.
+    A stage that ran its backward whole has half of it as each half. Where the plan says that microbatches differ,
+    `of_each` has the lengths of each of them, and costs are tables; pairs then have none of their own.
     """
+    kinds = {letter for letter, _ in lengths}
+    if of_each is None or plan is None:
+        given: dict[str, Any] = _costs(lengths, kinds, steps.stages, plan)
+    else:
+        columns = [
+            _costs(own, kinds - {"overlap"}, steps.stages, typical(in_order(plan, [microbatch] * plan.microbatches)))
+            for microbatch, own in enumerate(of_each)
+        ]
+        given = {key: [*zip(*(column[key] for column in columns), strict=True)] for key in columns[0]}
+    problem = make_problem(
+        devices=placement.last + 1,
+        stages=steps.stages,
+        microbatches=steps.microbatches,
+        placement=placement,
+        name="" if plan is None else plan.name,
+        time_unit=unit,
+        mode=TRAIN if plan is None else plan.mode,
+        **given,
+    )
+    if plan is None or plan.stages != steps.stages or plan.devices != problem.devices:
+        return problem
+    return replace(problem, memory=_memory(plan), lanes=plan.lanes)
+
+
+def _memory(plan: Problem) -> Memory:
+    """Return the memory of a plan, with the activation of each microbatch in it."""
+    if plan.sizes is None:
+        return plan.memory
+    factors = [*map(to_fraction, plan.sizes.activation)]
+    activation: Any = tuple(
+        tuple(canonical(size * by) for size, by in zip(entries_of(entry, plan.microbatches), factors, strict=True))
+        for entry in plan.memory.activation
+    )
+    return replace(plan.memory, activation=activation)
+
+
+def _costs(lengths: Lengths, kinds: Set[str], stages: int, plan: Problem | None) -> dict[str, list[Fraction]]:
+    """Return the costs of the stages by the parameters of make_problem, as medians of lengths; `kinds` ran."""
     medians = {kind: to_fraction(values.median) for kind, values in lengths.items()}
-    stages = steps.stages
 
     def measured(cost: str) -> Cost:
         return [medians.get((LETTER_OF.get(cost, cost), stage)) for stage in range(stages)]
 
-    def planned(key: str) -> Sequence[Exact] | None:
+    def planned(key: str) -> Sequence[Any] | None:
         return None if plan is None else getattr(plan.costs, key)
 
     forward, whole = measured("forward"), measured("backward")
@@ -100,29 +149,18 @@ def measured_problem(
         "recompute": _filled(measured("recompute"), planned("recompute"), forwards),
         "p2p": [Fraction(0)] * (stages - 1),
     }
-    if any(one is not None for one in (*inputs, *weights)):
+    if not kinds.isdisjoint("IW"):
         halves = [None if one is None else one / 2 for one in whole]
         given["backward_input"] = _filled(inputs, None, _filled(halves, planned("backward_input"), []))
         given["backward_weight"] = _filled(weights, None, _filled(halves, planned("backward_weight"), []))
         backwards = [sum(both, Fraction(0)) for both in zip(*[*given.values()][-2:], strict=True)]
     else:
         given["backward"] = backwards = _filled(whole, planned("backward"), _halves(pairs))
-    if any(one is not None for one in pairs):
+    if "overlap" in kinds:
         given["overlap"] = _filled(pairs, None, [f + b for f, b in zip(forwards, backwards, strict=True)])
-    if any(one is not None for key in TRANSFERS for one in measured(key)):
+    if not kinds.isdisjoint(TRANSFER_LETTERS):
         given |= {key: _filled(measured(key), planned(key), []) for key in TRANSFERS}
-    problem = make_problem(
-        devices=placement.last + 1,
-        stages=stages,
-        microbatches=steps.microbatches,
-        placement=placement,
-        name="" if plan is None else plan.name,
-        time_unit=unit,
-        **given,  # type: ignore[arg-type]
-    )
-    if plan is None or plan.stages != stages or plan.devices != problem.devices:
-        return problem
-    return replace(problem, memory=plan.memory, lanes=plan.lanes)
+    return given
 
 
 def _filled(

@@ -16,10 +16,11 @@ from pipesched.analysis.measured.measured_step import (
     latencies,
     measured_problem,
     measured_schedule,
+    quantile,
     quartiles,
 )
 from pipesched.analysis.measured.ranges import PER_UNIT, Machine
-from pipesched.analysis.measured.steps import placement_of, steps_of
+from pipesched.analysis.measured.steps import Steps, placement_of, steps_of
 from pipesched.analysis.reasons.explain import explain
 from pipesched.analysis.reasons.explanation import Explanation
 from pipesched.checks import require_type
@@ -28,11 +29,13 @@ from pipesched.display import HasPage, from_file
 from pipesched.errors import ConfigError
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.costs import PER_STAGE, Costs
+from pipesched.pipeline.feeding import differs
 from pipesched.pipeline.kinds import KINDS, LETTERS
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import Exact, canonical, in_units, plain, ticks_per_unit, to_fraction
+from pipesched.pipeline.quantities import canonical, in_units, plain, ticks_per_unit, to_fraction
 from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.pipeline.units_of_measure import TIME
 from pipesched.results.outcome import MEASURED, Outcome, Quartiles
 
@@ -145,12 +148,15 @@ def read_traces(
     where = placement_of(steps, len(run.ranks))
     found = aligned(run, steps)
     step = found.typical
-    lengths = {kind: quartiles(values, PER_UNIT) for kind, values in found.lengths().items()}
+    lengths = _quartiles(found)
     planned = None if given is None else in_unit(given, run.source.unit)
     base = None if planned is None else planned.problem
-    measured = measured_problem(lengths, steps, where, run.source.unit, base)
     if planned is not None:
-        require_same_step(planned, measured)
+        require_same_step(planned, steps, where)
+    of_each = None
+    if base is not None and differs(base):
+        of_each = [_quartiles(found, microbatch) for microbatch in range(steps.microbatches)]
+    measured = measured_problem(lengths, steps, where, run.source.unit, base, of_each)
     schedule = measured_schedule(measured, step, 1 if base is None else base.ticks.per_unit)
     if planned is not None:
         planned = as_fine_as(planned, schedule.problem.ticks.per_unit)
@@ -162,10 +168,22 @@ def read_traces(
         step.name,
         run.source.name,
         planned,
-        ["only one step was recorded; the first one of a run takes longer than those behind it"] if steps.only else [],
+        [*_notes(steps, is_unequal=of_each is not None and not any(rank.apart for rank in run.ranks))],
         latencies(transits(found, steps), steps.stages - 1),
         next((rank.machine for rank in run.ranks if rank.machine is not None), None),
     )
+
+
+def _notes(steps: Steps, *, is_unequal: bool) -> Iterator[str]:
+    """Yield what to know; `is_unequal`: microbatches differ in ranges that hold their waiting for messages."""
+    if steps.only:
+        yield "only one step was recorded; the first one of a run takes longer than those behind it"
+    if is_unequal:
+        yield "clocks are told by equal times of a kind, and microbatches differ: waiting and clocks are rough"
+
+
+def _quartiles(found: Aligned, microbatch: int | None = None) -> dict[tuple[str, int], Quartiles]:
+    return {kind: quartiles(values, PER_UNIT) for kind, values in found.lengths(microbatch).items()}
 
 
 def _outcome(plan: Outcome | Schedule) -> Outcome:
@@ -186,8 +204,14 @@ def _costs(lengths: dict[tuple[str, int], Quartiles], found: Aligned, plan: Prob
 
 
 def _planned(plan: Problem, letter: str, stage: int) -> int | float | None:
-    """Return what a kind of operation lasts in a plan (of its first direction), None for a transfer that it lacks."""
+    """Return what a kind of operation lasts in a plan (of its first direction), None for a transfer that it lacks.
+
+    Where microbatches differ it is the median of them.
+    """
     ticks = plan.ticks
+    if plan.has_units and letter != OVERLAP and KINDS[letter].cost in plan.unit_ticks.lasts:
+        row = plan.unit_ticks.lasts[KINDS[letter].cost][stage]
+        return plain(quantile(sorted(row), Fraction(1, 2)) / ticks.per_unit)
     if letter == OVERLAP and ticks.overlap is None:
         return in_units(ticks.forward[stage] + ticks.backward[stage], ticks.per_unit)
     values = getattr(ticks, OVERLAP if letter == OVERLAP else KINDS[letter].cost)
@@ -203,7 +227,9 @@ def in_unit(plan: Outcome, unit: str) -> Outcome:
     own = TIME.unit_of(problem.time_unit)
     factor = Fraction(1) if own is None else TIME.units[own] / TIME.units[unit]
     links = problem.links and tuple(_times(row, factor) for row in problem.links)
-    scaled = replace(problem, costs=_scaled(problem.costs, factor), links=links, time_unit=unit)
+    slices = replace(problem.slices, overhead=_times([problem.slices.overhead], factor)[0])
+    costs = _scaled(problem.costs, factor)
+    scaled = replace(problem, costs=costs, links=links, slices=slices, time_unit=unit)
     return Outcome(plan.algorithm, _of_problem(schedule, scaled, factor))
 
 
@@ -228,16 +254,22 @@ def _of_problem(schedule: Schedule, problem: Problem, factor: Fraction) -> Sched
     return Schedule(problem, schedule.plan, *scaled, own_lengths=schedule.own_lengths)
 
 
-def require_same_step(plan: Outcome, measured: Problem) -> None:
+def require_same_step(plan: Outcome, steps: Steps, placement: Placement) -> None:
     """Raise ConfigError for a plan of other sizes, or with stages on other devices, than what was measured."""
     problem = plan.problem
-    for key in ("devices", "stages", "microbatches"):
-        planned, ran = getattr(problem, key), getattr(measured, key)
-        if planned != ran:
-            raise ConfigError(f"has {planned} {key}, but the traces have {ran}", "plan")
-    if problem.settled_placement != measured.settled_placement:
-        planned, ran = (list(one.settled_placement.devices) for one in (problem, measured))
-        raise ConfigError(f"has its stages on devices {planned}, but they ran on {ran}", "plan")
+    sizes = {"devices": placement.last + 1, "stages": steps.stages, "microbatches": steps.microbatches}
+    for key, size in sizes.items():
+        if getattr(problem, key) != size:
+            raise ConfigError(f"has {getattr(problem, key)} {key}, but the traces have {size}", "plan")
+    if problem.slices.count > 1:
+        raise ConfigError(f"has {problem.slices.count} slices a microbatch, but the traces have whole ones", "plan")
+    if (problem.mode == FORWARD_ONLY) != ({*steps.letters} == {"F"}):
+        alone, whole = "forwards alone", "backwards too"
+        planned, ran = (alone, whole) if problem.mode == FORWARD_ONLY else (whole, alone)
+        raise ConfigError(f"has {planned}, but the traces have {ran}", "plan")
+    if problem.settled_placement != placement:
+        devices = [list(one.devices) for one in (problem.settled_placement, placement)]
+        raise ConfigError(f"has its stages on devices {devices[0]}, but they ran on {devices[1]}", "plan")
 
 
 def _scaled(costs: Costs, factor: Fraction) -> Costs:
@@ -248,5 +280,9 @@ def _scaled(costs: Costs, factor: Fraction) -> Costs:
     return Costs(**scaled, split=costs.split)
 
 
-def _times(values: Sequence[Exact], factor: Fraction) -> tuple[Exact, ...]:
-    return tuple(canonical(to_fraction(value) * factor) for value in values)
+def _times(values: Sequence[Any], factor: Fraction) -> tuple[Any, ...]:
+    """Return numbers, or rows of them, `factor` times as large."""
+    return tuple(
+        _times(value, factor) if isinstance(value, tuple) else canonical(to_fraction(value) * factor)
+        for value in values
+    )

@@ -135,6 +135,8 @@ def _ranges(runs: Sequence[_Event], waits: Sequence[_Event]) -> Iterator[Range]:
         slot = _slot(text)
         if slot is None:
             continue
+        if any(op.is_sliced for op in ops_of(slot)):
+            raise ConfigError(f"{text} is of a slice; traces of microbatches that are cut into slices are not read")
         before, wait, start = waited.get((text, event.lane[0]), deque()), None, event.start
         while before and before[0].end <= event.end:
             wait = MessageWait(before[0].start, before[0].end)

@@ -4,7 +4,8 @@ Orders of many operations are packed for `page/unpack.js`: differences as bytes 
 Numbers come column by column, because equal neighbours compress best:
 
     for each device and lane: its length, the sorts of slots on it, the sort of each slot
-    the microbatch of each slot (and of its backward, in a pair), less the one that its sort had last and one more
+    the microbatch of each slot (and of its backward, in a pair), less the one that its sort had last and one more;
+        where they are cut into slices its place among the slices of all microbatches
     the wait edges: differences of the earlier and of the later operation
     where times are late: 1, and the start of each slot less the start of the one before it; else 0
     where operations have lengths of their own: 1, and each less the one before it; else 0
@@ -21,7 +22,7 @@ from typing import Any
 
 from pipesched.core.idle_time import Idle
 from pipesched.core.timing import UNTIMED
-from pipesched.documents.schedule import problem_document
+from pipesched.documents.problem import problem_document
 from pipesched.documents.solver import solver_document
 from pipesched.errors import Deadlock, NotApplicable
 from pipesched.pipeline.bounds import lower_bound
@@ -31,8 +32,9 @@ from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan, timed_schedule
+from pipesched.render.html.unit_data import unit_data
 from pipesched.render.marks import IDLE_MARKS
-from pipesched.render.palette import HUES, colour_of
+from pipesched.render.palette import HUES, colour_of, place_of
 from pipesched.results.outcome import Outcome
 
 MOST_PLAIN = 5_000  # operations: of more, orders are packed
@@ -50,6 +52,7 @@ IDLE_LOOKS = {  # a colour, and its stripes
     Idle.MESSAGE: ("0,121,107", "cross"),
     Idle.RUNTIME: ("66,165,245", "rise"),
 }
+MOST_SHADES = 16  # of the slices of a microbatch
 COLUMNS = 3  # of times that may stand with a packed plan: starts, lengths, arrivals
 ALONE = 0  # instead of the row of a backward: the slot is no pair
 Palette = dict[tuple[int, ...], int]  # a sort of operations: its colour by kind and those by hue, 0xrrggbb; its number
@@ -58,7 +61,7 @@ Palette = dict[tuple[int, ...], int]  # a sort of operations: its colour by kind
 def schedule_data(outcome: Outcome, name: str, palette: Palette | None = None) -> dict[str, Any]:
     """Return a schedule as the page reads it; `name` is its title. Its colours are added to `palette`.
 
-    A row of operations is those of one kind and stage, in order of microbatches; rows stand kind by kind.
+    A row of operations is those of one kind and stage, in order of microbatches and slices; rows stand kind by kind.
 
     Raises NotApplicable where its times have too many digits for the page.
     """
@@ -75,13 +78,10 @@ def schedule_data(outcome: Outcome, name: str, palette: Palette | None = None) -
         "letters": index.letters,
         "kinds": [KINDS[letter].name for letter in index.letters],
         "useful": [KINDS[letter].in_ideal for letter in index.letters],
-        "rows": _rows(problem, index),
-        "given": _given(problem, index),
-        "arcs": [*_arcs(problem, index)],
-        **_unlike(problem),
+        **(unit_data(problem, index) if problem.has_units else _alike(problem, index)),
+        **({} if problem.speed is None else {"names": [*map(problem.device_name, range(problem.devices))]}),
         "tones": _tones(problem, index, {} if palette is None else palette),
-        "p2p": problem.ticks.p2p if problem.links is None else problem.least_hops,
-        "overlap": problem.ticks.overlap,
+        "p2p": problem.ticks.p2p if problem.links is None and not problem.has_units else problem.least_hops,
         "placement": placement.devices,
         "mirrored": placement.mirrored,
         "static": [problem.static_grains(device) for device in range(problem.devices)],
@@ -97,6 +97,7 @@ def looks_data(palette: Palette) -> dict[str, Any]:
     """Return the looks of operations and of the classes of idle time, as charts have them."""
     return {
         "palette": list(palette),
+        "hues": len(HUES),
         "stripes": STRIPES,
         "idle": {
             idle.value: (IDLE_MARKS[idle].meaning, IDLE_MARKS[idle].letter, *look) for idle, look in IDLE_LOOKS.items()
@@ -141,6 +142,17 @@ def _late_starts(schedule: Schedule) -> list[int] | None:
     return [starts[number] for order in schedule.plan.machines for number in order]
 
 
+def _alike(problem: Problem, index: OpIndex) -> dict[str, Any]:
+    """Return what the page reads of rows, precedences and pairs where all microbatches are alike."""
+    return {
+        "rows": _rows(problem, index),
+        "given": _given(problem, index),
+        "arcs": [*_arcs(problem, index)],
+        "overlap": problem.ticks.overlap,
+        **({} if problem.speed is None else {"back": problem.directions(problem.microbatches)[-1].ticks.overlap}),
+    }
+
+
 def _rows(problem: Problem, index: OpIndex) -> list[tuple[int, ...]]:
     """Return what the operations of each row last, take at their start and give back at their end.
 
@@ -153,14 +165,6 @@ def _rows(problem: Problem, index: OpIndex) -> list[tuple[int, ...]]:
         kind, (durations, *others) = KINDS[letter], [ticks.of(letter) or nothing for ticks in both]
         rows += zip(durations, problem.grains.of(kind.takes), problem.grains.of(kind.gives), *others, strict=True)
     return rows
-
-
-def _unlike(problem: Problem) -> dict[str, Any]:
-    """Return what the page needs of devices of unlike speed: their names, and pairs of the other direction."""
-    if problem.speed is None:
-        return {}
-    ticks = problem.directions(problem.microbatches)[-1].ticks
-    return {"names": [*map(problem.device_name, range(problem.devices))], "back": ticks.overlap}
 
 
 def _arcs(problem: Problem, index: OpIndex) -> Iterator[tuple[int, ...]]:
@@ -191,11 +195,18 @@ def _tones(problem: Problem, index: OpIndex, palette: Palette) -> list[list[int]
             for stage in range(index.stages):
                 chunks = placement.stages_on(placement.device(stage, part[0], index.microbatches))
                 look = letter, chunks.index(stage), len(chunks)
-                colours = [colour_of(hue, *look) for hue in (None, *range(len(HUES)))]
+                shades = [place_of(shade, shades_of(index)) for shade in range(shades_of(index))]
+                colours = [colour_of(None, *look)]
+                colours += [colour_of(hue, *look, place) for hue in range(len(HUES)) for place in shades]
                 key = tuple(red << 16 | green << 8 | blue for red, green, blue in colours)
                 tones.append(palette.setdefault(key, len(palette)))
         found.append(tones)
     return found
+
+
+def shades_of(index: OpIndex) -> int:
+    """Return in how many shades the slices of a microbatch are drawn."""
+    return min(index.slices, MOST_SHADES)
 
 
 def _bound_without_budget(schedule: Schedule) -> int:
@@ -219,21 +230,21 @@ def _require_exact(schedule: Schedule) -> None:
 def packed(plan: Plan, *columns: Sequence[int] | None) -> str:
     """Return a plan as base64 text: orders, pairs, lanes, wait edges; then starts, lengths and arrivals, if given."""
     numbers: list[int] = [len(plan.lanes)]
-    microbatches: list[int] = []
+    units: list[int] = []
     for order in plan.machines:
         sorts: dict[tuple[int, int], int] = {}
         last: dict[int, int] = {}
         column = []
         for number in order:
-            row, backward = number // plan.index.microbatches, plan.pairs.get(number)
-            other = ALONE if backward is None else 1 + backward // plan.index.microbatches
+            row, backward = plan.index.row_of(number), plan.pairs.get(number)
+            other = ALONE if backward is None else 1 + plan.index.row_of(backward)
             column.append(sorts.setdefault((row, other), len(sorts)))
             for part in (number,) if backward is None else (number, backward):
-                at, microbatch = divmod(part, plan.index.microbatches)
-                microbatches.append(signed(microbatch - last.get(at, -1) - 1))
-                last[at] = microbatch
+                at, unit = divmod(part, plan.index.units)
+                units.append(signed(unit - last.get(at, -1) - 1))
+                last[at] = unit
         numbers += [len(order), len(sorts), *(entry for sort in sorts for entry in sort), *column]
-    numbers += microbatches
+    numbers += units
     numbers.append(len(plan.waits))
     for column_of_waits in zip(*plan.waits, strict=True):
         numbers += _differences(column_of_waits)

@@ -114,10 +114,12 @@ def legend(outcomes: Iterable[Outcome]) -> str:
         if idle not in idles:
             continue
         entries.append(f'<li class="of-idle">{_box(f"rgba({colour},.35)", stripes)}{mark.letter} {mark.meaning}')
-    return "".join((*entries, f'<li class="of-path">{_box("transparent")}critical path', HUES_SAY))
+    shades = SHADES_SAY if any(schedule.plan.index.slices > 1 for schedule in schedules) else ""
+    return "".join((*entries, f'<li class="of-path">{_box("transparent")}critical path', HUES_SAY, shades))
 
 
 HUES_SAY = '<li class="of-hue">hue: microbatch<li class="of-kind">hue: kind, where operations are narrow'
+SHADES_SAY = '<li class="of-hue">lighter: later slices of a microbatch'
 
 
 def _box(colour: str, stripes: str = "") -> str:

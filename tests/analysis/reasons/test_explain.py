@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import pairwise
 from random import Random
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pipesched import NotApplicable, Problem, Schedule, run, solve
+from pipesched import NotApplicable, Problem, Schedule, make_problem, plan, run, solve
 from pipesched.analysis.reasons.explain import explain
 from pipesched.analysis.reasons.explanation import Explanation
 from pipesched.analysis.reasons.timed import timed_tasks
@@ -24,8 +25,9 @@ from pipesched.pipeline.ops import parse_op
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.schedulers.registry import family
 from tests.examples import examples, part
-from tests.plain_reasons import PlainSchedule, retimed
-from tests.replay import parts
+from tests.oracle.drawn import Config, random_rows, small_configs
+from tests.oracle.setup import read_setup
+from tests.plain_reasons import PlainSchedule, PlainUnits, retimed
 from tests.strategies import (
     ALL_PLACEMENTS,
     LINEAR,
@@ -41,6 +43,7 @@ SCALE = 10**6  # parts of a tick, more than operations
 FEW = 24  # slots of which every move, and every change of slack, is tried
 SIZES = st.sampled_from([None, None, "full", 1, 2])
 randoms = st.randoms(use_true_random=False)
+Plainly = Callable[[Schedule], PlainSchedule]
 
 
 def problems_of(name: str) -> st.SearchStrategy[Problem]:
@@ -57,9 +60,9 @@ def budgeted(schedule: Schedule, random: Random) -> Schedule:
     return Schedule(problem, schedule.plan, schedule.start_ticks, schedule.end_ticks)
 
 
-def stretched(schedule: Schedule, random: Random) -> Schedule:
+def stretched(schedule: Schedule, random: Random, plain_of: Plainly = PlainSchedule) -> Schedule:
     """The same plan with times of its own: some slots later than they could be, and all those that wait for them."""
-    plain, plan = PlainSchedule(schedule), schedule.plan
+    plain, plan = plain_of(schedule), schedule.plan
     most = max(plain.makespan // 4, 2)
     release = {slot: time + random.randint(0, most) for slot, time in plain.start.items() if random.random() < 0.3}
     first = random.randint(0, most)
@@ -68,16 +71,16 @@ def stretched(schedule: Schedule, random: Random) -> Schedule:
     columns = [[-1] * plan.index.size, [-1] * plan.index.size]
     for column, of_slots in zip(columns, times, strict=True):
         for slot, time in of_slots.items():
-            for op in parts(slot):
-                column[plan.index.number(parse_op(f"{op.stage}{op.kind}{op.microbatch}"))] = time
+            for op in plain.ops_of(slot):
+                column[plan.index.number(parse_op(op))] = time
     found = Schedule(schedule.problem, plan, *columns)
     assert not [broken for broken in violations(found) if "budget" not in str(broken)]
     return found
 
 
-def judge(schedule: Schedule) -> Explanation:
+def judge(schedule: Schedule, plain_of: Plainly = PlainSchedule) -> Explanation:
     """Everything that is known about a schedule is what the naive answer says."""
-    found, plain = explain(schedule), PlainSchedule(schedule)
+    found, plain = explain(schedule), plain_of(schedule)
     judge_idle(found, plain)
     judge_path(found, plain)
     judge_slack(found, plain)
@@ -85,6 +88,13 @@ def judge(schedule: Schedule) -> Explanation:
     if len(plain.order) <= FEW:
         judge_moves(found, plain)
     return found
+
+
+def in_ticks(time: int | float, unit: int) -> int:
+    """A time of the user's unit in ticks, of which it is the nearest number."""
+    ticks = round(Fraction(str(time)) * unit)
+    assert time == float(Fraction(ticks, unit))
+    return ticks
 
 
 def judge_idle(found: Explanation, plain: PlainSchedule) -> None:
@@ -110,15 +120,12 @@ def judge_idle(found: Explanation, plain: PlainSchedule) -> None:
     assert [sum(row.values()) for row in found.device_ticks] == schedule.idle_ticks
     unit = schedule.problem.ticks.per_unit
     assert [
-        (gap.device, Fraction(str(gap.start)), Fraction(str(gap.end)), str(gap.idle), str(gap.culprit))
+        (gap.device, in_ticks(gap.start, unit), in_ticks(gap.end, unit), str(gap.idle), str(gap.culprit))
         for gap in found.gaps
-    ] == [
-        (device, Fraction(start, unit), Fraction(end, unit), kind, culprit)
-        for device, (start, end, kind, culprit, _) in gaps
-    ]
+    ] == [(device, start, end, kind, culprit) for device, (start, end, kind, culprit, _) in gaps]
     unavoidable = max(schedule.problem.devices * found.bound.ticks - sum(schedule.busy_ticks), 0)
-    assert Fraction(str(found.unavoidable)) == Fraction(unavoidable, unit)
-    assert Fraction(str(found.unavoidable)) + Fraction(str(found.avoidable)) == Fraction(str(found.idle))
+    assert in_ticks(found.unavoidable, unit) == unavoidable
+    assert in_ticks(found.unavoidable, unit) + in_ticks(found.avoidable, unit) == in_ticks(found.idle, unit)
 
 
 def judge_path(found: Explanation, plain: PlainSchedule) -> None:
@@ -139,17 +146,16 @@ def judge_path(found: Explanation, plain: PlainSchedule) -> None:
 def judge_slack(found: Explanation, plain: PlainSchedule) -> None:
     """A slot may end later by its slack, and not by one tick more."""
     unit = found.schedule.problem.ticks.per_unit
-    slack = {slot: Fraction(str(time)) * unit for slot, time in found.slack.items()}
+    slack = {slot: in_ticks(time, unit) for slot, time in found.slack.items()}
     assert slack.keys() == set(plain.order)
     for slot in plain.order if len(plain.order) <= FEW else plain.order[:: len(plain.order) // FEW]:
-        most = plain.start[slot] + int(slack[slot])
+        most = plain.start[slot] + slack[slot]
         assert plain.with_release({slot: most}) == plain.makespan
         assert plain.with_release({slot: most + 1}) == plain.makespan + 1
 
 
 def judge_sensitivities(found: Explanation, plain: PlainSchedule) -> None:
     """What a tick more or less of each cost does is what a tiny change of it does."""
-    ticks = found.schedule.problem.ticks
     whole = plain.makespan_with(SCALE, None, 0)
     rows = {(row.stage, row.kind): (row.faster, row.slower) for row in found.sensitivity}
     assert list(rows) == sorted({row for slot in plain.order for row in plain.costs_of(slot)})
@@ -157,15 +163,13 @@ def judge_sensitivities(found: Explanation, plain: PlainSchedule) -> None:
     assert {(row.stage, row.kind): row.on_path for row in found.sensitivity} == {row: on_path[row] for row in rows}
     is_early = plain.earliest() == (plain.start, plain.end)
     for row in found.sensitivity:
-        stage, kind = row.stage, row.kind
-        cost = ticks.overlap[stage] if kind == "overlap" and ticks.overlap else ticks.of(kind)[stage]
-        less = whole - plain.makespan_with(SCALE, (stage, kind), -1) if cost else 0
-        assert (row.faster, row.slower) == (less, plain.makespan_with(SCALE, (stage, kind), 1) - whole)
+        changed = (plain.makespan_with(SCALE, (row.stage, row.kind), by) for by in (-1, 1))
+        assert [whole - row.faster, whole + row.slower] == [*changed]
         assert not is_early or row.faster <= row.on_path <= row.slower
     assert [row.boundary for row in found.p2p_sensitivity] == [*range(found.schedule.problem.stages - 1)]
     for latency in found.p2p_sensitivity:
         boundary = latency.boundary
-        less = whole - plain.makespan_with(SCALE, boundary, -1) if ticks.p2p[boundary] else 0
+        less = whole - plain.makespan_with(SCALE, boundary, -1) if plain.least_hops[boundary] else 0
         assert (latency.faster, latency.slower) == (less, plain.makespan_with(SCALE, boundary, 1) - whole)
 
 
@@ -185,7 +189,7 @@ def judge_moves(found: Explanation, plain: PlainSchedule) -> None:
     for task, legal in zip(chosen, legal_places(tasks, chosen), strict=True):
         assert places[str(slot_of(task))] == [*range(legal.first, legal.last + 1)]
     unit = found.schedule.problem.ticks.per_unit
-    listed = [Fraction(str(move.makespan)) * unit for move in found.moves]
+    listed = [in_ticks(move.makespan, unit) for move in found.moves]
     assert listed == sorted(best.values())[:10]
     assert found.moves_complete
     orders = []
@@ -196,7 +200,7 @@ def judge_moves(found: Explanation, plain: PlainSchedule) -> None:
         rows = [*plain.rows]
         rows[move.device] = [*rest[: move.to], str(move.slot), *rest[move.to :]]
         orders.append(tuple(map(tuple, rows)))
-        assert best[orders[-1]] == Fraction(str(move.makespan)) * unit
+        assert best[orders[-1]] == in_ticks(move.makespan, unit)
         peak = plain.peak(move.device, rows, *plain.earliest(rows)) / plain.problem.grains.per_unit
         assert float(move.peak_memory) == pytest.approx(float(peak))
         held, limits = float(peak) + _static(plain.problem, move.device), plain.problem.memory.budget
@@ -206,9 +210,16 @@ def judge_moves(found: Explanation, plain: PlainSchedule) -> None:
 
 
 def _static(problem: Problem, device: int) -> float:
-    """What the weights of a device take."""
+    """What the weights of a device take, of both copies where both directions run."""
     placement = problem.settled_placement
-    return float(sum(problem.memory.static[stage] for stage in placement.stages_on(device)))
+    copies = [device, problem.devices - 1 - device] if placement.mirrored else [device]
+    sizes = [
+        size
+        for copy in copies
+        for size, home in zip(problem.memory.static, placement.devices, strict=True)
+        if home == copy
+    ]
+    return float(sum(sizes))
 
 
 def drawn(problem: Problem, random: Random) -> Schedule:
@@ -220,10 +231,12 @@ def drawn(problem: Problem, random: Random) -> Schedule:
     return schedule_plan(problem, saving_plan_of(problem, texts))
 
 
-def varied(schedule: Schedule, random: Random, *, budget: bool, late: bool) -> Schedule:
+def varied(
+    schedule: Schedule, random: Random, *, budget: bool, late: bool, plain_of: Plainly = PlainSchedule
+) -> Schedule:
     """The schedule with a budget, and with times of its own, if asked for."""
     schedule = budgeted(schedule, random) if budget else schedule
-    return stretched(schedule, random) if late else schedule
+    return stretched(schedule, random, plain_of) if late else schedule
 
 
 @pytest.mark.parametrize("name", every_name({}))
@@ -253,6 +266,27 @@ def test_families(name: str) -> None:
 def test_random_plans(problem: Problem, budget: bool, late: bool, random: Random) -> None:
     """Random legal plans are explained as by the naive answer."""
     judge(varied(drawn(problem, random), random, budget=budget, late=late))
+
+
+@given(
+    st.tuples(st.booleans(), st.booleans()).flatmap(lambda how: small_configs(slices=how[0], forward_only=how[1])),
+    st.booleans(),
+    st.booleans(),
+    randoms,
+)
+@examples(150)
+def test_random_plans_of_units(config: Config, budget: bool, late: bool, random: Random) -> None:
+    """The same of microbatches that differ, of slices and of forwards alone."""
+    setup = read_setup(config)
+    split, pair = (0.0, 0.0) if setup.forward_only else (random.choice([0, 0.5, 1]), random.choice([0, 0.5]))
+    texts = random_rows(setup, random, split=split, pair=pair)
+    problem = make_problem(**{**config, "budget": None})
+    schedule = schedule_plan(problem, plan(problem, texts))
+
+    def plain_of(schedule: Schedule) -> PlainSchedule:
+        return PlainUnits(schedule, setup)
+
+    judge(varied(schedule, random, budget=budget, late=late, plain_of=plain_of), plain_of)
 
 
 @given(

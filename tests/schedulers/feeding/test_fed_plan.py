@@ -77,7 +77,7 @@ def test_families(name: str) -> None:
     chances,
 )
 def test_random_plans(config: Config, random: Random, split: float, pair: float) -> None:
-    """The same of any plan, also of slices, of forward passes alone, and with backwards that are split here and there."""
+    """The same of any plan: of slices, of forward passes alone, with backwards that are split here and there."""
     forward_only, sliced = "mode" in config, "slices" in config
     rows = random_rows(read_setup(config), random, split=split * (not forward_only), pair=pair * (not sliced))
     plan = plan_of(config, rows)

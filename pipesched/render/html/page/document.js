@@ -32,12 +32,16 @@ function timesDocument(s) {
   return { devices: devices.map(order => order.map(entry)), transfers: s.orders.length > s.P ? devices.map(of) : [] };
 }
 
+// The microbatches by the start of their first forward on stage 0; where they enter at both ends, of one end, then the other.
+const feeding = s => [...Array(s.M).keys()].map(m => m * s.n).sort((a, b) => turns(s, a) - turns(s, b)
+  || s.starts[a] - s.starts[b] || placeOf(s, a) - placeOf(s, b)).map(t => microbatchOf(s, t));
+
 function scheduleDocument(s) {
   const found = metrics(s), { devices, transfers } = timesDocument(s);
   const status = totals(s).makespan === ownBound(s, found.fits) ? "optimal" : "heuristic";
   return {
-    format: "pipesched.schedule", version: 1, algorithm: s.algorithm, status: s.edits ? status : s.status,
-    problem: s.problem, metrics: found, devices,
+    format: "pipesched.schedule", version: s.columns ? 2 : 1, algorithm: s.algorithm, status: s.edits ? status : s.status,
+    problem: s.problem, ...(s.columns && { order: feeding(s) }), metrics: found, devices,
     ...(transfers.length && { transfers }),
     ...(s.waits.length && { waits: s.waits.map(([before, after]) => [opText(s, after), opText(s, before)]) }),
     ...(!s.edits && s.solver && { solver: s.solver }),

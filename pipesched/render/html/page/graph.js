@@ -1,13 +1,14 @@
 // A schedule, `s`: what data.py says of it, the graph of its tasks as pipesched.pipeline.lowering makes it, orders and
-// times. P, S, M count devices, stages, microbatches. A pair is the task of its forward. Times are ticks, `per` a unit.
+// times. P, S, M count devices, stages, microbatches, U slices of all microbatches (M without slices, of which each has n).
+// A pair is the task of its forward. Times are ticks, `per` a unit.
 
 async function scheduleOf(data) {
-  const { devices: P, stages: S, microbatches: M } = data.problem, size = data.letters.length * S * M;
-  const s = { ...data, P, S, M, size, edits: 0, cache: {} };
-  Object.assign(s, data.plan.packed ? unpacked(s, await numbersIn(data.plan.packed)) : named(s, data.plan), {
+  const { devices: P, stages: S, microbatches: M } = data.problem, { slices: n = 1 } = data, U = M * n;
+  const size = data.letters.length * S * U, s = { ...data, P, S, M, n, U, size, edits: 0, cache: {} };
+  assign(s, data.plan.packed ? unpacked(s, await numbersIn(data.plan.packed)) : named(s, data.plan), {
     task: Int32Array.from({ length: size }, (_, number) => number),
     present: new Uint8Array(size),
-    machine: new Int32Array(size).fill(-1),
+    machine: untold(size),
     there: new Float64Array(size), // of a measured one: when the message was there that a task waited for
   });
   s.orders.forEach((order, machine) => order.forEach(t => { s.present[t] = 1; s.machine[t] = machine; }));
@@ -17,16 +18,21 @@ async function scheduleOf(data) {
   }
   fillColumns(s);
   if (s.lengths) s.orders.flat().forEach((t, place) => { [s.duration[t], s.there[t]] = [s.lengths[place], s.arrived[place]]; });
-  return Object.assign(s, arcsInto(size, use => eachArc(s, use)));
+  return assign(s, arcsInto(size, use => eachArc(s, use)));
 }
+
+// A number for each of so many things that nothing is known of yet: -1.
+const untold = size => new Int32Array(size).fill(-1);
 
 // A value of a schedule that its times decide, made when first asked for.
 const cached = (s, key, make) => (key in s.cache ? s.cache[key] : (s.cache[key] = make(s)));
 
-const rowOf = (s, number) => floor(number / s.M);
+const rowOf = (s, number) => floor(number / s.U);
+const microbatchOf = (s, number) => floor((number % s.U) / s.n);
 const stageOf = (s, number) => rowOf(s, number) % s.S;
 const kindOf = (s, number) => floor(rowOf(s, number) / s.S);
-const opText = (s, number) => `${stageOf(s, number)}${s.letters[kindOf(s, number)]}${number % s.M}`;
+const sliced = (s, number) => `${microbatchOf(s, number)}${s.n > 1 ? `.${number % s.n}` : ""}`;
+const opText = (s, number) => `${stageOf(s, number)}${s.letters[kindOf(s, number)]}${sliced(s, number)}`;
 const partsOf = (s, t) => (s.pairs.has(t) ? [t, s.pairs.get(t)] : [t]);
 const ofDevice = (s, t) => s.machine[t] < s.P;
 
@@ -42,7 +48,10 @@ function taskOf(s, text) {
   return s.present[number] ? s.task[number] : -1;
 }
 
-const turns = (s, number) => s.mirrored && number % s.M >= floor(s.M / 2); // the other direction
+const turns = (s, number) => s.mirrored && microbatchOf(s, number) >= floor(s.M / 2); // the other direction
+
+// What an entry says of an operation: the number of all, or [number of the column that has it unit by unit].
+const entryOf = (s, entry, number) => (entry.length ? s.columns[entry[0]][number % s.U] : entry);
 
 function deviceOf(s, number) {
   const device = s.placement[stageOf(s, number)];
@@ -53,24 +62,27 @@ function deviceOf(s, number) {
 function fillColumns(s) {
   const column = at => Float64Array.from({ length: s.size }, (_, number) => {
     const row = s.rows[rowOf(s, number)]; // of unlike devices with what it lasts in the other direction, last
-    return s.present[number] && ((!at && turns(s, number) && row[3]) || row[at]);
+    return s.present[number] && ((!at && turns(s, number) && row[3]) || entryOf(s, row[at], number));
   });
   [s.duration, s.takes, s.gives] = [0, 1, 2].map(column);
   for (const [row, size] of s.given) { // forwards are the first rows
-    for (let m = 0; m < s.M; m++) if (s.present[row * s.M + m]) s.gives[(row % s.S) * s.M + m] = size;
+    for (let unit = 0; unit < s.U; unit++) if (s.present[row * s.U + unit]) s.gives[(row % s.S) * s.U + unit] = entryOf(s, size, unit);
   }
   for (const [forward, backward] of s.pairs) {
     const overlap = (turns(s, forward) && s.back) || s.overlap;
-    s.duration[forward] = overlap ? overlap[stageOf(s, forward)] : s.duration[forward] + s.duration[backward];
+    s.duration[forward] = overlap ? entryOf(s, overlap[stageOf(s, forward)], forward) : s.duration[forward] + s.duration[backward];
     s.gives[forward] += s.gives[backward];
   }
 }
 
 // Calls use(before, after, lag, boundary, whether it is an input) for each arc: first the inputs, then the wait edges.
-function eachArc({ M, arcs, waits, present, task }, use) {
-  for (let [before, after, lag, boundary, m = 0, to = M] of arcs) {
-    for (let a = before * M + m, b = after * M + m; m < to; m++, a++, b++) {
-      if (present[a] && present[b]) use(task[a], task[b], lag, boundary, 1);
+// An input is of the same unit, or of another slice of the same microbatch: `further` says how many further on.
+function eachArc(s, use) {
+  const { n, U, arcs, waits, present, task } = s;
+  for (const [before, after, lag, boundary, from = 0, to = U, further = 0] of arcs) {
+    for (let unit = from; unit < to; unit++) {
+      const other = unit + further, a = before * U + other, b = after * U + unit;
+      if (present[a] && present[b] && floor(other / n) === floor(unit / n)) use(task[a], task[b], entryOf(s, lag, unit), boundary, 1);
     }
   }
   for (const [a, b] of waits) use(task[a], task[b], 0, -1, 0);

@@ -5,7 +5,7 @@ const FREE = -1, BY_ORDER = -2; // instead of the arc that holds a task back
 // What holds each task back, slack, and the critical path.
 const reasons = s => cached(s, "reasons", () => {
   const { size, before, lag, isInput, first, duration, starts, ends, sequence } = s, { begin, end } = totals(s);
-  const previous = new Int32Array(size).fill(-1), rank = new Int32Array(size);
+  const previous = untold(size), rank = new Int32Array(size);
   let count = 0;
   for (const order of s.orders) order.forEach((t, i) => { rank[t] = count++; if (i) previous[t] = order[i - 1]; });
   const eachInto = (t, use) => { // use(task before, lag, arc)
@@ -144,9 +144,9 @@ function idleByClass(s, classes) {
   return rows;
 }
 
-// The names of what a task costs, "3 F": a pair has those of its parts, or its own where the config gives one.
-const costsOf = (s, t) => (s.pairs.has(t) && s.overlap ? [`${stageOf(s, t)} overlap`]
-  : partsOf(s, t).map(part => `${stageOf(s, part)} ${s.letters[kindOf(s, part)]}`));
+// What a task costs: [name "3 F", what it lasts]. A pair has that of its parts, or its own where the config gives one.
+const costsOf = (s, t) => (s.pairs.has(t) && s.overlap ? [[`${stageOf(s, t)} overlap`, entryOf(s, s.overlap[stageOf(s, t)], t)]]
+  : partsOf(s, t).map(part => [`${stageOf(s, part)} ${s.letters[kindOf(s, part)]}`, entryOf(s, s.rows[rowOf(s, part)][0], part)]));
 
 // The lesser (sign 1) or the greater (-1) of each two counts, in the first; a copy of the second where there is no first.
 function extreme(held, other, sign) {
@@ -160,10 +160,10 @@ const sensitivities = s => cached(s, "sensitivities", () => {
   const { critical, tightArcs, allowed } = reasons(s), { begin, end } = totals(s), columns = new Map();
   const rows = s.p2p.map((cost, boundary) => ({ boundary, cost }));
   for (const t of s.orders.flat()) {
-    for (const name of costsOf(s, t)) {
-      if (columns.has(name)) continue;
-      const [stage, kind] = name.split(" "), row = s.letters.indexOf(kind) * s.S + +stage;
-      columns.set(name, rows.push({ stage: +stage, kind, cost: kind === "overlap" ? s.overlap[stage] : s.rows[row][0] }) - 1);
+    for (const [name, cost] of costsOf(s, t)) {
+      const [stage, kind] = name.split(" ");
+      if (!columns.has(name)) columns.set(name, rows.push({ stage: +stage, kind }) - 1);
+      rows[columns.get(name)].cost ||= cost; // where operations of a kind differ, of one that lasts
     }
   }
   const uses = new Int32Array(s.size), counts = new Map(); // counts of a task: [least, most] until it
@@ -177,7 +177,10 @@ const sensitivities = s => cached(s, "sensitivities", () => {
       [least, most] = [extreme(least, ways[0], 1), extreme(most, ways[1], -1)];
       if (!--uses[before]) counts.delete(before);
     }
-    for (const name of costsOf(s, t)) for (const column of [least, most]) column[columns.get(name)]++;
+    for (const [name, cost] of costsOf(s, t)) { // what costs nothing cannot cost less
+      if (cost) least[columns.get(name)]++;
+      most[columns.get(name)]++;
+    }
     counts.set(t, [least, most]);
     if (s.ends[t] === end && ofDevice(s, t)) [low, high] = [extreme(low, least, 1), extreme(high, most, -1)];
   }

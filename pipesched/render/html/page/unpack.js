@@ -1,15 +1,15 @@
 // The plan of a schedule, from texts or packed: orders of devices, then of lanes; the backwards of pairs; wait edges
-// [before, after]; starts where they are late. An operation is the number row * M + microbatch.
+// [before, after]; starts where they are late. An operation is the number row * U + unit: microbatch * slices + slice.
 
-const { abs, ceil, floor, max, min, round } = Math;
+const { abs, ceil, floor, max, min, round } = Math, { assign } = Object;
 
 // What a text names: [operation], or [forward, backward] of a pair; null for what is no operation of the problem.
-function numbersOf({ letters, S, M }, text) {
-  const pair = /^\((\w+);(\w+)\)OVERLAP_F_B$/.exec(text);
+function numbersOf({ letters, S, M, n, U }, text) {
+  const pair = /^\(([\w.]+);([\w.]+)\)OVERLAP_F_B$/.exec(text);
   const numbers = (pair ? pair.slice(1) : [text]).map(op => {
-    const [, stage, letter, microbatch] = /^(0|[1-9]\d{0,8})([A-Z])(0|[1-9]\d{0,8})$/.exec(op) || [];
-    const known = letters.includes(letter) && +stage < S && +microbatch < M;
-    return known ? (letters.indexOf(letter) * S + +stage) * M + +microbatch : -1;
+    const [, stage, letter, microbatch, , slice] = /^(0|[1-9]\d{0,8})([A-Z])(0|[1-9]\d{0,8})(\.(0|[1-9]\d{0,8}))?$/.exec(op) || [];
+    const known = letters.includes(letter) && +stage < S && +microbatch < M && (n > 1 ? +slice < n : !slice);
+    return known ? (letters.indexOf(letter) * S + +stage) * U + microbatch * n + (slice | 0) : -1;
   });
   return numbers.includes(-1) ? null : numbers;
 }
@@ -43,7 +43,7 @@ async function numbersIn(text) {
 }
 
 // The inverse of data.packed.
-function unpacked({ P, M }, numbers) {
+function unpacked({ P, U }, numbers) {
   let at = 0;
   const next = () => numbers[at++], list = (length, make) => Array.from({ length }, make);
   const signed = () => { const value = next(); return value % 2 ? -(value + 1) / 2 : value / 2; };
@@ -55,7 +55,7 @@ function unpacked({ P, M }, numbers) {
   const pairs = new Map();
   const orders = columns.map(column => {
     const last = [];
-    const number = row => row * M + (last[row] = (last[row] ?? -1) + 1 + signed());
+    const number = row => row * U + (last[row] = (last[row] ?? -1) + 1 + signed());
     return column.map(([row, other]) => {
       const task = number(row);
       if (other >= 0) pairs.set(task, number(other));
