@@ -13,7 +13,7 @@ from pipesched.checks import WIDTH, require_flag, require_sequence, require_whol
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 from pipesched.pipeline.kinds import KINDS
-from pipesched.pipeline.quantities import Exact, canonical, in_range, ticks_per_unit, to_fraction
+from pipesched.pipeline.quantities import Exact, canonical, in_range, plain_numbers, ticks_per_unit, to_fraction
 
 BRIEF = 32  # letters of a list of numbers in the text of an object
 PER_STAGE = ("forward", "backward_input", "backward_weight", "recompute", "overlap", "offload", "reload")
@@ -148,6 +148,9 @@ def exact_tuple(values: object, key: str, count: int, each: str) -> tuple[Exact,
     numbers = require_sequence(values, key)
     if len(numbers) != count:
         raise ConfigError(f"needs {count} numbers ({each}); this has {len(numbers)}", key)
+    known = plain_numbers(numbers)
+    if known is not None:
+        return known
     checked = []
     for entry, value in enumerate(numbers):
         try:

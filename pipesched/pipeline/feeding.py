@@ -12,7 +12,7 @@ from pipesched.pipeline.costs import PER_STAGE, Entry, entries_of, taken
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import LanePair, Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import Exact, canonical, rounded
+from pipesched.pipeline.quantities import Exact, canonical, rounded, to_fraction
 
 COLUMNS = (*PER_STAGE, "p2p")
 
@@ -106,5 +106,5 @@ def alike(problem: Problem) -> Sequence[Sequence[int]]:
 
 
 def _mean(entry: Entry, factors: Sequence[Exact]) -> Exact:
-    products = (one * Fraction(by) for one, by in zip(entries_of(entry, len(factors)), factors, strict=True))
+    products = (one * to_fraction(by) for one, by in zip(entries_of(entry, len(factors)), factors, strict=True))
     return canonical(rounded(sum(products, Fraction(0)) / len(factors)))

@@ -32,8 +32,9 @@ from pipesched.results.cuts import CutReport
 from pipesched.results.slice_count import with_best_slices
 from pipesched.results.status import Status, StoppedBy
 from pipesched.schedulers.family import Family, prepare
+from pipesched.schedulers.feeding.choose import ordering_of
 from pipesched.schedulers.feeding.fed_family import FedFamily
-from pipesched.schedulers.feeding.ordering import Ordering, ordering_of
+from pipesched.schedulers.feeding.ordering import Ordering
 from pipesched.schedulers.options import COMMON, OBJECTIVES, OFFLOAD, ORDER, RECOMPUTE, checked_options
 from pipesched.schedulers.registry import family
 

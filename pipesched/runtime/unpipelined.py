@@ -64,9 +64,11 @@ def batch(microbatches: int, dtype: Any, sizes: Sequence[Sequence[int]] | None =
         return torch.randn(2, *size, WIDTH, dtype=torch.float64, generator=generator).to(dtype)
 
     if sizes is None:
-        return WeighedBatch(*drawn(microbatches, ROWS))
+        inputs, targets = drawn(microbatches, ROWS)
+        return WeighedBatch(inputs, targets)
     rows = [prod(size) for size in sizes]
-    return WeighedBatch(*zip(*(drawn(*size) for size in sizes), strict=True), [one / sum(rows) for one in rows])
+    inputs, targets = zip(*(drawn(*size) for size in sizes), strict=True)
+    return WeighedBatch(inputs, targets, [one / sum(rows) for one in rows])
 
 
 def batches_of_steps(
@@ -164,4 +166,5 @@ def activation_bytes(rank: int, kind: str, dtype: str) -> list[StageProfile] | N
         return None
     number = dtype_named(dtype)
     given = batch(1, number)
-    return measure_stages(blocks(3, number), given.inputs[0], given.targets[0], take_device(rank, kind), loss_of, repeats=2)
+    sample = given.inputs[0], given.targets[0]
+    return measure_stages(blocks(3, number), *sample, take_device(rank, kind), loss_of, repeats=2)

@@ -14,7 +14,7 @@ from pipesched.schedulers.feeding.fed_family import FedFamily
 from pipesched.schedulers.feeding.fed_plan import FedPlan
 from pipesched.schedulers.feeding.ordering import Ordering
 from pipesched.schedulers.feeding.rules import BEST, equals, rules
-from pipesched.schedulers.feeding.search import Judge, walk
+from pipesched.schedulers.feeding.search import OrderJudge, walk
 
 ALWAYS_TRIED = 7  # microbatches of which all orders are timed, however many operations they have
 MOST_TIMED = 30_000_000  # slots in the timings of all orders of more microbatches
@@ -27,7 +27,7 @@ def best_of_positions(known: FedFamily) -> Ordering:
     problem, equal = known.problem, equals(known.problem)
     known.schedule(None)  # for what it raises
     timer, starts = FedPlan(problem, known.positions), rules(problem)
-    judge = Judge(timer, problem.capacity_grains)
+    judge = OrderJudge(timer, problem.capacity_grains)
     is_exact = _are_few(equal, timer.slots)
     if is_exact:
         judge.costs(every_order(equal))

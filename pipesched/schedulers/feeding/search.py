@@ -34,7 +34,7 @@ class Found(NamedTuple):
     order: Order
 
 
-class Judge:
+class OrderJudge:
     """Times orders, and keeps the best of them and their number: those that fit come first, then the shortest."""
 
     def __init__(self, fed: FedPlan, capacities: Sequence[int | None]) -> None:
@@ -75,7 +75,7 @@ class Judge:
         return self._best
 
 
-def walk(judge: Judge, starts: Sequence[Order], most: int = MOST_ORDERS) -> None:
+def walk(judge: OrderJudge, starts: Sequence[Order], most: int = MOST_ORDERS) -> None:
     """Let the judge time orders from these starts on, about `most` of them, or fewer of many slots."""
     import numpy as np
 
