@@ -16,7 +16,8 @@ from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.unit_arguments import WHOLE_ONLY
 from pipesched.pipeline.units import FORWARD_ONLY, SHARED, Shares, Sizes, Slices
 from pipesched.results.outcome import Outcome
-from pipesched.schedulers.feeding.ordering import Ordering, require_order
+from pipesched.schedulers.feeding.choose import require_order
+from pipesched.schedulers.feeding.ordering import Ordering
 from pipesched.schedulers.feeding.rules import BEST
 from pipesched.schedulers.options import ORDER
 from pipesched.text.fields import keys_of
