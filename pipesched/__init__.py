@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pipesched.analysis.robust.result import Robustness as Robustness, RobustnessRow as RobustnessRow
     from pipesched.analysis.robust.robustness import robustness as robustness
     from pipesched.comparing.compare import compare as compare
+    from pipesched.comparing.packing.pack import pack as pack
     from pipesched.comparing.sweep import sweep as sweep
     from pipesched.config.load import load as load
     from pipesched.config.starter import json_schema as json_schema, starter as starter
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
         SolveReport as SolveReport,
         run as run,
     )
+    from pipesched.results.packing import Packing as Packing, PackingBaseline as PackingBaseline
     from pipesched.results.status import Status as Status, StoppedBy as StoppedBy
     from pipesched.results.sweep import Sweep as Sweep
     from pipesched.schedulers.family import Family as Family
@@ -109,6 +111,7 @@ _NAMES = {  # module -> its public names; loaded when first asked for, so that `
     "analysis.robust.result": "Robustness RobustnessRow",
     "analysis.robust.robustness": "robustness",
     "comparing.compare": "compare",
+    "comparing.packing.pack": "pack",
     "comparing.sweep": "sweep",
     "config.trusted": "estimate",
     "config.load": "load",
@@ -143,6 +146,7 @@ _NAMES = {  # module -> its public names; loaded when first asked for, so that `
     "results.cuts": "CutReport TriedCut",
     "results.frontier": "Frontier FrontierPoint",
     "results.outcome": "Advice BestHeuristic Outcome Quartiles Repetition SolveReport run",
+    "results.packing": "Packing PackingBaseline",
     "results.status": "Status StoppedBy",
     "results.sweep": "Sweep",
     "schedulers.family": "Family",

@@ -17,6 +17,7 @@ COMMANDS = {  # name -> module of this package, whose function `command` it is
     "run": "run",
     "compare": "compare",
     "solve": "solve",
+    "pack": "pack",
     "estimate": "estimate",
     "tune": "tune",
     "explain": "explain",

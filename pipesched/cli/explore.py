@@ -138,7 +138,7 @@ def _of_file(name: str, source: ProblemSource) -> tuple[Outcome, PipelinePlanner
     from pipesched.comparing.contestants import GivenPlan, problem_of_plans
     from pipesched.config.values import Source
     from pipesched.documents.json_text import dump
-    from pipesched.documents.schedule import problem_document
+    from pipesched.documents.problem import problem_document
     from pipesched.pipeline.check import checked
 
     outcome = read_schedule(name, source).outcome

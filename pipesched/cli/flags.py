@@ -37,6 +37,7 @@ COMMAND_FLAGS = {  # parameter of any other function -> its flag
         name: f"--{name}"
         for name in ("against", "chunks", "count", "latency", "pipeline", "pipelined", "placement", "trace")
     },
+    **{name: f"--{name}" for name in ("attention", "cap", "rank", "ranks", "reference")},  # of a packing
     **{name: f"--{name}" for name in ("data", "dtype", "loss", "rate", "shape", "vocab")},  # of a training
     "algorithm": "--algo",
     "field": "--sweep",
@@ -46,7 +47,7 @@ COMMAND_FLAGS = {  # parameter of any other function -> its flag
     "units": "--unit",
     "values": "--sweep",
 }
-ARGUMENTS = ("algorithms", "plans")  # parameters that are no flags: what is wrong with them says so itself
+ARGUMENTS = ("algorithms", "lengths", "plans")  # parameters that are no flags: what is wrong with them says so itself
 _PARAMETER = re.compile(r"`([a-z][a-z_0-9]*(?:\.[a-z_0-9]+)?)`")
 
 

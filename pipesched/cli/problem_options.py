@@ -106,8 +106,9 @@ ESTIMATE_OPTIONS: dict[str, CommandOption] = {  # of `estimate` and `tune`, besi
 _OF_BOTH = {name: FIELD_OPTIONS[name] for name in ("microbatches", "placement", "budget")}
 PROBLEM = {
     **_CONFIG,
-    **FIELD_OPTIONS,
+    **{name: FIELD_OPTIONS[name] for name in ("devices", "stages", "chunks", "microbatches")},
     **INSIDE_OPTIONS,
+    **FIELD_OPTIONS,
     **{key: one._replace(hidden=True) for key, one in SETUP_OPTIONS.items()},
     "model": SETUP_OPTIONS["model"]._replace(help=COMPANIONS),
 }

@@ -165,7 +165,7 @@ def made_schedule(config: Config, name: str | None, options: Mapping[str, Any]) 
     from pipesched.results.outcome import run
 
     if config.algorithm is None:
-        return run(config.problem, _default(config) if name is None else name, **options)
+        return run(config.problem, default_algorithm(config) if name is None else name, **options)
     asked = config.algorithm.or_named(name, options)
     with asked.located():
         return run(config.problem, asked.name, **asked.options)
@@ -198,13 +198,13 @@ def _is_schedule(word: str) -> bool:
     return word == "-" or is_file(word) or (word not in KNOWN and Path(word).is_file())
 
 
-def _default(config: Config) -> str:
+def default_algorithm(config: Config) -> str:
     """Return what schedules a config that names no algorithm: for a model on GPUs the same as `estimate` takes."""
     if config.setup is None:
         return DEFAULT
-    from pipesched.config.estimate import default_algorithm
+    from pipesched.config.estimate import default_algorithm as of_setup
 
-    return default_algorithm(config.setup)
+    return of_setup(config.setup)
 
 
 def read_file(name: str, source: ProblemSource) -> ReadSchedule | Comparison | Sweep | Frontier | Displayable:

@@ -11,7 +11,7 @@ import typer
 from pipesched.cli.exits import with_flags
 from pipesched.cli.flags import ALGORITHM_FLAGS, PROBLEM_FLAGS
 from pipesched.cli.interrupts import leave_at_signals
-from pipesched.cli.option import number_of, option, whole_number
+from pipesched.cli.option import number_of, option, whole_number, whole_numbers
 from pipesched.cli.options import ProblemSource, Screen
 from pipesched.cli.output import print_json, warnings_on_stderr
 from pipesched.cli.positionals import Algo
@@ -45,6 +45,14 @@ def command(
     ] = None,
     shape: Annotated[
         str | None, option("--shape N,N,..", "The sizes of a microbatch of random inputs; default: 8,64.")
+    ] = None,
+    rows: Annotated[
+        str | None,
+        option(
+            "--rows N,N,..",
+            "The rows of each microbatch, in place of the first size of --shape: the loss is the mean over all rows."
+            " Beside --data they only weigh.",
+        ),
     ] = None,
     dtype: Dtype = None,
     vocab: Vocab = None,
@@ -87,6 +95,7 @@ def command(
         given: dict[str, Any] = {"NAME|FILE": words, "--algo": algo, "--model": model, "--shape": shape}
         given |= {"--dtype": dtype, "--vocab": vocab, "--data": data, "--loss": loss, "--steps": steps, "--rate": rate}
         given |= {"--seed": seed, "--trace": trace, "--traceback": traceback or None, "--config": problem.config}
+        given |= {"--rows": rows}
         given |= {PROBLEM_FLAGS.get(key, "options of the problem"): value for key, value in problem.overrides.items()}
         given |= {ALGORITHM_FLAGS[key]: value for key, value in algorithm.items()}
         for flag, text in given.items():
@@ -106,6 +115,7 @@ def command(
     options |= {"rate": number_of("--rate", rate) or 0.0, "trace": trace}
     options |= {"steps": whole_number("--steps", steps, least=1), "seed": whole_number("--seed", seed, least=0)}
     options |= {"model": model} if model else {}
+    options |= {"rows": whole_numbers("--rows", rows, least=1)} if rows is not None else {}
     losses: list[float] = []
     asked = leave_at_signals(losses)
     schedule = asked_outcome(words or [], algo, problem, algorithm).schedule  # checked by what trains it

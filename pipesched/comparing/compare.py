@@ -16,7 +16,7 @@ from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.results.comparison import Comparison, Entry
 from pipesched.results.outcome import run
 from pipesched.schedulers.options import checked_option, checked_options, options_of
-from pipesched.schedulers.registry import algorithms as all_algorithms, family
+from pipesched.schedulers.registry import algorithms as all_algorithms, compared, family
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -105,7 +105,7 @@ def comparison_calls(
     require_problem(problem)
     own = _own_options({} if each is None else each)
     known_plans = read_plans(plans)
-    names = _names(algorithms, own, known_plans)
+    names = _names(problem, algorithms, own, known_plans)
     for name in own:
         if name not in names:
             raise ConfigError(f"gives options to {name}, which algorithms does not list", "each")
@@ -129,9 +129,13 @@ def run_calls(calls: Sequence[Call], executor: Executor | str | None) -> Iterato
         yield from map_batches(pool, _entry, calls, name=lambda call: call[1])
 
 
-def every_name(own: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return the name of every algorithm, without those that have required options and no entry in `own`."""
-    return [algorithm.name for algorithm in all_algorithms() if algorithm.name in own or not algorithm.required]
+def every_name(own: Mapping[str, Mapping[str, Any]], problem: Problem | None = None) -> list[str]:
+    """Return the name of every algorithm, without those that have required options and no entry in `own`.
+
+    Of a `problem` without slices those that are others with them are left out too.
+    """
+    known = all_algorithms() if problem is None else compared(problem)
+    return [algorithm.name for algorithm in known if algorithm.name in own or not algorithm.required]
 
 
 def read_plans(plans: Any) -> Mapping[str, Contestant]:
@@ -140,12 +144,15 @@ def read_plans(plans: Any) -> Mapping[str, Contestant]:
 
 
 def _names(
-    algorithms: str | Sequence[str] | None, own: Mapping[str, Mapping[str, Any]], plans: Mapping[str, Contestant]
+    problem: Problem,
+    algorithms: str | Sequence[str] | None,
+    own: Mapping[str, Mapping[str, Any]],
+    plans: Mapping[str, Contestant],
 ) -> list[str]:
     if algorithms is None:
         algorithms = () if plans else DEFAULT
     if isinstance(algorithms, str) and algorithms == ALL:
-        return every_name(own)
+        return every_name(own, problem)
     listed: Sequence[str] = [algorithms] if isinstance(algorithms, str) else require_sequence(algorithms, "algorithms")
     if not listed and not plans:
         raise ConfigError("must list at least one algorithm", "algorithms")

@@ -81,11 +81,11 @@ def problem_of_plans(plans: Mapping[str, Contestant]) -> Source | None:
         return None
     from pipesched.documents.json_text import dump, parse_document
     from pipesched.documents.layers import BY_LAYER, by_layer
-    from pipesched.documents.schedule import problem_document, problem_values
+    from pipesched.documents.problem import problem_document, problem_values
 
     values = problem_values(parse_document(dump(problem_document(problem)), name))
-    defaults = {"placement": values["placement"], "recompute": values["forward"], "reload": values["offload"]}
-    unsaid = [key for key, default in defaults.items() if values[key] == default]
+    defaults = {"placement": values["placement"], "recompute": values["forward"], "reload": values.get("offload")}
+    unsaid = [key for key, default in defaults.items() if values.get(key) == default]
     if problem.layers is None or not problem.layers.make(problem.costs, problem.memory):
         unsaid += BY_LAYER
     else:

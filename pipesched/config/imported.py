@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,7 +53,7 @@ def imported_problem(
     problem = problem_of(values)
     if not can_be_cut(problem):
         _require_agreement(Given(problem.stages), "stages", plan.index.stages, file)
-    return _fitted(problem, placement, values, file)
+    return _fitted(plan, problem, placement, values, file)
 
 
 def _of_setup(plan: Plan, placement: Placement, values: Values, file: str) -> ImportedProblem:
@@ -65,7 +66,7 @@ def _of_setup(plan: Plan, placement: Placement, values: Values, file: str) -> Im
         size, own = _sizes(plan)[name], getattr(problem, name)
         if size != own:
             raise ConfigError(f"{setup.name} has {own} {name}, but {file} has {size}", key)
-    return _fitted(problem, placement, values, file)
+    return _fitted(plan, problem, placement, values, file)
 
 
 def timed_by(plan: Plan, placement: Placement, problem: Problem, file: str) -> ImportedProblem:
@@ -77,15 +78,16 @@ def timed_by(plan: Plan, placement: Placement, problem: Problem, file: str) -> I
             _require_agreement(Given(getattr(problem, name)), name, size, file)
         except ConfigError as error:
             raise ConfigError(error.message, "problem") from None
-    return _fitted(problem, placement, {}, file)
+    return _fitted(plan, problem, placement, {}, file)
 
 
 def _sizes(plan: Plan) -> dict[str, int]:
     return {"devices": len(plan.orders), "stages": plan.index.stages, "microbatches": plan.index.microbatches}
 
 
-def _fitted(given: Problem, placement: Placement, values: Values, file: str) -> ImportedProblem:
-    fitted = fitted_to(given, placement)
+def _fitted(plan: Plan, given: Problem, placement: Placement, values: Values, file: str) -> ImportedProblem:
+    rule = given.slices.rule
+    fitted = fitted_to(given if rule is None else replace(given, slices=rule.slices(plan.index.slices)), placement)
     if given.placement is None:
         return ImportedProblem(fitted, given)
     actual = placement.in_blocks(given.stages)

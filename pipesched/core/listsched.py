@@ -44,6 +44,7 @@ def list_schedule(
     capacities: Sequence[int | None] = (),
     owners: Sequence[int] = (),
     rooms: Sequence[int] = (),
+    turns: Sequence[int] = (),
     seed: int = 0,
 ) -> Dispatch:
     """Return the list schedule of `graph` by a priority and a tie, the least key first.
@@ -54,13 +55,14 @@ def list_schedule(
     `capacities` limits each memory pool (None: no limit). A greedy choice can end in a deadlock under a limit that
     several tasks of one job share: memory is full of half-done jobs. Then the schedule is made again with every start
     checked to be safe, by the job of each task in `owners`. Raises NoSchedule when that is not possible either. `rooms`
-    makes a deadlock rarer: what is to stay free of the pool of each task as it starts (default: nothing).
+    makes a deadlock rarer: what is to stay free of the pool of each task as it starts (default: nothing). `turns` are
+    all tasks in an order in which each job fits alone, where another than `SafePools` finds is needed for that.
     """
     memories: list[MemoryPools] = [UnlimitedPools()]
     if graph.takes and any(capacity is not None for capacity in capacities):
         memories = [MemoryPools(graph, capacities, rooms)]
         if owners:
-            memories.append(SafePools(graph, capacities, owners))
+            memories.append(SafePools(graph, capacities, owners, turns))
     ranks = look_up(PRIORITIES, priority, "priority", "priority")(graph) if isinstance(priority, str) else priority
     for memory in memories:
         engine = _Engine(graph, ranks, look_up(TIES, tie, "tie", "tie")(graph, Random(seed)), memory)

@@ -64,12 +64,15 @@ class SafePools(MemoryPools):
 
     This is Dijkstra's banker (EWD 623, 1977) with the jobs in the order of their numbers. A job has begun when it has
     taken memory; precedences may not join different jobs. A job claims what it still takes at most, beyond what it
-    gives back before, when its tasks run one by one in a fixed order. In a safe state the claim of the first job that
-    has begun is free in every pool, and going on with it keeps the state safe. So a capacity that holds one whole job
-    is enough for all of them.
+    gives back before, when its tasks run one by one in a fixed order: that of `turns`, all tasks in an order that keeps
+    the precedences, or one in which those that take nothing run as soon as they can. In a safe state the claim of the
+    first job that has begun is free in every pool, and going on with it keeps the state safe. So a capacity that holds
+    one whole job is enough for all of them.
     """
 
-    def __init__(self, graph: TaskGraph, capacities: Sequence[int | None], owners: Sequence[int]) -> None:
+    def __init__(
+        self, graph: TaskGraph, capacities: Sequence[int | None], owners: Sequence[int], turns: Sequence[int] = ()
+    ) -> None:
         super().__init__(graph, capacities)
         self.owners = owners
         jobs, pools = max(owners, default=-1) + 1, len(capacities)
@@ -80,7 +83,7 @@ class SafePools(MemoryPools):
         self.unfinished = [0] * jobs
         self.begun: list[int] = []
         self.next_job = 0
-        for task in watched(_givers_first(graph)):
+        for task in watched(turns or _givers_first(graph)):
             self.unfinished[owners[task]] += 1
             if self.takes[task] or self.gives[task]:
                 self.left[owners[task]][self.pools[task]].append(task)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
-from pipesched.documents.schedule import problem_document
+from pipesched.documents.problem import problem_document
 from pipesched.documents.trust import against_document, trust_document
 from pipesched.estimation.items import GB, LAYER, STATES
 from pipesched.estimation.result import DeviceMemory, Estimate

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from fractions import Fraction
+from math import isclose
 from sys import float_info
 from typing import Any
 
@@ -14,6 +15,7 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.quantities import parse_number, plain
 
 VERSION = 1
+VERSION_OF_UNITS = 2  # of schedules in which microbatches differ
 MOST = float_info.max
 NUMBERS = ("makespan", "span", "ideal", "bubble", "bubble_over_ideal", "bubble_span", "lower_bound", "gap")
 BY_DEVICE = ("peak_memory", "memory", "idle", "busy")  # lists of numbers
@@ -47,13 +49,17 @@ def parse_document(text: str, name: str) -> dict[str, Any]:
     return content
 
 
-def require_version(content: Mapping[str, Any], form: str, what: str) -> None:
-    """Raise ConfigError for a document of another format than `form`, or of another version; `what` says what it is."""
+def require_version(content: Mapping[str, Any], form: str, what: str, most: int = VERSION) -> None:
+    """Raise ConfigError for a document of another format than `form`, or of a version that none up to `most` is.
+
+    `what` says what it is.
+    """
     if content.get("format") != form:
         raise ConfigError(f'is no {what}: it lacks "format": "{form}"')
     version = content.get("version")
-    if version != VERSION or isinstance(version, bool):
-        raise ConfigError(f"has version {shown(version)} of {form}; this pipesched knows version {VERSION}")
+    if not isinstance(version, int) or isinstance(version, bool) or not VERSION <= version <= most:
+        known = f"version {VERSION}" if most == VERSION else f"versions {VERSION} to {most}"
+        raise ConfigError(f"has version {shown(version)} of {form}; this pipesched knows {known}")
 
 
 def get(content: Any, key: str, kind: type) -> Any:
@@ -81,6 +87,15 @@ def require_finite(value: Any, name: str) -> Any:
     if not is_number or abs(value) > MOST:
         raise ConfigError(f"{name} must be a number, not {shown(value)}")
     return value
+
+
+def nearly_equal(theirs: Any, ours: Any) -> bool:
+    """Return whether values are equal, but for the last digits of a float that another program computed."""
+    if isinstance(theirs, list) and isinstance(ours, list):
+        return len(theirs) == len(ours) and all(map(nearly_equal, theirs, ours))
+    if isinstance(theirs, bool) or isinstance(ours, bool) or not isinstance(theirs, (int, float)):
+        return type(theirs) is type(ours) and bool(theirs == ours)
+    return isinstance(ours, (int, float)) and isclose(theirs, ours, rel_tol=1e-9, abs_tol=1e-12)
 
 
 def plain_values(value: Any) -> Any:

@@ -1,4 +1,6 @@
-"""The JSON document of a schedule (format "pipesched.schedule", version 1): writing it, and reading it back.
+"""The JSON document of a schedule (format "pipesched.schedule"): writing it, and reading it back.
+
+Version 2 is of microbatches that differ, of slices, and of forward passes alone; everything else has version 1.
 
 Times and memory are in the user's units. A fraction such as the activation 1/3 is written as its nearest float, and
 read as the simplest fraction with that float, so the document round-trips exactly.
@@ -10,33 +12,35 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from fractions import Fraction
 from itertools import chain, pairwise
-from math import isclose
 from typing import Any, NamedTuple
 
 from pipesched.checks import shown
-from pipesched.config.values import in_file
 from pipesched.core.timing import UNTIMED
-from pipesched.documents.json_text import VERSION, get, parse_document, require_finite, require_metrics, require_version
-from pipesched.documents.layers import BLOCKS, BY_LAYER, by_layer, layers_document
+from pipesched.documents.json_text import (
+    VERSION,
+    VERSION_OF_UNITS,
+    get,
+    nearly_equal,
+    parse_document,
+    require_finite,
+    require_metrics,
+    require_version,
+)
+from pipesched.documents.problem import exact_time, problem_document, read_problem
 from pipesched.documents.solver import report_of, solver_document, wrong_solver_claims
+from pipesched.documents.units import wrong_order
 from pipesched.errors import ConfigError, InvalidSchedule, WrongOperation
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.layers import SIZES
 from pipesched.pipeline.ops import Op, Pair, Slot, parse_op, parse_slot, parse_transfer
 from pipesched.pipeline.plan import plan_from_slots
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import Exact, in_units, plain, simplest
+from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.results.outcome import MEASURED, Outcome
 from pipesched.results.status import Status
-from pipesched.text.fields import BY_KEY, BY_NAME, SECTIONS, keys_of
 
 FORMAT = "pipesched.schedule"
-MAY_BE_NULL = ("costs.overlap", "costs.offload", "costs.reload", "memory.budget")  # of numbers of a document
 MOST_RESOLVED = 12  # digits behind the point, of the times of a measured schedule
-MOST_PLACES = 30  # digits before or behind the point
 UNPROVED = (Status.HEURISTIC, Status.FEASIBLE)  # what may be said of any schedule
 
 
@@ -45,50 +49,17 @@ def document(outcome: Outcome) -> dict[str, Any]:
     schedule = outcome.schedule
     return {
         "format": FORMAT,
-        "version": VERSION,
+        "version": VERSION_OF_UNITS if schedule.problem.has_units else VERSION,
         "algorithm": outcome.algorithm,
         "status": outcome.status,
         "problem": problem_document(schedule.problem),
+        **({"order": schedule.order} if schedule.problem.has_units else {}),
         "metrics": outcome.metrics,
         "devices": [list(_slots(schedule, device)) for device in range(schedule.problem.devices)],
         **({"transfers": _transfers(schedule)} if schedule.plan.lanes else {}),
         **({"waits": _waits(schedule)} if schedule.plan.waits else {}),
         **({} if outcome.report is None else {"solver": solver_document(outcome.report)}),
     }
-
-
-def problem_document(problem: Problem) -> dict[str, Any]:
-    """Return the problem as a config with every default filled in."""
-    placement = problem.placement
-    devices = placement and ("bidirectional" if placement.mirrored else list(placement.devices))
-    unused = ("backward",) if problem.costs.split else ("backward_input", "backward_weight")
-    return {
-        "name": problem.name,
-        "devices": problem.devices,
-        "stages": problem.stages,
-        "microbatches": problem.microbatches,
-        "placement": devices or "auto",
-        "time_unit": problem.time_unit,
-        "lanes": problem.lanes,
-        **({} if problem.layers is None else layers_document(problem.layers, split=problem.costs.split)),
-        **({} if problem.speed is None else {"speed": [*map(plain, problem.speed)]}),
-        **({} if problem.links is None else {"links": [[*map(plain, row)] for row in problem.links]}),
-        "costs": {key: _one_or_list(getattr(problem.costs, key)) for key in keys_of("costs") if key not in unused},
-        "memory": {
-            key: problem.memory.unit if key == "unit" else _one_or_list(getattr(problem.memory, key))
-            for key in keys_of("memory")
-        },
-    }
-
-
-def _one_or_list(values: Sequence[Exact] | None) -> Any:
-    """Return one number when all are equal (0 when there is none), else the list; None for None."""
-    if values is None:
-        return None
-    if not values:
-        return 0
-    numbers = [*map(plain, values)]
-    return numbers[0] if all(number == numbers[0] for number in numbers) else numbers
 
 
 def _slots(schedule: Schedule, device: int) -> Iterator[dict[str, Any]]:
@@ -140,8 +111,8 @@ def parse(text: str, name: str) -> Outcome:
 def outcome_of(content: dict[str, Any], name: str) -> Outcome:
     """Return the schedule in the content of a document. Raises ConfigError with `name`."""
     try:
-        require_version(content, FORMAT, "schedule")
-        schedule = _schedule(_problem(get(content, "problem", dict)), content)
+        require_version(content, FORMAT, "schedule", VERSION_OF_UNITS)
+        schedule = _schedule(read_problem(get(content, "problem", dict)), content)
         if isinstance(content.get("metrics"), dict):
             require_metrics(content["metrics"], "metrics.")
         report = None
@@ -165,9 +136,10 @@ def wrong_claims(text: str, outcome: Outcome) -> Iterator[str]:
     if isinstance(claimed, dict):
         for name, own in ours.items():
             theirs = claimed.get(name, own)
-            if name not in ("lower_bound", "gap") and not _same(theirs, own):
+            if name not in ("lower_bound", "gap") and not nearly_equal(theirs, own):
                 yield f"metrics.{name} is {shown(theirs)} in the document; its schedule has {shown(own)}"
         yield from _wrong_bound(claimed, ours)
+    yield from wrong_order(content, outcome.schedule)
     status = content.get("status", outcome.status)
     known = (outcome.status,) if outcome.report is not None else (outcome.status, *UNPROVED)
     if status not in known:
@@ -179,20 +151,11 @@ def wrong_claims(text: str, outcome: Outcome) -> Iterator[str]:
 def _wrong_bound(claimed: dict[str, Any], ours: dict[str, Any]) -> Iterator[str]:
     bound = claimed.get("lower_bound", ours["lower_bound"])
     makespan = ours["makespan"]
-    if bound > makespan and not _same(bound, makespan):
+    if bound > makespan and not nearly_equal(bound, makespan):
         yield f"metrics.lower_bound is {shown(bound)} in the document, above the makespan, {shown(makespan)}"
     gap = (makespan - bound) / bound if bound else 0.0
-    if not _same(claimed.get("gap", gap), gap):
+    if not nearly_equal(claimed.get("gap", gap), gap):
         yield f"metrics.gap is {shown(claimed['gap'])} in the document; makespan and lower bound have {shown(gap)}"
-
-
-def _same(theirs: Any, ours: Any) -> bool:
-    """Return whether values are equal, but for the last digits of a float that another program computed."""
-    if isinstance(theirs, list) and isinstance(ours, list):
-        return len(theirs) == len(ours) and all(map(_same, theirs, ours))
-    if isinstance(theirs, bool) or isinstance(ours, bool) or not isinstance(theirs, (int, float)):
-        return type(theirs) is type(ours) and bool(theirs == ours)
-    return isinstance(ours, (int, float)) and isclose(theirs, ours, rel_tol=1e-9, abs_tol=1e-12)
 
 
 def _algorithm(content: Mapping[str, Any]) -> str:
@@ -200,85 +163,6 @@ def _algorithm(content: Mapping[str, Any]) -> str:
     if not isinstance(name, str) or not name.isprintable():
         raise ConfigError(f"'algorithm' must be one line of text, not {shown(name)}")
     return name
-
-
-def problem_values(content: dict[str, Any]) -> dict[str, Any]:
-    """Return what a document says of a problem, exactly, by the parameters of make_problem. Raises ConfigError."""
-    values: dict[str, Any] = {}
-    for section, read in (("", lambda value: value), ("costs", _exact_time), ("memory", _exact_size)):
-        part = get(content, section, dict) if section else content
-        for key, value in part.items():
-            full = f"{section}.{key}" if section else key
-            inside = value.items() if isinstance(value, dict) else ()
-            for name, one in ((full, value), *((f"{full}.{inner}", one) for inner, one in inside)):
-                if one is None and name not in MAY_BE_NULL:
-                    raise ConfigError(f"problem.{name}: must not be null")
-            if full in BY_KEY:
-                exactly = _exact_size if full == "speed" else read
-                values[BY_KEY[full].name] = in_file(BY_KEY[full], _entries_or_numbers(value, exactly))
-            elif full == BLOCKS:
-                values[BLOCKS] = value is True
-            elif section or key not in SECTIONS:
-                raise ConfigError(f"problem.{full}: unknown key; known here are {', '.join(keys_of(section))}")
-    if "devices" not in values:
-        raise ConfigError("'devices' is missing in 'problem'")
-    return values
-
-
-def _problem(content: dict[str, Any]) -> Problem:
-    try:
-        return _made(problem_values(content))
-    except ConfigError as error:
-        field = BY_NAME.get(error.key or "")
-        raise error.at(f"problem.{field.key}" if field else "problem") from None
-
-
-def _made(values: Mapping[str, Any]) -> Problem:
-    """Return the problem of a document's values, by the parameters of make_problem, with its layers if it has them.
-
-    Raises ConfigError where the layers do not make the costs and the memory of the stages.
-    """
-    by_stage = make_problem(**{key: value for key, value in values.items() if key not in BY_LAYER})
-    if "layers" not in values:
-        return by_stage
-    problem = make_problem(**by_layer(values))
-    costs = replace(problem.costs, recompute=by_stage.costs.recompute)
-    memory = replace(problem.memory, checkpoint=by_stage.memory.checkpoint)
-    if memory.retain != by_stage.memory.retain and _same(
-        *(_floats(part.memory.retain) for part in (by_stage, problem))
-    ):
-        by_stage = replace(by_stage, memory=replace(by_stage.memory, retain=memory.retain))  # means of many digits
-    if replace(problem, costs=costs, memory=memory) != by_stage or problem.layers is None:
-        raise ConfigError("do not make the costs and the memory of the stages", "layers")
-    return replace(by_stage, layers=replace(problem.layers, blocks=values.get(BLOCKS, False)))
-
-
-def _floats(values: Sequence[Exact]) -> list[float]:
-    return [*map(float, values)]
-
-
-def _entries_or_numbers(value: Any, read: Callable[[int | Decimal], Any]) -> Any:
-    """Return a value with its numbers exact: of a mapping, by what each of its entries is."""
-    if not isinstance(value, dict):
-        return _numbers(value, read)
-    return {key: _numbers(entry, _exact_size if key in SIZES else _exact_time) for key, entry in value.items()}
-
-
-def _numbers(value: Any, read: Callable[[int | Decimal], Any]) -> Any:
-    if isinstance(value, list):
-        return [_numbers(entry, read) for entry in value]
-    return read(value) if isinstance(value, (int, Decimal)) and not isinstance(value, bool) else value
-
-
-def _exact_time(value: int | Decimal) -> Fraction:
-    if value and not -MOST_PLACES < Decimal(value).adjusted() < MOST_PLACES:
-        raise ConfigError(f"{shown(value)} is out of range")
-    return Fraction(value)
-
-
-def _exact_size(value: int | Decimal) -> Fraction:
-    time_or_size = _exact_time(value)  # checks the range
-    return simplest(value) if isinstance(value, Decimal) else time_or_size
 
 
 class _WrittenSlot(NamedTuple):
@@ -301,7 +185,7 @@ def _schedule(problem: Problem, content: dict[str, Any]) -> Schedule:
     moves = _entries(problem, content, "transfers", parse_transfer) if "transfers" in content else []
     slots = [[entry.slot for entry in row] for row in rows]
     lanes, waits = _lanes(problem, moves), _parsed_waits(content)
-    plan = plan_from_slots(slots, problem.stages, problem.microbatches, lanes, waits)
+    plan = plan_from_slots(slots, problem.stages, problem.microbatches, lanes, waits, problem.slices.count)
     starts, ends, arrived = ([UNTIMED] * plan.index.size for _ in range(3))
     for entry in chain(*rows, *moves):
         for op in entry.slot if isinstance(entry.slot, Pair) else (entry.slot,):
@@ -371,7 +255,7 @@ def _ticks(content: Mapping[str, Any], key: str, problem: Problem) -> int:
     value, scale = content.get(key), problem.ticks.per_unit
     if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
         raise ConfigError(f"{content.get('op')}: {key!r} must be a number, not {shown(value)}")
-    ticks = round(_exact_time(value) * scale)
+    ticks = round(exact_time(value) * scale)
     if ticks < 0 or in_units(ticks, scale) != (value if isinstance(value, int) else float(value)):
         raise ConfigError(f"{content.get('op')}: {key} {shown(value)} is no sum of the problem's costs")
     return ticks

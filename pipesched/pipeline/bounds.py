@@ -1,34 +1,28 @@
 """Lower bounds on the makespan of a problem, for its placement and for the way a plan splits the backward.
 
 Where all microbatches are alike, and without memory in the way, the paths of one microbatch give the heads and tails of
-all, and each operation of it stands for M jobs of equal head and tail. Where they differ each stands for itself, and no
-bound counts a budget.
+all, and each operation of it stands for M jobs of equal head and tail. Where they differ each stands for itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from functools import cached_property
-from itertools import chain, product
-from math import gcd
 
-from pipesched.checks import require_label, require_whole, shown
-from pipesched.core.bounds import Job, critical_path, jackson_preemptive, longest_stretch
+from pipesched.checks import require_label, require_whole
+from pipesched.core.bounds import Job, critical_path, jackson_preemptive
 from pipesched.core.integers import round_up
-from pipesched.core.paths import heads, longest_path, tails
-from pipesched.core.tasks import TaskGraph
+from pipesched.core.paths import heads, tails
 from pipesched.display import Displayable
-from pipesched.pipeline.kinds import Allowed, computation_letters
-from pipesched.pipeline.lowering import lower
-from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.each_for_itself import EachForItself
+from pipesched.pipeline.one_for_all import OneForAll
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import canonical, in_units, plain, rounded
+from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.shortest_stays import sharing_lanes, shortest
-from pipesched.pipeline.stays import DeviceStays, StayChunk
-from pipesched.pipeline.units import FORWARD_ONLY
+from pipesched.pipeline.stays import DeviceStays
+
+MOST_JOBS = 20_000  # of a device, for bounds that take longer than its schedule
 
 
 @dataclass(frozen=True)
@@ -65,6 +59,12 @@ def highest(bounds: Iterator[Bound], quantum: int) -> Bound:
     return max(bounds, key=lambda bound: bound.ticks).rounded_up(quantum)
 
 
+def operations_of(problem: Problem, letters: str, *, paired: bool) -> OneForAll:
+    """Return what bounds count of a problem for schedules of these kinds; `paired`: F and B may overlap."""
+    kind = EachForItself if problem.has_units else OneForAll
+    return kind(problem, letters, paired=paired)
+
+
 def lower_bound(schedule: Schedule) -> Bound:
     """Return the best bound on the makespan that applies to `schedule`.
 
@@ -74,7 +74,7 @@ def lower_bound(schedule: Schedule) -> Bound:
     """
     if schedule.own_lengths:
         return replace(highest(_own_bounds(schedule), 1), per_unit=schedule.problem.ticks.per_unit)
-    single = _Single(schedule.problem, schedule.plan.index.letters, paired=bool(schedule.plan.pairs))
+    single = operations_of(schedule.problem, schedule.plan.index.letters, paired=bool(schedule.plan.pairs))
     best = highest(_bounds(single, within_budget=schedule.fits), single.quantum)
     return replace(best, per_unit=schedule.problem.ticks.per_unit)
 
@@ -94,12 +94,12 @@ def problem_bounds(problem: Problem, letters: str, *, paired: bool) -> Iterator[
 
     `paired`: F and B may overlap.
     """
-    return _bounds(_Single(problem, letters, paired), within_budget=True)
+    return _bounds(operations_of(problem, letters, paired=paired), within_budget=True)
 
 
 def work_bounds(problem: Problem, letters: str, *, paired: bool) -> Iterator[Bound]:
     """Yield the least work of each device: no span is shorter."""
-    for device, jobs in enumerate(_Single(problem, letters, paired).jobs()):
+    for device, jobs in enumerate(operations_of(problem, letters, paired=paired).jobs()):
         yield Bound(sum(job.work for job in jobs), f"work of device {device}")
 
 
@@ -108,7 +108,7 @@ def alone_bounds(problem: Problem, letters: str, *, paired: bool, least: int) ->
 
     `least` ticks are known to be a bound.
     """
-    single = _Single(problem, letters, paired)
+    single = operations_of(problem, letters, paired=paired)
     return stay_bounds(single.windows(alone=True), problem, least, single.quantum)
 
 
@@ -117,7 +117,7 @@ def windows(problem: Problem, letters: str, *, alone: bool) -> list[DeviceStays]
 
     With `alone` lengths are those of a device's own time (see Window).
     """
-    return _Single(problem, letters, paired=False).windows(alone=alone)
+    return operations_of(problem, letters, paired=False).windows(alone=alone)
 
 
 def stay_bounds(views: Sequence[DeviceStays], problem: Problem, least: int, quantum: int) -> Iterator[Bound]:
@@ -135,7 +135,7 @@ def _stays_in_words(group: Sequence[DeviceStays]) -> str:
     return f"{what} of device{'s' if len(group) > 1 else ''} {names} under the budget"
 
 
-def _bounds(single: _Single, *, within_budget: bool) -> Iterator[Bound]:
+def _bounds(single: OneForAll, *, within_budget: bool) -> Iterator[Bound]:
     """Yield every bound; those by stays begin where the others end."""
     best, views = 0, list[DeviceStays]()
     for bound in _simple_bounds(single):
@@ -149,168 +149,11 @@ def _bounds(single: _Single, *, within_budget: bool) -> Iterator[Bound]:
     yield from stay_bounds(views, single.problem, best, single.quantum)
 
 
-def _simple_bounds(single: _Single) -> Iterator[Bound]:
-    yield Bound(critical_path(single.path_graph), "critical path of one microbatch")
+def _simple_bounds(single: OneForAll) -> Iterator[Bound]:
+    yield Bound(single.longest, "critical path of one microbatch")
+    yield Bound(single.among_others, "the longest way of a microbatch among all others")
     for device, jobs in enumerate(single.jobs()):
-        stretch = _plain_stretch(jobs) if single.problem.has_units else longest_stretch(jobs)
+        stretch = single.stretch(jobs)
         yield Bound(sum(stretch), single.in_words(device, stretch))
-        yield Bound(jackson_preemptive(jobs), f"Jackson's preemptive schedule of device {device}")
-
-
-def _plain_stretch(jobs: Sequence[Job]) -> Job:
-    """Return the least head, all work and the least tail of jobs, which is found in one pass over many of them."""
-    return Job(min(job.head for job in jobs), sum(job.work for job in jobs), min(job.tail for job in jobs))
-
-
-class _Single:
-    """One microbatch of each direction of a problem, which stands for all of it: the task graph of its operations.
-
-    Where microbatches differ, all units of the problem, each for itself.
-    """
-
-    def __init__(self, problem: Problem, letters: str, paired: bool) -> None:
-        self.allowed, self.paired = Allowed.of(letters), paired
-        self.problem, self.placement = problem, problem.settled_placement
-        ways = problem.directions(problem.microbatches)
-        units = range(problem.slices.count * problem.microbatches)
-        self.ways = ways
-        if problem.has_units:
-            self.ways = [way for way in ways for _ in units[problem.units.part(way.microbatches)]]
-        self._grains = problem.grains
-        if "B" in letters:  # a full B catches no gradients, and holds no more than the activation to its end
-            retained = tuple(map(min, self._grains.activation, self._grains.retained))
-            self._grains = self._grains._replace(retained=retained)
-        # A full B among split ones is I and W without a pause, so a bound for I and W holds for it too.
-        kinds = "F" if problem.mode == FORWARD_ONLY else computation_letters("I" in letters)
-        if problem.has_units:
-            self.index = OpIndex(kinds, problem.stages, problem.microbatches, problem.slices.count)
-        else:
-            problem = replace(problem, microbatches=len(self.ways))
-            self.index = OpIndex(kinds, problem.stages, len(self.ways))
-        self.work_graph = lower(problem, self.index)
-        self.durations = self.work_graph.durations
-        if "B" in letters and "I" in letters:
-            self.work_graph = replace(self.work_graph, durations=self._no_longer_than_whole())
-        self.path_graph = self.work_graph
-        if paired and problem.ticks.overlap is not None:
-            self.work_graph, self.path_graph = self._shortened_by_pairs()
-
-    @property
-    def quantum(self) -> int:
-        """The greatest common divisor of all costs that occur, in ticks (1 when nothing takes time)."""
-        lags = (edge.lag for edge in self.work_graph.edges)
-        others = list[int]()
-        if self.problem.has_units:
-            return gcd(*self.durations, *lags, *chain(*chain(*self.problem.unit_ticks.lasts.values()))) or 1
-        for *_, ticks in self.ways:
-            others += ticks.recompute if self.allowed.recompute else ()
-            others += (*(ticks.offload or ()), *(ticks.reload or ())) if self.allowed.offload else ()
-            others += (*(ticks.overlap or ()), *ticks.backward)
-        return gcd(*self.durations, *lags, *others) or 1
-
-    def _no_longer_than_whole(self) -> list[int]:
-        """Return durations in which I and W are no longer than B, which is rounded once where a speed divides it."""
-        durations = [*self.durations]
-        for stage, (number, whole) in product(range(self.index.stages), enumerate(self._by_unit("backward"))):
-            rest = whole[stage] - durations[self.index.row("I", stage)[number]]
-            weight = self.index.row("W", stage)[number]
-            durations[weight] = min(durations[weight], rest)
-        return durations
-
-    def _shortened_by_pairs(self) -> tuple[TaskGraph, TaskGraph]:
-        """Return the graph with durations that hold in pairs too, for work and for paths.
-
-        A backward counts at most the shortest pair, a forward's work what its pair lasts beyond the longest backward,
-        so the two never count more than their pair.
-        """
-        longest, pairs = max(map(max, self._by_unit("backward"))), self._by_unit("overlap")
-        shortest = min(map(min, pairs))
-        work, path = list(self.work_graph.durations), list(self.work_graph.durations)
-        for number, lasts in enumerate(pairs):
-            for stage, pair in enumerate(lasts):
-                forward = self.index.row("F", stage)[number]
-                path[forward] = min(path[forward], pair)
-                work[forward] = max(0, min(work[forward], pair - longest))
-                left = shortest
-                for kind in self.index.letters.replace("F", ""):
-                    backward = self.index.row(kind, stage)[number]
-                    path[backward] = work[backward] = min(path[backward], left)
-                    left -= path[backward]
-        return replace(self.work_graph, durations=work), replace(self.work_graph, durations=path)
-
-    def _by_unit(self, key: str) -> list[Sequence[int]]:
-        """Return what the full backward or a pair lasts, by stage, of each microbatch that the graph has."""
-        if self.problem.has_units:
-            return [*zip(*self.problem.unit_ticks.lasts[key], strict=True)]
-        return [getattr(way.ticks, key) for way in self.ways]
-
-    def in_words(self, device: int, stretch: Job) -> str:
-        """Return the bound by the work of a device in words: what comes before its work, the work, what follows."""
-        scale = self.problem.ticks.per_unit
-        head, work, tail = (shown(self._in_units(ticks, scale)) for ticks in stretch)
-        parts = [f"work {work}"]
-        if stretch[0]:
-            parts.insert(0, f"first input after {head}")
-        if stretch[2]:
-            end = "forward ends" if self.problem.mode == FORWARD_ONLY else "gradient is home"
-            parts.append(f"then {tail} until the last {end}")
-        return f"device {device}: {', '.join(parts)}"
-
-    def _in_units(self, ticks: int, scale: int) -> int | float:
-        """Return ticks as users read them: what was divided by a speed with as many digits as a duration has."""
-        if self.problem.speed is None:
-            return in_units(ticks, scale)
-        return plain(canonical(rounded(Fraction(ticks, scale))))
-
-    def jobs(self) -> list[list[Job]]:
-        """Return for each device its operations with heads and tails; one of a stage stands for all microbatches."""
-        before, after = heads(self.path_graph), tails(self.path_graph)
-        jobs: list[list[Job]] = [[] for _ in range(self.problem.devices)]
-        for number, (head, tail) in enumerate(zip(before, after, strict=True)):
-            way = self.ways[self.index.owner_of(number)]
-            time = (1 if self.problem.has_units else len(way.microbatches)) * self.work_graph.durations[number]
-            jobs[way.devices[self.index.stage_of(number)]].append(Job(head, time, tail))
-        return jobs
-
-    def windows(self, *, alone: bool = False) -> list[DeviceStays]:
-        """Return what each device with a limit may keep, offload and recompute."""
-        limits = [] if self.problem.has_units else self.problem.capacity_grains
-        return [
-            DeviceStays(device, tuple(self._chunks(device)), limit, self.allowed, alone, self.paired)
-            for device, limit in enumerate(limits)
-            if limit
-        ]
-
-    def _chunks(self, device: int) -> Iterator[StayChunk]:
-        """Yield the stages of a device, with the least times that they take."""
-        graph, index, grains = self.path_graph, self.index, self._grains
-        before, after = self._ends
-        nothing = (0,) * self.problem.stages
-        for stage in self.placement.stages_on(device):
-            own = [number for number, way in enumerate(self.ways) if way.devices[stage] == device]
-            count = sum(len(self.ways[number].microbatches) for number in own)
-            rows = (index.row(kind, stage) for kind in ("F", index.gradient, index.last))
-            first, gradients, lasts = ([row[number] for number in own or [0]] for row in rows)
-            forward, gradient, last = first[0], gradients[0], lasts[0]
-            ticks, is_split = self.ways[own[0] if own else 0].ticks, last != gradient
-            yield StayChunk(
-                stage=stage,
-                microbatches=count,
-                head=min(before[task] for task in first),
-                tail=min(after[task] for task in gradients),
-                last_tail=min(after[task] for task in lasts),
-                path=min(longest_path(graph, *ends) for ends in zip(first, gradients, strict=True)),
-                forward=graph.durations[forward],
-                gradient=graph.durations[gradient],
-                weight=graph.durations[last] if is_split else 0,
-                recompute=ticks.recompute[stage],
-                offload=(ticks.offload or nothing)[stage],
-                reload=(ticks.reload or nothing)[stage],
-                size=grains.activation[stage],
-                checkpointed=grains.checkpointed[stage],
-                retained=grains.retained[stage] if is_split else 0,
-            )
-
-    @cached_property
-    def _ends(self) -> tuple[list[int], list[int]]:
-        return heads(self.path_graph), tails(self.path_graph)
+        if len(jobs) <= MOST_JOBS:
+            yield Bound(jackson_preemptive(jobs), f"Jackson's preemptive schedule of device {device}")

@@ -28,7 +28,8 @@ from itertools import accumulate
 from pipesched.checks import shown
 from pipesched.core.tasks import Edge
 from pipesched.errors import NoSchedule, Remedy
-from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
+from pipesched.pipeline.feeding import alike, differs
+from pipesched.pipeline.kinds import KEEP_ONLY, KINDS, Allowed
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units, plain, rounded
@@ -41,55 +42,63 @@ def least_capacity(problem: Problem, device: int, allowed: Allowed = KEEP_ONLY) 
     The stage that runs needs its whole activation, and with a split backward what its I takes beside it, while the
     earlier stages of the same device hold theirs of that microbatch: all of it, a checkpoint if it may be recomputed,
     nothing if it may be offloaded. Where the placement is mirrored, a device runs one direction at a time, and of each
-    a single stage.
+    a single stage. The microbatch that needs most counts; its slices run one after another.
     """
-    placement, sizes = problem.settled_placement, _needed(problem)
-    if placement.mirrored:
-        return max(
-            (sizes[stage] for stage in placement.stages_on(device) if _serves(problem, device, stage)), default=0
-        )
-    held_by_stage = _held(problem, allowed)
-    floor = held = 0
-    for stage in placement.stages_on(device):
-        floor = max(floor, held + sizes[stage])
-        held += held_by_stage[stage]
+    placement, count, floor = problem.settled_placement, problem.microbatches, 0
+    for way in placement.directions(count):
+        stages = [stage for stage in placement.stages_on(device) if placement.device(stage, way[0], count) == device]
+        rows = [(_peaks(problem, stage), _kept(problem, stage, allowed)) for stage in stages]
+        for entry in way if problem.has_units else (0,):
+            held = 0
+            for peaks, kept in rows:
+                floor = max(floor, held + peaks[entry])
+                held += kept[entry]
     return floor
 
 
-def _needed(problem: Problem) -> Sequence[int]:
-    """Return what each stage holds of a microbatch at its highest."""
-    sizes, caught = problem.grains.activation, problem.grains.caught
-    if problem.mode == FORWARD_ONLY:
-        return [_forward_peak(problem, stage) for stage in range(problem.stages)]
-    if problem.slices.count > 1:
-        sizes = tuple(size + _cached_gradients(problem, stage) for stage, size in enumerate(sizes))
-    return [size + more for size, more in zip(sizes, caught, strict=True)] if problem.costs.split else sizes
+def _peaks(problem: Problem, stage: int) -> Sequence[int]:
+    """Return what a stage holds of each microbatch at its highest, if it runs no other one meanwhile.
 
-
-def _cached_gradients(problem: Problem, stage: int) -> int:
-    """Return the most that the gradients of keys and values of a microbatch take on a stage, at the last slice."""
-    row, count = problem.unit_grains.cached[stage], problem.slices.count
-    return max(sum(row[first : first + count - 1]) for first in range(0, len(row), count))
-
-
-def _forward_peak(problem: Problem, stage: int) -> int:
-    """Return the most that a stage holds of a microbatch that it runs forward alone, slice after slice."""
+    Where all are alike there is one entry for all of them.
+    """
+    if not problem.has_units:
+        return [problem.grains.activation[stage] + (problem.grains.caught[stage] if problem.costs.split else 0)]
     grains, count = problem.unit_grains, problem.slices.count
     whole, cached = grains.activation[stage], grains.cached[stage]
-    return max(sum(cached[unit - unit % count : unit]) + size for unit, size in enumerate(whole))
+    caught = grains.of("caught", stage) if problem.costs.split else [0] * len(whole)
+    peaks = []
+    for first in range(0, len(whole), count):
+        parts = [row[first : first + count] for row in (whole, cached, caught)]
+        peaks.append(_forward_peak(*parts[:2]) if problem.mode == FORWARD_ONLY else _peak(*parts))
+    return peaks
 
 
-def _serves(problem: Problem, device: int, stage: int) -> bool:
-    """Return whether some microbatch runs a stage on a device: with one microbatch, one direction has none."""
-    copies = problem.settled_placement.copies(stage, problem.microbatches)
-    return any(copy == device for copy, _ in copies)
+def _peak(whole: Sequence[int], cached: Sequence[int], caught: Sequence[int]) -> int:
+    """Return the most that a stage holds of the slices of a microbatch: before some backward, the last one first.
+
+    The first of them takes the gradients of the keys and values of all slices before it.
+    """
+    most = held = 0
+    for size, part, more in zip(whole, (*cached[:-1], 0), caught, strict=True):
+        held += size + part
+        most = max(most, held + more)
+    return most
 
 
-def _held(problem: Problem, allowed: Allowed) -> Sequence[int]:
-    """Return the least that each stage holds of a microbatch between its forward and its backward."""
+def _forward_peak(whole: Sequence[int], cached: Sequence[int]) -> int:
+    """Return the most that a stage holds of a microbatch that it runs forward alone, slice after slice."""
+    return max(sum(cached[:number]) + size for number, size in enumerate(whole))
+
+
+def _kept(problem: Problem, stage: int, allowed: Allowed) -> Sequence[int]:
+    """Return the least that a stage holds of each microbatch between its forward and its backward, as `_peaks`."""
     if allowed.offload or problem.mode == FORWARD_ONLY:
-        return (0,) * problem.stages
-    return problem.grains.checkpointed if allowed.recompute else problem.grains.activation
+        return [0] * problem.microbatches
+    if not problem.has_units:
+        return [(problem.grains.checkpointed if allowed.recompute else problem.grains.activation)[stage]]
+    grains, count = problem.unit_grains, problem.slices.count
+    row = (grains.checkpointed if allowed.recompute else grains.activation)[stage]
+    return [sum(row[first : first + count]) for first in range(0, len(row), count)]
 
 
 def require_least_capacity(problem: Problem, allowed: Allowed = KEEP_ONLY) -> None:
@@ -107,8 +116,9 @@ def require_least_capacity(problem: Problem, allowed: Allowed = KEEP_ONLY) -> No
         if _largest(problem, device) <= capacity and not problem.settled_placement.mirrored:
             would_fit.append(Remedy("fewer stages a device", "stages"))
         would_fit += _actions_that_fit(problem, device, capacity)
+        whose = "its largest" if differs(problem) else "one"
         raise NoSchedule(
-            f"device {device} needs a budget of at least {typed} {unit} to run one microbatch,"
+            f"device {device} needs a budget of at least {typed} {unit} to run {whose} microbatch,"
             f" and its budget is {shown(budget)}",
             device=device,
             floor=least,
@@ -119,8 +129,7 @@ def require_least_capacity(problem: Problem, allowed: Allowed = KEEP_ONLY) -> No
 
 def _largest(problem: Problem, device: int) -> int:
     """Return the most that a stage on a device holds of a microbatch, in grains: any order must hold it."""
-    needed = _needed(problem)
-    return max(needed[stage] for stage in problem.settled_placement.stages_on(device))
+    return max(max(_peaks(problem, stage)) for stage in problem.settled_placement.stages_on(device))
 
 
 def _actions_that_fit(problem: Problem, device: int, capacity: int) -> Iterator[Remedy]:
@@ -149,11 +158,9 @@ def least_headroom(problem: Problem, device: int, index: OpIndex) -> int:
 def forward_headrooms(problem: Problem, index: OpIndex) -> list[int]:
     """Return for each operation the grains that are to stay free beside what it takes: with F, what any I there takes.
 
-    With slices, what the gradients of keys and values of any microbatch take too. Empty where no backward takes memory.
+    With slices, what any B or I takes, gradients of keys and values too. Empty where no backward takes memory.
     """
-    caught = problem.grains.caught if "I" in index.letters else (0,) * problem.stages
-    if problem.slices.count > 1 and problem.mode != FORWARD_ONLY:
-        caught = tuple(more + _cached_gradients(problem, stage) for stage, more in enumerate(caught))
+    caught = taken_by_backwards(problem, index)
     if not any(caught):
         return []
     placement, count = problem.settled_placement, index.microbatches
@@ -164,25 +171,51 @@ def forward_headrooms(problem: Problem, index: OpIndex) -> list[int]:
     def row(kind: str, stage: int) -> list[int]:
         if kind != "F":
             return [0] * index.units
-        return [most[device] for device, share in placement.copies(stage, count) for _ in range(share * index.slices)]
+        ways = placement.directions(count)
+        return [most[placement.device(stage, way[0], count)] for way in ways for _ in range(len(way) * index.slices)]
 
     return index.spread(row)
 
 
+def taken_by_backwards(problem: Problem, index: OpIndex) -> Sequence[int]:
+    """Return the most that the start of a B or I takes on each stage."""
+    nothing, kind = (0,) * problem.stages, index.gradient
+    if not problem.has_units:
+        return problem.grains.caught if kind == "I" else nothing
+    if problem.mode == FORWARD_ONLY:
+        return nothing
+    grains, column = problem.unit_grains, KINDS[kind].takes
+    return [max(grains.takes(kind, column, stage, index.slices, problem.mode)) for stage in range(problem.stages)]
+
+
 def order_edges(problem: Problem, index: OpIndex) -> Iterator[Edge]:
-    """Yield the edges that put microbatches in order, by stage and kind (in each half where the placement is mirrored).
+    """Yield the edges that put microbatches that are alike in order, by stage and kind, slice by slice.
 
     They cost nothing without offload and recompute: equal operations wait alike, so sorting those of a row by
-    microbatch breaks no rule. None where the problem has units, which are not alike.
+    microbatch breaks no rule. Microbatches that go other ways, or differ in any cost or size, have no order.
     """
-    if problem.has_units:
-        return
-    directions = problem.settled_placement.directions(index.microbatches)
-    for kind in index.letters:
-        for row in index.rows(kind):
-            for part in (row[microbatches.start : microbatches.stop] for microbatches in directions):
-                if len(part) > 1:
-                    yield Edge(part[:-1], part[1:])
+    return edges_in_order(problem, index, [row for kind in index.letters for row in index.rows(kind)])
+
+
+def edges_in_order(problem: Problem, index: OpIndex, rows: Sequence[range]) -> Iterator[Edge]:
+    """Yield the edges that put microbatches that are alike in order in these rows of operations."""
+    pairs = [pair for group in alike(problem) for pair in _runs(group)]
+    parts = [(index.in_units(before), index.in_units(after)) for before, after in pairs]
+    for row in rows:
+        yield from (Edge(row[before], row[after]) for before, after in parts)
+
+
+def _runs(group: Sequence[int]) -> Iterator[tuple[range, range]]:
+    """Yield numbers of a group with the next ones: those of neighbours together, and from each such run to the next."""
+    start = 0
+    for place, number in enumerate(group):
+        if place + 1 == len(group) or group[place + 1] != number + 1:
+            if place > start:
+                yield range(group[start], number), range(group[start] + 1, number + 1)
+            if place + 1 < len(group):
+                after = group[place + 1]
+                yield range(number, number + 1), range(after, after + 1)
+            start = place + 1
 
 
 def capacity_edges(problem: Problem, index: OpIndex) -> Iterator[Edge]:

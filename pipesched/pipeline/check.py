@@ -220,12 +220,10 @@ def _misplaced_transfers(schedule: Schedule, due: Sequence[int]) -> Iterator[str
 
 def _devices_of(schedule: Schedule) -> list[int]:
     """Return the device of each operation number; a bidirectional problem's second half of microbatches is mirrored."""
-    placement, index = schedule.problem.settled_placement, schedule.plan.index
-    first, last = index.microbatches // 2, index.microbatches - 1
+    index, parts = schedule.plan.index, halves(schedule)
     rows = []
-    for stage in range(index.stages):
-        rows += [placement.device(stage, 0, last + 1)] * (first * index.slices)
-        rows += [placement.device(stage, last, last + 1)] * ((last + 1 - first) * index.slices)
+    for stage, part in product(range(index.stages), parts):
+        rows += [device_of(schedule, stage, part)] * len(part)
     return rows * len(index.letters)
 
 

@@ -248,8 +248,9 @@ class OpIndex(NamedTuple):
 
     @property
     def owners(self) -> list[int]:
-        """The unit of each operation."""
-        return list(range(self.units)) * (len(self.letters) * self.stages)
+        """The microbatch of each operation: precedences join only those of the same one."""
+        units = [microbatch for microbatch in range(self.microbatches) for _ in range(self.slices)]
+        return units * (len(self.letters) * self.stages)
 
     @property
     def gradient(self) -> str:

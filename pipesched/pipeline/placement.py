@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
 
 from pipesched.checks import MANY, look_up, require_flag, require_sequence, require_whole, shown
 from pipesched.display import Displayable
@@ -14,12 +16,14 @@ from pipesched.errors import ConfigError
 class Placement(Displayable):
     """The device of each stage: stage s is on `devices[s]`.
 
-    If `mirrored`, a second copy of stage s on device P-1-devices[s] serves the second half of the microbatches. Raises
-    ConfigError for what is no list of devices, and for a list that leaves out a device below the last.
+    If `mirrored`, a second copy of stage s on device P-1-devices[s] serves the second half of the microbatches; where
+    they are fed in another order, those of `second`, by rising numbers. Raises ConfigError for what is no list of
+    devices, for a list that leaves out a device below the last, and for what are no such microbatches.
     """
 
     devices: tuple[int, ...]
     mirrored: bool = False
+    second: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         devices = require_sequence(self.devices, "placement")
@@ -29,16 +33,33 @@ class Placement(Displayable):
         object.__setattr__(self, "devices", devices)
         _require_every_device(devices, max(devices) + 1)
         require_flag(self.mirrored, "mirrored")
+        if self.second is not None:
+            second = require_sequence(self.second, "second")
+            second = tuple(require_whole(one, "second", entry=entry) for entry, one in enumerate(second))
+            if not self.mirrored or second != tuple(sorted({*second})):
+                raise ConfigError("must be microbatches of a mirrored placement, by rising numbers", "second")
+            object.__setattr__(self, "second", second)
 
     def __repr__(self) -> str:
         texts = [*map(str, self.devices[:MANY])]
         more = f", .. {len(self.devices)} in all" if len(self.devices) > MANY else "," * (len(texts) == 1)
-        return f"Placement(devices=({', '.join(texts)}{more}), mirrored={self.mirrored})"
+        second = "" if self.second is None else f", second={shown(self.second)}"
+        return f"Placement(devices=({', '.join(texts)}{more}), mirrored={self.mirrored}{second})"
+
+    def is_second(self, microbatch: int, microbatches: int) -> bool:
+        """Return whether a microbatch out of `microbatches` goes the second way of a mirrored placement."""
+        if self.second is None:
+            return self.mirrored and microbatch >= microbatches // 2
+        return microbatch in self._seconds
+
+    @cached_property
+    def _seconds(self) -> frozenset[int]:
+        return frozenset(self.second or ())
 
     def device(self, stage: int, microbatch: int, microbatches: int) -> int:
         """Return the device of a stage for a microbatch out of `microbatches`."""
         device = self.devices[stage]
-        return self.last - device if self.mirrored and microbatch >= microbatches // 2 else device
+        return self.last - device if self.is_second(microbatch, microbatches) else device
 
     @property
     def last(self) -> int:
@@ -46,13 +67,35 @@ class Placement(Displayable):
         return max(self.devices)
 
     def directions(self, microbatches: int) -> list[range]:
-        """Return the microbatches of each direction: all of them, or the two halves where the placement is mirrored."""
+        """Return the microbatches of each direction: all of them, or the two halves where the placement is mirrored.
+
+        With microbatches that go the second way of their own (`second`), each run of those that go the same way.
+        """
         half = microbatches // 2 if self.mirrored else 0
-        return [part for part in (range(half), range(half, microbatches)) if part]
+        if self.second is None:
+            return [part for part in (range(half), range(half, microbatches)) if part]
+        turns = [one for one in range(1, microbatches) if (one in self._seconds) != (one - 1 in self._seconds)]
+        return [range(begin, end) for begin, end in pairwise([0, *turns, microbatches])]
 
     def copies(self, stage: int, microbatches: int) -> list[tuple[int, int]]:
         """Return the devices that run a stage, each with how many of the microbatches run it there."""
-        return [(self.device(stage, part[0], microbatches), len(part)) for part in self.directions(microbatches)]
+        counts: dict[int, int] = {}
+        for part in self.directions(microbatches):
+            device = self.device(stage, part[0], microbatches)
+            counts[device] = counts.get(device, 0) + len(part)
+        return [*counts.items()]
+
+    def fed(self, order: Sequence[int]) -> Placement:
+        """Return this placement for microbatches in this order: where it is mirrored, the second half goes back."""
+        count = len(order)
+        second = tuple(sorted(order[count // 2 :]))
+        is_usual = not self.mirrored or second == tuple(range(count // 2, count))
+        return self.by_number if is_usual else replace(self, second=second)
+
+    @property
+    def by_number(self) -> Placement:
+        """The same placement of microbatches that are fed by their numbers."""
+        return self if self.second is None else replace(self, second=None)
 
     def stages_on(self, device: int) -> list[int]:
         """Return the stages whose weights a device holds, in forward order (the chunks 0, 1, ... of the device)."""
@@ -66,7 +109,7 @@ class Placement(Displayable):
     def in_blocks(self, stages: int) -> Placement:
         """Return this placement with each stage cut into equal parts that stay together, `stages` in all."""
         parts = stages // len(self.devices)
-        return Placement(tuple(device for device in self.devices for _ in range(parts)), self.mirrored)
+        return replace(self, devices=tuple(device for device in self.devices for _ in range(parts)))
 
 
 def named_placement(name: str, devices: int, stages: int) -> Placement:

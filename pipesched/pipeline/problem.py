@@ -196,9 +196,8 @@ class Problem(Displayable):
             ways = [Route(whole, None)]
         elif self.placement.mirrored:
             on = (self.placement.devices, self._mirror)
-            ways = [
-                Route(part, on[part.stop > self.microbatches // 2]) for part in self.placement.directions(len(whole))
-            ]
+            placement, count = self.placement, len(whole)
+            ways = [Route(part, on[placement.is_second(part[0], count)]) for part in placement.directions(count)]
         else:
             ways = [Route(whole, self.placement.devices)]
         return unit_ticks(self.costs, self.units, ways, self.speed, self.links)
@@ -231,15 +230,16 @@ class Problem(Displayable):
     def directions(self, microbatches: int) -> list[OneWay]:
         """Return the directions that so many microbatches go: one, or two where the placement is mirrored.
 
-        Their ticks are those of the mean unit where the problem has units.
+        Each run of microbatches that go the same way has one, where they are not fed by their numbers. Their ticks are
+        those of the mean unit where the problem has units.
         """
         placement = self.settled_placement
         if not placement.mirrored:
             return [OneWay(range(microbatches), placement.devices, self.ticks)]
         return [
-            OneWay(part, placement.devices, self.ticks)
-            if part.stop <= microbatches // 2
-            else OneWay(part, self._mirror, self._ticks_mirrored)
+            OneWay(part, self._mirror, self._ticks_mirrored)
+            if placement.is_second(part[0], microbatches)
+            else OneWay(part, placement.devices, self.ticks)
             for part in placement.directions(microbatches)
         ]
 
@@ -349,13 +349,26 @@ def require_size(letters: str, stages: int, microbatches: int, slices: int) -> N
 
 
 def require_recompute(problem: Problem) -> None:
-    """Raise NotApplicable for a problem whose costs hold a recompute already, by what it was derived from."""
+    """Raise ConfigError about `recompute` for a problem in which no activation can be recomputed.
+
+    Raises NotApplicable where its costs hold a recompute already, by what it was derived from.
+    """
+    require_kept(problem, "recompute")
     if problem.cutter is not None:
         problem.cutter.require_recompute()
 
 
 def require_offload(problem: Problem) -> None:
     """Raise ConfigError about `offload` for a problem in which no activation can be offloaded."""
+    require_kept(problem, "offload")
     if problem.costs.offload is None:
         section = "costs" if problem.layers is None else "layer"
         raise ConfigError(f"needs `{section}.offload`, which says what one transfer takes", "offload")
+
+
+def require_kept(problem: Problem, key: str) -> None:
+    """Raise ConfigError, about `key`, for a problem whose activations are of slices, or of forward passes alone."""
+    if problem.slices.are_several:
+        raise ConfigError("goes with whole microbatches, not with `slices`", key)
+    if problem.mode == FORWARD_ONLY:
+        raise ConfigError("has no effect with `mode` forward, in which no activation waits for its backward", key)

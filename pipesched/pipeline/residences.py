@@ -2,7 +2,8 @@
 
 An activation is there from the start of F to the end of B, or of I; what is retained then, to the end of W. Where that
 is more than the activation, the rest is there from the start of I. Recompute and offload change what lies between F and
-B (or I).
+B (or I). The gradients of the keys and values of a slice are there from the start of the last slice's B (or I) to the
+end of its own. Of forwards alone, all but keys and values is there during F, and these to the end of the last slice's.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import NamedTuple
 
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.units import FORWARD_ONLY
 
 
 class Residence(NamedTuple):
@@ -23,12 +25,30 @@ class Residence(NamedTuple):
     size: int
 
 
-def late_residences(problem: Problem, stage: int, gradient: int, last: int) -> list[Residence]:
-    """Return the residences of an activation of a stage from the start of `gradient` on: its B or I.
+class Held(NamedTuple):
+    """What is held of the activation of a unit, in grains: all of it, then what I leaves, or with R what F leaves.
 
-    `last` is its B, or W.
+    `cached` is the part that keys and values are, where there are units.
     """
-    size, retained = problem.grains.activation[stage], problem.grains.retained[stage]
+
+    activation: int
+    retained: int
+    checkpointed: int
+    cached: int = 0
+
+
+def held(problem: Problem, stage: int, unit: int) -> Held:
+    """Return what a stage holds of a unit."""
+    if not problem.has_units:
+        grains = problem.grains
+        return Held(grains.activation[stage], grains.retained[stage], grains.checkpointed[stage])
+    rows = problem.unit_grains
+    return Held(*(row[stage][unit] for row in (rows.activation, rows.retained, rows.checkpointed, rows.cached)))
+
+
+def late_residences(sizes: Held, gradient: int, last: int) -> list[Residence]:
+    """Return the residences of an activation from the start of `gradient` on: its B or I. `last` is its B, or W."""
+    size, retained = sizes.activation, sizes.retained
     if last == gradient or retained >= size:
         return [Residence(gradient, False, last, size if last == gradient else retained)]
     return [Residence(gradient, False, gradient, size), Residence(gradient, True, last, retained)]
@@ -37,20 +57,33 @@ def late_residences(problem: Problem, stage: int, gradient: int, last: int) -> l
 def residences(problem: Problem, index: OpIndex, device: int) -> list[Residence]:
     """Return the residences on a device where activations are kept."""
     placement = problem.settled_placement
+    stays = _of_forward if problem.mode == FORWARD_ONLY else _kept
     return [
         residence
         for stage in placement.stages_on(device)
-        for microbatch, forward in enumerate(index.row("F", stage))
-        if placement.device(stage, microbatch, index.microbatches) == device
-        for residence in _kept(problem, index, stage, forward)
+        for forward in index.row("F", stage)
+        if placement.device(stage, index.microbatch_of(forward), index.microbatches) == device
+        for residence in stays(index, forward, held(problem, stage, index.owner_of(forward)))
         if residence.size
     ]
 
 
-def _kept(problem: Problem, index: OpIndex, stage: int, forward: int) -> Iterator[Residence]:
-    size = problem.grains.activation[stage]
+def _kept(index: OpIndex, forward: int, sizes: Held) -> Iterator[Residence]:
     gradient, last = (index.counterpart(forward, kind) for kind in (index.gradient, index.last))
-    whole, *others = late_residences(problem, stage, gradient, last)
-    yield Residence(forward, False, whole.last, size)
-    yield whole._replace(size=whole.size - size)  # what I takes beside the activation
+    whole, *others = late_residences(sizes, gradient, last)
+    yield Residence(forward, False, whole.last, sizes.activation)
+    yield whole._replace(size=whole.size - sizes.activation)  # what I takes beside the activation
     yield from others
+    last_slice = _last_slice(index, gradient)
+    if gradient != last_slice:
+        yield Residence(last_slice, False, gradient, sizes.cached)
+
+
+def _of_forward(index: OpIndex, forward: int, sizes: Held) -> Iterator[Residence]:
+    yield Residence(forward, False, forward, sizes.activation - sizes.cached)
+    yield Residence(forward, False, _last_slice(index, forward), sizes.cached)
+
+
+def _last_slice(index: OpIndex, number: int) -> int:
+    """Return the operation of the last slice of the same microbatch."""
+    return number - index.owner_of(number) % index.slices + index.slices - 1

@@ -83,6 +83,23 @@ class Schedule(ScheduleMetrics, HasPage):
         """The lengths of operations in ticks, by their numbers (a pair's that of its forward), where they are own."""
         return self.graph.durations if self.own_lengths else None
 
+    @cached_property
+    def order(self) -> tuple[int, ...]:
+        """The microbatches in the order in which they are fed: by the start of their first forward on stage 0.
+
+        Where they enter at both ends of the pipeline, those of the first device come first.
+        """
+        index, starts = self.plan.index, self.start_ticks
+        places = {number: place for order in self.plan.orders for place, number in enumerate(order)}
+        firsts = index.row("F", 0)[:: index.slices]
+        placement, count = self.problem.settled_placement, index.microbatches
+
+        def fed(microbatch: int) -> tuple[bool, int, int]:
+            first = firsts[microbatch]
+            return placement.is_second(microbatch, count), starts[first], places.get(first, -1)
+
+        return tuple(sorted(range(count), key=fed))
+
     def timeline(self, device: int) -> list[TimedSlot]:
         """Return the slots of a device in order, with their starts and ends in the user's time unit.
 

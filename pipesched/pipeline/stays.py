@@ -39,10 +39,11 @@ class StayInequality(NamedTuple):
 
 
 class StayChunk(NamedTuple):
-    """A stage on a device, which runs so many `microbatches` there: durations, sizes, and its place in the step.
+    """A stage on a device, for so many `microbatches`: durations, sizes, and its place in the step.
 
     `head` is the earliest start of F, `tail` and `last_tail` follow the end of B (or I) and that of W (or B again),
-    `path` leads from the start of F to the end of B or I. `retained` is 0 where the backward is whole.
+    `path` leads from the start of F to the end of B or I. `retained` is 0 where the backward is whole. Where the
+    microbatches differ these are the least of all, and `largest` is the most that one of them holds.
     """
 
     stage: int
@@ -60,6 +61,7 @@ class StayChunk(NamedTuple):
     size: int
     checkpointed: int
     retained: int
+    largest: int
 
     @property
     def again(self) -> int:
@@ -180,8 +182,8 @@ class DeviceStays(NamedTuple):
 
     def costs(self, chunks: Sequence[StayChunk], costs: Sequence[StayCosts]) -> tuple[StayCosts, ...]:
         """Return the costs of some chunks as those of all chunks: the others have none."""
-        of = dict(zip((chunk.stage for chunk in chunks), costs, strict=True))
-        return tuple(of.get(chunk.stage, StayCosts(0, 0, 0)) for chunk in self.chunks)
+        of = dict(zip(chunks, costs, strict=True))
+        return tuple(of.get(chunk, StayCosts(0, 0, 0)) for chunk in self.chunks)
 
     def ramps(self, view: StayScope, chunks: Sequence[StayChunk], most: int, each: int) -> tuple[int, int]:
         """Return what the first and the last activations leave unused of `most`, in ticks, and how long that lasts.
@@ -203,7 +205,7 @@ class DeviceStays(NamedTuple):
         if not held:
             return
         rest = self.between(view, held)
-        each = max(max(chunk.size, chunk.retained) for chunk in held)
+        each = max(chunk.largest for chunk in held)
         unused, lasts = self.ramps(view, held, capacity, each)
         costs = self.costs(held, [_area_of(view, chunk) for chunk in held])
         yield StayInequality(costs, capacity, capacity * rest)

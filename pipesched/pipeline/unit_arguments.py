@@ -34,6 +34,7 @@ from pipesched.pipeline.units_of_measure import (
     first_entries,
     is_several,
     length_text,
+    listed_numbers,
 )
 
 FACTORS = ("work", "activation", "message")
@@ -99,7 +100,7 @@ def _row(key: str, row: Any, unit: Unit | None, microbatches: int, entry: int) -
     if len(numbers) != microbatches:
         found = length_text(row, numbers, microbatches)
         raise ConfigError(f"needs {microbatches} numbers (one a microbatch); this row has {found}", key, entry=entry)
-    exact = tuple(canonical(exact_number(key, number, unit, entry=(entry, at))) for at, number in enumerate(numbers))
+    exact = listed_numbers(key, numbers, unit, row=(entry,))
     return exact[0] if len({*exact}) == 1 else exact
 
 
@@ -168,10 +169,13 @@ def read_slices(value: Any, stages: int, time: Unit) -> Slices:
     if "work" not in given:
         return _rule(given, overhead, MOST_SLICES).slices(count, _tokens_given(given, count))
     if "attention" in given:
-        raise ConfigError("says what `work` says; give either", "slices", entry="attention")
+        raise ConfigError(
+            "is a rule for the parts of the work, which are given; give either", "slices", entry="attention"
+        )
     tokens = _tokens_given(given, count) or (Fraction(1, count),) * count
     if given.get("tokens") == WORK:
-        raise ConfigError(f"must be {EQUAL} or listed beside `work`, not {WORK}", "slices", entry="tokens")
+        what = f"must be {EQUAL} or listed where the parts of the work are given, not {WORK}"
+        raise ConfigError(what, "slices", entry="tokens")
     forward, backward_input, backward_weight = _work(given["work"], tokens, stages)
     return Slices(count, tokens, forward, backward_input, backward_weight, overhead)
 

@@ -26,7 +26,7 @@ AUTO = "auto"  # a number of slices that is to be found
 MOST_TRIED = 64  # then, where it is not said how many there may be at most
 EQUAL, WORK = "equal", "work"  # what slices may have the same of
 PLACES = 6  # behind the point, of cuts that share out work
-ATTENTION_PLACES = 9  # behind the point, of the part that attention has in the work
+ATTENTION_PLACES = 12  # behind the point, of the part that attention has in the work
 SHARED = ("forward", "backward_input", "backward_weight")  # kinds of work, of which slices have shares
 
 
@@ -128,6 +128,11 @@ class Slices(Displayable):
     def is_plain(self) -> bool:
         """Whether there is one slice, without overhead."""
         return self.count == 1 and not self.overhead
+
+    @property
+    def are_several(self) -> bool:
+        """Whether a microbatch has more than one slice, or may get more: the number is to be found."""
+        return self.count > 1 or self.rule is not None
 
     def of(self, key: str, stage: int) -> Shares:
         """Return the parts of the work of a kind on a stage."""

@@ -75,6 +75,12 @@ CAPABILITIES = {
         config="analysis.measured.config_text:config_text",
         outcomes="analysis.measured.timeline:timeline_outcomes",
     ),
+    "packing": Capability(
+        result="results.packing:Packing",
+        document="documents.packing:packing_document",
+        view="render.packing:packing_view",
+        config="documents.packing:rank_config",
+    ),
     "robustness": Capability(
         result="analysis.robust.result:Robustness",
         document="documents.robustness:robustness_document",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -23,13 +24,17 @@ from pipesched.pipeline.check import checked
 from pipesched.pipeline.costs import fields_of
 from pipesched.pipeline.open_cuts import is_cut_open
 from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem, require_problem
+from pipesched.pipeline.problem import Problem, require_kept, require_problem
 from pipesched.pipeline.quantities import in_units
-from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.pipeline.schedule import Schedule
 from pipesched.results.cuts import CutReport
+from pipesched.results.slice_count import with_best_slices
 from pipesched.results.status import Status, StoppedBy
 from pipesched.schedulers.family import Family, prepare
-from pipesched.schedulers.options import COMMON, OBJECTIVES, OFFLOAD, RECOMPUTE, checked_options
+from pipesched.schedulers.feeding.choose import ordering_of
+from pipesched.schedulers.feeding.fed_family import FedFamily
+from pipesched.schedulers.feeding.ordering import Ordering
+from pipesched.schedulers.options import COMMON, OBJECTIVES, OFFLOAD, ORDER, RECOMPUTE, checked_options
 from pipesched.schedulers.registry import family
 
 FOR_THIS_CUT = f"{Status.OPTIMAL} for this cut"
@@ -161,17 +166,22 @@ class SolveReport(Displayable):
 
 @dataclass(frozen=True, repr=False)
 class Outcome(HasPage):
-    """A schedule with the name of the algorithm that made it, and the report of a solve that found it."""
+    """A schedule with the name of the algorithm that made it, and the report of a solve that found it.
+
+    `ordering` is how its microbatches are fed, where an order was asked for and they are not all alike.
+    """
 
     algorithm: str
     schedule: Schedule
     report: SolveReport | None = None
+    ordering: Ordering | None = None
 
     def __post_init__(self) -> None:
         require_label(self.algorithm, "algorithm")
         require_type(self.schedule, Schedule, "a Schedule", "schedule")
         if self.report is not None:
             require_type(self.report, SolveReport, "a SolveReport or None", "report")
+        require_type(self.ordering, (Ordering, type(None)), "an Ordering or None", "ordering")
 
     def __repr__(self) -> str:
         return f"Outcome({shown(self.algorithm)}, makespan {self.schedule.makespan}, {self.standing})"
@@ -188,6 +198,11 @@ class Outcome(HasPage):
     def problem(self) -> Problem:
         """The problem as it was scheduled: with its placement, and with fused stages if the algorithm needs that."""
         return self.schedule.problem
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The order in which the microbatches are fed: the one that was asked for, else that of the schedule."""
+        return self.schedule.order if self.ordering is None else self.ordering.order
 
     @cached_property
     def bound(self) -> Bound:
@@ -253,8 +268,9 @@ def run(problem: Problem, algorithm: str, **options: Any) -> Outcome:
         **options: Options of the algorithm: `group_size` (interleaved and its relatives), `lifo` (naive), `priority`,
             `tie` and `seed` (list), `objective` (zb-auto and the V schedules), `period`, `forward`, `backward`, ..
             (block). Every algorithm takes `recompute` and `offload`: "full" is all stages, a number so many of the
-            first; of a problem by layers, `recompute` takes so many layers of each stage. One that is None is not
-            given: it has its default.
+            first; of a problem by layers, `recompute` takes so many layers of each stage. Every one takes `order`, in
+            which it feeds the microbatches: "given" (default), "verl" (the rule of that library), "best" (the shortest
+            schedule), or a list of them. One that is None is not given: it has its default.
 
     Raises:
         NotApplicable: The algorithm does not suit the problem, has no such option, or fewer stages than that.
@@ -265,29 +281,39 @@ def run(problem: Problem, algorithm: str, **options: Any) -> Outcome:
     given = checked_options(chosen, options)
     require_problem(problem)
     fitted = prepare(problem, chosen)
+    for key in (RECOMPUTE, OFFLOAD):
+        if given.get(key) is not None:
+            require_kept(fitted, key)
     if given.get(RECOMPUTE) is not None:
         from pipesched.schedulers.savings import with_fewer_layers
 
         fitted = with_fewer_layers(fitted, chosen, given[RECOMPUTE])
-    return Outcome(chosen.name, _schedule(fitted, chosen, given))
+    sliced = with_best_slices(fitted, lambda one: _plan(one, chosen, given))
+    fed = FedFamily(sliced, chosen, lambda one: _plan(one, chosen, given))
+    wanted = given.get(ORDER)
+    with _explained(chosen, given):
+        ordering = None if wanted is None else ordering_of(fed, wanted)
+        schedule = checked(fed.schedule(None if ordering is None else ordering.order))
+    return Outcome(chosen.name, schedule, ordering=ordering)
 
 
-def _schedule(problem: Problem, chosen: Family, options: dict[str, Any]) -> Schedule:
-    plan = _plan(problem, chosen, options)
+@contextmanager
+def _explained(chosen: Family, options: Mapping[str, Any]) -> Iterator[None]:
+    """Let a deadlock, inside the block, say which options of a family it is from."""
     try:
-        return checked(schedule_plan(problem, plan))
+        yield
     except Deadlock as error:
         said = ", ".join(f"`{name}` {value}" for name, value in options.items())
         raise NotApplicable(f"{chosen.name} with {said or 'these numbers'} has no valid order here: {error}") from None
 
 
-def _plan(problem: Problem, chosen: Family, options: dict[str, Any]) -> Plan:
+def _plan(problem: Problem, chosen: Family, options: Mapping[str, Any]) -> Plan:
     """Return the plan of a family, with recompute and offload where its options ask for them."""
     own = {key: value for key, value in options.items() if key not in COMMON}
-    if len(own) == len(options):
+    recompute, offload = options.get(RECOMPUTE), options.get(OFFLOAD)
+    if recompute is None and offload is None:
         return chosen.plan(problem, **own)
     from pipesched.schedulers.saved_plan import saved_plan
     from pipesched.schedulers.savings import savings
 
-    asked = savings(problem, chosen, options.get(RECOMPUTE), options.get(OFFLOAD))
-    return saved_plan(problem, chosen.plan(problem, **own), asked)
+    return saved_plan(problem, chosen.plan(problem, **own), savings(problem, chosen, recompute, offload))

@@ -56,6 +56,10 @@ class Engine:
             raise AssertionError(f"{op} gives nothing to another stage")
         return OperationKey(message.target, message.target > op.stage, op.microbatch)
 
+    def forget_shapes(self) -> None:
+        """Let the shapes of all messages be sent again, on every rank: they follow from those of the inputs."""
+        self._shapes.clear()
+
     def step(self, inputs: Any, targets: Any) -> dict[int, Any]:
         """Run the list once, and return the losses by microbatch."""
         self._inputs, self._targets, self._losses = inputs, targets, {}
@@ -150,7 +154,9 @@ class Engine:
                 known += shapes
             elif known != shapes:
                 before, now = (", ".join(map(str, each)) for each in (known, shapes))
-                raise RuntimeError(f"its output is {now}; in the first step it was {before}, and must stay so")
+                raise RuntimeError(
+                    f"its output is {now}; a step before it was {before}, and must stay so with inputs of these shapes"
+                )
         self._channels.send(step.peer, self._tag(key), tensors)
 
     def _tag(self, key: OperationKey) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from pipesched.checks import require_callable, require_whole, shown
+from pipesched.checks import require_callable, require_whole
 from pipesched.errors import ConfigError, PipeschedError, RankFailed
 from pipesched.runtime.channels import Channels
 from pipesched.runtime.devices import CUDA, device_of, name_of_gpu, transfers_for, warn_untried
@@ -17,6 +17,7 @@ from pipesched.runtime.program import SEND, programs
 from pipesched.runtime.refusals import batch_norms, require_modules, require_none_in_training
 from pipesched.runtime.source import checked_schedule
 from pipesched.runtime.stage import Role, StageRunner
+from pipesched.runtime.step_arguments import loss_weights, require_entries, shapes_given
 from pipesched.runtime.team import LostRank, Team, described, is_lost
 from pipesched.runtime.weight_copies import Tied, WeightCopies, weights_here
 
@@ -73,6 +74,7 @@ class Runtime:
         placement = problem.settled_placement
         stages, error, device = placement.stages_on(rank), None, None
         self._microbatches, self._steps, self._program = problem.microbatches, 0, lists[rank]
+        self._shapes: list[Any] = []  # of the inputs of the last step, where they are given
         try:
             self._modules = require_modules(modules, stages, rank)
             self._norms = batch_norms(self._modules, self._program)
@@ -100,20 +102,30 @@ class Runtime:
             self._team.meet()
         self._engine = Engine(self._program, problem.stages, self._runners, self._channels, transfers, on_op)
 
-    def step(self, inputs: Sequence[Any] | None = None, targets: Sequence[Any] | None = None) -> dict[int, Any]:
+    def step(
+        self,
+        inputs: Sequence[Any] | None = None,
+        targets: Sequence[Any] | None = None,
+        weights: Sequence[float] | None = None,
+    ) -> dict[int, Any]:
         """Run one training step, and return the losses of the microbatches whose last stage ran here.
 
-        The gradient of the sum of all losses is added to `.grad` of the weights, as autograd adds; with two copies of
-        a stage both get the sum of both.
+        The gradient of the sum of weights[m] x loss(m) is added to `.grad` of the model's weights, as autograd adds;
+        with two copies of a stage both get the sum of both. For a mean over all tokens, where each loss is the mean
+        over those of its microbatch, weights[m] is the part of all tokens that m has.
+
+        Microbatches may have inputs of different shapes, and a step others than the one before.
 
         Args:
             inputs: For each microbatch a tensor, or a tuple of the arguments of stage 0; None on ranks without it.
             targets: For each microbatch what `loss_fn` takes; None on ranks without the last stage.
+            weights: For each microbatch a finite number, the same on every rank with the last stage; default: 1 each.
 
         Returns:
-            The losses by microbatch, detached.
+            The losses by microbatch, detached, and not multiplied by weights.
 
         Raises:
+            ConfigError: For sequences of another length, and weights that are no finite numbers.
             RankFailed: When another rank failed or died; the rank that fails raises its own exception. The connections
                 are closed then: this runtime runs no more steps.
         """
@@ -121,7 +133,7 @@ class Runtime:
             raise RankFailed("the connections are closed, by `close` or by a step that failed; make a new Runtime")
         self._engine.doing = "the begin of the step"
         try:
-            self._begin(inputs, targets)
+            self._begin(inputs, targets, weights)
             losses = self._engine.step(inputs, targets)
             self._mirrors.end_step()
             self._channels.flush()
@@ -132,19 +144,18 @@ class Runtime:
         self._steps += 1
         return losses
 
-    def _begin(self, inputs: object, targets: object) -> None:
-        for key, value, is_needed in (
-            ("inputs", inputs, any(runner.role.is_first for runner in self._runners.values())),
-            ("targets", targets, any(runner.role.is_last for runner in self._runners.values())),
-        ):
-            if is_needed and (not hasattr(value, "__getitem__") or len(value) != self._microbatches):  # type: ignore[arg-type]
-                what = "nothing" if value is None else str(len(value)) if hasattr(value, "__len__") else shown(value)
-                raise ConfigError(
-                    f"must hold one entry for each of the {self._microbatches} microbatches, not {what}", key
-                )
+    def _begin(self, inputs: object, targets: object, weights: object) -> None:
+        shapes, roles = self._shapes, [runner.role for runner in self._runners.values()]
+        if any(role.is_first for role in roles):
+            self._shapes = shapes_given(require_entries(inputs, "inputs", self._microbatches))
+        if any(role.is_last for role in roles):
+            require_entries(targets, "targets", self._microbatches)
+        counts = None if weights is None else loss_weights(weights, self._microbatches)
         require_none_in_training(self._norms, self._team.rank)
+        if self._team.any(shapes != self._shapes):
+            self._engine.forget_shapes()
         for runner in self._runners.values():
-            runner.begin_step(self._steps)
+            runner.begin_step(self._steps, counts)
         self._mirrors.begin_step()
 
     def _fail(self, error: BaseException) -> None:

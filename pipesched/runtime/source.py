@@ -11,6 +11,7 @@ from pipesched.errors import ConfigError, InvalidSchedule, WrongOperation
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.results.outcome import Outcome, run
 from pipesched.schedulers.registry import FAMILIES, own_name
 
@@ -19,9 +20,9 @@ def checked_schedule(source: object, name: str = "source", problem: Problem | No
     """Return the schedule of a path, a document (a mapping, or its JSON text) or an Outcome, or the Schedule itself.
 
     `problem` goes with the path of a CSV, or with the name of an algorithm, which schedules it. `name` is the parameter
-    that the source was given as. Raises ConfigError for what cannot be read as a schedule, and
-    InvalidSchedule, naming operations, for one that breaks the rules of its problem: an operation that is missing or
-    stands twice, an order that cannot run.
+    that the source was given as. Raises ConfigError for what cannot be read as a schedule, for slices and for forwards
+    alone, and InvalidSchedule, naming operations, for one that breaks the rules of its problem: an operation that is
+    missing or stands twice, an order that cannot run.
     """
     try:
         schedule = _schedule_of(source, problem)
@@ -31,7 +32,16 @@ def checked_schedule(source: object, name: str = "source", problem: Problem | No
         if error.key == "problem":
             raise
         raise ConfigError(error.message, name, entry=error.entry, where=error.where) from None
+    _require_training(schedule.problem, name)
     return checked(schedule)
+
+
+def _require_training(problem: Problem, name: str) -> None:
+    """Raise ConfigError for a schedule of slices, or of forwards alone."""
+    if problem.slices.count > 1:
+        raise ConfigError(f"has {problem.slices.count} slices a microbatch; training runs whole microbatches", name)
+    if problem.mode == FORWARD_ONLY:
+        raise ConfigError("is of forwards alone (`mode` forward); training runs backwards too", name)
 
 
 def _schedule_of(source: object, problem: Problem | None) -> Schedule:

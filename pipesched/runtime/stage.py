@@ -30,9 +30,10 @@ class Role(NamedTuple):
 class _Held:
     """What a microbatch leaves on a stage between its forward and the end of its backward."""
 
-    __slots__ = ("activation", "data", "gradients", "groups", "roots", "target", "tokens")
+    __slots__ = ("activation", "data", "gradients", "groups", "loss_weight", "roots", "target", "tokens")
 
-    def __init__(self) -> None:
+    def __init__(self, loss_weight: float | None) -> None:
+        self.loss_weight = loss_weight  # None: 1
         self.data: Sequence[Any] | None = None  # the input, where the forward will run again
         self.target: Any = None
         self.activation: Activation | None = None
@@ -52,20 +53,22 @@ class StageRunner:
         self._step = -1
         self._weights: list[Any] = []
         self._own: set[int] = set()
+        self._loss_weights: Sequence[float] | None = None
 
-    def begin_step(self, step: int) -> None:
-        """Note which weights have gradients, and where they lie."""
+    def begin_step(self, step: int, loss_weights: Sequence[float] | None = None) -> None:
+        """Note which weights have gradients, where they lie, and by what the loss of each microbatch counts."""
         modules = [self._module, *([self._loss_fn] if self.role.is_last else [])]
         modules = [module for module in modules if isinstance(module, torch.nn.Module)]
         tensors = [*(weight for module in modules for weight in module.parameters())]
         self._weights = [weight for weight in tensors if weight.requires_grad]
         tensors += [buffer for module in modules for buffer in module.buffers()]
         self._own = {_address(tensor) for tensor in tensors}
-        self._step = step
+        self._step, self._loss_weights = step, loss_weights
 
     def forward(self, microbatch: int, data: Sequence[Any], target: Any, *, again: bool) -> tuple[list[Any], Any]:
         """Run F, and return outputs and loss (of the last stage); where R follows (`again`), only inputs stay."""
-        held = self._held[microbatch] = _Held()
+        held = _Held(None if self._loss_weights is None else self._loss_weights[microbatch])
+        self._held[microbatch] = held
         if again:
             versions = [version_of(tensor) for tensor in (*data, *self._module.buffers())]
             with self._as(microbatch), torch.no_grad():
@@ -177,9 +180,10 @@ class StageRunner:
         return found
 
     def _with_gradients(self, held: _Held, gradients: list[Any]) -> tuple[list[Any], list[Any] | None]:
-        """Return the roots of the graph with their gradients, which the loss has none of."""
+        """Return the roots of the graph with their gradients: of the loss its weight, or none, which is 1."""
         if self.role.is_last:
-            return [root for root in held.roots if root is not None], None
+            roots, weight = [root for root in held.roots if root is not None], held.loss_weight
+            return roots, None if weight is None else [torch.full_like(root, weight) for root in roots]
         pairs = [pair for pair in zip(held.roots, gradients, strict=True) if pair[0] is not None]
         return [root for root, _ in pairs], [gradient for _, gradient in pairs]
 

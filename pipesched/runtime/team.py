@@ -124,6 +124,14 @@ class Team:
         if self._control is not None:
             self._control.barrier().wait()
 
+    def any(self, here: bool) -> bool:
+        """Return whether something is so on any rank; all of them must call this."""
+        if self._control is None:
+            return here
+        count = torch.tensor([int(here)])
+        self._control.allreduce([count]).wait()
+        return bool(count)
+
     def tell(self, reason: str) -> None:
         """Write why this rank stops, unless a reason is known already, and close all connections."""
         if self.store is not None:

@@ -27,6 +27,7 @@ from pipesched.runtime.program import programs
 from pipesched.runtime.rank_processes import rank_processes
 from pipesched.runtime.run import Runtime
 from pipesched.runtime.source import checked_schedule
+from pipesched.runtime.step_arguments import rows_of_microbatches
 from pipesched.runtime.team import is_lost
 from pipesched.runtime.training_data import DataSource, Named, data_source, hint_for, moved
 from pipesched.runtime.weight_copies import tied_weights
@@ -54,6 +55,7 @@ def train(
     loss: Named | None = None,
     dtype: str | None = None,
     vocab: int | None = None,
+    rows: Sequence[int] | None = None,
     steps: int = 5,
     rate: float = 1e-3,
     seed: int = 0,
@@ -79,6 +81,9 @@ def train(
         dtype: The type of random inputs, by its name; default: float32. The target of floats is random numbers of the
             input's shape, that of integers random integers.
         vocab: Random integers are less than this; default: 2.
+        rows: How many each microbatch has: the first size of its random inputs in place of that of `shape`, and its
+            weight. The gradient then is that of the mean over all rows, where each loss is the mean over those of its
+            microbatch; without it that of the sum of the losses. Beside `data` they only weigh.
         steps: Training steps, each followed by one of Adam.
         rate: Its learning rate.
         seed: Of the random numbers of data and model.
@@ -87,8 +92,9 @@ def train(
         listener: Called with the number of each step and its loss when it ends; under torchrun on the first rank.
 
     Returns:
-        An object that JSON holds: `losses`, the mean over the microbatches for each step, and `ranks`, the report of
-        each rank's last step; `stopped_by` is "done". None on all ranks of torchrun but the first.
+        An object that JSON holds: `losses`, the mean over the microbatches (with `rows` over all rows) for each step,
+        and `ranks`, the report of each rank's last step; `stopped_by` is "done". None on all ranks of torchrun but the
+        first.
 
     Raises:
         ConfigError: For what cannot be trained.
@@ -101,6 +107,8 @@ def train(
     tell = require_callable(listener, "listener") or (lambda *_: None)
     source = data_source(data, loss, shape, dtype, vocab, usual=model_source.SHAPE)
     checked = checked_schedule(schedule, "schedule", problem)
+    if rows is not None:
+        source = source._replace(rows=rows_of_microbatches(rows, checked.problem.microbatches))
     programs(checked)
     model_source.joined(model_source.pieces_of(model), checked.problem)
     if trace is not None and any(Path(trace).glob("rank*.json")):
@@ -145,19 +153,22 @@ def train_rank(local_rank: int, job: TrainRequest, tell: Callable[..., Any]) -> 
     run = Runtime(job.schedule, modules, batches.loss, tied=tied_weights(pieces), seed=job.seed)
     weights = {id(weight): weight for stage in mine for weight in modules[stage].parameters()}
     optimizer = torch.optim.Adam(weights.values(), lr=job.rate) if weights else None
+    rows, count = job.source.rows, problem.microbatches
+    shares = None if rows is None else [one / sum(rows) for one in rows]  # of the mean over all rows
     losses: list[float] = []
     with nullcontext() if job.trace is None else _profiled(Path(job.trace), rank, problem.devices):
         for step in range(job.steps):
             with _mistakes_end(run, job.source):
                 if 0 in mine or problem.stages - 1 in mine:
                     batches.take(step)
-                found = run.step(batches.inputs, batches.targets)
+                found = run.step(batches.inputs, batches.targets, shares)
                 if optimizer is not None:
                     optimizer.step()
                     optimizer.zero_grad()
-            total = torch.tensor(sum(map(float, found.values())), dtype=torch.float64, device=device)
+            part = sum(float(loss) * (shares[one] if shares else 1) for one, loss in found.items())
+            total = torch.tensor(part, dtype=torch.float64, device=device)
             dist.all_reduce(total)
-            losses.append(float(total) / problem.microbatches)
+            losses.append(float(total) / (1 if shares else count))
             if rank == 0:
                 tell(step, losses[-1])
     reports: list[Any] = [None] * problem.devices

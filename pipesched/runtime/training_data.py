@@ -31,13 +31,17 @@ class Microbatches(NamedTuple):
 
 
 class DataSource(NamedTuple):
-    """A function, or the shape and the type of random numbers; integers are less than `vocab`. And a loss."""
+    """A function, or the shape and the type of random numbers; integers are less than `vocab`. And a loss.
+
+    `rows` are those of each microbatch, in place of the first size of the shape; without them all are alike.
+    """
 
     data: Named | None
     loss: Named | None
     shape: tuple[int, ...]
     dtype: Any
     vocab: int
+    rows: tuple[int, ...] | None = None
 
     @property
     def has_own_loss(self) -> bool:
@@ -140,9 +144,15 @@ def _holds(value: Any, count: int) -> bool:
 def _random(count: int, source: DataSource, seed: int) -> Any:
     """Return random numbers for `count` microbatches: from 0 to 1, or integers from 0 to `vocab` - 1."""
     generator, dtype = torch.Generator().manual_seed(seed), source.dtype
-    if dtype.is_floating_point or dtype.is_complex:
-        return torch.rand(count, *source.shape, generator=generator).to(dtype)
-    return torch.randint(source.vocab, (count, *source.shape), generator=generator).to(dtype)
+
+    def drawn(*sizes: int) -> Any:
+        if dtype.is_floating_point or dtype.is_complex:
+            return torch.rand(sizes, generator=generator).to(dtype)
+        return torch.randint(source.vocab, sizes, generator=generator).to(dtype)
+
+    if source.rows is None:
+        return drawn(count, *source.shape)
+    return [drawn(rows, *source.shape[1:]) for rows in source.rows]
 
 
 def dtype_named(name: str) -> Any:

@@ -3,17 +3,20 @@
 Where costs differ from those that a block was drawn for, its offsets no longer fit together (the "repeating bubbles" of
 "Pipeline Parallelism with Controllable Memory", Qi et al. 2024). So a family offers designs: its block for its own unit
 costs, for the given ones, for some between. Each is squeezed, and dispatched under several policies; every order is
-timed with the given costs, the best is taken, and a local search improves it.
+timed with the given costs, the best is taken, and a local search improves it. Where microbatches differ, the costs are
+those of their mean, so that the block is the same whatever their order is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache, wraps
 from itertools import chain, islice, product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from pipesched.pipeline.feeding import typical
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Exact, canonical
@@ -43,6 +46,21 @@ class Design(NamedTuple):
 
     problem: Problem
     block: Block
+
+
+def of_the_mean(plan: Callable[..., Plan]) -> Callable[..., Plan]:
+    """Let a family plan for the mean microbatch, and keep its last plan.
+
+    Its positions are then the same for every order of the microbatches. Estimates ask twice for the same problem: to
+    choose its cut, and to run it.
+    """
+    kept = lru_cache(maxsize=1)(plan)
+
+    @wraps(plan)
+    def planned(problem: Problem, **options: Any) -> Plan:
+        return kept(typical(problem), **options)
+
+    return planned
 
 
 def best_of(

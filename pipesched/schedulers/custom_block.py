@@ -151,4 +151,5 @@ FAMILY = Family(
     options=("period", "forward", "backward", "backward_input", "backward_weight", "peak", "squeeze"),
     required=("period", "forward"),
     splits_backward=None,
+    looks_at_each=True,
 )

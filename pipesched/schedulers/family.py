@@ -21,8 +21,14 @@ from pipesched.pipeline.placement import PLACEMENTS, named_placement
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.recut import can_be_cut, fitted_to
+from pipesched.pipeline.units import FORWARD_ONLY
 
 ANY = "any"
+FORWARDS = "sequential, naive, interleaved, looped-bfs and list"  # the families of which `forward_only` holds
+SLICED = "sequential, naive, seq-1f1b, interleaved and list"  # those of which `slices` does
+FLAGS = (
+    "is_multiple", "obeys_budget", "settled_order", "slices", "forward_only", "is_slow", "has_pairs", "looks_at_each",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,9 +45,12 @@ class Family(Displayable):
     What others may rely on: it makes another plan under a budget (`obeys_budget`); the order of its plan follows from
     the numbers of devices, stages and microbatches alone (`settled_order`); plans run I and W always (`splits_backward`
     is True), never (False), or where the costs split the backward (None); forwards and backwards run as pairs
-    (`has_pairs`); with one stage a device they are those of another family (`same_with_one_stage`); it times many
-    plans, for most of a second (`is_slow`); its plans hold so many activations on a device at most (`most_chunks`,
-    None: not told).
+    (`has_pairs`); it looks at the costs of each microbatch, so that another order of them has another plan
+    (`looks_at_each`); with one stage a device they are those of another family (`same_with_one_stage`), or without
+    slices (`same_without_slices`: a comparison of all leaves it out there), and `with_slices` is the family that is
+    theirs with them; it times many plans, for most of a second
+    (`is_slow`); its plans hold so many activations on a device at most (`most_chunks`, None: not told). It runs slices
+    of microbatches (`slices`), and it has an order of forward passes alone, then with slices too (`forward_only`).
 
     Raises ConfigError, about the field at fault, for what is none of these.
     """
@@ -63,17 +72,23 @@ class Family(Displayable):
     settled_order: bool = False
     splits_backward: bool | None = False
     same_with_one_stage: str = ""
+    same_without_slices: str = ""
+    with_slices: str = ""
+    slices: bool = False
+    forward_only: bool = False
     is_slow: bool = False
     has_pairs: bool = False
+    looks_at_each: bool = False
     most_chunks: Callable[[Problem], int] | None = None
 
     def __post_init__(self) -> None:
-        for key in ("name", "needs", "bubble", "memory", "paper", "elsewhere", "same_with_one_stage"):
+        labels = ("name", "needs", "bubble", "memory", "paper", "elsewhere")
+        for key in (*labels, "same_with_one_stage", "same_without_slices", "with_slices"):
             require_label(getattr(self, key), key)
         require_type(self.plan, Callable, "a function", "plan")
         for key in ("requires", "most_chunks"):
             require_callable(getattr(self, key), key)
-        for key in ("is_multiple", "obeys_budget", "settled_order", "is_slow", "has_pairs"):
+        for key in FLAGS:
             require_flag(getattr(self, key), key)
         if self.splits_backward is not None:
             require_flag(self.splits_backward, "splits_backward")
@@ -118,12 +133,31 @@ def need_even(name: str, count: int, key: str) -> None:
 def prepare(problem: Problem, family: Family) -> Problem:
     """Return `problem` as `family` runs it: fused to its number of stages, with its placement.
 
-    Raises NotApplicable when the stages cannot be fused, or when the config asks for another placement.
+    Raises NotApplicable when the stages cannot be fused, when the config asks for another placement, or when the family
+    has no slices, or no forward passes alone.
     """
+    if problem.has_units:
+        _require_units(problem, family)
     fitted = _fitted(problem, family)
     if family.requires is not None:
         family.requires(fitted)
     return fitted
+
+
+def _require_units(problem: Problem, family: Family) -> None:
+    """Raise NotApplicable, with the families that do, for one that does not run forwards alone, or slices."""
+    is_forward = problem.mode == FORWARD_ONLY
+    if is_forward and not family.forward_only:
+        raise NotApplicable(f"{family.name} has no order of forward passes alone; {FORWARDS} have one", "mode")
+    if not problem.slices.are_several or family.slices or is_forward:
+        return
+    if family.with_slices:
+        raise NotApplicable(f"{family.name} has no slices; {family.with_slices} is its order with them", "slices")
+    raise NotApplicable(f"{family.name} has no slices{_in_training(family)}; {SLICED} have them", "slices")
+
+
+def _in_training(family: Family) -> str:
+    return " in training" if family.forward_only else ""
 
 
 def _fitted(problem: Problem, family: Family) -> Problem:
@@ -156,7 +190,7 @@ def _require_agreement(problem: Problem, fitted: Problem, family: Family) -> Non
     if problem.placement is None:
         return
     theirs = fitted.settled_placement.in_blocks(problem.stages)
-    if theirs != problem.placement:
+    if theirs != problem.placement.by_number:
         asked = "bidirectional" if problem.placement.mirrored else shown(problem.placement.devices)
         raise NotApplicable(
             f"{family.name} places its stages {family.placement}, on devices {shown(theirs.devices)}, not {asked}; use"

@@ -37,4 +37,5 @@ FAMILY = Family(
     bubble="by simulation",
     memory="min(2WM, 2WP) chunks at most",
     paper="Hanayo (Liu et al. 2023, arXiv 2308.15762)",
+    looks_at_each=True,
 )

@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from pipesched.core.integers import ceil_div
 from pipesched.errors import Deadlock, NotApplicable
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import schedule_plan
+from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.schedulers.family import Family
-from pipesched.schedulers.one_f_one_b import one_f_one_b
-from pipesched.schedulers.orders import one_forward_one_backward
+from pipesched.schedulers.naive import naive
+from pipesched.schedulers.orders import last_slice_first, one_forward_one_backward
+from pipesched.schedulers.seq_one_f_one_b import seq_1f1b
 
 MOST_TRIES = 16  # group sizes that are timed on either side of one that deadlocks
 MOST_TIMED = 1_000_000  # operations that are timed for that
@@ -26,8 +29,9 @@ Arranged = tuple[list[int], dict[int, int]]  # the order of a device, and its pa
 class Rule(NamedTuple):
     """A member of the interleaved family.
 
-    `step` and `extra` count the warm-up forwards of device d: step(P-1-d) + (V-1)g + extra. `arrange(columns, warm_up,
-    device)` orders a device's operations, given by kind in the order in which chunks are visited.
+    `step` and `extra` count the warm-up forwards of device d: step(P-1-d) + (V-1)gn + n-1 + extra, with n slices a
+    microbatch. `arrange(columns, warm_up, device)` orders a device's operations, given by kind in the order in which
+    chunks are visited.
     """
 
     name: str
@@ -43,19 +47,27 @@ def interleaved(problem: Problem, *, group_size: int | None = None) -> Plan:
     Forwards visit the chunks 0..V-1 with g microbatches at a time (the last group may be short), backwards the chunks
     V-1..0. With one chunk a device this is 1F1B. g is P by default, or where that deadlocks the next larger that
     cannot. PyTorch takes M/max(1, M // P). Raises NotApplicable, with group sizes that run, for one that deadlocks.
+
+    With n slices a microbatch all slices of a group visit a chunk before the next one, backwards the last slice of each
+    first. Then 2(P-d-1) + (V-1)gn + n-1 forwards come first, and g is P/n rounded up, or the next larger that runs.
+    Forward passes alone visit the chunks in the same order.
     """
     if problem.stages == problem.devices and (group_size is None or group_size > 0):
-        return one_f_one_b(problem)
+        return naive(problem) if problem.mode == FORWARD_ONLY else seq_1f1b(problem)
+    if problem.mode == FORWARD_ONLY:
+        wanted = ceil_div(problem.devices, problem.slices.count) if group_size is None else group_size
+        return _arrange(problem, FORWARDS, wanted)
     return grouped(problem, INTERLEAVED, group_size)
 
 
 def grouped(problem: Problem, rule: Rule, group_size: int | None) -> Plan:
-    """Return the plan of a rule with this group size; by default with P, or the next larger that runs.
+    """Return the plan of a rule with this group size; by default P (of n slices P/n), or the next larger that runs.
 
     Raises NotApplicable for a group size below 1 or one that deadlocks.
     """
     if group_size is None:
-        return grouped_by(problem, rule, problem.devices, "; another `group_size` may be faster")
+        wanted = ceil_div(problem.devices, problem.slices.count)
+        return grouped_by(problem, rule, wanted, "; another `group_size` may be faster")
     if group_size < 1:
         raise NotApplicable(f"{rule.name} needs a group size of at least 1, not {group_size}", "group_size")
     if not _runs(problem, rule, group_size):
@@ -73,7 +85,8 @@ def grouped_by(problem: Problem, rule: Rule, wanted: int, advice: str = "") -> P
         short = last < min(wanted, problem.microbatches) and problem.stages > problem.devices
         note = f"the last group has {last} of {wanted} microbatches{advice}" if short else ""
         return _arrange(problem, rule, wanted, note)
-    larger = next(size for size in range(wanted + 1, problem.microbatches + 1) if _long(problem, rule, size))
+    is_enough = _long if problem.slices.count == 1 else _runs
+    larger = next(size for size in range(wanted + 1, problem.microbatches + 1) if is_enough(problem, rule, size))
     note = f"group size {larger}: groups of {wanted} deadlock with {problem.microbatches} microbatches"
     return _arrange(problem, rule, larger, note)
 
@@ -96,7 +109,7 @@ def _refusal(problem: Problem, rule: Rule, wanted: int) -> str:
 
 def _tries(problem: Problem) -> int:
     """Return how many group sizes are worth timing: fewer for a large problem."""
-    return min(MOST_TRIES, MOST_TIMED // (2 * problem.stages * problem.microbatches) + 1)
+    return min(MOST_TRIES, MOST_TIMED // (2 * problem.stages * problem.microbatches * problem.slices.count) + 1)
 
 
 def _runs(problem: Problem, rule: Rule, group: int) -> bool:
@@ -111,12 +124,12 @@ def _runs(problem: Problem, rule: Rule, group: int) -> bool:
 
 
 def _safe(problem: Problem, rule: Rule, group: int) -> bool:
-    """Return whether the last two groups hold step*P microbatches, or there is only one group or one chunk.
+    """Return whether the last two groups hold step*P units, or there is only one group or one chunk.
 
     Such orders run: no counterexample is known (the tests try all small problems). Some others run too.
     """
     alone = group >= problem.microbatches or problem.stages == problem.devices
-    return alone or group + _last(problem, group) >= rule.step * problem.devices
+    return alone or (group + _last(problem, group)) * problem.slices.count >= rule.step * problem.devices
 
 
 def _long(problem: Problem, rule: Rule, group: int) -> bool:
@@ -138,37 +151,44 @@ def in_turn(columns: Sequence[Sequence[int]], warm_up: int, _device: int) -> Arr
     return one_forward_one_backward(forwards, backwards, warm_up), {}
 
 
-def visit_order(chunks: int, microbatches: int, group: int) -> list[tuple[int, int]]:
-    """Return (chunk, microbatch) in the order of Megatron's virtual microbatch ids: group by group, chunk by chunk."""
+def visit_order(chunks: int, units: int, group: int) -> list[tuple[int, int]]:
+    """Return (chunk, unit) in the order of Megatron's virtual microbatch ids: group by group, chunk by chunk."""
     return [
-        (chunk, microbatch)
-        for first in range(0, microbatches, group)
+        (chunk, unit)
+        for first in range(0, units, group)
         for chunk in range(chunks)
-        for microbatch in range(first, min(first + group, microbatches))
+        for unit in range(first, min(first + group, units))
     ]
 
 
 def _arrange(problem: Problem, rule: Rule, group: int, note: str = "") -> Plan:
     devices, chunks = problem.devices, problem.stages // problem.devices
-    group = min(group, problem.microbatches)
-    index = OpIndex(rule.letters, problem.stages, problem.microbatches)
-    visits = visit_order(chunks, problem.microbatches, group)
+    slices = problem.slices.count
+    group = min(group, problem.microbatches) * slices  # in units
+    index = OpIndex(rule.letters, problem.stages, problem.microbatches, slices)
+    visits = visit_order(chunks, index.units, group)
     columns = []  # the operations of device 0, by kind, in the order of their visits
     for kind in rule.letters:
-        rows = [index.row(kind, chunk * devices) for chunk in range(chunks)]
-        rows = rows if kind == "F" else rows[::-1]
-        columns.append([rows[chunk][microbatch] for chunk, microbatch in visits])
+        rows: list[Sequence[int]] = [index.row(kind, chunk * devices) for chunk in range(chunks)]
+        rows = rows if kind == "F" else [last_slice_first(index, row) for row in rows[::-1]]
+        columns.append([rows[chunk][unit] for chunk, unit in visits])
     orders, pairs = [], {}
     for device in range(devices):
         here = [index.stages_on(column, device) for column in columns]
-        warm_up = rule.step * (devices - 1 - device) + (chunks - 1) * group + rule.extra
+        warm_up = rule.step * (devices - 1 - device) + (chunks - 1) * group + slices - 1 + rule.extra
         order, paired = rule.arrange(here, warm_up, device)
         orders.append(order)
         pairs.update(paired)
     return Plan(index, orders, pairs, note)
 
 
+def alone(columns: Sequence[Sequence[int]], _warm_up: int, _device: int) -> Arranged:
+    """Return forwards in the order of their visits."""
+    return [*columns[0]], {}
+
+
 INTERLEAVED = Rule(name="interleaved", letters="FB", step=2, arrange=in_turn)
+FORWARDS = INTERLEAVED._replace(letters="F", arrange=alone)
 
 FAMILY = Family(
     name="interleaved",
@@ -183,4 +203,6 @@ FAMILY = Family(
     options=("group_size",),
     settled_order=True,
     same_with_one_stage="1f1b",
+    slices=True,
+    forward_only=True,
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from pipesched.core.listsched import list_schedule
 from pipesched.errors import NoSchedule
 from pipesched.pipeline.capacity import forward_headrooms, require_least_capacity
@@ -19,7 +21,7 @@ def list_scheduler(problem: Problem, *, priority: str = "none", tie: str = "dfs"
     gives 1F1B. Raises NoSchedule when the budget holds no microbatch.
     """
     require_least_capacity(problem)
-    index = OpIndex(problem.letters, problem.stages, problem.microbatches)
+    index = OpIndex(problem.letters, problem.stages, problem.microbatches, problem.slices.count)
     graph, capacities = lower(problem, index), problem.capacity_grains
     try:
         result = list_schedule(
@@ -29,11 +31,21 @@ def list_scheduler(problem: Problem, *, priority: str = "none", tie: str = "dfs"
             capacities=capacities,
             owners=index.owners,
             rooms=forward_headrooms(problem, index),
+            turns=_one_by_one(index) if index.slices > 1 else (),
             seed=seed,
         )
     except NoSchedule as error:
         raise NoSchedule(f"list scheduling found no order under the budget: {error}", device=error.device) from None
     return Plan(index, graph.by_resource(result.picked))
+
+
+def _one_by_one(index: OpIndex) -> list[int]:
+    """Return all operations in the order that takes the least memory of slices: stage by stage, W directly after I."""
+    turns = [*index.of_kind("F")]
+    for stage in range(index.stages)[::-1]:
+        rows = [index.row(kind, stage)[::-1] for kind in index.letters[1:]]
+        turns += chain.from_iterable(zip(*rows, strict=True))
+    return turns
 
 
 FAMILY = Family(
@@ -47,4 +59,7 @@ FAMILY = Family(
     options=("priority", "tie", "seed"),
     obeys_budget=True,
     splits_backward=None,
+    slices=True,
+    forward_only=True,
+    looks_at_each=True,
 )

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.schedulers.family import Family
+from pipesched.schedulers.orders import last_slice_first, plain_index
 
 
 def naive(problem: Problem, *, lifo: bool = False) -> Plan:
-    """Run F of all microbatches, then B of all in the same order, or with `lifo` in the reverse order."""
-    index = OpIndex("FB", problem.stages, problem.microbatches)
-    step = -1 if lifo else 1
-    return Plan(
-        index, [[*index.row("F", device), *index.row("B", device)[::step]] for device in range(problem.devices)]
-    )
+    """Run F of all microbatches, then B of all in the same order, or with `lifo` in the reverse order.
+
+    Of each microbatch F of all slices in turn, B of the last slice first.
+    """
+    index = plain_index(problem)
+    orders = []
+    for device in range(problem.devices):
+        backwards = index.row("B", device) if "B" in index.letters else ()
+        orders.append([*index.row("F", device), *(backwards[::-1] if lifo else last_slice_first(index, backwards))])
+    return Plan(index, orders)
 
 
 FAMILY = Family(
@@ -28,4 +32,6 @@ FAMILY = Family(
     elsewhere="PyTorch ScheduleGPipe",
     options=("lifo",),
     settled_order=True,
+    slices=True,
+    forward_only=True,
 )

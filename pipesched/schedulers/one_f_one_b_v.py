@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import lru_cache
 
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.schedulers.best_block import Design, best_of, costing
+from pipesched.schedulers.best_block import Design, best_of, costing, of_the_mean
 from pipesched.schedulers.block import Block, busiest
 from pipesched.schedulers.family import Family
 
 PERIOD = 6
 
 
-@lru_cache(maxsize=1)  # estimates ask twice for the same problem: to choose its cut, and to run it
+@of_the_mean
 def one_f_one_b_v(problem: Problem, *, objective: str = "span") -> Plan:
     """Run the block of `unit_block`, stretched to the given costs, or with its own costs, whichever is better."""
     block, unit = unit_block(problem.devices), costing(problem, Fraction(0))

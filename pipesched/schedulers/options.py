@@ -13,11 +13,13 @@ from pipesched.core.ties import TIES
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.pipeline.quantities import require_limits, to_fraction
 from pipesched.schedulers.family import Family
+from pipesched.schedulers.feeding.rules import WORDS
 
 COUNT, WHOLE, FLAG, WORD, PERIOD, STARTS = "count", "whole number", "flag", "word", "period", "starts"
 STAGES, FULL = "stages", "full"  # so many of the first stages, or all
-RECOMPUTE, OFFLOAD = "recompute", "offload"
-COMMON = (RECOMPUTE, OFFLOAD)  # what every family takes
+MICROBATCHES = "microbatches"  # a list of all of them, or a word for one
+RECOMPUTE, OFFLOAD, ORDER = "recompute", "offload", "order"
+COMMON = (RECOMPUTE, OFFLOAD, ORDER)  # what every family takes
 OBJECTIVES = {  # each as a key of schedules, with the other to break ties
     "span": attrgetter("span_ticks", "makespan_ticks"),
     "makespan": attrgetter("makespan_ticks", "span_ticks"),
@@ -80,6 +82,12 @@ OPTIONS: dict[str, Option] = {
             STAGES,
             "every algorithm: move the activations of all or the first N stages to host memory (costs.offload)",
         ),
+        Option(
+            ORDER,
+            MICROBATCHES,
+            "every algorithm: feed the microbatches in this order: given (default), verl (its rule), best, or a list",
+            WORDS,
+        ),
     )
 }
 
@@ -90,8 +98,12 @@ def options_of(family: Family) -> tuple[str, ...]:
 
 
 def labelled(name: str, options: Mapping[str, Any]) -> str:
-    """Return the name of an algorithm with what it recomputes and offloads: `1f1b, recompute full`."""
-    return ", ".join([name, *(f"{key} {options[key]}" for key in COMMON if options.get(key) is not None)])
+    """Return the name of an algorithm with what it recomputes and offloads, and its order: `1f1b, recompute full`."""
+    return ", ".join([name, *(f"{key} {_said(options[key])}" for key in COMMON if options.get(key) is not None)])
+
+
+def _said(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
 def checked_options(family: Family, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,18 +124,31 @@ def checked_option(family: Family, key: str, value: Any) -> Any:
         near = get_close_matches(key, known, n=1)
         hint = f"did you mean `{near[0]}`? " if near else ""
         raise NotApplicable(f"{family.name} has no option `{key}`; {hint}it takes {takes}", key)
-    option = OPTIONS[key]
-    if value is None:
-        return value
-    if option.shape == FLAG:
+    return None if value is None else _shaped(OPTIONS[key], value)
+
+
+def _shaped(option: Option, value: Any) -> Any:
+    """Return a value of the shape of an option. Raises ConfigError."""
+    key, shape = option.key, option.shape
+    if shape == FLAG:
         return require_flag(value, key)
-    if option.shape == WORD:
+    if shape == WORD:
         return require_name(option.names, value, key, key)
-    if option.shape in (COUNT, WHOLE):
-        return _whole(value, key, least=int(option.shape == COUNT))
-    if option.shape == STAGES:
+    if shape in (COUNT, WHOLE):
+        return _whole(value, key, least=int(shape == COUNT))
+    if shape == STAGES:
         return value if value == FULL else _whole(value, key, least=1, also=f"{FULL} or ")
+    if shape == MICROBATCHES:
+        return _microbatches(value, option)
     return value  # the block checks periods and starts, because it knows the stages
+
+
+def _microbatches(value: Any, option: Option) -> str | tuple[int, ...]:
+    """Return a word for an order, or a list of microbatches; of a single one the number alone will do."""
+    if isinstance(value, str):
+        return require_name(option.names, value, option.key, option.key)
+    listed = value if isinstance(value, (list, tuple)) else [value]
+    return tuple(_whole(one, option.key, least=0) for one in listed)
 
 
 def _whole(value: Any, key: str, least: int, also: str = "") -> int:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.units import FORWARD_ONLY
 
 
 def one_forward_one_backward(forwards: Sequence[int], backwards: Sequence[int], warm_up: int) -> list[int]:
@@ -20,11 +21,27 @@ def one_forward_one_backward(forwards: Sequence[int], backwards: Sequence[int], 
     return order
 
 
+def plain_index(problem: Problem) -> OpIndex:
+    """Return numbers for F and B of every unit; where only forwards run, for those."""
+    letters = "F" if problem.mode == FORWARD_ONLY else "FB"
+    return OpIndex(letters, problem.stages, problem.microbatches, problem.slices.count)
+
+
+def last_slice_first(index: OpIndex, row: Sequence[int]) -> Sequence[int]:
+    """Return a row of operations with the slices of each microbatch from last to first, as backwards run."""
+    if index.slices == 1:
+        return row
+    slices = index.slices
+    return [number for first in range(0, len(row), slices) for number in row[first : first + slices][::-1]]
+
+
 def linear_plan(problem: Problem, warm_up: Callable[[int], int]) -> Plan:
     """Return the plan of one stage a device that runs `warm_up(d)` forwards, then a forward and a backward in turn."""
-    index = OpIndex("FB", problem.stages, problem.microbatches)
+    index = plain_index(problem)
     orders = [
-        one_forward_one_backward(index.row("F", device), index.row("B", device), warm_up(device))
+        one_forward_one_backward(
+            index.row("F", device), last_slice_first(index, index.row("B", device)), warm_up(device)
+        )
         for device in range(problem.devices)
     ]
     return Plan(index, orders)

@@ -6,12 +6,14 @@ from importlib import import_module
 
 from pipesched.checks import joined, look_up, require_type
 from pipesched.display import Displayable
+from pipesched.pipeline.problem import Problem
 from pipesched.schedulers.family import Family
 
 FAMILIES = {  # name -> module of this package and the Family in it, in the order in which they are listed
     "sequential": "sequential.FAMILY",
     "naive": "naive.FAMILY",
     "1f1b": "one_f_one_b.FAMILY",
+    "seq-1f1b": "seq_one_f_one_b.FAMILY",
     "eager-1f1b": "eager.FAMILY",
     "1f1b-overlap": "overlap.FAMILY",
     "interleaved": "interleaved.FAMILY",
@@ -69,6 +71,12 @@ def family(name: str) -> Family:
 def algorithms() -> Catalogue:
     """Return every family of schedules, with what each needs, what it holds, and its source."""
     return Catalogue(map(family, FAMILIES))
+
+
+def compared(problem: Problem) -> Catalogue:
+    """Return every family but those whose plans of this problem are another's: without slices, those made for them."""
+    sliced = problem.slices.are_several
+    return Catalogue(one for one in algorithms() if sliced or not one.same_without_slices)
 
 
 def own_name(name: str) -> str:

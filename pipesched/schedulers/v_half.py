@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.schedulers.best_block import best_of
+from pipesched.schedulers.best_block import best_of, of_the_mean
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.v_block import Waits, published_peak, v_blocks
 
 
-@lru_cache(maxsize=1)  # estimates ask twice for the same problem: to choose its cut, and to run it
+@of_the_mean
 def v_half(problem: Problem, *, objective: str = "span") -> Plan:
     """Let a microbatch wait one operation at each hop down the V; or if that is better, its forwards at each hop up."""
     reflected = Waits(0, 1, 1, 0, forward_bottom=2)

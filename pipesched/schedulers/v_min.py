@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.schedulers.best_block import best_of
+from pipesched.schedulers.best_block import best_of, of_the_mean
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.v_block import Waits, published_peak, v_blocks
 
 
-@lru_cache(maxsize=1)  # estimates ask twice for the same problem: to choose its cut, and to run it
+@of_the_mean
 def v_min(problem: Problem, *, objective: str = "span") -> Plan:
     """Let no microbatch wait; but two operations at the top of the V where 3 divides P and operations would collide."""
     return best_of(problem, v_blocks(problem, waits(problem)), most_chunks(problem), objective)

@@ -76,4 +76,5 @@ FAMILY = Family(
     obeys_budget=True,
     splits_backward=True,
     is_slow=True,
+    looks_at_each=True,
 )

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.schedulers.best_block import best_of
+from pipesched.schedulers.best_block import best_of, of_the_mean
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.v_block import Waits, v_blocks
 
 WAITS = Waits(3, 1, 3, 1)
 
 
-@lru_cache(maxsize=1)  # estimates ask twice for the same problem: to choose its cut, and to run it
+@of_the_mean
 def zb_v(problem: Problem, *, objective: str = "span") -> Plan:
     """Run the published order, or where that is better, the best of blocks that hold 2P chunks at most."""
     index = OpIndex("FIW", problem.stages, problem.microbatches)

@@ -17,6 +17,7 @@ from pipesched.core.cpsat import Limits, TaskModel
 from pipesched.core.paths import heads, topological_order
 from pipesched.core.tasks import TaskGraph
 from pipesched.pipeline.bounds import Bound
+from pipesched.pipeline.feeding import alike
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.placement import placement_name
@@ -81,8 +82,9 @@ class Case(ABC):
 
     @cached_property
     def index(self) -> OpIndex:
-        """The operations of a plain step: F and B, or F, I and W."""
-        return OpIndex(self.problem.letters, self.problem.stages, self.problem.microbatches)
+        """The operations of a plain step: F and B, or F, I and W; or of forwards alone."""
+        problem = self.problem
+        return OpIndex(problem.letters, problem.stages, problem.microbatches, problem.slices.count)
 
     @property
     def most_operations(self) -> int:
@@ -174,6 +176,20 @@ class Case(ABC):
         return ranks
 
     @cached_property
+    def alike(self) -> list[Sequence[int]]:
+        """The units of each slice of microbatches that are alike and go the same way: exchanging two breaks no rule.
+
+        That holds where activations are kept, and so all that is done with them is alike too.
+        """
+        count, groups = self.index.slices, list[Sequence[int]]()
+        for group in alike(self.problem):
+            if isinstance(group, range):
+                groups += (range(group[0] * count + part, (group[-1] + 1) * count, count) for part in range(count))
+            else:
+                groups += ([microbatch * count + part for microbatch in group] for part in range(count))
+        return groups
+
+    @cached_property
     def ways(self) -> list[Way]:
         """The microbatches of each direction, and the way that they go."""
         placement, count, ways = self.problem.settled_placement, self.index.microbatches, list[Way]()
@@ -202,9 +218,14 @@ class Case(ABC):
         return [Origin(tasks, self.heads[tasks[0]] if tasks[0] in known else None) for tasks in firsts]
 
     def _first_forwards(self, device: int) -> tuple[int, ...]:
-        """Return what a device may run first: the first microbatch (of each direction) on its first stage."""
-        firsts = [(way.stages[device][0], way.microbatches[0]) for way in self.ways if way.stages[device]]
-        return tuple(self.index.row("F", stage)[microbatch] for stage, microbatch in firsts)
+        """Return what a device may run first: on its first stage (of each direction) the first of those alike."""
+        index, firsts = self.index, [group[0] for group in alike(self.problem)]
+        return tuple(
+            index.row("F", way.stages[device][0])[first * index.slices]
+            for way in self.ways
+            for first in firsts
+            if first in way.microbatches and way.stages[device]
+        )
 
     def value(self, schedule: Schedule) -> int:
         """Return the objective of a schedule, in ticks."""

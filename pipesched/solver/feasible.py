@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import chain
 from math import gcd
 
 from pipesched.checks import require_name, require_sequence, shown
@@ -18,6 +19,7 @@ from pipesched.pipeline.placement import PLACEMENTS, Placement, named_placement
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import canonical, plain, rounded, to_fraction
 from pipesched.pipeline.recut import open_cut, settled
+from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.solver.case import Case
 from pipesched.solver.keeping import KeepingCase
 from pipesched.solver.policy import DEFAULT, SolvePolicy
@@ -160,6 +162,11 @@ def _with_alternatives(reason: NoSchedule, problem: Problem, allowed: Allowed) -
 
 def least_step(problem: Problem, allowed: Allowed) -> int:
     """Return the least difference in grains that two peaks can have."""
+    if problem.has_units:
+        grains = problem.unit_grains
+        columns = [grains.activation, grains.retained, *([grains.checkpointed] if allowed.recompute else [])]
+        columns += [grains.cached] if problem.slices.count > 1 or problem.mode == FORWARD_ONLY else []
+        return gcd(*chain(*chain(*columns))) or 1
     kept = problem.grains.checkpointed if allowed.recompute else ()
     return gcd(*problem.grains.activation, *problem.grains.retained, *kept) or 1
 

@@ -11,8 +11,10 @@ from dataclasses import replace
 from itertools import chain
 
 from pipesched.core.clock import Clock, TimeIsUp, look, under
+from pipesched.pipeline.capacity import least_capacity
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.schedule import schedule_plan, timed_schedule
+from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.schedulers.orders import one_forward_one_backward
 from pipesched.solver.case import Candidate, Case, Way
 from pipesched.solver.search import Search
@@ -60,7 +62,7 @@ def first_candidates(case: Case) -> Iterator[Candidate]:
     ways = case.ways
     together = min(_fitting(case, way, device) for way in ways for device in range(case.problem.devices))
     if together > 0:
-        is_linear = len(ways) == 1 and _is_linear(case)
+        is_linear = len(ways) == 1 and _is_linear(case) and case.index.slices == 1 and len(case.index.letters) > 1
         source = "1f1b within the budget" if is_linear else f"groups of {together}"
         orders = _one_forward_one_backward(case, ways[0]) if is_linear else _in_groups(case, ways, together)
         yield Candidate(source, schedule_plan(case.problem, Plan(case.index, orders)))
@@ -81,8 +83,10 @@ def _fitting(case: Case, way: Way, device: int) -> int:
     problem, count = case.problem, case.index.microbatches
     capacity, stages = problem.capacity_grains[device], way.stages[device]
     size = sum(problem.grains.activation[stage] for stage in stages)
-    if capacity is None or not size:
+    if capacity is None or not size or problem.mode == FORWARD_ONLY:
         return count
+    if problem.has_units:
+        return min(1 + (capacity - least_capacity(problem, device)) // size, count)
     caught = max(problem.grains.caught[stage] for stage in stages) if problem.costs.split else 0
     return min((capacity - caught) // size, count)
 
@@ -110,20 +114,22 @@ def _in_groups(case: Case, ways: Sequence[Way], size: int) -> Orders:
         for way in ways:
             group = way.microbatches[first : first + size]
             if group:
-                _add_group(case, way, slice(group.start, group.stop), orders)
+                _add_group(case, way, group, orders)
     return orders
 
 
-def _add_group(case: Case, way: Way, group: slice, orders: Orders) -> None:
+def _add_group(case: Case, way: Way, group: range, orders: Orders) -> None:
+    count = case.index.slices
+    units = [microbatch * count + part for microbatch in group for part in reversed(range(count))]
     for stages, order in zip(way.stages, orders, strict=True):
         look()
         for stage in stages:
-            order.extend(case.index.row("F", stage)[group])
+            order.extend(case.index.row("F", stage)[case.index.in_units(group)])
         for stage in reversed(stages):
-            order.extend(chain.from_iterable(zip(*(row[group] for row in _backward_rows(case, stage)), strict=True)))
+            rows = _backward_rows(case, stage)
+            order.extend(row[unit] for unit in units for row in rows)
 
 
 def _backward_rows(case: Case, stage: int) -> list[range]:
-    """Return the row of B, or those of I and W."""
-    kinds = dict.fromkeys((case.index.gradient, case.index.last))
-    return [case.index.row(kind, stage) for kind in kinds]
+    """Return the row of B, or those of I and W, or of forwards alone none."""
+    return [case.index.row(kind, stage) for kind in case.index.letters if kind != "F"]

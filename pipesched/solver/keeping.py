@@ -60,7 +60,7 @@ class KeepingCase(Case):
     def adopted(self, schedule: Schedule) -> Schedule | None:
         if not set(schedule.plan.index.letters) <= set(COMPUTATION_LETTERS):
             return None
-        plan = refined(schedule.plan, self.index.letters, self.problem.stages)
+        plan = refined(schedule.plan, self.index)
         return None if plan is None else schedule_plan(self.problem, plan)
 
     def replay(self, starts: Sequence[int]) -> Schedule:

@@ -130,10 +130,10 @@ class PipelineModel(TunedModel):
 
     def weights(self) -> None:
         """Run W of a device that are alike in the order of their I: exchanging two of them breaks no rule."""
-        index = self.case.index
+        equal = _equal_operations(self.case)
         for group in alike_weights(self.case):
             for (own, own_weight), (other, other_weight) in combinations(group, 2):
-                if index.row_of(own) != index.row_of(other):  # those of one row are in order already
+                if equal[own] != equal[other]:  # equal ones are in order already
                     first = self.model.new_bool_var("")
                     for a, b in ((own, other), (own_weight, other_weight)):
                         self.model.add(self.end(a) <= self.starts[b]).only_enforce_if(first)
@@ -177,23 +177,37 @@ def alike_weights(case: Case) -> list[list[tuple[int, int]]]:
     problem, index = case.problem, case.index
     if index.last == index.gradient or problem.settled_placement.mirrored:
         return []
-    groups: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
-    for stage, device in enumerate(problem.settled_placement.devices):
-        same = device, problem.ticks.of(index.last)[stage], problem.grains.retained[stage]
-        pairs = zip(index.row(index.gradient, stage), index.row(index.last, stage), strict=True)
-        groups.setdefault(same, []).extend(pairs)
-    return [group for group in groups.values() if len(group) > index.microbatches]
+    graph, groups = case.graph, dict[tuple[int, int, int], list[tuple[int, int]]]()
+    for own, weight in zip(index.of_kind(index.gradient), index.of_kind(index.last), strict=True):
+        same = graph.pools[weight], graph.durations[weight], graph.gives[weight]
+        groups.setdefault(same, []).append((own, weight))
+    equal = _equal_operations(case)
+    return [group for group in groups.values() if len({equal[own] for own, _ in group}) > 1]
+
+
+def _equal_operations(case: Case) -> list[tuple[int, int]]:
+    """Return of each operation its row and the first unit of those for which it is the same."""
+    index, first = case.index, [0] * case.index.units
+    for units in case.alike:
+        for unit in units:
+            first[unit] = units[0]
+    return [(index.row_of(number), first[index.owner_of(number)]) for number in range(index.size)]
 
 
 def sorted_rows(case: Case, starts: Sequence[int]) -> list[int]:
-    """Return `starts` with each row of equal operations in order of time (each half where it is mirrored)."""
+    """Return `starts` with each row of equal operations in order of time."""
     times = list(starts)
-    directions = case.problem.settled_placement.directions(case.index.microbatches)
+    groups = [units for units in case.alike if len(units) > 1]
     for kind in case.index.letters:
         for row in case.index.rows(kind):
-            for microbatches in directions:
-                part = row[microbatches.start : microbatches.stop]
-                times[part.start : part.stop] = sorted(times[part.start : part.stop])
+            for units in groups:
+                if isinstance(units, range):
+                    part = slice(row[units.start], row[units[-1]] + 1, units.step)
+                    times[part] = sorted(times[part])
+                    continue
+                numbers = [row[unit] for unit in units]
+                for number, start in zip(numbers, sorted(times[number] for number in numbers), strict=True):
+                    times[number] = start
     return times
 
 

@@ -16,13 +16,14 @@ from pipesched.core.listsched import list_schedule
 from pipesched.core.tasks import TaskGraph
 from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule, PipeschedWarning
 from pipesched.pipeline.bounds import windows
-from pipesched.pipeline.capacity import forward_headrooms
+from pipesched.pipeline.capacity import forward_headrooms, taken_by_backwards
 from pipesched.pipeline.ops import Op, OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.recut import opened
 from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.schedulers.family import ANY, Family, prepare
-from pipesched.schedulers.registry import algorithms
+from pipesched.schedulers.registry import compared
 from pipesched.solver.case import Candidate, Case
 from pipesched.solver.rules import RULES
 
@@ -57,7 +58,7 @@ def quick_named_candidates(case: Case) -> Iterator[Candidate]:
 
 def family_candidates(case: Case, *, slow: bool = True) -> Iterator[Candidate]:
     """Yield the schedule of each family that has a placement and applies to a case; `slow` ones too, or not."""
-    for family in algorithms():
+    for family in compared(case.problem):
         if family.placement != ANY and (slow or not family.is_slow):
             schedule = family_schedule(case, family)
             if schedule is not None:
@@ -97,29 +98,32 @@ def family_schedule(case: Case, family: Family) -> Schedule | None:
     try:
         if plan.pairs and problem.costs.overlap is not None:
             return schedule_plan(fused, plan)
-        fine = refined(plan, case.index.letters, problem.stages)
+        fine = refined(plan, case.index)
         return None if fine is None else schedule_plan(problem, fine)
     except InvalidSchedule as error:
         warn_of_bug(family.name, error)
         return None
 
 
-def refined(plan: Plan, letters: str, stages: int) -> Plan | None:
-    """Return `plan` of fused stages as a plan of `stages`, without pairs and with operations of the kinds `letters`.
+def refined(plan: Plan, fine: OpIndex) -> Plan | None:
+    """Return `plan` of fused stages as a plan of the operations of `fine`, without pairs.
 
     It is never later: a fused operation is its parts one after another, a pair its forward and then its backward, a
-    full backward I and then W. None when the plan splits a backward and `letters` do not.
+    full backward I and then W. None when the plan splits a backward and `fine` does not, or has other slices, or where
+    only one of the two runs backwards.
     """
-    if "I" in plan.index.letters and "I" not in letters:
+    own = plan.index
+    runs_backwards = [len(index.letters) > 1 for index in (own, fine)]
+    if own.slices != fine.slices or ("I" in own.letters and "I" not in fine.letters) or len({*runs_backwards}) > 1:
         return None
-    if not plan.pairs and (plan.index.letters, plan.index.stages) == (letters, stages):
+    if not plan.pairs and own == fine:
         return plan
-    fine, size = OpIndex(letters, stages, plan.index.microbatches), stages // plan.index.stages
+    size = fine.stages // own.stages
     orders = []
     for order in plan.orders:
         look()
         single = chain.from_iterable((one, plan.pairs[one]) if one in plan.pairs else (one,) for one in order)
-        parts = (_parts(plan.index.op(number), size, fine) for number in single)
+        parts = (_parts(own.op(number), size, fine) for number in single)
         orders.append([*chain.from_iterable(parts)])
     return Plan(fine, orders)
 
@@ -129,7 +133,7 @@ def _parts(op: Op, size: int, fine: OpIndex) -> Iterator[int]:
     stages = range(op.stage * size, (op.stage + 1) * size)
     for kind in "IW" if op.kind == "B" and "I" in fine.letters else op.kind:
         for stage in stages if kind == "F" else reversed(stages):
-            yield fine.row(kind, stage)[op.microbatch]
+            yield fine.row(kind, stage)[op.microbatch * fine.slices + op.slice]
 
 
 def warn_of_bug(source: str, error: InvalidSchedule) -> None:
@@ -142,6 +146,7 @@ def pools(case: Case) -> list[Pools]:
     problem = case.problem
     whole = Pools("", case.graph, problem.capacity_grains, forward_headrooms(problem, case.index))
     several = problem.stages > problem.devices and not problem.settled_placement.mirrored
+    several = several and problem.mode != FORWARD_ONLY
     if problem.memory.budget is None or not several:
         return [whole]
     longest, policy = max(case.graph.durations), case.policy.portfolio
@@ -159,24 +164,37 @@ def shared_out(case: Case, pause: int) -> tuple[TaskGraph, list[int | None], lis
     more, the more alike the shares. Each share has the room that an I of its stage needs.
     """
     index, problem = case.index, case.problem
-    caught = problem.grains.caught if problem.costs.split else (0,) * problem.stages
-    chunks = [chunk for window in windows(problem, index.letters, alone=False) for chunk in window.chunks]
-    weights = {chunk.stage: chunk.path + chunk.weight + pause for chunk in chunks}
+    caught, stays = taken_by_backwards(problem, index), _stays(case)
     limits: list[int | None] = [None] * problem.stages
     for device, capacity in enumerate(problem.capacity_grains):
         if capacity is not None:
             stages = problem.settled_placement.stages_on(device)
             sizes = [problem.grains.activation[stage] for stage in stages]
             left = capacity - sum(caught[stage] for stage in stages)
-            counts = _divide(left, sizes, [weights.get(stage, pause) for stage in stages], index.microbatches)
+            counts = _divide(left, sizes, [stays[stage] + pause for stage in stages], index.microbatches)
             for stage, count, size in zip(stages, counts, sizes, strict=True):
                 limits[stage] = count * size + caught[stage]
-    pools = index.spread(lambda _, stage: [stage] * index.microbatches)
-    rooms = index.spread(lambda kind, stage: [caught[stage] if kind == "F" else 0] * index.microbatches)
+    pools = index.spread(lambda _, stage: [stage] * index.units)
+    rooms = index.spread(lambda kind, stage: [caught[stage] if kind == "F" else 0] * index.units)
     return replace(case.graph, pools=pools), limits, rooms if any(caught) else []
 
 
-def _divide(capacity: int, sizes: Sequence[int], weights: Sequence[int], most: int) -> list[int]:
+def _stays(case: Case) -> list[int]:
+    """Return how long the activations of each stage must stay, in ticks; of stages of devices with a limit."""
+    index, stays = case.index, [0] * case.index.stages
+    if not case.problem.has_units:
+        for window in windows(case.problem, index.letters, alone=False):
+            for chunk in window.chunks:
+                stays[chunk.stage] = chunk.path + chunk.weight
+        return stays
+    for stage in range(index.stages):
+        rows = zip(index.row("F", stage), index.row(index.last, stage), strict=True)
+        lasting = (case.heads[last] + case.graph.durations[last] - case.heads[first] for first, last in rows)
+        stays[stage] = sum(lasting) // index.units
+    return stays
+
+
+def _divide(capacity: int, sizes: Sequence[int], weights: Sequence[float], most: int) -> list[int]:
     """Return how many of each size: one each, then again and again one more where weight / count is largest."""
     counts, left = [1] * len(sizes), capacity - sum(sizes)
     while True:

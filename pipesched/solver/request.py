@@ -25,6 +25,7 @@ from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.open_cuts import is_cut_open
 from pipesched.pipeline.problem import Problem, require_offload, require_problem, require_recompute
 from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.options import OBJECTIVES
 from pipesched.solver.policy import DEFAULT, SolvePolicy
@@ -71,7 +72,8 @@ class SolveRequest:
     runs: Executor | str | None = field(init=False)  # what runs it, as `chosen` says
 
     def __post_init__(self) -> None:
-        require_problem(self.problem)
+        if require_problem(self.problem).slices.rule is not None:
+            raise ConfigError("must be a number here: `run` finds the best one for an algorithm", "slices")
         if self.budget is not None:
             object.__setattr__(self, "problem", with_budget(self.problem, self.budget))
             object.__setattr__(self, "budget", None)  # a copy may have another problem
@@ -85,6 +87,7 @@ class SolveRequest:
             require_flag(self.split_backward, "split_backward")
         for flag in ("offload", "recompute", "polish"):
             require_flag(getattr(self, flag), flag)
+        self._require_units()
         self._require_effect()
         if self.start is not None and not isinstance(self.start, Schedule):
             raise ConfigError("must be a Schedule or an Outcome", "hint")
@@ -104,6 +107,20 @@ class SolveRequest:
             seed=require_whole(self.seed, "seed", most=ranges.most_seed),
             stop=self.stop,
         )
+
+    def _require_units(self) -> None:
+        """Raise ConfigError for what does not go with slices, forwards alone, or microbatches that differ."""
+        problem = self.problem
+        if problem.slices.rule is not None:
+            raise ConfigError("need a number here; `run` finds the best one of a schedule family", "slices")
+        saving = next((name for name, given in self.allowed._asdict().items() if given), None)
+        if problem.mode == FORWARD_ONLY and (saving or self.split_backward is not None):
+            key = saving or "split_backward"
+            raise ConfigError(f"has no effect with `mode` {FORWARD_ONLY}: no backward runs", key)
+        if saving and problem.slices.count > 1:
+            raise ConfigError(f"goes with whole microbatches, not with `slices` ({problem.slices.count} each)", saving)
+        if self.method == "periodic" and problem.has_units:
+            raise ConfigError("repeats blocks of whole microbatches that are alike, with their backwards", "method")
 
     def _require_effect(self) -> None:
         """Raise ConfigError for an argument that has no effect beside another, and for an offload without its cost."""

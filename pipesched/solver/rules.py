@@ -28,7 +28,7 @@ def least_slack(case: Case) -> list[int]:
 
 def _by_kind(kinds: str, deep: int, case: Case) -> list[int]:
     """Rank by kind in this order (B is as I), then the oldest microbatch, then the first stage (deep -1: the last)."""
-    stages, count = case.index.stages, case.index.microbatches
+    stages, count = case.index.stages, case.index.units
 
     def keys(kind: str, stage: int) -> range:
         first = _rank(kinds, kind) * count * stages + (stage if deep > 0 else stages - 1 - stage)
@@ -39,7 +39,7 @@ def _by_kind(kinds: str, deep: int, case: Case) -> list[int]:
 
 def _by_stage(kinds: str, case: Case) -> list[int]:
     """Rank by kind in this order (B is as I), then the deepest stage, then the oldest microbatch."""
-    stages, count = case.index.stages, case.index.microbatches
+    stages, count = case.index.stages, case.index.units
 
     def keys(kind: str, stage: int) -> range:
         first = (_rank(kinds, kind) * stages + stages - 1 - stage) * count

@@ -106,9 +106,10 @@ class SavingCase(Case):
     def _sorted_rows(self, starts: Sequence[int]) -> list[int]:
         """Return `starts` with the microbatches numbered as in the model, and UNTIMED for what does not run."""
         times = [*(max(start, UNTIMED) for start in starts), *([UNTIMED] * (self.full.size - len(starts)))]
-        row = numbering_row(self.full)
-        directions = self.problem.settled_placement.directions(self.full.microbatches)
-        order = [m for direction in directions for m in sorted(direction, key=lambda m: times[row[m]])]
+        row, order = numbering_row(self.full), [*range(self.full.microbatches)]
+        for group in self.alike:
+            for place, microbatch in zip(group, sorted(group, key=lambda m: times[row[m]]), strict=True):
+                order[place] = microbatch
         return self.full.spread(lambda kind, stage: [times[self.full.row(kind, stage)[m]] for m in order])
 
     def adopted(self, schedule: Schedule) -> Schedule | None:
@@ -116,7 +117,7 @@ class SavingCase(Case):
             return self._taken_over(schedule)
         if schedule.plan.index.saves_memory:
             return None
-        plan = refined(schedule.plan, self.index.letters, self.problem.stages)
+        plan = refined(schedule.plan, self.index)
         return None if plan is None else self._taken_over(schedule_plan(self.problem, plan))
 
     def _taken_over(self, schedule: Schedule) -> Schedule | None:

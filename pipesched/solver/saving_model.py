@@ -16,12 +16,13 @@ from typing import Any, NamedTuple
 from pipesched.core.cpsat import Limits, TaskModel
 from pipesched.core.integers import ceil_div
 from pipesched.core.paths import heads, tails
-from pipesched.core.tasks import Edge, TaskGraph
+from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import UNTIMED
 from pipesched.pipeline.bounds import windows
+from pipesched.pipeline.capacity import edges_in_order
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.residences import late_residences
+from pipesched.pipeline.residences import held, late_residences
 from pipesched.solver.case import Case
 
 
@@ -140,16 +141,16 @@ class SavingModel(TaskModel):
             if capacity is None:
                 continue
             choices = (choice for choice in self.activations if choice.device == device)
-            residences = [held for choice in choices for held in self._residences(choice) if held[1]]
+            residences = [stay for choice in choices for stay in self._residences(choice) if stay[1]]
             self.hold([interval for interval, _ in residences], [size for _, size in residences], capacity)
 
     def _residences(self, choice: ActivationChoice) -> Iterator[tuple[Any, int]]:
         """Yield the intervals in which an activation, or a part of it, is on its device, with their sizes in grains."""
-        problem = self.case.problem
-        size, kept = problem.grains.activation[choice.stage], problem.grains.checkpointed[choice.stage]
+        sizes = held(self.case.problem, choice.stage, self.full.owner_of(choice.forward))
+        size, kept = sizes.activation, sizes.checkpointed
         ran, needed = self.end(choice.forward), self.starts[choice.backward]
         yield self.intervals[choice.forward], size
-        for stay in late_residences(problem, choice.stage, choice.backward, choice.weight):
+        for stay in late_residences(sizes, choice.backward, choice.weight):
             start, is_alone = self.end(stay.first) if stay.from_end else needed, stay.first == stay.last
             yield self.intervals[stay.last] if is_alone else self._interval(start, self.end(stay.last), None), stay.size
         if choice.offload is not None:
@@ -206,14 +207,11 @@ class SavingModel(TaskModel):
 
 
 def _numbered(case: Case) -> TaskGraph:
-    """Return the rules of a case, and the backwards of stage 0 in the order of the microbatches' numbers.
+    """Return the rules of a case, and the backwards of stage 0 in the order of the numbers of alike microbatches.
 
     Its longest paths bound the starts closely, for which CP-SAT would need a step for each microbatch.
     """
-    row = numbering_row(case.index)
-    directions = case.problem.settled_placement.directions(case.index.microbatches)
-    parts = [row[microbatches.start : microbatches.stop] for microbatches in directions]
-    order = [Edge(part[:-1], part[1:]) for part in parts if len(part) > 1]
+    order = edges_in_order(case.problem, case.index, [numbering_row(case.index)])
     return replace(case.graph, edges=[*case.graph.edges, *order])
 
 

@@ -100,7 +100,7 @@ def _space(
         or automatic(field, model, hardware, unsized.gpus, unsized.tokens)
         for field in FIELDS
     }
-    tried = [name for name in FAMILIES if not family(name).required] if algorithms is None else _named(algorithms)
+    tried = _every(values) if algorithms is None else _named(algorithms)
     left = tried if only is None else families_of(only, tried)
     if not left:
         raise ConfigError(f"{only} can run none of these: {', '.join(tried)}", "only")
@@ -142,6 +142,13 @@ def _as_given(name: str, section: Section) -> Any:
         path = section.folder(section.value.data["efficiency"]) / plain["efficiency"]
         return {**plain, "efficiency": str(path.resolve())}
     return plain
+
+
+def _every(values: Values) -> list[str]:
+    """Return the names of all algorithms that need no options; those for slices where there are slices."""
+    sliced = "slices" in values and values["slices"].value is not None
+    known = [family(name) for name in FAMILIES]
+    return [one.name for one in known if not one.required and (sliced or not one.same_without_slices)]
 
 
 def _named(algorithms: Sequence[str]) -> tuple[str, ...]:

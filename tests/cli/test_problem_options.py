@@ -71,7 +71,8 @@ def test_option_replaces_the_value_of_the_file(
 def test_every_option_is_tested() -> None:
     """The table above has each option that overrides a value."""
     by_layers = {"--chunks", "--layers", "--layout"}  # tests/cli/test_layers.py
-    assert {option for option, _, _ in OVERRIDES} | by_layers == set(PROBLEM_FLAGS.values())
+    by_microbatch = {"--slices", "--mode", "--kv"}  # tests/cli/test_units.py
+    assert {option for option, _, _ in OVERRIDES} | by_layers | by_microbatch == set(PROBLEM_FLAGS.values())
 
 
 @pytest.mark.parametrize("half", sorted(HALVES))

@@ -12,11 +12,11 @@ from pipesched.cli.comparing import read_sweep
 from pipesched.cli.flags import PROBLEM_FLAGS
 from pipesched.comparing.compare import compare
 from pipesched.config.load import load, load_values
-from pipesched.text.fields import BY_NAME, LAYOUT, PLACEMENT, words_of
+from pipesched.text.fields import BY_NAME, LAYOUT, MODE, PLACEMENT, words_of
 
 Cli = Callable[..., "CompletedProcess[str]"]
 
-NUMERIC = sorted(flag for name, flag in PROBLEM_FLAGS.items() if BY_NAME[name].shape not in (PLACEMENT, LAYOUT))
+NUMERIC = sorted(flag for name, flag in PROBLEM_FLAGS.items() if BY_NAME[name].shape not in (PLACEMENT, LAYOUT, MODE))
 
 
 @pytest.mark.parametrize(
@@ -65,6 +65,9 @@ def test_every_numeric_flag_can_be_swept(cli: Cli, flag: str) -> None:
         ("foo=1", ["--sweep", "unknown field 'foo'", "microbatches"]),
         ("name=1", ["--sweep", "'name' cannot be varied"]),
         ("placement=loop", ["--sweep", "'placement' cannot be varied"]),
+        ("mode=train,forward", ["--sweep", "'mode' cannot be varied", "slices"]),
+        ("slices=0", ["--slices", "from 1 to 1024, or auto, not 0"]),
+        ("work=1,2", ["--sweep", "unknown field 'work'"]),
         ("microbatches", ["--sweep", "no values", "microbatches=4,8,16,32"]),
         ("microbatches=", ["--sweep", "no values"]),
         ("microbatches=,", ["--sweep", "no values"]),

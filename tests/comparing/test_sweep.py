@@ -13,7 +13,7 @@ from pipesched.comparing.sweep import numeric_field, sweep, sweep_points
 from pipesched.config.load import load, load_values
 from pipesched.errors import ConfigError
 from pipesched.results.comparison import Entry
-from pipesched.text.fields import BY_KEY, NUMERIC, Field
+from pipesched.text.fields import BY_KEY, COUNT, NUMERIC, SLICES, Field
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_every_numeric_field_can_be_swept(field: Field) -> None:
         [8, 16]
         if field.name in ("stages", "microbatches", "layers")
         else [0.5, 1]
-        if field.shape != "count"
+        if field.shape not in (COUNT, SLICES)
         else [1, 2]
     )
     points = sweep_points(load_values(None, given), field, values)

@@ -13,7 +13,8 @@ import pytest
 import pipesched
 from pipesched.documents.comparison import comparison_document
 from pipesched.documents.json_text import dump
-from pipesched.documents.schedule import MAY_BE_NULL, document
+from pipesched.documents.problem import MAY_BE_NULL
+from pipesched.documents.schedule import document
 from pipesched.errors import ConfigError
 
 PROBLEM = pipesched.make_problem(devices=2, microbatches=2, forward=5, backward=10, budget=3, offload=2, overlap=12)

@@ -42,41 +42,49 @@ def configs(
     most_microbatches: int = 5,
     most_chunks: int = 2,
     least: int = 0,
-    differ: bool = True,
     slices: bool = False,
     forward_only: bool = False,
-    split: bool | None = None,
+    saving: bool = False,
+    pairs: bool = False,
 ) -> Config:
     """A pipeline of a few stages a device, on one of the placements (None: the algorithm's own).
 
-    `least` is the smallest duration; `differ` makes microbatches differ, `slices` cuts them.
+    `least` is the smallest duration; `slices` cuts microbatches, `saving` adds what offload and recompute cost. With
+    `pairs` they last `overlap`, and microbatches are alike but for their memory and messages.
     """
     p = draw(st.integers(1, most_devices))
     placement = draw(st.sampled_from(placements))
     chunks = {"bidirectional": 1, "v": 2}.get(placement or "") or draw(st.integers(1, most_chunks))
     s, m = p * chunks, draw(st.integers(1, most_microbatches))
-    some = m if differ else 0
-    times = columns(amounts(least), s, some)
+    times = columns(amounts(least), s, 0 if pairs else m)
     config: Config = {"devices": p, "stages": s, "microbatches": m, "forward": draw(times)}
     if placement is not None:
         config["placement"] = draw(lists_of_devices(p, s)) if placement == "list" else placement
     if forward_only:
         config["mode"] = "forward"
-    elif draw(st.booleans()) if split is None else split:
+    elif draw(st.booleans()):
         config |= {key: draw(times) for key in ("backward_input", "backward_weight")}
     elif draw(st.booleans()):
         config["backward"] = draw(times)
-    if differ:
-        rows = {"work": least, "activation": least, "message": 0}
-        sizes = {
-            key: draw(st.lists(factors(most), min_size=m, max_size=m))
-            for key, most in rows.items()
-            if draw(st.booleans())
-        }
-        config |= {"sizes": sizes} if sizes else {}
+    rows = {"activation": least, "message": 0} | ({} if pairs else {"work": least})
+    sizes = {key: st.lists(factors(most), min_size=m, max_size=m) for key, most in rows.items()}
+    config["sizes"] = draw(st.fixed_dictionaries({}, optional=sizes))
     if slices:
         config["slices"] = draw(sliced(s))
-    return config | draw(memories(s, some, least)) | draw(edges(p, s, some))
+    if saving:
+        config |= draw(savings(s, m))
+    if pairs:
+        config["overlap"] = draw(columns(amounts(least, 20), s, 0))
+    return config | draw(memories(s, m, least)) | draw(edges(p, s, m))
+
+
+@st.composite
+def savings(draw: st.DrawFn, stages: int, microbatches: int) -> Config:
+    """What it costs to run forwards again, and to move activations to host memory and back."""
+    times = columns(amounts(), stages, microbatches)
+    config = {key: draw(times) for key in ("recompute", "reload") if draw(st.booleans())}
+    config["checkpoint"] = draw(columns(st.sampled_from([0, 1, Decimal("0.5"), Decimal("0.1")]), stages, 0))
+    return config | {"offload": draw(times), "lanes": draw(st.sampled_from(["device", "pair"]))}
 
 
 @st.composite

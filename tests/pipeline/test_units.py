@@ -17,7 +17,7 @@ from pipesched.pipeline.check import violations
 from pipesched.pipeline.ops import parse_op, parse_slot
 from pipesched.pipeline.plan import Plan, plan_from_slots
 from pipesched.pipeline.schedule import Schedule, schedule_plan
-from pipesched.schedulers.registry import family
+from pipesched.schedulers.registry import algorithms, family
 from tests.examples import examples, part
 from tests.oracle import orders
 from tests.oracle.drawn import PLACEMENTS, Config, configs, random_rows, small_configs
@@ -51,13 +51,15 @@ def judge_schedule(schedule: Schedule, config: Config) -> None:
     problem, plan, placement = schedule.problem, schedule.plan, schedule.problem.settled_placement
     assert list(violations(schedule)) == []
     setup = fused(read_setup(config), problem.stages, placement.devices, mirrored=placement.mirrored)
-    replayed = replay(setup, texts_of(plan))
+    lanes = [[str(plan.index.op(number)) for number in lane] for pair in plan.lanes for lane in pair]
+    waits = [(str(plan.index.op(before)), str(plan.index.op(after))) for before, after in plan.waits]
+    replayed = replay(setup, texts_of(plan), lanes, waits)
     ticks, grains = problem.ticks.per_unit, problem.grains.per_unit
     numbers = {text: plan.index.number(parse_op(text)) for text in replayed.start}
     assert len(numbers) == len(plan)
     for text, number in numbers.items():
-        times = replayed.start[text] * ticks, replayed.end[text] * ticks
-        assert (text, schedule.start_ticks[number], schedule.end_ticks[number]) == (text, *times)
+        assert schedule.start_ticks[number] == replayed.start[text] * ticks, text
+        assert schedule.end_ticks[number] == replayed.end[text] * ticks, text
     assert schedule.makespan_ticks == replayed.makespan * ticks
     assert schedule.span_ticks == replayed.span * ticks
     assert schedule.ideal_ticks == replayed.ideal * ticks
@@ -94,6 +96,12 @@ def test_random_plans_of_microbatches_that_differ(config: Config, random: Random
     judge_random_plan(config, random, split, pair)
 
 
+@given(configs(PLACEMENTS, pairs=True), randoms, chances)
+def test_random_plans_of_pairs(config: Config, random: Random, split: float) -> None:
+    """Pairs of a given length, of microbatches that differ in memory and messages."""
+    judge_random_plan(config, random, split, 1)
+
+
 @given(configs(PLACEMENTS, slices=True), randoms, chances, chances)
 def test_random_plans_of_slices(config: Config, random: Random, split: float, pair: float) -> None:
     """The same where microbatches are cut."""
@@ -120,6 +128,39 @@ def test_families_of_microbatches_that_differ(name: str) -> None:
                 run(make_problem(**config), name)
         else:
             judge(run(make_problem(**config), name), config)
+
+    judged()
+
+
+@pytest.mark.parametrize("name", every_name({}))
+def test_savings_of_microbatches_that_differ(name: str) -> None:
+    """The same where some stages are recomputed and others offloaded."""
+
+    @part(8)
+    @given(configs(placements_of(name), saving=True), st.integers(0, 4), st.integers(0, 4))
+    def judged(config: Config, recompute: int, offload: int) -> None:
+        options = {"recompute": recompute or None, "offload": offload or None}
+        try:
+            outcome = run(make_problem(**config), name, **options)
+        except NotApplicable:
+            return
+        judge(outcome, config)
+
+    judged()
+
+
+@pytest.mark.parametrize("name", [known.name for known in algorithms() if known.has_pairs])
+def test_pairs_of_microbatches_that_differ(name: str) -> None:
+    """The same of families with pairs, where pairs last as the config says and microbatches differ in memory alone."""
+
+    @part(4)
+    @given(configs(placements_of(name), pairs=True))
+    def judged(config: Config) -> None:
+        try:
+            outcome = run(make_problem(**config), name)
+        except NotApplicable:
+            return
+        judge(outcome, config)
 
     judged()
 

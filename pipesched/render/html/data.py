@@ -22,7 +22,7 @@ from typing import Any
 
 from pipesched.core.idle_time import Idle
 from pipesched.core.timing import UNTIMED
-from pipesched.documents.schedule import problem_document
+from pipesched.documents.problem import problem_document
 from pipesched.documents.solver import solver_document
 from pipesched.errors import Deadlock, NotApplicable
 from pipesched.pipeline.bounds import lower_bound

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
 
 def can_repeat(case: Case) -> bool:
-    """Return whether blocks of the case can be repeated: in one direction, with activations that are kept."""
-    return case.keeps_activations and not case.problem.settled_placement.mirrored
+    """Return whether blocks of the case can be repeated: in one direction, of whole microbatches that are alike, with
+    activations that are kept."""
+    problem = case.problem
+    return case.keeps_activations and not problem.settled_placement.mirrored and not problem.has_units
 
 
 def pays(case: Case) -> bool:

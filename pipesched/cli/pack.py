@@ -1,0 +1,111 @@
+"""`pipesched pack`: documents into the microbatches of data-parallel ranks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pipesched.cli.option import as_value, option
+from pipesched.cli.options import ProblemSource, Screen, Target
+from pipesched.cli.positionals import Algo
+from pipesched.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pipesched.config.load import Config
+    from pipesched.results.packing import Packing
+
+
+def command(
+    lengths: Annotated[
+        str,
+        typer.Argument(
+            help="The tokens of each document: a text, a JSON list or an array of NumPy (.npy); - reads standard"
+            " input.",
+            metavar="LENGTHS",
+        ),
+    ],
+    *,
+    ranks: Annotated[str | None, option("--ranks N", "data-parallel ranks, each with a pipeline of its own")] = None,
+    cap: Annotated[str | None, option("--cap T", "the most tokens of a microbatch")] = None,
+    microbatches: Annotated[
+        str | None,
+        option(
+            "--microbatches N|auto", "of each rank; default the config's, auto: the least for which a packing is found"
+        ),
+    ] = None,
+    attention: Annotated[
+        str | None,
+        option("--attention X", "the part of a document's work that grows with the square of its tokens; default 0"),
+    ] = None,
+    reference: Annotated[
+        str | None, option("--reference T", "the tokens of the one document that the costs are for; default --cap")
+    ] = None,
+    rank: Annotated[
+        str | None, option("--rank N", "whose config -o writes to a .yaml file; default the slowest rank")
+    ] = None,
+    algo: Algo = None,
+    problem: ProblemSource,
+    target: Target,
+    screen: Screen,
+) -> None:
+    """Pack documents into the microbatches of data-parallel ranks, so that the slowest rank takes least.
+
+    Each document goes to one microbatch of one rank, and its costs are those of one document of --reference tokens
+    times its length, and for the part --attention times its square. -o packing.json writes which document goes where,
+    -o rank.yaml a config of the slowest rank.
+    """
+    from pipesched.cli.output import print_result, printed_before, save, target_format, write_target
+    from pipesched.documents.packing import rank_config
+
+    form = target_format(target, "packing")
+    is_config = form is not None and form.name == "config"
+    if rank is not None and not is_config:
+        raise ConfigError("--rank: has no effect without -o and a .yaml file, which holds the config of one rank")
+    counts = {"ranks": ranks, "cap": cap, "microbatches": microbatches, "attention": attention, "reference": reference}
+    given = {key: as_value("", text) for key, text in counts.items() if text is not None}
+    for key in ("ranks", "cap"):
+        if key not in given:
+            raise ConfigError(f"--{key}: is needed, a whole number of at least 1")
+    packing = _packed(lengths, problem, algo, given)
+    chosen = None if rank is None else as_value("", rank)
+    if is_config:
+        content = rank_config(packing, chosen)
+        with printed_before(lambda: write_target(content, target)):
+            print_result(packing, screen)
+    else:
+        with printed_before(lambda: save(packing, "packing", target)):
+            print_result(packing, screen)
+
+
+def _packed(lengths: str, source: ProblemSource, algo: str | None, given: dict[str, Any]) -> Packing:
+    """Return the packing of the documents in a file, or on standard input, for the problem of a config."""
+    from pipesched.cli.progress import doing
+    from pipesched.cli.reading import flags_of_problem, given_config, read_stdin
+    from pipesched.comparing.packing.pack import pack
+    from pipesched.file_formats.files import MOST_BYTES
+    from pipesched.file_formats.lengths import lengths_in, read_bytes
+
+    if lengths == "-" and source.config == "-":
+        raise ConfigError("standard input holds the lengths or the config, not both")
+    is_stdin = lengths == "-"
+    data = read_stdin(MOST_BYTES + 1) if is_stdin else read_bytes(Path(lengths))
+    documents = lengths_in(data, "<stdin>" if is_stdin else lengths)
+    config = given_config(source)
+    flags = source._replace(overrides={**source.overrides, **given})
+    with doing(f"packing {len(documents):,} documents"), flags_of_problem(flags):
+        return pack(documents, problem=config.problem, algorithm=_algorithm(config, algo), **given)
+
+
+def _algorithm(config: Config, name: str | None) -> str:
+    """Return the algorithm that was named, or the config's, or the default. Raises ConfigError for one with options."""
+    from pipesched.cli.reading import default_algorithm
+
+    if config.algorithm is None:
+        return default_algorithm(config) if name is None else name
+    asked = config.algorithm.or_named(name, {})
+    with asked.located():
+        if asked.options:
+            raise ConfigError("a packing takes algorithms without options", "algorithm")
+    return asked.name

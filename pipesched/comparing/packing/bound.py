@@ -1,0 +1,251 @@
+"""A bound below every packing of the documents, every order of microbatches and every schedule on a placement.
+
+Some rank has at least the mean work of a device. Costs add up over documents, so that the head of a microbatch, the
+time before a device can begin it, is at least that of any of its documents; likewise its tail. That is the plain bound:
+the mean work, the least head and the least tail.
+
+The geometric bound is sharper, because so many microbatches cannot all have a small head. Let a device's stages begin
+with stage s, let a microbatch of work w have the head a w and the tail b w, and let it take at least f w on each stage
+up to s forwards, and g w backwards. Take a rank, and all but its j smallest microbatches; they are L, and the j smaller
+ones together have work S. The device first works on one of L, say m, at a time t. What it did before was for the
+smaller ones, some of which it ran before m, together of work X <= S. Each of these comes before m on stage s. So on
+some stage it comes before m for the first time, where m waits for it while it takes f w or more: on the first stage,
+or on one where it began only when m had left the stage before. No two of these waits overlap. So t >= a w(m) + f X, of
+which the device worked X at most: it idles a w(m) - (1 - f) S before t, at least. The same holds backwards from the
+end. With idle times i before and k behind all this, the microbatches of a rank, from small to large, satisfy
+a w <= i + (1 - f) S and b w <= k + (1 - g) S, S being the sum of those before. So at most so much work fits into M of
+them: by each choice of one of the two for each microbatch, a multiple of i plus a multiple of k. The least i + k whose
+M microbatches hold the mean work is what the bound adds to that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import accumulate, chain, combinations_with_replacement
+from math import inf
+from typing import NamedTuple
+
+from pipesched.pipeline.kinds import KINDS
+from pipesched.pipeline.placement import Placement
+from pipesched.pipeline.problem import Problem
+from pipesched.results.document_costs import MILLION, DocumentCosts, Rate
+
+HALF = Fraction(1, 2 * MILLION)  # of what works and sizes are rounded to
+ROUNDED = Fraction(1, 10**8)  # of a time that has nine digits, and was perhaps rounded twice
+SAFE = 1 - 1e-9  # what is computed in floats is taken down by more than they round
+MOST_PATTERNS = 64  # of choices of one of two, of which any number makes a bound
+LARGEST = 1e140  # of a factor: products of two are finite
+
+
+class StageRates(NamedTuple):
+    """What the stages take: forward, gradient (B, or I of a split one) and weights (W, or nothing); and `hops`.
+
+    These are the latencies of boundaries, there and back, for a message of size 1.
+    """
+
+    forward: Sequence[Rate]
+    gradient: Sequence[Rate]
+    weights: Sequence[Rate]
+    hops: Sequence[Fraction]
+    hops_back: Sequence[Fraction]
+
+
+class DocumentAmounts(NamedTuple):
+    """The two amounts of each document, from long to short, and the sizes of messages.
+
+    Of the amounts of a microbatch rounding takes at most `lost`, of its size `lost_size`, of any time the part `share`.
+    """
+
+    linear: Sequence[int]
+    core: Sequence[int]
+    longest_size: Fraction
+    shortest_size: Fraction
+    lost: Fraction = Fraction(0)
+    lost_size: Fraction = Fraction(0)
+    share: Fraction = Fraction(0)
+
+    def all(self, rate: Rate) -> Fraction:
+        """Return what all documents take together."""
+        return rate.of(sum(self.linear), sum(self.core))
+
+    def one(self, number: int, rate: Rate) -> Fraction:
+        """Return what a document takes at least, after rounding."""
+        return max(rate.of(self.linear[number], self.core[number]) - self.lost * rate.linear, Fraction(0))
+
+    def least_ratio(self, part: Rate, whole: Rate) -> float:
+        """Return the least part of what a document takes: that of the shortest or the longest is."""
+        ends = [(self.linear[n], self.core[n]) for n in (0, -1)]
+        return min((float(part.of(*end) / whole.of(*end)) for end in ends if whole.of(*end)), default=0.0)
+
+
+def amounts_of(lengths: Sequence[int], costs: DocumentCosts, *, rounded: bool) -> DocumentAmounts:
+    """Return the amounts of documents from long to short; `rounded`: a speed divides times, which are rounded then."""
+    linear, core = zip(*map(costs.amounts, lengths), strict=True)
+    unit = costs.unit
+    exact_works = not unit or all(MILLION * amount % unit == 0 for amount in linear)
+    exact_sizes = all(MILLION * length % costs.reference == 0 for length in lengths)
+    return DocumentAmounts(
+        linear,
+        core,
+        Fraction(lengths[0], costs.reference),
+        Fraction(lengths[-1], costs.reference),
+        Fraction(0) if exact_works else HALF * unit,
+        Fraction(0) if exact_sizes else HALF,
+        ROUNDED if rounded or not unit else Fraction(0),
+    )
+
+
+def rates_of(problem: Problem, costs: DocumentCosts, letters: str) -> StageRates:
+    """Return what the stages of a problem of microbatches alike take, by these kinds of operations."""
+    gradient = "I" if "I" in letters else "B"
+
+    def rates(letter: str) -> list[Rate]:
+        if letter not in letters:
+            return [Rate(Fraction(0))] * problem.stages
+        return [costs.rate(problem, KINDS[letter].cost, stage) for stage in range(problem.stages)]
+
+    ticks = problem.unit_ticks
+    hops, back = ([Fraction(min(row), ticks.per_unit) for row in rows] for rows in (ticks.hops, ticks.hops_back))
+    return StageRates(rates("F"), rates(gradient), rates("W"), hops, back)
+
+
+class Share(NamedTuple):
+    """How documents are shared out: among so many ranks, each with so many microbatches."""
+
+    ranks: int
+    microbatches: int
+
+
+def packing_bound(
+    documents: DocumentAmounts, rates: StageRates, placement: Placement, share: Share, *, geometric: bool
+) -> Fraction:
+    """Return what the slowest rank takes at least. Without `geometric` it is the plain bound alone."""
+    way = sum_of([*rates.forward, *rates.gradient])
+    work = sum_of([*rates.forward, *rates.gradient, *rates.weights])
+    size = max(documents.longest_size - documents.lost_size, Fraction(0))
+    found = [documents.one(0, way) + size * sum([*rates.hops, *rates.hops_back])]
+    if placement.mirrored:  # which way a microbatch goes is open: some device has the mean of all
+        found.append(_mean(documents, work, share) / (placement.last + 1))
+    else:
+        for device in range(placement.last + 1):
+            own = [stage for stage, there in enumerate(placement.devices) if there == device]
+            found += _of_device(documents, rates, own, share, geometric=geometric)
+    return max(found) * (1 - documents.share)
+
+
+def sum_of(rates: Sequence[Rate]) -> Rate:
+    """Return what all of them take."""
+    linear, core = (sum(column, Fraction(0)) for column in zip(*rates, strict=True)) if rates else (Fraction(0),) * 2
+    return Rate(linear, core)
+
+
+def _mean(documents: DocumentAmounts, rate: Rate, share: Share) -> Fraction:
+    """Return what the documents of a rank take on average, less what rounding may take from its microbatches."""
+    return documents.all(rate) / share.ranks - share.microbatches * documents.lost * rate.linear
+
+
+def _of_device(
+    documents: DocumentAmounts, rates: StageRates, own: Sequence[int], share: Share, *, geometric: bool
+) -> Iterator[Fraction]:
+    """Yield the bounds of a device that runs these stages: of all its work, and where the backward is split of F and I.
+
+    W may come last of all, so with it there is no tail.
+    """
+    first, gradients = own[0], sum_of([rates.gradient[stage] for stage in own])
+    forward, weights = sum_of([rates.forward[stage] for stage in own]), sum_of([rates.weights[stage] for stage in own])
+    head = _Side(rates.forward[:first], rates.forward[: first + 1], sum(rates.hops[:first], Fraction(0)))
+    tail = _Side(rates.gradient[:first], rates.gradient[: first + 1], sum(rates.hops_back[:first], Fraction(0)))
+    works = [(forward.plus(gradients), tail)]
+    if any(weights):
+        works.append((forward.plus(gradients).plus(weights), _Side((), (), Fraction(0))))
+    size = max(documents.shortest_size - documents.lost_size, Fraction(0))
+    for work, end in works:
+        mean, hops = _mean(documents, work, share), size * (head.hops + end.hops)
+        yield mean + documents.one(-1, sum_of(head.before)) + documents.one(-1, sum_of(end.before)) + hops
+        if geometric and mean > 0:
+            yield mean + hops + _gap(documents, work, (head, end), share)
+            yield _heaviest(documents, work, (head, end), share)
+
+
+class _Side(NamedTuple):
+    """One end of the way of a microbatch: what the stages before a device's own take, these and its first, and hops."""
+
+    before: Sequence[Rate]
+    up_to: Sequence[Rate]
+    hops: Fraction
+
+
+def _ratios(documents: DocumentAmounts, work: Rate, side: _Side) -> tuple[float, float]:
+    """Return the head of a microbatch of work 1, and the least that it takes on a stage of the way."""
+    least = min((documents.least_ratio(rate, work) for rate in {*side.up_to}), default=0.0)
+    return documents.least_ratio(sum_of(side.before), work) * SAFE, least * SAFE
+
+
+def _gap(documents: DocumentAmounts, work: Rate, sides: tuple[_Side, _Side], share: Share) -> Fraction:
+    """Return what a device idles where a rank has the mean work, by the number of its microbatches."""
+    (head, forward), (tail, backward) = (_ratios(documents, work, side) for side in sides)
+    mean = float(_mean(documents, work, share))
+    return Fraction(geometric_gap(mean, share.microbatches, head, tail, forward, backward) * SAFE)
+
+
+def _heaviest(documents: DocumentAmounts, work: Rate, sides: tuple[_Side, _Side], share: Share) -> Fraction:
+    """Return the largest plain bound of the n longest documents alone, for every n.
+
+    Some rank has their mean work, and one has at least n / D of them, rounded up, each no lighter than the lightest.
+    """
+    ends = sum(_ratios(documents, work, side)[0] for side in sides)
+    lost, best, linear, core = float(documents.lost * work.linear), 0.0, float(work.linear), float(work.core)
+    amounts = zip(documents.linear, documents.core, strict=True)
+    each = [max(linear * a + core * b - lost, 0.0) for a, b in amounts]
+    for number, (lightest, together) in enumerate(zip(each, accumulate(each), strict=True), 1):
+        best = max(best, max(together / share.ranks, -(-number // share.ranks) * lightest) + ends * lightest)
+    return Fraction(best * SAFE)
+
+
+def geometric_gap(work: float, count: int, head: float, tail: float, forward: float, backward: float) -> float:
+    """Return the least idle time of a device whose `count` microbatches have so much work together (see above).
+
+    `head` and `tail` are those of a microbatch of work 1, `forward` and `backward` the least that it takes on a stage
+    before.
+    """
+    sides = [(head, max(1 - forward, 0.0)), (tail, max(1 - backward, 0.0))]
+    lines = [*_patterns(count, *sides)], [(second, first) for first, second in _patterns(count, *sides[::-1])]
+    pairs = chain.from_iterable(combinations_with_replacement(some, 2) for some in lines)
+    most = min((_most_of_lesser(*pair) for pair in pairs), default=inf)
+    return work / most if most else inf
+
+
+def _patterns(count: int, first: tuple[float, float], second: tuple[float, float]) -> Iterator[tuple[float, float]]:
+    """Yield the most work of `count` microbatches, as multiples of the idle times of two sides.
+
+    The smallest microbatches are held down by the first side, and all others by the second.
+    """
+    for number in range(min(count, MOST_PATTERNS) + 1):
+        switch = count * number // min(count, MOST_PATTERNS)
+        (slope, growth), rest = first, count - switch
+        if (switch and not slope) or (rest and not second[0]):
+            continue  # no side without a head or a tail holds anything down
+        begun, _ = _grown(switch, slope, growth)
+        added, factor = _grown(rest, *second)
+        yield min(begun * factor, LARGEST), min(added, LARGEST)
+
+
+def _grown(count: int, slope: float, growth: float) -> tuple[float, float]:
+    """Return the sum of `count` microbatches held down by one side for an idle time of 1, and the factor of a start."""
+    if not count:
+        return 0.0, 1.0
+    ratio = 1 + growth / slope
+    factor = inf if count * (ratio - 1) > 600 * ratio else ratio**count
+    if factor > LARGEST:
+        return LARGEST, LARGEST
+    return (count / slope if growth == 0 else (factor - 1) / growth), factor
+
+
+def _most_of_lesser(one: tuple[float, float], other: tuple[float, float]) -> float:
+    """Return the most that the lesser of two sums can be: of shares of 1 with these factors."""
+    (a, b), (c, d) = one, other
+    most, falls, rises = max(min(a, c), min(b, d)), b - d, c - a
+    if falls * rises <= 0:  # one of them is the lesser of all shares
+        return most
+    return max(most, (a * falls + b * rises) / (falls + rises))  # where they are equal

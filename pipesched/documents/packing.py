@@ -1,0 +1,50 @@
+"""The JSON document of a packing (version 1), and the config of one of its ranks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from pipesched.documents.problem import problem_document
+from pipesched.results.packing import Packing
+from pipesched.text.writer import ConfigText, dump
+
+
+def packing_document(packing: Packing) -> dict[str, Any]:
+    """Return format "pipesched.packing": the documents of each microbatch by their index, and what that takes."""
+    return {
+        "format": "pipesched.packing",
+        "version": 1,
+        "documents": len(packing.lengths),
+        "tokens": sum(packing.tokens),
+        "ranks": packing.ranks,
+        "cap": packing.cap,
+        "microbatches": packing.microbatches,
+        "algorithm": packing.algorithm,
+        "makespan": packing.makespan,
+        "bound": packing.bound,
+        "gap": packing.gap,
+        "exact": packing.exact,
+        "fits": packing.fits,
+        "makespans": [*packing.makespans],
+        "assignment": packing.assignment,
+        "work": packing.work,
+        "baselines": [
+            {"rule": one.rule, "fits": one.fits, "makespan": one.makespan, "most_tokens": one.most_tokens}
+            for one in packing.baselines
+        ],
+    }
+
+
+def rank_config(packing: Packing, rank: int | None = None) -> ConfigText:
+    """Return the config of a rank, by default the slowest: its microbatches are fed in their order.
+
+    `run` of it takes what the rank takes. Raises ConfigError for a rank that there is not.
+    """
+    rank = packing.slowest if rank is None else rank
+    problem = replace(packing.problem(rank), layers=None)
+    content = {key: value for key, value in problem_document(problem).items() if value not in (None, "")}
+    for section in ("costs", "memory"):
+        content[section] = {key: value for key, value in content[section].items() if value is not None}
+    what = f"rank {rank} of {packing.ranks}, {packing.tokens[rank]} tokens in {packing.microbatches} microbatches"
+    return dump({**content, "algorithm": packing.algorithm}, f"{what}: makespan {packing.makespans[rank]}")

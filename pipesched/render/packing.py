@@ -1,0 +1,76 @@
+"""A packing as tables: what each rank has and takes, and beside it what other rules would take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from pipesched.render.grid import folded, grid, right, uncut
+from pipesched.render.labels import counted, with_unit
+from pipesched.render.summary import BAD, GOOD
+from pipesched.render.timescale import number
+from pipesched.results.packing import Packing, PackingBaseline
+
+
+def packing_view(packing: Packing, *, ascii_only: bool = False) -> Group:
+    """Return what was packed, a row a rank, a row for each other rule, and how far the best may be."""
+    del ascii_only  # nothing but letters stands in it
+    return Group(Text(_heading(packing)), "", _ranks(packing), "", _rules(packing), "", *_ends(packing))
+
+
+def _heading(packing: Packing) -> str:
+    what = f"{counted(len(packing.lengths), 'document')} of {sum(packing.lengths):,} tokens"
+    bins = f"{counted(packing.ranks, 'rank')} x {counted(packing.microbatches, 'microbatch', 'es')}"
+    return f"{what} on {bins} of at most {packing.cap:,}, fed to {packing.algorithm}"
+
+
+def _ranks(packing: Packing) -> RenderableType:
+    """Return a row for each rank, the slowest marked."""
+    makespan = with_unit("makespan", packing.base.time_unit)
+    table = grid(right("rank"), right("tokens"), right("work"), right(makespan), right("idle"), uncut(""))
+    for rank, (tokens, works) in enumerate(zip(packing.tokens, packing.work, strict=True)):
+        is_slowest = rank == packing.slowest
+        cells = (str(rank), f"{tokens:,}", number(sum(works)), number(packing.makespans[rank]))
+        mark = "slowest" if is_slowest else ""
+        table.add_row(*cells, f"{packing.idle(rank):.1%}", mark, style="bold" if is_slowest else "")
+    return table
+
+
+def _rules(packing: Packing) -> RenderableType:
+    """Return this packing, and a row for each other rule: what it takes, how much longer that is, and what is wrong."""
+    table = grid(uncut("packing"), right(with_unit("makespan", packing.base.time_unit)), right("longer"), folded(""))
+    table.add_row(Text("this one", style=GOOD if packing.fits else BAD), number(packing.makespan), "", _own(packing))
+    for one in packing.baselines:
+        longer = "" if one.makespan is None or not packing.makespan else f"{one.makespan / packing.makespan - 1:+.1%}"
+        takes = "" if one.makespan is None else number(one.makespan)
+        table.add_row(one.rule, takes, longer, Text("; ".join(_faults(one, packing)), style="dim"))
+    return table
+
+
+def _own(packing: Packing) -> str:
+    return "" if packing.fits else "over budget, as all that were found"
+
+
+def _faults(one: PackingBaseline, packing: Packing) -> Iterator[str]:
+    """Yield why a packing by another rule does not fit."""
+    if one.left:
+        yield f"{counted(one.left, 'document')} left over"
+    if one.most_tokens > packing.cap:
+        yield f"{one.most_tokens:,} tokens in a microbatch"
+    if one.empty and not one.left:
+        yield f"{one.empty:,} of {packing.ranks * packing.microbatches:,} microbatches empty"
+    if one.makespan is None and not one.left:
+        yield f"{packing.algorithm} has no schedule of it"
+    elif not one.fits and not (one.left or one.empty or one.most_tokens > packing.cap):
+        yield "over budget"
+
+
+def _ends(packing: Packing) -> Iterator[Text]:
+    """Yield the bound, and what is proved."""
+    bound = f"bound {number(packing.bound)}, below every packing, order and schedule: gap {packing.gap:.1%}"
+    yield Text(bound, style="dim")
+    if packing.exact:
+        yield Text(f"the best of all packings and orders for {packing.algorithm}", style=GOOD)
+    yield Text("idle: of the devices' time until the slowest rank is done", style="dim")

@@ -1,0 +1,189 @@
+"""What a microbatch of documents costs: by the costs of one document of so many tokens, or by those of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import lcm
+from typing import Any, NamedTuple, Protocol
+
+from pipesched.pipeline.costs import Entry
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import Exact, canonical, rounded, to_fraction
+from pipesched.pipeline.units import Sizes
+
+MILLION = 10**6  # works and sizes have six decimals
+PASSES = ("forward", "backward_input", "backward_weight")
+
+
+class DocumentLoad(NamedTuple):
+    """What a microbatch costs by: the sum of the lengths of its documents, and that of their squares."""
+
+    tokens: int
+    squares: int
+
+
+def load_of(lengths: Sequence[int]) -> DocumentLoad:
+    """Return the load of documents of these lengths."""
+    return DocumentLoad(sum(lengths), sum(length * length for length in lengths))
+
+
+def half_even(numerator: int, denominator: int) -> Fraction:
+    """Return a quotient rounded to six decimals, halves to even."""
+    whole, rest = divmod(numerator * MILLION, denominator)
+    return Fraction(whole + (2 * rest > denominator or (2 * rest == denominator and whole % 2 == 1)), MILLION)
+
+
+class Rate(NamedTuple):
+    """What is taken of each of two amounts that a document has, of which the costs of a microbatch are sums."""
+
+    linear: Fraction
+    core: Fraction = Fraction(0)
+
+    @property
+    def unit(self) -> int:
+        """The least number that makes whole numbers of both."""
+        return lcm(self.linear.denominator, self.core.denominator)
+
+    def plus(self, other: Rate) -> Rate:
+        """Return what both take."""
+        return Rate(self.linear + other.linear, self.core + other.core)
+
+    def of(self, linear: int | Fraction, core: int | Fraction) -> Fraction:
+        """Return what these amounts take."""
+        return self.linear * linear + self.core * core
+
+
+class DocumentCosts(Protocol):
+    """How documents become costs of microbatches: as factors of a problem's, or as tables of them.
+
+    Costs are those of one document of `reference` tokens.
+    """
+
+    @property
+    def reference(self) -> int:
+        """The tokens of the document that the costs are for."""
+
+    @property
+    def unit(self) -> int:
+        """The linear amount of a work of 1, where works are factors that are rounded; else 0."""
+
+    def work(self, load: DocumentLoad) -> Fraction:
+        """Return the work of a microbatch, in parts of that of one document of `reference` tokens."""
+
+    def size(self, load: DocumentLoad) -> Fraction:
+        """Return what a microbatch holds and sends, in parts of one document of `reference` tokens."""
+
+    def amounts(self, length: int) -> tuple[int, int]:
+        """Return the two amounts of a document."""
+
+    def rate(self, problem: Problem, key: str, stage: int) -> Rate:
+        """Return what a stage takes of them by a cost ("forward"), in `problem` of microbatches alike."""
+
+    def problem(self, problem: Problem, loads: Sequence[DocumentLoad]) -> Problem:
+        """Return `problem`, whose microbatches are alike, with microbatches of these loads."""
+
+
+@dataclass(frozen=True)
+class FactorCosts:
+    """Costs are those of one document of `reference` tokens; `attention` is the part that grows with their square."""
+
+    attention: Fraction
+    reference: int
+
+    @property
+    def unit(self) -> int:
+        """The amount of a document of `reference` tokens: that of any other is whole then."""
+        return self.attention.denominator * self.reference * self.reference
+
+    def _amount(self, load: DocumentLoad) -> int:
+        core, whole = self.attention.numerator, self.attention.denominator
+        return (whole - core) * load.tokens * self.reference + core * load.squares
+
+    def work(self, load: DocumentLoad) -> Fraction:
+        """Return the sum over documents of (1 - a) L / T0 + a (L / T0)^2, to six decimals."""
+        return half_even(self._amount(load), self.unit)
+
+    def amounts(self, length: int) -> tuple[int, int]:
+        """Return the work of a document in parts of `unit`."""
+        return self._amount(DocumentLoad(length, length * length)), 0
+
+    def rate(self, problem: Problem, key: str, stage: int) -> Rate:
+        """Return what a stage takes of a work of 1 / `unit`."""
+        ticks = problem.unit_ticks
+        return Rate(Fraction(ticks.lasts[key][stage][0], ticks.per_unit * self.unit))
+
+    def size(self, load: DocumentLoad) -> Fraction:
+        """Return the sum over documents of L / T0, to six decimals: what a microbatch holds and sends."""
+        return half_even(load.tokens, self.reference)
+
+    def problem(self, problem: Problem, loads: Sequence[DocumentLoad]) -> Problem:
+        """Return `problem` with factors of each microbatch."""
+        works, sizes = tuple(map(self.work, loads)), tuple(map(self.size, loads))
+        return replace(problem, microbatches=len(loads), sizes=Sizes(works, sizes, sizes))
+
+
+@dataclass(frozen=True)
+class ModelCosts:
+    """Costs of a model's stages for one document of `reference` tokens: `linear` in its tokens, `core` in their square.
+
+    Both are in the time unit, one a stage by the key of their cost.
+    """
+
+    reference: int
+    linear: Mapping[str, Sequence[Fraction]]
+    core: Mapping[str, Sequence[Fraction]]
+    unit = 0
+
+    def work(self, load: DocumentLoad) -> Fraction:
+        """Return forward and backward over all stages, to six decimals."""
+        linear, core = (sum((sum(part[key]) for key in PASSES), Fraction(0)) for part in (self.linear, self.core))
+        tokens, squares = self._parts(load)
+        return round((linear * tokens + core * squares) / (linear + core), 6)
+
+    def size(self, load: DocumentLoad) -> Fraction:
+        """Return the tokens, to six decimals."""
+        return half_even(load.tokens, self.reference)
+
+    def _time(self, rate: Rate, load: DocumentLoad) -> Exact:
+        """Return what a microbatch takes of a time that is so much for one document of `reference` tokens."""
+        unit, tokens = rate.unit, self.reference
+        linear, core = int(rate.linear * unit), int(rate.core * unit)
+        amount = linear * load.tokens * tokens + core * load.squares
+        return canonical(rounded(Fraction(amount, unit * tokens * tokens)))
+
+    def _parts(self, load: DocumentLoad) -> tuple[Fraction, Fraction]:
+        return Fraction(load.tokens, self.reference), Fraction(load.squares, self.reference * self.reference)
+
+    def amounts(self, length: int) -> tuple[int, int]:
+        """Return tokens and their square."""
+        return length, length * length
+
+    def rate(self, problem: Problem, key: str, stage: int) -> Rate:
+        """Return what a stage takes of a token, and of a square of 1."""
+        device = problem.settled_placement.devices[stage]
+        speed = Fraction(1) if problem.speed is None else to_fraction(problem.speed[device])
+        keys = PASSES[1:] if key == "backward" else (key,)
+        linear, core = (sum((part[one][stage] for one in keys), Fraction(0)) for part in (self.linear, self.core))
+        return Rate(linear / self.reference / speed, core / (self.reference * self.reference) / speed)
+
+    def problem(self, problem: Problem, loads: Sequence[DocumentLoad]) -> Problem:
+        """Return `problem` with tables of times, of as many digits as a config has, and factors of all else."""
+        known: dict[Rate, Entry] = {}
+
+        def row(linear: Fraction, core: Fraction) -> Entry:
+            rate = Rate(linear, core)
+            if rate not in known:
+                times = tuple(self._time(rate, load) for load in loads)
+                known[rate] = times if len({*times}) > 1 else times[0]
+            return known[rate]
+
+        tables: dict[str, Any] = {key: tuple(map(row, self.linear[key], self.core[key])) for key in self.linear}
+        sizes = tuple(map(self.size, loads))
+        return replace(
+            problem,
+            microbatches=len(loads),
+            costs=replace(problem.costs, **tables, overlap=None, resolution=1),
+            sizes=Sizes((1,) * len(loads), sizes, sizes),
+        )

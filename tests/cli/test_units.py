@@ -1,0 +1,130 @@
+"""Options of microbatches that differ: what they mean, and what a bad one is told, by flag or by place in the file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+
+import pipesched
+from pipesched.cli.groups import GROUPS
+from pipesched.cli.reading import given_config
+from pipesched.config.load import load
+from pipesched.documents.json_text import dump
+from pipesched.documents.schedule import document
+
+Cli = Callable[..., "CompletedProcess[str]"]
+
+
+@pytest.mark.parametrize(
+    ("options", "meant"),
+    [
+        ({"sizes.work": "1,2,3.5"}, {"sizes": {"work": [1, 2, 3.5]}}),
+        ({"sizes.work": "2"}, {"sizes": {"work": [2]}}),
+        ({"sizes.work": "1,2", "microbatches": "2"}, {"sizes": {"work": [1, 2]}}),
+        ({"slices": "4"}, {"slices": 4}),
+        ({"slices": "auto"}, {"slices": "auto"}),
+        ({"mode": "forward", "kv": "0.25"}, {"mode": "forward", "kv": 0.25}),
+    ],
+)
+def test_option(options: dict[str, str], meant: dict[str, Any]) -> None:
+    """An option gives the value of a config; without one there are as many microbatches as `--work` lists."""
+    assert given_config(GROUPS["problem"].read({"config": None, **options})).problem == load(None, **meant)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "said"),
+    [
+        ("", ["--work", "1,-2"], "--work[1]: must be at least 0, not -2"),
+        ("", ["--work", "x"], "--work[0]: must be a number, not 'x' (not a number)"),
+        ("", ["--work", "1,2", "--microbatches", "3"],
+         "--work: lists 2 numbers, one a microbatch; microbatches is 3: leave that out, or give lists of 3"),
+        ("", ["--slices", "0"], "--slices: must be a whole number from 1 to 1024, or auto, not 0"),
+        ("", ["--slices", "many"], "--slices: must be a whole number from 1 to 1024, or auto, not 'many'"),
+        ("", ["--slices", "2", "--recompute-cost", "3"],
+         "--recompute-cost: goes with whole microbatches, not with --slices"),
+        ("", ["--mode", "forwrd"], "--mode: unknown mode 'forwrd'; did you mean 'forward'? known are train, forward"),
+        ("", ["--kv", "2"], "--kv: must be between 0 and 1, not 2"),
+        ("", ["--work", "1,2", "--overlap", "15"],
+         "--overlap: is one time for all pairs of a stage; with --work by microbatch, leave it out: a pair then lasts"
+         " the sum of its parts"),
+        ("devices: 2\nsizes: {work: [1, 2, 3]}\n", ["--microbatches", "4"],
+         "c.yaml:2: sizes.work: lists 3 numbers, one a microbatch; microbatches is 4: leave that out, or give lists of"
+         " 4"),
+        ("devices: 2\nmicrobatches: 4\n", ["--work", "1,2,3"],
+         "--work: lists 3 numbers, one a microbatch; microbatches is 4: leave that out, or give lists of 4"),
+        ("devices: 2\nslices: {count: 4, tokens: [0.1, 0.2, 0.3, 0.4]}\n", ["--slices", "2"],
+         "c.yaml:2: slices.tokens: needs 2 parts, one a slice; this has 4"),
+        ("devices: 2\nsizes: {work: [1, 2, 3]}\n", ["--work", "1,x"],
+         "--work[1]: must be a number, not 'x' (not a number)"),
+    ],
+)  # fmt: skip
+def test_bad_option(cli: Cli, text: str, options: list[str], said: str) -> None:
+    """What is wrong is told once, on stderr, by the flag, or by its place where it stands in the file."""
+    if text:
+        Path("c.yaml").write_text(text)
+    result = cli("run", *(["-c", "c.yaml"] if text else []), *options)
+    assert (result.returncode, result.stdout, result.stderr) == (2, "", f"pipesched: {said}\n")
+
+
+def sliced_document() -> dict[str, Any]:
+    """The document of one microbatch in two slices, as a file has it."""
+    problem = pipesched.make_problem(devices=2, microbatches=2, slices=2, kv=0.25, sizes={"work": [1, 2]})
+    rows = [[f"{stage}{text}" for text in ORDER] for stage in (0, 1)]
+    outcome = pipesched.Outcome("by hand", pipesched.schedule_plan(problem, pipesched.plan(problem, rows)))
+    content: dict[str, Any] = json.loads(dump(document(outcome)))
+    return content
+
+
+ORDER = ("F0.0", "F0.1", "F1.0", "F1.1", "B1.1", "B1.0", "B0.1", "B0.0")
+
+
+def exchange(content: dict[str, Any], place: int) -> None:
+    """Let a slot and the next one on device 0 change places."""
+    slots = content["devices"][0]
+    slots[place]["op"], slots[place + 1]["op"] = slots[place + 1]["op"], slots[place]["op"]
+
+
+def shorten(content: dict[str, Any]) -> None:
+    """Let the first forward of microbatch 1 on device 0 last as long as one of microbatch 0."""
+    slot = content["devices"][0][2]
+    slot["end"] = slot["start"] + 0.5
+
+
+def forget_kv(content: dict[str, Any]) -> None:
+    """Say a peak without the gradients of keys and values."""
+    content["metrics"]["peak_memory"] = content["metrics"]["memory"] = [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda content: exchange(content, 4), ["0B1.0 starts at 6, before the end of 0B1.1 at 10"]),
+        (lambda content: exchange(content, 1), ["0F1.0 lasts 0.5, not 1"]),
+        (shorten, ["0F1.0 lasts 0.5, not 1"]),
+        (forget_kv, ["metrics.peak_memory is [2, 2] in the document; its schedule has [2.125, 2.125]"]),
+        (lambda content: content.update(order=[1, 0]), ["order is [1, 0] in the document; its schedule feeds [0, 1]"]),
+    ],
+)
+def test_check(cli: Cli, change: Callable[[dict[str, Any]], None], said: list[str]) -> None:
+    """`check` restates what slices and microbatches need, last and hold; a schedule as it was written is valid."""
+    content = sliced_document()
+    assert cli("check", "-", stdin=json.dumps(content)).returncode == 0
+    change(content)
+    result = cli("check", "-", stdin=json.dumps(content))
+    assert result.returncode == 1
+    for fragment in said:
+        assert fragment in result.stdout + result.stderr
+
+
+def test_show_and_compare(cli: Cli) -> None:
+    """`show` draws a document with slices, `compare` puts it beside a family that is timed on its problem."""
+    Path("mine.json").write_text(json.dumps(sliced_document()))
+    shown, compared = cli("show", "mine.json"), cli("compare", "mine.json")
+    assert (shown.returncode, compared.returncode) == (0, 0)
+    assert "2 microbatches of 2 slices" in shown.stdout
+    assert "mine" in compared.stdout

@@ -1,0 +1,265 @@
+"""`pack`: published packings, the best of all where all are tried, its promises, and what it refuses."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import pipesched
+from pipesched.errors import ConfigError, NoSchedule, NotApplicable
+from pipesched.schedulers.family import Family
+from pipesched.schedulers.registry import FAMILIES, family
+from tests.packings import GOLDEN, Way, by_length, documents, every_value, require_legal, value_of
+
+TWO = pipesched.make_problem(devices=2, forward=1, backward=2)
+SETTLED = [name for name in FAMILIES if family(name).settled_order]
+WHOLE = "a whole number of at least 1 (at most 1,000,000,000,000)"
+UNEVEN = {"devices": 2, "stages": 4, "forward": [1, 2, 1, 1.25]}
+PROBLEMS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "messages": {"p2p": 0.5},
+    "speeds": {"speed": [1, 0.7]},
+    "links": {"links": {"size": 1, "inside": 0.1, "between": 0.3}},
+    "split": {"backward_input": 1.5, "backward_weight": 0.7},
+    "budget": {"budget": 1.5},
+    "small budget": {"budget": 0.6},
+}
+
+
+def packed(**given: Any) -> pipesched.Packing:
+    """Pack the published documents, with these arguments instead of the usual ones."""
+    usual: dict[str, Any] = {"lengths": GOLDEN, "ranks": 2, "cap": 12, "microbatches": 2, "problem": TWO}
+    return pipesched.pack(**{**usual, **given})
+
+
+def test_published_packing() -> None:
+    """P2 f1 B2, two ranks of two microbatches: 88, the best of all, first-fit 108, bound 66."""
+    packing = packed(reference=1)
+    require_legal(packing)
+    assert (packing.makespan, packing.exact, packing.bound, packing.fits) == (88, True, 66, True)
+    assert packing.gap == pytest.approx(22 / 66)
+    first = packing.baselines[0]
+    assert (first.rule, first.makespan, first.fits, first.most_tokens) == ("first-fit", 108, True, 12)
+
+
+def test_published_packing_with_attention() -> None:
+    """Half of the work grows with the square: 5.600693, first-fit 6.72222, bound 4.020833 less what rounding takes."""
+    packing = packed(attention=0.5)
+    assert (packing.makespan, packing.baselines[0].makespan, packing.exact) == (5.600693, 6.72222, True)
+    assert 4.020833 - 1e-5 < packing.bound <= 4.020834
+
+
+@pytest.mark.parametrize("algorithm", SETTLED)
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_best_of_all(algorithm: str, name: str) -> None:
+    """Of five documents on two ranks, the value is the least over all packings and orders, by budget first."""
+    problem = pipesched.make_problem(**UNEVEN, **PROBLEMS[name])
+    way = Way(2, 2, 60, Fraction(3, 10), 50)
+    lengths = [31, 20, 44, 7, 12]
+    packing = packed(
+        lengths=lengths, cap=way.cap, problem=problem, algorithm=algorithm, attention=0.3, reference=way.reference
+    )
+    require_legal(packing)
+    assert packing.exact
+    assert value_of(packing) == min(every_value(lengths, way, problem, algorithm))
+
+
+@pytest.mark.parametrize("algorithm", ["list", "hanayo"])
+def test_best_of_all_where_each_is_planned(algorithm: str) -> None:
+    """So it is by an algorithm whose positions depend on costs."""
+    problem = pipesched.make_problem(**UNEVEN)
+    way = Way(2, 1, 80, Fraction(0), 80)
+    lengths = [31, 20, 44, 7]
+    packing = packed(lengths=lengths, cap=80, microbatches=1, problem=problem, algorithm=algorithm)
+    assert value_of(packing) == min(every_value(lengths, way, problem, algorithm))
+
+
+@given(st.data())
+@settings(max_examples=40)
+def test_promises(data: st.DataObject) -> None:
+    """No packing is longer than another rule's that fits, nor below its bound; schedules are those of `run`."""
+    algorithm = data.draw(st.sampled_from([*SETTLED, "list"]))
+    name = data.draw(st.sampled_from([*PROBLEMS]))
+    problem = pipesched.make_problem(**UNEVEN, **PROBLEMS[name])
+    lengths = data.draw(st.lists(st.integers(1, 60), min_size=8, max_size=40))
+    given: dict[str, Any] = {
+        "ranks": data.draw(st.integers(1, 3)),
+        "cap": max(60, sum(lengths) // 3),
+        "problem": problem,
+        "microbatches": 2,
+        "algorithm": algorithm,
+        "attention": data.draw(st.sampled_from([0, 0.25, 1])),
+        "reference": data.draw(st.sampled_from([None, 1, 50])),
+    }
+    try:
+        packing = pipesched.pack(lengths, **given)
+    except (NoSchedule, NotApplicable):
+        return
+    require_legal(packing)
+    for one in packing.baselines:
+        assert not one.fits or (packing.fits and one.makespan is not None and packing.makespan <= one.makespan)
+    assert packing.bound <= packing.makespan
+    schedules = [packing.schedule(rank) for rank in range(packing.ranks)]
+    assert [schedule.makespan for schedule in schedules] == [*packing.makespans]
+    assert all(schedule.fits for schedule in schedules) == packing.fits
+    mixed = Random(len(lengths)).sample(lengths, len(lengths))
+    other = pipesched.pack(mixed, **given)
+    assert by_length(other) == by_length(packing)  # the order of documents changes nothing
+    assert (other.makespans, other.bound) == (packing.makespans, packing.bound)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_long_document_rules(seed: int) -> None:
+    """The rank of a document as long as the cap gets little else: within 5 % of the bound, and verl 15 % longer."""
+    problem = pipesched.make_problem(devices=8, microbatches=16, forward=1, backward=2)
+    packing = pipesched.pack(documents(seed), ranks=8, cap=32768, problem=problem, attention=0.3)
+    require_legal(packing)
+    verl = next(one.makespan for one in packing.baselines if one.rule == "verl")
+    assert packing.gap <= 0.05
+    assert verl is not None
+    assert verl >= 1.15 * packing.makespan
+
+
+def test_shorter_at_both_ends() -> None:
+    """Documents alike fill microbatches unevenly: less in the first and the last ones, by which a pipeline fills."""
+    problem = pipesched.make_problem(devices=4, microbatches=8, forward=1, backward=2)
+    packing = pipesched.pack([10] * 200, ranks=1, cap=1000, problem=problem)
+    tokens = [load.tokens for load in packing.loads[0]]
+    assert max(tokens[0], tokens[-1]) < min(tokens[2:6])
+    even = pipesched.run(packing.costs.problem(problem, [pack_of(25)] * 8), "1f1b").schedule.makespan
+    assert packing.makespan < 0.94 * even
+
+
+def pack_of(count: int) -> Any:
+    from pipesched.results.document_costs import load_of
+
+    return load_of([10] * count)
+
+
+def test_all_ways_to_give_lengths() -> None:
+    """A list, a tuple, a range and arrays of whole numbers are the same documents."""
+    expected = packed(reference=1)
+    ways = ([*GOLDEN], np.array(GOLDEN), np.array(GOLDEN, dtype=np.uint8), [*map(np.int64, GOLDEN)])
+    assert all(packed(lengths=way, reference=1) == expected for way in ways)
+    assert packed(lengths=range(1, 9)).lengths == (1, 2, 3, 4, 5, 6, 7, 8)
+
+
+def test_microbatches() -> None:
+    """The problem's, unless they are given; `auto` is the least number for which documents fit."""
+    assert packed(microbatches=None, problem=pipesched.make_problem(devices=2, microbatches=3)).microbatches == 3
+    assert packed(microbatches="auto").microbatches == 2
+    assert packed(microbatches="auto", cap=11).microbatches == 2
+    assert packed(microbatches="auto", cap=9).microbatches == 3
+    assert packed(microbatches="auto", cap=9, algorithm="dualpipe").microbatches == 4  # which needs an even number
+
+
+def test_one_rank_and_one_microbatch() -> None:
+    """Everything in one microbatch is the only packing there is."""
+    packing = packed(ranks=1, microbatches=1, cap=40, reference=1)
+    assert (packing.assignment, packing.exact, packing.makespan) == ([[[*range(8)]]], True, 240)
+
+
+def test_forward_only() -> None:
+    """Passes forward alone are packed too: the bound has the way out as its tail."""
+    problem = pipesched.make_problem(devices=2, forward=1, mode="forward")
+    packing = packed(problem=problem, algorithm="naive", reference=1)
+    assert packing.makespan >= packing.bound >= 20 + 2
+
+
+@pytest.mark.parametrize(
+    ("given", "key", "message"),
+    [
+        ({"lengths": []}, "lengths", "must hold a document at least"),
+        ({"lengths": [3, 0]}, "lengths", f"must be {WHOLE}, not 0"),
+        ({"lengths": [3, 1.5]}, "lengths", f"must be {WHOLE}, not 1.5"),
+        ({"lengths": [3, True]}, "lengths", f"must be {WHOLE}, not true"),
+        ({"lengths": "9 7"}, "lengths", "must be a list, not '9 7'"),
+        ({"lengths": np.array([1.0])}, "lengths", "must be whole numbers in one dimension, not an array of float64"),
+        ({"lengths": np.array([[1]])}, "lengths", "must be whole numbers in one dimension, not an array of int64"),
+        ({"lengths": [9, 7, 13, 14]}, "lengths", "document 2 has 13 tokens, the cap is 12"),
+        ({"microbatches": 5}, "lengths", "8 documents are too few for 2 ranks x 5 microbatches, none of them empty"),
+        ({"ranks": 0}, "ranks", "must be a whole number of at least 1, not 0"),
+        ({"cap": 0}, "cap", "must be a whole number of at least 1, not 0"),
+        ({"cap": "12"}, "cap", "must be a whole number of at least 1, not '12'"),
+        ({"microbatches": 0}, "microbatches", "must be a whole number of at least 1, not 0"),
+        ({"microbatches": "all"}, "microbatches", "must be a whole number of at least 1, or auto, not 'all'"),
+        ({"reference": 0}, "reference", "must be a whole number of at least 1, not 0"),
+        ({"attention": 1.5}, "attention", "must be a number from 0 to 1, not 1.5"),
+        ({"attention": -1}, "attention", "must be a number from 0 to 1, not -1"),
+        ({"attention": "much"}, "attention", "must be a number from 0 to 1, not 'much'"),
+        ({"problem": 5}, "problem", "must be a Problem (of make_problem or load), not 5"),
+    ],
+)  # fmt: skip
+def test_bad_arguments(given: dict[str, Any], key: str, message: str) -> None:
+    """What is wrong with an argument says its name and what is allowed."""
+    with pytest.raises(ConfigError) as caught:
+        packed(**given)
+    assert (caught.value.key, caught.value.message) == (key, message)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"sizes": {"work": [1, 2, 3, 4]}}, "must be of microbatches alike; this one has `sizes`"),
+        ({"forward": [[1, 2, 3, 4], 1]}, "must be of microbatches alike; this one has costs of each microbatch"),
+        ({"slices": 2}, "must be of whole microbatches; this one has `slices`"),
+    ],
+)
+def test_problems_of_microbatches_that_differ(more: dict[str, Any], message: str) -> None:
+    """A problem whose microbatches differ, or are cut, says nothing of what documents cost."""
+    with pytest.raises(ConfigError) as caught:
+        packed(problem=pipesched.make_problem(**{"devices": 2, "microbatches": 4, **more}))
+    assert (caught.value.key, caught.value.message) == ("problem", message)
+
+
+def test_overlap_is_refused() -> None:
+    """One time for every pair F&B says nothing of pairs of microbatches that differ."""
+    with pytest.raises(ConfigError, match="leave it out, and a pair takes both its parts") as caught:
+        packed(problem=pipesched.make_problem(devices=2, overlap=2))
+    assert caught.value.key == "overlap"
+
+
+def test_algorithms_that_do_not_apply() -> None:
+    """An algorithm that cannot run so many microbatches, or needs options, says so."""
+    with pytest.raises(NotApplicable, match="even number of microbatches"):
+        packed(microbatches=1, cap=40, algorithm="dualpipe", ranks=1)
+    with pytest.raises(NotApplicable, match="block needs `period`, `forward`, which a packing does not take"):
+        packed(algorithm="block")
+
+
+def test_too_many_tokens() -> None:
+    """More tokens than there is room for, or documents that do not go into the bins, say how many there must be."""
+    with pytest.raises(NoSchedule) as caught:
+        packed(microbatches=1)
+    assert caught.value.reason == "40 tokens do not go into 2 ranks x 1 microbatches of 12: needs at least M = 2"
+    assert [(remedy, remedy.key) for remedy in caught.value.would_fit] == [("`microbatches` 2", "microbatches")]
+    with pytest.raises(
+        NoSchedule, match="18 tokens do not go into 1 ranks x 2 microbatches of 10: needs at least M = 3"
+    ):
+        packed(lengths=[6, 6, 6], ranks=1, cap=10)
+    with pytest.raises(NoSchedule, match="and documents are too few for more microbatches"):
+        packed(lengths=[6, 6, 6], ranks=2, microbatches=1, cap=10)
+    with pytest.raises(NoSchedule, match="no number of microbatches on 2 ranks holds the 3 documents, none empty"):
+        packed(lengths=[6, 6, 6], ranks=2, microbatches="auto", cap=10)
+
+
+def test_budget_that_no_schedule_keeps() -> None:
+    """Of an algorithm that never exceeds its budget there is no packing then; of others it is said not to fit."""
+    small = pipesched.make_problem(devices=2, budget=0.01)
+    with pytest.raises(NoSchedule, match="no packing was found that list schedules within the budget"):
+        packed(problem=small, algorithm="list")
+    assert not packed(problem=small).fits
+
+
+def test_a_family_is_asked_for_by_any_of_its_names() -> None:
+    """The packing has the algorithm's own name; an unknown one is told the nearest."""
+    with pytest.raises(ConfigError, match="unknown algorithm '1f2b'; did you mean '1f1b'") as caught:
+        packed(algorithm="1f2b")
+    assert caught.value.key == "algorithm"
+    chosen: Family = family("gpipe")
+    assert packed(algorithm="GPipe").algorithm == chosen.name

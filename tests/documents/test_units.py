@@ -1,0 +1,227 @@
+"""The JSON document of microbatches that differ, of slices and of forward passes: its fields, and reading it back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+import pipesched
+from pipesched.documents.json_text import dump
+from pipesched.documents.schedule import document, parse, wrong_claims
+from pipesched.errors import ConfigError, WrongOperation
+from pipesched.pipeline.check import violations
+from tests.oracle.drawn import PLACEMENTS, Config, configs, random_rows
+from tests.oracle.setup import read_setup
+
+randoms, chances = st.randoms(use_true_random=False), st.sampled_from([0, 0.5, 1])
+
+
+def by_hand(rows: Sequence[Sequence[str]], **given: Any) -> pipesched.Outcome:
+    """The schedule of a plan that is written out in texts."""
+    problem = pipesched.make_problem(**given)
+    return pipesched.Outcome("by hand", pipesched.schedule_plan(problem, pipesched.plan(problem, rows)))
+
+
+def content_of(outcome: pipesched.Outcome) -> dict[str, Any]:
+    """The document of a schedule, through its text."""
+    content: dict[str, Any] = json.loads(dump(document(outcome)))
+    return content
+
+
+def read(content: dict[str, Any]) -> pipesched.Outcome:
+    """The schedule in a document."""
+    return parse(json.dumps(content), "x.json")
+
+
+TWO_SLICES = [["0F0.0", "0F0.1", "0B0.1", "0B0.0"], ["1F0.0", "1F0.1", "1B0.1", "1B0.0"]]
+SLICED: dict[str, Any] = {"devices": 2, "microbatches": 1, "kv": 0.25, "slices": {"count": 2, "attention": 0.5}}
+
+
+def test_whole_document() -> None:
+    """Every field of two microbatches that differ, worked out by hand: version 2, factors, tables and the order."""
+    given: dict[str, Any] = {"forward": [[1, 2], 1], "p2p": [[0, 3]], "activation": [1, ["1/3", 2]]}
+    rows = [["0F1", "0F0", "0B1", "0B0"], ["1F1", "1B1", "1F0", "1B0"]]
+    sizes = {"work": [1, 2.5], "message": [0.5, 1]}
+    content = content_of(by_hand(rows, devices=2, placement="linear", sizes=sizes, **given))
+    assert (content["format"], content["version"], content["order"]) == ("pipesched.schedule", 2, [1, 0])
+    assert content["problem"] == {
+        "name": "",
+        "devices": 2,
+        "stages": 2,
+        "microbatches": 2,
+        "placement": [0, 1],
+        "time_unit": "",
+        "lanes": "device",
+        "sizes": {"work": [1, 2.5], "activation": [1, 1], "message": [0.5, 1]},
+        "costs": {
+            "forward": [[1, 2], 1],
+            "backward": [[2, 4], 2],
+            "recompute": [[1, 2], 1],
+            "overlap": None,
+            "p2p": [[0, 3]],
+            "offload": None,
+            "reload": None,
+        },
+        "memory": {
+            "unit": "microbatch",
+            "activation": [1, [1 / 3, 2]],
+            "retain": 1,
+            "checkpoint": 0,
+            "static": 0,
+            "budget": None,
+        },
+    }
+    assert content["devices"] == [
+        [
+            {"op": "0F1", "start": 0, "end": 5},
+            {"op": "0F0", "start": 5, "end": 6},
+            {"op": "0B1", "start": 18.5, "end": 28.5},
+            {"op": "0B0", "start": 28.5, "end": 30.5},
+        ],
+        [
+            {"op": "1F1", "start": 8, "end": 10.5},
+            {"op": "1B1", "start": 10.5, "end": 15.5},
+            {"op": "1F0", "start": 15.5, "end": 16.5},
+            {"op": "1B0", "start": 16.5, "end": 18.5},
+        ],
+    ]
+    assert content["metrics"]["peak_memory"] == [2, 2]
+
+
+def test_document_of_slices() -> None:
+    """Slices have their parts of the tokens and of each kind of work, and operations their texts; costs of whole
+    microbatches are left out."""
+    content = content_of(by_hand(TWO_SLICES, **SLICED))
+    work = [0.375, 0.625]
+    assert content["version"] == 2
+    assert content["order"] == [0]
+    assert content["problem"]["slices"] == {
+        "count": 2,
+        "tokens": [0.5, 0.5],
+        "work": {"forward": work, "backward_input": work, "backward_weight": work},
+        "overhead": 0,
+    }
+    assert content["problem"]["memory"]["kv"] == 0.25
+    assert content["problem"]["costs"] == {"forward": 1, "backward": 2, "p2p": 0}
+    assert not {"sizes", "mode"} & {*content["problem"]}
+    assert [slot["op"] for slot in content["devices"][0]] == TWO_SLICES[0]
+    assert content["metrics"]["peak_memory"] == [1.125, 1.125]
+
+
+def test_document_of_forward_passes() -> None:
+    """Forward passes alone have their mode, and no costs but of forwards and p2p."""
+    content = content_of(
+        by_hand([["0F0", "0F1"], ["1F0", "1F1"]], devices=2, microbatches=2, mode="forward", overlap=9)
+    )
+    assert content["problem"]["mode"] == "forward"
+    assert content["problem"]["costs"] == {"forward": 1, "p2p": 0}
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"kv": 0.5}, {"sizes": {"work": [1, 1]}}, {"slices": 1}, {"forward": [[1, 1], 1]}]
+)
+def test_alike_microbatches_have_version_1(more: dict[str, Any]) -> None:
+    """A document of alike whole microbatches is what it always was, however that was said."""
+    plain = pipesched.run(pipesched.make_problem(devices=2, microbatches=2), "1f1b")
+    said = pipesched.run(pipesched.make_problem(**{"devices": 2, "microbatches": 2, **more}), "1f1b")
+    assert content_of(said) == content_of(plain)
+    assert content_of(plain)["version"] == 1
+    assert "order" not in content_of(plain)
+
+
+def is_read_back(outcome: pipesched.Outcome) -> None:
+    """The document is read as the same problem, plan and times, and is written the same way again."""
+    text = dump(document(outcome))
+    again = parse(text, "x.json")
+    schedule, old = again.schedule, outcome.schedule
+    assert (schedule.problem, schedule.plan.orders) == (old.problem, old.plan.orders)
+    assert (schedule.start_ticks, schedule.end_ticks) == (old.start_ticks, old.end_ticks)
+    assert schedule.order == old.order
+    assert [*wrong_claims(text, again), *violations(schedule)] == []
+    assert dump(document(again)) == text
+
+
+@given(
+    st.tuples(st.booleans(), st.booleans()).flatmap(
+        lambda kinds: configs(PLACEMENTS, slices=kinds[0], forward_only=kinds[1])
+    ),
+    randoms,
+    chances,
+    chances,
+)
+def test_round_trip(config: Config, random: Random, split: float, pair: float) -> None:
+    """Any schedule is read back to the last digit: factors, tables, shares, halves, pairs, and forwards alone."""
+    rows = random_rows(read_setup(config), random, split=split, pair=pair)
+    problem = pipesched.make_problem(**config)
+    is_read_back(pipesched.Outcome("random", pipesched.schedule_plan(problem, pipesched.plan(problem, rows))))
+
+
+@pytest.mark.parametrize(
+    "slices",
+    [
+        3,
+        {"count": 7, "attention": 0.123456789},
+        {"count": 7, "attention": 0.5, "tokens": "work"},
+        {"count": 3, "attention": 0.012345678912, "tokens": [0.2, 0.3, 0.5], "overhead": 0.1},
+        {"count": 3, "tokens": [0.3333333333, 0.3333333333, 0.3333333333]},
+        {"count": 3, "tokens": [0.1234567891, 0.4, 0.4765432108], "work": [[0.7, 0.2, 0.1], [1 / 3, 1 / 3, 1 / 3]]},
+    ],
+)
+def test_shares_are_read_back(slices: Any) -> None:
+    """Parts of slices are the same fractions when they are read: thirds, what attention makes, and what is left."""
+    order = [f"{{}}F0.{k}" for k in range(slices if isinstance(slices, int) else slices["count"])]
+    texts = [*order, *(text.replace("F", "B") for text in order[::-1])]
+    is_read_back(by_hand([[text.format(stage) for text in texts] for stage in (0, 1)], **{**SLICED, "slices": slices}))
+
+
+def test_what_was_tried_is_read_back() -> None:
+    """Numbers of slices that were tried stand beside them, each with its makespan."""
+    content = content_of(by_hand(TWO_SLICES, **SLICED))
+    content["problem"]["slices"]["tried"] = [[1, 6], [2, 5.25]]
+    outcome = read(content)
+    assert outcome.problem.slices.tried == ((1, 6), (2, 5.25))
+    assert content_of(outcome) == content
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "said"),
+    [
+        (["version"], 3, "has version 3 of pipesched.schedule; this pipesched knows versions 1 to 2"),
+        (["version"], True, "has version true of pipesched.schedule"),
+        (["problem", "slices", "count"], 3, "problem.slices.tokens: needs 3 parts, one a slice; this has 2"),
+        (["problem", "slices", "tokens"], [0.5, 0.4], "problem.slices.tokens: must have the sum 1, not 0.9"),
+        (["problem", "slices", "cuont"], 1, "problem.slices.cuont: unknown key 'cuont'; did you mean 'count'?"),
+        (["problem", "slices", "tried"], [3], "problem.slices.tried: must list numbers of slices, each with"),
+        (["problem", "slices", "tried"], [["x", 3]], "problem.slices.tried: must be numbers of slices, not 'x'"),
+        (["problem", "sizes"], {"work": [1, 2]}, "problem.sizes.work: lists 2 numbers, one a microbatch; microbatches"),
+        (["problem", "mode"], None, "problem: problem.mode: must not be null"),
+        (["problem", "memory", "kv"], 2, "problem.memory.kv: must be between 0 and 1, not 2"),
+        (["devices", 0, 0, "op"], "0F0", "0F0 is no operation here: a microbatch has 2 slices; name one, 0F0.0"),
+        (["devices", 0, 0, "op"], "0F0.2", "0F0.2 is out of range"),
+    ],
+)  # fmt: skip
+def test_bad_document(place: list[str | int], value: object, said: str) -> None:
+    """What cannot be is told by its place in the document."""
+    content = content_of(by_hand(TWO_SLICES, **SLICED))
+    inside: Any = content
+    for key in place[:-1]:
+        inside = inside[key]
+    inside[place[-1]] = value
+    with pytest.raises((ConfigError, WrongOperation)) as error:
+        read(content)
+    assert str(error.value).startswith(f"x.json: {said}")
+
+
+def test_another_order_is_found() -> None:
+    """An order in which the schedule does not feed its microbatches is a false claim; one that is missing is none."""
+    problem = pipesched.make_problem(devices=2, sizes={"work": [1, 2, 3]})
+    content = content_of(pipesched.run(problem, "1f1b"))
+    for order, said in (([1, 0, 2], ["order is [1, 0, 2] in the document; its schedule feeds [0, 1, 2]"]), (None, [])):
+        changed = {key: value for key, value in {**content, "order": order}.items() if value is not None}
+        text = json.dumps(changed)
+        assert [*wrong_claims(text, parse(text, "x.json"))] == said
