@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -12,7 +12,6 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import Entry
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain
-from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.unit_arguments import WHOLE_ONLY
 from pipesched.pipeline.units import FORWARD_ONLY, SHARED, Shares, Sizes, Slices
 from pipesched.text.fields import keys_of
@@ -90,10 +89,3 @@ def _count(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise ConfigError(f"must be numbers of slices, not {shown(value)}", "slices", entry=TRIED)
     return value
-
-
-def wrong_order(content: Mapping[str, Any], schedule: Schedule) -> Iterator[str]:
-    """Yield a sentence where the order of a document is not that in which its schedule feeds the microbatches."""
-    said = content.get("order", schedule.order)
-    if said != schedule.order:
-        yield f"order is {shown(said)} in the document; its schedule feeds {shown(schedule.order)}"
