@@ -18,7 +18,7 @@ from pipesched.schedulers.feeding.rules import BEST, Order
 from pipesched.schedulers.registry import KNOWN, family
 
 FACTS = ("exact", "tried", "given", "verl")  # of the best order
-KEYS = ("order", "ordering")
+KEYS = ("order", "ordering")  # of a schedule, or of a row
 
 
 def feeding_document(outcome: Outcome, *, is_row: bool = False) -> dict[str, Any]:
@@ -40,9 +40,9 @@ def with_streams(problem: Problem, content: Mapping[str, Any]) -> Problem:
     Raises ConfigError for what is no order of its microbatches.
     """
     order = _order(problem, content)
-    if order is None or not problem.settled_placement.mirrored:
+    if order is None or problem.placement is None:
         return problem
-    return replace(problem, placement=problem.settled_placement.fed(order))
+    return replace(problem, placement=problem.placement.fed(order))
 
 
 def _order(problem: Problem, content: Mapping[str, Any]) -> Order | None:

@@ -41,8 +41,8 @@ class Entry:
 
     `options` are those it was given, `file` is where a plan was read. `metrics` are the outcome's; an entry that was
     read from a document has metrics and no outcome, and says by `trainers` and `copies` what `runs_in` and `weights`
-    are. `standing` is how long a step takes, of a model on GPUs. Raises ConfigError, about the field at fault, for a
-    value of another type.
+    are, and by `fed` how its microbatches are fed. `standing` is how long a step takes, of a model on GPUs. Raises
+    ConfigError, about the field at fault, for a value of another type.
     """
 
     algorithm: str
@@ -52,6 +52,7 @@ class Entry:
     document: Mapping[str, Any] | None = field(default=None, repr=False)
     trainers: Sequence[str] = field(default=(), repr=False)
     copies: int = field(default=1, repr=False)
+    fed: Mapping[str, Any] = field(default_factory=dict, repr=False)
     file: str = field(default="", repr=False)
     standing: SpeedStanding | None = field(default=None, repr=False, compare=False)
 
@@ -65,6 +66,7 @@ class Entry:
         for trainer in require_sequence(self.trainers, "trainers"):
             require_text(trainer, "trainers")
         require_whole(self.copies, "copies", least=1)
+        require_mapping(self.fed, "what a document says of an order", "fed")
         require_text(self.file, "file")
         if self.standing is not None:
             require_callable(getattr(self.standing, "against", self.standing), "standing")
@@ -75,7 +77,7 @@ class Entry:
 
     @property
     def label(self) -> str:
-        """The name of the algorithm, with what it recomputes and offloads: "1f1b, recompute full"."""
+        """The name of the algorithm, with what it recomputes and offloads and its order: "1f1b, recompute full"."""
         return labelled(self.algorithm, self.options)
 
     @property
