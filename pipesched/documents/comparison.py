@@ -7,8 +7,8 @@ from decimal import Decimal
 from typing import Any
 
 from pipesched.checks import shown
-from pipesched.documents.feeding import KEYS as FED, feeding_document
 from pipesched.documents.json_text import NUMBERS, VERSION, get, plain_values, require_finite, require_metrics
+from pipesched.documents.units import ORDERING, ordering_document, read_ordering
 from pipesched.errors import ConfigError
 from pipesched.pipeline.check import excesses
 from pipesched.pipeline.memory import Memory
@@ -16,6 +16,7 @@ from pipesched.results.comparison import Comparison, Entry, ParetoPoint
 from pipesched.results.outcome import Outcome
 from pipesched.results.sweep import Sweep, SweepPoint
 from pipesched.results.trainers import runs_in, weight_copies
+from pipesched.schedulers.feeding.ordering import Ordering
 from pipesched.schedulers.feeding.rules import BEST, WORDS
 from pipesched.schedulers.options import OPTIONS, ORDER
 
@@ -82,7 +83,7 @@ def _row(entry: Entry) -> dict[str, Any]:
     return {
         **who,
         **_options(entry.options),
-        **(entry.fed if entry.outcome is None else feeding_document(entry.outcome, is_row=True)),
+        **_order(entry.fed),
         "applicable": True,
         "runs_in": entry.runs_in,
         "weights": entry.weights,
@@ -99,7 +100,7 @@ def _pareto_row(point: ParetoPoint) -> dict[str, Any]:
         "algorithm": point.outcome.algorithm,
         **_file(point.file),
         **_options(point.options),
-        **feeding_document(point.outcome, is_row=True),
+        **_order(point.outcome.feeding),
         "applicable": True,
         "runs_in": runs_in(point.outcome.schedule),
         "weights": weight_copies(point.outcome.schedule),
@@ -108,7 +109,12 @@ def _pareto_row(point: ParetoPoint) -> dict[str, Any]:
     }
 
 
+def _order(ordering: Ordering | None) -> dict[str, Any]:
+    return {} if ordering is None else ordering_document(ordering)
+
+
 def _options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options but for the order, which a row has as a list where microbatches are not fed as they are given."""
     return {option: plain_values(value) for option, value in options.items() if option != ORDER}
 
 
@@ -133,7 +139,9 @@ def sweep_of(content: dict[str, Any]) -> Sweep:
     points: dict[Any, list[Entry]] = {}
     for number, row in enumerate(rows):
         value = get(row, field, object)
-        if not _is_word(value):
+        if _is_word(value):
+            row = {**row, field: []}  # noqa: PLW2901  no list of microbatches
+        else:
             value = require_finite(plain_numbers(value), f"rows[{number}]: {field}")
         points.setdefault(value, []).append(_entry(row, number))
     time, memory = _unit(content, "time_unit"), _unit(content, "memory_unit")
@@ -156,6 +164,7 @@ _ENTRY_KEYS = (
     "reason",
     "dominated",
     "faster",
+    ORDERING,
     *OPTIONS,
 )
 
@@ -165,7 +174,7 @@ def _entry(row: Any, number: int) -> Entry:
         name, file = get(row, "algorithm", str), get({"file": "", **row}, "file", str)
         if not get(row, "applicable", bool):
             return Entry(name, reason=get(row, "reason", str), file=file)
-        metrics = plain_numbers(get(row, "metrics", dict))
+        metrics, ordering = plain_numbers(get(row, "metrics", dict)), read_ordering(row)
     except ConfigError as error:
         raise ConfigError(f"rows[{number}]: {error}") from None
     require_metrics(metrics, f"rows[{number}]: metrics.", (*NUMBERS, "peak_memory"))
@@ -178,9 +187,9 @@ def _entry(row: Any, number: int) -> Entry:
         name,
         options={
             **{option: plain_numbers(row[option]) for option in OPTIONS if option in row and option != ORDER},
-            **({ORDER: BEST} if "ordering" in row and not _is_word(row.get(ORDER)) else {}),
+            **({ORDER: BEST} if ordering is not None and ordering.rule == BEST and ordering.order else {}),
         },
-        fed={key: plain_numbers(row[key]) for key in FED if key in row and not _is_word(row[key])},
+        ordering=ordering,
         document=metrics,
         trainers=tuple(trainers),
         copies=require_finite(copies, f"rows[{number}]: weights"),
