@@ -121,7 +121,9 @@ def command(
     asked = leave_at_signals(losses)
     schedule = asked_outcome(words or [], algo, problem, algorithm).schedule  # checked by what trains it
     if differs(schedule.problem) and rows is None and data is None:
-        note_on_stderr("the schedule is for microbatches that differ; all are trained alike, unless --rows gives theirs")
+        note_on_stderr(
+            "the schedule is for microbatches that differ; all are trained alike, unless --rows gives theirs"
+        )
     _train(schedule, options, losses, asked, screen, traceback=traceback)
 
 

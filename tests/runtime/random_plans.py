@@ -14,7 +14,6 @@ from pipesched.pipeline.schedule import Schedule
 from pipesched.results.outcome import Outcome
 from tests.strategies import random_saving_plan, saving_plan_of
 
-
 SIZES = ((4,), (3, 2), (1,), (2, 5), (9,))  # of microbatches, one after the other and round again: rows, or lengths too
 
 

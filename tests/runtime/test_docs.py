@@ -23,7 +23,7 @@ def blocks(language: str) -> list[str]:
 
 
 def test_the_page_runs(tmp_path: Path) -> None:
-    """Profile, solve, train, measured times, one's own loop, unequal rows, self-test: losses fall, ranks leave traces."""
+    """Profile, solve, train, measured times, one's own loop, unequal rows, self-test: losses fall; ranks trace."""
     programs = {
         "pipesched": [sys.executable, "-m", "pipesched"],
         "torchrun": [sys.executable, "-m", "torch.distributed.run"],
@@ -43,7 +43,7 @@ def test_the_page_runs(tmp_path: Path) -> None:
         )
         assert done.returncode == 0, done.stderr[-3000:]
         printed.append((words, done.stdout))
-    trained = [text for words, text in printed if words[0] == "train" and "--steps" in words or "loop.py" in words]
+    trained = [text for words, text in printed if (words[0] == "train" and "--steps" in words) or "loop.py" in words]
     for text in trained:
         losses = [float(loss) for loss in re.findall(r"step \d: (?:loss )?([0-9.]+)", text)]
         assert len(losses) >= 3

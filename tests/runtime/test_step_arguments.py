@@ -15,7 +15,9 @@ from tests.torch_ranks import needs_torch
 pytestmark = needs_torch
 
 
-def alone(rows: Sequence[int], weights: Any = None, algorithm: str = "interleaved", steps: int = 1) -> tuple[Any, Any, Any]:
+def alone(
+    rows: Sequence[int], weights: Any = None, algorithm: str = "interleaved", steps: int = 1
+) -> tuple[Any, Any, Any]:
     """The losses of a runtime of one device, its gradients, and those of plain PyTorch."""
     import torch
 
