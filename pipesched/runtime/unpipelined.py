@@ -64,11 +64,9 @@ def batch(microbatches: int, dtype: Any, sizes: Sequence[Sequence[int]] | None =
         return torch.randn(2, *size, WIDTH, dtype=torch.float64, generator=generator).to(dtype)
 
     if sizes is None:
-        inputs, targets = drawn(microbatches, ROWS)
-        return WeighedBatch(inputs, targets)
+        return WeighedBatch(*drawn(microbatches, ROWS))
     rows = [prod(size) for size in sizes]
-    inputs, targets = zip(*(drawn(*size) for size in sizes), strict=True)
-    return WeighedBatch(inputs, targets, [one / sum(rows) for one in rows])
+    return WeighedBatch(*zip(*(drawn(*size) for size in sizes), strict=True), [one / sum(rows) for one in rows])
 
 
 def batches_of_steps(
@@ -166,5 +164,6 @@ def activation_bytes(rank: int, kind: str, dtype: str) -> list[StageProfile] | N
         return None
     number = dtype_named(dtype)
     given = batch(1, number)
-    sample = given.inputs[0], given.targets[0]
-    return measure_stages(blocks(3, number), *sample, take_device(rank, kind), loss_of, repeats=2)
+    return measure_stages(
+        blocks(3, number), given.inputs[0], given.targets[0], take_device(rank, kind), loss_of, repeats=2
+    )
