@@ -317,9 +317,7 @@ def _unsliced_order(schedule: Schedule, stage: int, forwards: Sequence[int], gra
                 yield f"{index.op(number)} starts at {start}, before the end of {other} at {there}"
 
 
-def _has_slices_in_order(
-    schedule: Schedule, stage: int, forwards: Sequence[int], gradients: Sequence[int]
-) -> bool:
+def _has_slices_in_order(schedule: Schedule, stage: int, forwards: Sequence[int], gradients: Sequence[int]) -> bool:
     """Return whether no slice of a stage starts before the end of the one that it needs, all at once."""
     slices, starts = schedule.plan.index.slices, schedule.start_ticks
     for kind in (kind for kind in "FBI" if kind in schedule.plan.index.letters):

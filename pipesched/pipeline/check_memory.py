@@ -2,15 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain, compress, product
 from operator import add, neg, sub
+from typing import NamedTuple
 
 from pipesched.core.clock import look
 from pipesched.pipeline.check_times import CheckedTimes, device_of, halves
 from pipesched.pipeline.schedule import Schedule
 
 Changes = tuple[Sequence[int], Sequence[int]]  # times in ticks, and what is taken then (less than 0: freed) in grains
+
+
+class Held(NamedTuple):
+    """What some units of a stage hold, in grains: the activation, what I leaves of it, what F leaves where R follows.
+
+    `cached` are the gradients of keys and values, which the last slice's backward takes of all slices before it.
+    """
+
+    whole: Sequence[int]
+    retained: Sequence[int]
+    kept: Sequence[int]
+    cached: Sequence[int]
+
+
+Sizes = Callable[[Held], Iterable[int]]
+TAKEN: Mapping[str, Sizes] = {  # as an operation starts
+    "F": lambda held: held.whole,
+    "R": lambda held: map(sub, held.whole, held.kept),
+    "L": lambda held: held.whole,
+    "I": lambda held: (max(left - size, 0) for size, left in zip(held.whole, held.retained, strict=True)),
+}
+FREED: Mapping[str, Sizes] = {  # as it ends
+    "O": lambda held: held.whole,
+    "B": lambda held: map(add, held.whole, held.cached),
+    "I": lambda held: map(add, (max(size - left, 0) for size, left in zip(*held[:2], strict=True)), held.cached),
+    "W": lambda held: held.retained,
+}
 
 
 def replayed_peaks(schedule: Schedule) -> list[int]:
@@ -41,28 +69,21 @@ def _changes(schedule: Schedule, times: CheckedTimes, stage: int, units: range) 
         times.held(stage, share)[units.start : units.stop]
         for share in (1, memory.retain[stage], memory.checkpoint[stage], memory.kv)
     )
-    left = [*map(sub, helds, wholes)]
-    cached_gradients = problem.mode != "forward" and index.slices > 1 and any(cached)
-    others = _but_last(cached, index.slices) if cached_gradients else [0] * len(wholes)
-    for kind, when, sizes in (
-        ("F", starts, wholes),
-        ("R", starts, map(sub, wholes, kepts)),
-        ("O", ends, map(neg, wholes)),
-        ("L", starts, wholes),
-        ("B", ends, map(neg, map(add, wholes, others))),
-        ("I", starts, (max(more, 0) for more in left)),
-        ("I", ends, (min(less, 0) - other for less, other in zip(left, others, strict=True))),
-        ("W", ends, map(neg, helds)),
-    ):
-        if kind in rows:
-            yield _of_planned(starts, rows[kind], when, sizes)
+    if problem.mode == "forward":
+        yield _of_planned(starts, rows["F"], starts, wholes)
+        yield _of_planned(starts, rows["F"], ends, _freed_by_forwards(wholes, cached, index.slices))
+        return
+    sliced = index.slices > 1 and any(cached)
+    held = Held(wholes, helds, kepts, _but_last(cached, index.slices) if sliced else [0] * len(cached))
+    for kind, row in rows.items():
+        if kind in TAKEN:
+            yield _of_planned(starts, row, starts, TAKEN[kind](held))
+        if kind in FREED:
+            yield _of_planned(starts, row, ends, map(neg, FREED[kind](held)))
+        if kind in "BI" and sliced:
+            yield _of_planned(starts, row[index.slices - 1 :: index.slices], starts, _sums(held.cached, index.slices))
     if "R" in rows:
         yield _of_planned(starts, rows["R"], ends, map(sub, kepts, wholes), rows["F"])
-    if problem.mode == "forward":
-        yield _forward_frees(ends, rows["F"], wholes, cached, index.slices)
-    for kind in (kind for kind in "BI" if cached_gradients and kind in rows):
-        last, count = rows[kind][index.slices - 1 :: index.slices], index.slices
-        yield _of_planned(starts, last, starts, [sum(others[at : at + count]) for at in range(0, len(others), count)])
 
 
 def _of_planned(
@@ -77,18 +98,21 @@ def _of_planned(
     return [*compress(columns[0], is_planned)], [*compress(columns[1], is_planned)]
 
 
-def _forward_frees(
-    ends: Sequence[int], forwards: range, wholes: Sequence[int], cached: Sequence[int], slices: int
-) -> Changes:
+def _freed_by_forwards(wholes: Sequence[int], cached: Sequence[int], slices: int) -> Sequence[int]:
     """Return what forwards alone free: all but keys and values, which the last slice of their microbatch frees."""
     freed = [*map(sub, cached, wholes)]
-    for last in range(slices - 1, len(freed), slices):
-        freed[last] -= sum(cached[last - slices + 1 : last + 1])
-    return ends[forwards.start : forwards.stop], freed
+    for last, kept in zip(range(slices - 1, len(freed), slices), _sums(cached, slices), strict=True):
+        freed[last] -= kept
+    return freed
+
+
+def _sums(sizes: Sequence[int], slices: int) -> list[int]:
+    """Return the sum over the slices of each microbatch."""
+    return [sum(sizes[first : first + slices]) for first in range(0, len(sizes), slices)]
 
 
 def _but_last(cached: Sequence[int], slices: int) -> list[int]:
-    """Return the gradients of keys and values: as the last slice's backward starts they are taken of each other one."""
+    """Return the same of all slices, nothing of the last one."""
     others = [*cached]
     others[slices - 1 :: slices] = [0] * (len(cached) // slices)
     return others

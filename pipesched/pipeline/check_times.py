@@ -110,9 +110,7 @@ class Products(NamedTuple):
         return [amount * up // down + more for amount in self.amounts]
 
 
-def _products(
-    costs: Sequence[Given], factors: tuple[list[int], int], shares: Sequence[Sequence[Fraction]]
-) -> Products:
+def _products(costs: Sequence[Given], factors: tuple[list[int], int], shares: Sequence[Sequence[Fraction]]) -> Products:
     """Return for each unit the sum over the costs of cost x factor x share.
 
     A cost and the factors are of each microbatch, or one for all; each cost has its own share of each slice.

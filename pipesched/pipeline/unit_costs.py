@@ -245,8 +245,13 @@ class _Rescaled:
     def row(self, row: Row) -> list[int]:
         known = self._known.get(id(row))
         if known is None:
-            known = self._known[id(row)] = (row, [value * self._up // self._down for value in row])
+            known = self._known[id(row)] = (row, self._rescaled(row))
         return known[1]
+
+    def _rescaled(self, row: Row) -> list[int]:
+        if self._down == 1:
+            return [*row] if self._up == 1 else [value * self._up for value in row]
+        return [value * self._up // self._down for value in row]
 
 
 class _Wholes:
@@ -351,7 +356,10 @@ class _Sizes:
     def __init__(self, memory: Memory, units: Units) -> None:
         self.memory, self.units = memory, units
         self._entries = _Wholes(memory.activation)
-        self._shares, self._parts = _Wholes(units.slices.tokens), _Wholes([1, *memory.retain, *memory.checkpoint, memory.kv])
+        self._shares, self._parts = (
+            _Wholes(units.slices.tokens),
+            _Wholes([1, *memory.retain, *memory.checkpoint, memory.kv]),
+        )
         self._by_factor, of_factors = units.wholes("activation")
         self._by_share = self._shares.ints(units.slices.tokens)
         self.scale = self._entries.scale * of_factors * self._shares.scale * self._parts.scale
