@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.checks import require_sequence, require_type, require_whole
 from pipesched.errors import ConfigError, Deadlock, NoSchedule
+from pipesched.pipeline.feeding import in_order, renumbered
 from pipesched.pipeline.kinds import COMPUTATION_LETTERS
 from pipesched.pipeline.placement import named_placement
 from pipesched.pipeline.schedule import Schedule, schedule_plan
@@ -26,6 +27,7 @@ KNOWN = (  # whose orders are looked for, the first of those that agree; others 
     "1f1b", GROUPED, "naive", "zb-h1", "zb-h2", "looped-bfs", "interleaved-zb", "1f1b-v", "zb-v", "v-half", "v-min",
     "dualpipe-v",
 )  # fmt: skip
+SLICED = "seq-1f1b"  # the family whose order of slices is looked for
 COSTLY = ("zb-auto",)  # families that are planned again only where the schedule has their name
 
 
@@ -56,12 +58,14 @@ Answer = HandoverText | Refusal
 class Subject:
     """A schedule to hand over. `layers` are the items of each stage, None where they are not known.
 
-    `made_by` is the algorithm that made it with its default options; "" where that is not known.
+    `made_by` is the algorithm that made it with its default options; "" where that is not known. Where microbatches
+    differ they are numbered as they are fed, and `fed` are the numbers that they had.
     """
 
     outcome: Outcome
     layers: tuple[StageItems, ...] | None = None
     made_by: str = ""
+    fed: Sequence[int] = ()
 
     @property
     def schedule(self) -> Schedule:
@@ -140,12 +144,13 @@ class Subject:
     @cached_property
     def family(self) -> str:
         """The name of the family whose order the schedule has, "" where none of those that frameworks have does."""
-        own, named = own_name(self.outcome.algorithm), (*KNOWN, *COSTLY)
+        known = KNOWN if self.problem.slices.count == 1 else (SLICED,)
+        own, named = own_name(self.outcome.algorithm), (*known, *COSTLY)
         if self.saving or self.placement in ("", "bidirectional"):
             return ""
         if self.made_by in named:
             return self.made_by
-        names = [*[own] * (own in named), *(name for name in KNOWN if name != own)]
+        names = [*[own] * (own in named), *(name for name in known if name != own)]
         return next((name for name in names if self._has_order_of(name)), "")
 
     @property
@@ -192,7 +197,8 @@ class Subject:
     @cached_property
     def _most_chunks(self) -> int:
         """The most activations that a device holds at once."""
-        counted, chunk = in_chunks(self.problem)
+        alike = replace(self.problem, sizes=None, memory=replace(self.problem.memory, kv=0))
+        counted, chunk = in_chunks(alike)
         return max(schedule_plan(counted, self.schedule.plan).peak_grains) // chunk
 
 
@@ -203,16 +209,28 @@ def subject_of(schedule: object, layers: object = None, made_by: str = "") -> Su
     `layers`.
     """
     outcome = Outcome("plan", schedule) if isinstance(schedule, Schedule) else schedule
-    checked: Outcome = require_type(outcome, Outcome, "a Schedule or an Outcome", "schedule")
-    stages = checked.problem.stages
+    given: Outcome = require_type(outcome, Outcome, "a Schedule or an Outcome", "schedule")
+    stages = given.problem.stages
+    checked, fed = _by_position(given)
     if layers is None:
-        return Subject(checked, _known_layers(checked.problem), made_by)
+        return Subject(checked, _known_layers(checked.problem), made_by, fed)
     counts = [
         require_whole(count, "layers", entry=entry) for entry, count in enumerate(require_sequence(layers, "layers"))
     ]
     if len(counts) != stages:
         raise ConfigError(f"needs {stages} numbers (one a stage); this has {len(counts)}", "layers")
-    return Subject(checked, tuple(_items(counts)), made_by)
+    return Subject(checked, tuple(_items(counts)), made_by, fed)
+
+
+def _by_position(outcome: Outcome) -> tuple[Outcome, Sequence[int]]:
+    """Return a schedule whose microbatches are numbered as they are fed, and the numbers that they had, if others."""
+    order, schedule = outcome.order, outcome.schedule
+    is_other = outcome.feeding is not None and order != tuple(range(len(order)))
+    if not is_other or schedule.own_lengths or schedule.problem.settled_placement.mirrored:
+        return outcome, ()
+    places = sorted(range(len(order)), key=order.__getitem__)
+    renamed = schedule_plan(in_order(schedule.problem, order), renumbered(schedule.plan, places))
+    return Outcome(outcome.algorithm, renamed), order
 
 
 def _items(counts: Sequence[int]) -> Iterator[StageItems]:
