@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.results.handover import deepspeed, megatron, primus, torchtitan, zero_bubble
-from pipesched.results.handover.subject import GROUPED, SLICED, Answer, Refusal, Subject, subject_of
+from pipesched.results.handover.subject import GROUPED, SLICED, Answer, HandoverText, Refusal, Subject, subject_of
 from pipesched.results.handover.whole_steps import no_whole_step
 from pipesched.results.outcome import Outcome
 
@@ -86,10 +86,16 @@ def hand_over(
     if isinstance(found, Refusal):
         nearest = nearest_family(subject, to.has)
         raise Inexpressible(f"{found.sentence}; the nearest that it has is {nearest}", nearest)
-    remarks = [*found.remarks, *[BLOCKS] * (layers is None and subject.has_blocks)]
-    if subject.fed:
-        remarks.append(f"feed the microbatches in the order {', '.join(map(str, subject.fed))}")
+    remarks = [*found.remarks, *[BLOCKS] * (layers is None and subject.has_blocks), *_feeding(subject, found)]
     return "".join(f"{line}\n" for line in [*found.lines, *(f"# {remark}" for remark in remarks)])
+
+
+def _feeding(subject: Subject, text: HandoverText) -> Iterator[str]:
+    """Yield how the microbatches are to be fed, where not by their numbers."""
+    if subject.fed and text.file:
+        yield f"{text.file} feeds the microbatches in this order: {subject.fed}"
+    elif subject.fed:
+        yield f"feed the microbatches in this order: {subject.fed}; the text counts them as they are fed"
 
 
 def nearest_family(subject: Subject, has: Collection[str]) -> str:
