@@ -8,6 +8,7 @@ from typing import Any
 
 from pipesched.checks import shown
 from pipesched.documents.json_text import NUMBERS, VERSION, get, plain_values, require_finite, require_metrics
+from pipesched.documents.units import ORDERING, ordering_document, read_ordering
 from pipesched.errors import ConfigError
 from pipesched.pipeline.check import excesses
 from pipesched.pipeline.memory import Memory
@@ -15,7 +16,8 @@ from pipesched.results.comparison import Comparison, Entry, ParetoPoint
 from pipesched.results.outcome import Outcome
 from pipesched.results.sweep import Sweep, SweepPoint
 from pipesched.results.trainers import runs_in, weight_copies
-from pipesched.schedulers.options import OPTIONS
+from pipesched.schedulers.feeding.ordering import Ordering
+from pipesched.schedulers.options import OPTIONS, ORDER
 
 
 def comparison_document(comparison: Comparison) -> dict[str, Any]:
@@ -76,6 +78,7 @@ def _row(entry: Entry) -> dict[str, Any]:
     return {
         **who,
         **_options(entry.options),
+        **_order(entry.fed),
         "applicable": True,
         "runs_in": entry.runs_in,
         "weights": entry.weights,
@@ -92,6 +95,7 @@ def _pareto_row(point: ParetoPoint) -> dict[str, Any]:
         "algorithm": point.outcome.algorithm,
         **_file(point.file),
         **_options(point.options),
+        **_order(point.outcome.feeding),
         "applicable": True,
         "runs_in": runs_in(point.outcome.schedule),
         "weights": weight_copies(point.outcome.schedule),
@@ -100,8 +104,13 @@ def _pareto_row(point: ParetoPoint) -> dict[str, Any]:
     }
 
 
+def _order(ordering: Ordering | None) -> dict[str, Any]:
+    return {} if ordering is None else ordering_document(ordering)
+
+
 def _options(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {option: plain_values(value) for option, value in options.items()}
+    """Return options but for the order, which a row has as a list where microbatches are not fed as they are given."""
+    return {option: plain_values(value) for option, value in options.items() if option != ORDER}
 
 
 def comparison_of(content: dict[str, Any]) -> Comparison:
@@ -140,6 +149,7 @@ _ENTRY_KEYS = (
     "reason",
     "dominated",
     "faster",
+    ORDERING,
     *OPTIONS,
 )
 
@@ -149,7 +159,7 @@ def _entry(row: Any, number: int) -> Entry:
         name, file = get(row, "algorithm", str), get({"file": "", **row}, "file", str)
         if not get(row, "applicable", bool):
             return Entry(name, reason=get(row, "reason", str), file=file)
-        metrics = plain_numbers(get(row, "metrics", dict))
+        metrics, ordering = plain_numbers(get(row, "metrics", dict)), read_ordering(row)
     except ConfigError as error:
         raise ConfigError(f"rows[{number}]: {error}") from None
     require_metrics(metrics, f"rows[{number}]: metrics.", (*NUMBERS, "peak_memory"))
@@ -160,7 +170,8 @@ def _entry(row: Any, number: int) -> Entry:
         raise ConfigError(f"rows[{number}]: runs_in must be a list of names, not {shown(trainers)}")
     return Entry(
         name,
-        options={option: plain_numbers(row[option]) for option in OPTIONS if option in row},
+        options={option: plain_numbers(row[option]) for option in OPTIONS if option in row and option != ORDER},
+        ordering=ordering,
         document=metrics,
         trainers=tuple(trainers),
         copies=require_finite(copies, f"rows[{number}]: weights"),

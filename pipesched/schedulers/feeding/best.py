@@ -18,6 +18,7 @@ from pipesched.schedulers.feeding.search import OrderJudge, walk
 
 ALWAYS_TRIED = 7  # microbatches of which all orders are timed, however many operations they have
 MOST_TIMED = 30_000_000  # slots in the timings of all orders of more microbatches
+MOST_ORDERS = 40_000  # that a search tries
 
 
 def best_of_positions(known: FedFamily) -> Ordering:
@@ -32,7 +33,7 @@ def best_of_positions(known: FedFamily) -> Ordering:
     if is_exact:
         judge.costs(every_order(equal))
     else:
-        walk(judge, starts)
+        walk(judge, starts, MOST_ORDERS)
     scale, by_rule = problem.ticks.per_unit, timer.makespans(np.array(starts[:2]))
     makespans = (in_units(int(ticks), scale) for ticks in by_rule)
     return Ordering(in_turn(judge.best.order, equal), BEST, is_exact, judge.tried, *makespans)
