@@ -24,6 +24,7 @@ from pipesched.core.idle_time import Idle
 from pipesched.core.timing import UNTIMED
 from pipesched.documents.problem import problem_document
 from pipesched.documents.solver import solver_document
+from pipesched.documents.units import order_document
 from pipesched.errors import Deadlock, NotApplicable
 from pipesched.pipeline.bounds import lower_bound
 from pipesched.pipeline.costs import Ticks
@@ -74,6 +75,7 @@ def schedule_data(outcome: Outcome, name: str, palette: Palette | None = None) -
         "algorithm": outcome.algorithm,
         "status": outcome.status,
         "problem": problem_document(problem),
+        "fed": order_document(outcome) or None,
         "per": problem.ticks.per_unit,
         "grain": problem.grains.per_unit,
         "letters": index.letters,
