@@ -172,6 +172,7 @@ WRONG: dict[tuple[str, str], list[Any]] = {
     ("entry", "document"): [1, [], {1: 2}],
     ("entry", "trainers"): [1, "x", [1]],
     ("entry", "copies"): [0, "x", 1.5],
+    ("entry", "fed"): [None, [], {1: 2}],
     ("entry", "standing"): [1, "x"],
     ("entry", "file"): [None, 1],
     ("report", "equal"): [1, [], None],

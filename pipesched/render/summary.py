@@ -24,13 +24,16 @@ from pipesched.render.timescale import number
 from pipesched.results.cuts import CutReport
 from pipesched.results.outcome import Outcome, Repetition, SolveReport
 from pipesched.results.status import Status, StoppedBy
+from pipesched.schedulers.feeding.ordering import Ordering
 
+FEED = "feed the microbatches in this order"
 GOOD, BAD = "bold green", "bold red"
 LEAST_SHOWN = 0.0005  # of the makespan: less imbalance is not mentioned
 DIGITS = 6  # behind the point, of a time that follows from a fraction
 MUCH = 0.03  # of the makespan: with more imbalance it is said what moving work would give
 FEW_STAGES = 16  # whose layers are listed
 MOST_LISTED = 64  # the same, of layers that differ
+FEW_MICROBATCHES = 16  # that are listed beside a note; of more, in it
 FEW_DEVICES = 7  # whose peaks are listed; of more, the largest and the smallest
 ENDS = {StoppedBy.INTERRUPT: "interrupted"}  # what is said instead of feasible
 FORMULAS = {
@@ -99,6 +102,8 @@ def _rows(outcome: Outcome, timing: bool, memory: bool, spell: Spelling) -> Iter
         yield "lower bound", time(outcome.lower_bound), outcome.bound.reason
     if outcome.report is None:
         yield "gap", *_gap(outcome)
+    if outcome.ordering is not None:
+        yield "order", *_order(outcome.ordering, outcome.algorithm)
     if problem.slices.tried:
         yield "slices", str(problem.slices.count), _tried(problem.slices)
     yield "span", time(schedule.span), ""
@@ -184,6 +189,14 @@ def _tried(slices: Slices) -> str:
 
 def _briefly(value: int | float) -> str:
     return number(plain(rounded(to_fraction(f"{value:.5g}"))))
+
+
+def _order(ordering: Ordering, algorithm: str) -> tuple[str, str]:
+    """Return the order in which microbatches are fed, and where it is from; of many the order is in the note."""
+    listed, source = ", ".join(map(str, ordering.order)), f"{FEED}; {ordering.source(algorithm)}"
+    if len(ordering.order) <= FEW_MICROBATCHES:
+        return listed, source
+    return f"of {len(ordering.order)}", f"{source}: {listed}"
 
 
 def _useless(schedule: Schedule, time: Callable[[int | float], str]) -> Iterator[tuple[str, str, str]]:
