@@ -67,7 +67,8 @@ def batch(microbatches: int, dtype: Any, sizes: Sequence[Sequence[int]] | None =
         inputs, targets = drawn(microbatches, ROWS)
         return WeighedBatch(inputs, targets)
     rows = [prod(size) for size in sizes]
-    return WeighedBatch(*zip(*(drawn(*size) for size in sizes), strict=True), [one / sum(rows) for one in rows])
+    inputs, targets = zip(*(drawn(*size) for size in sizes), strict=True)
+    return WeighedBatch(inputs, targets, [one / sum(rows) for one in rows])
 
 
 def batches_of_steps(

@@ -47,7 +47,8 @@ def works(problem: Problem) -> list[int]:
 
 def equals(problem: Problem) -> list[int]:
     """Return of each microbatch the first one that equals it in every table and factor."""
-    columns: list[Sequence[object]] = [] if problem.sizes is None else [*vars(problem.sizes).values()]
+    sizes = problem.sizes
+    columns: list[Sequence[object]] = [] if sizes is None else [sizes.work, sizes.activation, sizes.message]
     tables = [getattr(problem.costs, key) or () for key in COLUMNS] + [problem.memory.activation]
     columns += [entry for table in tables for entry in table if isinstance(entry, tuple)]
     known: dict[tuple[object, ...], int] = {}
