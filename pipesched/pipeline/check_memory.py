@@ -14,7 +14,7 @@ from pipesched.pipeline.schedule import Schedule
 Changes = tuple[Sequence[int], Sequence[int]]  # times in ticks, and what is taken then (less than 0: freed) in grains
 
 
-class Held(NamedTuple):
+class HeldUnits(NamedTuple):
     """What some units of a stage hold, in grains: the activation, what I leaves of it, what F leaves where R follows.
 
     `cached` are the gradients of keys and values, which the last slice's backward takes of all slices before it.
@@ -26,7 +26,7 @@ class Held(NamedTuple):
     cached: Sequence[int]
 
 
-Sizes = Callable[[Held], Iterable[int]]
+Sizes = Callable[[HeldUnits], Iterable[int]]
 TAKEN: Mapping[str, Sizes] = {  # as an operation starts
     "F": lambda held: held.whole,
     "R": lambda held: map(sub, held.whole, held.kept),
@@ -74,7 +74,7 @@ def _changes(schedule: Schedule, times: CheckedTimes, stage: int, units: range) 
         yield _of_planned(starts, rows["F"], ends, _freed_by_forwards(wholes, cached, index.slices))
         return
     sliced = index.slices > 1 and any(cached)
-    held = Held(wholes, helds, kepts, _but_last(cached, index.slices) if sliced else [0] * len(cached))
+    held = HeldUnits(wholes, helds, kepts, _but_last(cached, index.slices) if sliced else [0] * len(cached))
     for kind, row in rows.items():
         if kind in TAKEN:
             yield _of_planned(starts, row, starts, TAKEN[kind](held))

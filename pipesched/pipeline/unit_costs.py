@@ -21,11 +21,10 @@ from pipesched.pipeline.device_costs import SCALED, Links, at_speed
 from pipesched.pipeline.kinds import GRADIENT_LETTERS
 from pipesched.pipeline.memory import Grains, Memory
 from pipesched.pipeline.quantities import Exact, in_one_scale, to_fraction
-from pipesched.pipeline.units import FORWARD_ONLY, SHARED, Sizes, Slices
+from pipesched.pipeline.units import FACTORS, FORWARD_ONLY, SHARED, Sizes, Slices
 
 Row = Sequence[int]  # one a unit
 TRANSFERS = ("offload", "reload")
-FACTORS = ("work", "activation", "message")
 ONE = Fraction(1)
 
 
