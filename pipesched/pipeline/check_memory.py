@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from itertools import accumulate, chain, compress, product
 from operator import add, neg, sub
 from typing import NamedTuple
 
 from pipesched.core.clock import look
 from pipesched.pipeline.check_times import CheckedTimes, device_of, halves
+from pipesched.pipeline.quantities import plain, to_fraction
 from pipesched.pipeline.schedule import Schedule
 
 Changes = tuple[Sequence[int], Sequence[int]]  # times in ticks, and what is taken then (less than 0: freed) in grains
@@ -116,3 +118,16 @@ def _but_last(cached: Sequence[int], slices: int) -> list[int]:
     others = [*cached]
     others[slices - 1 :: slices] = [0] * (len(cached) // slices)
     return others
+
+
+def excesses(schedule: Schedule) -> list[dict[str, int | float]]:
+    """Return each device that exceeds its budget, and what it holds: its peak, computed anew, and static memory."""
+    memory, placement = schedule.problem.memory, schedule.problem.settled_placement
+    if memory.budget is None:
+        return []
+    held = [Fraction(peak, schedule.problem.grains.per_unit) for peak in replayed_peaks(schedule)]
+    for size, device in zip(memory.static, placement.devices, strict=True):
+        for there in (device, placement.last - device) if placement.mirrored else (device,):
+            held[there] += to_fraction(size)
+    rows = enumerate(zip(held, map(to_fraction, memory.budget), strict=True))
+    return [{"device": at, "memory": plain(most), "budget": plain(limit)} for at, (most, limit) in rows if most > limit]
