@@ -65,8 +65,9 @@ def batch(microbatches: int, dtype: Any, sizes: Sequence[Sequence[int]] | None =
 
     if sizes is None:
         return WeighedBatch(*drawn(microbatches, ROWS))
+    inputs, targets = zip(*(drawn(*size) for size in sizes), strict=True)
     rows = [prod(size) for size in sizes]
-    return WeighedBatch(*zip(*(drawn(*size) for size in sizes), strict=True), [one / sum(rows) for one in rows])
+    return WeighedBatch(inputs, targets, [one / sum(rows) for one in rows])
 
 
 def batches_of_steps(
