@@ -304,6 +304,8 @@ def _too_early(schedule: Schedule) -> Iterator[str]:
 def _unsliced_order(schedule: Schedule, stage: int, forwards: Sequence[int], gradients: Sequence[int]) -> Iterator[str]:
     """Yield forwards of slices that start before that of the slice before has ended, and gradients so backwards."""
     index, slices = schedule.plan.index, schedule.plan.index.slices
+    if slices == 1 or _has_slices_in_order(schedule, stage, forwards, gradients):
+        return
     for unit in (unit for unit in range(index.units) if unit % slices):
         after = [("F", unit, forwards[unit - 1])]
         after += [(kind, unit - 1, gradients[unit]) for kind in "BI" if kind in index.letters]
@@ -313,6 +315,18 @@ def _unsliced_order(schedule: Schedule, stage: int, forwards: Sequence[int], gra
                 start, there = _time(schedule, schedule.start_ticks[number]), _time(schedule, ready)
                 other = index.op(index.row(kind, stage)[late - 1 if kind == "F" else late + 1])
                 yield f"{index.op(number)} starts at {start}, before the end of {other} at {there}"
+
+
+def _has_slices_in_order(schedule: Schedule, stage: int, forwards: Sequence[int], gradients: Sequence[int]) -> bool:
+    """Return whether no slice of a stage starts before the end of the one that it needs, all at once."""
+    slices, starts = schedule.plan.index.slices, schedule.start_ticks
+    for kind in (kind for kind in "FBI" if kind in schedule.plan.index.letters):
+        row = _part(starts, schedule.plan.index.row(kind, stage))
+        for late in range(1, slices) if kind == "F" else range(slices - 1):
+            ready = forwards[late - 1 :: slices] if kind == "F" else gradients[late + 1 :: slices]
+            if not all(map(ge, row[late::slices], ready)):
+                return False
+    return True
 
 
 def _inside_a_stage(letters: str) -> Iterator[tuple[str, str]]:
@@ -360,13 +374,20 @@ def _part(values: Sequence[int], row: range) -> Sequence[int]:
 def _wrong_memory(schedule: Schedule) -> Iterator[str]:
     """Yield devices whose activations have another peak than the schedule claims, where something depends on it."""
     plan, problem = schedule.plan, schedule.problem
-    if problem.memory.budget is None and not plan.lanes and "R" not in plan.index.letters and not problem.has_units:
+    saves = bool(plan.lanes) or "R" in plan.index.letters
+    if problem.memory.budget is None and not saves and not _holds_differently(problem):
         return
     scale = problem.grains.per_unit
     for device, (peak, claim) in enumerate(zip(replayed_peaks(schedule), schedule.peak_grains, strict=True)):
         if peak != claim:
             claimed, true = shown(in_units(claim, scale)), shown(in_units(peak, scale))
             yield f"device {device} reaches {true} {problem.memory.unit}, not {claimed} as the schedule claims"
+
+
+def _holds_differently(problem: Problem) -> bool:
+    """Return whether microbatches do not all hold the same from F to B, and free it then."""
+    unlike = problem.memory.microbatches is not None or (problem.sizes and len({*problem.sizes.activation}) > 1)
+    return bool(unlike) or problem.slices.count > 1 or problem.mode == "forward"
 
 
 def _time(schedule: Schedule, ticks: int) -> str:
