@@ -63,8 +63,9 @@ class EachForItself(OneForAll):
         parts = [jobs, [job for job in jobs if job.tail]]
         return max((_stretch(part) for part in parts if part), key=sum)
 
+    @property
     def among_others(self) -> int:
-        """Return what the longest way of a unit takes, with what every other unit adds to it.
+        """What the longest way of a unit takes, with what every other unit adds to it.
 
         Two units that go the same way run the same operations on the same devices. Another unit is ahead of this one
         at its first operation, or behind it at its last one, or falls back between two of them. In each case some
@@ -77,12 +78,12 @@ class EachForItself(OneForAll):
         rows = [self._row("F", stage) for stage in stages]
         rows += [self._row(kind, stage) for kind in self.index.gradients for stage in reversed(stages)]
         hops = [*ticks.hops, *(ticks.hops_back if self.index.gradients else ())]
-        for way in self.problem.directions(self.problem.microbatches):
-            part = self.index.in_units(way.microbatches)
-            columns = [*zip(*(row[part] for row in rows), strict=True)]
-            least = [*map(min, columns)]
-            longest = max(sum(column) - own for column, own in zip(columns, least, strict=True))
-            best = max(best, longest + sum(least) + sum(min(row[part]) for row in hops))
+        operations, latencies = [*zip(*rows, strict=True)], [*zip(*hops, strict=True)] or [()] * self.index.units
+        for devices in {way.devices for way in self.ways}:
+            units = [unit for unit, way in enumerate(self.ways) if way.devices == devices]
+            least = sum(min(operations[unit]) for unit in units)
+            longest = max(sum(operations[unit]) - min(operations[unit]) for unit in units)
+            best = max(best, longest + least + sum(map(min, zip(*(latencies[unit] for unit in units), strict=True))))
         return best
 
     def windows(self, *, alone: bool = False) -> list[DeviceStays]:
@@ -113,9 +114,9 @@ class EachForItself(OneForAll):
 
     @cached_property
     def _paths(self) -> list[list[int]]:
-        """The ticks from the start of F to the end of B or I of each unit, by stage, through the last slice.
+        """The ticks from the start of F to the end of B or I of each unit, by stage.
 
-        That way leads through the later slices on the same stage, and those of the last one on the stages behind.
+        The way leads through the later slices on the same stage, and those of the last one on the stages behind.
         """
         index, ticks, count = self.index, self.problem.unit_ticks, self.index.slices
         rows: list[list[int]] = []

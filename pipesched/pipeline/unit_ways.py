@@ -68,7 +68,7 @@ class UnitWays:
         return [*ends] if hops is None else [*map(int.__add__, ends, hops)]
 
     def _after_slices(self, kind: str, stage: int, ready: Times) -> Times:
-        """Return the starts of a row that is `ready`, behind the slices before: of backwards the later ones."""
+        """Return the starts of a row that is `ready`, behind the slices that come before (of backwards later ones)."""
         step = 1 if kind == "F" else -1
         return self._one_by_one(kind, stage, ready, step)
 

@@ -8,12 +8,10 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from pipesched.render.grid import folded, grid, right, uncut
-from pipesched.render.labels import with_unit
+from pipesched.render.labels import counted, with_unit
 from pipesched.render.summary import BAD, GOOD
 from pipesched.render.timescale import number
 from pipesched.results.packing import Packing, PackingBaseline
-
-FEW = 1e-9  # of a difference in percent that is none
 
 
 def packing_view(packing: Packing, *, ascii_only: bool = False) -> Group:
@@ -23,9 +21,9 @@ def packing_view(packing: Packing, *, ascii_only: bool = False) -> Group:
 
 
 def _heading(packing: Packing) -> str:
-    what = f"{len(packing.lengths):,} documents of {sum(packing.lengths):,} tokens"
-    where = f"{packing.ranks} ranks x {packing.microbatches} microbatches of at most {packing.cap:,}"
-    return f"{what} on {where}, fed to {packing.algorithm}"
+    what = f"{counted(len(packing.lengths), 'document')} of {sum(packing.lengths):,} tokens"
+    bins = f"{counted(packing.ranks, 'rank')} x {counted(packing.microbatches, 'microbatch', 'es')}"
+    return f"{what} on {bins} of at most {packing.cap:,}, fed to {packing.algorithm}"
 
 
 def _ranks(packing: Packing) -> RenderableType:
@@ -52,13 +50,13 @@ def _rules(packing: Packing) -> RenderableType:
 
 
 def _own(packing: Packing) -> str:
-    return "" if packing.fits else "over budget, as is every packing that was found"
+    return "" if packing.fits else "over budget, as all that were found"
 
 
 def _faults(one: PackingBaseline, packing: Packing) -> Iterator[str]:
     """Yield why a packing by another rule does not fit."""
     if one.left:
-        yield f"{one.left:,} documents left over"
+        yield f"{counted(one.left, 'document')} left over"
     if one.most_tokens > packing.cap:
         yield f"{one.most_tokens:,} tokens in a microbatch"
     if one.empty and not one.left:

@@ -17,16 +17,16 @@ MILLION = 10**6  # works and sizes have six decimals
 PASSES = ("forward", "backward_input", "backward_weight")
 
 
-class Load(NamedTuple):
+class DocumentLoad(NamedTuple):
     """What a microbatch costs by: the sum of the lengths of its documents, and that of their squares."""
 
     tokens: int
     squares: int
 
 
-def load_of(lengths: Sequence[int]) -> Load:
+def load_of(lengths: Sequence[int]) -> DocumentLoad:
     """Return the load of documents of these lengths."""
-    return Load(sum(lengths), sum(length * length for length in lengths))
+    return DocumentLoad(sum(lengths), sum(length * length for length in lengths))
 
 
 def half_even(numerator: int, denominator: int) -> Fraction:
@@ -69,10 +69,10 @@ class DocumentCosts(Protocol):
     def unit(self) -> int:
         """The linear amount of a work of 1, where works are factors that are rounded; else 0."""
 
-    def work(self, load: Load) -> Fraction:
+    def work(self, load: DocumentLoad) -> Fraction:
         """Return the work of a microbatch, in parts of that of one document of `reference` tokens."""
 
-    def size(self, load: Load) -> Fraction:
+    def size(self, load: DocumentLoad) -> Fraction:
         """Return what a microbatch holds and sends, in parts of one document of `reference` tokens."""
 
     def amounts(self, length: int) -> tuple[int, int]:
@@ -81,7 +81,7 @@ class DocumentCosts(Protocol):
     def rate(self, problem: Problem, key: str, stage: int) -> Rate:
         """Return what a stage takes of them by a cost ("forward"), in `problem` of microbatches alike."""
 
-    def problem(self, problem: Problem, loads: Sequence[Load]) -> Problem:
+    def problem(self, problem: Problem, loads: Sequence[DocumentLoad]) -> Problem:
         """Return `problem`, whose microbatches are alike, with microbatches of these loads."""
 
 
@@ -97,28 +97,28 @@ class FactorCosts:
         """The amount of a document of `reference` tokens: that of any other is whole then."""
         return self.attention.denominator * self.reference * self.reference
 
-    def _amount(self, load: Load) -> int:
+    def _amount(self, load: DocumentLoad) -> int:
         core, whole = self.attention.numerator, self.attention.denominator
         return (whole - core) * load.tokens * self.reference + core * load.squares
 
-    def work(self, load: Load) -> Fraction:
+    def work(self, load: DocumentLoad) -> Fraction:
         """Return the sum over documents of (1 - a) L / T0 + a (L / T0)^2, to six decimals."""
         return half_even(self._amount(load), self.unit)
 
     def amounts(self, length: int) -> tuple[int, int]:
         """Return the work of a document in parts of `unit`."""
-        return self._amount(Load(length, length * length)), 0
+        return self._amount(DocumentLoad(length, length * length)), 0
 
     def rate(self, problem: Problem, key: str, stage: int) -> Rate:
         """Return what a stage takes of a work of 1 / `unit`."""
         ticks = problem.unit_ticks
         return Rate(Fraction(ticks.lasts[key][stage][0], ticks.per_unit * self.unit))
 
-    def size(self, load: Load) -> Fraction:
+    def size(self, load: DocumentLoad) -> Fraction:
         """Return the sum over documents of L / T0, to six decimals: what a microbatch holds and sends."""
         return half_even(load.tokens, self.reference)
 
-    def problem(self, problem: Problem, loads: Sequence[Load]) -> Problem:
+    def problem(self, problem: Problem, loads: Sequence[DocumentLoad]) -> Problem:
         """Return `problem` with factors of each microbatch."""
         works, sizes = tuple(map(self.work, loads)), tuple(map(self.size, loads))
         return replace(problem, microbatches=len(loads), sizes=Sizes(works, sizes, sizes))
@@ -136,24 +136,24 @@ class ModelCosts:
     core: Mapping[str, Sequence[Fraction]]
     unit = 0
 
-    def work(self, load: Load) -> Fraction:
+    def work(self, load: DocumentLoad) -> Fraction:
         """Return forward and backward over all stages, to six decimals."""
         linear, core = (sum((sum(part[key]) for key in PASSES), Fraction(0)) for part in (self.linear, self.core))
         tokens, squares = self._parts(load)
         return round((linear * tokens + core * squares) / (linear + core), 6)
 
-    def size(self, load: Load) -> Fraction:
+    def size(self, load: DocumentLoad) -> Fraction:
         """Return the tokens, to six decimals."""
         return half_even(load.tokens, self.reference)
 
-    def _time(self, rate: Rate, load: Load) -> Exact:
+    def _time(self, rate: Rate, load: DocumentLoad) -> Exact:
         """Return what a microbatch takes of a time that is so much for one document of `reference` tokens."""
         unit, tokens = rate.unit, self.reference
         linear, core = int(rate.linear * unit), int(rate.core * unit)
         amount = linear * load.tokens * tokens + core * load.squares
         return canonical(rounded(Fraction(amount, unit * tokens * tokens)))
 
-    def _parts(self, load: Load) -> tuple[Fraction, Fraction]:
+    def _parts(self, load: DocumentLoad) -> tuple[Fraction, Fraction]:
         return Fraction(load.tokens, self.reference), Fraction(load.squares, self.reference * self.reference)
 
     def amounts(self, length: int) -> tuple[int, int]:
@@ -168,7 +168,7 @@ class ModelCosts:
         linear, core = (sum((part[one][stage] for one in keys), Fraction(0)) for part in (self.linear, self.core))
         return Rate(linear / self.reference / speed, core / (self.reference * self.reference) / speed)
 
-    def problem(self, problem: Problem, loads: Sequence[Load]) -> Problem:
+    def problem(self, problem: Problem, loads: Sequence[DocumentLoad]) -> Problem:
         """Return `problem` with tables of times, of as many digits as a config has, and factors of all else."""
         known: dict[Rate, Entry] = {}
 

@@ -11,7 +11,7 @@ from pipesched.display import Displayable
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain
 from pipesched.pipeline.schedule import Schedule
-from pipesched.results.document_costs import DocumentCosts, Load, load_of
+from pipesched.results.document_costs import DocumentCosts, DocumentLoad, load_of
 from pipesched.results.outcome import run
 
 
@@ -84,7 +84,7 @@ class Packing(Displayable):
         return (self.makespan - self.bound) / self.bound if self.bound else 0.0
 
     @cached_property
-    def loads(self) -> tuple[tuple[Load, ...], ...]:
+    def loads(self) -> tuple[tuple[DocumentLoad, ...], ...]:
         """The tokens of each microbatch of each rank, and the sum of the squares of its documents' lengths."""
         return tuple(
             tuple(load_of([self.lengths[document] for document in documents]) for documents in rank)

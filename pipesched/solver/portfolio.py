@@ -188,15 +188,13 @@ def _stays(case: Case) -> list[int]:
                 stays[chunk.stage] = chunk.path + chunk.weight
         return stays
     for stage in range(index.stages):
-        rows = index.row("F", stage), index.row(index.last, stage)
-        ends = (
-            case.heads[last] + case.graph.durations[last] - case.heads[first] for first, last in zip(*rows, strict=True)
-        )
-        stays[stage] = sum(ends) // index.units
+        rows = zip(index.row("F", stage), index.row(index.last, stage), strict=True)
+        lasting = (case.heads[last] + case.graph.durations[last] - case.heads[first] for first, last in rows)
+        stays[stage] = sum(lasting) // index.units
     return stays
 
 
-def _divide(capacity: int, sizes: Sequence[int], weights: Sequence[int], most: int) -> list[int]:
+def _divide(capacity: int, sizes: Sequence[int], weights: Sequence[float], most: int) -> list[int]:
     """Return how many of each size: one each, then again and again one more where weight / count is largest."""
     counts, left = [1] * len(sizes), capacity - sum(sizes)
     while True:

@@ -58,8 +58,8 @@ def judge_schedule(schedule: Schedule, config: Config) -> None:
     numbers = {text: plan.index.number(parse_op(text)) for text in replayed.start}
     assert len(numbers) == len(plan)
     for text, number in numbers.items():
-        times = replayed.start[text] * ticks, replayed.end[text] * ticks
-        assert (text, schedule.start_ticks[number], schedule.end_ticks[number]) == (text, *times)
+        assert schedule.start_ticks[number] == replayed.start[text] * ticks, text
+        assert schedule.end_ticks[number] == replayed.end[text] * ticks, text
     assert schedule.makespan_ticks == replayed.makespan * ticks
     assert schedule.span_ticks == replayed.span * ticks
     assert schedule.ideal_ticks == replayed.ideal * ticks

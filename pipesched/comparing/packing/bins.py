@@ -12,7 +12,7 @@ from pipesched.comparing.packing.positions import Whole
 Taking = Callable[[Whole, Whole], Whole]  # works and sizes, a row a microbatch and a column a case: what each takes
 
 
-class Sizes(NamedTuple):
+class DocumentSizes(NamedTuple):
     """Of each document, from long to short: its work and its size in parts of a whole, and its tokens."""
 
     work: Whole
@@ -20,18 +20,12 @@ class Sizes(NamedTuple):
     tokens: Whole
 
 
-class Move(NamedTuple):
-    """Documents that go to other bins, and bins that exchange all that they hold."""
-
-    documents: tuple[int, ...]
-    bins: tuple[int, ...]
-    swapped: tuple[int, int] | None = None
-
-
 class Bins:
     """D x M bins, bin r x M + i the microbatch that rank r feeds as number i."""
 
-    def __init__(self, documents: Sizes, bins: Sequence[Sequence[int]], microbatches: int, cap: int, taking: Taking):
+    def __init__(
+        self, documents: DocumentSizes, bins: Sequence[Sequence[int]], microbatches: int, cap: int, taking: Taking
+    ):
         self.documents, self.microbatches, self.taking = documents, microbatches, taking
         self.bin_of = np.empty(len(documents.tokens), dtype=np.int64)
         for number, members in enumerate(bins):

@@ -10,7 +10,7 @@ import numpy as np
 
 from pipesched.comparing.packing.baselines import Assignment
 from pipesched.comparing.packing.timing import RankTimes, Timed
-from pipesched.results.document_costs import Load
+from pipesched.results.document_costs import DocumentLoad
 
 MOST = 100_000  # ways to put every document into some microbatch of some rank
 Sets = tuple[int, ...]  # of documents, bit d for document d: the microbatches of a rank as they are fed, say
@@ -64,12 +64,12 @@ def _orders(lengths: Sequence[int], ranks: int, microbatches: int, cap: int) -> 
     return map(tuple, parts[:, legal].T.tolist())
 
 
-def _loads(lengths: Sequence[int], orders: Sequence[Sets]) -> dict[int, Load]:
+def _loads(lengths: Sequence[int], orders: Sequence[Sets]) -> dict[int, DocumentLoad]:
     """Return the load of each set that occurs as a microbatch."""
     loads = {}
     for part in {part for order in orders for part in order}:
         own = [lengths[document] for document in _members(part)]
-        loads[part] = Load(sum(own), sum(length * length for length in own))
+        loads[part] = DocumentLoad(sum(own), sum(length * length for length in own))
     return loads
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pipesched.pipeline.lowering import lower, precedence_rows
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.schedulers.feeding.levels import Levels
+from pipesched.schedulers.feeding.levels import SlotLevels
 
 MOST_TICKS = 1 << 26
 Whole = NDArray[Any]  # of 64 bits, or of Python's own ints where those would not hold the numbers
@@ -41,7 +41,7 @@ class Messages(NamedTuple):
     hops: Whole
 
 
-class Table(NamedTuple):
+class LoadTable(NamedTuple):
     """What given microbatches take, a column each: by kind of operation and stage, and of messages by hop.
 
     Row b of `hops` is for forwards over boundary b, row S + b for gradients over it, and the last one is of zeros.
@@ -55,14 +55,14 @@ class Positions:
     """A plan as levels of slots; `problem` is that of M microbatches alike, whose works and messages are 1.
 
     So that products of ticks and works stay within 64 bits, these ticks are rounded: the stages together have at most
-    MOST_TICKS. Exact times are those of a `Table`.
+    MOST_TICKS. Exact times are those of a `LoadTable`.
     """
 
     def __init__(self, problem: Problem, plan: Plan) -> None:
         self._graph, self._plan = lower(problem, plan.index), plan
         self.grains_per_unit = problem.grains.per_unit
         rows = [*precedence_rows(problem, plan.index)]
-        self._levels = Levels(plan, [pair for row in rows for pair in zip(row.before, row.after, strict=True)])
+        self._levels = SlotLevels(plan, [pair for row in rows for pair in zip(row.before, row.after, strict=True)])
         self._count = len(self._levels)
         whole = sum(self._graph.durations) // problem.microbatches + sum(row.lag for row in rows)
         self._scale = max(whole // MOST_TICKS, 1)
@@ -114,7 +114,7 @@ class Positions:
             made[rows] += ticks[:, None] * work[owners]
         return made
 
-    def exact_makespans(self, table: Table, microbatches: Whole) -> Whole:
+    def exact_makespans(self, table: LoadTable, microbatches: Whole) -> Whole:
         """Return the makespan of each case in the ticks of a table; a case lists columns of it, in the order fed."""
         made = np.zeros((self._count + 1, microbatches.shape[1]), dtype=table.lengths.dtype)
         for rows, _, owners, kinds in self._lasting:

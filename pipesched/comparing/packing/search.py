@@ -11,7 +11,7 @@ from itertools import chain
 import numpy as np
 
 from pipesched.comparing.packing.baselines import Assignment, in_verl_order
-from pipesched.comparing.packing.bins import Bins, Sizes
+from pipesched.comparing.packing.bins import Bins, DocumentSizes
 from pipesched.comparing.packing.bound import rates_of, sum_of
 from pipesched.comparing.packing.feasible import Filled, none_empty, within
 from pipesched.comparing.packing.judging import judge
@@ -23,8 +23,8 @@ from pipesched.pipeline.problem import Problem
 from pipesched.results.document_costs import Rate, load_of
 
 WHOLE = 1 << 32  # the work of all documents together, in the whole numbers of a search
-ROUNDS_ALIKE, ROUNDS = 60, 32  # steps towards the best works of one rank, and then of all beside long documents
-STEPS, CASES = 60, 240  # moves of documents, and the cases that are looked at for one
+ROUNDS_ALIKE, ROUNDS = 44, 32  # steps towards the best works of one rank, and then of all beside long documents
+STEPS, CASES = 32, 240  # moves of documents, and the cases that are looked at for one
 CAPS = 6  # smaller ones that are tried where a budget is not kept
 OVER = 1 << 59  # what a rank takes more at least where it is over its budget: more than any rank takes
 MOST_OVER = 4  # times that
@@ -66,7 +66,7 @@ class _PackingSearch:
         share = (alike * (int(self.sizes.work.sum()) / WHOLE / ranks)).astype(np.int64)
         self._alike = np.repeat(share[:, None], ranks, axis=1)
 
-    def _scaled(self) -> tuple[Sizes, int]:
+    def _scaled(self) -> tuple[DocumentSizes, int]:
         """Return works and sizes of the documents, in all WHOLE or less; and what of it a document of 1 has."""
         costs, fitted = self.times.costs, self.times.fitted(self.microbatches)
         amounts = [costs.amounts(length) for length in self.lengths]
@@ -81,7 +81,7 @@ class _PackingSearch:
         unit = WHOLE * (linear * own[0] + core * own[1]) // total
         work = [WHOLE * value // total for value in works]
         size = [unit * length // costs.reference for length in self.lengths]
-        return Sizes(*map(np.array, (work, size, self.lengths))), unit
+        return DocumentSizes(*map(np.array, (work, size, self.lengths))), unit
 
     def best(self, cap: int, starts: Sequence[Assignment]) -> list[Assignment]:
         """Return the best packing found, from its own start and those given; none where there is none to start from."""
@@ -125,10 +125,18 @@ class _PackingSearch:
         first = np.array([members[0] for members in filled]).reshape(self.ranks, -1).T
         longest = self.sizes.work[first]
         least = np.where(longest > self._alike, longest, 0)
-        if least.sum() >= self.sizes.work.sum():
+        work = int(self.sizes.work.sum())
+        if not least.any() or least.sum() >= work:
             return filled
-        start = np.maximum(self._alike, least)
-        return self._filled(targets(self.positions, start, least, int(self.sizes.work.sum()), ROUNDS), cap)
+        return self._filled(targets(self.positions, self._start(least, work), least, work, ROUNDS), cap)
+
+    def _start(self, least: Whole, work: int) -> Whole:
+        """Return works to begin from: ranks of long documents have so much less of all else that they take the same."""
+        alone, one = (self.positions.makespans(works) for works in (least, self._alike[:, :1]))
+        rate = max(int(one[0]), 1) / self._alike[:, 0].sum()  # of a work shared out as if documents were short
+        level = _level(alone.tolist(), (work - int(least.sum())) * rate)
+        rest = np.maximum(level - alone, level / 1000) / int(one[0] or 1)
+        return least + (self._alike * rest).astype(np.int64)
 
     def _filled(self, aims: Whole, cap: int) -> Filled | None:
         """Return bins filled up to these works, and none empty; None where documents are found no room for."""
@@ -164,6 +172,19 @@ def _alike(problem: Problem, algorithm: str) -> tuple[int, ...]:
     """Return the best works of the microbatches of one rank, in all WHOLE, if documents could be cut anywhere."""
     positions = positions_of(problem, algorithm)
     return tuple(even_targets(positions, positions.microbatches, WHOLE, ROUNDS_ALIKE).tolist())
+
+
+def _level(heights: Sequence[int], amount: float) -> float:
+    """Return up to where so much water stands, in vessels that are filled to these heights already."""
+    level = 0.0
+    for count, height in enumerate(sorted(heights)):
+        if count and (height - level) * count >= amount:
+            break
+        amount -= (height - level) * count
+        level = float(height)
+    else:
+        count = len(heights)
+    return level + amount / count
 
 
 def fill(works: Sequence[int], tokens: Sequence[int], aims: Sequence[int], cap: int) -> Filled | None:

@@ -12,19 +12,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipesched.comparing.packing.positions import Positions, Table, Whole
+from pipesched.comparing.packing.positions import LoadTable, Positions, Whole
 from pipesched.errors import Deadlock, NoSchedule, NotApplicable
 from pipesched.pipeline.costs import in_one
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import schedule_plan
-from pipesched.results.document_costs import MILLION, DocumentCosts, Load
+from pipesched.results.document_costs import MILLION, DocumentCosts, DocumentLoad
 from pipesched.schedulers.family import Family, prepare
 from pipesched.schedulers.registry import family
 
 LARGEST = 1 << 62  # of sums in 64 bits
 AT_ONCE = 4096  # ranks
-Rank = tuple[Load, ...]  # its microbatches, in the order they are fed
+Rank = tuple[DocumentLoad, ...]  # its microbatches, in the order they are fed
 
 
 class Timed(NamedTuple):
@@ -40,7 +40,7 @@ class TickTable(NamedTuple):
     On a `mirrored` placement all columns stand there twice: for the first direction, then for the second.
     """
 
-    times: Table
+    times: LoadTable
     per_unit: int
     mirrored: bool
 
@@ -155,7 +155,7 @@ class RankTimes:
                 fits &= (levels.astype(kind) @ columns).max(axis=0) <= floor(capacity * MILLION)
         return [*map(bool, fits)]
 
-    def _table(self, loads: Sequence[Load], microbatches: int, letters: str) -> TickTable:
+    def _table(self, loads: Sequence[DocumentLoad], microbatches: int, letters: str) -> TickTable:
         """Return what microbatches of these loads take by these kinds of operations."""
         fitted = self.fitted(microbatches)
         mirrored = fitted.settled_placement.mirrored
@@ -166,7 +166,7 @@ class RankTimes:
         hops = [*ticks.hops, nothing, *ticks.hops_back, nothing]
         most = len(loads) * (sum(map(max, lengths)) + sum(map(max, hops)))
         kind = np.int64 if most < LARGEST else object
-        return TickTable(Table(np.array(lengths, dtype=kind), np.array(hops, dtype=kind)), ticks.per_unit, mirrored)
+        return TickTable(LoadTable(np.array(lengths, dtype=kind), np.array(hops, dtype=kind)), ticks.per_unit, mirrored)
 
     def _planned(self, rank: Rank) -> Timed | None:
         if not rank:

@@ -97,7 +97,7 @@ def looks_data(palette: Palette) -> dict[str, Any]:
     """Return the looks of operations and of the classes of idle time, as charts have them."""
     return {
         "palette": list(palette),
-        "shades": MOST_SHADES,
+        "hues": len(HUES),
         "stripes": STRIPES,
         "idle": {
             idle.value: (IDLE_MARKS[idle].meaning, IDLE_MARKS[idle].letter, *look) for idle, look in IDLE_LOOKS.items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
 from pipesched.results.handover import deepspeed, megatron, primus, torchtitan, zero_bubble
-from pipesched.results.handover.subject import GROUPED, Answer, Refusal, Subject, subject_of
+from pipesched.results.handover.subject import GROUPED, Answer, HandoverText, Refusal, Subject, subject_of
 from pipesched.results.outcome import Outcome
 
 
@@ -78,8 +78,16 @@ def hand_over(
     if isinstance(found, Refusal):
         nearest = nearest_family(subject, to.has)
         raise Inexpressible(f"{found.sentence}; the nearest that it has is {nearest}", nearest)
-    remarks = [*found.remarks, *[BLOCKS] * (layers is None and subject.has_blocks)]
+    remarks = [*found.remarks, *[BLOCKS] * (layers is None and subject.has_blocks), *_feeding(subject, found)]
     return "".join(f"{line}\n" for line in [*found.lines, *(f"# {remark}" for remark in remarks)])
+
+
+def _feeding(subject: Subject, text: HandoverText) -> Iterator[str]:
+    """Yield how the microbatches are to be fed, where not by their numbers."""
+    if subject.fed and text.file:
+        yield f"{text.file} feeds the microbatches in this order: {subject.fed}"
+    elif subject.fed:
+        yield f"feed the microbatches in this order: {subject.fed}; the text counts them as they are fed"
 
 
 def nearest_family(subject: Subject, has: Collection[str]) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pipesched
-from pipesched.comparing.packing.bins import Bins, Sizes
+from pipesched.comparing.packing.bins import Bins, DocumentSizes
 from pipesched.comparing.packing.moves import improve
 from pipesched.comparing.packing.positions import Whole
 from pipesched.comparing.packing.timing import positions_of
@@ -28,7 +28,7 @@ def made(seed: int, ranks: int) -> tuple[Bins, int]:
         assert works.shape == sizes.shape
         return positions.makespans(works)
 
-    return Bins(Sizes(tokens * 3, tokens, tokens), filled, M, CAP, taking), len(tokens)
+    return Bins(DocumentSizes(tokens * 3, tokens, tokens), filled, M, CAP, taking), len(tokens)
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -77,6 +77,26 @@ f(/ , [/"] ;/.test(a), 1 / 2 / 3);
     )
 
 
+def test_neighbouring_declarations_are_one() -> None:
+    """Those of loops, and of other blocks, stay apart."""
+    script = """const a = x => {
+  const b = "; const ", c = [1];
+  const { d } = x;
+  for (let i = 0; i < 2; i++) { let e = [a, b,]; const g = e; }
+  const h = /;let /.test(d) ? b : c;
+  return h;
+};
+const [i] = [`;let ${(() => { const a = 1; const b = a; return b; })()}`];
+let j = 1;
+j += f(a) - 1;
+let k = 2;
+"""
+    assert compact(script) == (
+        'let a=x=>{let b="; const ",c=[1],{d}=x;for(let i=0;i<2;i++){let e=[a,b],g=e}let h=/;let /.test(d)?b:c;'
+        "return h},[i]=[`;let ${(()=>{let a=1,b=a;return b})()}`],j=1;j+=f(a)-1;let k=2;"
+    )
+
+
 @pytest.mark.parametrize("name", ["1f1b", "interleaved", "zb-h1"])
 def test_size_of_a_large_page(name: str) -> None:
     """A page of 131,072 operations has less than 400 kB."""

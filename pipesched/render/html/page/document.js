@@ -33,11 +33,8 @@ function timesDocument(s) {
 }
 
 // The microbatches by the start of their first forward on stage 0; where they enter at both ends, of one end, then the other.
-function feeding(s) {
-  const all = [...Array(s.M).keys()], half = s.mirrored ? floor(s.M / 2) : 0, first = m => m * s.n;
-  const ends = [all.slice(0, half), all.slice(half)];
-  return ends.flatMap(way => way.sort((a, b) => s.starts[first(a)] - s.starts[first(b)] || placeOf(s, first(a)) - placeOf(s, first(b))));
-}
+const feeding = s => [...Array(s.M).keys()].map(m => m * s.n).sort((a, b) => turns(s, a) - turns(s, b)
+  || s.starts[a] - s.starts[b] || placeOf(s, a) - placeOf(s, b)).map(t => microbatchOf(s, t));
 
 function scheduleDocument(s) {
   const found = metrics(s), { devices, transfers } = timesDocument(s);

@@ -1,0 +1,143 @@
+"""`pipesched pack`: files of lengths, what is printed and written, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pipesched
+from pipesched.documents.packing import packing_document
+from tests.packings import GOLDEN
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+GIVEN = ("--ranks", "2", "--cap", "12", "--microbatches", "2", "-c", "model.yaml")
+MODEL = "devices: 2\nmicrobatches: 4\ncosts: {forward: 1, backward: 2}\n"
+TWO = pipesched.make_problem(devices=2, forward=1, backward=2)
+
+
+@pytest.fixture(autouse=True)
+def files(cli: Cli) -> None:
+    Path("model.yaml").write_text(MODEL)
+    Path("lengths.txt").write_text("9 7 6, 5\n4 4 3 2\n")
+
+
+def document(cli: Cli, *args: str, stdin: str = "") -> dict[str, Any]:
+    result = cli("pack", *args, "--json", stdin=stdin)
+    assert (result.returncode, result.stderr) == (0, "")
+    content: dict[str, Any] = json.loads(result.stdout)
+    return content
+
+
+def test_options_are_the_parameters(cli: Cli) -> None:
+    """What the options say is what the function does, options of the problem included."""
+    given = ("--attention", "0.3", "--reference", "20", "--algo", "zb-h1", "--p2p", "0.5")
+    problem = pipesched.load("model.yaml", p2p=0.5)
+    packing = pipesched.pack(
+        GOLDEN, ranks=2, cap=12, microbatches=2, problem=problem, attention="0.3", reference=20, algorithm="zb-h1"
+    )
+    assert document(cli, "lengths.txt", *GIVEN, *given) == json.loads(json.dumps(packing_document(packing)))
+
+
+def test_every_form_of_lengths(cli: Cli) -> None:
+    """A text, a JSON list, an array and standard input give the same packing."""
+    Path("lengths.json").write_text(json.dumps(GOLDEN))
+    np.save("lengths.npy", np.array(GOLDEN))
+    expected = document(cli, "lengths.txt", *GIVEN, "--reference", "1")
+    assert (expected["makespan"], expected["bound"], expected["exact"]) == (88, 66, True)
+    for file in ("lengths.json", "lengths.npy"):
+        assert document(cli, file, *GIVEN, "--reference", "1") == expected
+    assert document(cli, "-", *GIVEN, "--reference", "1", stdin="9 7 6 5 4 4 3 2") == expected
+
+
+def test_the_number_of_microbatches(cli: Cli) -> None:
+    """It is the config's by default, and `auto` the least that holds the documents."""
+    given = ("lengths.txt", "--ranks", "2", "-c", "model.yaml")
+    assert document(cli, *given, "--cap", "12")["microbatches"] == 4
+    assert document(cli, *given, "--cap", "12", "--microbatches", "auto")["microbatches"] == 2
+
+
+def test_the_algorithm_of_the_config(cli: Cli) -> None:
+    """It is taken where none is named; one with options is refused, for a packing knows none."""
+    Path("own.yaml").write_text(MODEL + "algorithm: zb-h1\n")
+    given = ("lengths.txt", "--ranks", "2", "--cap", "12", "-c")
+    assert document(cli, *given, "own.yaml")["algorithm"] == "zb-h1"
+    assert document(cli, *given, "own.yaml", "--algo", "naive")["algorithm"] == "naive"
+    Path("own.yaml").write_text(MODEL + "algorithm: {naive: {lifo: true}}\n")
+    result = cli("pack", *given, "own.yaml")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == "pipesched: --algo: a packing takes algorithms without options\n"
+
+
+def test_tables(cli: Cli) -> None:
+    """Without --json it is the tables that a notebook shows."""
+    lines = cli("pack", "lengths.txt", *GIVEN, "--reference", "1").stdout.splitlines()
+    assert lines[0] == "8 documents of 40 tokens on 2 ranks x 2 microbatches of at most 12, fed to 1f1b"
+    assert lines[3].rstrip() == "   0      20    20        88  31.8%  slowest"
+    assert lines[-2] == "the best of all packings and orders for 1f1b"
+
+
+@pytest.mark.parametrize("rank", [(), ("--rank", "0"), ("--rank", "1")])
+def test_config_of_a_rank(cli: Cli, rank: tuple[str, ...]) -> None:
+    """-o rank.yaml is a config of the slowest rank, or the one that is named, which `run` takes as long for."""
+    made = document(cli, "lengths.txt", *GIVEN, "--attention", "0.5", "-o", "rank.yaml", *rank)
+    makespan = json.loads(cli("run", "-c", "rank.yaml", "--json").stdout)["metrics"]["makespan"]
+    assert makespan == (made["makespans"][int(rank[1])] if rank else made["makespan"])
+
+
+def test_written_document(cli: Cli) -> None:
+    """-o packing.json holds what --json prints; a file that exists stays without --force."""
+    result = cli("pack", "lengths.txt", *GIVEN, "-o", "packing.json")
+    assert result.returncode == 0
+    assert Path("packing.json").read_text() == cli("pack", "lengths.txt", *GIVEN, "--json").stdout
+    again = cli("pack", "lengths.txt", *GIVEN, "-o", "packing.json")
+    assert (again.returncode, again.stdout) == (2, "")
+    assert cli("pack", "lengths.txt", *GIVEN, "-o", "packing.json", "--force").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("missing.txt", *GIVEN), "cannot read 'missing.txt': No such file or directory"),
+        (("model.yaml", *GIVEN), "model.yaml:1: must be a whole number of at least 1, not 'devices:'"),
+        (("lengths.txt", "--cap", "12"), "--ranks: is needed, a whole number of at least 1"),
+        (("lengths.txt", "--ranks", "2"), "--cap: is needed, a whole number of at least 1"),
+        (("lengths.txt", *GIVEN, "--cap", "8"), "document 0 has 9 tokens, the cap is 8"),
+        (("lengths.txt", *GIVEN, "--ranks", "0"), "--ranks: must be a whole number of at least 1, not 0"),
+        (("lengths.txt", *GIVEN, "--ranks", "two"), "--ranks: must be a whole number of at least 1, not 'two'"),
+        (("lengths.txt", *GIVEN, "--cap", "0"), "--cap: must be a whole number of at least 1, not 0"),
+        (("lengths.txt", *GIVEN, "--reference", "0"), "--reference: must be a whole number of at least 1, not 0"),
+        (("lengths.txt", *GIVEN, "--attention", "2"), "--attention: must be a number from 0 to 1, not 2"),
+        (("lengths.txt", *GIVEN, "--microbatches", "0"), "--microbatches: must be a whole number of at least 1, not 0"),
+        (("lengths.txt", *GIVEN, "--microbatches", "9"), "8 documents are too few for 2 ranks x 9 microbatches, none of"
+         " them empty"),
+        (("lengths.txt", *GIVEN, "--rank", "1"), "--rank: has no effect without -o and a .yaml file, which holds the"
+         " config of one rank"),
+        (("lengths.txt", *GIVEN, "--rank", "2", "-o", "x.yaml"), "--rank: must be a whole number of at least 0 (at most"
+         " 1), not 2"),
+        (("lengths.txt", *GIVEN, "-o", "x.svg"), "--output: 'x.svg' must end in .json or .yaml"),
+        (("lengths.txt", *GIVEN, "--algo", "dualpipe", "--microbatches", "3"), "dualpipe needs an even number of"
+         " microbatches, for instance 2 or 4, not 3"),
+        (("-", *GIVEN[:-1], "-"), "standard input holds the lengths or the config, not both"),
+    ],
+)  # fmt: skip
+def test_bad_input(cli: Cli, args: tuple[str, ...], message: str) -> None:
+    """It says which flag or which line is wrong; nothing is printed, and nothing written."""
+    result = cli("pack", *args)
+    assert (result.returncode, result.stdout, result.stderr) == (2, "", f"pipesched: {message}\n")
+    assert not Path("x.yaml").exists()
+
+
+def test_no_packing(cli: Cli) -> None:
+    """Documents that do not fit are no bad input: exit 1, with the number of microbatches that would do."""
+    result = cli("pack", "lengths.txt", *GIVEN, "--microbatches", "1", "--json")
+    said = "40 tokens do not go into 2 ranks x 1 microbatches of 12: needs at least M = 2"
+    assert (result.returncode, result.stderr) == (1, f"pipesched: {said} (would fit: --microbatches 2)\n")
+    content = json.loads(result.stdout)
+    assert content["format"] == "pipesched.infeasible"
+    assert (content["reason"], content["would_fit"]) == (said, ["--microbatches 2"])

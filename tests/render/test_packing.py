@@ -1,0 +1,81 @@
+"""The tables of a packing, to the letter: ranks, other rules and what is wrong with them, and the bound."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+import pipesched
+from pipesched.render.packing import packing_view
+from tests.packings import GOLDEN
+
+TWO = pipesched.make_problem(devices=2, forward=1, backward=2, time_unit="ms")
+
+
+def shown(**given: Any) -> list[str]:
+    """Return the lines of a packing's tables, 80 columns wide; arguments are those of one rank of two microbatches."""
+    usual = {"ranks": 1, "microbatches": 2, "cap": 10, "problem": TWO}
+    packing = pipesched.pack(**{**usual, **given})
+    with (console := Console(width=80, color_system=None, highlight=False)).capture() as capture:
+        console.print(packing_view(packing))
+    return [line.rstrip() for line in capture.get().splitlines()]
+
+
+def test_best_of_all() -> None:
+    """The published packing, with the proof that no other is shorter."""
+    assert shown(lengths=GOLDEN, ranks=2, cap=12, attention=0.5) == [
+        "8 documents of 40 tokens on 2 ranks x 2 microbatches of at most 12, fed to 1f1b",
+        "",
+        "rank  tokens     work  makespan (ms)   idle",
+        "   0      20  1.27083        5.60069  31.9%  slowest",
+        "   1      20  1.21528        5.39236  34.9%",
+        "",
+        "packing         makespan (ms)  longer",
+        "this one              5.60069",
+        "first-fit             6.72222  +20.0%",
+        "karmarkar-karp        5.61111   +0.2%",
+        "verl                  5.61111   +0.2%",
+        "",
+        "bound 4.02083, below every packing, order and schedule: gap 39.3%",
+        "the best of all packings and orders for 1f1b",
+        "idle: of the devices' time until the slowest rank is done",
+    ]
+
+
+def test_not_the_best_of_all() -> None:
+    """Of many documents nothing is said to be the best."""
+    lines = shown(lengths=[3] * 40, cap=80)
+    assert lines[0] == "40 documents of 120 tokens on 1 rank x 2 microbatches of at most 80, fed to 1f1b"
+    assert not any("best of all" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        (
+            {"lengths": [5, 1, 1, 1], "ranks": 2, "cap": 9},
+            "first-fit             5.33333  +54.8%  3 of 4 microbatches empty",
+        ),
+        ({"lengths": [5, 4, 3, 3, 3, 2]}, "first-fit                              1 document left over"),
+        (
+            {"lengths": [7, 7, 2, 2, 2, 2, 2], "cap": 9, "microbatches": 3},
+            "karmarkar-karp        11.3333   +9.7%  10 tokens in a microbatch",
+        ),
+        (
+            {"lengths": [5, 4, 2], "cap": 20, "algorithm": "dualpipe"},
+            "first-fit                              1 of 2 microbatches empty; dualpipe has",
+        ),
+    ],
+)
+def test_what_does_not_fit(given: dict[str, Any], line: str) -> None:
+    """A packing by another rule says why it is none."""
+    assert line in shown(**given)
+
+
+def test_over_budget() -> None:
+    """Where nothing keeps the budget, each packing says so."""
+    lines = shown(lengths=[5, 4, 3, 3, 3, 2], problem=pipesched.make_problem(devices=2, budget=0.1))
+    assert "this one               9          over budget, as all that were found" in lines
+    assert "verl                   9   +0.0%  over budget" in lines
