@@ -176,7 +176,7 @@ class Problem(Displayable):
             return self.unit_ticks.typical
         return self._ticks_on(None if self.placement is None else self.placement.devices)
 
-    @property
+    @cached_property
     def has_units(self) -> bool:
         """Whether microbatches differ, or are cut into slices, or only forwards run."""
         tables = self.costs.microbatches, self.memory.microbatches
@@ -209,7 +209,7 @@ class Problem(Displayable):
 
     @cached_property
     def _largest_grains(self) -> Grains:
-        return largest_grains(self.memory, self.units)
+        return largest_grains(self.memory, self.unit_grains, self.slices.count)
 
     def _ticks_on(self, devices: tuple[int, ...] | None) -> Ticks:
         if self.speed is None and self.links is None:

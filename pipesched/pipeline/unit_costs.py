@@ -12,15 +12,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import chain
 from math import gcd, lcm
+from operator import add, mul
 from typing import NamedTuple
 
 from pipesched.core.clock import look
-from pipesched.pipeline.costs import PER_STAGE, Costs, Entry, Ticks, added, entries_of, in_one
+from pipesched.pipeline.costs import PER_STAGE, Costs, Entry, Ticks
 from pipesched.pipeline.device_costs import SCALED, Links, at_speed
 from pipesched.pipeline.kinds import GRADIENT_LETTERS
 from pipesched.pipeline.memory import Grains, Memory
-from pipesched.pipeline.quantities import Exact, to_fraction
-from pipesched.pipeline.units import FORWARD_ONLY, SHARED, Sizes, Slices
+from pipesched.pipeline.quantities import Exact, in_one_scale, to_fraction
+from pipesched.pipeline.units import FACTORS, FORWARD_ONLY, SHARED, Sizes, Slices
 
 Row = Sequence[int]  # one a unit
 TRANSFERS = ("offload", "reload")
@@ -37,6 +38,10 @@ class Units(NamedTuple):
     def factors(self, key: str) -> Sequence[Fraction]:
         """Return a factor of each microbatch: of its work, activation or message."""
         return [ONE] * self.microbatches if self.sizes is None else [*map(to_fraction, getattr(self.sizes, key))]
+
+    def wholes(self, key: str) -> tuple[list[int], int]:
+        """Return the same as whole multiples of 1/scale, and the scale."""
+        return ([1] * self.microbatches, 1) if self.sizes is None else self.sizes.wholes[key]
 
     def part(self, microbatches: range) -> slice:
         """Return which units are of these microbatches."""
@@ -61,10 +66,14 @@ class UnitTicks(NamedTuple):
     @property
     def typical(self) -> Ticks:
         """The ticks of the mean unit, for heuristics and texts."""
-        columns = {
-            key: tuple(map(_mean, self.lasts[key])) if key in self.lasts else None for key in (*PER_STAGE, "backward")
-        }
-        hops, back = (tuple(map(_mean, rows)) for rows in (self.hops, self.hops_back))
+        every = {id(row): row for row in chain(*self.lasts.values(), self.hops, self.hops_back)}
+        mean = {name: _mean(row) for name, row in every.items()}
+
+        def means(rows: Sequence[Row]) -> tuple[int, ...]:
+            return tuple(mean[id(row)] for row in rows)
+
+        columns = {key: means(self.lasts[key]) if key in self.lasts else None for key in (*PER_STAGE, "backward")}
+        hops, back = means(self.hops), means(self.hops_back)
         return Ticks(self.per_unit, **columns, p2p=hops, p2p_back=back)  # type: ignore[arg-type]
 
 
@@ -106,15 +115,12 @@ class _Times:
     def __init__(self, costs: Costs, units: Units, links: Links | None) -> None:
         self.costs, self.units, self.links = costs, units, links
         slices = units.slices
-        columns: list[Iterable[Entry]] = [getattr(costs, key) or () for key in (*PER_STAGE, "p2p")]
-        times = [to_fraction(time) for time in {*chain(*map(in_one, columns)), slices.overhead, *chain(*(links or ()))}]
-        factors = {key: units.factors(key) for key in ("work", "activation", "message")}
+        columns: list[Sequence[Entry]] = [getattr(costs, key) or () for key in (*PER_STAGE, "p2p")]
         shares = {slices.tokens, *(slices.of(key, stage) for key in SHARED for stage in range(costs.stages))}
-        self._costs, self._factors, self._shares = (
-            _denominator(numbers) for numbers in (times, chain(*factors.values()), chain(*shares))
-        )
-        self.scale = self._costs * self._factors * self._shares
-        self._by_factor = {key: _ints(numbers, self._factors) for key, numbers in factors.items()}
+        self._costs = _Wholes([*chain(*columns), slices.overhead, *chain(*(links or ()))])
+        self._factors, self._shares = {key: units.wholes(key) for key in FACTORS}, _Wholes([*shares])
+        self._of_factors = lcm(*(scale for _, scale in self._factors.values()))
+        self.scale = self._costs.scale * self._of_factors * self._shares.scale
         self._known: dict[tuple[object, ...], list[int]] = {}
         self.keys = [key for key in (*PER_STAGE, "backward") if key == "backward" or getattr(costs, key) is not None]
 
@@ -125,7 +131,8 @@ class _Times:
             return self._backward(stage)
         entry: Entry = getattr(self.costs, key)[stage]
         if key == "overlap":
-            return self._once((key, entry), lambda: _ints(entries_of(entry, self.units.microbatches), self.scale))
+            whole = self.scale // self._costs.scale
+            return self._once((key, entry), lambda: [one * whole for one in self._entries(entry)])
         if key in TRANSFERS:
             return self._product(entry, "activation", None, 0)
         if key not in SHARED:
@@ -146,18 +153,31 @@ class _Times:
         """Return what every operation of a kind lasts beside its cost."""
         return int(to_fraction(self.units.slices.overhead) * self.scale) if key in (*SHARED, "backward") else 0
 
-    def _product(self, entry: Entry, factor: str, shares: Sequence[Fraction] | None, more: int) -> list[int]:
-        """Return cost x factor x share + `more` of each unit, in 1/scale; without `shares` of whole microbatches."""
+    def _entries(self, entry: Entry) -> list[int]:
+        """Return what an entry says of each microbatch, in 1/scale of costs."""
+        return self._costs.ints(entry) if isinstance(entry, tuple) else self._costs.ints((entry,)) * self._count
+
+    @property
+    def _count(self) -> int:
+        return self.units.microbatches
+
+    def _product(
+        self, entry: Entry, factor: str, shares: Sequence[Fraction] | None, more: int, link: Exact = 0
+    ) -> list[int]:
+        """Return (cost + link) x factor x share + `more` of each unit; without `shares` of whole microbatches."""
 
         def multiply() -> list[int]:
-            costs = _ints(entries_of(entry, self.units.microbatches), self._costs)
-            wholes = [cost * by for cost, by in zip(costs, self._by_factor[factor], strict=True)]
-            parts = [self._shares] * self.units.slices.count if shares is None else _ints(shares, self._shares)
-            if len(parts) == 1:
-                return [whole * parts[0] + more for whole in wholes]
+            late = self._costs.ints((link,))[0] if link else 0
+            wholes = [*map(mul, [one + late for one in self._entries(entry)], self._by_factor(factor))]
+            parts = [self._shares.scale] * self.units.slices.count if shares is None else self._shares.ints(shares)
             return [whole * part + more for whole in wholes for part in parts]
 
-        return self._once((entry, factor, shares, more), multiply)
+        return self._once((entry, factor, id(shares), more, link), multiply)
+
+    def _by_factor(self, factor: str) -> list[int]:
+        ints, scale = self._factors[factor]
+        more = self._of_factors // scale
+        return ints if more == 1 else self._once((factor,), lambda: [one * more for one in ints])
 
     def _once(self, name: tuple[object, ...], make: Callable[[], list[int]]) -> list[int]:
         if name not in self._known:
@@ -181,10 +201,11 @@ class _Times:
         return ((here, there), (there, here))
 
     def _latencies(self, entry: Entry, ends: tuple[int, int] | None) -> list[int]:
+        tokens = self.units.slices.tokens
         if ends is not None and ends[0] == ends[1]:
-            return self._product(0, "message", self.units.slices.tokens, 0)
+            return self._once((), lambda: [0] * (self._count * len(tokens)))
         link = 0 if self.links is None or ends is None else self.links[ends[0]][ends[1]]
-        return self._product(added((entry, link)), "message", self.units.slices.tokens, 0)
+        return self._product(entry, "message", tokens, 0, link)
 
     def all_hops(self) -> Iterable[int]:
         """Yield the latencies of all links, which other placements may use."""
@@ -223,8 +244,28 @@ class _Rescaled:
     def row(self, row: Row) -> list[int]:
         known = self._known.get(id(row))
         if known is None:
-            known = self._known[id(row)] = (row, [value * self._up // self._down for value in row])
+            known = self._known[id(row)] = (row, self._rescaled(row))
         return known[1]
+
+    def _rescaled(self, row: Row) -> list[int]:
+        if self._down == 1:
+            return [*row] if self._up == 1 else [value * self._up for value in row]
+        return [value * self._up // self._down for value in row]
+
+
+class _Wholes:
+    """Numbers, of which some may stand in tuples, as whole multiples of 1/`scale`, the least for which they are."""
+
+    def __init__(self, numbers: Iterable[Entry]) -> None:
+        distinct: set[Exact] = set()
+        for number in {id(number): number for number in numbers}.values():
+            distinct.update(number if isinstance(number, tuple) else (number,))
+        ints, self.scale = in_one_scale(distinct)
+        self._ints = dict(zip(distinct, ints, strict=True))
+
+    def ints(self, numbers: Iterable[Exact]) -> list[int]:
+        """Return some of the numbers in 1/`scale`."""
+        return [self._ints[number] for number in numbers]
 
 
 class UnitGrains(NamedTuple):
@@ -253,9 +294,9 @@ class UnitGrains(NamedTuple):
 
         The last slice's backward, which comes first, takes those of all other slices.
         """
-        own = [*self.of(column, stage)]
-        if letter in GRADIENT_LETTERS and slices > 1 and mode != FORWARD_ONLY:
-            cached = self.cached[stage]
+        own, cached = self.of(column, stage), self.cached[stage]
+        if letter in GRADIENT_LETTERS and slices > 1 and mode != FORWARD_ONLY and any(cached):
+            own = [*own]
             for first in range(0, len(own), slices):
                 own[first + slices - 1] += sum(cached[first : first + slices - 1])
         return own
@@ -265,15 +306,17 @@ class UnitGrains(NamedTuple):
 
         Of forwards alone, each gives back all but keys and values, the last slice's those of the whole microbatch.
         """
-        own, cached = [*self.of(column, stage)], self.cached[stage]
+        cached = self.cached[stage]
         if mode == FORWARD_ONLY:
             own = [size - kept for size, kept in zip(self.activation[stage], cached, strict=True)]
-        for first in range(0, len(own), slices):
-            if mode == FORWARD_ONLY:
-                own[first + slices - 1] += sum(cached[first : first + slices])
-            elif letter in GRADIENT_LETTERS:
-                for unit in range(first, first + slices - 1):
-                    own[unit] += cached[unit]
+            for last in range(slices - 1, len(own), slices):
+                own[last] += sum(cached[last - slices + 1 : last + 1])
+            return own
+        if letter not in GRADIENT_LETTERS or slices == 1 or not any(cached):
+            return self.of(column, stage)
+        own = [*map(add, self.of(column, stage), cached)]
+        for last in range(slices - 1, len(own), slices):
+            own[last] -= cached[last]
         return own
 
 
@@ -287,14 +330,13 @@ def unit_grains(memory: Memory, units: Units) -> UnitGrains:
     return UnitGrains(exactly.least, *([*map(whole.row, rows)] for rows in columns))
 
 
-def largest_grains(memory: Memory, units: Units) -> Grains:
-    """Return the memory of the largest microbatch, all of its slices together, in the grains of `unit_grains`.
+def largest_grains(memory: Memory, known: UnitGrains, slices: int) -> Grains:
+    """Return the memory of the largest microbatch, all of its slices together, in the grains of its units.
 
     The largest of a stage is that with the largest activation.
     """
-    known = unit_grains(memory, units)
     columns = [known.activation, known.retained, known.checkpointed]
-    largest = [tuple(max(_by_microbatch(row, units.slices.count)) for row in rows) for rows in columns]
+    largest = [tuple(max(_by_microbatch(row, slices)) for row in rows) for rows in columns]
     sizes, held, kept = largest
     static = tuple(int(to_fraction(size) * known.per_unit) for size in memory.static)
     budget = (
@@ -312,13 +354,14 @@ class _Sizes:
 
     def __init__(self, memory: Memory, units: Units) -> None:
         self.memory, self.units = memory, units
-        parts = [*map(to_fraction, (*memory.retain, *memory.checkpoint, memory.kv))]
-        factors = units.factors("activation")
-        self._entries = _denominator(map(to_fraction, in_one(memory.activation)))
-        self._factors, self._shares, self._parts = map(_denominator, (factors, units.slices.tokens, parts))
-        self._by_factor = _ints(factors, self._factors)
-        self._by_share = _ints(units.slices.tokens, self._shares)
-        self.scale = self._entries * self._factors * self._shares * self._parts
+        self._entries = _Wholes(memory.activation)
+        self._shares, self._parts = (
+            _Wholes(units.slices.tokens),
+            _Wholes([1, *memory.retain, *memory.checkpoint, memory.kv]),
+        )
+        self._by_factor, of_factors = units.wholes("activation")
+        self._by_share = self._shares.ints(units.slices.tokens)
+        self.scale = self._entries.scale * of_factors * self._shares.scale * self._parts.scale
         self._values = {self.scale}
         self._known: dict[tuple[Entry, Exact], list[int]] = {}
 
@@ -329,10 +372,10 @@ class _Sizes:
 
     def _row(self, entry: Entry, part: Exact) -> list[int]:
         if (entry, part) not in self._known:
-            scaled = int(to_fraction(part) * self._parts)
-            sizes = _ints(entries_of(entry, self.units.microbatches), self._entries)
-            wholes = [size * by * scaled for size, by in zip(sizes, self._by_factor, strict=True)]
-            self._known[entry, part] = [whole * share for whole in wholes for share in self._by_share]
+            each = entry if isinstance(entry, tuple) else (entry,) * self.units.microbatches
+            wholes = [*map(mul, self._entries.ints(each), self._by_factor)]
+            shares = [share * self._parts.ints((part,))[0] for share in self._by_share]
+            self._known[entry, part] = [whole * share for whole in wholes for share in shares]
             self._values.update(self._known[entry, part])
         return self._known[entry, part]
 
@@ -350,10 +393,6 @@ def _distinct(rows: Iterable[Row]) -> Iterable[set[int]]:
 
 def _denominator(numbers: Iterable[Fraction]) -> int:
     return lcm(1, *{number.denominator for number in numbers})
-
-
-def _ints(numbers: Iterable[Fraction], scale: int) -> list[int]:
-    return [number.numerator * (scale // number.denominator) for number in numbers]
 
 
 def _least(scales: Sequence[int]) -> int:

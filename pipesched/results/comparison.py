@@ -43,8 +43,7 @@ class Entry:
     `options` are those it was given, `file` is where a plan was read. `metrics` are the outcome's; an entry that was
     read from a document has metrics and no outcome, and says by `trainers` and `copies` what `runs_in` and `weights`
     are, and by `ordering` in which order its microbatches are fed. `standing` is how long a step takes, of a model on
-    GPUs. Raises ConfigError, about the field at fault, for a
-    value of another type.
+    GPUs. Raises ConfigError, about the field at fault, for a value of another type.
     """
 
     algorithm: str
@@ -79,7 +78,7 @@ class Entry:
 
     @property
     def label(self) -> str:
-        """The name of the algorithm, with what it recomputes and offloads: "1f1b, recompute full"."""
+        """The name of the algorithm, with what it recomputes and offloads and its order: "1f1b, recompute full"."""
         return labelled(self.algorithm, self.options)
 
     @property
