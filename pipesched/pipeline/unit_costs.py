@@ -215,10 +215,6 @@ def _distinct(rows: Iterable[Row]) -> Iterable[set[int]]:
     return (set(row) for row in {id(row): row for row in rows}.values())
 
 
-def _denominator(numbers: Iterable[Fraction]) -> int:
-    return lcm(1, *{number.denominator for number in numbers})
-
-
 def _least(scales: Sequence[int]) -> int:
     """Return the least multiple of all scales: a power of ten where one is."""
     least = rest = lcm(*scales)
