@@ -173,6 +173,7 @@ WRONG: dict[tuple[str, str], list[Any]] = {
     ("entry", "trainers"): [1, "x", [1]],
     ("entry", "copies"): [0, "x", 1.5],
     ("entry", "standing"): [1, "x"],
+    ("entry", "ordering"): [1, "best", (0, 1)],
     ("entry", "file"): [None, 1],
     ("report", "equal"): [1, [], None],
     ("report", "repetition"): [1, "v", ("v", 6, 1, 5)],

@@ -37,8 +37,10 @@ COMMAND_FLAGS = {  # parameter of any other function -> its flag
         name: f"--{name}"
         for name in ("against", "chunks", "count", "latency", "pipeline", "pipelined", "placement", "trace")
     },
-    **{name: f"--{name}" for name in ("attention", "cap", "rank", "ranks", "reference")},  # of a packing
-    **{name: f"--{name}" for name in ("data", "dtype", "loss", "rate", "shape", "vocab")},  # of a training
+    **{
+        name: f"--{name}" for name in ("attention", "cap", "microbatches", "rank", "ranks", "reference")
+    },  # of a packing
+    **{name: f"--{name}" for name in ("data", "dtype", "loss", "rate", "rows", "shape", "vocab")},  # of a training
     "algorithm": "--algo",
     "field": "--sweep",
     "format": "--to",

@@ -82,7 +82,7 @@ def command(
 def _packed(lengths: str, source: ProblemSource, algo: str | None, given: dict[str, Any]) -> Packing:
     """Return the packing of the documents in a file, or on standard input, for the problem of a config."""
     from pipesched.cli.progress import doing
-    from pipesched.cli.reading import flags_of_problem, given_config, read_stdin
+    from pipesched.cli.reading import given_config, read_stdin
     from pipesched.comparing.packing.pack import pack
     from pipesched.file_formats.files import MOST_BYTES
     from pipesched.file_formats.lengths import lengths_in, read_bytes
@@ -93,8 +93,7 @@ def _packed(lengths: str, source: ProblemSource, algo: str | None, given: dict[s
     data = read_stdin(MOST_BYTES + 1) if is_stdin else read_bytes(Path(lengths))
     documents = lengths_in(data, "<stdin>" if is_stdin else lengths)
     config = given_config(source)
-    flags = source._replace(overrides={**source.overrides, **given})
-    with doing(f"packing {len(documents):,} documents"), flags_of_problem(flags):
+    with doing(f"packing {len(documents):,} documents"):
         return pack(documents, problem=config.problem, algorithm=_algorithm(config, algo), **given)
 
 

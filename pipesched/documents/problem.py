@@ -28,7 +28,7 @@ def problem_document(problem: Problem) -> dict[str, Any]:
     """Return the problem as a config with every default filled in."""
     placement = problem.placement
     devices = placement and ("bidirectional" if placement.mirrored else list(placement.devices))
-    memory = [key for key in keys_of("memory") if key != "kv" or (problem.memory.kv and problem.has_units)]
+    memory = [key for key in keys_of("memory") if key != "kv" or problem.memory.kv]
     return {
         "name": problem.name,
         "devices": problem.devices,

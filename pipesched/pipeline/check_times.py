@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import chain, pairwise
 from operator import mul
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Exact, in_one_scale, to_fraction
@@ -73,10 +73,10 @@ class CheckedTimes:
             self._rows[name] = self._of_all(products.times(to_fraction(share) * problem.grains.per_unit))
         return self._rows[name]
 
-    def _factors(self, key: str) -> tuple[Exact, ...]:
-        """Return a factor of each microbatch, or one for all."""
-        sizes: Any = self.problem.sizes
-        return (1,) if sizes is None else getattr(sizes, key)
+    def _factors(self, key: str) -> tuple[list[int], int]:
+        """Return a factor of each microbatch, or one for all, as multiples of 1/scale, and the scale."""
+        sizes = self.problem.sizes
+        return ([1], 1) if sizes is None else sizes.wholes[key]
 
     def _of_all(self, amounts: list[int]) -> list[int]:
         """Return the amounts of all units, of these or of one microbatch's slices, which then stands for all."""
@@ -110,14 +110,14 @@ class Products(NamedTuple):
         return [amount * up // down + more for amount in self.amounts]
 
 
-def _products(costs: Sequence[Given], factors: Sequence[Exact], shares: Sequence[Sequence[Fraction]]) -> Products:
+def _products(costs: Sequence[Given], factors: tuple[list[int], int], shares: Sequence[Sequence[Fraction]]) -> Products:
     """Return for each unit the sum over the costs of cost x factor x share.
 
     A cost and the factors are of each microbatch, or one for all; each cost has its own share of each slice.
     """
     listed = [cost if isinstance(cost, tuple) else (cost,) for cost in costs]
-    count = max(map(len, (*listed, factors)))
-    by, of_factors = in_one_scale(factors)
+    by, of_factors = factors
+    count = max(map(len, (*listed, by)))
     numbers, of_costs = in_one_scale(chain(*listed))
     parts, of_parts = in_one_scale(chain(*shares))
     columns = []

@@ -10,8 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from pipesched.pipeline.balance import balance, saved_by_moving
+from pipesched.pipeline.costs import Entry, entries_of
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
-from pipesched.pipeline.layers import BALANCED, GIVEN
+from pipesched.pipeline.layers import BALANCED, GIVEN, rows_of
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import canonical, plain, rounded, to_fraction
 from pipesched.pipeline.schedule import Schedule
@@ -23,13 +24,16 @@ from pipesched.render.timescale import number
 from pipesched.results.cuts import CutReport
 from pipesched.results.outcome import Outcome, Repetition, SolveReport
 from pipesched.results.status import Status, StoppedBy
+from pipesched.schedulers.feeding.ordering import Ordering
 
+FEED = "feed the microbatches in this order"
 GOOD, BAD = "bold green", "bold red"
 LEAST_SHOWN = 0.0005  # of the makespan: less imbalance is not mentioned
 DIGITS = 6  # behind the point, of a time that follows from a fraction
 MUCH = 0.03  # of the makespan: with more imbalance it is said what moving work would give
 FEW_STAGES = 16  # whose layers are listed
 MOST_LISTED = 64  # the same, of layers that differ
+FEW_MICROBATCHES = 16  # that are listed beside a note; of more, in it
 FEW_DEVICES = 7  # whose peaks are listed; of more, the largest and the smallest
 ENDS = {StoppedBy.INTERRUPT: "interrupted"}  # what is said instead of feasible
 FORMULAS = {
@@ -98,6 +102,8 @@ def _rows(outcome: Outcome, timing: bool, memory: bool, spell: Spelling) -> Iter
         yield "lower bound", time(outcome.lower_bound), outcome.bound.reason
     if outcome.report is None:
         yield "gap", *_gap(outcome)
+    if outcome.ordering is not None:
+        yield "order", *_order(outcome.ordering, outcome.algorithm)
     if problem.slices.tried:
         yield "slices", str(problem.slices.count), _tried(problem.slices)
     yield "span", time(schedule.span), ""
@@ -183,6 +189,14 @@ def _tried(slices: Slices) -> str:
 
 def _briefly(value: int | float) -> str:
     return number(plain(rounded(to_fraction(f"{value:.5g}"))))
+
+
+def _order(ordering: Ordering, algorithm: str) -> tuple[str, str]:
+    """Return the order in which microbatches are fed, and where it is from; of many the order is in the note."""
+    listed, source = ", ".join(map(str, ordering.order)), f"{FEED}; {ordering.source(algorithm)}"
+    if len(ordering.order) <= FEW_MICROBATCHES:
+        return listed, source
+    return f"of {len(ordering.order)}", f"{source}: {listed}"
 
 
 def _useless(schedule: Schedule, time: Callable[[int | float], str]) -> Iterator[tuple[str, str, str]]:
@@ -331,8 +345,16 @@ def _checkpoint(problem: Problem, spell: Spelling) -> str:
 
 def _layers_again(problem: Problem) -> tuple[str, bool] | None:
     """Return what layers run again, where these are not all, and whether a part of their activation stays."""
-    layers, costs = problem.layers, [*map(to_fraction, problem.costs.recompute)]
-    if layers is None or costs == [*map(to_fraction, layers.amounts("recompute"))]:
+    layers = problem.layers
+    if layers is None:
+        return None
+
+    def totals(entries: Sequence[Entry], key: str) -> list[Fraction]:
+        rows = rows_of(getattr(layers.layer, key))  # as `sums` of layers counts them
+        return [sum(entries_of(entry, rows), Fraction(0)) for entry in entries]
+
+    costs = totals(problem.costs.recompute, "recompute")
+    if costs == totals(layers.amounts("recompute"), "recompute"):
         return None
     times, sizes = (layers.layer.sums(key, layers.count) for key in ("recompute", "activation"))
     ends = [
@@ -342,11 +364,9 @@ def _layers_again(problem: Problem) -> tuple[str, bool] | None:
     counts = [end - begin for end, (begin, _) in zip(ends, layers.spans, strict=True)]
     if not any(counts):
         return None
-    columns = zip(layers.spans, ends, problem.memory.activation, problem.memory.checkpoint, strict=True)
-    kept = any(
-        to_fraction(size) * (1 - to_fraction(part)) != sizes[end] - sizes[begin]
-        for (begin, _), end, size, part in columns
-    )
+    whole = totals(problem.memory.activation, "activation")
+    columns = zip(layers.spans, ends, whole, problem.memory.checkpoint, strict=True)
+    kept = any(size * (1 - to_fraction(part)) != sizes[end] - sizes[begin] for (begin, _), end, size, part in columns)
     return f", {counted(max(counts), 'layer')} of each stage", kept
 
 

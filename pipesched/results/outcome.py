@@ -22,6 +22,7 @@ from pipesched.errors import Deadlock, NotApplicable
 from pipesched.pipeline.bounds import Bound, lower_bound
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.costs import fields_of
+from pipesched.pipeline.feeding import differs
 from pipesched.pipeline.open_cuts import is_cut_open
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem, require_kept, require_problem
@@ -203,6 +204,11 @@ class Outcome(HasPage):
     def order(self) -> tuple[int, ...]:
         """The order in which the microbatches are fed: the one that was asked for, else that of the schedule."""
         return self.schedule.order if self.ordering is None else self.ordering.order
+
+    @property
+    def feeding(self) -> Ordering | None:
+        """How the microbatches are fed: as was asked for, or as they differ in the order of the schedule; else None."""
+        return self.ordering or (Ordering(self.schedule.order) if differs(self.problem) else None)
 
     @cached_property
     def bound(self) -> Bound:

@@ -66,8 +66,8 @@ def batch(microbatches: int, dtype: Any, sizes: Sequence[Sequence[int]] | None =
     if sizes is None:
         inputs, targets = drawn(microbatches, ROWS)
         return WeighedBatch(inputs, targets)
-    rows = [prod(size) for size in sizes]
     inputs, targets = zip(*(drawn(*size) for size in sizes), strict=True)
+    rows = [prod(size) for size in sizes]
     return WeighedBatch(inputs, targets, [one / sum(rows) for one in rows])
 
 
@@ -166,5 +166,6 @@ def activation_bytes(rank: int, kind: str, dtype: str) -> list[StageProfile] | N
         return None
     number = dtype_named(dtype)
     given = batch(1, number)
-    sample = given.inputs[0], given.targets[0]
-    return measure_stages(blocks(3, number), *sample, take_device(rank, kind), loss_of, repeats=2)
+    return measure_stages(
+        blocks(3, number), given.inputs[0], given.targets[0], take_device(rank, kind), loss_of, repeats=2
+    )

@@ -75,7 +75,7 @@ def require_alike(problem: Any) -> Problem:
     """Return a problem whose microbatches are alike. Raises ConfigError about what makes them differ."""
     checked = require_problem(problem)
     if checked.sizes is not None:
-        raise ConfigError("must be of microbatches alike; this one has `sizes`", "problem")
+        raise ConfigError("must be of microbatches alike; those of this one have sizes of their own", "problem")
     if (checked.costs.microbatches, checked.memory.microbatches) != (None, None):
         raise ConfigError("must be of microbatches alike; this one has costs of each microbatch", "problem")
     if not checked.slices.is_plain:

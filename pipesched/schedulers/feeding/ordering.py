@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pipesched.schedulers.feeding.rules import GIVEN, Order
+from pipesched.schedulers.feeding.rules import BEST, GIVEN, VERL, Order
 
 
 class Ordering(NamedTuple):
@@ -20,3 +20,9 @@ class Ordering(NamedTuple):
     tried: int = 0
     given: int | float | None = None
     verl: int | float | None = None
+
+    def source(self, algorithm: str) -> str:
+        """Return in words where the order is from: "the best of all 720 for 1f1b"."""
+        if self.rule != BEST:
+            return "verl's rule" if self.rule == VERL else "as given"
+        return f"the best of all {self.tried:,} for {algorithm}" if self.exact else f"searched: {self.tried:,} orders"

@@ -205,7 +205,7 @@ def test_bad_arguments(given: dict[str, Any], key: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"sizes": {"work": [1, 2, 3, 4]}}, "must be of microbatches alike; this one has `sizes`"),
+        ({"sizes": {"work": [1, 2, 3, 4]}}, "must be of microbatches alike; those of this one have sizes of their own"),
         ({"forward": [[1, 2, 3, 4], 1]}, "must be of microbatches alike; this one has costs of each microbatch"),
         ({"slices": 2}, "must be of whole microbatches; this one has `slices`"),
     ],
