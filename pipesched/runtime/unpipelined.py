@@ -66,8 +66,8 @@ def batch(microbatches: int, dtype: Any, sizes: Sequence[Sequence[int]] | None =
     if sizes is None:
         inputs, targets = drawn(microbatches, ROWS)
         return WeighedBatch(inputs, targets)
-    rows = [prod(size) for size in sizes]
     inputs, targets = zip(*(drawn(*size) for size in sizes), strict=True)
+    rows = [prod(size) for size in sizes]
     return WeighedBatch(inputs, targets, [one / sum(rows) for one in rows])
 
 

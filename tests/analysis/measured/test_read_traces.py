@@ -468,3 +468,15 @@ def test_forward_passes_alone(tmp_path: Path) -> None:
     assert check(timeline.outcome) == []
     assert timeline.makespan == 24.6
     assert timeline.problem.mode == "forward"
+
+
+@pytest.mark.parametrize("order", [[7, 0, 3, 1, 2, 6, 4, 5], [4, 5, 6, 7, 0, 1, 2, 3], [0, 1, 2, 3, 4, 5, 6, 7]])
+def test_microbatches_that_go_the_second_way(tmp_path: Path, order: list[int]) -> None:
+    """Which enter at the other end follows from where they ran."""
+    outcome = pipesched.run(pipesched.make_problem(devices=4, microbatches=8), "chimera", order=order)
+    steps = [replayed(outcome.schedule, lambda _: 1000, begin=begin) for begin in (0, 10**6)]
+    files = torch_traces(tmp_path, steps, [0, 7, 9, 11], apart=True)
+    planned, alone = pipesched.read_traces(files, plan=outcome), pipesched.read_traces(files)
+    assert planned.problem.placement == outcome.problem.placement
+    assert check(planned.outcome) == check(alone.outcome) == []
+    assert (alone.problem.placement == outcome.problem.placement) == (order[0] != 4)  # else devices are the other way
