@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import chain, compress, product
 from math import gcd
@@ -61,7 +61,7 @@ class EachForItself(OneForAll):
             return before, after
         count = self._units
 
-        def of_all(ends: Sequence[int]) -> Sequence[int]:
+        def of_all(ends: list[int]) -> list[int]:
             return [*chain.from_iterable(ends[at : at + count] * self.alike for at in range(0, len(ends), count))]
 
         return of_all(before), of_all(after)
@@ -92,10 +92,9 @@ class EachForItself(OneForAll):
         """Return the least head, all work and the least tail, with or without what nothing follows: the larger sum."""
         if not isinstance(jobs, JobColumns):
             return super().stretch(jobs)
-        columns = [(jobs.heads, jobs.works, jobs.tails)]
+        columns: list[Sequence[Sequence[int]]] = [(jobs.heads, jobs.works, jobs.tails)]
         if 0 in jobs.tails:
-            some = ([*compress(column, jobs.tails)] for column in columns[0])
-            columns.append(tuple(some))
+            columns.append([[*compress(column, jobs.tails)] for column in columns[0]])
         stretches = (Job(min(heads), sum(works), min(tails)) for heads, works, tails in columns if works)
         return max(stretches, key=sum)
 
