@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
+from pipesched.pipeline.costs import Entry
 from pipesched.pipeline.problem import Problem
 
 
@@ -229,10 +230,11 @@ def _peak(problem: Problem, slots: Sequence[str], start: dict[str, int], end: di
     return peak
 
 
-def _share(value: float | Fraction) -> Fraction:
+def _share(value: Entry) -> Fraction:
     """A part of an activation: a float stands for the decimal that it is written as."""
     return _exactly(value)
 
 
-def _exactly(value: float | Fraction) -> Fraction:
+def _exactly(value: Entry) -> Fraction:
+    assert not isinstance(value, tuple)  # microbatches are alike here
     return Fraction(str(value))

@@ -25,6 +25,7 @@ from pipesched.pipeline.plan import LanePair
 from pipesched.render.view import View
 from pipesched.results.status import Status, StoppedBy
 from pipesched.results.sweep import SweepPoint
+from pipesched.schedulers.family import FLAGS
 from pipesched.schedulers.registry import FAMILIES, Catalogue, family
 from tests.strategies import ALL_PLACEMENTS, SETTLED, plan_of, problems, random_plan
 
@@ -137,6 +138,7 @@ WRONG: dict[tuple[str, str], list[Any]] = {
     ("memory", "kv"): [None, "x", -1, 1.5, nan, (1, 1), ALIEN],
     ("placement", "devices"): [None, (), 4, "0101", (0, 2, 0, 2), (0, -1), (0, 0.5), (0, 10**30)],
     ("placement", "mirrored"): [None, 1, "no"],
+    ("placement", "second"): [5, "01", (0,), (1, 0), (0.5,), (-1,)],
     ("plan", "index"): [None, "FB", ("FB", 4, 3)],
     ("plan", "orders"): [None, 1, "0F0", [1], [["0F0"], []], [[0.5], []], [[-1], []], [[24], []], [None, None]],
     ("plan", "pairs"): [None, [], {-1: 0}, {0: 24}, {"0F0": "0B0"}],
@@ -171,6 +173,7 @@ WRONG: dict[tuple[str, str], list[Any]] = {
     ("entry", "trainers"): [1, "x", [1]],
     ("entry", "copies"): [0, "x", 1.5],
     ("entry", "standing"): [1, "x"],
+    ("entry", "ordering"): [1, "best", (0, 1)],
     ("entry", "file"): [None, 1],
     ("report", "equal"): [1, [], None],
     ("report", "repetition"): [1, "v", ("v", 6, 1, 5)],
@@ -185,18 +188,19 @@ WRONG: dict[tuple[str, str], list[Any]] = {
     ("family", "options"): [None, 5, "lifo", [1], [None]],
     ("family", "required"): [None, 5, "lifo", [1], ["lifo"]],
     **{("family", key): [5, "x"] for key in ("requires", "most_chunks")},
-    **{
-        ("family", key): [None, 1, "yes"]
-        for key in ("is_multiple", "obeys_budget", "settled_order", "is_slow", "has_pairs")
-    },
+    **{("family", key): [None, 1, "yes"] for key in FLAGS},
     ("family", "splits_backward"): [1, "yes"],
-    ("family", "same_with_one_stage"): [None, 1, "two\nlines"],
+    **{
+        ("family", key): [None, 1, "two\nlines"]
+        for key in ("same_with_one_stage", "same_without_slices", "with_slices")
+    },
     ("bound", "ticks"): [None, -1, 1.5, "x", True],
     ("bound", "reason"): [None, 1, "two\nlines"],
     ("bound", "per_unit"): [None, 0, 1.5],
     ("outcome", "algorithm"): [None, 1, "two\nlines"],
     ("outcome", "schedule"): [None, "x", OUTCOME],
     ("outcome", "report"): [1, "x", OUTCOME.schedule],
+    ("outcome", "ordering"): [1, "x", OUTCOME.schedule],
     **{("comparison", key): [None, 1, "two\nlines"] for key in ("time_unit", "memory_unit")},
     ("comparison", "entries"): [None, 5, "1f1b", [None], ["1f1b"], [COMPARISON]],
     ("sweep", "field"): [None, 5, "two\nlines"],
@@ -371,7 +375,7 @@ SHORT = {
     "sweep": "Sweep(microbatches=[4, 6])",
     "entry": "Entry('interleaved', makespan 41.5)",
     "varied": "SweepPoint(4, 2 algorithms)",
-    "catalogue": "Catalogue(sequential, naive, 1f1b, eager-1f1b, 1f1b-overlap, interleaved, .. 24 in all)",
+    "catalogue": "Catalogue(sequential, naive, 1f1b, seq-1f1b, eager-1f1b, 1f1b-overlap, .. 25 in all)",
     "family": "Family('interleaved', placement=loop, needs='S = VP, any M; groups of at least P, or others that run')",
     "frontier": "Frontier(makespan by budget 1: 18, 2: 12)",
 }

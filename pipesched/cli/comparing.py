@@ -14,6 +14,7 @@ from pipesched.cli.options import Screen
 from pipesched.cli.output import chart_of
 from pipesched.errors import ConfigError
 from pipesched.pipeline.units_of_measure import has_unit
+from pipesched.schedulers.options import ORDER
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -104,30 +105,38 @@ def _print_charts(
 def read_sweep(text: str, values: Values, algorithms: str | Sequence[str], **settings: Any) -> Sweep:
     """Return the sweep of FIELD=VALUES over the values of a config. Raises ConfigError."""
     from pipesched.cli.reading import flags_of_problem, note_values
-    from pipesched.comparing.sweep import compared_points, numeric_field, sweep_points
+    from pipesched.comparing.sweep import compared_points, numeric_field, varied_points
     from pipesched.results.sweep import Sweep
     from pipesched.text.given import Given
 
     name, _, listed = text.partition("=")
-    field = numeric_field(_parameter(name.strip()))
-    parts = [value for part in listed.split(",") if part.strip() for value in _range(part.strip())]
-    for part in parts:
-        if isinstance(parse_value(part), str) and not has_unit(part):
-            raise ConfigError(f"--sweep: {part!r} is no number; write for instance microbatches=4,8,16,32")
-    if not parts:
+    field, parts = _parameter(name.strip()), [part.strip() for part in listed.split(",") if part.strip()]
+    varied = parts if field == ORDER else _numbers(parts)
+    if not varied:
         raise ConfigError("--sweep: no values; write for instance microbatches=4,8,16,32")
-    numbers = [parse_value(part) for part in parts]
     with flags_of_problem():
-        points = sweep_points(values, field, numbers)
-    note_values({**values, field.name: Given(numbers, "--sweep")})
-    return Sweep(field.key, compared_points(points, algorithms, **settings))
+        key, points = varied_points(values, field, varied)
+    note_values(values if field == ORDER else {**values, numeric_field(field).name: Given(varied, "--sweep")})
+    return Sweep(key, compared_points(points, algorithms, **settings))
+
+
+def _numbers(parts: Sequence[str]) -> list[Any]:
+    """Return the numbers that texts spell, also in ranges and with units. Raises ConfigError."""
+    texts = [text for part in parts for text in _range(part)]
+    for text in texts:
+        if isinstance(parse_value(text), str) and not has_unit(text):
+            raise ConfigError(f"--sweep: {text!r} is no number; write for instance microbatches=4,8,16,32")
+    return [*map(parse_value, texts)]
 
 
 def require_unvaried(text: str, overrides: Collection[str]) -> None:
     """Raise ConfigError for an option of the problem that each value of the sweep would replace."""
     from pipesched.comparing.sweep import numeric_field
 
-    field = numeric_field(_parameter(text.partition("=")[0].strip()))
+    parameter = _parameter(text.partition("=")[0].strip())
+    if parameter == ORDER:
+        return
+    field = numeric_field(parameter)
     name = "" if field.key.endswith("]") else field.name  # of one device the others keep theirs
     for replaced in ALTERNATIVES.get(name, (name,)):
         if replaced in overrides:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from pipesched.checks import MOST_SECONDS, MOST_WORKERS, require_name
 from pipesched.cli.option import CommandOption, as_text, as_value, number_of, option, whole_number
 from pipesched.errors import ConfigError
-from pipesched.schedulers.options import COUNT, FLAG, OPTIONS, STAGES, WHOLE
+from pipesched.schedulers.options import COUNT, FLAG, MICROBATCHES, OPTIONS, STAGES, WHOLE
 
 EVERY_CORE = "local"  # the executor where none is given: a process a core, where processes pay
 NARROWEST, WIDEST = 20, 10_000  # columns
@@ -25,8 +25,9 @@ def given(**values: Any) -> dict[str, Any]:
 
 def _algorithm_option(key: str) -> Any:
     shape, text = OPTIONS[key].shape, OPTIONS[key].help
-    metavar = {FLAG: "", COUNT: " N", WHOLE: " N", STAGES: " full|N"}.get(shape, " NAME")
-    read = as_value if shape in (COUNT, WHOLE, STAGES) else as_text
+    metavars = {FLAG: "", COUNT: " N", WHOLE: " N", STAGES: " full|N", MICROBATCHES: " NAME|LIST"}
+    metavar = metavars.get(shape, " NAME")
+    read = as_value if shape in (COUNT, WHOLE, STAGES, MICROBATCHES) else as_text
     return option(f"--{key.replace('_', '-')}{metavar}", text, read)
 
 

@@ -17,9 +17,10 @@ from pipesched.cli.output import print_json, warnings_on_stderr
 from pipesched.cli.positionals import Algo
 from pipesched.cli.profile import Data, Dtype, Loss, Traceback, Vocab, data_options, traced
 from pipesched.cli.progress import doing
-from pipesched.cli.reading import asked_outcome
+from pipesched.cli.reading import asked_outcome, note_on_stderr
 from pipesched.errors import ConfigError, RankFailed
 from pipesched.executors.spec import cores
+from pipesched.pipeline.feeding import differs
 from pipesched.runtime import require_torch
 
 if TYPE_CHECKING:
@@ -119,6 +120,10 @@ def command(
     losses: list[float] = []
     asked = leave_at_signals(losses)
     schedule = asked_outcome(words or [], algo, problem, algorithm).schedule  # checked by what trains it
+    if differs(schedule.problem) and rows is None and data is None:
+        note_on_stderr(
+            "the schedule is for microbatches that differ; all are trained alike, unless --rows gives theirs"
+        )
     _train(schedule, options, losses, asked, screen, traceback=traceback)
 
 
@@ -143,7 +148,7 @@ def _train(
     ranks, few = schedule.problem.devices, cores()
     if ranks > few and kind_of_device() == CPU and "RANK" not in os.environ:
         shared = f"{ranks} ranks share {few} core{'s' * (few > 1)}"
-        print(f"pipesched: note: {shared}: each operation takes longer than on a core of its own", file=sys.stderr)
+        note_on_stderr(f"{shared}: each operation takes longer than on a core of its own")
     try:
         with doing("the ranks start") as say, warnings_on_stderr(), traced(traceback and not asked):
             result = train(schedule, **options, listener=hear)

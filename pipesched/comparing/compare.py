@@ -15,7 +15,7 @@ from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.results.comparison import Comparison, Entry
 from pipesched.results.outcome import run
-from pipesched.schedulers.options import checked_option, checked_options, options_of
+from pipesched.schedulers.options import ORDER, checked_option, checked_options, options_of
 from pipesched.schedulers.registry import algorithms as all_algorithms, compared, family
 
 if TYPE_CHECKING:
@@ -193,7 +193,9 @@ def _entry(call: Call) -> Entry:
     file = "" if plan is None else plan.file
     try:
         if plan is None:
-            return Entry(name, run(problem, name, **options), options=options)
+            outcome = run(problem, name, **options)
+            kept = {key: value for key, value in options.items() if key != ORDER or outcome.ordering is not None}
+            return Entry(name, outcome, options=kept)
         from pipesched.comparing.fitted_plan import scheduled
 
         options = plan.algorithm.options if isinstance(plan, GivenAlgorithm) else {}

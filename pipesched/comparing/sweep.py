@@ -1,28 +1,31 @@
-"""Comparisons at several values of one number of a config."""
+"""Comparisons at several values of one number of a config, or at each rule of feeding the microbatches."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pipesched.checks import require_mapping, shown
+from pipesched.checks import require_mapping, require_name, shown
 from pipesched.comparing.compare import chosen_executor, comparison_calls, read_plans, run_calls
 from pipesched.comparing.contestants import problem_of_plans
 from pipesched.errors import ConfigError
+from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import OutOfLimits, exact, plain, to_fraction
 from pipesched.pipeline.units_of_measure import TIME, Unit, count_of, first_entries, has_unit, is_several, read_number
-from pipesched.results.comparison import Comparison
+from pipesched.results.comparison import Comparison, Entry
 from pipesched.results.sweep import Sweep, SweepPoint
+from pipesched.schedulers.feeding.rules import WORDS
+from pipesched.schedulers.options import ORDER
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from pipesched.config.values import Values
-    from pipesched.pipeline.problem import Problem
     from pipesched.text.fields import Field
 
 MOST_VALUES = 10_000
@@ -42,13 +45,14 @@ def sweep(
     executor: Executor | str | None = None,
     **options: Any,
 ) -> Sweep:
-    """Compare algorithms at several values of one number.
+    """Compare algorithms at several values of one number, or by each rule of feeding the microbatches.
 
     Args:
         path_or_text: As for `load`; None is the problem of the first schedule among `plans`, else the built-in default.
         field: What to vary: a parameter of `make_problem` (`microbatches`), or its key in a config (`costs.forward`);
-            `speed[2]` is the speed of device 2 alone.
-        values: The values it takes, at most 10,000; texts with units too ("250us").
+            `speed[2]` is the speed of device 2 alone. Or `order`, an option of every family.
+        values: The values it takes, at most 10,000; texts with units too ("250us"). Of `order` its words: given, verl,
+            best.
         algorithms: As for `compare`, like `plans`, `each`, `jobs`, `executor` and the `options` of families.
         overrides: Values that replace those of the config at every point, by the parameters of `make_problem`; None is
             the default. What is varied cannot stand there too.
@@ -59,17 +63,41 @@ def sweep(
     from pipesched.config.load import load_values
 
     given = {} if overrides is None else require_mapping(overrides, "values by the parameters they set", "overrides")
-    varied, listed = numeric_field(field), _listed(values)
-    _require_no_conflict(varied, given)
+    listed = _listed(values)
+    if field != ORDER:
+        _require_no_conflict(numeric_field(field), given)
     read = read_plans(plans)
     base = problem_of_plans(read) if path_or_text is None else path_or_text
-    points = sweep_points(load_values(base, given), varied, listed)
+    key, points = varied_points(load_values(base, given), field, listed)
     settings: dict[str, Any] = {"plans": read, "each": each, "jobs": jobs, "executor": executor}
-    return Sweep(varied.key, compared_points(points, algorithms, **settings, **options))
+    return Sweep(key, compared_points(points, algorithms, **settings, **options))
+
+
+class VariedPoint(NamedTuple):
+    """A value of what a sweep varies, the problem at it, and the options of families that it sets."""
+
+    value: int | float | str
+    problem: Problem
+    options: Mapping[str, Any] = {}
+
+
+def varied_points(base: Values, field: str, values: Sequence[Any]) -> tuple[str, list[VariedPoint]]:
+    """Return the key of what a sweep varies, and its points: of numbers of a config, or of the option `order`.
+
+    Raises ConfigError for a field that is none of these, and for a bad value.
+    """
+    if field != ORDER:
+        varied = numeric_field(field)
+        return varied.key, [VariedPoint(*point) for point in sweep_points(base, varied, values)]
+    from pipesched.config.values import problem_of
+
+    problem = problem_of(base)
+    words = [require_name(WORDS, value, ORDER, "values") for value in values]
+    return ORDER, [VariedPoint(word, problem, {ORDER: word}) for word in words]
 
 
 def compared_points(
-    points: Sequence[tuple[int | float, Problem]],
+    points: Sequence[VariedPoint],
     algorithms: str | Sequence[str] | None,
     *,
     plans: Mapping[str, Any] | Sequence[str | Path] | None = None,
@@ -80,15 +108,26 @@ def compared_points(
 ) -> tuple[SweepPoint, ...]:
     """Compare algorithms on each problem, all in one executor, and return the points by their values.
 
-    Raises ConfigError.
+    Raises ConfigError, also for an option that the points set themselves.
     """
+    for key in {key for point in points for key in point.options if options.get(key) is not None}:
+        raise ConfigError("has no effect in a sweep that varies it", key)
     read, runs = read_plans(plans), chosen_executor(jobs, executor)
-    calls = [comparison_calls(problem, algorithms, read, each, options) for _, problem in points]
+    calls = [comparison_calls(at.problem, algorithms, read, each, {**options, **at.options}) for at in points]
     entries = iter([*run_calls([call for at_point in calls for call in at_point], runs)])
     return tuple(
-        SweepPoint(value, Comparison(tuple(islice(entries, len(at_point))), problem.time_unit))
-        for (value, problem), at_point in zip(points, calls, strict=True)
+        SweepPoint(at.value, _comparison(islice(entries, len(at_point)), at))
+        for at, at_point in zip(points, calls, strict=True)
     )
+
+
+def _comparison(entries: Iterable[Entry], at: VariedPoint) -> Comparison:
+    """Return the entries at a point, without the options that it sets."""
+    own = [
+        replace(entry, options={key: value for key, value in entry.options.items() if key not in at.options})
+        for entry in entries
+    ]
+    return Comparison(tuple(own), at.problem.time_unit)
 
 
 def _listed(values: Any) -> list[Any]:

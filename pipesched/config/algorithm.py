@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
 from pipesched.schedulers.family import Family
-from pipesched.schedulers.options import COUNT, FULL, OPTIONS, PERIOD, STAGES, STARTS, WHOLE, checked_option
+from pipesched.schedulers.options import (
+    COUNT,
+    FULL,
+    MICROBATCHES,
+    OPTIONS,
+    PERIOD,
+    STAGES,
+    STARTS,
+    WHOLE,
+    checked_option,
+)
 from pipesched.schedulers.registry import family
 from pipesched.text.given import only_numbers
 
@@ -80,6 +90,7 @@ def _option(key: str, plain: Any) -> Any:
     """Return the value of an option; an unknown option is left to its check."""
     shape = OPTIONS[key].shape if key in OPTIONS else None
     is_number = shape in (COUNT, WHOLE, PERIOD, STARTS) or (shape == STAGES and plain != FULL)
+    is_number = is_number or (shape == MICROBATCHES and not isinstance(plain, str))
     return only_numbers(plain) if is_number else plain
 
 

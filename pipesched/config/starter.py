@@ -11,10 +11,22 @@ from pipesched.pipeline.layer_arguments import KEYS
 from pipesched.pipeline.layers import BALANCED, EQUAL, SHARES, SIZES
 from pipesched.pipeline.placement import PLACEMENTS
 from pipesched.pipeline.problem import LANES as LANE_KINDS
-from pipesched.pipeline.unit_arguments import FACTORS, SLICE_KEYS
-from pipesched.pipeline.units import AUTO, MODES, MOST_SLICES, SHARED, WORK
+from pipesched.pipeline.unit_arguments import SLICE_KEYS
+from pipesched.pipeline.units import AUTO, FACTORS, MODES, MOST_SLICES, SHARED, WORK
 from pipesched.pipeline.units_of_measure import MEMORY, MICRO, TIME, Dimension
-from pipesched.schedulers.options import FLAG, FULL, OPTIONS, PERIOD, STAGES, STARTS, WHOLE, WORD, Option, options_of
+from pipesched.schedulers.options import (
+    FLAG,
+    FULL,
+    MICROBATCHES,
+    OPTIONS,
+    PERIOD,
+    STAGES,
+    STARTS,
+    WHOLE,
+    WORD,
+    Option,
+    options_of,
+)
 from pipesched.schedulers.registry import ALIASES, FAMILIES, family
 from pipesched.text.fields import (
     ALGORITHM,
@@ -106,6 +118,7 @@ def _shapes(field: Field | Option) -> list[dict[str, Any]]:
         STARTS: [{"type": "array", "items": value}],
         TEXT: [{"type": "string"}],
         WORD: [{"enum": list(field.names)}] if isinstance(field, Option) else [],
+        MICROBATCHES: [{"enum": list(field.names)}, devices] if isinstance(field, Option) else [],
         LANES: [{"enum": list(LANE_KINDS)}],
         PLACEMENT: [{"enum": ["auto", *PLACEMENTS]}, devices],
         LAYOUT: [{"enum": [BALANCED, EQUAL]}, devices],

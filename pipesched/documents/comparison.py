@@ -8,14 +8,17 @@ from typing import Any
 
 from pipesched.checks import shown
 from pipesched.documents.json_text import NUMBERS, VERSION, get, plain_values, require_finite, require_metrics
+from pipesched.documents.units import ORDERING, ordering_document, read_ordering
 from pipesched.errors import ConfigError
-from pipesched.pipeline.check import excesses
+from pipesched.pipeline.check_memory import excesses
 from pipesched.pipeline.memory import Memory
 from pipesched.results.comparison import Comparison, Entry, ParetoPoint
 from pipesched.results.outcome import Outcome
 from pipesched.results.sweep import Sweep, SweepPoint
 from pipesched.results.trainers import runs_in, weight_copies
-from pipesched.schedulers.options import OPTIONS
+from pipesched.schedulers.feeding.ordering import Ordering
+from pipesched.schedulers.feeding.rules import BEST, WORDS
+from pipesched.schedulers.options import OPTIONS, ORDER
 
 
 def comparison_document(comparison: Comparison) -> dict[str, Any]:
@@ -32,7 +35,11 @@ def sweep_document(sweep: Sweep) -> dict[str, Any]:
     """Return format "pipesched.sweep": a row for each value of the field and each algorithm; units that are named."""
     memory = "" if sweep.memory_unit == Memory.unit else sweep.memory_unit
     named = {"time_unit": sweep.time_unit, "memory_unit": memory}
-    rows = ({sweep.field: point.value, **_row(entry)} for point in sweep.points for entry in point.comparison)
+    rows = (
+        {sweep.field: point.value, **_row(entry), sweep.field: point.value}  # an order that is varied stays a word
+        for point in sweep.points
+        for entry in point.comparison
+    )
     return {**rows_document("sweep", rows), **{key: unit for key, unit in named.items() if unit}}
 
 
@@ -76,6 +83,7 @@ def _row(entry: Entry) -> dict[str, Any]:
     return {
         **who,
         **_options(entry.options),
+        **_order(entry.fed),
         "applicable": True,
         "runs_in": entry.runs_in,
         "weights": entry.weights,
@@ -92,6 +100,7 @@ def _pareto_row(point: ParetoPoint) -> dict[str, Any]:
         "algorithm": point.outcome.algorithm,
         **_file(point.file),
         **_options(point.options),
+        **_order(point.outcome.feeding),
         "applicable": True,
         "runs_in": runs_in(point.outcome.schedule),
         "weights": weight_copies(point.outcome.schedule),
@@ -100,8 +109,13 @@ def _pareto_row(point: ParetoPoint) -> dict[str, Any]:
     }
 
 
+def _order(ordering: Ordering | None) -> dict[str, Any]:
+    return {} if ordering is None else ordering_document(ordering)
+
+
 def _options(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {option: plain_values(value) for option, value in options.items()}
+    """Return options but for the order, which a row has as a list where microbatches are not fed as they are given."""
+    return {option: plain_values(value) for option, value in options.items() if option != ORDER}
 
 
 def comparison_of(content: dict[str, Any]) -> Comparison:
@@ -118,16 +132,26 @@ def _unit(content: Mapping[str, Any], key: str) -> str:
 def sweep_of(content: dict[str, Any]) -> Sweep:
     """Return the sweep in a document: its rows by the value of the field. Raises ConfigError."""
     rows = get(content, "rows", list)
-    field = next((key for row in rows[:1] if isinstance(row, dict) for key in row if key not in _ENTRY_KEYS), None)
+    first = rows[0] if rows and isinstance(rows[0], dict) else {}
+    field = next((key for key in first if key not in _ENTRY_KEYS or _is_word(first[key])), None)
     if field is None:
         raise ConfigError("'rows' must name the field that was varied")
     points: dict[Any, list[Entry]] = {}
     for number, row in enumerate(rows):
-        value = require_finite(plain_numbers(get(row, field, object)), f"rows[{number}]: {field}")
+        value = get(row, field, object)
+        if _is_word(value):
+            row = {**row, field: []}  # noqa: PLW2901  no list of microbatches
+        else:
+            value = require_finite(plain_numbers(value), f"rows[{number}]: {field}")
         points.setdefault(value, []).append(_entry(row, number))
     time, memory = _unit(content, "time_unit"), _unit(content, "memory_unit")
     compared = ((value, Comparison(tuple(entries), time)) for value, entries in points.items())
     return Sweep(field, tuple(SweepPoint(value, comparison) for value, comparison in compared), memory)
+
+
+def _is_word(value: Any) -> bool:
+    """Return whether a value is a word of the option `order`, as a sweep over it has them."""
+    return isinstance(value, str) and value in WORDS
 
 
 _ENTRY_KEYS = (
@@ -140,6 +164,7 @@ _ENTRY_KEYS = (
     "reason",
     "dominated",
     "faster",
+    ORDERING,
     *OPTIONS,
 )
 
@@ -149,7 +174,7 @@ def _entry(row: Any, number: int) -> Entry:
         name, file = get(row, "algorithm", str), get({"file": "", **row}, "file", str)
         if not get(row, "applicable", bool):
             return Entry(name, reason=get(row, "reason", str), file=file)
-        metrics = plain_numbers(get(row, "metrics", dict))
+        metrics, ordering = plain_numbers(get(row, "metrics", dict)), read_ordering(row)
     except ConfigError as error:
         raise ConfigError(f"rows[{number}]: {error}") from None
     require_metrics(metrics, f"rows[{number}]: metrics.", (*NUMBERS, "peak_memory"))
@@ -160,7 +185,11 @@ def _entry(row: Any, number: int) -> Entry:
         raise ConfigError(f"rows[{number}]: runs_in must be a list of names, not {shown(trainers)}")
     return Entry(
         name,
-        options={option: plain_numbers(row[option]) for option in OPTIONS if option in row},
+        options={
+            **{option: plain_numbers(row[option]) for option in OPTIONS if option in row and option != ORDER},
+            **({ORDER: BEST} if ordering is not None and ordering.rule == BEST and ordering.order else {}),
+        },
+        ordering=ordering,
         document=metrics,
         trainers=tuple(trainers),
         copies=require_finite(copies, f"rows[{number}]: weights"),

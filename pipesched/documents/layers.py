@@ -2,38 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
-from pipesched.pipeline.layer_arguments import KEYS, PARTS
-from pipesched.pipeline.layers import SHARES, Amount, LayerCosts, Layers
+from pipesched.pipeline.layer_arguments import HALVES, KEYS, PARTS, Blocks
+from pipesched.pipeline.layers import SHARES, Amount, LayerCosts
+from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain
+from pipesched.pipeline.units import FORWARD_ONLY
 
 BLOCKS = "blocks"  # true where the layers are stages that were given
 BY_LAYER = ("layers", *PARTS, "layout", BLOCKS)
 
 
-def layers_document(layers: Layers, *, split: bool) -> dict[str, Any]:
-    """Return the layers as a config gives them, every default filled in; `split`: the backward by its halves.
+def layers_document(problem: Problem) -> dict[str, Any]:
+    """Return the layers of a problem, if it has them, as a config gives them, every default filled in.
 
     Latencies of boundaries between layers stand in `layer`, where `costs` do not have them: those between stages.
     """
-    parts = {key: _part(getattr(layers, key), split) for key in PARTS}
+    layers = problem.layers
+    if layers is None:
+        return {}
+    unsaid = {"backward"} if problem.costs.split else {*HALVES}
+    if problem.mode == FORWARD_ONLY:
+        unsaid |= {"backward", *HALVES, "recompute"}
+    parts = {key: _part(getattr(layers, key), unsaid) for key in PARTS}
     if layers.p2p is not None and layers.count != len(layers.layout):
-        parts["layer"]["p2p"] = [*map(plain, layers.p2p)]
+        parts["layer"]["p2p"] = _plain(layers.p2p)
     blocks = {BLOCKS: True} if layers.blocks else {}
     return {"layers": layers.count, **parts, "layout": list(layers.layout), **blocks}
 
 
-def _part(costs: LayerCosts, split: bool) -> dict[str, Any]:
-    unused = ("backward",) if split else ("backward_input", "backward_weight")
-    values = {key: getattr(costs, key) for key in KEYS if key not in unused}
+def _part(costs: LayerCosts, unsaid: Set[str]) -> dict[str, Any]:
+    values = {key: getattr(costs, key) for key in KEYS if key not in unsaid}
     return {key: _plain(value) for key, value in values.items() if value is not None}
 
 
 def _plain(amount: Amount) -> Any:
-    """Return the number of a layer, or those of all."""
-    return [*map(plain, amount)] if isinstance(amount, tuple) else plain(amount)
+    """Return the number of a layer, or those of all, with those of each microbatch in rows."""
+    return [_plain(entry) for entry in amount] if isinstance(amount, tuple) else plain(amount)
 
 
 def by_layer(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,4 +50,5 @@ def by_layer(values: Mapping[str, Any]) -> dict[str, Any]:
     kept = {key: value for key, value in values.items() if key not in of_stages and key != BLOCKS}
     if "p2p" in layer:
         kept["p2p"] = layer.pop("p2p")
-    return {**kept, **({"layer": layer} if layer else {})}
+    of_blocks = Blocks(layer) if values.get(BLOCKS) else layer
+    return {**kept, **({"layer": of_blocks} if layer else {})}

@@ -28,7 +28,7 @@ def problem_document(problem: Problem) -> dict[str, Any]:
     """Return the problem as a config with every default filled in."""
     placement = problem.placement
     devices = placement and ("bidirectional" if placement.mirrored else list(placement.devices))
-    memory = [key for key in keys_of("memory") if key != "kv" or (problem.memory.kv and problem.has_units)]
+    memory = [key for key in keys_of("memory") if key != "kv" or problem.memory.kv]
     return {
         "name": problem.name,
         "devices": problem.devices,
@@ -37,7 +37,7 @@ def problem_document(problem: Problem) -> dict[str, Any]:
         "placement": devices or "auto",
         "time_unit": problem.time_unit,
         "lanes": problem.lanes,
-        **({} if problem.layers is None else layers_document(problem.layers, split=problem.costs.split)),
+        **layers_document(problem),
         **({} if problem.speed is None else {"speed": [*map(plain, problem.speed)]}),
         **({} if problem.links is None else {"links": [[*map(plain, row)] for row in problem.links]}),
         **units_document(problem),

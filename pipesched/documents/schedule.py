@@ -29,7 +29,7 @@ from pipesched.documents.json_text import (
 )
 from pipesched.documents.problem import exact_time, problem_document, read_problem
 from pipesched.documents.solver import report_of, solver_document, wrong_solver_claims
-from pipesched.documents.units import wrong_order
+from pipesched.documents.units import fed_by, is_of_units, known_ordering, order_document, read_ordering, wrong_order
 from pipesched.errors import ConfigError, InvalidSchedule, WrongOperation
 from pipesched.pipeline.ops import Op, Pair, Slot, parse_op, parse_slot, parse_transfer
 from pipesched.pipeline.plan import plan_from_slots
@@ -49,11 +49,11 @@ def document(outcome: Outcome) -> dict[str, Any]:
     schedule = outcome.schedule
     return {
         "format": FORMAT,
-        "version": VERSION_OF_UNITS if schedule.problem.has_units else VERSION,
+        "version": VERSION_OF_UNITS if is_of_units(outcome) else VERSION,
         "algorithm": outcome.algorithm,
         "status": outcome.status,
         "problem": problem_document(schedule.problem),
-        **({"order": schedule.order} if schedule.problem.has_units else {}),
+        **order_document(outcome),
         "metrics": outcome.metrics,
         "devices": [list(_slots(schedule, device)) for device in range(schedule.problem.devices)],
         **({"transfers": _transfers(schedule)} if schedule.plan.lanes else {}),
@@ -112,7 +112,9 @@ def outcome_of(content: dict[str, Any], name: str) -> Outcome:
     """Return the schedule in the content of a document. Raises ConfigError with `name`."""
     try:
         require_version(content, FORMAT, "schedule", VERSION_OF_UNITS)
-        schedule = _schedule(read_problem(get(content, "problem", dict)), content)
+        problem = read_problem(get(content, "problem", dict))
+        ordering = read_ordering(content, problem.microbatches)
+        schedule = _schedule(fed_by(problem, ordering), content)
         if isinstance(content.get("metrics"), dict):
             require_metrics(content["metrics"], "metrics.")
         report = None
@@ -120,7 +122,7 @@ def outcome_of(content: dict[str, Any], name: str) -> Outcome:
             for key in {"objective", "gap"} & {*get(content, "solver", dict)}:
                 require_finite(content["solver"][key], f"solver.{key}")
             report = report_of(get(content, "solver", dict), content.get("metrics"), schedule)
-        return Outcome(_algorithm(content), schedule, report)
+        return Outcome(_algorithm(content), schedule, report, known_ordering(schedule, ordering))
     except ConfigError as error:
         kind = WrongOperation if isinstance(error, WrongOperation) else ConfigError
         raise kind(f"{name}: {error}") from None
@@ -139,7 +141,7 @@ def wrong_claims(text: str, outcome: Outcome) -> Iterator[str]:
             if name not in ("lower_bound", "gap") and not nearly_equal(theirs, own):
                 yield f"metrics.{name} is {shown(theirs)} in the document; its schedule has {shown(own)}"
         yield from _wrong_bound(claimed, ours)
-    yield from wrong_order(content, outcome.schedule)
+    yield from wrong_order(outcome)
     status = content.get("status", outcome.status)
     known = (outcome.status,) if outcome.report is not None else (outcome.status, *UNPROVED)
     if status not in known:

@@ -9,9 +9,17 @@ from typing import Any
 
 from pipesched.checks import require_label, shown
 from pipesched.errors import ConfigError
-from pipesched.pipeline.costs import PER_STAGE, Costs, Entry, in_one
+from pipesched.pipeline.costs import PER_STAGE, Costs, fractions_of, in_one, scaled
 from pipesched.pipeline.device_arguments import read_links, read_speed
-from pipesched.pipeline.layer_arguments import GivenLayers, layer_of, read_layers, stage_values, values_across
+from pipesched.pipeline.layer_arguments import (
+    GivenLayers,
+    layer_of,
+    read_layers,
+    require_one_layout,
+    stage_values,
+    values_across,
+)
+from pipesched.pipeline.layers import rows_of
 from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.placement import Placement, explicit_placement, named_placement
 from pipesched.pipeline.problem import MOST_OPERATIONS, Problem, letters_of, require_size
@@ -148,10 +156,11 @@ def make_problem(
     time, size = Unit(TIME, require_label(time_unit, "time_unit")), Unit(MEMORY, require_label(unit, "unit"))
     across, split = {"p2p": p2p, "retain": retain, "checkpoint": checkpoint}, _is_split(given, layer)
     m, units = read_units((sizes, slices, mode), {**given, "p2p": p2p, "layer": layer}, microbatches, (p, s), time)
-    model = read_layers(GivenLayers(layers, layer, first, last, layout, across), p, s, time, size)
+    model = read_layers(GivenLayers(layers, layer, first, last, layout, across, m), p, s, time, size)
     if model is not None:
         across = values_across(model, across)
         given = stage_values(model, given)
+        require_one_layout(units["slices"], model)
     require_size(letters_of(units["mode"], split=split), s, m, units["slices"].count)
     unlike: dict[str, Any] = {"speed": read_speed(speed, p), "links": read_links(links, p, time), **units}
     given = {**given, **across, "budget": budget, "kv": kv}
@@ -171,8 +180,10 @@ def _checked(problem: Problem) -> Problem:
 
     Raises ConfigError for pairs that differ.
     """
+    if problem.mode == FORWARD_ONLY:
+        return balanced_for(forwards_alone(problem))
     require_alike_pairs(problem.costs, problem.sizes)
-    return balanced_for(forwards_alone(problem) if problem.mode == FORWARD_ONLY else problem)
+    return balanced_for(problem)
 
 
 def _of_blocks(values: Mapping[str, Any]) -> Problem:
@@ -183,11 +194,12 @@ def _of_blocks(values: Mapping[str, Any]) -> Problem:
     stages, chunks = values["stages"], values["chunks"]
     free = dict.fromkeys(("layout", "first", "last", "placement", "chunks" if stages is not None else "stages"))
     blocks = make_problem(**{**values, **free})
-    latency = [*map(to_fraction, blocks.costs.p2p)]
+    p2p = blocks.costs.p2p
     made_of = {
         **values, **dict.fromkeys((*PER_STAGE, "backward", "activation", "static", "stages")),
         "layers": blocks.stages, "layer": layer_of(blocks.costs, blocks.memory), "chunks": chunks,
-        "p2p": latency if len({*latency}) > 1 else sum(latency[:1]),
+        "p2p": [*map(fractions_of, p2p)] if len({*p2p}) > 1 or rows_of(p2p) > 1 else sum(map(to_fraction, p2p[:1])),
+        "microbatches": blocks.microbatches, "slices": blocks.slices,
         **{key: column[0] if len({*(column := getattr(blocks.memory, key))}) == 1 else default
            for key, default in (("retain", 1), ("checkpoint", 0))},
     }  # fmt: skip
@@ -268,7 +280,8 @@ def forwards_alone(problem: Problem) -> Problem:
         problem.costs, backward_input=nothing, backward_weight=nothing, recompute=nothing, overlap=None, offload=None,
         reload=None, split=False,
     )  # fmt: skip
-    return replace(problem, costs=costs)
+    layers = problem.layers
+    return replace(problem, costs=costs, layers=layers and layers.forwards_alone)
 
 
 def _stages(devices: int, stages: Any, chunks: Any, layout: Any) -> int:
@@ -320,7 +333,7 @@ def _halves(
             return forward, forward
         whole = read("backward", backward)
         _require_decimals("backward", [*in_one(whole)])
-        half = tuple(map(_half, whole))
+        half = tuple(scaled(entry, Fraction(1, 2)) for entry in whole)
         return half, half
     if backward is not None:
         raise ConfigError("give either `backward` or its halves `backward_input` and `backward_weight`", "backward")
@@ -329,11 +342,6 @@ def _halves(
     if half_weight is None:
         raise ConfigError("half of the backward; `backward_weight` is needed too", "backward_input")
     return read("backward_input", half_input), read("backward_weight", half_weight)
-
-
-def _half(entry: Entry) -> Entry:
-    halves = [canonical(to_fraction(one) / 2) for one in in_one([entry])]
-    return tuple(halves) if isinstance(entry, tuple) else halves[0]
 
 
 def _require_decimals(key: str, times: Sequence[Exact]) -> None:

@@ -38,6 +38,7 @@ def _saved_at_edges(problem: Problem, layers: Layers, device: int) -> Fraction:
     """Return by how many ticks less the largest work is, once a layer has moved over an edge of a stage of a device."""
     placement, speeds = problem.settled_placement, speeds_of(problem)
     least = least_counts(problem.stages, layers.first, layers.last)
+    layers = layers.weighed(problem.units)
     works = [largest_work(layers, placement, speeds)[1]]
     for stage in placement.stages_on(device):
         for there in (stage - 1, stage + 1):
@@ -46,19 +47,14 @@ def _saved_at_edges(problem: Problem, layers: Layers, device: int) -> Fraction:
                 layout[stage] -= 1
                 layout[there] += 1
                 works.append(largest_work(replace(layers, layout=tuple(layout)), placement, speeds)[1])
-    return (works[0] - min(works)) * work_factor(problem) * problem.ticks.per_unit
+    return (works[0] - min(works)) * problem.microbatches * problem.ticks.per_unit
 
 
 def _ticks_of_layer(problem: Problem, layers: Layers) -> int:
     """Return the ticks that a device works on one layer; in a mirrored placement it runs half of the microbatches."""
     count = problem.microbatches // 2 if problem.settled_placement.mirrored else problem.microbatches
-    return int(layers.layer.work * problem.ticks.per_unit * work_factor(problem, count))
-
-
-def work_factor(problem: Problem, first: int | None = None) -> Fraction:
-    """Return how many microbatches of factor 1 are as much work as all of a problem, or as its first ones."""
-    factors = problem.units.factors("work")[:first]
-    return sum(factors, Fraction(0))
+    factors = problem.units.factors("work")[:count]
+    return int(layers.layer.work * problem.ticks.per_unit * sum(factors, Fraction(0)))
 
 
 def _work(schedule: Schedule, stage: int, device: int) -> int:
@@ -72,7 +68,7 @@ def _work(schedule: Schedule, stage: int, device: int) -> int:
 
 
 class Balance(NamedTuple):
-    """The largest work of a device on one microbatch, in the user's time unit: of a layout, and with equal counts."""
+    """The largest work of a device on the mean microbatch, in the user's time unit: of a layout, of equal counts."""
 
     device: int
     work: Fraction
@@ -86,11 +82,9 @@ class Balance(NamedTuple):
 
 def balance(problem: Problem) -> Balance | None:
     """Return how even the layout of a problem on its placement is; None where it is not given by layers."""
-    layers = problem.layers
-    if layers is None:
+    if problem.layers is None:
         return None
-    placement = problem.settled_placement
-    speeds = speeds_of(problem)
+    layers, placement, speeds = problem.layers.weighed(problem.units), problem.settled_placement, speeds_of(problem)
     device, work = largest_work(layers, placement, speeds)
     counts = equal_layout(layers.count, least_counts(problem.stages, layers.first, layers.last))
     return Balance(device, work, largest_work(replace(layers, layout=counts), placement, speeds)[1])

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pipesched.checks import require_label, require_whole
-from pipesched.core.bounds import Job, critical_path, jackson_preemptive
+from pipesched.core.bounds import Job, JobColumns, critical_path, fewer_jobs, jackson_preemptive
 from pipesched.core.integers import round_up
 from pipesched.core.paths import heads, tails
 from pipesched.display import Displayable
@@ -21,7 +21,6 @@ from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.shortest_stays import sharing_lanes, shortest
 from pipesched.pipeline.stays import DeviceStays
-from pipesched.pipeline.units import FORWARD_ONLY
 
 MOST_JOBS = 20_000  # of a device, for bounds that take longer than its schedule
 
@@ -129,11 +128,6 @@ def stay_bounds(views: Sequence[DeviceStays], problem: Problem, least: int, quan
             yield Bound(least, _stays_in_words(group))
 
 
-def among_others(units: OneForAll) -> Bound:
-    """Return a bound by the longest way of a unit, to which every other unit adds something."""
-    return Bound(units.among_others(), "the longest way of a microbatch among all others")
-
-
 def _stays_in_words(group: Sequence[DeviceStays]) -> str:
     """Say what bounds a group of devices."""
     names = " and ".join(str(window.device) for window in group)
@@ -157,10 +151,10 @@ def _bounds(single: OneForAll, *, within_budget: bool) -> Iterator[Bound]:
 
 def _simple_bounds(single: OneForAll) -> Iterator[Bound]:
     yield Bound(single.longest, "critical path of one microbatch")
-    if single.problem.mode == FORWARD_ONLY:
-        yield among_others(single)
+    yield Bound(single.among_others, "the longest way of a microbatch among all others")
     for device, jobs in enumerate(single.jobs()):
         stretch = single.stretch(jobs)
         yield Bound(sum(stretch), single.in_words(device, stretch))
+        jobs = fewer_jobs(jobs) if isinstance(jobs, JobColumns) else jobs  # noqa: PLW2901
         if len(jobs) <= MOST_JOBS:
             yield Bound(jackson_preemptive(jobs), f"Jackson's preemptive schedule of device {device}")

@@ -8,7 +8,6 @@ costs less than scheduling; only where a row fails are its operations compared o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from fractions import Fraction
 from itertools import chain, compress, islice, pairwise, product, repeat
 from operator import add, ge, gt, lt
 from pathlib import Path
@@ -17,13 +16,13 @@ from pipesched.checks import shown
 from pipesched.core.clock import look
 from pipesched.display import Displayable, from_file
 from pipesched.errors import ConfigError, InvalidSchedule
-from pipesched.pipeline.check_memory import replayed_peaks
+from pipesched.pipeline.check_memory import excesses, replayed_peaks
 from pipesched.pipeline.check_times import CheckedTimes, device_of, halves
 from pipesched.pipeline.metrics import picker
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import mismatch
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import in_units, plain, to_fraction
+from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
 
 MOST_VIOLATIONS = 20
@@ -68,19 +67,6 @@ def over_budget(schedule: Schedule) -> list[str]:
         f" {schedule.problem.memory.unit}: over the budget by {round(one['memory'] - one['budget'], 6)}"
         for one in excesses(schedule)
     ]
-
-
-def excesses(schedule: Schedule) -> list[dict[str, int | float]]:
-    """Return each device that exceeds its budget, and what it holds: its peak, computed anew, and static memory."""
-    memory, placement = schedule.problem.memory, schedule.problem.settled_placement
-    if memory.budget is None:
-        return []
-    held = [Fraction(peak, schedule.problem.grains.per_unit) for peak in replayed_peaks(schedule)]
-    for size, device in zip(memory.static, placement.devices, strict=True):
-        for there in (device, placement.last - device) if placement.mirrored else (device,):
-            held[there] += to_fraction(size)
-    rows = enumerate(zip(held, map(to_fraction, memory.budget), strict=True))
-    return [{"device": at, "memory": plain(most), "budget": plain(limit)} for at, (most, limit) in rows if most > limit]
 
 
 def violations(schedule: Schedule) -> Iterator[str]:
@@ -304,6 +290,8 @@ def _too_early(schedule: Schedule) -> Iterator[str]:
 def _unsliced_order(schedule: Schedule, stage: int, forwards: Sequence[int], gradients: Sequence[int]) -> Iterator[str]:
     """Yield forwards of slices that start before that of the slice before has ended, and gradients so backwards."""
     index, slices = schedule.plan.index, schedule.plan.index.slices
+    if slices == 1 or _has_slices_in_order(schedule, stage, forwards, gradients):
+        return
     for unit in (unit for unit in range(index.units) if unit % slices):
         after = [("F", unit, forwards[unit - 1])]
         after += [(kind, unit - 1, gradients[unit]) for kind in "BI" if kind in index.letters]
@@ -313,6 +301,18 @@ def _unsliced_order(schedule: Schedule, stage: int, forwards: Sequence[int], gra
                 start, there = _time(schedule, schedule.start_ticks[number]), _time(schedule, ready)
                 other = index.op(index.row(kind, stage)[late - 1 if kind == "F" else late + 1])
                 yield f"{index.op(number)} starts at {start}, before the end of {other} at {there}"
+
+
+def _has_slices_in_order(schedule: Schedule, stage: int, forwards: Sequence[int], gradients: Sequence[int]) -> bool:
+    """Return whether no slice of a stage starts before the end of the one that it needs, all at once."""
+    slices, starts = schedule.plan.index.slices, schedule.start_ticks
+    for kind in (kind for kind in "FBI" if kind in schedule.plan.index.letters):
+        row = _part(starts, schedule.plan.index.row(kind, stage))
+        for late in range(1, slices) if kind == "F" else range(slices - 1):
+            ready = forwards[late - 1 :: slices] if kind == "F" else gradients[late + 1 :: slices]
+            if not all(map(ge, row[late::slices], ready)):
+                return False
+    return True
 
 
 def _inside_a_stage(letters: str) -> Iterator[tuple[str, str]]:
@@ -360,13 +360,20 @@ def _part(values: Sequence[int], row: range) -> Sequence[int]:
 def _wrong_memory(schedule: Schedule) -> Iterator[str]:
     """Yield devices whose activations have another peak than the schedule claims, where something depends on it."""
     plan, problem = schedule.plan, schedule.problem
-    if problem.memory.budget is None and not plan.lanes and "R" not in plan.index.letters and not problem.has_units:
+    saves = bool(plan.lanes) or "R" in plan.index.letters
+    if problem.memory.budget is None and not saves and not _holds_differently(problem):
         return
     scale = problem.grains.per_unit
     for device, (peak, claim) in enumerate(zip(replayed_peaks(schedule), schedule.peak_grains, strict=True)):
         if peak != claim:
             claimed, true = shown(in_units(claim, scale)), shown(in_units(peak, scale))
             yield f"device {device} reaches {true} {problem.memory.unit}, not {claimed} as the schedule claims"
+
+
+def _holds_differently(problem: Problem) -> bool:
+    """Return whether microbatches do not all hold the same from F to B, and free it then."""
+    unlike = problem.memory.microbatches is not None or (problem.sizes and len({*problem.sizes.activation}) > 1)
+    return bool(unlike) or problem.slices.count > 1 or problem.mode == "forward"
 
 
 def _time(schedule: Schedule, ticks: int) -> str:

@@ -2,26 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate, product
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from itertools import accumulate, chain, compress, product
+from operator import add, neg, sub
+from typing import NamedTuple
 
 from pipesched.core.clock import look
 from pipesched.pipeline.check_times import CheckedTimes, device_of, halves
+from pipesched.pipeline.quantities import plain, to_fraction
 from pipesched.pipeline.schedule import Schedule
+
+Changes = tuple[Sequence[int], Sequence[int]]  # times in ticks, and what is taken then (less than 0: freed) in grains
+
+
+class HeldUnits(NamedTuple):
+    """What some units of a stage hold, in grains: the activation, what I leaves of it, what F leaves where R follows.
+
+    `cached` are the gradients of keys and values, which the last slice's backward takes of all slices before it.
+    """
+
+    whole: Sequence[int]
+    retained: Sequence[int]
+    kept: Sequence[int]
+    cached: Sequence[int]
+
+
+Sizes = Callable[[HeldUnits], Iterable[int]]
+TAKEN: Mapping[str, Sizes] = {  # as an operation starts
+    "F": lambda held: held.whole,
+    "R": lambda held: map(sub, held.whole, held.kept),
+    "L": lambda held: held.whole,
+    "I": lambda held: (max(left - size, 0) for size, left in zip(held.whole, held.retained, strict=True)),
+}
+FREED: Mapping[str, Sizes] = {  # as it ends
+    "O": lambda held: held.whole,
+    "B": lambda held: map(add, held.whole, held.cached),
+    "I": lambda held: map(add, (max(size - left, 0) for size, left in zip(*held[:2], strict=True)), held.cached),
+    "W": lambda held: held.retained,
+}
 
 
 def replayed_peaks(schedule: Schedule) -> list[int]:
     """Return the largest activation memory of each device, in grains; at one time, frees count before takes."""
     problem, times = schedule.problem, CheckedTimes(schedule.problem)
-    changes: list[list[tuple[int, int]]] = [[] for _ in range(problem.devices)]
+    changes: list[list[Changes]] = [[] for _ in range(problem.devices)]
     for stage, units in product(range(problem.stages), halves(schedule)):
         look()
         changes[device_of(schedule, stage, units)] += _changes(schedule, times, stage, units)
-    return [max(accumulate(change for _, change in sorted(events)), default=0) for events in changes]
+    return [*map(_highest, changes)]
 
 
-def _changes(schedule: Schedule, times: CheckedTimes, stage: int, units: range) -> Iterator[tuple[int, int]]:
-    """Yield what some units of a stage take and free, as (time, change) in ticks and grains."""
+def _highest(columns: Sequence[Changes]) -> int:
+    """Return the highest level that changes lead to, each column of which only takes or only frees."""
+    frees_first = sorted(columns, key=lambda column: max(column[1], default=0) > 0)
+    times, sizes = ([*chain.from_iterable(part)] for part in zip(*frees_first, strict=True))
+    order = sorted(range(len(times)), key=times.__getitem__)  # at one time as they are listed
+    return max(accumulate(map(sizes.__getitem__, order)), default=0)
+
+
+def _changes(schedule: Schedule, times: CheckedTimes, stage: int, units: range) -> Iterator[Changes]:
+    """Yield what some units of a stage take and free, row by row."""
     problem, index = schedule.problem, schedule.plan.index
     memory = problem.memory
     starts, ends = schedule.start_ticks, schedule.end_ticks
@@ -30,47 +71,63 @@ def _changes(schedule: Schedule, times: CheckedTimes, stage: int, units: range) 
         times.held(stage, share)[units.start : units.stop]
         for share in (1, memory.retain[stage], memory.checkpoint[stage], memory.kv)
     )
-    for position, (whole, held, kept) in enumerate(zip(wholes, helds, kepts, strict=True)):
-        for kind, when, change in (
-            ("F", starts, whole),
-            ("R", starts, whole - kept),
-            ("O", ends, -whole),
-            ("L", starts, whole),
-            ("B", ends, -whole),
-            ("I", starts, max(held - whole, 0)),
-            ("I", ends, min(held - whole, 0)),
-            ("W", ends, -held),
-        ):
-            if kind in rows and change and starts[rows[kind][position]] >= 0:
-                yield when[rows[kind][position]], change
-        if "R" in rows and starts[rows["R"][position]] >= 0:
-            yield ends[rows["F"][position]], kept - whole
     if problem.mode == "forward":
-        yield from _forward_frees(ends, rows["F"], wholes, cached, index.slices)
-    elif any(cached) and index.slices > 1:
-        yield from _cached_gradients(schedule, rows, cached)
+        yield _of_planned(starts, rows["F"], starts, wholes)
+        yield _of_planned(starts, rows["F"], ends, _freed_by_forwards(wholes, cached, index.slices))
+        return
+    sliced = index.slices > 1 and any(cached)
+    held = HeldUnits(wholes, helds, kepts, _but_last(cached, index.slices) if sliced else [0] * len(cached))
+    for kind, row in rows.items():
+        if kind in TAKEN:
+            yield _of_planned(starts, row, starts, TAKEN[kind](held))
+        if kind in FREED:
+            yield _of_planned(starts, row, ends, map(neg, FREED[kind](held)))
+        if kind in "BI" and sliced:
+            yield _of_planned(starts, row[index.slices - 1 :: index.slices], starts, _sums(held.cached, index.slices))
+    if "R" in rows:
+        yield _of_planned(starts, rows["R"], ends, map(sub, kepts, wholes), rows["F"])
 
 
-def _forward_frees(
-    ends: Sequence[int], forwards: range, wholes: Sequence[int], cached: Sequence[int], slices: int
-) -> Iterator[tuple[int, int]]:
-    """Yield what forwards alone free: all but keys and values, which the last slice of their microbatch frees."""
-    for position, number in enumerate(forwards):
-        yield ends[number], cached[position] - wholes[position]
-        if position % slices == slices - 1:
-            yield ends[number], -sum(cached[position - slices + 1 : position + 1])
+def _of_planned(
+    starts: Sequence[int], row: range, when: Sequence[int], sizes: Iterable[int], timed: range | None = None
+) -> Changes:
+    """Return the changes of a row at the times of another one, or of its own; of operations that the plan has."""
+    own, at = starts[row.start : row.stop : row.step], row if timed is None else timed
+    columns = (when[at.start : at.stop : at.step], [*sizes])
+    if min(own) >= 0:
+        return columns
+    is_planned = [start >= 0 for start in own]
+    return [*compress(columns[0], is_planned)], [*compress(columns[1], is_planned)]
 
 
-def _cached_gradients(
-    schedule: Schedule, rows: Mapping[str, range], cached: Sequence[int]
-) -> Iterator[tuple[int, int]]:
-    """Yield the gradients of keys and values: taken as the last slice's backward starts, freed as each other ends."""
-    slices = schedule.plan.index.slices
-    for kind in (kind for kind in "BI" if kind in rows):
-        for position, number in enumerate(rows[kind]):
-            if schedule.start_ticks[number] < 0:
-                continue
-            if position % slices == slices - 1:
-                yield schedule.start_ticks[number], sum(cached[position - slices + 1 : position])
-            else:
-                yield schedule.end_ticks[number], -cached[position]
+def _freed_by_forwards(wholes: Sequence[int], cached: Sequence[int], slices: int) -> Sequence[int]:
+    """Return what forwards alone free: all but keys and values, which the last slice of their microbatch frees."""
+    freed = [*map(sub, cached, wholes)]
+    for last, kept in zip(range(slices - 1, len(freed), slices), _sums(cached, slices), strict=True):
+        freed[last] -= kept
+    return freed
+
+
+def _sums(sizes: Sequence[int], slices: int) -> list[int]:
+    """Return the sum over the slices of each microbatch."""
+    return [sum(sizes[first : first + slices]) for first in range(0, len(sizes), slices)]
+
+
+def _but_last(cached: Sequence[int], slices: int) -> list[int]:
+    """Return the same of all slices, nothing of the last one."""
+    others = [*cached]
+    others[slices - 1 :: slices] = [0] * (len(cached) // slices)
+    return others
+
+
+def excesses(schedule: Schedule) -> list[dict[str, int | float]]:
+    """Return each device that exceeds its budget, and what it holds: its peak, computed anew, and static memory."""
+    memory, placement = schedule.problem.memory, schedule.problem.settled_placement
+    if memory.budget is None:
+        return []
+    held = [Fraction(peak, schedule.problem.grains.per_unit) for peak in replayed_peaks(schedule)]
+    for size, device in zip(memory.static, placement.devices, strict=True):
+        for there in (device, placement.last - device) if placement.mirrored else (device,):
+            held[there] += to_fraction(size)
+    rows = enumerate(zip(held, map(to_fraction, memory.budget), strict=True))
+    return [{"device": at, "memory": plain(most), "budget": plain(limit)} for at, (most, limit) in rows if most > limit]

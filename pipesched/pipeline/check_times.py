@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
-from typing import Any
+from itertools import chain, pairwise
+from operator import mul
+from typing import NamedTuple
 
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import Exact, to_fraction
+from pipesched.pipeline.quantities import Exact, in_one_scale, to_fraction
 from pipesched.pipeline.schedule import Schedule
 
 Given = Exact | tuple[Exact, ...]  # a cost of all microbatches, or of each
@@ -41,9 +42,8 @@ class CheckedTimes:
         more = to_fraction(slices.overhead) if is_sliced else Fraction(0)
         name = (*names, *costs, *shares, speed)
         if name not in self._rows:
-            factors = self._factors("activation" if moves else "work")
-            times = self._products(costs, factors, shares)
-            self._rows[name] = [self._ticks(time, to_fraction(speed), more) for time in times]
+            products = _products(costs, self._factors("activation" if moves else "work"), shares)
+            self._rows[name] = self._of_all(self._ticks_of(products, to_fraction(speed), more))
         return self._rows[name]
 
     def pair(self, stage: int, device: int) -> int:
@@ -58,10 +58,9 @@ class CheckedTimes:
         link = 0 if self.problem.links is None else self.problem.links[before][after]
         name = ("p2p", cost, link, before == after)
         if name not in self._rows:
-            count, tokens = self.problem.microbatches, self.problem.slices.tokens
-            costs = [Fraction(0) if before == after else one + to_fraction(link) for one in _each(cost, count)]
-            each = zip(costs, self._factors("message"), strict=True)
-            self._rows[name] = [int(one * factor * part * self._per_unit) for one, factor in each for part in tokens]
+            costs: list[Given] = [0] if before == after else [cost, link]
+            products = _products(costs, self._factors("message"), [self.problem.slices.tokens] * len(costs))
+            self._rows[name] = self._of_all(products.times(Fraction(self._per_unit)))
         return self._rows[name]
 
     def held(self, stage: int, share: Exact) -> list[int]:
@@ -70,25 +69,26 @@ class CheckedTimes:
         size: Given = problem.memory.activation[stage]
         name = ("memory", size, share)
         if name not in self._rows:
-            scale = to_fraction(share) * problem.grains.per_unit
-            each = zip(_each(size, problem.microbatches), self._factors("activation"), strict=True)
-            wholes = [one * factor * scale for one, factor in each]
-            self._rows[name] = [int(whole * part) for whole in wholes for part in problem.slices.tokens]
+            products = _products([size], self._factors("activation"), [problem.slices.tokens])
+            self._rows[name] = self._of_all(products.times(to_fraction(share) * problem.grains.per_unit))
         return self._rows[name]
 
-    def _factors(self, key: str) -> list[Fraction]:
-        sizes: Any = self.problem.sizes
-        return [Fraction(1)] * self.problem.microbatches if sizes is None else [*map(to_fraction, getattr(sizes, key))]
+    def _factors(self, key: str) -> tuple[list[int], int]:
+        """Return a factor of each microbatch, or one for all, as multiples of 1/scale, and the scale."""
+        sizes = self.problem.sizes
+        return ([1], 1) if sizes is None else sizes.wholes[key]
 
-    def _products(
-        self, costs: Sequence[Given], factors: Sequence[Fraction], shares: Sequence[Sequence[Fraction]]
-    ) -> Iterator[Fraction]:
-        """Yield for each unit the sum over the costs of cost x factor x share."""
-        columns = [_each(cost, len(factors)) for cost in costs]
-        for microbatch, factor in enumerate(factors):
-            for part in range(len(shares[0])):
-                pairs = zip(columns, shares, strict=True)
-                yield factor * sum((column[microbatch] * share[part] for column, share in pairs), Fraction(0))
+    def _of_all(self, amounts: list[int]) -> list[int]:
+        """Return the amounts of all units, of these or of one microbatch's slices, which then stands for all."""
+        count = self.problem.slices.count
+        return amounts * self.problem.microbatches if len(amounts) == count else amounts
+
+    def _ticks_of(self, products: Products, speed: Fraction, more: Fraction) -> list[int]:
+        """Return products in ticks on a device of this speed, with what each operation lasts beside its cost."""
+        if speed == 1:
+            return products.times(Fraction(self._per_unit), int(more * self._per_unit))
+        known = {one: self._ticks(Fraction(one, products.scale), speed, more) for one in {*products.amounts}}
+        return [known[one] for one in products.amounts]
 
     @cached_property
     def _per_unit(self) -> int:
@@ -96,6 +96,38 @@ class CheckedTimes:
 
     def _ticks(self, time: Fraction, speed: Fraction, more: Fraction = Fraction(0)) -> int:
         return int(((time if speed == 1 else _quotient(time, speed)) + more) * self._per_unit)
+
+
+class Products(NamedTuple):
+    """Amounts of all units as whole numbers of 1/scale; of the slices of one microbatch where all are alike."""
+
+    amounts: list[int]
+    scale: int
+
+    def times(self, by: Fraction, more: int = 0) -> list[int]:
+        """Return each amount, multiplied by a number, and `more`."""
+        up, down = (by / self.scale).as_integer_ratio()
+        return [amount * up // down + more for amount in self.amounts]
+
+
+def _products(costs: Sequence[Given], factors: tuple[list[int], int], shares: Sequence[Sequence[Fraction]]) -> Products:
+    """Return for each unit the sum over the costs of cost x factor x share.
+
+    A cost and the factors are of each microbatch, or one for all; each cost has its own share of each slice.
+    """
+    listed = [cost if isinstance(cost, tuple) else (cost,) for cost in costs]
+    by, of_factors = factors
+    count = max(map(len, (*listed, by)))
+    numbers, of_costs = in_one_scale(chain(*listed))
+    parts, of_parts = in_one_scale(chain(*shares))
+    columns = []
+    for cost in listed:
+        own, numbers = numbers[: len(cost)], numbers[len(cost) :]
+        share, parts = parts[: len(shares[0])], parts[len(shares[0]) :]
+        wholes = map(mul, own * (count // len(own)), by * (count // len(by)))
+        columns.append([whole * part for whole in wholes for part in share])
+    amounts = columns[0] if len(columns) == 1 else [*map(sum, zip(*columns, strict=True))]
+    return Products(amounts, of_factors * of_costs * of_parts)
 
 
 def halves(schedule: Schedule) -> list[range]:
@@ -116,10 +148,6 @@ def device_of(schedule: Schedule, stage: int, units: range) -> int:
     """Return the device of a stage for units of the same half."""
     index = schedule.plan.index
     return schedule.problem.settled_placement.device(stage, units[0] // index.slices, index.microbatches)
-
-
-def _each(cost: Given, count: int) -> list[Fraction]:
-    return [*map(to_fraction, cost)] if isinstance(cost, tuple) else [to_fraction(cost)] * count
 
 
 def _quotient(cost: Fraction, speed: Fraction) -> Fraction:

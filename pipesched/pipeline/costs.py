@@ -13,7 +13,7 @@ from pipesched.checks import WIDTH, require_flag, require_sequence, require_whol
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 from pipesched.pipeline.kinds import KINDS
-from pipesched.pipeline.quantities import Exact, canonical, in_range, ticks_per_unit, to_fraction
+from pipesched.pipeline.quantities import Exact, canonical, in_range, plain_numbers, ticks_per_unit, to_fraction
 
 BRIEF = 32  # letters of a list of numbers in the text of an object
 PER_STAGE = ("forward", "backward_input", "backward_weight", "recompute", "overlap", "offload", "reload")
@@ -148,6 +148,9 @@ def exact_tuple(values: object, key: str, count: int, each: str) -> tuple[Exact,
     numbers = require_sequence(values, key)
     if len(numbers) != count:
         raise ConfigError(f"needs {count} numbers ({each}); this has {len(numbers)}", key)
+    known = plain_numbers(numbers)
+    if known is not None:
+        return known
     checked = []
     for entry, value in enumerate(numbers):
         try:
@@ -196,12 +199,29 @@ def added(entries: Iterable[Entry]) -> Entry:
     if most is None:
         return canonical(sum(map(to_fraction, values), Fraction(0)))
     columns = [entries_of(value, most) for value in values]
-    return tuple(canonical(sum(column, Fraction(0))) for column in zip(*columns, strict=True))
+    sums = tuple(canonical(sum(column, Fraction(0))) for column in zip(*columns, strict=True))
+    return sums if len({*sums}) > 1 else sums[0]
+
+
+def scaled(entry: Entry, factor: Fraction) -> Entry:
+    """Return an entry with its numbers multiplied by a factor."""
+    products = tuple(canonical(to_fraction(one) * factor) for one in in_one([entry]))
+    return products if isinstance(entry, tuple) else products[0]
 
 
 def entries_of(entry: Entry, microbatches: int) -> Sequence[Fraction]:
     """Return what an entry says of each microbatch, exactly."""
     return [*map(to_fraction, entry)] if isinstance(entry, tuple) else [to_fraction(entry)] * microbatches
+
+
+def taken(entries: Sequence[Entry], order: Sequence[int]) -> tuple[Entry, ...]:
+    """Return entries with the numbers of these microbatches, in this order, where there is one for each."""
+    return tuple(tuple(entry[one] for one in order) if isinstance(entry, tuple) else entry for entry in entries)
+
+
+def fractions_of(entry: Entry) -> Fraction | tuple[Fraction, ...]:
+    """Return an entry with its numbers as fractions, which are exact whatever reads them."""
+    return tuple(map(to_fraction, entry)) if isinstance(entry, tuple) else to_fraction(entry)
 
 
 def one_or_all(values: Sequence[Entry] | None, most: int = WIDTH) -> str:

@@ -8,30 +8,26 @@ from fractions import Fraction
 from itertools import chain
 from typing import Any
 
-from pipesched.pipeline.costs import PER_STAGE, Entry, entries_of
+from pipesched.pipeline.costs import PER_STAGE, Entry, entries_of, taken
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import LanePair, Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import Exact, canonical, rounded
+from pipesched.pipeline.quantities import Exact, canonical, rounded, to_fraction
+from pipesched.pipeline.units import FACTORS
 
 COLUMNS = (*PER_STAGE, "p2p")
 
 
 def in_order(problem: Problem, order: Sequence[int]) -> Problem:
     """Return the problem whose i-th microbatch is `order[i]` of this one: a list of all microbatches."""
-
-    def taken(entries: Sequence[Entry] | None) -> tuple[Entry, ...] | None:
-        if entries is None:
-            return None
-        return tuple(tuple(entry[one] for one in order) if isinstance(entry, tuple) else entry for entry in entries)
-
-    tables: dict[str, Any] = {key: taken(getattr(problem.costs, key)) for key in COLUMNS}
-    activation: Any = taken(problem.memory.activation)
+    columns = {key: getattr(problem.costs, key) for key in COLUMNS}
+    tables: dict[str, Any] = {key: taken(column, order) for key, column in columns.items() if column is not None}
     return replace(
         problem,
         costs=replace(problem.costs, **tables),
-        memory=replace(problem.memory, activation=activation),
+        memory=replace(problem.memory, activation=taken(problem.memory.activation, order)),
         sizes=problem.sizes and problem.sizes.taken(order),
+        layers=problem.layers and problem.layers.taken(order),
     )
 
 
@@ -92,7 +88,7 @@ def differs(problem: Problem) -> bool:
 
 def equals(problem: Problem) -> list[int]:
     """Return of each microbatch the first one that equals it in every table and factor."""
-    columns: list[Sequence[object]] = [] if problem.sizes is None else [*vars(problem.sizes).values()]
+    columns: list[Sequence[object]] = [] if problem.sizes is None else [getattr(problem.sizes, key) for key in FACTORS]
     tables = [getattr(problem.costs, key) or () for key in COLUMNS] + [problem.memory.activation]
     columns += [entry for table in tables for entry in table if isinstance(entry, tuple)]
     known: dict[tuple[object, ...], int] = {}
@@ -101,17 +97,15 @@ def equals(problem: Problem) -> list[int]:
 
 def alike(problem: Problem) -> Sequence[Sequence[int]]:
     """Return the microbatches in groups that equal each other and go the same way, by their numbers."""
-    ways = problem.settled_placement.directions(problem.microbatches)
-    if not differs(problem):
-        return ways
-    first = equals(problem)
-    groups: dict[tuple[int, int], list[int]] = {}
-    for way, microbatches in enumerate(ways):
-        for microbatch in microbatches:
-            groups.setdefault((way, first[microbatch]), []).append(microbatch)
+    placement, count = problem.settled_placement, problem.microbatches
+    if not differs(problem) and placement.second is None:
+        return placement.directions(count)
+    groups: dict[tuple[bool, int], list[int]] = {}
+    for microbatch, first in enumerate(equals(problem)):
+        groups.setdefault((placement.is_second(microbatch, count), first), []).append(microbatch)
     return [*groups.values()]
 
 
 def _mean(entry: Entry, factors: Sequence[Exact]) -> Exact:
-    products = (one * Fraction(by) for one, by in zip(entries_of(entry, len(factors)), factors, strict=True))
+    products = (one * to_fraction(by) for one, by in zip(entries_of(entry, len(factors)), factors, strict=True))
     return canonical(rounded(sum(products, Fraction(0)) / len(factors)))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from pipesched.checks import require_mapping, require_name, shown
 from pipesched.errors import ConfigError
-from pipesched.pipeline.costs import Costs
+from pipesched.pipeline.costs import Costs, Entry, added, fractions_of, scaled
 from pipesched.pipeline.layers import (
     BALANCED,
     EQUAL,
@@ -24,10 +24,13 @@ from pipesched.pipeline.layers import (
     Layers,
     least_counts,
     require_filled,
+    rows_of,
 )
 from pipesched.pipeline.layout import equal_layout
 from pipesched.pipeline.memory import Memory
-from pipesched.pipeline.quantities import Exact, canonical, to_fraction
+from pipesched.pipeline.quantities import canonical
+from pipesched.pipeline.unit_arguments import exact_table
+from pipesched.pipeline.units import SHARED, Slices
 from pipesched.pipeline.units_of_measure import (
     Unit,
     count_of,
@@ -54,6 +57,11 @@ class GivenLayers(NamedTuple):
     last: Any
     layout: Any
     across: Mapping[str, Any] = MappingProxyType({})  # p2p, retain and checkpoint
+    microbatches: int = 1
+
+
+class Blocks(dict[str, Any]):
+    """Stages that count as layers: the parameter `layer`, in which an entry may hold one number for each microbatch."""
 
 
 def read_layers(given: GivenLayers, devices: int, stages: int, time: Unit, size: Unit) -> Layers | None:
@@ -62,7 +70,7 @@ def read_layers(given: GivenLayers, devices: int, stages: int, time: Unit, size:
     None where neither `layers` nor lists of what each costs are given. `time` and `size` are the units of the problem.
     Raises ConfigError, about the parameter at fault.
     """
-    entries = {key: _entries(key, getattr(given, key), time, size) for key in PARTS}
+    entries = {key: _entries(key, getattr(given, key), time, size, given.microbatches) for key in PARTS}
     count = _count(given, entries["layer"])
     if count is None:
         _require_none(given)
@@ -106,7 +114,7 @@ def _count(given: GivenLayers, layer: Mapping[str, Amount]) -> int | None:
     return count
 
 
-def _latencies(given: GivenLayers, count: int, stages: int, time: Unit) -> tuple[Exact, ...] | None:
+def _latencies(given: GivenLayers, count: int, stages: int, time: Unit) -> tuple[Entry, ...] | None:
     """Return the latency of each boundary between layers; None for one number, and for a list by a given layout."""
     p2p = given.across["p2p"]
     if not _is_listed(p2p):
@@ -120,8 +128,9 @@ def _latencies(given: GivenLayers, count: int, stages: int, time: Unit) -> tuple
         needed += f" or {stages - 1} (between stages: `layout` lists {stages})" if is_laid_out else ""
         found = length_text(p2p, entries, MOST_LAYERS)
         raise ConfigError(f"must be one number, or a list of {needed}; this one has {found}", "p2p")
-    latencies = exact_numbers("p2p", entries, count - 1, "one a boundary between layers", time)
-    return latencies if len({*latencies}) > 1 else None
+    between = "one a boundary between layers"
+    latencies = exact_table("p2p", entries, count - 1, between, time, given.microbatches)
+    return latencies if len({*latencies}) > 1 or rows_of(latencies) > 1 else None
 
 
 def _is_listed(value: Any) -> bool:
@@ -153,7 +162,7 @@ def values_across(model: Layers, values: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in values.items():
         made = model.latencies if key == "p2p" else model.shares(key)
         if made is not None:
-            found[key] = [*map(to_fraction, made)]
+            found[key] = [*map(fractions_of, made)]
         elif not is_several(value) or (model.rule == GIVEN and _is_by_stage(key, value, model)):
             found[key] = value
         elif key == "p2p" and _is_listed(value) and len(value) == model.count - 1:
@@ -182,8 +191,17 @@ def stage_values(model: Layers, given: Mapping[str, Any]) -> dict[str, Any]:
     for key in given:
         if key != "backward":
             absent = getattr(model.layer, key) is None
-            values[key] = None if absent else [*map(to_fraction, model.amounts(key))]
+            values[key] = None if absent else [*map(fractions_of, model.amounts(key))]
     return values
+
+
+def require_one_layout(slices: Slices, model: Layers) -> None:
+    """Raise ConfigError for parts of the work by stage, where other stages may be cut, or others than those were."""
+    for key in SHARED:
+        rows = len(getattr(slices, key))
+        if rows > 1 and (model.rule != GIVEN or rows != len(model.layout)):
+            what = "must be one list: lists by stage hold for one layout, and none is given"
+            raise ConfigError(what, "slices", entry=f"work.{key}")
 
 
 def _require_none(given: GivenLayers) -> None:
@@ -210,29 +228,30 @@ def _listed_layout(given: Any, count: int, stages: int, first: LayerCosts, last:
     return layout
 
 
-def layer_of(costs: Costs, memory: Memory) -> dict[str, Any]:
+def layer_of(costs: Costs, memory: Memory) -> Blocks:
     """Return stages as layers: the parameter `layer` that makes them of as many."""
     columns: dict[str, Any] = {key: getattr(costs, key) for key in TIMES}
     if not costs.split:
         columns = {key: value for key, value in columns.items() if key not in HALVES} | {"backward": costs.backward}
     columns |= {key: getattr(memory, key) for key in SIZES}
     columns |= {key: column for key in SHARES if len({*(column := getattr(memory, key))}) > 1}
-    return {key: [*map(to_fraction, column)] for key, column in columns.items() if column is not None}
+    return Blocks({key: [*map(fractions_of, column)] for key, column in columns.items() if column is not None})
 
 
-def _entries(part: str, given: Any, time: Unit, size: Unit) -> dict[str, Amount]:
+def _entries(part: str, given: Any, time: Unit, size: Unit, microbatches: int) -> dict[str, Amount]:
     """Return the numbers of a part, of a `layer` also lists of them.
 
     Raises ConfigError for an unknown entry, and for one that is no number.
     """
     what = "numbers by their names (forward, backward, activation, static, ..)"
+    rows = microbatches if isinstance(given, Blocks) else None
     numbers: dict[str, Amount] = {}
     for name, value in ({} if given is None else require_mapping(given, what, part)).items():
         try:
             require_name(KEYS, name, "key")
             if value is not None:
                 unit = None if name in SHARES else size if name in SIZES else time
-                numbers[name] = _one_or_each(name, value, unit, is_listed=part == "layer")
+                numbers[name] = _one_or_each(name, value, unit, rows, is_listed=part == "layer")
         except ConfigError as error:
             place = f"{name}[{error.entry}]" if isinstance(error.entry, int) else name
             raise ConfigError(error.message, part, entry=place) from None
@@ -247,14 +266,16 @@ def _entries(part: str, given: Any, time: Unit, size: Unit) -> dict[str, Amount]
     return numbers
 
 
-def _one_or_each(name: str, value: Any, unit: Unit | None, *, is_listed: bool) -> Amount:
-    """Return the number of an entry, or where that may be the numbers of a list. Raises ConfigError."""
+def _one_or_each(name: str, value: Any, unit: Unit | None, microbatches: int | None, *, is_listed: bool) -> Amount:
+    """Return the number of an entry, or where that may be the numbers of a list, or a table. Raises ConfigError."""
     most = MOST_SHARE.get(name)
     if not is_several(value) or not is_listed:
         return canonical(exact_number(name, value, unit, most))
     entries = first_entries(value, MOST_LAYERS)
     if not entries or len(entries) > MOST_LAYERS:
         raise ConfigError(f"must list 1 to {MOST_LAYERS:,} layers", name)
+    if microbatches is not None and any(map(is_several, entries)):
+        return exact_table(name, entries, len(entries), "one a layer", unit, microbatches)
     return exact_numbers(name, entries, len(entries), "one a layer", unit, most)
 
 
@@ -294,7 +315,7 @@ def _costs(entries: Mapping[str, Amount], defaults: Mapping[str, Amount], layer:
 def _sum(amounts: Sequence[Amount], factor: Fraction = Fraction(1)) -> Amount:
     """Return the sum of numbers times a factor: one number, or where any is a list one for each layer."""
     lists = [amount for amount in amounts if isinstance(amount, tuple)]
-    if not lists:
-        return canonical(sum(map(to_fraction, amounts), Fraction(0)) * factor)
-    columns = [amount if isinstance(amount, tuple) else (amount,) * len(lists[0]) for amount in amounts]
-    return tuple(canonical(sum(map(to_fraction, parts), Fraction(0)) * factor) for parts in zip(*columns, strict=True))
+    count = len(lists[0]) if lists else 1
+    columns = [amount if isinstance(amount, tuple) else (amount,) * count for amount in amounts]
+    sums = tuple(scaled(added(parts), factor) for parts in zip(*columns, strict=True))
+    return sums if lists else sums[0]

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate, pairwise
+from typing import Any
 
 from pipesched.checks import require_flag, require_name, require_sequence, require_type, require_whole
 from pipesched.errors import ConfigError
-from pipesched.pipeline.costs import Costs, exact_tuple
+from pipesched.pipeline.costs import Costs, Entry, added, entries_of, exact_entries, exact_tuple, in_one, taken
 from pipesched.pipeline.device_costs import at_speed
 from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.quantities import Exact, canonical, ticks_per_unit, to_fraction
+from pipesched.pipeline.unit_rows import Units
 
 BALANCED, EQUAL, GIVEN = "balanced", "equal", "given"
 RULES = (BALANCED, EQUAL, GIVEN)
@@ -22,17 +24,18 @@ SIZES = ("activation", "static")
 SHARES = ("retain", "checkpoint")
 WORK = ("forward", "backward_input", "backward_weight")  # the times of a forward and a backward
 OPTIONAL = ("overlap", "offload", "reload")  # None where the model has none
-Amount = Exact | tuple[Exact, ...]  # of every layer, or of each
+Amount = Exact | tuple[Entry, ...]  # of every layer, or of each
 
 
 @dataclass(frozen=True)
 class LayerCosts:
     """The times and the memory of one layer, or of what a stage has beside its layers: an embedding, a head.
 
-    Where layers differ a field lists the values of all; a list of equal ones becomes one number. Times are in the
-    user's time unit; `activation` (of one microbatch) and `static` in the memory unit. `overlap`, `offload` and
-    `reload` are None where the model has none, `retain` and `checkpoint` where all stages have those of the problem's
-    memory. Raises ConfigError, about the field at fault, for what is no number from 0 on.
+    Where layers differ a field lists the values of all; a list of equal ones becomes one number. Where microbatches
+    differ too, an entry of a list holds one for each of them, as a stage's does. Times are in the user's time unit;
+    `activation` (of one microbatch) and `static` in the memory unit. `overlap`, `offload` and `reload` are None where
+    the model has none, `retain` and `checkpoint` where all stages have those of the problem's memory. Raises
+    ConfigError, about the field at fault, for what is no number from 0 on.
     """
 
     forward: Amount = 0
@@ -81,32 +84,45 @@ class LayerCosts:
     @property
     def backward(self) -> Amount:
         """The time of a full backward: both halves."""
-        halves = [
+        halves: list[tuple[Entry, ...]] = [
             value if isinstance(value, tuple) else (value,) for value in (self.backward_input, self.backward_weight)
         ]
         most = max(map(len, halves))
-        columns = [half * most if len(half) < most else half for half in halves]
-        sums = tuple(canonical(to_fraction(one) + to_fraction(other)) for one, other in zip(*columns, strict=True))
-        return sums if most > 1 else sums[0]
+        sums = tuple(map(added, zip(*(half * most if len(half) < most else half for half in halves), strict=True)))
+        return sums if any(isinstance(half, tuple) for half in (self.backward_input, self.backward_weight)) else sums[0]
 
     def sums(self, key: str, count: int) -> Sequence[Fraction]:
-        """Return what the first 0, 1, .. of `count` layers have of a field together."""
+        """Return what the first 0, 1, .. of `count` layers have of a field together, of all microbatches of a table."""
         value = getattr(self, key)
         return prefix_sums(value) if isinstance(value, tuple) else [self.amount(key) * n for n in range(count + 1)]
 
+    @property
+    def is_table(self) -> bool:
+        """Whether some layer has a number of its own for each microbatch."""
+        return any(rows_of(getattr(self, field.name)) > 1 for field in fields(self))
+
 
 def _amount(value: object, key: str) -> Amount:
-    """Return one number, or the numbers of a list that are not all the same. Raises ConfigError about `key`."""
+    """Return one number, or the entries of a list that are not all the same. Raises ConfigError about `key`."""
     if not isinstance(value, (list, tuple)):
         return exact_tuple((value,), key, 1, "")[0]
-    numbers = exact_tuple(value, key, len(value), "one a layer")
-    return numbers[0] if len({*numbers}) == 1 else numbers
+    entries = exact_entries(value, key, len(value), "one a layer")
+    first = entries[0] if len({*entries}) == 1 else entries
+    return entries if isinstance(first, tuple) else first
+
+
+def rows_of(amount: Amount | None) -> int:
+    """Return how many microbatches the entries of a list are of, 1 where there is no entry for each."""
+    entries = amount if isinstance(amount, tuple) else ()
+    return max((len(entry) for entry in entries if isinstance(entry, tuple)), default=1)
 
 
 @lru_cache(maxsize=256)
-def prefix_sums(values: Sequence[Exact]) -> Sequence[Fraction]:
-    """Return the sums of the first 0, 1, .. values."""
-    return tuple(accumulate(map(to_fraction, values), initial=Fraction(0)))
+def prefix_sums(values: tuple[Entry, ...]) -> Sequence[Fraction]:
+    """Return the sums of the first 0, 1, .. values, of all microbatches where some entry has one for each."""
+    count = rows_of(values)
+    sums = (sum(entries_of(value, count), Fraction(0)) for value in values)
+    return tuple(accumulate(sums, initial=Fraction(0)))
 
 
 @dataclass(frozen=True)
@@ -125,7 +141,7 @@ class Layers:
     last: LayerCosts
     layout: tuple[int, ...]
     rule: str = GIVEN
-    p2p: tuple[Exact, ...] | None = None
+    p2p: tuple[Entry, ...] | None = None
     blocks: bool = False
 
     def __post_init__(self) -> None:
@@ -142,7 +158,7 @@ class Layers:
                 raise ConfigError("is of one stage: it takes no lists", key)
         if self.p2p is not None:
             between = "one a boundary between layers"
-            object.__setattr__(self, "p2p", exact_tuple(self.p2p, "p2p", max(self.count - 1, 0), between))
+            object.__setattr__(self, "p2p", exact_entries(self.p2p, "p2p", max(self.count - 1, 0), between))
         for key, length in self.layer.lengths.items():
             if length != self.count:
                 raise ConfigError(f"lists {length} layers; there are {self.count}", "layer", entry=key)
@@ -157,12 +173,12 @@ class Layers:
         """The ticks in a time unit that make the times of every layout whole."""
         values = (getattr(part, key) for part in (self.layer, self.first, self.last) for key in TIMES)
         listed = [value if isinstance(value, tuple) else (value or 0,) for value in values]
-        return ticks_per_unit(map(to_fraction, {value for column in (*listed, self.p2p or ()) for value in column}))
+        return ticks_per_unit(map(to_fraction, {one for column in (*listed, self.p2p or ()) for one in in_one(column)}))
 
     def resolution_at(self, speeds: Iterable[Fraction]) -> int:
         """Return the ticks in a time unit that make the times of every layout whole on devices of these speeds."""
         columns = [getattr(part, key) for part in (self.layer, self.first, self.last) for key in TIMES]
-        values = {one for column in columns for one in (column if isinstance(column, tuple) else (column or 0,))}
+        values = {one for column in columns for one in in_one(column if isinstance(column, tuple) else (column or 0,))}
         return ticks_per_unit([at_speed(to_fraction(value), speed) for speed in {*speeds} for value in values])
 
     def beside(self, stage: int, stages: int, key: str) -> Fraction:
@@ -175,16 +191,21 @@ class Layers:
         """The first layer of each stage, and the one behind its last."""
         return [*pairwise(accumulate(self.layout, initial=0))]
 
-    def amounts(self, key: str) -> tuple[Exact, ...]:
+    def amounts(self, key: str) -> tuple[Entry, ...]:
         """Return what each stage of the layout has of `key`, a field of LayerCosts that adds up."""
-        listed, stages = getattr(self.layer, key), len(self.layout)
-        if isinstance(listed, tuple):
-            sums = prefix_sums(listed)
-            inside = [sums[end] - sums[begin] for begin, end in self.spans]
-        else:
-            each = self.layer.amount(key)
-            inside = [count * each for count in self.layout]
-        return tuple(canonical(amount + self.beside(stage, stages, key)) for stage, amount in enumerate(inside))
+        inside, stages = [self.of_span(key, begin, end) for begin, end in self.spans], len(self.layout)
+        beside = (canonical(self.beside(stage, stages, key)) for stage in range(stages))
+        return tuple(added(both) if both[1] else both[0] for both in zip(inside, beside, strict=True))
+
+    def of_span(self, key: str, begin: int, end: int) -> Entry:
+        """Return what the layers from one up to another have of `key`, a field of LayerCosts that adds up."""
+        listed = getattr(self.layer, key)
+        if not isinstance(listed, tuple):
+            return canonical((end - begin) * self.layer.amount(key))
+        if rows_of(listed) > 1:
+            return added(listed[begin:end])
+        sums = prefix_sums(listed)
+        return canonical(sums[end] - sums[begin])
 
     def shares(self, key: str) -> tuple[Exact, ...] | None:
         """Return the mean `retain` or `checkpoint` of each stage, by activation; None where layers have none.
@@ -197,16 +218,16 @@ class Layers:
         parts = [*map(to_fraction, listed if isinstance(listed, tuple) else (listed,) * count)]
         sums = self.layer.sums("activation", count)
         sizes = [end - begin for begin, end in pairwise(sums)]
-        last, means = len(self.layout) - 1, []
+        last, means, times = len(self.layout) - 1, [], rows_of(self.layer.activation)
         for stage, (begin, end) in enumerate(self.spans):
             weighed = [*zip(sizes[begin:end], parts[begin:end], strict=True)]
             beside = [part for part, at in ((self.first, 0), (self.last, last)) if at == stage]
-            weighed += [(part.amount("activation"), part.amount(key)) for part in beside if not part.is_nothing]
+            weighed += [(times * part.amount("activation"), part.amount(key)) for part in beside if not part.is_nothing]
             means.append(_mean(weighed))
         return tuple(means)
 
     @property
-    def latencies(self) -> tuple[Exact, ...] | None:
+    def latencies(self) -> tuple[Entry, ...] | None:
         """The latency of each boundary between stages, by the layers that it stands between; None where all are alike.
 
         Before the first layer it is that of the first boundary between layers, behind the last one that of the last.
@@ -223,6 +244,48 @@ class Layers:
         shares = {key: getattr(memory, key) for key in SHARES}
         made = [(costs.p2p, self.latencies), *((column, self.shares(key)) for key, column in shares.items())]
         return is_made and all(len({*column}) <= 1 if own is None else column == own for column, own in made)
+
+    @property
+    def forwards_alone(self) -> Layers:
+        """The layers without what backwards, and what goes with these, would cost."""
+        nothing: dict[str, Any] = {**dict.fromkeys(WORK[1:], 0), "recompute": 0, **dict.fromkeys(OPTIONAL)}
+        parts = {key: replace(getattr(self, key), **nothing) for key in ("layer", "first", "last")}
+        return replace(self, **parts)
+
+    def taken(self, order: Sequence[int]) -> Layers:
+        """Return the layers with the numbers of these microbatches, in this order, where there is one for each."""
+        if not self.layer.is_table and rows_of(self.p2p) == 1:
+            return self
+        columns = {field.name: getattr(self.layer, field.name) for field in fields(self.layer)}
+        listed = {key: taken(column, order) for key, column in columns.items() if isinstance(column, tuple)}
+        layer: LayerCosts = replace(self.layer, **listed)
+        return replace(self, layer=layer, p2p=None if self.p2p is None else taken(self.p2p, order))
+
+    def weighed(self, units: Units) -> Layers:
+        """Return the layers as cuts weigh them: the work of the mean microbatch, and the activation of the largest."""
+        if units.sizes is None and not self.layer.is_table:
+            return self
+        work, held = units.factors("work"), units.factors("activation")
+
+        def mean(entry: Entry) -> Exact:
+            each = zip(entries_of(entry, units.microbatches), work, strict=True)
+            return canonical(sum((cost * by for cost, by in each), Fraction(0)) / units.microbatches)
+
+        def largest(entry: Entry) -> Exact:
+            each = zip(entries_of(entry, units.microbatches), held, strict=True)
+            return canonical(max(size * by for size, by in each))
+
+        def of_part(part: LayerCosts) -> LayerCosts:
+            by_key = {**dict.fromkeys(WORK, mean), "activation": largest}
+            values = {key: getattr(part, key) for key in by_key}
+            made: dict[str, Any] = {
+                key: tuple(map(by_key[key], value)) if isinstance(value, tuple) else by_key[key](value)
+                for key, value in values.items()
+            }
+            return replace(part, **made)
+
+        parts = {key: of_part(getattr(self, key)) for key in ("layer", "first", "last")}
+        return replace(self, **parts, p2p=None)  # type: ignore[arg-type]
 
 
 def _mean(weighed: Sequence[tuple[Fraction, Fraction]]) -> Exact:

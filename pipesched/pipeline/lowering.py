@@ -259,6 +259,9 @@ def _unit_lags(problem: Problem, part: slice) -> Callable[[int, int], Iterator[t
 
     def lags(before: int, after: int) -> Iterator[tuple[slice, int]]:
         row, start = (ticks.hops[before] if before < after else ticks.hops_back[after])[part], 0
+        if row and row.count(row[0]) == len(row):  # all at once
+            yield slice(None), row[0]
+            return
         for lag, same in groupby(row):
             stop = start + sum(1 for _ in same)
             yield slice(start, stop), lag

@@ -26,8 +26,7 @@ class OneForAll:
     """The operations of one microbatch of each direction of a problem, for schedules of the kinds `letters`.
 
     `durations` are theirs in ticks, by the numbers of `index`; `work` is what each counts at least on its device,
-    `path` what it lasts at least on the way of others. `ways` has the direction of each microbatch that has operations
-    here.
+    `path` what it lasts at least on the way of others. `ways` are the directions of these microbatches.
     """
 
     def __init__(self, problem: Problem, letters: str, *, paired: bool) -> None:
@@ -130,7 +129,7 @@ class OneForAll:
         """The longest chain of operations of a microbatch, in ticks."""
         return max(map(sum, zip(*self.ends, self.path, strict=True)))
 
-    def jobs(self) -> list[list[Job]]:
+    def jobs(self) -> Sequence[Sequence[Job]]:
         """Return for each device its operations with heads and tails; one stands for those of all microbatches."""
         jobs: list[list[Job]] = [[] for _ in range(self.problem.devices)]
         for number, (head, time, tail) in enumerate(zip(self.ends[0], self.work, self.ends[1], strict=True)):
@@ -139,8 +138,9 @@ class OneForAll:
             jobs[way.devices[self.index.stage_of(number)]].append(Job(head, work, tail))
         return jobs
 
+    @property
     def among_others(self) -> int:
-        """Return what the longest way of a unit takes with what every other unit adds: 0 where that is not told."""
+        """What the longest way of a unit takes, with what every other unit adds to it; 0 where that is not told."""
         return 0
 
     def stretch(self, jobs: Sequence[Job]) -> Job:

@@ -112,5 +112,5 @@ def works_of(problem: Problem) -> list[int]:
     works, count = [0] * problem.devices, problem.microbatches
     for microbatches, devices, ticks in problem.directions(count):
         for device, *times in zip(devices, ticks.forward, ticks.backward, strict=True):
-            works[device] += sum(times) * len(microbatches)
+            works[device] += sum(times) * len(microbatches) * problem.slices.count
     return [work // count for work in works]

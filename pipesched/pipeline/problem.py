@@ -19,7 +19,9 @@ from pipesched.pipeline.layers import GIVEN, Layers
 from pipesched.pipeline.memory import Grains, Memory
 from pipesched.pipeline.placement import Placement, placement_name
 from pipesched.pipeline.quantities import Exact, plain, to_fraction
-from pipesched.pipeline.unit_costs import Route, UnitGrains, Units, UnitTicks, largest_grains, unit_grains, unit_ticks
+from pipesched.pipeline.unit_costs import Route, UnitTicks, unit_ticks
+from pipesched.pipeline.unit_memory import UnitGrains, largest_grains, unit_grains
+from pipesched.pipeline.unit_rows import Units
 from pipesched.pipeline.units import FORWARD_ONLY, MODES, TRAIN, WHOLE, Sizes, Slices, require_units
 
 MOST_OPERATIONS = 10_000_000
@@ -176,7 +178,7 @@ class Problem(Displayable):
             return self.unit_ticks.typical
         return self._ticks_on(None if self.placement is None else self.placement.devices)
 
-    @property
+    @cached_property
     def has_units(self) -> bool:
         """Whether microbatches differ, or are cut into slices, or only forwards run."""
         tables = self.costs.microbatches, self.memory.microbatches
@@ -209,7 +211,7 @@ class Problem(Displayable):
 
     @cached_property
     def _largest_grains(self) -> Grains:
-        return largest_grains(self.memory, self.units)
+        return largest_grains(self.memory, self.unit_grains, self.slices.count)
 
     def _ticks_on(self, devices: tuple[int, ...] | None) -> Ticks:
         if self.speed is None and self.links is None:

@@ -7,10 +7,10 @@ multiple of the denominators (grains), since the default activation P/S may be a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from math import ceil, floor, lcm
+from math import ceil, floor, gcd, isnan, lcm
 from numbers import Integral, Rational, Real
 
 MOST_DIGITS = 9  # that tell, of a number that users write or read: more are rounded
@@ -43,6 +43,8 @@ def to_fraction(value: object) -> Fraction:
     """
     if isinstance(value, Fraction):
         return value
+    if type(value) is int:
+        return Fraction(value)
     if isinstance(value, str):
         return _spelled(value)
     if not isinstance(value, (Real, Decimal)) and is_scalar(value):
@@ -55,6 +57,59 @@ def to_fraction(value: object) -> Fraction:
     if not number.is_finite():
         raise ValueError("not a finite number")
     return Fraction(_near(number))
+
+
+def plain_numbers(values: Sequence[object], most_digits: int | None = None) -> tuple[Exact, ...] | None:
+    """Return many numbers in their plainest form at once; None unless all are ints and floats that users may write.
+
+    With `most_digits` none has more of them, so that it need not be rounded.
+    """
+    kinds = {*map(type, values)}
+    if not values or not kinds <= {int, float}:
+        return None
+    numbers: Sequence[Exact] = values  # type: ignore[assignment]
+    if isnan(sum(numbers)) or not (min(numbers) >= 0 and max(numbers) <= MOST_WRITTEN):
+        return None
+    if kinds == {int} and (most_digits is None or max(numbers) < 10**most_digits):
+        return tuple(numbers)
+    distinct = {*numbers}
+    if min(distinct - {0}, default=1) < LEAST_WRITTEN:
+        return None
+    if most_digits is not None and any(float(f"{one:.{most_digits}g}") != one for one in distinct):
+        return None
+    whole = {one: int(one) for one in distinct if one == int(one)}
+    return tuple([whole.get(one, one) for one in numbers])
+
+
+def in_one_scale(values: Iterable[Exact]) -> tuple[list[int], int]:
+    """Return numbers as multiples of 1/scale, and the least scale for which they are."""
+    numbers = [*values]
+    kinds = {*map(type, numbers)}
+    if kinds <= {int}:
+        return numbers, 1  # type: ignore[return-value]
+    short = _as_decimals(numbers) if kinds <= {int, float} else None
+    if short is not None:
+        return short
+    known = {number: to_fraction(number) for number in {*numbers}}
+    scale = lcm(1, *{one.denominator for one in known.values()})
+    ints = {number: one.numerator * (scale // one.denominator) for number, one in known.items()}
+    return [ints[number] for number in numbers], scale
+
+
+def _as_decimals(numbers: Sequence[Exact]) -> tuple[list[int], int] | None:
+    """Return decimals of few digits so at once, without a fraction of each; None where some have more.
+
+    A float is the nearest one to just one decimal of at most 15 digits, which is its text.
+    """
+    for places in range(1, MOST_DIGITS + 1):
+        scale = 10**places
+        if max(numbers) * scale >= 10**15:
+            return None
+        if all(round(number * scale) / scale == number for number in numbers):
+            ints = [round(number * scale) for number in numbers]
+            common = gcd(scale, *ints)
+            return [one // common for one in ints] if common > 1 else ints, scale // common
+    return None
 
 
 def is_scalar(value: object) -> bool:

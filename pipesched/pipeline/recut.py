@@ -136,7 +136,8 @@ def recut(problem: Problem, placement: Placement, algorithm: str | None = None) 
         )
     layers = replace(layers, layout=equal_layout(layers.count, least))
     if layers.rule == BALANCED:
-        layout = balanced_layout(layers, placement, problem.microbatches, problem.memory, speeds_of(problem))
+        weighed = layers.weighed(problem.units)
+        layout = balanced_layout(weighed, placement, problem.microbatches, problem.memory, speeds_of(problem))
         layers = replace(layers, layout=layout)
     return replace(
         problem,

@@ -14,6 +14,7 @@ from pipesched.pipeline.units import (
     ATTENTION_PLACES,
     AUTO,
     EQUAL,
+    FACTORS,
     MODES,
     MOST_SLICES,
     MOST_TRIED,
@@ -34,9 +35,9 @@ from pipesched.pipeline.units_of_measure import (
     first_entries,
     is_several,
     length_text,
+    listed_numbers,
 )
 
-FACTORS = ("work", "activation", "message")
 SLICE_KEYS = ("count", "tokens", "attention", "work", "overhead", "most")
 WHOLE_ONLY = ("recompute", "offload", "reload", "overlap")
 NEAR = Fraction(1, 10**9)  # how far from 1 the sum of given parts may be
@@ -99,7 +100,7 @@ def _row(key: str, row: Any, unit: Unit | None, microbatches: int, entry: int) -
     if len(numbers) != microbatches:
         found = length_text(row, numbers, microbatches)
         raise ConfigError(f"needs {microbatches} numbers (one a microbatch); this row has {found}", key, entry=entry)
-    exact = tuple(canonical(exact_number(key, number, unit, entry=(entry, at))) for at, number in enumerate(numbers))
+    exact = listed_numbers(key, numbers, unit, row=(entry,))
     return exact[0] if len({*exact}) == 1 else exact
 
 

@@ -1,8 +1,8 @@
-"""What units last, hold and send where microbatches differ: the one place that says so, by stage and unit.
+"""What units last and send where microbatches differ: the one place that says so, by stage and unit.
 
 Of a stage and a microbatch, the cost in its table (or that of all microbatches) is multiplied by the microbatch's
 factor and by the slice's share; the speed of the device divides that, rounded half up to 9 digits, and the overhead of
-a slice is added, the same on every device. All of it is exact: ticks and grains are the least integers that make every
+a slice is added, the same on every device. All of it is exact: ticks are the least integers that make every
 amount whole.
 """
 
@@ -12,35 +12,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import chain
 from math import gcd, lcm
+from operator import mul
 from typing import NamedTuple
 
 from pipesched.core.clock import look
-from pipesched.pipeline.costs import PER_STAGE, Costs, Entry, Ticks, added, entries_of, in_one
+from pipesched.pipeline.costs import PER_STAGE, Costs, Entry, Ticks
 from pipesched.pipeline.device_costs import SCALED, Links, at_speed
-from pipesched.pipeline.kinds import GRADIENT_LETTERS
-from pipesched.pipeline.memory import Grains, Memory
 from pipesched.pipeline.quantities import Exact, to_fraction
-from pipesched.pipeline.units import FORWARD_ONLY, SHARED, Sizes, Slices
+from pipesched.pipeline.unit_rows import ONE, Rescaled, Row, Units, Wholes
+from pipesched.pipeline.units import FACTORS, SHARED
 
-Row = Sequence[int]  # one a unit
 TRANSFERS = ("offload", "reload")
-ONE = Fraction(1)
-
-
-class Units(NamedTuple):
-    """The M microbatches of a problem, their factors (None: all 1), and their slices."""
-
-    microbatches: int
-    sizes: Sizes | None
-    slices: Slices
-
-    def factors(self, key: str) -> Sequence[Fraction]:
-        """Return a factor of each microbatch: of its work, activation or message."""
-        return [ONE] * self.microbatches if self.sizes is None else [*map(to_fraction, getattr(self.sizes, key))]
-
-    def part(self, microbatches: range) -> slice:
-        """Return which units are of these microbatches."""
-        return slice(microbatches.start * self.slices.count, microbatches.stop * self.slices.count)
 
 
 class Route(NamedTuple):
@@ -61,10 +43,14 @@ class UnitTicks(NamedTuple):
     @property
     def typical(self) -> Ticks:
         """The ticks of the mean unit, for heuristics and texts."""
-        columns = {
-            key: tuple(map(_mean, self.lasts[key])) if key in self.lasts else None for key in (*PER_STAGE, "backward")
-        }
-        hops, back = (tuple(map(_mean, rows)) for rows in (self.hops, self.hops_back))
+        every = {id(row): row for row in chain(*self.lasts.values(), self.hops, self.hops_back)}
+        mean = {name: _mean(row) for name, row in every.items()}
+
+        def means(rows: Sequence[Row]) -> tuple[int, ...]:
+            return tuple(mean[id(row)] for row in rows)
+
+        columns = {key: means(self.lasts[key]) if key in self.lasts else None for key in (*PER_STAGE, "backward")}
+        hops, back = means(self.hops), means(self.hops_back)
         return Ticks(self.per_unit, **columns, p2p=hops, p2p_back=back)  # type: ignore[arg-type]
 
 
@@ -83,7 +69,7 @@ def unit_ticks(
         _least([exactly.scale // gcd(exactly.scale, *values)] + [one.denominator for one in at_speeds.values()]),
         costs.resolution,
     )
-    whole = _Rescaled(exactly.scale, fine)
+    whole = Rescaled(exactly.scale, fine)
 
     def on(key: str, stage: int) -> Row:
         row = lasts[key][stage]
@@ -106,15 +92,12 @@ class _Times:
     def __init__(self, costs: Costs, units: Units, links: Links | None) -> None:
         self.costs, self.units, self.links = costs, units, links
         slices = units.slices
-        columns: list[Iterable[Entry]] = [getattr(costs, key) or () for key in (*PER_STAGE, "p2p")]
-        times = [to_fraction(time) for time in {*chain(*map(in_one, columns)), slices.overhead, *chain(*(links or ()))}]
-        factors = {key: units.factors(key) for key in ("work", "activation", "message")}
+        columns: list[Sequence[Entry]] = [getattr(costs, key) or () for key in (*PER_STAGE, "p2p")]
         shares = {slices.tokens, *(slices.of(key, stage) for key in SHARED for stage in range(costs.stages))}
-        self._costs, self._factors, self._shares = (
-            _denominator(numbers) for numbers in (times, chain(*factors.values()), chain(*shares))
-        )
-        self.scale = self._costs * self._factors * self._shares
-        self._by_factor = {key: _ints(numbers, self._factors) for key, numbers in factors.items()}
+        self._costs = Wholes([*chain(*columns), slices.overhead, *chain(*(links or ()))])
+        self._factors, self._shares = {key: units.wholes(key) for key in FACTORS}, Wholes([*shares])
+        self._of_factors = lcm(*(scale for _, scale in self._factors.values()))
+        self.scale = self._costs.scale * self._of_factors * self._shares.scale
         self._known: dict[tuple[object, ...], list[int]] = {}
         self.keys = [key for key in (*PER_STAGE, "backward") if key == "backward" or getattr(costs, key) is not None]
 
@@ -125,7 +108,8 @@ class _Times:
             return self._backward(stage)
         entry: Entry = getattr(self.costs, key)[stage]
         if key == "overlap":
-            return self._once((key, entry), lambda: _ints(entries_of(entry, self.units.microbatches), self.scale))
+            whole = self.scale // self._costs.scale
+            return self._once((key, entry), lambda: [one * whole for one in self._entries(entry)])
         if key in TRANSFERS:
             return self._product(entry, "activation", None, 0)
         if key not in SHARED:
@@ -146,18 +130,31 @@ class _Times:
         """Return what every operation of a kind lasts beside its cost."""
         return int(to_fraction(self.units.slices.overhead) * self.scale) if key in (*SHARED, "backward") else 0
 
-    def _product(self, entry: Entry, factor: str, shares: Sequence[Fraction] | None, more: int) -> list[int]:
-        """Return cost x factor x share + `more` of each unit, in 1/scale; without `shares` of whole microbatches."""
+    def _entries(self, entry: Entry) -> list[int]:
+        """Return what an entry says of each microbatch, in 1/scale of costs."""
+        return self._costs.ints(entry) if isinstance(entry, tuple) else self._costs.ints((entry,)) * self._count
+
+    @property
+    def _count(self) -> int:
+        return self.units.microbatches
+
+    def _product(
+        self, entry: Entry, factor: str, shares: Sequence[Fraction] | None, more: int, link: Exact = 0
+    ) -> list[int]:
+        """Return (cost + link) x factor x share + `more` of each unit; without `shares` of whole microbatches."""
 
         def multiply() -> list[int]:
-            costs = _ints(entries_of(entry, self.units.microbatches), self._costs)
-            wholes = [cost * by for cost, by in zip(costs, self._by_factor[factor], strict=True)]
-            parts = [self._shares] * self.units.slices.count if shares is None else _ints(shares, self._shares)
-            if len(parts) == 1:
-                return [whole * parts[0] + more for whole in wholes]
+            late = self._costs.ints((link,))[0] if link else 0
+            wholes = [*map(mul, [one + late for one in self._entries(entry)], self._by_factor(factor))]
+            parts = [self._shares.scale] * self.units.slices.count if shares is None else self._shares.ints(shares)
             return [whole * part + more for whole in wholes for part in parts]
 
-        return self._once((entry, factor, shares, more), multiply)
+        return self._once((entry, factor, id(shares), more, link), multiply)
+
+    def _by_factor(self, factor: str) -> list[int]:
+        ints, scale = self._factors[factor]
+        more = self._of_factors // scale
+        return ints if more == 1 else self._once((factor,), lambda: [one * more for one in ints])
 
     def _once(self, name: tuple[object, ...], make: Callable[[], list[int]]) -> list[int]:
         if name not in self._known:
@@ -181,10 +178,11 @@ class _Times:
         return ((here, there), (there, here))
 
     def _latencies(self, entry: Entry, ends: tuple[int, int] | None) -> list[int]:
+        tokens = self.units.slices.tokens
         if ends is not None and ends[0] == ends[1]:
-            return self._product(0, "message", self.units.slices.tokens, 0)
+            return self._once((), lambda: [0] * (self._count * len(tokens)))
         link = 0 if self.links is None or ends is None else self.links[ends[0]][ends[1]]
-        return self._product(added((entry, link)), "message", self.units.slices.tokens, 0)
+        return self._product(entry, "message", tokens, 0, link)
 
     def all_hops(self) -> Iterable[int]:
         """Yield the latencies of all links, which other placements may use."""
@@ -212,148 +210,9 @@ def _quotients(
     }
 
 
-class _Rescaled:
-    """Rows in another scale; a row that several stages share stays one."""
-
-    def __init__(self, old: int, new: int) -> None:
-        common = gcd(old, new)
-        self._up, self._down = new // common, old // common
-        self._known: dict[int, tuple[Row, list[int]]] = {}
-
-    def row(self, row: Row) -> list[int]:
-        known = self._known.get(id(row))
-        if known is None:
-            known = self._known[id(row)] = (row, [value * self._up // self._down for value in row])
-        return known[1]
-
-
-class UnitGrains(NamedTuple):
-    """What units hold, by stage: columns of Grains, and `cached`, the part that keys and values are."""
-
-    per_unit: int
-    activation: Sequence[Row]
-    retained: Sequence[Row]
-    checkpointed: Sequence[Row]
-    cached: Sequence[Row]
-
-    def of(self, column: str | None, stage: int) -> Row:
-        """Return a column of Kind.takes or Kind.gives of a stage, unit by unit; zeros for None."""
-        whole, held, kept = self.activation[stage], self.retained[stage], self.checkpointed[stage]
-        if column == "released":
-            return [max(size - left, 0) for size, left in zip(whole, held, strict=True)]
-        if column == "caught":
-            return [max(left - size, 0) for size, left in zip(whole, held, strict=True)]
-        if column == "recomputed":
-            return [size - left for size, left in zip(whole, kept, strict=True)]
-        own: Row = [0] * len(whole) if column is None else getattr(self, column)[stage]
-        return own
-
-    def takes(self, letter: str, column: str | None, stage: int, slices: int, mode: str) -> Row:
-        """Return what the starts of a kind take: `column`, and the gradients of keys and values.
-
-        The last slice's backward, which comes first, takes those of all other slices.
-        """
-        own = [*self.of(column, stage)]
-        if letter in GRADIENT_LETTERS and slices > 1 and mode != FORWARD_ONLY:
-            cached = self.cached[stage]
-            for first in range(0, len(own), slices):
-                own[first + slices - 1] += sum(cached[first : first + slices - 1])
-        return own
-
-    def gives(self, letter: str, column: str | None, stage: int, slices: int, mode: str) -> Row:
-        """Return what the ends of a kind give back: `column`, and keys and values or their gradients.
-
-        Of forwards alone, each gives back all but keys and values, the last slice's those of the whole microbatch.
-        """
-        own, cached = [*self.of(column, stage)], self.cached[stage]
-        if mode == FORWARD_ONLY:
-            own = [size - kept for size, kept in zip(self.activation[stage], cached, strict=True)]
-        for first in range(0, len(own), slices):
-            if mode == FORWARD_ONLY:
-                own[first + slices - 1] += sum(cached[first : first + slices])
-            elif letter in GRADIENT_LETTERS:
-                for unit in range(first, first + slices - 1):
-                    own[unit] += cached[unit]
-        return own
-
-
-def unit_grains(memory: Memory, units: Units) -> UnitGrains:
-    """Return what the units hold, in the least grains that make every amount whole."""
-    exactly = _Sizes(memory, units)
-    columns = [
-        exactly.rows(shares) for shares in (None, memory.retain, memory.checkpoint, [memory.kv] * len(memory.retain))
-    ]
-    whole = _Rescaled(exactly.scale, exactly.least)
-    return UnitGrains(exactly.least, *([*map(whole.row, rows)] for rows in columns))
-
-
-def largest_grains(memory: Memory, units: Units) -> Grains:
-    """Return the memory of the largest microbatch, all of its slices together, in the grains of `unit_grains`.
-
-    The largest of a stage is that with the largest activation.
-    """
-    known = unit_grains(memory, units)
-    columns = [known.activation, known.retained, known.checkpointed]
-    largest = [tuple(max(_by_microbatch(row, units.slices.count)) for row in rows) for rows in columns]
-    sizes, held, kept = largest
-    static = tuple(int(to_fraction(size) * known.per_unit) for size in memory.static)
-    budget = (
-        None if memory.budget is None else tuple(int(to_fraction(limit) * known.per_unit) for limit in memory.budget)
-    )
-    return Grains(known.per_unit, sizes, held, kept, static, budget)
-
-
-def _by_microbatch(row: Row, slices: int) -> Iterable[int]:
-    return row if slices == 1 else (sum(row[first : first + slices]) for first in range(0, len(row), slices))
-
-
-class _Sizes:
-    """The memory of units as whole numbers of 1/`scale` units."""
-
-    def __init__(self, memory: Memory, units: Units) -> None:
-        self.memory, self.units = memory, units
-        parts = [*map(to_fraction, (*memory.retain, *memory.checkpoint, memory.kv))]
-        factors = units.factors("activation")
-        self._entries = _denominator(map(to_fraction, in_one(memory.activation)))
-        self._factors, self._shares, self._parts = map(_denominator, (factors, units.slices.tokens, parts))
-        self._by_factor = _ints(factors, self._factors)
-        self._by_share = _ints(units.slices.tokens, self._shares)
-        self.scale = self._entries * self._factors * self._shares * self._parts
-        self._values = {self.scale}
-        self._known: dict[tuple[Entry, Exact], list[int]] = {}
-
-    def rows(self, parts: Sequence[Exact] | None) -> list[list[int]]:
-        """Return what each unit holds of a stage: its activation, or a part of it."""
-        own: Sequence[Exact] = parts or [1] * len(self.memory.activation)
-        return [self._row(entry, part) for entry, part in zip(self.memory.activation, own, strict=True)]
-
-    def _row(self, entry: Entry, part: Exact) -> list[int]:
-        if (entry, part) not in self._known:
-            scaled = int(to_fraction(part) * self._parts)
-            sizes = _ints(entries_of(entry, self.units.microbatches), self._entries)
-            wholes = [size * by * scaled for size, by in zip(sizes, self._by_factor, strict=True)]
-            self._known[entry, part] = [whole * share for whole in wholes for share in self._by_share]
-            self._values.update(self._known[entry, part])
-        return self._known[entry, part]
-
-    @property
-    def least(self) -> int:
-        """The least grains in a unit of memory that make all amounts whole, those of weights and budgets too."""
-        fixed = _denominator(map(to_fraction, (*self.memory.static, *(self.memory.budget or ()))))
-        return lcm(self.scale // gcd(*self._values), fixed)
-
-
 def _distinct(rows: Iterable[Row]) -> Iterable[set[int]]:
     """Yield the values of each row once; a list that stands there several times is looked at once."""
     return (set(row) for row in {id(row): row for row in rows}.values())
-
-
-def _denominator(numbers: Iterable[Fraction]) -> int:
-    return lcm(1, *{number.denominator for number in numbers})
-
-
-def _ints(numbers: Iterable[Fraction], scale: int) -> list[int]:
-    return [number.numerator * (scale // number.denominator) for number in numbers]
 
 
 def _least(scales: Sequence[int]) -> int:

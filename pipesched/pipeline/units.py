@@ -10,14 +10,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any
 
 from pipesched.checks import require_type, require_whole, shown
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
-from pipesched.pipeline.costs import exact_tuple
-from pipesched.pipeline.quantities import Exact, simplest
+from pipesched.pipeline.costs import exact_tuple, fields_of
+from pipesched.pipeline.quantities import Exact, in_one_scale, simplest
 
 TRAIN, FORWARD_ONLY = "train", "forward"
 MODES = (TRAIN, FORWARD_ONLY)
@@ -27,6 +28,7 @@ MOST_TRIED = 64  # then, where it is not said how many there may be at most
 EQUAL, WORK = "equal", "work"  # what slices may have the same of
 PLACES = 6  # behind the point, of cuts that share out work
 ATTENTION_PLACES = 12  # behind the point, of the part that attention has in the work
+FACTORS = ("work", "activation", "message")  # what microbatches have factors of
 SHARED = ("forward", "backward_input", "backward_weight")  # kinds of work, of which slices have shares
 
 
@@ -64,6 +66,14 @@ class Sizes(Displayable):
     def are_one(self) -> bool:
         """Whether every factor is 1."""
         return {*self.work, *self.activation, *self.message} == {1}
+
+    @cached_property
+    def wholes(self) -> dict[str, tuple[list[int], int]]:
+        """Of each list the factors as whole multiples of 1/scale, and the scale."""
+        return {field.name: in_one_scale(getattr(self, field.name)) for field in fields(self)}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return fields_of(self)
 
     def taken(self, order: Sequence[int]) -> Sizes:
         """Return the factors of these microbatches, in this order."""

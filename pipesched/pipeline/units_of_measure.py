@@ -16,12 +16,14 @@ from pipesched.checks import shown
 from pipesched.errors import ConfigError, Place
 from pipesched.pipeline.quantities import (
     DECIMAL,
+    MOST_DIGITS,
     Exact,
     OutOfLimits,
     canonical,
     exact,
     in_range,
     is_scalar,
+    plain_numbers,
     require_limits,
     rounded,
     to_fraction,
@@ -233,7 +235,24 @@ def exact_numbers(
     if len(entries) != count:
         found = length_text(value, entries, count)
         raise ConfigError(f"a list here needs {count} numbers ({each}); this one has {found}", key)
-    numbers = (
-        exact_number(key, given, unit, most, positive=positive, entry=entry) for entry, given in enumerate(entries)
+    return listed_numbers(key, entries, unit, most, positive=positive)
+
+
+def listed_numbers(
+    key: str,
+    values: Sequence[Any],
+    unit: Unit | None,
+    most: int | None = None,
+    *,
+    positive: bool = False,
+    row: tuple[int, ...] = (),
+) -> tuple[Exact, ...]:
+    """Return the numbers of a list, or of the `row` of a table, as `exact_number` reads them."""
+    known = plain_numbers(values, MOST_DIGITS)
+    if known is not None and (most is None or max(known) <= most) and not (positive and 0 in known):
+        return known
+    places = [(*row, entry) if row else entry for entry in range(len(values))]
+    return tuple(
+        canonical(exact_number(key, value, unit, most, positive=positive, entry=place))
+        for value, place in zip(values, places, strict=True)
     )
-    return tuple(map(canonical, numbers))

@@ -73,7 +73,8 @@ class CatalogueTable:
 
 def catalogue_details(families: Iterable[Family], spell: Spelling = as_parameters) -> Group:
     """Return a paragraph for each family, with all that there is to know before using it, and what all have."""
-    common = f"\nevery family also takes {' and '.join(spell(f'`{option}`') for option in COMMON)}"
+    *first, last = (spell(f"`{option}`") for option in COMMON)
+    common = f"\nevery family also takes {', '.join(first)} and {last}"
     return Group(*(_paragraph(family, spell) for family in families), Text(common, style="dim"))
 
 

@@ -122,7 +122,7 @@ def value_of(entry: Entry, point: SweepPoint, sweep: Sweep, measure: Measure) ->
     """Return a measure of an algorithm at a value of the field; None where it does not apply."""
     if entry.metrics is None:
         return None
-    count: float = point.value if sweep.field == MICROBATCHES else 1
+    count = 1 if sweep.field != MICROBATCHES or isinstance(point.value, str) else point.value
     if entry.outcome is not None:
         count = entry.outcome.problem.microbatches
     return measure.value(entry.metrics, count)

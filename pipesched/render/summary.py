@@ -9,28 +9,31 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from pipesched.pipeline.balance import balance, saved_by_moving, work_factor
+from pipesched.pipeline.balance import balance, saved_by_moving
+from pipesched.pipeline.costs import Entry, entries_of
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
-from pipesched.pipeline.layers import BALANCED, GIVEN
+from pipesched.pipeline.layers import BALANCED, GIVEN, rows_of
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import canonical, plain, rounded, to_fraction
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.units import FORWARD_ONLY, Slices
+from pipesched.render.advice import advice_rows
 from pipesched.render.grid import folded, grid, uncut
 from pipesched.render.labels import MEASURED_MEMORY, Spelling, as_parameters, counted
 from pipesched.render.timescale import number
 from pipesched.results.cuts import CutReport
-from pipesched.results.outcome import Advice, Outcome, Repetition, SolveReport
+from pipesched.results.outcome import Outcome, Repetition, SolveReport
 from pipesched.results.status import Status, StoppedBy
-from pipesched.text.fields import BY_NAME
+from pipesched.schedulers.feeding.ordering import Ordering
 
+FEED = "feed the microbatches in this order"
 GOOD, BAD = "bold green", "bold red"
 LEAST_SHOWN = 0.0005  # of the makespan: less imbalance is not mentioned
 DIGITS = 6  # behind the point, of a time that follows from a fraction
 MUCH = 0.03  # of the makespan: with more imbalance it is said what moving work would give
 FEW_STAGES = 16  # whose layers are listed
 MOST_LISTED = 64  # the same, of layers that differ
-MOST_TYPED = 160  # letters of what is to be typed for an advice: of more, only the beginning is shown
+FEW_MICROBATCHES = 16  # that are listed beside a note; of more, in it
 FEW_DEVICES = 7  # whose peaks are listed; of more, the largest and the smallest
 ENDS = {StoppedBy.INTERRUPT: "interrupted"}  # what is said instead of feasible
 FORMULAS = {
@@ -99,6 +102,8 @@ def _rows(outcome: Outcome, timing: bool, memory: bool, spell: Spelling) -> Iter
         yield "lower bound", time(outcome.lower_bound), outcome.bound.reason
     if outcome.report is None:
         yield "gap", *_gap(outcome)
+    if outcome.ordering is not None:
+        yield "order", *_order(outcome.ordering, outcome.algorithm)
     if problem.slices.tried:
         yield "slices", str(problem.slices.count), _tried(problem.slices)
     yield "span", time(schedule.span), ""
@@ -186,6 +191,14 @@ def _briefly(value: int | float) -> str:
     return number(plain(rounded(to_fraction(f"{value:.5g}"))))
 
 
+def _order(ordering: Ordering, algorithm: str) -> tuple[str, str]:
+    """Return the order in which microbatches are fed, and where it is from; of many the order is in the note."""
+    listed, source = ", ".join(map(str, ordering.order)), f"{FEED}; {ordering.source(algorithm)}"
+    if len(ordering.order) <= FEW_MICROBATCHES:
+        return listed, source
+    return f"of {len(ordering.order)}", f"{source}: {listed}"
+
+
 def _useless(schedule: Schedule, time: Callable[[int | float], str]) -> Iterator[tuple[str, str, str]]:
     """Yield the bubble, and the utilization where a schedule may recompute, with the parts of the last of them."""
     yield "bubble", f"{schedule.bubble:.2%}", ""
@@ -235,7 +248,7 @@ def _layers(problem: Problem, time: Callable[[int | float], str]) -> Iterator[tu
         return
     counts = f"{layout[0]} a stage" if min(layout) == max(layout) else f"{min(layout)} to {max(layout)} a stage"
     listed = ", ".join(map(str, layout)) if len(layout) <= FEW_STAGES else ""
-    saved = plain((found.equal - found.work) * work_factor(problem))
+    saved = plain((found.equal - found.work) * problem.microbatches)
     gained = "" if not saved else f"; device {found.device} works {time(abs(saved))} ({abs(found.gain):.1%}) "
     if gained:
         gained += f"{'less' if saved > 0 else 'more'} than the largest with equal counts"
@@ -332,8 +345,16 @@ def _checkpoint(problem: Problem, spell: Spelling) -> str:
 
 def _layers_again(problem: Problem) -> tuple[str, bool] | None:
     """Return what layers run again, where these are not all, and whether a part of their activation stays."""
-    layers, costs = problem.layers, [*map(to_fraction, problem.costs.recompute)]
-    if layers is None or costs == [*map(to_fraction, layers.amounts("recompute"))]:
+    layers = problem.layers
+    if layers is None:
+        return None
+
+    def totals(entries: Sequence[Entry], key: str) -> list[Fraction]:
+        rows = rows_of(getattr(layers.layer, key))  # as `sums` of layers counts them
+        return [sum(entries_of(entry, rows), Fraction(0)) for entry in entries]
+
+    costs = totals(problem.costs.recompute, "recompute")
+    if costs == totals(layers.amounts("recompute"), "recompute"):
         return None
     times, sizes = (layers.layer.sums(key, layers.count) for key in ("recompute", "activation"))
     ends = [
@@ -343,11 +364,9 @@ def _layers_again(problem: Problem) -> tuple[str, bool] | None:
     counts = [end - begin for end, (begin, _) in zip(ends, layers.spans, strict=True)]
     if not any(counts):
         return None
-    columns = zip(layers.spans, ends, problem.memory.activation, problem.memory.checkpoint, strict=True)
-    kept = any(
-        to_fraction(size) * (1 - to_fraction(part)) != sizes[end] - sizes[begin]
-        for (begin, _), end, size, part in columns
-    )
+    whole = totals(problem.memory.activation, "activation")
+    columns = zip(layers.spans, ends, whole, problem.memory.checkpoint, strict=True)
+    kept = any(size * (1 - to_fraction(part)) != sizes[end] - sizes[begin] for (begin, _), end, size, part in columns)
     return f", {counted(max(counts), 'layer')} of each stage", kept
 
 
@@ -372,41 +391,3 @@ def _devices(devices: Sequence[int]) -> str:
     if len(devices) <= FEW_DEVICES:
         return f"device {', '.join(map(str, devices))}"
     return f"{len(devices)} devices, {devices[0]} the first"
-
-
-def advice_rows(
-    report: SolveReport, time: Callable[[int | float], str], spell: Spelling
-) -> Iterator[tuple[str, str, str]]:
-    """Yield a row for each change that helps, below a first that says what the times are.
-
-    `spell` turns the parameters in a text (in backticks) into what the reader types.
-    """
-    if report.advice is None:
-        return
-    if not report.advice:
-        yield "would help", "nothing", "that was tried, by heuristics alone"
-        return
-    yield "would help", "at most", "by heuristics alone; a solve with one of these changes does no worse"
-    for advice in report.advice:
-        share = -advice.difference / report.value if report.value else 0.0
-        yield f"  {advice.change}", time(advice.makespan_at_most), f"{share:.1%} shorter: {spell(_typed(advice))}"
-
-
-def _typed(advice: Advice) -> str:
-    """Return what makes a change: settings of a solve, and values of the problem by their keys in a config."""
-    settings = [f"`{name}`" for name in advice.solve]
-    values = [f"`{_key_of(name)}` {_text_of(value)}" for name, value in advice.problem.items()]
-    text = " ".join(settings + values)
-    if len(text) <= MOST_TYPED:
-        return text
-    return f"{values[0]}, with the values that solver.advice of the JSON document has"
-
-
-def _key_of(name: str) -> str:
-    return BY_NAME[name].key if name in BY_NAME else name
-
-
-def _text_of(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {entry}" for key, entry in value.items()) + "}"
-    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)

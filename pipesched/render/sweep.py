@@ -68,7 +68,7 @@ def sweep_table(sweep: Sweep, show: str = BUBBLE) -> Group:
 def _oriented(sweep: Sweep, rows: Sequence[Sequence[Text]]) -> Table:
     """Return the cells as a table: a column for each algorithm, or a row, where they are many and the values fewer."""
     field, names = title_of_field(sweep), [entry.label for entry in sweep.points[0].comparison] if sweep.points else []
-    values = [number(point.value) for point in sweep.points]
+    values = [_text(point) for point in sweep.points]
     if len(names) <= max(MOST_COLUMNS, len(values)):
         table = grid(right(field), *(Column(name, justify="right") for name in names))
         for value, cells in zip(values, rows, strict=True):
@@ -78,6 +78,10 @@ def _oriented(sweep: Sweep, rows: Sequence[Sequence[Text]]) -> Table:
     for name, across in zip(names, zip(*rows, strict=True), strict=True):
         table.add_row(name, *across)
     return table
+
+
+def _text(point: SweepPoint) -> str:
+    return point.value if isinstance(point.value, str) else number(point.value)
 
 
 def _cell(entry: Entry, value: float | None, best: float | None, measure: Measure) -> Text:
@@ -90,7 +94,7 @@ def _cell(entry: Entry, value: float | None, best: float | None, measure: Measur
 def _notes(sweep: Sweep, point: SweepPoint) -> Iterator[str]:
     for entry in point.comparison:
         if entry.metrics is None:
-            yield f"{entry.algorithm} at {words_of(sweep.field)} {number(point.value)}: {entry.reason}"
+            yield f"{entry.algorithm} at {words_of(sweep.field)} {_text(point)}: {entry.reason}"
         elif not entry.metrics["fits"]:
             yield "! over budget"
 
@@ -125,15 +129,18 @@ class PlotMark(NamedTuple):
 def sweep_lines(sweep: Sweep, show: str = BUBBLE) -> dict[str, list[PlotMark]]:
     """Return the values of a measure by algorithm, by rising value of the field; shares in percent.
 
-    `show` is the name of a measure. Raises ConfigError for an unknown one.
+    Words stand at their places, 0 and on. `show` is the name of a measure. Raises ConfigError for an unknown one.
     """
     measure = measure_named(show)
     lines: dict[str, list[PlotMark]] = {}
-    for point in sorted(sweep.points, key=lambda point: point.value):
+    places = {point.value: place for place, point in enumerate(sweep.points)}
+    where = {value: places[value] if isinstance(value, str) else value for value in places}
+    for point in sorted(sweep.points, key=lambda point: where[point.value]):
         for entry in point.comparison:
             value = value_of(entry, point, sweep, measure)
             if value is not None:
-                lines.setdefault(entry.label, []).append(PlotMark(point.value, measure.scaled(value), fits(entry)))
+                mark = PlotMark(where[point.value], measure.scaled(value), fits(entry))
+                lines.setdefault(entry.label, []).append(mark)
     return lines
 
 
@@ -155,12 +162,12 @@ def best_lines(sweep: Sweep, show: str = BUBBLE) -> tuple[dict[str, list[PlotMar
 
 
 def sweep_plot(sweep: Sweep, show: str = BUBBLE, *, ascii_only: bool = False) -> Scatter | None:
-    """Return a line for each algorithm (of many, the best), or None where less than FEWEST values have one.
+    """Return a line for each algorithm (of many, the best), or None where less than FEWEST numbers have one.
 
     `show` is the name of a measure. Raises ConfigError for an unknown one.
     """
     lines, note = best_lines(sweep, show)
-    if len({mark.x for line in lines.values() for mark in line}) < FEWEST:
+    if sweep.of_words or len({mark.x for line in lines.values() for mark in line}) < FEWEST:
         return None
     letters = [*ascii_lowercase, *ascii_uppercase]
     looks = {

@@ -24,6 +24,7 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import BRIEF
 from pipesched.results.outcome import Outcome
 from pipesched.results.trainers import PYTORCH, TRAINERS, runs_in, takes, weight_copies
+from pipesched.schedulers.feeding.ordering import Ordering
 from pipesched.schedulers.options import labelled
 from pipesched.schedulers.registry import own_name
 
@@ -41,8 +42,8 @@ class Entry:
 
     `options` are those it was given, `file` is where a plan was read. `metrics` are the outcome's; an entry that was
     read from a document has metrics and no outcome, and says by `trainers` and `copies` what `runs_in` and `weights`
-    are. `standing` is how long a step takes, of a model on GPUs. Raises ConfigError, about the field at fault, for a
-    value of another type.
+    are, and by `ordering` in which order its microbatches are fed. `standing` is how long a step takes, of a model on
+    GPUs. Raises ConfigError, about the field at fault, for a value of another type.
     """
 
     algorithm: str
@@ -53,6 +54,7 @@ class Entry:
     trainers: Sequence[str] = field(default=(), repr=False)
     copies: int = field(default=1, repr=False)
     file: str = field(default="", repr=False)
+    ordering: Ordering | None = field(default=None, repr=False)
     standing: SpeedStanding | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -66,6 +68,7 @@ class Entry:
             require_text(trainer, "trainers")
         require_whole(self.copies, "copies", least=1)
         require_text(self.file, "file")
+        require_type(self.ordering, (Ordering, type(None)), "an Ordering or None", "ordering")
         if self.standing is not None:
             require_callable(getattr(self.standing, "against", self.standing), "standing")
 
@@ -75,7 +78,7 @@ class Entry:
 
     @property
     def label(self) -> str:
-        """The name of the algorithm, with what it recomputes and offloads: "1f1b, recompute full"."""
+        """The name of the algorithm, with what it recomputes and offloads and its order: "1f1b, recompute full"."""
         return labelled(self.algorithm, self.options)
 
     @property
@@ -92,6 +95,11 @@ class Entry:
     def runs_in(self) -> list[str]:
         """The trainers that load our file of the schedule: "pytorch", from a CSV."""
         return list(self.trainers) if self.outcome is None else runs_in(self.outcome.schedule)
+
+    @property
+    def fed(self) -> Ordering | None:
+        """The order in which microbatches are fed; None where they are alike, and none was asked for."""
+        return self.ordering if self.outcome is None else self.outcome.feeding
 
     def suits(self, trainer: str) -> bool:
         """Return whether a trainer of `TRAINERS` takes the schedule: `hand_over` does not refuse it.

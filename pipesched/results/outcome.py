@@ -22,6 +22,7 @@ from pipesched.errors import Deadlock, NotApplicable
 from pipesched.pipeline.bounds import Bound, lower_bound
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.costs import fields_of
+from pipesched.pipeline.feeding import differs
 from pipesched.pipeline.open_cuts import is_cut_open
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem, require_kept, require_problem
@@ -31,8 +32,9 @@ from pipesched.results.cuts import CutReport
 from pipesched.results.slice_count import with_best_slices
 from pipesched.results.status import Status, StoppedBy
 from pipesched.schedulers.family import Family, prepare
+from pipesched.schedulers.feeding.choose import ordering_of
 from pipesched.schedulers.feeding.fed_family import FedFamily
-from pipesched.schedulers.feeding.ordering import Ordering, ordering_of
+from pipesched.schedulers.feeding.ordering import Ordering
 from pipesched.schedulers.options import COMMON, OBJECTIVES, OFFLOAD, ORDER, RECOMPUTE, checked_options
 from pipesched.schedulers.registry import family
 
@@ -202,6 +204,11 @@ class Outcome(HasPage):
     def order(self) -> tuple[int, ...]:
         """The order in which the microbatches are fed: the one that was asked for, else that of the schedule."""
         return self.schedule.order if self.ordering is None else self.ordering.order
+
+    @property
+    def feeding(self) -> Ordering | None:
+        """How the microbatches are fed: as was asked for, or as they differ in the order of the schedule; else None."""
+        return self.ordering or (Ordering(self.schedule.order) if differs(self.problem) else None)
 
     @cached_property
     def bound(self) -> Bound:

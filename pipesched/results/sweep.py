@@ -9,17 +9,22 @@ from pipesched.checks import cut, require_label, require_number, require_sequenc
 from pipesched.display import Displayable
 from pipesched.pipeline.costs import BRIEF
 from pipesched.results.comparison import Comparison, Entry
+from pipesched.schedulers.feeding.rules import WORDS
 
 
 @dataclass(frozen=True)
 class SweepPoint:
-    """The comparison at one value of the field that is varied. Raises ConfigError for a value that is no number."""
+    """The comparison at one value of the field that is varied: a number, or a word of the option `order`.
 
-    value: int | float
+    Raises ConfigError for a value that is neither.
+    """
+
+    value: int | float | str
     comparison: Comparison
 
     def __post_init__(self) -> None:
-        require_number(self.value, "value")
+        if self.value not in WORDS:
+            require_number(self.value, "value")
         require_type(self.comparison, Comparison, "a Comparison", "comparison")
 
     def __repr__(self) -> str:
@@ -52,6 +57,11 @@ class Sweep(Displayable):
 
     def __iter__(self) -> Iterator[SweepPoint]:
         return iter(self.points)
+
+    @property
+    def of_words(self) -> bool:
+        """Whether words are varied, not numbers."""
+        return any(isinstance(point.value, str) for point in self.points)
 
     @property
     def time_unit(self) -> str:

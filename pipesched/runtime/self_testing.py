@@ -18,7 +18,7 @@ from pipesched.runtime.devices import CPU, CUDA, kind_of_device
 from pipesched.runtime.profiling import StageProfile
 from pipesched.runtime.rank_processes import rank_processes
 from pipesched.runtime.self_test_result import APART_AT_MOST, SelfTest, SelfTestRow, text_of
-from pipesched.runtime.unpipelined import activation_bytes, compare_rank
+from pipesched.runtime.unpipelined import ROWS, STEPS, activation_bytes, compare_rank
 from pipesched.schedulers.options import labelled
 
 PATIENCE = 300.0  # seconds for a plan that takes one: what takes longer hangs, even where many ranks share a core
@@ -27,25 +27,35 @@ MOST_RANKS = 64
 
 
 class _PlanTrial(NamedTuple):
-    """A plan to train: an algorithm with so many stages a device, and what it recomputes and offloads."""
+    """A plan to train: an algorithm with so many stages a device, and what it recomputes and offloads.
+
+    The microbatches of some have different numbers of rows, by which their losses weigh.
+    """
 
     algorithm: str
     chunks: int = 1
     recompute: str | int | None = None
     offload: str | int | None = None
+    differ: bool = False
 
     @property
     def name(self) -> str:
-        return labelled(self.algorithm, self._asdict())
+        return labelled(self.algorithm, self._asdict()) + ", unequal rows" * self.differ
+
+    def sizes(self, ranks: int) -> list[tuple[int]] | None:
+        """Return the rows of each microbatch, where they differ."""
+        return [(ROWS * (microbatch % 4 + 1) // 2,) for microbatch in range(2 * ranks)] if self.differ else None
 
     def schedule(self, ranks: int, stages: Sequence[StageProfile]) -> Schedule:
         """Return the schedule, in which activations take what first, middle and last stages take."""
         first, middle, last = stages
+        factors = [Fraction(rows, ROWS) for (rows,) in self.sizes(ranks) or [(ROWS,)] * 2 * ranks]
         each = [first, *[middle] * (self.chunks * ranks - 2), last]
         problem = make_problem(
             devices=ranks,
             stages=self.chunks * ranks,
             microbatches=2 * ranks,
+            sizes={"work": factors, "activation": factors},
             forward=1,
             backward_input=1,
             backward_weight=1,
@@ -67,7 +77,7 @@ TRIALS = (
     _PlanTrial("1f1b"),
     _PlanTrial("1f1b", recompute="full"),
     _PlanTrial("1f1b", offload="full"),
-    _PlanTrial("interleaved", 2),
+    _PlanTrial("interleaved", 2, differ=True),
     _PlanTrial("interleaved", 2, "full", 2),
     _PlanTrial("zb-h1", offload="full"),
     _PlanTrial("zb-v", 2),
@@ -76,7 +86,7 @@ TRIALS = (
     _PlanTrial("chimera", 1, "full", 1),
     _PlanTrial("dualpipe", 1, "full", 1),
 )
-"""Between them every kind of operation, pairs, chunks, a V, two copies, and all kinds in one plan."""
+"""Between them every kind of operation, pairs, chunks, a V, two copies, all kinds in one plan, and unequal rows."""
 
 
 def self_test(
@@ -130,7 +140,7 @@ def _first_fault(count: int, kind: str, rows: list[SelfTestRow], tell: Callable[
                 tell(f"{group}: {trial.name}")
                 schedule, begin = trial.schedule(count, stages), monotonic()
                 try:
-                    found = call(compare_rank, schedule, kind, dtype, seconds=PATIENCE)
+                    found = call(compare_rank, schedule, kind, dtype, None, STEPS, trial.sizes(count), seconds=PATIENCE)
                 except RankFailed as error:
                     return f"{trial.name} on {group}: {error}", text_of(schedule.plan)
                 row = SelfTestRow(

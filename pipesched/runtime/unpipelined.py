@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import torch
@@ -13,7 +14,7 @@ from pipesched.runtime.profiling import StageProfile, measure_stages
 from pipesched.runtime.run import Runtime
 from pipesched.runtime.seeding import seeded
 from pipesched.runtime.source import checked_schedule
-from pipesched.runtime.training_data import dtype_named
+from pipesched.runtime.training_data import dtype_named, moved
 
 WIDTH, ROWS = 32, 16
 SEED = 7
@@ -47,24 +48,48 @@ def blocks(stages: int, dtype: Any) -> list[Any]:
     return [ResidualBlock().to(dtype) for _ in range(stages)]
 
 
-def batch(microbatches: int, dtype: Any) -> tuple[Any, Any]:
-    """Return the inputs and targets of all microbatches."""
+class WeighedBatch(NamedTuple):
+    """The inputs and targets of a step, one of each for a microbatch, and the weights of their losses."""
+
+    inputs: Any
+    targets: Any
+    weights: Sequence[float] | None = None
+
+
+def batch(microbatches: int, dtype: Any, sizes: Sequence[Sequence[int]] | None = None) -> WeighedBatch:
+    """Return what a step trains on: ROWS of each microbatch; or of the sizes given for each, weighed by their rows."""
     generator = torch.Generator().manual_seed(1000)
-    data, target = torch.randn(2, microbatches, ROWS, WIDTH, dtype=torch.float64, generator=generator).to(dtype)
-    return data, target
+
+    def drawn(*size: int) -> Any:
+        return torch.randn(2, *size, WIDTH, dtype=torch.float64, generator=generator).to(dtype)
+
+    if sizes is None:
+        inputs, targets = drawn(microbatches, ROWS)
+        return WeighedBatch(inputs, targets)
+    inputs, targets = zip(*(drawn(*size) for size in sizes), strict=True)
+    rows = [prod(size) for size in sizes]
+    return WeighedBatch(inputs, targets, [one / sum(rows) for one in rows])
 
 
-def train_unpipelined(modules: Sequence[Any], data: Any, target: Any, steps: int) -> list[Any]:
-    """Return the losses of the last step without a pipeline; the gradients of all steps stand in `.grad`."""
-    for step in range(steps):
-        losses = []
-        for microbatch, value in enumerate(data):
-            for stage, module in enumerate(modules):
-                with seeded(SEED, step, stage, microbatch):
-                    value = module(value)  # noqa: PLW2901  passed on from stage to stage
-            loss = loss_of(value, target[microbatch])
-            loss.backward()
-            losses.append(loss.detach())
+def batches_of_steps(
+    microbatches: int, dtype: Any, steps: int, sizes: Sequence[Sequence[int]] | None, device: Any
+) -> Iterator[WeighedBatch]:
+    """Yield what each step trains on; the sizes are those of the last one, and turn round in the steps before."""
+    for left in range(steps - 1, -1, -1):
+        made = batch(microbatches, dtype, sizes and [*sizes[left:], *sizes[:left]])
+        yield WeighedBatch(moved(made.inputs, device), moved(made.targets, device), made.weights)
+
+
+def train_unpipelined(modules: Sequence[Any], given: WeighedBatch, step: int = 0) -> list[Any]:
+    """Return the losses of a step without a pipeline; the gradients are added to `.grad`."""
+    losses = []
+    for microbatch, value in enumerate(given.inputs):
+        for stage, module in enumerate(modules):
+            with seeded(SEED, step, stage, microbatch):
+                value = module(value)  # noqa: PLW2901  passed on from stage to stage
+        loss = loss_of(value, given.targets[microbatch])
+        (loss if given.weights is None else loss * given.weights[microbatch]).backward()
+        losses.append(loss.detach())
     return losses
 
 
@@ -84,13 +109,22 @@ class RankComparison(NamedTuple):
 
 
 def compare_rank(
-    rank: int, source: object, kind: str, dtype: str, group: Any = None, steps: int = STEPS
+    rank: int,
+    source: object,
+    kind: str,
+    dtype: str,
+    group: Any = None,
+    steps: int = STEPS,
+    sizes: Sequence[Sequence[int]] | None = None,
 ) -> RankComparison:
-    """Train the stages of this rank by a schedule, and hold them against the same model without a pipeline."""
+    """Train the stages of this rank by a schedule, and hold them against the same model without a pipeline.
+
+    `sizes` are those of each microbatch in the last step; see `batches_of_steps`.
+    """
     device, problem, number = take_device(rank, kind), checked_schedule(source).problem, dtype_named(dtype)
-    data, target = (part.to(device) for part in batch(problem.microbatches, number))
     expected, modules = ([block.to(device) for block in blocks(problem.stages, number)] for _ in range(2))
-    right = train_unpipelined(expected, data, target, steps)
+    batches = [*batches_of_steps(problem.microbatches, number, steps, sizes, device)]
+    right = [train_unpipelined(expected, one, step) for step, one in enumerate(batches)][-1]
     placement, last = problem.settled_placement, problem.stages - 1
     mine, executed, levels = placement.stages_on(rank), list[str](), list[int]()
     _spoil_copies(modules, placement, rank)
@@ -100,14 +134,14 @@ def compare_rank(
         levels.append(torch.cuda.memory_allocated(device) if kind == CUDA else 0)
 
     run = Runtime(source, {stage: modules[stage] for stage in mine}, loss_of, group, seed=SEED, on_op=note)
-    for _ in range(steps):
+    for one in batches:
         executed.clear()
         levels[:] = [torch.cuda.memory_allocated(device) if kind == CUDA else 0]
-        losses = run.step(data if 0 in mine else None, target if last in mine else None)
+        losses = run.step(one.inputs if 0 in mine else None, one.targets if last in mine else None, one.weights)
     run.close()
     ours, theirs = ([weight for stage in mine for weight in found[stage].parameters()] for found in (modules, expected))
     gradients = _most((0 if one.grad is None else one.grad) - two.grad for one, two in zip(ours, theirs, strict=True))
-    due = [one for one in range(len(data)) if placement.device(last, one, len(data)) == rank]
+    due = [one for one in range(len(right)) if placement.device(last, one, len(right)) == rank]
     apart = _most(losses.get(one, torch.inf) - right[one] for one in due)
     allocated = max(levels) - levels[0] if kind == CUDA else None
     return RankComparison(executed, gradients, apart, sorted(losses), run.report(), allocated)
@@ -131,5 +165,7 @@ def activation_bytes(rank: int, kind: str, dtype: str) -> list[StageProfile] | N
     if rank:
         return None
     number = dtype_named(dtype)
-    data, target = batch(1, number)
-    return measure_stages(blocks(3, number), data[0], target[0], take_device(rank, kind), loss_of, repeats=2)
+    given = batch(1, number)
+    return measure_stages(
+        blocks(3, number), given.inputs[0], given.targets[0], take_device(rank, kind), loss_of, repeats=2
+    )

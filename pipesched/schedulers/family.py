@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pipesched.checks import (
@@ -24,6 +24,8 @@ from pipesched.pipeline.recut import can_be_cut, fitted_to
 from pipesched.pipeline.units import FORWARD_ONLY
 
 ANY = "any"
+FORWARDS = "sequential, naive, interleaved, looped-bfs and list"  # the families of which `forward_only` holds
+SLICED = "sequential, naive, seq-1f1b, interleaved and list"  # those of which `slices` does
 FLAGS = (
     "is_multiple", "obeys_budget", "settled_order", "slices", "forward_only", "is_slow", "has_pairs", "looks_at_each",
 )  # fmt: skip
@@ -45,7 +47,8 @@ class Family(Displayable):
     is True), never (False), or where the costs split the backward (None); forwards and backwards run as pairs
     (`has_pairs`); it looks at the costs of each microbatch, so that another order of them has another plan
     (`looks_at_each`); with one stage a device they are those of another family (`same_with_one_stage`), or without
-    slices (`same_without_slices`: a comparison of all leaves it out there); it times many plans, for most of a second
+    slices (`same_without_slices`: a comparison of all leaves it out there), and `with_slices` is the family that is
+    theirs with them; it times many plans, for most of a second
     (`is_slow`); its plans hold so many activations on a device at most (`most_chunks`, None: not told). It runs slices
     of microbatches (`slices`), and it has an order of forward passes alone, then with slices too (`forward_only`).
 
@@ -70,6 +73,7 @@ class Family(Displayable):
     splits_backward: bool | None = False
     same_with_one_stage: str = ""
     same_without_slices: str = ""
+    with_slices: str = ""
     slices: bool = False
     forward_only: bool = False
     is_slow: bool = False
@@ -79,21 +83,12 @@ class Family(Displayable):
 
     def __post_init__(self) -> None:
         labels = ("name", "needs", "bubble", "memory", "paper", "elsewhere")
-        for key in (*labels, "same_with_one_stage", "same_without_slices"):
+        for key in (*labels, "same_with_one_stage", "same_without_slices", "with_slices"):
             require_label(getattr(self, key), key)
         require_type(self.plan, Callable, "a function", "plan")
         for key in ("requires", "most_chunks"):
             require_callable(getattr(self, key), key)
-        for key in (
-            "is_multiple",
-            "obeys_budget",
-            "settled_order",
-            "slices",
-            "forward_only",
-            "is_slow",
-            "has_pairs",
-            "looks_at_each",
-        ):
+        for key in FLAGS:
             require_flag(getattr(self, key), key)
         if self.splits_backward is not None:
             require_flag(self.splits_backward, "splits_backward")
@@ -151,27 +146,18 @@ def prepare(problem: Problem, family: Family) -> Problem:
 
 def _require_units(problem: Problem, family: Family) -> None:
     """Raise NotApplicable, with the families that do, for one that does not run forwards alone, or slices."""
-    from pipesched.schedulers.registry import algorithms
-
     is_forward = problem.mode == FORWARD_ONLY
     if is_forward and not family.forward_only:
-        others = [other.name for other in algorithms() if other.forward_only]
-        raise NotApplicable(f"{family.name} has no order of forward passes alone; {_listed(others)} have one", "mode")
+        raise NotApplicable(f"{family.name} has no order of forward passes alone; {FORWARDS} have one", "mode")
     if not problem.slices.are_several or family.slices or is_forward:
         return
-    twin = next((other.name for other in algorithms() if other.same_without_slices == family.name), None)
-    if twin is not None:
-        raise NotApplicable(f"{family.name} has no slices; {twin} is its order with them", "slices")
-    others = [other.name for other in algorithms() if other.slices]
-    raise NotApplicable(f"{family.name} has no slices{_in_training(family)}; {_listed(others)} have them", "slices")
+    if family.with_slices:
+        raise NotApplicable(f"{family.name} has no slices; {family.with_slices} is its order with them", "slices")
+    raise NotApplicable(f"{family.name} has no slices{_in_training(family)}; {SLICED} have them", "slices")
 
 
 def _in_training(family: Family) -> str:
     return " in training" if family.forward_only else ""
-
-
-def _listed(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _fitted(problem: Problem, family: Family) -> Problem:

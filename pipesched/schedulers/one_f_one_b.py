@@ -23,4 +23,5 @@ FAMILY = Family(
     paper="PipeDream-Flush (Narayanan et al. 2021, arXiv 2006.09503)",
     elsewhere="Megatron-LM, DeepSpeed, PyTorch Schedule1F1B (M >= P)",
     settled_order=True,
+    with_slices="seq-1f1b",
 )

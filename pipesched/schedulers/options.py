@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from pipesched.checks import require_flag, require_name, shown
+from pipesched.checks import cut, require_flag, require_name, shown
 from pipesched.core.priorities import PRIORITIES
 from pipesched.core.ties import TIES
 from pipesched.errors import ConfigError, NotApplicable
@@ -20,6 +20,7 @@ STAGES, FULL = "stages", "full"  # so many of the first stages, or all
 MICROBATCHES = "microbatches"  # a list of all of them, or a word for one
 RECOMPUTE, OFFLOAD, ORDER = "recompute", "offload", "order"
 COMMON = (RECOMPUTE, OFFLOAD, ORDER)  # what every family takes
+LONGEST = 24  # letters of a list beside a name
 OBJECTIVES = {  # each as a key of schedules, with the other to break ties
     "span": attrgetter("span_ticks", "makespan_ticks"),
     "makespan": attrgetter("makespan_ticks", "span_ticks"),
@@ -103,7 +104,7 @@ def labelled(name: str, options: Mapping[str, Any]) -> str:
 
 
 def _said(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+    return cut(",".join(map(str, value)), LONGEST) if isinstance(value, (list, tuple)) else str(value)
 
 
 def checked_options(family: Family, options: Mapping[str, Any]) -> dict[str, Any]:

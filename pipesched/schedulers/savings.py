@@ -11,6 +11,8 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from pipesched.errors import NotApplicable
+from pipesched.pipeline.costs import entries_of
+from pipesched.pipeline.layers import rows_of
 from pipesched.pipeline.problem import Problem, require_offload, require_recompute
 from pipesched.pipeline.quantities import canonical, to_fraction
 from pipesched.schedulers.family import Family
@@ -91,17 +93,18 @@ def with_fewer_layers(problem: Problem, family: Family, recompute: Any) -> Probl
             RECOMPUTE,
         )
     spans = [(begin, min(begin + recompute, end)) for begin, end in layers.spans]
-    times, each = (layers.layer.sums(key, layers.count) for key in ("recompute", "activation"))
+    each, rows = layers.layer.sums("activation", layers.count), rows_of(layers.layer.activation)
     own = layers.layer.checkpoint
     kept = own if own is None or isinstance(own, tuple) else (own,) * layers.count
     shares = []
     for (begin, end), size, part in zip(spans, problem.memory.activation, problem.memory.checkpoint, strict=True):
         parts = map(to_fraction, (part,) * (end - begin) if kept is None else kept[begin:end])
         freed = sum(((each[at + 1] - each[at]) * (1 - one) for at, one in enumerate(parts, begin)), Fraction(0))
-        shares.append(canonical(1 - freed / to_fraction(size)) if size else part)
+        whole = sum(entries_of(size, rows), Fraction(0))
+        shares.append(canonical(1 - freed / whole) if whole else part)
     return replace(
         problem,
-        costs=replace(problem.costs, recompute=tuple(canonical(times[end] - times[begin]) for begin, end in spans)),
+        costs=replace(problem.costs, recompute=tuple(layers.of_span("recompute", *span) for span in spans)),
         memory=replace(problem.memory, checkpoint=tuple(shares)),
     )
 

@@ -131,6 +131,10 @@ class Case(ABC):
         """Yield the schedules of the named algorithms."""
 
     @abstractmethod
+    def fed_candidates(self) -> Iterator[Candidate]:
+        """Yield the schedules of the named algorithms in the best order of their microbatches, where they differ."""
+
+    @abstractmethod
     def ruled_candidates(self) -> Iterator[Candidate]:
         """Yield list schedules by rules, among them one that fits the budget, if any order does."""
 
@@ -218,7 +222,7 @@ class Case(ABC):
         return [Origin(tasks, self.heads[tasks[0]] if tasks[0] in known else None) for tasks in firsts]
 
     def _first_forwards(self, device: int) -> tuple[int, ...]:
-        """Return what a device may run first: on its first stage (each way) the first of alike microbatches."""
+        """Return what a device may run first: on its first stage (of each direction) the first of those alike."""
         index, firsts = self.index, [group[0] for group in alike(self.problem)]
         return tuple(
             index.row("F", way.stages[device][0])[first * index.slices]

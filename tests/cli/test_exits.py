@@ -26,7 +26,7 @@ BAD = [  # the command line, what the message holds
     (["run", "-c", "bad.yaml"], ["bad.yaml:2: ", "'microbatch'", "did you mean 'microbatches'?"]),
     (
         ["run", "--algo", "1f1c"],
-        ["unknown algorithm '1f1c'", "did you mean '1f1b'?", "1f1b, 1f1b-v, eager-1f1b", "`pipesched list`"],
+        ["unknown algorithm '1f1c'", "did you mean '1f1b'?", "1f1b, 1f1b-v, seq-1f1b", "`pipesched list`"],
     ),
     (["run", "--algo", ""], ["unknown algorithm ''", "`pipesched list`"]),
     (["run", "--algo", "interleaved", "--stages", "5"], ["interleaved", "4 or 8", "has 5"]),

@@ -183,7 +183,10 @@ def test_bad_target_is_said_before_the_work(cli: Cli) -> None:
 
 @pytest.mark.parametrize(
     ("version", "fragments"),
-    [({"version": 9}, ["version 9", "version 1"]), ({"format": "other.schedule"}, ['"format": "pipesched.schedule"'])],
+    [
+        ({"version": 9}, ["version 9", "version 1 and 2"]),
+        ({"format": "other.schedule"}, ['"format": "pipesched.schedule"']),
+    ],
 )
 def test_foreign_document(cli: Cli, version: dict[str, Any], fragments: list[str]) -> None:
     """A document of another format or version is refused with what is known."""

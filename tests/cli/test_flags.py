@@ -31,6 +31,9 @@ OF_OTHERS = {SOURCE / "estimation" / name for name in ("frameworks.py", "layout.
 )  # flags
 WITHOUT_FLAG = {
     "links",  # in files and in Python only
+    "sizes",
+    "batch.lengths",
+    "exact",  # of a document
     "backward",
     "backward_input",
     "backward_weight",

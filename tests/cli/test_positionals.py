@@ -41,7 +41,7 @@ def test_words_are_what_flags_are(cli: Cli, words: list[str], flags: list[str]) 
         (["run", "1f1b", "zb-h1"], "1f1b zb-h1: one algorithm at a time; `pipesched compare` takes several"),
         (
             ["run", "1f2b"],
-            "unknown algorithm '1f2b'; did you mean '1f1b'? the nearest are 1f1b, 1f1b-v, afab; `pipesched list` has",
+            "unknown algorithm '1f2b'; did you mean '1f1b'? the nearest are 1f1b, 1f1b-v, seq-1f1b; `pipesched list`",
         ),
         (["run", "kept.csv"], "kept.csv is no algorithm; `pipesched show` draws the schedule of a file"),
         (["run", "1f1b", "--algo", "naive"], "1f1b naive: one algorithm at a time; `pipesched compare` takes several"),

@@ -28,6 +28,7 @@ Cli = Callable[..., "subprocess.CompletedProcess[str]"]
             "NAME|FILE: has no effect with --self-test, which has a model and plans of its own",
         ),
         (["--self-test", "--steps", "6"], "--steps: has no effect with --self-test, which has a model and plans"),
+        (["--self-test", "--rows", "8,8"], "--rows: has no effect with --self-test"),
         (["--self-test", "--model", "a:b"], "--model: has no effect with --self-test"),
         (["--self-test", "--data", "a:b"], "--data: has no effect with --self-test"),
         (["--self-test", "--devices", "2"], "--devices: has no effect with --self-test"),
@@ -105,6 +106,49 @@ def test_words_name_the_schedule(
     assert (problem.devices, problem.stages, problem.microbatches) == sizes
     assert schedule.plan.orders == pipesched.run(problem, algorithm).schedule.plan.orders
     assert {key: options[key] for key in ("seed", "model")} == {"seed": 3, "model": "a:b"}
+
+
+@needs_torch
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize(
+    ("words", "rows", "noted"),
+    [
+        (["--work", "1,2,3", "--rows", "4,8,12"], [4, 8, 12], False),
+        (["--rows", "4,8,12"], [4, 8, 12], False),
+        (["--work", "1,2,3"], None, True),
+        (["--work", "1,2,3", "--data", "a:b"], None, False),
+        ([], None, False),
+    ],
+)
+def test_rows(cli: Cli, trained: list[Any], words: list[str], rows: list[int] | None, noted: bool) -> None:
+    """They reach the library; where microbatches differ in the plan alone, a note says so."""
+    result = cli("train", "1f1b", "config.yaml", *words)
+    assert result.returncode == 0
+    ((_, options),) = trained
+    assert options.get("rows") == rows
+    note = "the schedule is for microbatches that differ; all are trained alike, unless --rows gives theirs"
+    assert result.stderr == f"pipesched: note: {note}\n" * noted
+
+
+@needs_torch
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--rows", "4,8"], "--rows: must hold one entry for each of the 3 microbatches, not 2"),
+        (["--rows", "4,8,x"], "--rows: must be a number, not 'x'"),
+        (["--rows", "4,8,1.5"], "--rows: must be a whole number of at least 1"),
+        (["--rows", "4,0,8"], "--rows: must be a whole number of at least 1"),
+        (["--mode", "forward"], "schedule: is of forwards alone (--mode forward); training runs backwards too"),
+        (["--slices", "2", "-a", "seq-1f1b"], "schedule: has 2 slices a microbatch; training runs whole microbatches"),
+    ],
+)
+def test_rows_and_schedules_that_are_not_trained(cli: Cli, words: list[str], message: str) -> None:
+    """One message and exit code 2, before a process starts."""
+    result = cli("train", "config.yaml", *words)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"pipesched: {message}")
+    assert result.stderr.count("\n") == 1
 
 
 @needs_torch

@@ -8,9 +8,17 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.documents.comparison import check_document, comparison_document, rows_document, sweep_document
+from pipesched.documents.comparison import (
+    check_document,
+    comparison_document,
+    comparison_of,
+    pareto_document,
+    rows_document,
+    sweep_document,
+)
 from pipesched.documents.json_text import dump
 from pipesched.pipeline.check import check
+from pipesched.results.comparison import pareto_points
 
 
 def small(**values: Any) -> pipesched.Problem:
@@ -72,3 +80,40 @@ def test_rows() -> None:
 def test_no_rows() -> None:
     """No rows are an empty list."""
     assert json.loads(dump(rows_document("things", [])))["rows"] == []
+
+
+def test_orders_of_rows() -> None:
+    """A row of microbatches that differ has the list of their order, never the word, and of the best what is known."""
+    entries = pipesched.compare(small(sizes={"work": [3, 1, 2]}), ["1f1b", "naive"], order="best")
+    content = json.loads(dump(comparison_document(entries)))
+    for row, entry in zip(content["rows"], entries, strict=True):
+        assert entry.outcome is not None
+        ordering = entry.outcome.ordering
+        assert ordering is not None
+        assert row["order"] == [*ordering.order]
+        assert row["ordering"] == {"exact": True, "tried": 6, "given": ordering.given, "verl": ordering.verl}
+    again = comparison_of(content)
+    assert [entry.ordering for entry in again] == [entry.fed for entry in entries]
+    assert json.loads(dump(comparison_document(again)))["rows"] == content["rows"]
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "order"),
+    [
+        ({"sizes": {"work": [3, 1, 2]}}, {}, [0, 1, 2]),
+        ({"sizes": {"work": [3, 1, 2]}}, {"order": "verl"}, [1, 0, 2]),
+        ({"forward": [[1, 2, 3], 1]}, {}, [0, 1, 2]),
+        ({}, {"order": [2, 0, 1]}, [2, 0, 1]),
+        ({}, {"order": "verl"}, None),
+        ({}, {}, None),
+        ({"slices": 2}, {}, None),
+    ],
+)
+def test_order_of_a_row(given: dict[str, Any], options: dict[str, Any], order: list[int] | None) -> None:
+    """The order stands where microbatches differ, or where a list was asked for; in ranked rows too."""
+    compared = pipesched.compare(small(**given), ["naive"], **options)
+    (row,) = comparison_document(compared)["rows"]
+    assert (row.get("order"), "ordering" in row) == (order, False)
+    points = pareto_points(compared)
+    (ranked,) = pareto_document(compared, points)["rows"]
+    assert ranked.get("order") == order

@@ -122,9 +122,7 @@ def test_document_of_forward_passes() -> None:
     assert content["problem"]["costs"] == {"forward": 1, "p2p": 0}
 
 
-@pytest.mark.parametrize(
-    "more", [{}, {"kv": 0.5}, {"sizes": {"work": [1, 1]}}, {"slices": 1}, {"forward": [[1, 1], 1]}]
-)
+@pytest.mark.parametrize("more", [{"kv": 0}, {"sizes": {"work": [1, 1]}}, {"slices": 1}, {"forward": [[1, 1], 1]}])
 def test_alike_microbatches_have_version_1(more: dict[str, Any]) -> None:
     """A document of alike whole microbatches is what it always was, however that was said."""
     plain = pipesched.run(pipesched.make_problem(devices=2, microbatches=2), "1f1b")
@@ -132,6 +130,14 @@ def test_alike_microbatches_have_version_1(more: dict[str, Any]) -> None:
     assert content_of(said) == content_of(plain)
     assert content_of(plain)["version"] == 1
     assert "order" not in content_of(plain)
+
+
+def test_keys_and_values_of_whole_microbatches() -> None:
+    """What keys and values take stands in version 1 too, where nothing holds them yet."""
+    outcome = pipesched.run(pipesched.make_problem(devices=2, kv=0.5), "1f1b")
+    content = content_of(outcome)
+    assert (content["version"], content["problem"]["memory"]["kv"]) == (1, 0.5)
+    is_read_back(outcome)
 
 
 def is_read_back(outcome: pipesched.Outcome) -> None:
@@ -191,7 +197,7 @@ def test_what_was_tried_is_read_back() -> None:
 @pytest.mark.parametrize(
     ("place", "value", "said"),
     [
-        (["version"], 3, "has version 3 of pipesched.schedule; this pipesched knows versions 1 to 2"),
+        (["version"], 3, "has version 3 of pipesched.schedule; this pipesched knows version 1 and 2"),
         (["version"], True, "has version true of pipesched.schedule"),
         (["problem", "slices", "count"], 3, "problem.slices.tokens: needs 3 parts, one a slice; this has 2"),
         (["problem", "slices", "tokens"], [0.5, 0.4], "problem.slices.tokens: must have the sum 1, not 0.9"),
@@ -214,6 +220,71 @@ def test_bad_document(place: list[str | int], value: object, said: str) -> None:
     inside[place[-1]] = value
     with pytest.raises((ConfigError, WrongOperation)) as error:
         read(content)
+    assert str(error.value).startswith(f"x.json: {said}")
+
+
+UNEQUAL: dict[str, Any] = {"devices": 2, "microbatches": 4, "sizes": {"work": [1, 2, 3, 1]}}
+
+
+def test_the_best_order() -> None:
+    """After `best` the order stands with what was tried, and the makespans of the rules."""
+    outcome = pipesched.run(pipesched.make_problem(**UNEQUAL), "1f1b", order="best")
+    content = content_of(outcome)
+    ordering = outcome.ordering
+    assert ordering is not None
+    assert content["order"] == [*ordering.order]
+    assert content["ordering"] == {"exact": True, "tried": 12, "given": ordering.given, "verl": ordering.verl}
+    assert read(content).ordering == ordering
+    is_read_back(outcome)
+
+
+@pytest.mark.parametrize("order", ["given", "verl", [3, 1, 2, 0]])
+def test_an_order_by_rule(order: Any) -> None:
+    """An order that no search found stands alone."""
+    outcome = pipesched.run(pipesched.make_problem(**UNEQUAL), "1f1b", order=order)
+    content = content_of(outcome)
+    assert content["order"] == [*outcome.order]
+    assert "ordering" not in content
+    is_read_back(outcome)
+
+
+@pytest.mark.parametrize(("order", "version"), [(None, 1), ("best", 1), ([3, 1, 2, 0], 2)])
+def test_an_order_of_alike_microbatches(order: Any, version: int) -> None:
+    """A list makes a document of version 2, a word says nothing where all are alike."""
+    outcome = pipesched.run(pipesched.make_problem(devices=2, microbatches=4), "1f1b", order=order)
+    content = content_of(outcome)
+    assert (content["version"], content.get("order")) == (version, order if version == 2 else None)
+    is_read_back(outcome)
+
+
+@pytest.mark.parametrize("name", ["chimera", "dualpipe"])
+@pytest.mark.parametrize("given", [UNEQUAL, {"devices": 2, "microbatches": 4}])
+def test_an_order_of_both_ends(name: str, given: dict[str, Any]) -> None:
+    """Where microbatches enter at both ends, the first half of the order enters at device 0."""
+    outcome = pipesched.run(pipesched.make_problem(**given), name, order=[3, 1, 2, 0])
+    content = content_of(outcome)
+    assert (content["problem"]["placement"], content["order"]) == ("bidirectional", [3, 1, 2, 0])
+    assert content["devices"][0][0]["op"] == "0F3"
+    is_read_back(outcome)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"order": [0, 1, 2]}, "order: must list each of the microbatches 0 to 3 once: 3 is missing"),
+        ({"order": [0, 1, 2, 2]}, "order: must list each of the microbatches 0 to 3 once: 3 is missing; 2 s"),
+        ({"order": [0, 1, 2, True]}, "order: must list microbatches, not [0, 1, 2, true]"),
+        ({"order": "best"}, "order: must list microbatches, not 'best'"),
+        ({"ordering": []}, "ordering: must say whether the order is `exact`, not []"),
+        ({"ordering": {"exact": True, "tried": "x"}}, "ordering.tried: must be a whole number"),
+        ({"ordering": {"exact": True, "tried": 1, "given": "x"}}, "ordering.given must be a number, not 'x'"),
+    ],
+)  # fmt: skip
+def test_bad_order(change: dict[str, Any], said: str) -> None:
+    """An order that is none is told by its key."""
+    content = content_of(pipesched.run(pipesched.make_problem(**UNEQUAL), "1f1b"))
+    with pytest.raises(ConfigError) as error:
+        read({**content, **change})
     assert str(error.value).startswith(f"x.json: {said}")
 
 

@@ -5,7 +5,9 @@ P devices, M microbatches of n slices. Nothing of the package is imported, and n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
 
 Rows = list[list[str]]
 Unit = tuple[int, int]
@@ -124,16 +126,13 @@ def forward_looped_bfs(p: int, v: int, m: int, n: int = 1) -> Rows:
 def renamed(rows: Rows, order: Sequence[int]) -> Rows:
     """The same rows with the i-th microbatch fed called order[i]."""
 
-    def rename(op: str) -> str:
-        kind = next(filter(str.isalpha, op))
-        stage, _, unit = op.partition(kind)
-        position, *part = unit.split(".")
-        return ".".join([f"{stage}{kind}{order[int(position)]}", *part])
+    def named(op: re.Match[str]) -> str:
+        return f"{op[1]}{order[int(op[2])]}"
 
-    return [[rename(op) for op in row] for row in rows]
+    return [[re.sub(r"(\d[FBIWROL])(\d+)", named, slot) for slot in row] for row in rows]
 
 
-def verl(work: Sequence[float]) -> list[int]:
+def verl(work: Sequence[Fraction] | Sequence[int]) -> list[int]:
     """The rule of `rearrange_micro_batches`: the largest in the middle, smaller ones on either side in turn."""
     falling = sorted(range(len(work)), key=lambda microbatch: (work[microbatch], microbatch), reverse=True)
     return falling[::2][::-1] + falling[1::2]

@@ -54,6 +54,7 @@ def test_peaks_of_sizes() -> None:
         assert replay(read_setup(SIX), orders.renamed(orders.one_f_one_b(4, 6), order)).peak == [18, 15, 11, 6]
 
 
+@pytest.mark.slow
 def test_every_order_of_1f1b() -> None:
     """Of all 720 orders one alone takes 96; they take 122.0597 on average, and 143 at most."""
     setup, rows = read_setup(RISING), orders.one_f_one_b(4, 6)
@@ -65,6 +66,7 @@ def test_every_order_of_1f1b() -> None:
     assert head_work_tail(setup, "FB") == 72
 
 
+@pytest.mark.slow
 def test_every_order_of_eager_1f1b() -> None:
     """Eager 1F1B: 106 as given, 103 at best, first by 1,2,0,5,3,4; all forwards first: 117 for every order."""
     setup, rows, filled = read_setup(RISING), orders.eager_1f1b(4, 6), orders.naive(4, 6)

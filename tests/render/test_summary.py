@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pipesched
 from pipesched.cli.flags import spell
+from pipesched.render.advice import advice_rows
 from pipesched.render.labels import as_parameters
-from pipesched.render.summary import advice_rows, sentence
+from pipesched.render.summary import sentence
 from pipesched.results.outcome import Advice, SolveReport
 
 OUTCOME = pipesched.solve(

@@ -16,7 +16,7 @@ from pipesched.runtime.stage import StageRunner
 from pipesched.runtime.unpipelined import RankComparison, compare_rank
 
 
-def compare_with_another_dropout(rank: int, source: object, kind: str, dtype: str) -> RankComparison:
+def compare_with_another_dropout(rank: int, *given: Any) -> RankComparison:
     """Compare, with a defect: on rank 1 a forward that runs again draws other random numbers than the first time."""
     right = StageRunner.recompute
 
@@ -27,14 +27,14 @@ def compare_with_another_dropout(rank: int, source: object, kind: str, dtype: st
 
     if rank == 1:
         StageRunner.recompute = wrong  # type: ignore[method-assign]
-    return compare_rank(rank, source, kind, dtype)
+    return compare_rank(rank, *given)
 
 
-def compare_and_die(rank: int, source: object, kind: str, dtype: str) -> RankComparison:
+def compare_and_die(rank: int, *given: Any) -> RankComparison:
     """Compare, but rank 1 is killed."""
     if rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
-    return compare_rank(rank, source, kind, dtype)
+    return compare_rank(rank, *given)
 
 
 def number(rank: int, *more: Any) -> tuple[Any, ...]:

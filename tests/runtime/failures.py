@@ -44,6 +44,18 @@ class Bad(torch.nn.Module):  # type: ignore[misc]
         return value
 
 
+class Shorter(torch.nn.Module):  # type: ignore[misc]
+    """Leaves rows out, from a call on."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__()
+        self.inner, self.at, self.calls = ResidualBlock().double(), at, 0
+
+    def forward(self, data: Any) -> Any:
+        self.calls += 1
+        return self.inner(data)[int(self.calls > self.at) :]
+
+
 def fail() -> None:
     """Raise."""
     raise Planned("as planned")
@@ -65,6 +77,8 @@ def stages_with(what: str, stages: int) -> list[Any]:
         modules[1] = Bad(die, 2)
     elif what == "does not fit":
         modules[1] = torch.nn.Linear(5, 5).double()
+    elif what == "changes its output":
+        modules[1] = Shorter(6)
     elif what == "BatchNorm":
         modules[1] = torch.nn.Sequential(torch.nn.Linear(WIDTH, WIDTH), torch.nn.BatchNorm1d(WIDTH)).double()
     return modules
@@ -73,14 +87,15 @@ def stages_with(what: str, stages: int) -> list[Any]:
 def attempt(rank: int, group: Any, source: Any, stages: int, microbatches: int, what: str) -> Raised:
     """Train on a rank, and return what was raised."""
     threads = threading.active_count()
-    data, target = batch(microbatches, torch.float64)
+    data, target, _ = batch(microbatches, torch.float64)
     modules = stages_with(what, stages)
     kind, text = "nothing", ""
     try:
         given = "no such file" if what == "reads another file" and rank == 1 else source
         run = Runtime(given, {stage: modules[stage] for stage in range(stages) if stage % 4 == rank}, loss_of, group)
         wrong = data[:-1] if what == "a microbatch less" else data
-        run.step(wrong if rank == 0 else None, target)
+        for _ in range(2 if what == "changes its output" else 1):
+            run.step(wrong if rank == 0 else None, target)
         run.close()
     except Exception as error:
         kind, text = type(error).__name__, str(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -57,6 +58,14 @@ def data(step: int, microbatches: int) -> tuple[Any, Any]:
     return words[..., :-1], words[..., 1:]
 
 
+def packed(step: int, microbatches: int) -> tuple[Any, Any]:
+    """Words in other numbers of rows, and of other lengths, in each microbatch of each step."""
+    generator = torch.Generator().manual_seed(step)
+    rows = [(step + microbatch) % 3 + 1 for microbatch in range(microbatches)]
+    words = [torch.randint(0, WORDS, (one, LENGTH + 1 - 4 * (one % 2) - step), generator=generator) for one in rows]
+    return [one[..., :-1] for one in words], [one[..., 1:] for one in words]
+
+
 def short(step: int, microbatches: int) -> tuple[Any, Any]:
     """A microbatch less than asked for."""
     return data(step, microbatches - 1)
@@ -91,16 +100,19 @@ def numbers(output: Any, target: Any) -> Any:
     return output.mean(-1)
 
 
-def train_unpipelined(pieces: list[Any], steps: int, microbatches: int) -> list[float]:
-    """Train in plain PyTorch, and return the losses."""
+def train_unpipelined(
+    pieces: list[Any], steps: int, microbatches: int, given: Any = data, rows: Sequence[int] | None = None
+) -> list[float]:
+    """Train in plain PyTorch, and return the losses: means over microbatches, or with their rows over all rows."""
     weights = {id(weight): weight for piece in pieces for weight in piece.parameters()}
     optimizer, losses = torch.optim.Adam(weights.values(), lr=1e-3), []
+    parts = [1.0] * microbatches if rows is None else [count / sum(rows) for count in rows]
     for step in range(steps):
         found = []
-        for words, target in zip(*data(step, microbatches), strict=True):
-            found.append(loss(torch.nn.Sequential(*pieces)(words), target))
+        for words, target, part in zip(*given(step, microbatches), parts, strict=True):
+            found.append(loss(torch.nn.Sequential(*pieces)(words), target) * part)
             found[-1].backward()
         optimizer.step()
         optimizer.zero_grad()
-        losses.append(sum(float(one.detach()) for one in found) / microbatches)
+        losses.append(sum(float(one.detach()) for one in found) / sum(parts))
     return losses

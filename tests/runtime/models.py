@@ -11,9 +11,9 @@ from pipesched.runtime.unpipelined import RankComparison, compare_rank
 KIND = os.environ.get("PIPESCHED_TEST_DEVICE", "cpu")  # cuda: the ranks of a pool share GPUs where these are too few
 
 
-def train(rank: int, group: Any, source: Any, steps: int) -> RankComparison:
+def train(rank: int, group: Any, source: Any, steps: int, sizes: Any = None) -> RankComparison:
     """Steps of this rank's stages by a document, in float64 and with dropout, against the model in one piece."""
-    return compare_rank(rank, source, KIND, "float64", group, steps)
+    return compare_rank(rank, source, KIND, "float64", group, steps, sizes)
 
 
 def shares_gpus(rank: int, group: Any, names: list[str | None]) -> bool:

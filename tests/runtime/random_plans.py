@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from random import Random
 from typing import Any
 
@@ -13,15 +14,29 @@ from pipesched.pipeline.schedule import Schedule
 from pipesched.results.outcome import Outcome
 from tests.strategies import random_saving_plan, saving_plan_of
 
+SIZES = ((4,), (3, 2), (1,), (2, 5), (9,))  # of microbatches, one after the other and round again: rows, or lengths too
 
-def made(algorithm: str, devices: int) -> Outcome:
+
+def sizes_of(microbatches: int) -> list[tuple[int, ...]]:
+    """The shape of each microbatch, but for the width of the model."""
+    return [SIZES[microbatch % len(SIZES)] for microbatch in range(microbatches)]
+
+
+def made(algorithm: str, devices: int, *, unequal: bool = False) -> Outcome:
     """A schedule of a family; M = 2P + 1 microbatches where the family takes them, else 2P."""
     stages = 2 * devices
     up = [4 * stages - 2 * stage for stage in range(stages)]
     options = {"period": 7, "forward": list(range(stages)), "backward": up} if algorithm == "block" else {}
     for microbatches in (2 * devices + 1, 2 * devices):
+        rows = [prod(size) for size in sizes_of(microbatches)]
         problem = pipesched.make_problem(
-            devices=devices, stages=stages, microbatches=microbatches, forward=2, backward=3, p2p=1
+            devices=devices,
+            stages=stages,
+            microbatches=microbatches,
+            forward=2,
+            backward=3,
+            p2p=1,
+            sizes={"work": rows} if unequal else None,
         )
         try:
             return pipesched.run(problem, algorithm, **options)

@@ -17,7 +17,7 @@ from pipesched.documents.schedule import document
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.schedule import Schedule
 from pipesched.schedulers.registry import FAMILIES
-from tests.runtime.random_plans import made, random_schedule
+from tests.runtime.random_plans import made, random_schedule, sizes_of
 from tests.runtime_ranks import Pool
 from tests.solved import solved
 from tests.torch_ranks import needs_torch
@@ -35,14 +35,17 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
 
 
 def assert_trains(
-    pool: Pool, schedule: Schedule, *, exact: bool = False, source: Any = None, steps: int = 2
+    pool: Pool, schedule: Schedule, *, exact: bool = False, source: Any = None, steps: int = 2, unequal: bool = False
 ) -> list[Any]:
-    """Every rank runs its operations in order, and the steps (with dropout) are those of the model in one piece."""
+    """Every rank runs its operations in order, and the steps (with dropout) are those of the model in one piece.
+
+    Microbatches may be of unequal shapes, others in each step, and their losses weigh by rows.
+    """
     from tests.runtime.models import train
 
     problem = schedule.problem
     given = schedule if source is None else source
-    ran = pool.run(problem.devices, train, given, steps)
+    ran = pool.run(problem.devices, train, given, steps, sizes_of(problem.microbatches) if unequal else None)
     for device, rank in enumerate(ran):
         slots = [op for op in rank.executed if not KINDS[op.lstrip("0123456789")[0]].is_transfer]
         texts = [str(slot) for slot in schedule.plan.slots(device)]
@@ -73,6 +76,18 @@ def test_bit_equal_in_order(pool: Pool, algorithm: str) -> None:
     assert_trains(pool, made(algorithm, 4).schedule, exact=True)
 
 
+@pytest.mark.parametrize("algorithm", FAMILIES)
+def test_unequal_microbatches(pool: Pool, algorithm: str) -> None:
+    """Each family, planned for microbatches of unequal work and fed in no order of size, with weights."""
+    assert_trains(pool, made(algorithm, 2, unequal=True).schedule, unequal=True)
+
+
+@pytest.mark.parametrize("algorithm", ["1f1b", "zb-h1", "interleaved", "zb-v"])
+def test_weights_are_bit_equal_in_order(pool: Pool, algorithm: str) -> None:
+    """A weighted loss has the gradient, to the bit, that it has where PyTorch multiplies it."""
+    assert_trains(pool, made(algorithm, 4, unequal=True).schedule, exact=True, unequal=True)
+
+
 @pytest.mark.parametrize("budget", [1.5, 2, 3])
 def test_solved_with_offload_and_recompute(pool: Pool, budget: float) -> None:
     """What the solver finds within a budget, each activation kept, offloaded or recomputed, from its document."""
@@ -98,5 +113,8 @@ def test_solved_with_offload_and_recompute(pool: Pool, budget: float) -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_random_legal_plans(pool: Pool, seed: int) -> None:
-    """B and I with W mixed, pairs, recomputation, offload, stages anywhere, two copies, microbatches in any order."""
-    assert_trains(pool, random_schedule(seed))
+    """B and I with W mixed, pairs, recomputation, offload, stages anywhere, two copies, microbatches in any order.
+
+    In every third the microbatches have unequal shapes.
+    """
+    assert_trains(pool, random_schedule(seed), unequal=not seed % 3)

@@ -45,6 +45,11 @@ STEPS = {
     "raises": ("Planned", "as planned", "1F2"),
     "raises in a backward": ("Planned", "as planned", "1B0"),
     "does not fit": ("RuntimeError", "shapes cannot be multiplied", "1F0"),
+    "changes its output": (
+        "RuntimeError",
+        "its output is [15, 32] float64; a step before it was [16, 32] float64, and must stay so with inputs of these",
+        "send 1F0",
+    ),
 }
 
 

@@ -58,3 +58,26 @@ def test_what_is_no_document_is_a_bad_argument(source: object) -> None:
     with pytest.raises(ConfigError) as caught:
         checked_schedule(source, "schedule")
     assert (type(caught.value), caught.value.key) == (ConfigError, "schedule")
+
+
+def test_slices_and_forwards_alone_are_not_trained() -> None:
+    """One sentence about the schedule, by each way in."""
+    for given, algorithm, message in (
+        ({"slices": 2}, "seq-1f1b", "has 2 slices a microbatch; training runs whole microbatches"),
+        ({"mode": "forward"}, "naive", "is of forwards alone (`mode` forward); training runs backwards too"),
+    ):
+        problem = pipesched.make_problem(devices=2, microbatches=2, **given)
+        outcome = pipesched.run(problem, algorithm)
+        for source, own in ((outcome, None), (outcome.schedule, None), (document(outcome), None), (algorithm, problem)):
+            with pytest.raises(ConfigError) as caught:
+                checked_schedule(source, "schedule", own)
+            assert (caught.value.key, caught.value.message) == ("schedule", message)
+
+
+def test_sizes_and_one_slice_are_trained() -> None:
+    """Microbatches that differ, and overhead of a microbatch as one slice, are times alone."""
+    problem = pipesched.make_problem(
+        devices=2, microbatches=2, sizes={"work": [1, 2]}, slices={"count": 1, "overhead": 1}
+    )
+    outcome = pipesched.run(problem, "1f1b")
+    assert checked_schedule(json.loads(json.dumps(document(outcome)))).plan.orders == outcome.schedule.plan.orders

@@ -37,6 +37,21 @@ def test_a_gpt_has_the_losses_without_a_pipeline(model: str, algorithm: str) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["1f1b", "zb-v", "dualpipe"])
+def test_lengths_that_change_and_weights(algorithm: str) -> None:
+    """Each microbatch of each step has its own rows and length; beside data `rows` only weigh."""
+    from pipesched.runtime import train
+    from tests.runtime import gpt
+
+    rows, options = [3, 1, 4, 2], {"problem": problem(), "data": f"{GPT}:packed", "steps": STEPS}
+    for given in (None, rows):
+        found = train(algorithm, f"{GPT}:tied", rows=given, **options)  # type: ignore[arg-type]
+        assert found is not None
+        expected = gpt.train_unpipelined(gpt.tied(), STEPS, MICROBATCHES, gpt.packed, given)
+        assert found["losses"] == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.slow
 def test_a_gpt_is_profiled() -> None:
     """Its config has the sizes of the data; weights that stages share stand on both."""
     from pipesched.runtime import profile
@@ -72,6 +87,19 @@ def test_random_numbers(given: dict[str, Any], kinds: tuple[str, str, str]) -> N
     most = 1 if inputs.is_floating_point() else given.get("vocab", 2) - 1
     assert (inputs.max() < most) if inputs.is_floating_point() else (inputs.max() == targets.max() == most)
     assert source.loss_for(inputs).__name__ == kinds[2]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+def test_random_numbers_of_unequal_rows(dtype: str) -> None:
+    """`rows` stand in place of the first size of the shape; no two microbatches have the same numbers."""
+    from pipesched.runtime.training_data import data_source
+
+    source = data_source(None, None, [30, 20], dtype, 100 if dtype == "int64" else None)._replace(rows=(4, 1, 4))
+    inputs, targets = source.microbatches(0, 3, 5)
+    for part in (inputs, targets):
+        assert [tuple(one.shape) for one in part] == [(4, 20), (1, 20), (4, 20)]
+        assert {str(one.dtype) for one in part} == {f"torch.{dtype}"}
+        assert not part[0].equal(part[2])
 
 
 @pytest.mark.parametrize(

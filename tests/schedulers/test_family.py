@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 from pipesched import ConfigError, NotApplicable, Problem, compare, make_problem, run
-from pipesched.schedulers.family import prepare
+from pipesched.schedulers.family import FORWARDS, SLICED, prepare
 from pipesched.schedulers.registry import ALIASES, FAMILIES, algorithms, aliases, family
 from tests.replay import parts, replay
 from tests.strategies import problems, random_plan, texts_of
@@ -211,3 +211,16 @@ def test_random_plans_are_random() -> None:
     texts = [str(random_plan(problem, Random(seed), split=0.5, pair=0.5)) for seed in range(20)]
     assert len(set(texts)) == 20
     assert all(any(mark in text for text in texts) for mark in ("OVERLAP", "W", "B"))
+
+
+def test_messages_name_the_families_that_run_slices_and_forwards_alone() -> None:
+    """The lists in messages are what the records of the families say."""
+    for listed, flag in ((FORWARDS, "forward_only"), (SLICED, "slices")):
+        names = [one.name for one in algorithms() if getattr(one, flag)]
+        assert listed == f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def test_a_family_names_its_twin_with_slices() -> None:
+    """What a family is with slices has the same order without them."""
+    twins = {one.name: one.with_slices for one in algorithms() if one.with_slices}
+    assert twins == {one.same_without_slices: one.name for one in algorithms() if one.same_without_slices}

@@ -153,7 +153,7 @@ BROKEN = [replace(family("1f1b"), name="broken", plan=plan) for plan in (illegal
 def test_an_illegal_schedule_is_left_out_with_a_warning(monkeypatch: pytest.MonkeyPatch, broken: Family) -> None:
     """A bug of one family costs nothing but its candidate: the others go on, and the warning names it."""
     families = Catalogue((broken, family("1f1b")))
-    monkeypatch.setattr("pipesched.solver.portfolio.algorithms", lambda: families)
+    monkeypatch.setattr("pipesched.solver.portfolio.compared", lambda _: families)
     problem = pipesched.make_problem(devices=2, microbatches=4, placement="linear")
     with pytest.warns(PipeschedWarning, match="broken made an illegal schedule, please report it: ") as caught:
         outcome = pipesched.solve(problem)

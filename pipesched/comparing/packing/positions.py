@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pipesched.pipeline.lowering import lower, precedence_rows
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.schedulers.feeding.levels import Levels
+from pipesched.schedulers.feeding.levels import SlotLevels
 
 MOST_TICKS = 1 << 26
 Whole = NDArray[Any]  # of 64 bits, or of Python's own ints where those would not hold the numbers
@@ -62,7 +62,7 @@ class Positions:
         self._graph, self._plan = lower(problem, plan.index), plan
         self.grains_per_unit = problem.grains.per_unit
         rows = [*precedence_rows(problem, plan.index)]
-        self._levels = Levels(plan, [pair for row in rows for pair in zip(row.before, row.after, strict=True)])
+        self._levels = SlotLevels(plan, [pair for row in rows for pair in zip(row.before, row.after, strict=True)])
         self._count = len(self._levels)
         whole = sum(self._graph.durations) // problem.microbatches + sum(row.lag for row in rows)
         self._scale = max(whole // MOST_TICKS, 1)

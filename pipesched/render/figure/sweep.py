@@ -38,7 +38,11 @@ def sweep_figure(sweep: Sweep, view: View) -> Drawing:
             keys.append((Line2D([], [], linestyle="none"), note))
         axes.set_xlabel(title_of_field(sweep))
         axes.set_ylabel(title_of(sweep, measure_named(view.show)))
-        _ticks(axes, sorted({mark.x for line in lines.values() for mark in line}))
+        if sweep.of_words:
+            axes.set_xticks(range(len(sweep)), [str(point.value) for point in sweep])
+            plain_numbers(axes.yaxis)
+        else:
+            _ticks(axes, sorted({mark.x for line in lines.values() for mark in line}))
         legend(figure, keys)
         settle(figure)
         return figure

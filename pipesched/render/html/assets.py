@@ -18,9 +18,11 @@ LITERAL = re.compile(
 )
 SPACES = re.compile(r" *([{}()\[\];,=<>?:&|*/%!^~]) *|(?<![+-]) ([+-]) (?![+-])")
 
+DECLARATION = re.compile(r"let(?: |(?=[{\[]))")
+SIGNS = re.compile(r"(?<=[)\]])([+-]) (?![+-])| ([+-]=)")  # behind what took the space before them
 CONST = re.compile(r"\bconst\b")  # which `let` is shorter than
-# Ends of lines where a statement goes on, or ends anyway (as with a block); and the 0 of 0.5.
-NEEDLESS = re.compile(r"(?<![\w.])0(?=\.\d)|(?<=[;{},(\[=>&|?:])\n|\n(?=[)\]}.?:&|])|;\n?(?=})")
+# Ends of lines where a statement goes on, or ends anyway (as with a block); the 0 of 0.5, and a comma behind the last.
+NEEDLESS = re.compile(r"(?<![\w.])0(?=\.\d)|,(?=\n?[)\]}])|(?<=[;{},(\[=>&|?:])\n|\n(?=[)\]}.?:&|])|;\n?(?=})")
 
 
 @cache
@@ -57,12 +59,40 @@ def compact(script: str) -> str:
             literal = script[found.start() : at].lstrip()
             parts += _compact_code(code), _compact_template(literal) if found[0] == "`" else literal
             code = ""
-    return "".join((*parts, _compact_code(code + script[at:]))).lstrip()
+    return _joined("".join((*parts, _compact_code(code + script[at:]))).lstrip())
+
+
+def _joined(script: str) -> str:
+    """Return a compact script with neighbouring declarations as one: `let a=1;let b=2` is `let a=1,b=2`."""
+    parts: list[str] = []
+    declares, at = [False], 0  # of each open bracket: whether the statement in it is a declaration
+    begins = True
+    while at < len(script):
+        if begins:
+            declares[-1] = DECLARATION.match(script, at) is not None
+        literal = LITERAL.match(script, at)
+        end = at + 1 if literal is None else literal.end()
+        if literal is not None and literal[0] == "`":
+            end = _end_of_template(script, end)
+        sign = script[at] if literal is None else ""
+        if sign and sign in "([{":
+            declares.append(False)
+        elif sign and sign in ")]}":
+            declares.pop()
+        begins = sign in (";", "{", "\n") or (sign == "}" and not declares[-1])
+        further = DECLARATION.match(script, end) if sign == ";" and declares[-1] else None
+        if further is not None:
+            parts.append(",")
+            end, begins = further.end(), False
+        else:
+            parts.append(script[at:end])
+        at = end
+    return "".join(parts)
 
 
 def _compact_code(code: str) -> str:
     """Return what stands between literals without needless letters, spaces, ends of lines and semicolons."""
-    short = NEEDLESS.sub("", re.sub(r"\s*\n\s*", "\n", SPACES.sub(r"\1\2", CONST.sub("let", code))))
+    short = NEEDLESS.sub("", re.sub(r"\s*\n\s*", "\n", SIGNS.sub(r"\1\2", SPACES.sub(r"\1\2", CONST.sub("let", code)))))
     return re.sub(r"\b(true|false)\b", lambda found: "!0" if found[0] == "true" else "!1", short)
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import eq
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.checks import require_sequence, require_type, require_whole
 from pipesched.errors import ConfigError, Deadlock, NoSchedule
+from pipesched.pipeline.feeding import in_order, renumbered
 from pipesched.pipeline.kinds import COMPUTATION_LETTERS
 from pipesched.pipeline.placement import named_placement
 from pipesched.pipeline.schedule import Schedule, schedule_plan
@@ -26,6 +28,7 @@ KNOWN = (  # whose orders are looked for, the first of those that agree; others 
     "1f1b", GROUPED, "naive", "zb-h1", "zb-h2", "looped-bfs", "interleaved-zb", "1f1b-v", "zb-v", "v-half", "v-min",
     "dualpipe-v",
 )  # fmt: skip
+SLICED = "seq-1f1b"  # the family whose order of slices is looked for
 COSTLY = ("zb-auto",)  # families that are planned again only where the schedule has their name
 
 
@@ -56,12 +59,15 @@ Answer = HandoverText | Refusal
 class Subject:
     """A schedule to hand over. `layers` are the items of each stage, None where they are not known.
 
-    `made_by` is the algorithm that made it with its default options; "" where that is not known.
+    Its microbatches count by the places in which they are fed; `fed` says which data these are, and where the order is
+    from ("": they are fed by their numbers). `made_by` is the algorithm that made it with its default options; "" where
+    that is not known.
     """
 
     outcome: Outcome
     layers: tuple[StageItems, ...] | None = None
     made_by: str = ""
+    fed: str = ""
 
     @property
     def schedule(self) -> Schedule:
@@ -140,12 +146,13 @@ class Subject:
     @cached_property
     def family(self) -> str:
         """The name of the family whose order the schedule has, "" where none of those that frameworks have does."""
-        own, named = own_name(self.outcome.algorithm), (*KNOWN, *COSTLY)
+        known = KNOWN if self.problem.slices.count == 1 else (SLICED,)
+        own, named = own_name(self.outcome.algorithm), (*known, *COSTLY)
         if self.saving or self.placement in ("", "bidirectional"):
             return ""
         if self.made_by in named:
             return self.made_by
-        names = [*[own] * (own in named), *(name for name in KNOWN if name != own)]
+        names = [*[own] * (own in named), *(name for name in known if name != own)]
         return next((name for name in names if self._has_order_of(name)), "")
 
     @property
@@ -192,7 +199,8 @@ class Subject:
     @cached_property
     def _most_chunks(self) -> int:
         """The most activations that a device holds at once."""
-        counted, chunk = in_chunks(self.problem)
+        alike = replace(self.problem, sizes=None, memory=replace(self.problem.memory, kv=0))
+        counted, chunk = in_chunks(alike)
         return max(schedule_plan(counted, self.schedule.plan).peak_grains) // chunk
 
 
@@ -203,16 +211,40 @@ def subject_of(schedule: object, layers: object = None, made_by: str = "") -> Su
     `layers`.
     """
     outcome = Outcome("plan", schedule) if isinstance(schedule, Schedule) else schedule
-    checked: Outcome = require_type(outcome, Outcome, "a Schedule or an Outcome", "schedule")
+    given: Outcome = require_type(outcome, Outcome, "a Schedule or an Outcome", "schedule")
+    checked, fed = _by_places(given), _fed(given)
     stages = checked.problem.stages
     if layers is None:
-        return Subject(checked, _known_layers(checked.problem), made_by)
+        return Subject(checked, _known_layers(checked.problem), made_by, fed)
     counts = [
         require_whole(count, "layers", entry=entry) for entry, count in enumerate(require_sequence(layers, "layers"))
     ]
     if len(counts) != stages:
         raise ConfigError(f"needs {stages} numbers (one a stage); this has {len(counts)}", "layers")
-    return Subject(checked, tuple(_items(counts)), made_by)
+    return Subject(checked, tuple(_items(counts)), made_by, fed)
+
+
+def _by_places(outcome: Outcome) -> Outcome:
+    """Return the same schedule of microbatches that are numbered as they are fed."""
+    schedule, order = outcome.schedule, outcome.schedule.order
+    if _is_by_number(order):
+        return outcome
+    places = sorted(range(len(order)), key=order.__getitem__)
+    fed = replace(in_order(schedule.problem, order), placement=schedule.problem.settled_placement.by_number)
+    return Outcome(outcome.algorithm, schedule_plan(fed, renumbered(schedule.plan, places)))
+
+
+def _is_by_number(order: Sequence[int]) -> bool:
+    return all(map(eq, order, range(len(order))))
+
+
+def _fed(outcome: Outcome) -> str:
+    """Return the microbatches in the order in which they are fed, and where that is from; "" for their numbers."""
+    order, ordering = outcome.schedule.order, outcome.ordering
+    if _is_by_number(order):
+        return ""
+    source = "" if ordering is None else f" ({ordering.source(outcome.algorithm)})"
+    return f"{', '.join(map(str, order))}{source}"
 
 
 def _items(counts: Sequence[int]) -> Iterator[StageItems]:

@@ -8,13 +8,14 @@ from typing import NamedTuple
 
 from pipesched.core.clock import look
 from pipesched.errors import NoSchedule
+from pipesched.pipeline.feeding import equals
 from pipesched.pipeline.quantities import plain
 from pipesched.schedulers.feeding.every_order import count_orders, every_order
 from pipesched.schedulers.feeding.fed_family import FedFamily
 from pipesched.schedulers.feeding.fed_plan import FedPlan
 from pipesched.schedulers.feeding.ordering import Ordering
-from pipesched.schedulers.feeding.rules import BEST, Order, equals, rules
-from pipesched.schedulers.feeding.search import Judge, neighbour, walk
+from pipesched.schedulers.feeding.rules import BEST, Order, rules
+from pipesched.schedulers.feeding.search import OrderJudge, neighbour, walk
 
 MOST_PLANNED = 200_000  # operations in all plans
 FEWEST_PLANS, MOST_PLANS = 8, 200
@@ -22,7 +23,7 @@ SLOW_PLANS = 6  # of a family that takes most of a second for each
 MOST_TIMED = 8_000  # orders that are timed under the positions of one plan
 
 
-class Planned(NamedTuple):
+class PlannedOrder(NamedTuple):
     """An order with what decides: whether its plan is over the budget, and its makespan in the user's unit."""
 
     over: bool
@@ -35,23 +36,23 @@ class Plans:
 
     def __init__(self, known: FedFamily) -> None:
         self.family = known
-        self.known: dict[Order, Planned | None] = {}
+        self.known: dict[Order, PlannedOrder | None] = {}
         self._refusal: NoSchedule | None = None
 
-    def planned(self, order: Order) -> Planned | None:
+    def planned(self, order: Order) -> PlannedOrder | None:
         """Return what an order is worth; None where the family finds no schedule within the budget."""
         look()
         if order not in self.known:
             self.known[order] = self._worth(order)
         return self.known[order]
 
-    def _worth(self, order: Order) -> Planned | None:
+    def _worth(self, order: Order) -> PlannedOrder | None:
         try:
             found = self.family.schedule(order)
         except NoSchedule as error:
             self._refusal = self._refusal or error
             return None
-        return Planned(not found.fits, Fraction(found.makespan_ticks, found.problem.ticks.per_unit), order)
+        return PlannedOrder(not found.fits, Fraction(found.makespan_ticks, found.problem.ticks.per_unit), order)
 
     @property
     def best(self) -> Order:
@@ -82,7 +83,7 @@ def _try_promising(plans: Plans, most: int) -> None:
     """Plan the best order for the positions of the plan as given, and then neighbours of the best, `most` in all."""
     problem, starts, random = plans.family.problem, rules(plans.family.problem), Random(0)
     if plans.planned(starts[0]) is not None:
-        judge = Judge(FedPlan(problem, plans.family.positions), [None] * problem.devices)
+        judge = OrderJudge(FedPlan(problem, plans.family.positions), [None] * problem.devices)
         walk(judge, starts, MOST_TIMED)
         plans.planned(judge.best.order)
     for _ in range(most - len(plans.known)):

@@ -45,7 +45,7 @@ class Column:
         return self._table[:, units].reshape(-1, units.shape[1])[self._rows]
 
 
-class Way:
+class WayCosts:
     """The costs of all units on one way through the pipeline: every unit is told as if it went this way."""
 
     def __init__(self, problem: Problem, plan: Plan) -> None:
@@ -95,14 +95,14 @@ class Way:
         return {rows: tuple(lags) for rows, lags in found.items()}
 
 
-def ways_of(problem: Problem, plan: Plan) -> list[Way]:
+def ways_of(problem: Problem, plan: Plan) -> list[WayCosts]:
     """Return the way of all microbatches, or of a mirrored placement those of the first and of the second half."""
     placement = problem.settled_placement
     if not placement.mirrored:
-        return [Way(problem, plan)]
+        return [WayCosts(problem, plan)]
     other = tuple(placement.last - device for device in placement.devices)
     both = (Placement(placement.devices), Placement(other))
-    return [Way(replace(problem, placement=one), plan) for one in both]
+    return [WayCosts(replace(problem, placement=one), plan) for one in both]
 
 
 def _graph(problem: Problem, plan: Plan) -> TaskGraph:

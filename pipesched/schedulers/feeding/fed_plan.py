@@ -11,8 +11,8 @@ from pipesched.core.clock import look
 from pipesched.pipeline.lowering import pair_durations
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.schedulers.feeding.columns import Column, Entry, Way, ways_of
-from pipesched.schedulers.feeding.levels import Levels
+from pipesched.schedulers.feeding.columns import Column, Entry, WayCosts, ways_of
+from pipesched.schedulers.feeding.levels import SlotLevels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,7 +34,7 @@ class FedPlan:
         self.problem, self.plan = problem, plan
         self._ways = ways_of(problem, plan)
         self._arrows = [(before, after) for before, after, _ in self._ways[0].graph.arrows()]
-        self._levels = Levels(plan, [*self._arrows, *plan.waits])
+        self._levels = SlotLevels(plan, [*self._arrows, *plan.waits])
         self.longest = self.slots * max(way.longest for way in self._ways)
         largest = max(self.longest, self.slots * max(way.largest for way in self._ways))
         self._kind = "int64" if largest < LARGEST else "object"
@@ -176,7 +176,7 @@ class FedPlan:
     def _entry(self, column: str, operation: int) -> Entry:
         return self._way(operation).of(column, operation), self.plan.index.owner_of(operation)
 
-    def _way(self, operation: int) -> Way:
+    def _way(self, operation: int) -> WayCosts:
         """Return the way that the position of an operation goes."""
         index = self.plan.index
         late = len(self._ways) == 2 and index.op(operation).microbatch >= index.microbatches // 2

@@ -22,7 +22,7 @@ NOTHING = -1  # what slots wait for that wait for less than others
 ORDER = -1  # the precedence of a slot behind the one before it on its machine
 
 
-class Levels:
+class SlotLevels:
     """The slots of a plan, of its devices and its lanes, in rows.
 
     `tasks[r]` is the slot of row r: the number of its operation, of a pair that of the forward; `row_of` is its

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 WALKS = 16
-MOST_ORDERS = 40_000  # that are timed
-MOST_SLOTS = 30_000_000  # in all of them together
+MOST_SLOTS = 30_000_000  # in all orders that are timed
 FEWEST_STEPS = 20  # of each walk
 THRESHOLD = 0.001  # of the makespan, at the beginning
 PARTS = 10  # of a search, between which walks are compared
@@ -34,7 +33,7 @@ class Found(NamedTuple):
     order: Order
 
 
-class Judge:
+class OrderJudge:
     """Times orders, and keeps the best of them and their number: those that fit come first, then the shortest."""
 
     def __init__(self, fed: FedPlan, capacities: Sequence[int | None]) -> None:
@@ -75,7 +74,7 @@ class Judge:
         return self._best
 
 
-def walk(judge: Judge, starts: Sequence[Order], most: int = MOST_ORDERS) -> None:
+def walk(judge: OrderJudge, starts: Sequence[Order], most: int) -> None:
     """Let the judge time orders from these starts on, about `most` of them, or fewer of many slots."""
     import numpy as np
 

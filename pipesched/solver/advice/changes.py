@@ -72,8 +72,8 @@ def _saving(name: str, require: Callable[[Problem], None], request: SolveRequest
 
 
 def _budget(name: str, sign: int, request: SolveRequest) -> AdvisedChange | None:
-    memory = request.problem.memory
-    one = sign * max(map(to_fraction, memory.activation))
+    memory, grains = request.problem.memory, request.problem.grains
+    one = sign * Fraction(max(grains.activation), grains.per_unit)  # of the largest microbatch
     if memory.budget is None or not one:
         return None
     budget = tuple(_short(to_fraction(limit) + one, request.policy.advice) for limit in memory.budget)
@@ -168,7 +168,7 @@ def _scaled_costs(costs: Costs, factor: Fraction) -> Costs:
 
 def _scaled_layers(layers: Layers, factor: Fraction) -> Layers:
     parts: dict[str, Any] = {key: _scaled_part(getattr(layers, key), factor) for key in ("layer", "first", "last")}
-    return replace(layers, **parts, p2p=layers.p2p and _scaled(layers.p2p, max(factor, Fraction(1))))
+    return replace(layers, **parts, p2p=layers.p2p and _scaled_entries(layers.p2p, max(factor, Fraction(1))))
 
 
 def _scaled_part(part: LayerCosts, factor: Fraction) -> LayerCosts:
@@ -177,7 +177,7 @@ def _scaled_part(part: LayerCosts, factor: Fraction) -> LayerCosts:
     return replace(
         part,
         **{
-            key: _scaled(amount, factor) if isinstance(amount, tuple) else _scaled([amount], factor)[0]
+            key: _scaled_entries(amount, factor) if isinstance(amount, tuple) else _scaled([amount], factor)[0]
             for key, amount in amounts.items()
         },
     )

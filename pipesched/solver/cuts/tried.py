@@ -99,9 +99,12 @@ def other_cuts(
 ) -> OtherCuts:
     """Return up to `count` cuts beside that of a problem, by their bounds, with which one microbatch fits.
 
+    Where microbatches differ or are cut there are none, and the bound of the others is that of all work.
     Where cuts can be gone through one by one, in time, the bound of the others is that of the next one, else that of
     all work.
     """
+    if problem.has_units:
+        return OtherCuts((), work_bound(problem))
     chain = chain_of(problem, allowed, counts_ways=counts_ways)
     fitting = _Fitting(problem, count, allowed)
     least, reason = float(least_by_work(chain)), WORK
@@ -117,6 +120,18 @@ def other_cuts(
         with suppress(TimeIsUp), under(clock):
             fitting.take(cuts_near(chain, fitting.own, policy.most_near))
     return OtherCuts([*fitting.found.values()], None if least == inf else Bound(int(least), reason, chain.per_unit))
+
+
+def work_bound(problem: Problem) -> Bound:
+    """Return the bound on all cuts of a problem with units: all work, divided among all devices."""
+    lasts, per_unit = replace(problem, speed=None).unit_ticks.lasts, problem.unit_ticks.per_unit
+    scale = Fraction(per_unit, replace(problem, speed=None).unit_ticks.per_unit)
+    work = sum(sum(map(sum, lasts[key])) for key in ("forward", "backward"))
+    if "overlap" in lasts:
+        work = min(work, sum(map(sum, lasts["overlap"])))
+    speeds = [*map(to_fraction, problem.speed or (1,) * problem.devices)]
+    exactly = Fraction(1) if {*speeds} == {1} else 1 - SLACK
+    return Bound(int(exactly * work * scale / sum(speeds)), WORK, per_unit)
 
 
 def _next_bound(chain: Chain, fitting: _Fitting, order: CutsInOrder, policy: CutPolicy) -> float:

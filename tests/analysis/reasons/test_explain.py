@@ -90,6 +90,13 @@ def judge(schedule: Schedule, plain_of: Plainly = PlainSchedule) -> Explanation:
     return found
 
 
+def in_ticks(time: int | float, unit: int) -> int:
+    """A time of the user's unit in ticks, of which it is the nearest number."""
+    ticks = round(Fraction(str(time)) * unit)
+    assert time == float(Fraction(ticks, unit))
+    return ticks
+
+
 def judge_idle(found: Explanation, plain: PlainSchedule) -> None:
     """Each tick has the class, the culprit and the waiting slot of the naive answer; the sums are the idle time."""
     slot, schedule = found.schedule.plan.slot, found.schedule
@@ -113,15 +120,12 @@ def judge_idle(found: Explanation, plain: PlainSchedule) -> None:
     assert [sum(row.values()) for row in found.device_ticks] == schedule.idle_ticks
     unit = schedule.problem.ticks.per_unit
     assert [
-        (gap.device, Fraction(str(gap.start)), Fraction(str(gap.end)), str(gap.idle), str(gap.culprit))
+        (gap.device, in_ticks(gap.start, unit), in_ticks(gap.end, unit), str(gap.idle), str(gap.culprit))
         for gap in found.gaps
-    ] == [
-        (device, Fraction(start, unit), Fraction(end, unit), kind, culprit)
-        for device, (start, end, kind, culprit, _) in gaps
-    ]
+    ] == [(device, start, end, kind, culprit) for device, (start, end, kind, culprit, _) in gaps]
     unavoidable = max(schedule.problem.devices * found.bound.ticks - sum(schedule.busy_ticks), 0)
-    assert Fraction(str(found.unavoidable)) == Fraction(unavoidable, unit)
-    assert Fraction(str(found.unavoidable)) + Fraction(str(found.avoidable)) == Fraction(str(found.idle))
+    assert in_ticks(found.unavoidable, unit) == unavoidable
+    assert in_ticks(found.unavoidable, unit) + in_ticks(found.avoidable, unit) == in_ticks(found.idle, unit)
 
 
 def judge_path(found: Explanation, plain: PlainSchedule) -> None:
@@ -142,10 +146,10 @@ def judge_path(found: Explanation, plain: PlainSchedule) -> None:
 def judge_slack(found: Explanation, plain: PlainSchedule) -> None:
     """A slot may end later by its slack, and not by one tick more."""
     unit = found.schedule.problem.ticks.per_unit
-    slack = {slot: Fraction(str(time)) * unit for slot, time in found.slack.items()}
+    slack = {slot: in_ticks(time, unit) for slot, time in found.slack.items()}
     assert slack.keys() == set(plain.order)
     for slot in plain.order if len(plain.order) <= FEW else plain.order[:: len(plain.order) // FEW]:
-        most = plain.start[slot] + int(slack[slot])
+        most = plain.start[slot] + slack[slot]
         assert plain.with_release({slot: most}) == plain.makespan
         assert plain.with_release({slot: most + 1}) == plain.makespan + 1
 
@@ -185,7 +189,7 @@ def judge_moves(found: Explanation, plain: PlainSchedule) -> None:
     for task, legal in zip(chosen, legal_places(tasks, chosen), strict=True):
         assert places[str(slot_of(task))] == [*range(legal.first, legal.last + 1)]
     unit = found.schedule.problem.ticks.per_unit
-    listed = [Fraction(str(move.makespan)) * unit for move in found.moves]
+    listed = [in_ticks(move.makespan, unit) for move in found.moves]
     assert listed == sorted(best.values())[:10]
     assert found.moves_complete
     orders = []
@@ -196,7 +200,7 @@ def judge_moves(found: Explanation, plain: PlainSchedule) -> None:
         rows = [*plain.rows]
         rows[move.device] = [*rest[: move.to], str(move.slot), *rest[move.to :]]
         orders.append(tuple(map(tuple, rows)))
-        assert best[orders[-1]] == Fraction(str(move.makespan)) * unit
+        assert best[orders[-1]] == in_ticks(move.makespan, unit)
         peak = plain.peak(move.device, rows, *plain.earliest(rows)) / plain.problem.grains.per_unit
         assert float(move.peak_memory) == pytest.approx(float(peak))
         held, limits = float(peak) + _static(plain.problem, move.device), plain.problem.memory.budget
@@ -206,9 +210,16 @@ def judge_moves(found: Explanation, plain: PlainSchedule) -> None:
 
 
 def _static(problem: Problem, device: int) -> float:
-    """What the weights of a device take."""
+    """What the weights of a device take, of both copies where both directions run."""
     placement = problem.settled_placement
-    return float(sum(problem.memory.static[stage] for stage in placement.stages_on(device)))
+    copies = [device, problem.devices - 1 - device] if placement.mirrored else [device]
+    sizes = [
+        size
+        for copy in copies
+        for size, home in zip(problem.memory.static, placement.devices, strict=True)
+        if home == copy
+    ]
+    return float(sum(sizes))
 
 
 def drawn(problem: Problem, random: Random) -> Schedule:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -21,8 +22,10 @@ from pipesched.pipeline.check import checked, violations
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.explanation import gap_words
 from pipesched.render.html.page import page as page_of
+from pipesched.render.palette import colour_of, place_of
 from tests.analysis.measured.traces_of_runs import replayed, torch_traces
 from tests.render.html.conftest import ROOT, Open, missing
+from tests.unit_schedules import forwards, sized, sliced
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +39,8 @@ OFFLOADED = pipesched.run(
     pipesched.make_problem(devices=4, microbatches=8, forward=5, backward=10, offload=3, budget=3), "1f1b", offload=2
 )
 PAIRS = pipesched.run(pipesched.make_problem(devices=4, microbatches=8, forward=5, backward=10, overlap=13), "dualpipe")
-SHOWN = [INTERLEAVED, ONE, OFFLOADED, PAIRS, THREE, pipesched.explain(INTERLEAVED)]
+SHOWN = [INTERLEAVED, ONE, OFFLOADED, PAIRS, THREE, pipesched.explain(INTERLEAVED), sized(p2p=1), sliced(), forwards(3)]
+IDS = ["interleaved", "1f1b", "offload", "pairs", "comparison", "explanation", "sized", "sliced", "forwards"]
 
 
 def api(page: Any, call: str) -> Any:
@@ -79,7 +83,7 @@ def legal(outcome: pipesched.Outcome) -> dict[str, tuple[int, int, int]]:
     return found
 
 
-@pytest.mark.parametrize("result", SHOWN, ids=["interleaved", "1f1b", "offload", "pairs", "comparison", "explanation"])
+@pytest.mark.parametrize("result", SHOWN, ids=IDS)
 def test_numbers(open_page: Open, result: Any) -> None:
     """Every schedule has Python's numbers, orders and document; the page verifies them, offline."""
     page = open_page(result)
@@ -174,7 +178,7 @@ def test_refused_drags(open_page: Open) -> None:
 
 
 @pytest.mark.parametrize(
-    "outcome", [ONE, INTERLEAVED, PAIRS, OFFLOADED], ids=["1f1b", "interleaved", "pairs", "offload"]
+    "outcome", [ONE, INTERLEAVED, PAIRS, OFFLOADED, sliced()], ids=["1f1b", "interleaved", "pairs", "offload", "sliced"]
 )
 def test_moves_by_the_api(open_page: Open, outcome: pipesched.Outcome) -> None:
     """Every slot may stand exactly where Python says; a refusal changes nothing and names the slot."""
@@ -193,6 +197,29 @@ def test_moves_by_the_api(open_page: Open, outcome: pipesched.Outcome) -> None:
                 assert said["makespan"] == makespan
     assert api(page, "makespan()") == makespan
     assert not api(page, "schedules[0].edited")
+
+
+def test_slices(open_page: Open) -> None:
+    """They are named as everywhere, each has a shade of its own, and the legend says so."""
+    page = open_page(sliced())
+    assert "lighter: later slices of a microbatch" in page.inner_text("#legend")
+    assert api(page, "select('2F3.1')")
+    until(page, "details.textContent.includes('forward of microbatch 3.1 on stage 2')")
+    assert not api(page, "select('2F3')")
+    assert not api(page, "select('2F3.4')")
+    colours = page.evaluate(
+        """() => {
+          const places = [0, 1, 2, 3].map(k => pipesched.place(`3F1.${k}`)), box = paint.getBoundingClientRect();
+          const { width, height: high } = paint, ratio = width / box.width;
+          const image = paint.getContext("2d").getImageData(0, 0, width, high);
+          return places.map(({ x, y, height }) => {
+            const column = Math.round((x - box.left + 3) * ratio), row = Math.round((y - box.top + height / 4) * ratio);
+            return [...image.data.slice(4 * (row * width + column)).slice(0, 3)];
+          });
+        }"""
+    )
+    expected = [colour_of(1, "F", place=place_of(part, 4)) for part in range(4)]
+    assert [tuple(colour) for colour in colours] == expected
 
 
 def test_what_is_not_there(open_page: Open) -> None:
@@ -554,7 +581,9 @@ def test_documents_of_edited_schedules(open_page: Open) -> None:
     )
     solved = pipesched.solve(tight, method="portfolio", time_limit=2)
     loose = pipesched.run(pipesched.make_problem(devices=4, microbatches=8, forward=5, backward=10, budget=3), "1f1b")
-    for outcome in (solved, loose, PAIRS, OFFLOADED, INTERLEAVED):
+    two_ways = pipesched.run(replace(loose.problem, placement=None), "chimera", order=[7, 0, 3, 1, 2, 6, 4, 5])
+    units = (sized(microbatches=6, order="best"), two_ways, sliced(2, 3), forwards(2, 2))
+    for outcome in (solved, loose, PAIRS, OFFLOADED, INTERLEAVED, *units):
         page = open_page(outcome)
         assert list(wrong_claims(json.dumps(api(page, "document()")), outcome)) == []
         for _ in range(12):

@@ -24,15 +24,40 @@ from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.results.outcome import MEASURED, Outcome
 from tests.render.html.engine import NODE, answers, case
 from tests.strategies import random_plan, random_saving_plan, saving_plan_of
+from tests.unit_schedules import forwards, sized, sliced
 
 pytestmark = [pytest.mark.skipif(NODE is None, reason="needs node"), pytest.mark.slow]
 ORDERS = 400
 
 
 def problems() -> list[pipesched.Problem]:
-    """Small problems of all sorts: uneven costs, latency, halves, overlap, offload and recompute, unlike devices."""
+    """Small problems of all sorts: uneven costs, latency, halves, overlap, offload and recompute, unlike devices.
+
+    In some microbatches differ.
+    """
     common: dict[str, Any] = {"devices": 4, "microbatches": 8}
+    works = [1, 2, 3, 0.5, 5, 1, 0, 2]
+    table = [works, 2, works[::-1], [1] * 7 + [3]]
     return [
+        pipesched.make_problem(
+            **common,
+            forward=table,
+            backward_input=2,
+            backward_weight=table,
+            p2p=[1, 0, works],
+            retain="1.5",
+            sizes={"work": works, "activation": works[::-1], "message": [1, 0, 2, 1, 1, 3, 1, 1]},
+            budget=30,
+        ),
+        pipesched.make_problem(
+            **common,
+            stages=4,
+            overlap=4,
+            offload=1,
+            p2p=1,
+            speed=[1, 2, 0.5, 1],
+            sizes={"activation": works, "message": works},
+        ),
         pipesched.make_problem(**common, stages=8, forward=5, backward=10),
         pipesched.make_problem(**common, stages=4, forward=[1, 2, 3, "0.5"], backward=[2, 4, 6, 1], p2p=[1, 0, "2.25"]),
         pipesched.make_problem(
@@ -71,10 +96,16 @@ def outcomes() -> list[Outcome]:
                     found.append(pipesched.run(problem, known.name, **options))
                 except PipeschedError:
                     continue
-    found += [pipesched.solve(problem, method="portfolio", time_limit=2) for problem in problems()[:2]]
+    found += [pipesched.solve(problem, method="portfolio", time_limit=2) for problem in problems()[2:4]]
     small = pipesched.make_problem(devices=2, microbatches=4, forward=2, backward=3, offload=1, budget=2)
     found.append(pipesched.solve(small, offload=True, recompute=True, time_limit=2))
-    return found
+    cut = {"count": 3, "attention": 0.5, "overhead": 1}
+    found += [sliced(3, cut, p2p=1, kv=0.25, budget=6), sliced(2, 20), forwards(4, 3, kv=0.25, p2p=[1, 0, 2])]
+    two_ways: Any = {"order": [7, 0, 3, 1, 2, 6, 4, 5]}
+    found += [
+        pipesched.run(problem, "chimera", **two_ways) for problem in (problems()[1], problems()[3], problems()[8])
+    ]
+    return [*found, sized(order="best"), forwards(3, sizes={"work": [3, 0, 1], "activation": [1, 2, 3]})]
 
 
 def shuffled(orders: Sequence[Sequence[int]], random: Random) -> list[list[int]]:
@@ -120,6 +151,7 @@ def test_times_of_random_orders() -> None:
     assert {outcome.algorithm for outcome, _ in asked} >= {
         one.name for one in pipesched.algorithms() if one.name != "block"
     }
+    assert sum(outcome.problem.has_units for outcome, _ in asked) > ORDERS * 0.1
 
 
 def late(outcome: Outcome) -> Outcome:
@@ -236,6 +268,14 @@ def test_bidirectional_plans() -> None:
     ]
     for outcome, answer in zip(asked, answers([case(outcome, explain=True) for outcome in asked]), strict=True):
         assert answer["document"] == json.loads(dump(document(outcome)))
+
+
+def test_slices_packed_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packed orders of slices are the orders."""
+    asked = [sliced(3, 5, p2p=1), forwards(4, 3), late(sliced(2, 3))]
+    plain = answers([case(outcome, explain=True) for outcome in asked])
+    monkeypatch.setattr("pipesched.render.html.data.MOST_PLAIN", 0)
+    assert answers([case(outcome, explain=True) for outcome in asked]) == plain
 
 
 def test_too_many_digits() -> None:

@@ -43,7 +43,7 @@ const api = {
 };
 
 function download() {
-  const { name } = sheets[current], link = element("a", "", { download: `${name.replace(/[^\w.-]+/g, "-")}.json` });
+  const { name } = shown(), link = element("a", "", { download: `${name.replace(/[^\w.-]+/g, "-")}.json` });
   link.href = URL.createObjectURL(new Blob([`${JSON.stringify(api.document())}\n`], { type: "application/json" }));
   link.click();
   setTimeout(URL.revokeObjectURL, 1e4, link.href);
@@ -51,7 +51,7 @@ function download() {
 }
 
 async function copyOrder() {
-  const text = JSON.stringify(orderTexts(sheets[current])).replaceAll("],", "],\n ");
+  const text = JSON.stringify(orderTexts(shown())).replaceAll("],", "],\n ");
   try {
     await navigator.clipboard.writeText(text);
     say("The order is copied: pipesched.plan takes it.");

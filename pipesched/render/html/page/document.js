@@ -33,18 +33,15 @@ function timesDocument(s) {
 }
 
 // The microbatches by the start of their first forward on stage 0; where they enter at both ends, of one end, then the other.
-function feeding(s) {
-  const all = [...Array(s.M).keys()], half = s.mirrored ? floor(s.M / 2) : 0, first = m => m * s.n;
-  const ends = [all.slice(0, half), all.slice(half)];
-  return ends.flatMap(way => way.sort((a, b) => s.starts[first(a)] - s.starts[first(b)] || placeOf(s, first(a)) - placeOf(s, first(b))));
-}
+const feeding = s => [...Array(s.M).keys()].map(m => m * s.n).sort((a, b) => turns(s, a) - turns(s, b)
+  || s.starts[a] - s.starts[b] || placeOf(s, a) - placeOf(s, b)).map(t => microbatchOf(s, t));
 
 function scheduleDocument(s) {
   const found = metrics(s), { devices, transfers } = timesDocument(s);
   const status = totals(s).makespan === ownBound(s, found.fits) ? "optimal" : "heuristic";
   return {
-    format: "pipesched.schedule", version: s.columns ? 2 : 1, algorithm: s.algorithm, status: s.edits ? status : s.status,
-    problem: s.problem, ...(s.columns && { order: feeding(s) }), metrics: found, devices,
+    format: "pipesched.schedule", version: s.fed ? 2 : 1, algorithm: s.algorithm, status: s.edits ? status : s.status,
+    problem: s.problem, ...(s.edits && s.fed ? { order: feeding(s) } : s.fed), metrics: found, devices,
     ...(transfers.length && { transfers }),
     ...(s.waits.length && { waits: s.waits.map(([before, after]) => [opText(s, after), opText(s, before)]) }),
     ...(!s.edits && s.solver && { solver: s.solver }),

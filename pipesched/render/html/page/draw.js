@@ -21,7 +21,7 @@ function fill(pen, colour, x, y, width, height, alpha = 1) {
 
 // Writes a text, on a ground of its own if one is given.
 function write(pen, text, x, y, { size = 11, bold = "", align = "left", colour = ink.fg, ground, alpha } = {}) {
-  Object.assign(pen, { font: `${bold} ${size}px system-ui, sans-serif`, textAlign: align, textBaseline: "middle" });
+  assign(pen, { font: `${bold} ${size}px system-ui, sans-serif`, textAlign: align, textBaseline: "middle" });
   const width = pen.measureText(text).width + 6, left = { left: 3, center: width / 2, right: width - 3 }[align];
   if (ground) fill(pen, ground, x - left, y - 7, width, 14, alpha);
   pen.fillStyle = colour;
@@ -56,8 +56,8 @@ function pattern(sort, colour) {
 
 function fitCanvas(canvas, width, height) {
   const size = { width: round(width * ratio), height: round(height * ratio) };
-  if (canvas.width !== size.width || canvas.height !== size.height) Object.assign(canvas, size);
-  Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
+  if (canvas.width !== size.width || canvas.height !== size.height) assign(canvas, size);
+  assign(canvas.style, { width: `${width}px`, height: `${height}px` });
   const pen = canvas.getContext("2d");
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);
   return pen;
@@ -166,7 +166,7 @@ function drawSlot(row, t) {
   const from = max(x, scene.left), seen = min(x + width, scene.left + plotWidth()) - from;
   if (each < 8 || seen < LABEL) return;
   parts.forEach((part, i) => {
-    const text = [opText(s, part), sliced(s, part), String(microbatchOf(s, part))].find(one => one.length * 7 + 3 < seen), colour = s.colour[part];
+    const text = [opText(s, part), sliced(s, part), `${microbatchOf(s, part)}`].find(one => one.length * 7 + 3 < seen), colour = s.colour[part];
     const ground = stripes && stripes !== "line" ? css(colour) : "", ink = isLight(colour) ? "#000" : "#fff";
     if (text) write(paint, text, from + seen / 2, y + each * (i + 0.5) + 0.5, { size: min(each - 1, 11), align: "center", colour: ink, ground });
   });
@@ -223,7 +223,7 @@ function drawMemory({ s, device, top, height }) {
 
 // The whole schedule in little, with the window: how many devices work.
 function drawMap() {
-  const s = sheets[current], canvas = $("map"), width = canvas.clientWidth || 100, height = 26, total = totalTime() * 1.02;
+  const s = shown(), canvas = $("map"), width = canvas.clientWidth || 100, height = 26, total = totalTime() * 1.02;
   const pen = fitCanvas(canvas, width, height), columns = ceil(width), { shares } = s;
   canvas.style.width = "";
   const isOld = shares && (shares.orders !== s.orders || shares.total !== total); // a large one follows at rest

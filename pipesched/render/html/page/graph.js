@@ -4,11 +4,11 @@
 
 async function scheduleOf(data) {
   const { devices: P, stages: S, microbatches: M } = data.problem, { slices: n = 1 } = data, U = M * n;
-  const size = data.letters.length * S * U, s = { ...data, P, S, M, n, U, size, edits: 0, cache: {} };
-  Object.assign(s, data.plan.packed ? unpacked(s, await numbersIn(data.plan.packed)) : named(s, data.plan), {
+  const size = data.letters.length * S * U, s = { ...data, P, S, M, n, U, size, seconds: new Set(data.second), edits: 0, cache: {} };
+  assign(s, data.plan.packed ? unpacked(s, await numbersIn(data.plan.packed)) : named(s, data.plan), {
     task: Int32Array.from({ length: size }, (_, number) => number),
     present: new Uint8Array(size),
-    machine: new Int32Array(size).fill(-1),
+    machine: untold(size),
     there: new Float64Array(size), // of a measured one: when the message was there that a task waited for
   });
   s.orders.forEach((order, machine) => order.forEach(t => { s.present[t] = 1; s.machine[t] = machine; }));
@@ -18,15 +18,17 @@ async function scheduleOf(data) {
   }
   fillColumns(s);
   if (s.lengths) s.orders.flat().forEach((t, place) => { [s.duration[t], s.there[t]] = [s.lengths[place], s.arrived[place]]; });
-  return Object.assign(s, arcsInto(size, use => eachArc(s, use)));
+  return assign(s, arcsInto(size, use => eachArc(s, use)));
 }
+
+// A number for each of so many things that nothing is known of yet: -1.
+const untold = size => new Int32Array(size).fill(-1);
 
 // A value of a schedule that its times decide, made when first asked for.
 const cached = (s, key, make) => (key in s.cache ? s.cache[key] : (s.cache[key] = make(s)));
 
 const rowOf = (s, number) => floor(number / s.U);
-const unitOf = (s, number) => number % s.U;
-const microbatchOf = (s, number) => floor(unitOf(s, number) / s.n);
+const microbatchOf = (s, number) => floor((number % s.U) / s.n);
 const stageOf = (s, number) => rowOf(s, number) % s.S;
 const kindOf = (s, number) => floor(rowOf(s, number) / s.S);
 const sliced = (s, number) => `${microbatchOf(s, number)}${s.n > 1 ? `.${number % s.n}` : ""}`;
@@ -46,10 +48,10 @@ function taskOf(s, text) {
   return s.present[number] ? s.task[number] : -1;
 }
 
-const turns = (s, number) => s.mirrored && microbatchOf(s, number) >= floor(s.M / 2); // the other direction
+const turns = (s, number) => s.seconds.has(microbatchOf(s, number)); // the other direction
 
-// What an entry says of a unit: the number of all, or [number of the column that has it unit by unit].
-const entryOf = (s, entry, unit) => (typeof entry === "number" ? entry : s.columns[entry[0]][unit]);
+// What an entry says of an operation: the number of all, or [number of the column that has it unit by unit].
+const entryOf = (s, entry, number) => (entry.length ? s.columns[entry[0]][number % s.U] : entry);
 
 function deviceOf(s, number) {
   const device = s.placement[stageOf(s, number)];
@@ -60,7 +62,7 @@ function deviceOf(s, number) {
 function fillColumns(s) {
   const column = at => Float64Array.from({ length: s.size }, (_, number) => {
     const row = s.rows[rowOf(s, number)]; // of unlike devices with what it lasts in the other direction, last
-    return s.present[number] && ((!at && turns(s, number) && row[3]) || entryOf(s, row[at], unitOf(s, number)));
+    return s.present[number] && ((!at && turns(s, number) && row[3]) || entryOf(s, row[at], number));
   });
   [s.duration, s.takes, s.gives] = [0, 1, 2].map(column);
   for (const [row, size] of s.given) { // forwards are the first rows
@@ -68,8 +70,7 @@ function fillColumns(s) {
   }
   for (const [forward, backward] of s.pairs) {
     const overlap = (turns(s, forward) && s.back) || s.overlap;
-    const own = overlap && entryOf(s, overlap[stageOf(s, forward)], unitOf(s, forward));
-    s.duration[forward] = overlap ? own : s.duration[forward] + s.duration[backward];
+    s.duration[forward] = overlap ? entryOf(s, overlap[stageOf(s, forward)], forward) : s.duration[forward] + s.duration[backward];
     s.gives[forward] += s.gives[backward];
   }
 }
@@ -81,8 +82,7 @@ function eachArc(s, use) {
   for (const [before, after, lag, boundary, from = 0, to = U, further = 0] of arcs) {
     for (let unit = from; unit < to; unit++) {
       const other = unit + further, a = before * U + other, b = after * U + unit;
-      if (further && floor(other / n) !== floor(unit / n)) continue;
-      if (present[a] && present[b]) use(task[a], task[b], entryOf(s, lag, unit), boundary, 1);
+      if (present[a] && present[b] && floor(other / n) === floor(unit / n)) use(task[a], task[b], entryOf(s, lag, unit), boundary, 1);
     }
   }
   for (const [a, b] of waits) use(task[a], task[b], 0, -1, 0);

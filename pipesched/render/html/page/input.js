@@ -28,7 +28,7 @@ function refresh({ relayout = false, soon = false } = {}) {
   redraw();
   writeLink(soon);
   clearTimeout(settling);
-  settling = setTimeout(settle, isLarge(sheets[current]) ? 400 : 80);
+  settling = setTimeout(settle, isLarge(shown()) ? 400 : 80);
 }
 
 function settle() {
@@ -74,7 +74,7 @@ function stepBack(edit, word) {
 
 function chartPoint(event) {
   const box = $("chart").getBoundingClientRect(), { clientLeft, clientTop } = $("chart");
-  return Object.assign(pointer, { x: event.clientX - box.left - clientLeft, y: event.clientY - box.top - clientTop });
+  return assign(pointer, { x: event.clientX - box.left - clientLeft, y: event.clientY - box.top - clientTop });
 }
 
 // The drop rule: before the first other slot whose middle, as drawn when the drag began, is right of the pointer.
@@ -160,7 +160,7 @@ function onWheel(event) {
 }
 
 // The selection, or the first operation of the current schedule.
-const chosen = () => picked || { s: sheets[current], t: sheets[current].orders.find(order => order.length)[0] };
+const chosen = () => picked || { s: shown(), t: shown().orders.find(order => order.length)[0] };
 
 function goTo(s, t) {
   revealTask(s, t);
@@ -183,7 +183,7 @@ function across(step) {
 }
 
 function stepGap(step, bySize) {
-  const s = sheets[current], gaps = bySize ? byLength(s) : gapsOf(s).slice().sort((a, b) => a.start - b.start || a.device - b.device);
+  const s = shown(), gaps = bySize ? byLength(s) : gapsOf(s).slice().sort((a, b) => a.start - b.start || a.device - b.device);
   if (!gaps.length) { say("No device idles."); return; }
   const at = shownGap ? gaps.indexOf(shownGap.gap) : step > 0 ? -1 : 0, gap = gaps[(at + step + gaps.length) % gaps.length];
   shownGap = { s, gap };
@@ -201,13 +201,13 @@ function why() {
 }
 
 function improve() {
-  const s = sheets[current], { best, complete } = bestMove(early(s));
+  const s = shown(), { best, complete } = bestMove(early(s));
   if (best) move(s, best.task, best.to);
   else say(`No ${complete ? "single move" : "move of those that were timed"} shortens it.`);
 }
 
 function keepCopy() {
-  const s = sheets[current], copy = { ...s, name: `${s.name} (kept)`, cache: {} };
+  const s = shown(), copy = { ...s, name: `${s.name} (kept)`, cache: {} };
   addSheet(copy);
   say(`${s.name} is kept as schedule ${copy.index}; links leave it out.`);
 }
@@ -218,7 +218,7 @@ function nudge(step) {
 }
 
 function jump(text) {
-  const s = [sheets[current], ...sheets].find(one => taskOf(one, text) >= 0);
+  const s = [shown(), ...sheets].find(one => taskOf(one, text) >= 0);
   if (s) goTo(s, taskOf(s, text));
   else say(`${text}: no such operation.`);
 }

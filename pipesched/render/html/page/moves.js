@@ -7,7 +7,7 @@ function moved(orders, machine, from, to) {
 }
 
 const places = s => cached(s, "places", () => {
-  const found = new Int32Array(s.size).fill(-1);
+  const found = untold(s.size);
   for (const order of s.orders) order.forEach((t, place) => { found[t] = place; });
   return found;
 });

@@ -6,7 +6,7 @@ let gesture = null; // a press, drag, pan or measure under way
 let shownGap = null; // {s, gap} that [ ] and { } went to
 
 function frameBox(pen, colour, thick, x, y, width, height) {
-  Object.assign(pen, { strokeStyle: colour, lineWidth: thick });
+  assign(pen, { strokeStyle: colour, lineWidth: thick });
   pen.strokeRect(x, y, width, height);
 }
 
@@ -50,7 +50,7 @@ function drawArrows({ s, t }) {
   const arrow = (from, to, thick, dash) => {
     const a = boxOf(s, from), b = boxOf(s, to), [x, y, u, v] = [a.end, a.y + a.height / 2, b.x, b.y + b.height / 2];
     const angle = Math.atan2(v - y, u - x);
-    Object.assign(over, { strokeStyle: ink.link, fillStyle: ink.link, lineWidth: thick });
+    assign(over, { strokeStyle: ink.link, fillStyle: ink.link, lineWidth: thick });
     over.setLineDash(dash);
     over.beginPath();
     over.moveTo(x, y);

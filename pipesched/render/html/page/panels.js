@@ -1,10 +1,11 @@
 // What stands around the chart: numbers, sentences, details and tables. Text from users is only ever set as text.
 
 const MOST_ROWS = 199, LISTED = 64, MOST_COSTS = 40; // with its head a table has at most 200 rows
-const say = sentence => { $("live").textContent = sentence; };
+const show = (id, text) => { $(id).textContent = text; };
+const say = sentence => show("live", sentence);
 
 function element(name, text = "", attributes = {}) {
-  const made = Object.assign(document.createElement(name), { textContent: text });
+  const made = assign(document.createElement(name), { textContent: text });
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
   return made;
 }
@@ -26,17 +27,17 @@ function fillTable(id, titles, rows, { caption, sums = 0, dress } = {}) {
 }
 
 function showNumbers() {
-  const s = sheets[current], { makespan, bubble } = totals(s);
-  $("makespan").textContent = `${makespan / s.per}${unit}${difference(s)}`;
-  $("bubble").textContent = percent(bubble);
-  $("which").textContent = `${s.name}${s.edits ? `, ${s.edits} edit${s.edits > 1 ? "s" : ""}` : ""}`;
+  const s = shown(), { makespan, bubble } = totals(s);
+  show("makespan", `${makespan / s.per}${unit}${difference(s)}`);
+  show("bubble", percent(bubble));
+  show("which", `${s.name}${s.edits ? `, ${s.edits} edit${s.edits > 1 ? "s" : ""}` : ""}`);
 }
 
 // The numbers that take a while: bound, memory, and the table of schedules.
 function showMetrics() {
-  const s = sheets[current], { lower_bound: bound, gap, memory, fits: fit } = metrics(s);
-  $("bound").textContent = `${short(bound)}${unit} (${gap ? `gap ${percent(gap)}` : "optimal"})`;
-  $("memory").textContent = `${short(max(...memory))} ${s.problem.memory.unit}${fit ? "" : ", over budget"}`;
+  const s = shown(), { lower_bound: bound, gap, memory, fits: fit } = metrics(s);
+  show("bound", `${short(bound)}${unit} (${gap ? `gap ${percent(gap)}` : "optimal"})`);
+  show("memory", `${short(max(...memory))} ${s.problem.memory.unit}${fit ? "" : ", over budget"}`);
   $("memory").className = fit ? "" : "bad";
   $("sheets").hidden = sheets.length < 2 && !page.remarks.length;
   const overBy = one => short(max(...one.capacity.map((_, device) => excess(one, device))) / one.grain);
@@ -52,8 +53,8 @@ function showVerified() {
   const late = sheets.some(s => s.isLate) ? "; some operations start later than they could, until the first edit" : "";
   const each = sheets.length > 1 ? ", of every schedule" : "";
   $("verified").className = wrong.length ? "bad" : "";
-  $("verified").textContent = wrong.length ? `Not verified: this page computes ${parts.join("; ")}.`
-    : `Verified: the makespan computed here equals the stored one${each}${late}.`;
+  show("verified", wrong.length ? `Not verified: this page computes ${parts.join("; ")}.`
+    : `Verified: the makespan computed here equals the stored one${each}${late}.`);
 }
 
 function placeText(s, t) {
@@ -68,8 +69,7 @@ function showDetails() {
   if (!picked) return;
   const { s, t } = picked, { slack } = reasons(s), list = element("dl");
   const put = (name, text) => { if (text) list.append(element("dt", name), element("dd", text)); };
-  const slice = part => (s.n > 1 ? `slice ${part % s.n} of ` : "");
-  const whole = partsOf(s, t).map(part => `${s.kinds[kindOf(s, part)]} of ${slice(part)}microbatch ${microbatchOf(s, part)} on stage ${stageOf(s, part)}`);
+  const whole = partsOf(s, t).map(part => `${s.kinds[kindOf(s, part)]} of microbatch ${sliced(s, part)} on stage ${stageOf(s, part)}`);
   put("operation", `${slotText(s, t)}: ${whole.join(", with ")}`);
   put("where", placeText(s, t));
   put("runs", `${spanText(s, t)}${unit}`);
@@ -109,7 +109,7 @@ function gapSentence(s, { device, start, end, idle, culprit, waiting }) {
 const byLength = s => gapsOf(s).slice().sort((a, b) => b.end - b.start - (a.end - a.start) || a.device - b.device || a.start - b.start);
 
 function showReasons() {
-  const s = sheets[current], { makespan, idle, busy, allIdle } = totals(s), names = Object.keys(page.idle), rows = idleByClass(s, names);
+  const s = shown(), { makespan, idle, busy, allIdle } = totals(s), names = Object.keys(page.idle), rows = idleByClass(s, names);
   const sum = name => rows.reduce((all, row) => all + row[name], 0), used = names.filter(sum);
   const cell = ticks => (ticks ? time(s, ticks) : "."), share = ticks => `${((ticks / (s.P * makespan || 1)) * 100).toFixed(1)}%`;
   fillTable("reasons", ["idle", ...used.map(name => page.idle[name][0]), "all"], [
@@ -117,7 +117,7 @@ function showReasons() {
     ...[["sum", cell], ["share", share]].map(([title, text]) => [title, ...used.map(name => text(sum(name))), text(allIdle)]),
   ], { sums: 2, caption: s.P > LISTED ? `first ${LISTED} of ${s.P} devices, sum of all` : "" });
   const least = max(s.P * s.per * metrics(s).lower_bound - busy.reduce((a, b) => a + b), 0), open = time(s, allIdle - least);
-  $("avoidable").textContent = open === "0" ? "Proved: no order avoids any of it." : `No order avoids ${time(s, least)} of it; ${open} is open.`;
+  show("avoidable", open === "0" ? "Proved: no order avoids any of it." : `No order avoids ${time(s, least)} of it; ${open} is open.`);
   $("gaps").replaceChildren(...byLength(s).slice(0, 10).map(gap => element("li", gapSentence(s, gap))));
   showCosts(s);
 }
@@ -153,7 +153,7 @@ function showOperations() {
 }
 
 function showCursor() {
-  const row = rowAt(pointer.y), s = row ? row.s : sheets[current], value = timeAt(pointer.x);
+  const row = rowAt(pointer.y), s = row ? row.s : shown(), value = timeAt(pointer.x);
   const texts = Array.from({ length: s.P }, (_, device) => `device ${device} ${cursorText(s, device, value)}`);
-  $("cursor").textContent = `at ${short(value, 5)}: ${texts.join(", ")}`;
+  show("cursor", `at ${short(value, 5)}: ${texts.join(", ")}`);
 }

@@ -5,7 +5,7 @@ const FREE = -1, BY_ORDER = -2; // instead of the arc that holds a task back
 // What holds each task back, slack, and the critical path.
 const reasons = s => cached(s, "reasons", () => {
   const { size, before, lag, isInput, first, duration, starts, ends, sequence } = s, { begin, end } = totals(s);
-  const previous = new Int32Array(size).fill(-1), rank = new Int32Array(size);
+  const previous = untold(size), rank = new Int32Array(size);
   let count = 0;
   for (const order of s.orders) order.forEach((t, i) => { rank[t] = count++; if (i) previous[t] = order[i - 1]; });
   const eachInto = (t, use) => { // use(task before, lag, arc)
@@ -145,8 +145,8 @@ function idleByClass(s, classes) {
 }
 
 // What a task costs: [name "3 F", what it lasts]. A pair has that of its parts, or its own where the config gives one.
-const costsOf = (s, t) => (s.pairs.has(t) && s.overlap ? [[`${stageOf(s, t)} overlap`, entryOf(s, s.overlap[stageOf(s, t)], unitOf(s, t))]]
-  : partsOf(s, t).map(part => [`${stageOf(s, part)} ${s.letters[kindOf(s, part)]}`, entryOf(s, s.rows[rowOf(s, part)][0], unitOf(s, part))]));
+const costsOf = (s, t) => (s.pairs.has(t) && s.overlap ? [[`${stageOf(s, t)} overlap`, entryOf(s, s.overlap[stageOf(s, t)], t)]]
+  : partsOf(s, t).map(part => [`${stageOf(s, part)} ${s.letters[kindOf(s, part)]}`, entryOf(s, s.rows[rowOf(s, part)][0], part)]));
 
 // The lesser (sign 1) or the greater (-1) of each two counts, in the first; a copy of the second where there is no first.
 function extreme(held, other, sign) {
@@ -162,8 +162,8 @@ const sensitivities = s => cached(s, "sensitivities", () => {
   for (const t of s.orders.flat()) {
     for (const [name, cost] of costsOf(s, t)) {
       const [stage, kind] = name.split(" ");
-      if (!columns.has(name)) columns.set(name, rows.push({ stage: +stage, kind, cost }) - 1);
-      rows[columns.get(name)].cost = max(rows[columns.get(name)].cost, cost);
+      if (!columns.has(name)) columns.set(name, rows.push({ stage: +stage, kind }) - 1);
+      rows[columns.get(name)].cost ||= cost; // where operations of a kind differ, of one that lasts
     }
   }
   const uses = new Int32Array(s.size), counts = new Map(); // counts of a task: [least, most] until it

@@ -8,6 +8,7 @@ const view = { from: 0, to: 1, whole: true }; // in the user's units; whole: all
 const shows = { path: page.explains, idle: page.explains, memory: false, marks: false, hues: false };
 const LARGE = 20000; // operations from which reasons wait until nothing moves
 let current = 0; // the index of the schedule that was selected last
+const shown = () => sheets[current];
 let picked = null; // {s, t}
 
 const short = (value, digits = 9) => String(Number(value.toPrecision(digits)));
@@ -21,7 +22,7 @@ const isAtRest = s => !isLarge(s) || "gaps" in s.cache; // whether reasons can b
 async function load() {
   for (const data of page.schedules) {
     const s = await scheduleOf(data), times = earliest(s);
-    addSheet(Object.assign(s, s.late || times.deadlock ? givenTimes(s, times) : times));
+    addSheet(assign(s, s.late || times.deadlock ? givenTimes(s, times) : times));
   }
   shows.memory = totalRows() <= 16 && sheets.some(s => s.capacity[0] !== null);
 }
@@ -34,17 +35,17 @@ function givenTimes(s, { starts, ends, sequence, deadlock }) {
 }
 
 function addSheet(s) {
-  const { orders, starts, ends, sequence, isLate } = s, half = floor(s.M / 2);
+  const { orders, starts, ends, sequence, isLate } = s;
   s.index = sheets.push(s) - 1;
   s.loaded ??= { orders, starts, ends, sequence, isLate, makespan: totals(s).makespan };
   s.tints ??= [0, 1].map(byKind => Uint32Array.from({ length: s.size }, (_, number) => {
-    const m = microbatchOf(s, number), hues = page.palette[s.tones[s.tones[1] && m >= half ? 1 : 0][rowOf(s, number)]];
-    const shades = min(s.n, page.shades), shade = s.n > 1 ? round(((number % s.n) / (s.n - 1)) * (shades - 1)) : 0;
-    return hues[byKind ? 0 : 1 + ((m * shades) % (hues.length - 1)) + shade];
+    const m = microbatchOf(s, number), hues = page.palette[s.tones[+turns(s, number)][rowOf(s, number)]];
+    const shades = (hues.length - 1) / page.hues, shade = round((number % s.n) * (shades - 1) / (s.n - 1 || 1)); // of a microbatch
+    return hues[byKind ? 0 : 1 + (m % page.hues) * shades + shade];
   }));
 }
 
-const retime = (s, orders, times = earliest(s, orders)) => Object.assign(s, { orders, ...times, cache: {} });
+const retime = (s, orders, times = earliest(s, orders)) => assign(s, { orders, ...times, cache: {} });
 
 // Moves a task to a position: null, or why that cannot be. No words, no drawing.
 function changeOrder(s, t, to) {

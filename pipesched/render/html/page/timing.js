@@ -5,7 +5,7 @@
 function earliest(s, orders = s.orders) {
   const { first, before, lag, duration, size } = s, [starts, ends] = [0, 1].map(() => new Float64Array(size).fill(-1));
   const sequence = new Int32Array(size), at = new Int32Array(orders.length), clock = new Float64Array(orders.length);
-  const sleeper = new Int32Array(size).fill(-1), nextSleeper = new Int32Array(orders.length).fill(-1);
+  const sleeper = untold(size), nextSleeper = untold(orders.length);
   const awake = [...orders.keys()];
   let done = 0;
   while (awake.length) {

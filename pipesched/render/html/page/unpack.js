@@ -1,7 +1,7 @@
 // The plan of a schedule, from texts or packed: orders of devices, then of lanes; the backwards of pairs; wait edges
 // [before, after]; starts where they are late. An operation is the number row * U + unit: microbatch * slices + slice.
 
-const { abs, ceil, floor, max, min, round } = Math;
+const { abs, ceil, floor, max, min, round } = Math, { assign } = Object;
 
 // What a text names: [operation], or [forward, backward] of a pair; null for what is no operation of the problem.
 function numbersOf({ letters, S, M, n, U }, text) {
@@ -9,7 +9,7 @@ function numbersOf({ letters, S, M, n, U }, text) {
   const numbers = (pair ? pair.slice(1) : [text]).map(op => {
     const [, stage, letter, microbatch, , slice] = /^(0|[1-9]\d{0,8})([A-Z])(0|[1-9]\d{0,8})(\.(0|[1-9]\d{0,8}))?$/.exec(op) || [];
     const known = letters.includes(letter) && +stage < S && +microbatch < M && (n > 1 ? +slice < n : !slice);
-    return known ? (letters.indexOf(letter) * S + +stage) * U + +microbatch * n + +(slice || 0) : -1;
+    return known ? (letters.indexOf(letter) * S + +stage) * U + microbatch * n + (slice | 0) : -1;
   });
   return numbers.includes(-1) ? null : numbers;
 }

@@ -1,0 +1,184 @@
+"""Charts, tables and summaries of microbatches that differ, of slices, and of forward passes alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+
+import pipesched
+from pipesched import Gantt, Outcome, Table
+from pipesched.pipeline.kinds import KINDS
+from pipesched.render.fold import fold_of
+from pipesched.render.palette import HUES, colour_of, place_of
+from pipesched.render.summary import heading, summary
+from pipesched.render.timescale import operation_times, quantum
+from tests.oracle.drawn import Config, configs, random_rows
+from tests.oracle.setup import read_setup
+from tests.unit_schedules import forwards, sized, sliced
+
+Renderer = Callable[..., str]
+Golden = Callable[[str, str], None]
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+SHOWN = {"sized": sized(), "sliced": sliced(), "forwards": forwards(2, 4, kv=0.25)}
+
+
+@pytest.mark.parametrize("width", [80, 160])
+@pytest.mark.parametrize("name", [*SHOWN])
+def test_charts_without_colour(draw: Renderer, golden: Golden, name: str, width: int) -> None:
+    """Widths go by durations; a slot says its slice where that fits, else its microbatch; as in tests/golden."""
+    golden(f"{name}-plain-{width}.txt", draw(Gantt(SHOWN[name]), width))
+
+
+@pytest.mark.parametrize("name", [*SHOWN])
+def test_charts_in_colour(draw: Renderer, golden: Golden, name: str) -> None:
+    """Slices of a microbatch have its hue in shades, and a legend says so; as in tests/golden."""
+    golden(f"{name}-colour-160.txt", draw(Gantt(SHOWN[name]), 160, colour=True))
+
+
+def test_in_ascii_with_memory(draw: Renderer, golden: Golden) -> None:
+    """The same with letters, with the memory of slices below each device."""
+    golden("sliced-ascii-80.txt", draw(Gantt(sliced(2, 4, kv=0.25, budget=2), ascii_only=True), 80))
+
+
+def test_slots_are_as_wide_as_they_last(draw: Renderer) -> None:
+    """One column a unit of time: on device 3 forwards of 1, 2, .. and backwards of 2, 4, .. stand in turn."""
+    chart = draw(Gantt(sized(), ascii_only=True), 160).splitlines()
+    row = next(line for line in chart if line.startswith("device 3"))[9:]
+    assert [len(slot) for slot in re.findall("[FB][-=]*", row)] == [1, 2, 2, 4, 3, 6, 4, 8, 5, 10, 6, 12]
+
+
+@pytest.mark.parametrize(("width", "label", "first"), [(44, "auto", "0"), (56, "auto", "0.0"), (110, "op", "0F0.0")])
+def test_labels_of_slices_by_width(draw: Renderer, width: int, label: str, first: str) -> None:
+    """A slot says its slice where a column is left over, else its microbatch; or its text where that is asked for."""
+    line = draw(Gantt(forwards(2, 4), label=label), width).splitlines()[3]
+    assert line.split() == [
+        str(slot)[-len(first) :] if "." in first else str(slot.microbatch)
+        for slot in forwards(2, 4).schedule.plan.slots(0)
+    ]
+
+
+def test_sixteen_colours_have_no_shades(draw: Renderer) -> None:
+    """There a colour is a kind, and the legend has no slices."""
+    import io
+
+    console = Console(file=io.StringIO(), width=120, color_system="standard", force_terminal=True, legacy_windows=False)
+    console.print(Gantt(sliced()))
+    assert isinstance(console.file, io.StringIO)
+    text = ANSI.sub("", console.file.getvalue())
+    assert "colour by kind:   F  forward   B  backward  · idle" in text
+    assert "slice" not in text
+
+
+@pytest.mark.parametrize("kind", "FBIW")
+def test_shades_get_lighter(kind: str) -> None:
+    """Later slices are lighter, each apart from the one before, and none is a shade of another kind."""
+    for hue in range(len(HUES)):
+        shades = [colour_of(hue, kind, place=place_of(part, 4)) for part in range(4)]
+        assert all(sum(before) + 15 <= sum(after) for before, after in pairwise(shades))
+        others = {colour_of(hue, other, place=place_of(part, 4)) for other in set("FBW") - {kind} for part in range(4)}
+        assert others.isdisjoint(shades)
+    assert colour_of(0, kind, place=place_of(0, 1)) == colour_of(0, kind)
+
+
+def test_few_slices_of_many_in_the_legend(draw: Renderer) -> None:
+    """Of more than four the first and the last."""
+    assert "slice  0 .. 7 " in ANSI.sub("", draw(Gantt(forwards(2, 8)), 160, colour=True))
+
+
+def test_a_period_is_of_whole_microbatches(draw: Renderer) -> None:
+    """Of 32 microbatches in 4 slices one of 12 time units is drawn for all that repeat."""
+    fold = fold_of(sliced(32).schedule)
+    assert fold is not None
+    assert (fold.steady.ticks, fold.steady.microbatches) == (12 * sliced(32).problem.ticks.per_unit, 1)
+    assert "29 periods of 12 left out: 25..373" in draw(Gantt(sliced(32)), 80)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.tuples(st.booleans(), st.booleans()).flatmap(
+        lambda how: configs(("linear", "loop"), slices=how[0], forward_only=how[1])
+    ),
+    st.integers(20, 180),
+    st.booleans(),
+    st.randoms(use_true_random=False),
+)
+def test_no_line_is_wider_than_the_terminal(config: Config, width: int, colour: bool, random: Any) -> None:
+    """Whatever the sizes and slices; and all times of operations are whole quanta."""
+    problem = pipesched.make_problem(**config)
+    schedule = pipesched.schedule_plan(problem, pipesched.plan(problem, random_rows(read_setup(config), random)))
+    system: Any = "truecolor" if colour else None
+    console = Console(width=width, force_terminal=colour, color_system=system, no_color=not colour)
+    with console.capture() as capture:
+        console.print(Gantt(schedule, memory=True))
+    assert max(cell_len(ANSI.sub("", line)) for line in capture.get().splitlines()) <= width
+    step, durations = quantum([schedule]), {*schedule.graph.durations}
+    assert not step or not any(time % step for time in durations)
+    assert durations <= {*operation_times(schedule)}
+    assert {KINDS[letter].name for letter in problem.letters} >= {"forward"}
+
+
+def said(outcome: Outcome, draw: Renderer) -> list[str]:
+    return draw(summary(outcome), 200).splitlines()
+
+
+def test_headings() -> None:
+    """They say slices, and that forwards run alone."""
+    assert heading(sized()).plain == "1f1b  4 devices, 4 stages, 6 microbatches"
+    assert heading(sliced()).plain == "seq-1f1b  4 devices, 4 stages, 4 microbatches of 4 slices"
+    assert heading(forwards(2)).plain == "naive  4 devices, 4 stages, 2 microbatches, forwards alone"
+
+
+def test_summaries(draw: Renderer) -> None:
+    """The summary of forwards alone speaks of no backward and no gradient."""
+    lines = said(forwards(2, 4, kv=0.25), draw)
+    assert not [line for line in lines if "backward" in line or "gradient" in line]
+    assert [" ".join(lines[row].split()) for row in (0, 2)] == [
+        "makespan 11 last end - first start, over all devices",
+        "gap optimal makespan = bound, for this placement",
+    ]
+    uneven = said(forwards(3, forward=[4, 1, 1, 1]), draw)[1]
+    assert " ".join(uneven.split()) == "lower bound 15 device 0: work 12, then 3 until the last forward ends"
+    assert " ".join(said(sized(), draw)[0].split()[:2]) == "makespan 103"
+    assert " ".join(said(sliced(8), draw)[0].split()[:2]) == "makespan 105"
+
+
+def test_the_table_of_a_problem(draw: Renderer) -> None:
+    """Factors of microbatches, parts of slices and the mode stand there, and only where there are any."""
+    table = draw(Table(sized(sizes={"work": [1, 2, 3], "message": [1, 1, 2]}).problem), 100)
+    assert [line.split(maxsplit=1)[0] for line in table.splitlines()][3:6] == ["x", "x", "placement"]
+    assert "x work        [1, 2, 3]" in table
+    problem = pipesched.make_problem(
+        devices=4,
+        microbatches=2,
+        forward=4,
+        slices={"count": 2, "attention": 0.5, "overhead": 1},
+        kv=0.25,
+        mode="forward",
+    )
+    assert [" ".join(line.split()) for line in draw(Table(problem), 100).splitlines()] == [
+        "devices 4",
+        "stages 4",
+        "microbatches 2",
+        "mode forward",
+        "slices 2",
+        "tokens equal",
+        "work [0.375, 0.625]",
+        "overhead 1",
+        "placement auto",
+        "forward 4",
+        "p2p 0",
+        "activation 1 microbatch",
+        "kv 0.25",
+        "static 0",
+        "budget none",
+    ]
+    halves = {"backward_input": [0.5, 0.5], "backward_weight": [0.5, 0.5]}
+    slices = pipesched.make_problem(devices=1, slices={"count": 2, "work": {"forward": [0.25, 0.75], **halves}}).slices
+    assert "forward          [0.25, 0.75]" in draw(Table(slices), 100)

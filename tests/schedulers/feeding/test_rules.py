@@ -1,0 +1,64 @@
+"""Orders by rule: verl's, by work, and which microbatches are equal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from pipesched import make_problem
+from pipesched.schedulers.feeding.rules import equals, rules, verl, works
+from tests.oracle import orders
+
+
+def one_a_device(**values: Any) -> Any:
+    return make_problem(devices=2, **values)
+
+
+def test_verl_of_six() -> None:
+    """With work 1 to 6 the largest stand in the middle."""
+    assert verl(one_a_device(sizes={"work": [1, 2, 3, 4, 5, 6]})) == (1, 3, 5, 4, 2, 0)
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=9))
+def test_verl_as_published(work: list[int]) -> None:
+    """Equal work is told apart by the number, as in verl's `rearrange_micro_batches`."""
+    assert verl(one_a_device(sizes={"work": work})) == tuple(orders.verl(work))
+
+
+@pytest.mark.parametrize(
+    ("values", "work"),
+    [
+        ({"forward": [[1, 4], 2], "backward": [[2, 1], 3]}, [8, 10]),
+        ({"forward": [[1, 4], 2], "backward": [[2, 1], 3], "mode": "forward"}, [3, 6]),
+        ({"forward": 2, "backward_input": [[3, 0], 1], "backward_weight": 1, "sizes": {"work": [1, 2]}}, [10, 14]),
+        ({"forward": [1, [2, 3]], "speed": [2, 0.5]}, [9, 12]),
+        ({"forward": 2, "backward": 4, "sizes": {"work": [2, 3]}, "slices": {"count": 2, "overhead": 1}}, [32, 44]),
+    ],
+)
+def test_work_of_a_microbatch(values: dict[str, Any], work: list[int]) -> None:
+    """It is what F and B last on all stages, of forward passes F alone, whatever the speed of the devices."""
+    problem = one_a_device(**values)
+    per_unit = make_problem(devices=2, **{**values, "speed": None}).ticks.per_unit
+    assert [one / per_unit for one in works(problem)] == work
+
+
+def test_four_rules() -> None:
+    """A search begins from the microbatches as given, verl's order, and both orders by work."""
+    assert rules(one_a_device(sizes={"work": [2, 3, 1]})) == [(0, 1, 2), (2, 1, 0), (2, 0, 1), (1, 0, 2)]
+
+
+@pytest.mark.parametrize(
+    ("values", "first"),
+    [
+        ({"sizes": {"work": [1, 2, 1, 2]}}, [0, 1, 0, 1]),
+        ({"sizes": {"work": [1, 2, 1, 2], "activation": [1, 1, 1, 2]}}, [0, 1, 0, 3]),
+        ({"sizes": {"work": [1, 2, 1, 2]}, "p2p": [[0, 0, 1, 0]]}, [0, 1, 2, 1]),
+        ({"forward": [[1, 1, 1, 1], [2, 2, 2, 2]]}, [0, 0, 0, 0]),
+        ({"microbatches": 4}, [0, 0, 0, 0]),
+    ],
+)
+def test_equal_microbatches(values: dict[str, Any], first: list[int]) -> None:
+    """They have the same factors, and the same entries in every table."""
+    assert equals(one_a_device(**values)) == first

@@ -1,0 +1,29 @@
+"""Small schedules of microbatches that differ, of slices and of forward passes alone, for tests of what shows them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipesched import Outcome, make_problem, plan, run, schedule_plan
+from tests.oracle.orders import forward_naive, seq_1f1b
+
+FOUR: dict[str, Any] = {"devices": 4, "forward": 4, "backward": 8}
+
+
+def sized(algorithm: str = "1f1b", order: Any = None, **values: Any) -> Outcome:
+    """1F1B on 4 devices, of 6 microbatches with works of 1 to 6: 103 long."""
+    works = {"work": [1, 2, 3, 4, 5, 6]}
+    problem = make_problem(**{"devices": 4, "forward": 1, "backward": 2, "sizes": works, **values})
+    return run(problem, algorithm, order=order)
+
+
+def sliced(microbatches: int = 4, slices: Any = 4, **values: Any) -> Outcome:
+    """Seq1F1B on 4 devices, of 4 microbatches in 4 slices: 57 long."""
+    problem = make_problem(**{**FOUR, "microbatches": microbatches, "slices": slices, **values})
+    return Outcome("seq-1f1b", schedule_plan(problem, plan(problem, seq_1f1b(4, microbatches, problem.slices.count))))
+
+
+def forwards(microbatches: int = 4, slices: int = 1, **values: Any) -> Outcome:
+    """Forward passes alone on 4 devices, in turn."""
+    problem = make_problem(**{**FOUR, "microbatches": microbatches, "slices": slices, "mode": "forward", **values})
+    return Outcome("naive", schedule_plan(problem, plan(problem, forward_naive(4, microbatches, slices))))
