@@ -16,7 +16,6 @@ from pipesched.core.integers import ceil_div
 from pipesched.core.paths import heads, topological_order
 from pipesched.core.tasks import NOWHERE, TaskGraph
 
-
 SAMPLED = 31  # of so many jobs one is looked at, to find where to cut them
 
 
