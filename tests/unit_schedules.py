@@ -10,10 +10,11 @@ from tests.oracle.orders import forward_naive, seq_1f1b
 FOUR: dict[str, Any] = {"devices": 4, "forward": 4, "backward": 8}
 
 
-def sized(algorithm: str = "1f1b", **values: Any) -> Outcome:
+def sized(algorithm: str = "1f1b", order: Any = None, **values: Any) -> Outcome:
     """1F1B on 4 devices, of 6 microbatches with works of 1 to 6: 103 long."""
     works = {"work": [1, 2, 3, 4, 5, 6]}
-    return run(make_problem(**{"devices": 4, "forward": 1, "backward": 2, "sizes": works, **values}), algorithm)
+    problem = make_problem(**{"devices": 4, "forward": 1, "backward": 2, "sizes": works, **values})
+    return run(problem, algorithm, order=order)
 
 
 def sliced(microbatches: int = 4, slices: Any = 4, **values: Any) -> Outcome:

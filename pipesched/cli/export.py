@@ -136,5 +136,8 @@ def _deliver(content: Content, target: Target) -> None:
         write_target(content, target)
     elif isinstance(content, str):
         sys.stdout.write(content)
+        note = getattr(content, "note", "")
+        if note:
+            print(f"pipesched: note: the CSV {note}", file=sys.stderr)
     else:
         sys.stdout.buffer.write(content)

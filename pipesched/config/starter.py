@@ -11,8 +11,8 @@ from pipesched.pipeline.layer_arguments import KEYS
 from pipesched.pipeline.layers import BALANCED, EQUAL, SHARES, SIZES
 from pipesched.pipeline.placement import PLACEMENTS
 from pipesched.pipeline.problem import LANES as LANE_KINDS
-from pipesched.pipeline.unit_arguments import FACTORS, SLICE_KEYS
-from pipesched.pipeline.units import AUTO, MODES, MOST_SLICES, SHARED, WORK
+from pipesched.pipeline.unit_arguments import SLICE_KEYS
+from pipesched.pipeline.units import AUTO, FACTORS, MODES, MOST_SLICES, SHARED, WORK
 from pipesched.pipeline.units_of_measure import MEMORY, MICRO, TIME, Dimension
 from pipesched.schedulers.options import (
     FLAG,

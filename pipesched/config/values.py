@@ -14,8 +14,8 @@ from pipesched.pipeline.costs import TABLED
 from pipesched.pipeline.layer_arguments import PARTS
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import parse_number, to_fraction
-from pipesched.pipeline.unit_arguments import FACTORS, SLICE_KEYS
-from pipesched.pipeline.units import AUTO, Sizes, Slices
+from pipesched.pipeline.unit_arguments import SLICE_KEYS
+from pipesched.pipeline.units import AUTO, FACTORS, Sizes, Slices
 from pipesched.pipeline.units_of_measure import is_several
 from pipesched.text.fields import (
     ALGORITHM,

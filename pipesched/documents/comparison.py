@@ -10,7 +10,7 @@ from pipesched.checks import shown
 from pipesched.documents.json_text import NUMBERS, VERSION, get, plain_values, require_finite, require_metrics
 from pipesched.documents.units import ORDERING, ordering_document, read_ordering
 from pipesched.errors import ConfigError
-from pipesched.pipeline.check import excesses
+from pipesched.pipeline.check_memory import excesses
 from pipesched.pipeline.memory import Memory
 from pipesched.results.comparison import Comparison, Entry, ParetoPoint
 from pipesched.results.outcome import Outcome

@@ -58,7 +58,7 @@ def require_version(content: Mapping[str, Any], form: str, what: str, most: int 
         raise ConfigError(f'is no {what}: it lacks "format": "{form}"')
     version = content.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or not VERSION <= version <= most:
-        known = f"version {VERSION}" if most == VERSION else f"versions {VERSION} to {most}"
+        known = f"version {VERSION}" if most == VERSION else f"version {VERSION} and {most}"
         raise ConfigError(f"has version {shown(version)} of {form}; this pipesched knows {known}")
 
 

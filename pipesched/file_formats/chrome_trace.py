@@ -125,9 +125,9 @@ def _slices(schedule: Schedule, threads: Sequence[Thread]) -> Iterator[Slice]:
 def _slot_event(piece: Slice, clock: TimeUnit) -> TraceEvent:
     forward, backward = piece.slot if isinstance(piece.slot, Pair) else (piece.slot, None)
     kind = forward.kind if backward is None else "F&B"
-    args = {"op": str(piece.slot), "kind": kind, "stage": forward.stage, "microbatch": forward.microbatch}
+    args = {"op": str(piece.slot), "kind": kind, **_unit(forward, "")}
     if backward is not None:
-        args |= {"backward_stage": backward.stage, "backward_microbatch": backward.microbatch}
+        args |= _unit(backward, "backward_")
     return {
         "name": str(piece.slot),
         "cat": kind,
@@ -139,6 +139,12 @@ def _slot_event(piece: Slice, clock: TimeUnit) -> TraceEvent:
         "cname": COLOURS.get(kind, OTHER),
         "args": args,
     }
+
+
+def _unit(op: Op, prefix: str) -> dict[str, int]:
+    """Return what an operation is of: its stage, its microbatch, and its slice where there are several."""
+    of = {"stage": op.stage, "microbatch": op.microbatch, **({"slice": op.slice} if op.is_sliced else {})}
+    return {f"{prefix}{key}": number for key, number in of.items()}
 
 
 def _flows(slices: list[Slice], clock: TimeUnit) -> Iterator[TraceEvent]:

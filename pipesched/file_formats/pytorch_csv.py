@@ -9,14 +9,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from pipesched.checks import shown
-from pipesched.errors import InvalidSchedule, NotApplicable
+from pipesched.checks import joined, shown
+from pipesched.errors import Inexpressible, InvalidSchedule, NotApplicable
 from pipesched.file_formats.pytorch_cells import COMPUTATIONS, Cell, Sheet, read_cells
 from pipesched.file_formats.pytorch_rules import mistakes, unscaled
+from pipesched.pipeline.feeding import differs
 from pipesched.pipeline.ops import Op, Pair, Slot
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan, plan_from_slots
 from pipesched.pipeline.schedule import Schedule
+from pipesched.results.handover.whole_steps import no_whole_step
 from pipesched.results.trainers import refused_by_pytorch
 
 
@@ -27,21 +29,32 @@ class Imported(NamedTuple):
     placement: Placement
 
 
-def dump(schedule: Schedule) -> str:
+class CsvText(str):
+    """The text of a CSV; `note` says which microbatches its numbers stand for, "" where they are all alike."""
+
+    note: str = ""
+
+
+def dump(schedule: Schedule) -> CsvText:
     """Return the schedule as a compute_only CSV, a line for each rank.
 
     PyTorch numbers losses by the order in which the last stage runs its forwards, so the microbatches are renumbered
-    to make that 0, 1, 2, ...; they are all alike. Raises NotApplicable for a bidirectional placement, and for a plan
-    with operations that PyTorch lacks.
+    to make that 0, 1, 2, ... Raises Inexpressible for slices and for forward passes alone, NotApplicable for a
+    bidirectional placement, and for a plan with operations that PyTorch lacks.
     """
     refusal = refused_by_pytorch(schedule)
     if refusal:
-        raise NotApplicable(refusal)
+        raise Inexpressible(refusal) if no_whole_step(schedule.problem, "") else NotApplicable(refusal)
     names = _renumbering(schedule.plan)
-    return "".join(
-        ",".join(str(_renamed(slot, names)) for slot in schedule.plan.slots(rank)) + "\n"
-        for rank in range(schedule.problem.devices)
+    text = CsvText(
+        "".join(
+            ",".join(str(_renamed(slot, names)) for slot in schedule.plan.slots(rank)) + "\n"
+            for rank in range(schedule.problem.devices)
+        )
     )
+    if differs(schedule.problem) and [*names] != sorted(names):
+        text.note = f"numbers microbatches as PyTorch runs them: feed it {joined([*map(str, names)])}, in this order"
+    return text
 
 
 def _renumbering(plan: Plan) -> dict[int, int]:

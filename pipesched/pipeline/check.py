@@ -8,7 +8,6 @@ costs less than scheduling; only where a row fails are its operations compared o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from fractions import Fraction
 from itertools import chain, compress, islice, pairwise, product, repeat
 from operator import add, ge, gt, lt
 from pathlib import Path
@@ -17,13 +16,13 @@ from pipesched.checks import shown
 from pipesched.core.clock import look
 from pipesched.display import Displayable, from_file
 from pipesched.errors import ConfigError, InvalidSchedule
-from pipesched.pipeline.check_memory import replayed_peaks
+from pipesched.pipeline.check_memory import excesses, replayed_peaks
 from pipesched.pipeline.check_times import CheckedTimes, device_of, halves
 from pipesched.pipeline.metrics import picker
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import mismatch
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import in_units, plain, to_fraction
+from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
 
 MOST_VIOLATIONS = 20
@@ -68,19 +67,6 @@ def over_budget(schedule: Schedule) -> list[str]:
         f" {schedule.problem.memory.unit}: over the budget by {round(one['memory'] - one['budget'], 6)}"
         for one in excesses(schedule)
     ]
-
-
-def excesses(schedule: Schedule) -> list[dict[str, int | float]]:
-    """Return each device that exceeds its budget, and what it holds: its peak, computed anew, and static memory."""
-    memory, placement = schedule.problem.memory, schedule.problem.settled_placement
-    if memory.budget is None:
-        return []
-    held = [Fraction(peak, schedule.problem.grains.per_unit) for peak in replayed_peaks(schedule)]
-    for size, device in zip(memory.static, placement.devices, strict=True):
-        for there in (device, placement.last - device) if placement.mirrored else (device,):
-            held[there] += to_fraction(size)
-    rows = enumerate(zip(held, map(to_fraction, memory.budget), strict=True))
-    return [{"device": at, "memory": plain(most), "budget": plain(limit)} for at, (most, limit) in rows if most > limit]
 
 
 def violations(schedule: Schedule) -> Iterator[str]:

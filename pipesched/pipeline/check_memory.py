@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from itertools import accumulate, chain, compress, product
 from operator import add, neg, sub
 from typing import NamedTuple
 
 from pipesched.core.clock import look
 from pipesched.pipeline.check_times import CheckedTimes, device_of, halves
+from pipesched.pipeline.quantities import plain, to_fraction
 from pipesched.pipeline.schedule import Schedule
 
 Changes = tuple[Sequence[int], Sequence[int]]  # times in ticks, and what is taken then (less than 0: freed) in grains
 
 
-class Held(NamedTuple):
+class HeldUnits(NamedTuple):
     """What some units of a stage hold, in grains: the activation, what I leaves of it, what F leaves where R follows.
 
     `cached` are the gradients of keys and values, which the last slice's backward takes of all slices before it.
@@ -26,7 +28,7 @@ class Held(NamedTuple):
     cached: Sequence[int]
 
 
-Sizes = Callable[[Held], Iterable[int]]
+Sizes = Callable[[HeldUnits], Iterable[int]]
 TAKEN: Mapping[str, Sizes] = {  # as an operation starts
     "F": lambda held: held.whole,
     "R": lambda held: map(sub, held.whole, held.kept),
@@ -74,7 +76,7 @@ def _changes(schedule: Schedule, times: CheckedTimes, stage: int, units: range) 
         yield _of_planned(starts, rows["F"], ends, _freed_by_forwards(wholes, cached, index.slices))
         return
     sliced = index.slices > 1 and any(cached)
-    held = Held(wholes, helds, kepts, _but_last(cached, index.slices) if sliced else [0] * len(cached))
+    held = HeldUnits(wholes, helds, kepts, _but_last(cached, index.slices) if sliced else [0] * len(cached))
     for kind, row in rows.items():
         if kind in TAKEN:
             yield _of_planned(starts, row, starts, TAKEN[kind](held))
@@ -116,3 +118,16 @@ def _but_last(cached: Sequence[int], slices: int) -> list[int]:
     others = [*cached]
     others[slices - 1 :: slices] = [0] * (len(cached) // slices)
     return others
+
+
+def excesses(schedule: Schedule) -> list[dict[str, int | float]]:
+    """Return each device that exceeds its budget, and what it holds: its peak, computed anew, and static memory."""
+    memory, placement = schedule.problem.memory, schedule.problem.settled_placement
+    if memory.budget is None:
+        return []
+    held = [Fraction(peak, schedule.problem.grains.per_unit) for peak in replayed_peaks(schedule)]
+    for size, device in zip(memory.static, placement.devices, strict=True):
+        for there in (device, placement.last - device) if placement.mirrored else (device,):
+            held[there] += to_fraction(size)
+    rows = enumerate(zip(held, map(to_fraction, memory.budget), strict=True))
+    return [{"device": at, "memory": plain(most), "budget": plain(limit)} for at, (most, limit) in rows if most > limit]

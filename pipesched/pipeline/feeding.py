@@ -13,6 +13,7 @@ from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import LanePair, Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Exact, canonical, rounded, to_fraction
+from pipesched.pipeline.units import FACTORS
 
 COLUMNS = (*PER_STAGE, "p2p")
 
@@ -87,7 +88,7 @@ def differs(problem: Problem) -> bool:
 
 def equals(problem: Problem) -> list[int]:
     """Return of each microbatch the first one that equals it in every table and factor."""
-    columns: list[Sequence[object]] = [] if problem.sizes is None else [*vars(problem.sizes).values()]
+    columns: list[Sequence[object]] = [] if problem.sizes is None else [getattr(problem.sizes, key) for key in FACTORS]
     tables = [getattr(problem.costs, key) or () for key in COLUMNS] + [problem.memory.activation]
     columns += [entry for table in tables for entry in table if isinstance(entry, tuple)]
     known: dict[tuple[object, ...], int] = {}

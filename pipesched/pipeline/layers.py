@@ -15,7 +15,7 @@ from pipesched.pipeline.costs import Costs, Entry, added, entries_of, exact_entr
 from pipesched.pipeline.device_costs import at_speed
 from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.quantities import Exact, canonical, ticks_per_unit, to_fraction
-from pipesched.pipeline.unit_costs import Units
+from pipesched.pipeline.unit_rows import Units
 
 BALANCED, EQUAL, GIVEN = "balanced", "equal", "given"
 RULES = (BALANCED, EQUAL, GIVEN)

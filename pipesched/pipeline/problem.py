@@ -19,7 +19,9 @@ from pipesched.pipeline.layers import GIVEN, Layers
 from pipesched.pipeline.memory import Grains, Memory
 from pipesched.pipeline.placement import Placement, placement_name
 from pipesched.pipeline.quantities import Exact, plain, to_fraction
-from pipesched.pipeline.unit_costs import Route, UnitGrains, Units, UnitTicks, largest_grains, unit_grains, unit_ticks
+from pipesched.pipeline.unit_costs import Route, UnitTicks, unit_ticks
+from pipesched.pipeline.unit_memory import UnitGrains, largest_grains, unit_grains
+from pipesched.pipeline.unit_rows import Units
 from pipesched.pipeline.units import FORWARD_ONLY, MODES, TRAIN, WHOLE, Sizes, Slices, require_units
 
 MOST_OPERATIONS = 10_000_000

@@ -14,6 +14,7 @@ from pipesched.pipeline.units import (
     ATTENTION_PLACES,
     AUTO,
     EQUAL,
+    FACTORS,
     MODES,
     MOST_SLICES,
     MOST_TRIED,
@@ -37,7 +38,6 @@ from pipesched.pipeline.units_of_measure import (
     listed_numbers,
 )
 
-FACTORS = ("work", "activation", "message")
 SLICE_KEYS = ("count", "tokens", "attention", "work", "overhead", "most")
 WHOLE_ONLY = ("recompute", "offload", "reload", "overlap")
 NEAR = Fraction(1, 10**9)  # how far from 1 the sum of given parts may be

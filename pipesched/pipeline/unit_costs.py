@@ -1,8 +1,8 @@
-"""What units last, hold and send where microbatches differ: the one place that says so, by stage and unit.
+"""What units last and send where microbatches differ: the one place that says so, by stage and unit.
 
 Of a stage and a microbatch, the cost in its table (or that of all microbatches) is multiplied by the microbatch's
 factor and by the slice's share; the speed of the device divides that, rounded half up to 9 digits, and the overhead of
-a slice is added, the same on every device. All of it is exact: ticks and grains are the least integers that make every
+a slice is added, the same on every device. All of it is exact: ticks are the least integers that make every
 amount whole.
 """
 
@@ -12,41 +12,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import chain
 from math import gcd, lcm
-from operator import add, mul
+from operator import mul
 from typing import NamedTuple
 
 from pipesched.core.clock import look
 from pipesched.pipeline.costs import PER_STAGE, Costs, Entry, Ticks
 from pipesched.pipeline.device_costs import SCALED, Links, at_speed
-from pipesched.pipeline.kinds import GRADIENT_LETTERS
-from pipesched.pipeline.memory import Grains, Memory
-from pipesched.pipeline.quantities import Exact, in_one_scale, to_fraction
-from pipesched.pipeline.units import FORWARD_ONLY, SHARED, Sizes, Slices
+from pipesched.pipeline.quantities import Exact, to_fraction
+from pipesched.pipeline.unit_rows import ONE, Rescaled, Row, Units, Wholes
+from pipesched.pipeline.units import FACTORS, SHARED
 
-Row = Sequence[int]  # one a unit
 TRANSFERS = ("offload", "reload")
-FACTORS = ("work", "activation", "message")
-ONE = Fraction(1)
-
-
-class Units(NamedTuple):
-    """The M microbatches of a problem, their factors (None: all 1), and their slices."""
-
-    microbatches: int
-    sizes: Sizes | None
-    slices: Slices
-
-    def factors(self, key: str) -> Sequence[Fraction]:
-        """Return a factor of each microbatch: of its work, activation or message."""
-        return [ONE] * self.microbatches if self.sizes is None else [*map(to_fraction, getattr(self.sizes, key))]
-
-    def wholes(self, key: str) -> tuple[list[int], int]:
-        """Return the same as whole multiples of 1/scale, and the scale."""
-        return ([1] * self.microbatches, 1) if self.sizes is None else self.sizes.wholes[key]
-
-    def part(self, microbatches: range) -> slice:
-        """Return which units are of these microbatches."""
-        return slice(microbatches.start * self.slices.count, microbatches.stop * self.slices.count)
 
 
 class Route(NamedTuple):
@@ -93,7 +69,7 @@ def unit_ticks(
         _least([exactly.scale // gcd(exactly.scale, *values)] + [one.denominator for one in at_speeds.values()]),
         costs.resolution,
     )
-    whole = _Rescaled(exactly.scale, fine)
+    whole = Rescaled(exactly.scale, fine)
 
     def on(key: str, stage: int) -> Row:
         row = lasts[key][stage]
@@ -118,8 +94,8 @@ class _Times:
         slices = units.slices
         columns: list[Sequence[Entry]] = [getattr(costs, key) or () for key in (*PER_STAGE, "p2p")]
         shares = {slices.tokens, *(slices.of(key, stage) for key in SHARED for stage in range(costs.stages))}
-        self._costs = _Wholes([*chain(*columns), slices.overhead, *chain(*(links or ()))])
-        self._factors, self._shares = {key: units.wholes(key) for key in FACTORS}, _Wholes([*shares])
+        self._costs = Wholes([*chain(*columns), slices.overhead, *chain(*(links or ()))])
+        self._factors, self._shares = {key: units.wholes(key) for key in FACTORS}, Wholes([*shares])
         self._of_factors = lcm(*(scale for _, scale in self._factors.values()))
         self.scale = self._costs.scale * self._of_factors * self._shares.scale
         self._known: dict[tuple[object, ...], list[int]] = {}
@@ -234,166 +210,9 @@ def _quotients(
     }
 
 
-class _Rescaled:
-    """Rows in another scale; a row that several stages share stays one."""
-
-    def __init__(self, old: int, new: int) -> None:
-        common = gcd(old, new)
-        self._up, self._down = new // common, old // common
-        self._known: dict[int, tuple[Row, list[int]]] = {}
-
-    def row(self, row: Row) -> list[int]:
-        known = self._known.get(id(row))
-        if known is None:
-            known = self._known[id(row)] = (row, self._rescaled(row))
-        return known[1]
-
-    def _rescaled(self, row: Row) -> list[int]:
-        if self._down == 1:
-            return [*row] if self._up == 1 else [value * self._up for value in row]
-        return [value * self._up // self._down for value in row]
-
-
-class _Wholes:
-    """Numbers, of which some may stand in tuples, as whole multiples of 1/`scale`, the least for which they are."""
-
-    def __init__(self, numbers: Iterable[Entry]) -> None:
-        distinct: set[Exact] = set()
-        for number in {id(number): number for number in numbers}.values():
-            distinct.update(number if isinstance(number, tuple) else (number,))
-        ints, self.scale = in_one_scale(distinct)
-        self._ints = dict(zip(distinct, ints, strict=True))
-
-    def ints(self, numbers: Iterable[Exact]) -> list[int]:
-        """Return some of the numbers in 1/`scale`."""
-        return [self._ints[number] for number in numbers]
-
-
-class UnitGrains(NamedTuple):
-    """What units hold, by stage: columns of Grains, and `cached`, the part that keys and values are."""
-
-    per_unit: int
-    activation: Sequence[Row]
-    retained: Sequence[Row]
-    checkpointed: Sequence[Row]
-    cached: Sequence[Row]
-
-    def of(self, column: str | None, stage: int) -> Row:
-        """Return a column of Kind.takes or Kind.gives of a stage, unit by unit; zeros for None."""
-        whole, held, kept = self.activation[stage], self.retained[stage], self.checkpointed[stage]
-        if column == "released":
-            return [max(size - left, 0) for size, left in zip(whole, held, strict=True)]
-        if column == "caught":
-            return [max(left - size, 0) for size, left in zip(whole, held, strict=True)]
-        if column == "recomputed":
-            return [size - left for size, left in zip(whole, kept, strict=True)]
-        own: Row = [0] * len(whole) if column is None else getattr(self, column)[stage]
-        return own
-
-    def takes(self, letter: str, column: str | None, stage: int, slices: int, mode: str) -> Row:
-        """Return what the starts of a kind take: `column`, and the gradients of keys and values.
-
-        The last slice's backward, which comes first, takes those of all other slices.
-        """
-        own, cached = self.of(column, stage), self.cached[stage]
-        if letter in GRADIENT_LETTERS and slices > 1 and mode != FORWARD_ONLY and any(cached):
-            own = [*own]
-            for first in range(0, len(own), slices):
-                own[first + slices - 1] += sum(cached[first : first + slices - 1])
-        return own
-
-    def gives(self, letter: str, column: str | None, stage: int, slices: int, mode: str) -> Row:
-        """Return what the ends of a kind give back: `column`, and keys and values or their gradients.
-
-        Of forwards alone, each gives back all but keys and values, the last slice's those of the whole microbatch.
-        """
-        cached = self.cached[stage]
-        if mode == FORWARD_ONLY:
-            own = [size - kept for size, kept in zip(self.activation[stage], cached, strict=True)]
-            for last in range(slices - 1, len(own), slices):
-                own[last] += sum(cached[last - slices + 1 : last + 1])
-            return own
-        if letter not in GRADIENT_LETTERS or slices == 1 or not any(cached):
-            return self.of(column, stage)
-        own = [*map(add, self.of(column, stage), cached)]
-        for last in range(slices - 1, len(own), slices):
-            own[last] -= cached[last]
-        return own
-
-
-def unit_grains(memory: Memory, units: Units) -> UnitGrains:
-    """Return what the units hold, in the least grains that make every amount whole."""
-    exactly = _Sizes(memory, units)
-    columns = [
-        exactly.rows(shares) for shares in (None, memory.retain, memory.checkpoint, [memory.kv] * len(memory.retain))
-    ]
-    whole = _Rescaled(exactly.scale, exactly.least)
-    return UnitGrains(exactly.least, *([*map(whole.row, rows)] for rows in columns))
-
-
-def largest_grains(memory: Memory, known: UnitGrains, slices: int) -> Grains:
-    """Return the memory of the largest microbatch, all of its slices together, in the grains of its units.
-
-    The largest of a stage is that with the largest activation.
-    """
-    columns = [known.activation, known.retained, known.checkpointed]
-    largest = [tuple(max(_by_microbatch(row, slices)) for row in rows) for rows in columns]
-    sizes, held, kept = largest
-    static = tuple(int(to_fraction(size) * known.per_unit) for size in memory.static)
-    budget = (
-        None if memory.budget is None else tuple(int(to_fraction(limit) * known.per_unit) for limit in memory.budget)
-    )
-    return Grains(known.per_unit, sizes, held, kept, static, budget)
-
-
-def _by_microbatch(row: Row, slices: int) -> Iterable[int]:
-    return row if slices == 1 else (sum(row[first : first + slices]) for first in range(0, len(row), slices))
-
-
-class _Sizes:
-    """The memory of units as whole numbers of 1/`scale` units."""
-
-    def __init__(self, memory: Memory, units: Units) -> None:
-        self.memory, self.units = memory, units
-        self._entries = _Wholes(memory.activation)
-        self._shares, self._parts = (
-            _Wholes(units.slices.tokens),
-            _Wholes([1, *memory.retain, *memory.checkpoint, memory.kv]),
-        )
-        self._by_factor, of_factors = units.wholes("activation")
-        self._by_share = self._shares.ints(units.slices.tokens)
-        self.scale = self._entries.scale * of_factors * self._shares.scale * self._parts.scale
-        self._values = {self.scale}
-        self._known: dict[tuple[Entry, Exact], list[int]] = {}
-
-    def rows(self, parts: Sequence[Exact] | None) -> list[list[int]]:
-        """Return what each unit holds of a stage: its activation, or a part of it."""
-        own: Sequence[Exact] = parts or [1] * len(self.memory.activation)
-        return [self._row(entry, part) for entry, part in zip(self.memory.activation, own, strict=True)]
-
-    def _row(self, entry: Entry, part: Exact) -> list[int]:
-        if (entry, part) not in self._known:
-            each = entry if isinstance(entry, tuple) else (entry,) * self.units.microbatches
-            wholes = [*map(mul, self._entries.ints(each), self._by_factor)]
-            shares = [share * self._parts.ints((part,))[0] for share in self._by_share]
-            self._known[entry, part] = [whole * share for whole in wholes for share in shares]
-            self._values.update(self._known[entry, part])
-        return self._known[entry, part]
-
-    @property
-    def least(self) -> int:
-        """The least grains in a unit of memory that make all amounts whole, those of weights and budgets too."""
-        fixed = _denominator(map(to_fraction, (*self.memory.static, *(self.memory.budget or ()))))
-        return lcm(self.scale // gcd(*self._values), fixed)
-
-
 def _distinct(rows: Iterable[Row]) -> Iterable[set[int]]:
     """Yield the values of each row once; a list that stands there several times is looked at once."""
     return (set(row) for row in {id(row): row for row in rows}.values())
-
-
-def _denominator(numbers: Iterable[Fraction]) -> int:
-    return lcm(1, *{number.denominator for number in numbers})
 
 
 def _least(scales: Sequence[int]) -> int:

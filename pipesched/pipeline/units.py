@@ -28,6 +28,7 @@ MOST_TRIED = 64  # then, where it is not said how many there may be at most
 EQUAL, WORK = "equal", "work"  # what slices may have the same of
 PLACES = 6  # behind the point, of cuts that share out work
 ATTENTION_PLACES = 12  # behind the point, of the part that attention has in the work
+FACTORS = ("work", "activation", "message")  # what microbatches have factors of
 SHARED = ("forward", "backward_input", "backward_weight")  # kinds of work, of which slices have shares
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import NamedTuple
 
 from rich.console import Console
@@ -49,7 +50,8 @@ def axis(layout: LineFrame, ticks_a_unit: int, marked: Window | None = None) -> 
 
     The times on both sides of a break are given too; `marked` is a time that a double line shows.
     """
-    step = round_step(layout.scale, ticks_a_unit) if layout.scale.window.start < layout.scale.window.end else 1
+    window = layout.scale.window
+    step = round_step(layout.scale, ticks_a_unit) if window.start < window.end else Fraction(1)
     pause = break_mark(ascii_only=layout.ascii_only).text
     glyphs = "-+=" if layout.ascii_only else "─┬═"
     labels = marks = " " * layout.gutter

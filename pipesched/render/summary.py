@@ -10,8 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from pipesched.pipeline.balance import balance, saved_by_moving
+from pipesched.pipeline.costs import Entry, entries_of
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
-from pipesched.pipeline.layers import BALANCED, GIVEN
+from pipesched.pipeline.layers import BALANCED, GIVEN, rows_of
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import canonical, plain, rounded, to_fraction
 from pipesched.pipeline.schedule import Schedule
@@ -344,8 +345,16 @@ def _checkpoint(problem: Problem, spell: Spelling) -> str:
 
 def _layers_again(problem: Problem) -> tuple[str, bool] | None:
     """Return what layers run again, where these are not all, and whether a part of their activation stays."""
-    layers, costs = problem.layers, [*map(to_fraction, problem.costs.recompute)]
-    if layers is None or costs == [*map(to_fraction, layers.amounts("recompute"))]:
+    layers = problem.layers
+    if layers is None:
+        return None
+
+    def totals(entries: Sequence[Entry], key: str) -> list[Fraction]:
+        rows = rows_of(getattr(layers.layer, key))  # as `sums` of layers counts them
+        return [sum(entries_of(entry, rows), Fraction(0)) for entry in entries]
+
+    costs = totals(problem.costs.recompute, "recompute")
+    if costs == totals(layers.amounts("recompute"), "recompute"):
         return None
     times, sizes = (layers.layer.sums(key, layers.count) for key in ("recompute", "activation"))
     ends = [
@@ -355,11 +364,9 @@ def _layers_again(problem: Problem) -> tuple[str, bool] | None:
     counts = [end - begin for end, (begin, _) in zip(ends, layers.spans, strict=True)]
     if not any(counts):
         return None
-    columns = zip(layers.spans, ends, problem.memory.activation, problem.memory.checkpoint, strict=True)
-    kept = any(
-        to_fraction(size) * (1 - to_fraction(part)) != sizes[end] - sizes[begin]
-        for (begin, _), end, size, part in columns
-    )
+    whole = totals(problem.memory.activation, "activation")
+    columns = zip(layers.spans, ends, whole, problem.memory.checkpoint, strict=True)
+    kept = any(size * (1 - to_fraction(part)) != sizes[end] - sizes[begin] for (begin, _), end, size, part in columns)
     return f", {counted(max(counts), 'layer')} of each stage", kept
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import accumulate, chain, pairwise
-from math import gcd
+from math import ceil, floor, gcd
 from typing import NamedTuple
 
-from pipesched.core.integers import ceil_div, round_up
+from pipesched.core.integers import ceil_div
 from pipesched.pipeline.kinds import KINDS
-from pipesched.pipeline.quantities import in_units
+from pipesched.pipeline.quantities import in_units, plain
 from pipesched.pipeline.schedule import Schedule
 
 
@@ -138,19 +138,20 @@ def describe(scale: TimeScale, ticks_a_unit: int, unit: str | None) -> str:
     return f"1 column = {number(in_units(length // scale.columns, ticks_a_unit))}{label}"
 
 
-def axis_ticks(scale: TimeScale, ticks_a_unit: int, step: int) -> list[tuple[int, str]]:
+def axis_ticks(scale: TimeScale, ticks_a_unit: int, step: Fraction) -> list[tuple[int, str]]:
     """Return (column, label) of the multiples of `step` ticks."""
-    if scale.window.start == scale.window.end:
+    start, end = scale.window
+    if start == end:
         return [(0, "0")]
-    first = round_up(scale.window.start, step)
-    return [(scale.column(t), number(in_units(t, ticks_a_unit))) for t in range(first, scale.window.end + 1, step)]
+    marks = [count * step for count in range(ceil(start / step), floor(end / step) + 1)]
+    return [(scale.column(floor(tick)), number(plain(tick / ticks_a_unit))) for tick in marks]
 
 
-def round_step(scale: TimeScale, unit: int) -> int:
-    """Return the least of 1, 2, 5, 10, ... ticks whose labels do not touch."""
+def round_step(scale: TimeScale, unit: int) -> Fraction:
+    """Return the least of 1, 2, 5 times a power of ten of units, in ticks, whose labels do not touch."""
     length = scale.window.end - scale.window.start
     widest = len(number(in_units(scale.window.end, unit)))
-    return int(round_number(max(Fraction((widest + 3) * length, scale.columns), Fraction(1))))
+    return round_number(max(Fraction((widest + 3) * length, scale.columns), Fraction(1)) / unit) * unit
 
 
 def round_number(least: Fraction) -> Fraction:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from pipesched.pipeline.kinds import COMPUTATION_LETTERS, KINDS
 from pipesched.pipeline.schedule import Schedule
+from pipesched.results.handover.whole_steps import no_whole_step
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.registry import family
 
@@ -76,6 +77,8 @@ def runs_in(schedule: Schedule) -> list[str]:
 
 def refused_by_pytorch(schedule: Schedule) -> str | None:
     """Return why PyTorch's pipeline runtime cannot run a schedule, or None if it can."""
+    if why := no_whole_step(schedule.problem, "PyTorch"):
+        return why
     for letter in schedule.plan.index.letters:
         if letter not in COMPUTATION_LETTERS and (count := schedule.plan.count(letter)):
             name = KINDS[letter].name

@@ -64,9 +64,11 @@ def batch(microbatches: int, dtype: Any, sizes: Sequence[Sequence[int]] | None =
         return torch.randn(2, *size, WIDTH, dtype=torch.float64, generator=generator).to(dtype)
 
     if sizes is None:
-        return WeighedBatch(*drawn(microbatches, ROWS))
+        inputs, targets = drawn(microbatches, ROWS)
+        return WeighedBatch(inputs, targets)
+    inputs, targets = zip(*(drawn(*size) for size in sizes), strict=True)
     rows = [prod(size) for size in sizes]
-    return WeighedBatch(*zip(*(drawn(*size) for size in sizes), strict=True), [one / sum(rows) for one in rows])
+    return WeighedBatch(inputs, targets, [one / sum(rows) for one in rows])
 
 
 def batches_of_steps(

@@ -131,6 +131,10 @@ class Case(ABC):
         """Yield the schedules of the named algorithms."""
 
     @abstractmethod
+    def fed_candidates(self) -> Iterator[Candidate]:
+        """Yield the schedules of the named algorithms in the best order of their microbatches, where they differ."""
+
+    @abstractmethod
     def ruled_candidates(self) -> Iterator[Candidate]:
         """Yield list schedules by rules, among them one that fits the budget, if any order does."""
 

@@ -17,7 +17,13 @@ from pipesched.solver.case import Candidate, Case, Improvement
 from pipesched.solver.improve import improve
 from pipesched.solver.justify import justify
 from pipesched.solver.model import full_model, sorted_rows, sorted_weights
-from pipesched.solver.portfolio import named_candidates, quick_named_candidates, refined, ruled_candidates
+from pipesched.solver.portfolio import (
+    fed_candidates,
+    named_candidates,
+    quick_named_candidates,
+    refined,
+    ruled_candidates,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +37,7 @@ class KeepingCase(Case):
     keeps_activations = True
     bound = keeping_bound
     named_candidates = named_candidates
+    fed_candidates = fed_candidates
     ruled_candidates = ruled_candidates
     quick_named_candidates = quick_named_candidates
     model = full_model

@@ -36,6 +36,7 @@ class PortfolioPolicy:
     """Heuristics: the families, and list scheduling by rules."""
 
     part: float = 0.15  # of the time limit: until rules of list scheduling end; the families may take all of it
+    fed_part: float = 0.15  # of the time limit: for the best orders of microbatches that differ, at most
     ties_part: float = 0.1  # of the time limit: for ties, at most, once the best value is known
     ties_least: float = 2.0  # seconds: that ties may take, or as long as the search took
     slow: int = 1_000  # operations: from then on some algorithms take seconds, so a quick schedule comes first

@@ -18,13 +18,20 @@ from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule, Pipesched
 from pipesched.pipeline.bounds import windows
 from pipesched.pipeline.capacity import forward_headrooms, taken_by_backwards
 from pipesched.pipeline.ops import Op, OpIndex
+from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.recut import opened
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.schedulers.family import ANY, Family, prepare
+from pipesched.schedulers.feeding.choose import ordering_of
+from pipesched.schedulers.feeding.fed_family import FedFamily
+from pipesched.schedulers.feeding.rules import BEST
+from pipesched.schedulers.options import ORDER, labelled
 from pipesched.schedulers.registry import compared
 from pipesched.solver.case import Candidate, Case
+from pipesched.solver.fed_orders import along_ways, case_in_order, in_given_numbers, orders_by_rule
 from pipesched.solver.rules import RULES
 
 TIES = ("dfs", "bfs", "fifo")
@@ -47,7 +54,10 @@ def named_candidates(case: Case) -> Iterator[Candidate]:
     """Yield the schedules of the named algorithms on a case, as `run` makes them, within the budget or not."""
     yield from family_candidates(case)
     if case.problem.stages == case.problem.devices or len(case.graph) <= case.policy.portfolio.one_limit:
-        yield from listed(case, "list (none, dfs)", pools(case)[-1], "none", "dfs")
+        for fed in orders_by_rule(case.problem)[:2]:
+            other = case_in_order(case, fed.order)
+            found = listed(other, "list (none, dfs)", pools(other)[-1], "none", "dfs")
+            yield from in_given_numbers(case, found, fed)
 
 
 def quick_named_candidates(case: Case) -> Iterator[Candidate]:
@@ -57,16 +67,35 @@ def quick_named_candidates(case: Case) -> Iterator[Candidate]:
 
 
 def family_candidates(case: Case, *, slow: bool = True) -> Iterator[Candidate]:
-    """Yield the schedule of each family that has a placement and applies to a case; `slow` ones too, or not."""
+    """Yield the schedule of each family that has a placement and applies to a case; `slow` ones too, or not.
+
+    Microbatches that differ are fed as they are given, and by verl's rule.
+    """
     for family in compared(case.problem):
         if family.placement != ANY and (slow or not family.is_slow):
-            schedule = family_schedule(case, family)
-            if schedule is not None:
-                yield Candidate(family.name, schedule, family.name)
+            for fed in orders_by_rule(case.problem)[:2]:
+                yield from _of_family(case, family, fed.option)
+
+
+def fed_candidates(case: Case) -> Iterator[Candidate]:
+    """Yield the schedule of each family with the best order of its microbatches, where they differ."""
+    if len(orders_by_rule(case.problem)) > 1:
+        for family in compared(case.problem):
+            if not family.required:
+                yield from _of_family(case, family, BEST)
 
 
 def ruled_candidates(case: Case) -> Iterator[Candidate]:
-    """Yield list schedules by the rules of `solver.rules`, under the budget and under shares of it."""
+    """Yield list schedules by the rules of `solver.rules`, under the budget and under shares of it.
+
+    Of a small case whose microbatches differ, in each order by rule.
+    """
+    orders = orders_by_rule(case.problem)
+    for fed in orders if len(case.graph) <= case.policy.portfolio.all_ties else orders[:2]:
+        yield from in_given_numbers(case, _ruled(case_in_order(case, fed.order)), fed)
+
+
+def _ruled(case: Case) -> Iterator[Candidate]:
     every = pools(case)
     for name, rule in RULES.items():
         keys = rule(case)
@@ -78,11 +107,20 @@ def ruled_candidates(case: Case) -> Iterator[Candidate]:
                 yield from listed(case, f"list ({plain}, {tie})", every[-1], plain, tie)
 
 
-def family_schedule(case: Case, family: Family) -> Schedule | None:
+def _of_family(case: Case, family: Family, order: str | None) -> Iterator[Candidate]:
+    """Yield the schedule of a family, if there is one, by its name with the option `order`."""
+    schedule = family_schedule(case, family, order)
+    if schedule is not None:
+        name = labelled(family.name, {ORDER: order})
+        yield Candidate(name, schedule, name)
+
+
+def family_schedule(case: Case, family: Family, order: str | None = None) -> Schedule | None:
     """Return the schedule of a family on the case's placement; None when the family does not apply there.
 
-    It is refined to the stages of the case, unless it has pairs that are shorter than their parts. A plan that cannot
-    run is a bug of the family: then this warns, and returns None.
+    `order` is a word of its option: how it feeds microbatches that differ. It is refined to the stages of the case,
+    unless it has pairs that are shorter than their parts. A plan that cannot run is a bug of the family: then this
+    warns, and returns None.
     """
     problem = case.problem
     if family.splits_backward and "I" not in case.index.letters and problem.costs.overlap is None:
@@ -90,19 +128,36 @@ def family_schedule(case: Case, family: Family) -> Schedule | None:
     try:
         fused = prepare(opened(problem), family)
         placement = None if problem.stages % fused.stages else fused.settled_placement.in_blocks(problem.stages)
-        if placement != problem.settled_placement:
+        if placement != problem.settled_placement.by_number:
             return None
-        plan = family.plan(fused)
+        plan = _plan(fused, family, problem.settled_placement, order)
+        return _schedule(case, fused, plan)
     except (ConfigError, NoSchedule):
         return None
-    try:
-        if plan.pairs and problem.costs.overlap is not None:
-            return schedule_plan(fused, plan)
-        fine = refined(plan, case.index)
-        return None if fine is None else schedule_plan(problem, fine)
     except InvalidSchedule as error:
         warn_of_bug(family.name, error)
         return None
+
+
+def _schedule(case: Case, fused: Problem, plan: Plan) -> Schedule | None:
+    """Return the schedule of a plan of fused stages as one of the case; with pairs that pay, as one of these stages."""
+    if plan.pairs and case.problem.costs.overlap is not None:
+        placement = replace(fused.settled_placement, second=case.problem.settled_placement.second)
+        return schedule_plan(replace(fused, placement=placement), plan)
+    fine = refined(plan, case.index)
+    return None if fine is None else schedule_plan(case.problem, fine)
+
+
+def _plan(problem: Problem, family: Family, placement: Placement, order: str | None) -> Plan:
+    """Return the plan of a family for a problem as it runs it, with the microbatches that go each way on `placement`.
+
+    Raises ConfigError, NoSchedule, or InvalidSchedule.
+    """
+    own, fed = along_ways(placement, range(problem.microbatches)), FedFamily(problem, family, family.plan)
+    if order is not None:
+        found = ordering_of(fed, order)
+        own = own if found is None else along_ways(placement, found.order)
+    return fed.positions if own == tuple(range(len(own))) else fed.plan(own)
 
 
 def refined(plan: Plan, fine: OpIndex) -> Plan | None:

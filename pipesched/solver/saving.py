@@ -20,7 +20,13 @@ from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.pipeline.waits import plan_of_times
 from pipesched.solver.bounds import saving_bound
 from pipesched.solver.case import Candidate, Case, Improvement
-from pipesched.solver.portfolio import named_candidates, quick_named_candidates, refined, ruled_candidates
+from pipesched.solver.portfolio import (
+    fed_candidates,
+    named_candidates,
+    quick_named_candidates,
+    refined,
+    ruled_candidates,
+)
 from pipesched.solver.saving_model import numbering_row, saving_model
 from pipesched.solver.saving_portfolio import of_case, quick_candidates, saving_candidates, with_rules
 
@@ -66,6 +72,9 @@ class SavingCase(Case):
 
     def named_candidates(self) -> Iterator[Candidate]:
         return (of_case(candidate, self._taken_over) for candidate in named_candidates(self))
+
+    def fed_candidates(self) -> Iterator[Candidate]:
+        return (of_case(candidate, self._taken_over) for candidate in fed_candidates(self))
 
     def ruled_candidates(self) -> Iterator[Candidate]:
         return saving_candidates(self, self.allowed, self._taken_over)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from itertools import chain
 from threading import Event as StopEvent
 from typing import TYPE_CHECKING
 
@@ -216,24 +217,31 @@ def _heuristics(
         case = search.cases[number]
         if search.clock.is_over:
             break
-        named = case.named_candidates()
-        left.append((number, named))
+        named, fed = case.named_candidates(), case.fed_candidates()
+        left.append((number, chain(named, fed)))
         if (search.best is None or number in search.open) and not ahead.took(search, number):
-            _try_portfolio(search, number, named)
+            _try_portfolio(search, number, named, fed)
     if search.best is None:
         take_first(search)
     return left
 
 
-def _try_portfolio(search: Search, number: int, named: Iterator[Candidate] | None = None) -> None:
-    """Try the named algorithms of a case, for which there is all the time, and then rules of list scheduling."""
-    case = search.cases[number]
+def _try_portfolio(
+    search: Search, number: int, named: Iterator[Candidate] | None = None, fed: Iterator[Candidate] | None = None
+) -> None:
+    """Try the named algorithms of a case, for which there is all the time, and then rules of list scheduling.
+
+    Last come the named algorithms in their best orders of microbatches that differ.
+    """
+    case, policy = search.cases[number], search.policy.portfolio
     search.at(f"portfolio, {case.name}")
     search.try_all(number, case.named_candidates() if named is None else named, search.clock, heuristic=True)
-    seconds = search.policy.portfolio.part * search.limits.seconds - search.clock.seconds
+    seconds = policy.part * search.limits.seconds - search.clock.seconds
     if search.best is None:
         seconds = search.clock.left
     search.try_all(number, case.ruled_candidates(), search.clock.part(seconds), heuristic=True)
+    clock = search.clock.part(policy.fed_part * search.limits.seconds)
+    search.try_all(number, case.fed_candidates() if fed is None else fed, clock, heuristic=True)
 
 
 def _size(search: Search) -> int:

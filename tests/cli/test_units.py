@@ -128,3 +128,25 @@ def test_show_and_compare(cli: Cli) -> None:
     assert (shown.returncode, compared.returncode) == (0, 0)
     assert "2 microbatches of 2 slices" in shown.stdout
     assert "mine" in compared.stdout
+
+
+@pytest.mark.parametrize("options", [["--slices", "2"], ["--mode", "forward"]])
+@pytest.mark.parametrize("command", ["run", "export"])
+def test_no_csv(cli: Cli, command: str, options: list[str]) -> None:
+    """The answer is no: exit code 1, the reason on one line of stderr, and no file."""
+    words = {"run": ["-o", "x.csv"], "export": ["--to", "pytorch-csv"]}[command]
+    result = cli(command, "-a", "naive", "--devices", "2", "--stages", "2", *options, *words)
+    assert result.returncode == 1
+    assert result.stderr.startswith("pipesched: PyTorch ")
+    assert result.stderr.count("\n") == 1
+    assert not Path("x.csv").exists()
+
+
+def test_note_on_an_order(cli: Cli) -> None:
+    """Where the numbers of the file are not those of the config, stderr says so."""
+    words = ["-a", "1f1b", "--devices", "2", "--stages", "2", "--work", "3,1,2", "--order", "1,2,0"]
+    printed, written = cli("export", *words, "--to", "pytorch-csv"), cli("run", *words, "-o", "x.csv")
+    said = "numbers microbatches as PyTorch runs them: feed it 1, 2, 0, in this order"
+    assert printed.stderr == f"pipesched: note: the CSV {said}\n"
+    assert f"pipesched: note: x.csv: {said}\n" in written.stderr
+    assert Path("x.csv").read_text() == printed.stdout

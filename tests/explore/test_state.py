@@ -298,3 +298,38 @@ def test_a_path_that_cannot_be_written_is_said(path: str, said: str) -> None:
     state = state_of()
     assert not state.save(path)
     assert said in state.message
+
+
+TABLE = [[1, 2, 3, 4], [4, 3, 2, 1]]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "arguments", "op", "fields"),
+    [
+        ("1f1b", {"forward": TABLE, "sizes": {"work": [1, 2, 1, 1]}}, "1F2", ["p2p", "backward"]),
+        ("seq-1f1b", {"slices": 3, "p2p": 1}, "1F2.1", ["p2p", "forward", "backward"]),
+        ("naive", {"slices": {"count": 2, "overhead": 1}, "mode": "forward"}, "1F2.1", ["p2p", "forward"]),
+    ],
+)
+def test_units(tmp_path: Path, algorithm: str, arguments: dict[str, Any], op: str, fields: list[str]) -> None:
+    """Microbatches that differ, slices and forwards alone are edited, saved and planned anew as others are.
+
+    A table is no parameter that can be typed.
+    """
+    given: dict[str, Any] = {"devices": 2, "stages": 2, "microbatches": 4, "forward": 2, **arguments}
+    state = state_of(algorithm, **given)
+    assert [field.name for field in state.fields] == ["microbatches", "stages", "budget", *fields]
+    assert state.jump(op)
+    texts = [line.text for line in details(state.board, state.selected)]
+    assert texts[0].startswith("device 1 position ")
+    places = range(len(board(state).plan.orders[1]))
+    moved = next((to for to in places if state.move_to(to)), None)
+    assert moved is not None
+    assert state.save(str(tmp_path / "edited.json"))
+    assert state.message.endswith("read back and checked, every rule holds")
+    assert check(read(tmp_path / "edited.json")) == []
+    assert state.plan(parameters={"p2p": "2"})
+    assert max(board(state).problem.costs.p2p) == 2
+    assert not state.plan("zb-h1") or "slices" not in arguments
+    if "slices" in arguments:
+        assert "slices" in state.message or "forward" in state.message

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
 from hypothesis import given, strategies as st
 
 from pipesched import check, plan, schedule_plan
@@ -100,3 +101,29 @@ def test_other_parameters_and_algorithms_begin_empty_again_until_all_is_placed()
     for _ in range(3):
         assert pool.state.undo()
     assert pool.code() == 'plan(problem, [["0F0"], []])'
+
+
+@pytest.mark.parametrize("mode", ["train", "forward"])
+def test_placing_slices(mode: str) -> None:
+    """Each is an operation of its own; what is chosen next is the next slice, of backwards the one before."""
+    pool = pool_of("naive", devices=2, stages=2, microbatches=2, slices=2, mode=mode)
+    choose(pool, "0F0.0")
+    assert pool.place()
+    assert pool.board.name(pool.chosen) == "0F0.1"
+    assert not pool.state.jump("0F0")
+    for name in ("0F0.1", "1F0.0", "1F0.1"):
+        choose(pool, name)
+        assert pool.place()
+    if mode == "train":
+        choose(pool, "1B0.0")
+        assert not pool.place()
+        assert pool.state.message == "1B0.0 waits for 1B0.1, which is not placed yet"
+        choose(pool, "1B0.1")
+        assert pool.place()
+        assert pool.board.name(pool.chosen) == "1B0.0"
+    while pool.waiting:
+        pool.chosen = pool.waiting[0]
+        assert pool.place()
+    assert isinstance(pool.board, PipelineBoard)
+    assert check(pool.board.schedule) == []
+    assert "n2" in pool.board.amounts.sizes

@@ -6,6 +6,7 @@ from fractions import Fraction
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import assume, given, strategies as st
 
 from pipesched.pipeline.problem import Problem
@@ -38,6 +39,7 @@ def setup_of(problem: Problem) -> Setup:
     )
 
 
+@pytest.mark.slow
 @given(
     problems(SETTLED, overlap=True, saving=True, unlike=True),
     st.randoms(use_true_random=False),

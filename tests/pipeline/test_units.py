@@ -212,6 +212,7 @@ def judge_bound(config: Config, random: Random, has_budget: bool) -> None:
 few: Any = {"most_devices": 3, "most_microbatches": 4, "least": 1}
 
 
+@pytest.mark.slow
 @examples(100)
 @given(configs(PLACEMENTS, **few), randoms, st.booleans())
 def test_bounds_of_microbatches_that_differ(config: Config, random: Random, has_budget: bool) -> None:
@@ -219,6 +220,7 @@ def test_bounds_of_microbatches_that_differ(config: Config, random: Random, has_
     judge_bound(config, random, has_budget)
 
 
+@pytest.mark.slow
 @examples(100)
 @given(configs(PLACEMENTS, slices=True, **few), randoms, st.booleans())
 def test_bounds_of_slices(config: Config, random: Random, has_budget: bool) -> None:
@@ -226,6 +228,7 @@ def test_bounds_of_slices(config: Config, random: Random, has_budget: bool) -> N
     judge_bound(config, random, has_budget)
 
 
+@pytest.mark.slow
 @examples(100)
 @given(
     st.booleans().flatmap(lambda cut: configs(PLACEMENTS, slices=cut, forward_only=True, **few)), randoms, st.booleans()
@@ -235,6 +238,7 @@ def test_bounds_of_forward_passes(config: Config, random: Random, has_budget: bo
     judge_bound(config, random, has_budget)
 
 
+@pytest.mark.slow
 @given(
     st.tuples(st.booleans(), st.booleans()).flatmap(lambda kinds: small_configs(slices=kinds[0], forward_only=kinds[1]))
 )

@@ -27,5 +27,5 @@ def test_the_backward_by_its_halves_or_whole(
     profile = Profile("a test", 2, 4, 5, [stage, stage], [Quartiles(0.1, 0.2, 0.3)])
     (tmp_path / "config.yaml").write_text(config_text(profile, split_backward=split))
     costs = load(tmp_path / "config.yaml").costs
-    assert (float(costs.backward[0]), costs.split) == (whole, split)
-    assert (float(costs.backward_input[0]), float(costs.backward_weight[0])) == halves
+    assert (costs.backward[0], costs.split) == (whole, split)
+    assert (costs.backward_input[0], costs.backward_weight[0]) == halves

@@ -58,8 +58,8 @@ def assert_inputs_are_there(steps: Sequence[ProgramStep], schedule: Schedule) ->
     there = {step.op: place for place, step in enumerate(steps) if step.action != SEND}
     for place, step in enumerate(steps):
         needs = KINDS[step.op.kind].needs if step.action == RUN else ()
-        needs = [need for need in needs if need.letter in index.letters and not need.slice]
-        before = [(need.letter, step.op.stage + need.stage) for need in needs]
+        others = [need for need in needs if need.letter in index.letters and not need.slice]
+        before = [(need.letter, step.op.stage + need.stage) for need in others]
         inputs = [pipesched.Op(s, letter, step.op.microbatch) for letter, s in before if 0 <= s < index.stages]
         for op in [*inputs, *([step.op] if step.action == SEND else [])]:
             assert there.get(op, -1) < place

@@ -66,7 +66,7 @@ def test_slices_and_forwards_alone_are_not_trained() -> None:
         ({"slices": 2}, "seq-1f1b", "has 2 slices a microbatch; training runs whole microbatches"),
         ({"mode": "forward"}, "naive", "is of forwards alone (`mode` forward); training runs backwards too"),
     ):
-        problem = pipesched.make_problem(devices=2, microbatches=2, **given)  # type: ignore[arg-type]
+        problem = pipesched.make_problem(devices=2, microbatches=2, **given)
         outcome = pipesched.run(problem, algorithm)
         for source, own in ((outcome, None), (outcome.schedule, None), (document(outcome), None), (algorithm, problem)):
             with pytest.raises(ConfigError) as caught:

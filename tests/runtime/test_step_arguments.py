@@ -32,11 +32,11 @@ def alone(
     run = Runtime(schedule, dict(enumerate(ours)), loss_of)
     for step in range(steps):
         losses = run.step(given.inputs, given.targets, weights)
-        plain = None if weights is None else [float(one) for one in weights]
-        right = train_unpipelined(theirs, WeighedBatch(given.inputs, given.targets, plain), step)
+        counts = None if weights is None else [float(one) for one in weights]
+        right = train_unpipelined(theirs, WeighedBatch(given.inputs, given.targets, counts), step)
     assert losses == dict(enumerate(right))
-    gradients = ([weight.grad for module in modules for weight in module.parameters()] for modules in (ours, theirs))
-    return (losses, *gradients)
+    mine, plain = ([weight.grad for module in found for weight in module.parameters()] for found in (ours, theirs))
+    return losses, mine, plain
 
 
 @pytest.mark.parametrize("weights", [None, [1, 1, 1], [0.5, -2, 0], (Fraction(1, 3), 1e-300, 1e9)])

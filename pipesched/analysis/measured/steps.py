@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 
@@ -122,12 +122,33 @@ def _two_runs(said: Sequence[str]) -> InvalidSchedule:
     return InvalidSchedule(f"these are not the files of one run: {'; '.join(said)}", said)
 
 
-def placement_of(steps: Steps, devices: int) -> Placement:
-    """Return where the stages ran. Raises InvalidSchedule for one on two ranks, unless all are in both directions."""
+def _fed(placement: Placement, steps: Steps) -> Placement:
+    """Return a placement with the microbatches that go the second way: those that enter at the device further on."""
+    if not placement.mirrored:
+        return placement
+    entries = [steps.home[Op._make((0, "F", microbatch, 0))] for microbatch in range(steps.microbatches)]
+    seconds = [microbatch for microbatch, entry in enumerate(entries) if entry != entries[0]]
+    if seconds == [*range(steps.microbatches // 2, steps.microbatches)]:
+        return placement
+    if entries[0] > placement.last - entries[0]:
+        placement = replace(placement, devices=tuple(placement.last - device for device in placement.devices))
+        seconds = [microbatch for microbatch, entry in enumerate(entries) if entry == entries[0]]
+    return replace(placement, second=tuple(seconds))
+
+
+def placement_of(steps: Steps, devices: int, planned: Placement | None = None) -> Placement:
+    """Return where the stages ran, which is as `planned` where that has all operations where they ran.
+
+    Raises InvalidSchedule for a stage on two ranks, unless all are in both directions.
+    """
+    if planned is not None and planned.mirrored and len(planned.devices) == steps.stages:
+        homes = (planned.device(op.stage, op.microbatch, steps.microbatches) for op in steps.home)
+        if all(map(int.__eq__, homes, steps.home.values())):
+            return planned
     half, stages = steps.microbatches // 2, range(steps.stages)
     first = tuple(steps.home[Op._make((stage, "F", 0, 0))] for stage in stages)
     mirrored = any(steps.home[op] != first[op.stage] for op in steps.home)
-    placement = Placement(first, mirrored)
+    placement = _fed(Placement(first, mirrored), steps)
     for op, place in steps.home.items():
         due = placement.device(op.stage, op.microbatch, steps.microbatches)
         if place != due:

@@ -145,7 +145,7 @@ def read_traces(
     given = None if plan is None else _outcome(from_file(plan, problem, "plan"))
     run = read_run(files, placement, None if given is None else given.problem.placement)
     steps = steps_of(run)
-    where = placement_of(steps, len(run.ranks))
+    where = placement_of(steps, len(run.ranks), None if given is None else given.problem.placement)
     found = aligned(run, steps)
     step = found.typical
     lengths = _quartiles(found)

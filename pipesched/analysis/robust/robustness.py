@@ -20,7 +20,7 @@ from pipesched.core.timing import earliest_times
 from pipesched.display import from_file
 from pipesched.errors import ConfigError
 from pipesched.executors.opening import chosen, lent, workers_of
-from pipesched.pipeline.check import excesses
+from pipesched.pipeline.check_memory import excesses
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain
 from pipesched.pipeline.schedule import Schedule, schedule_plan, timed_schedule

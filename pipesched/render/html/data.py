@@ -24,8 +24,10 @@ from pipesched.core.idle_time import Idle
 from pipesched.core.timing import UNTIMED
 from pipesched.documents.problem import problem_document
 from pipesched.documents.solver import solver_document
+from pipesched.documents.units import order_document
 from pipesched.errors import Deadlock, NotApplicable
 from pipesched.pipeline.bounds import lower_bound
+from pipesched.pipeline.costs import Ticks
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.lowering import precedence_rows
 from pipesched.pipeline.ops import OpIndex
@@ -73,6 +75,7 @@ def schedule_data(outcome: Outcome, name: str, palette: Palette | None = None) -
         "algorithm": outcome.algorithm,
         "status": outcome.status,
         "problem": problem_document(problem),
+        "fed": order_document(outcome) or None,
         "per": problem.ticks.per_unit,
         "grain": problem.grains.per_unit,
         "letters": index.letters,
@@ -83,7 +86,7 @@ def schedule_data(outcome: Outcome, name: str, palette: Palette | None = None) -
         "tones": _tones(problem, index, {} if palette is None else palette),
         "p2p": problem.ticks.p2p if problem.links is None and not problem.has_units else problem.least_hops,
         "placement": placement.devices,
-        "mirrored": placement.mirrored,
+        "second": [one for one in range(problem.microbatches) if placement.is_second(one, problem.microbatches)],
         "static": [problem.static_grains(device) for device in range(problem.devices)],
         "capacity": problem.capacity_grains,
         "stored": schedule.makespan_ticks,
@@ -142,6 +145,19 @@ def _late_starts(schedule: Schedule) -> list[int] | None:
     return [starts[number] for order in schedule.plan.machines for number in order]
 
 
+def _one_a_way(problem: Problem) -> list[int]:
+    """Return a microbatch that goes the first way, and one that goes the second, if there are two (0 for none)."""
+    placement, count = problem.settled_placement, problem.microbatches
+    found = {placement.is_second(part[0], count): part[0] for part in placement.directions(count)}
+    return [found.get(second, 0) for second in (False, True)[: 1 + placement.mirrored]]
+
+
+def _of_ways(problem: Problem) -> list[Ticks]:
+    """Return the ticks of these."""
+    ways = problem.directions(problem.microbatches)
+    return [next(way.ticks for way in ways if one in way.microbatches) for one in _one_a_way(problem)]
+
+
 def _alike(problem: Problem, index: OpIndex) -> dict[str, Any]:
     """Return what the page reads of rows, precedences and pairs where all microbatches are alike."""
     return {
@@ -149,7 +165,7 @@ def _alike(problem: Problem, index: OpIndex) -> dict[str, Any]:
         "given": _given(problem, index),
         "arcs": [*_arcs(problem, index)],
         "overlap": problem.ticks.overlap,
-        **({} if problem.speed is None else {"back": problem.directions(problem.microbatches)[-1].ticks.overlap}),
+        **({} if problem.speed is None else {"back": _of_ways(problem)[-1].overlap}),
     }
 
 
@@ -158,8 +174,7 @@ def _rows(problem: Problem, index: OpIndex) -> list[tuple[int, ...]]:
 
     Of unlike devices that run both directions there is a fourth number: what they last in the second one.
     """
-    nothing, ways = (0,) * index.stages, problem.directions(index.microbatches)
-    both = [way.ticks for way in ways if problem.speed is not None or way is ways[0]]
+    nothing, both = (0,) * index.stages, _of_ways(problem)[: None if problem.speed is not None else 1]
     rows: list[tuple[int, ...]] = []
     for letter in index.letters:
         kind, (durations, *others) = KINDS[letter], [ticks.of(letter) or nothing for ticks in both]
@@ -189,11 +204,11 @@ def _tones(problem: Problem, index: OpIndex, palette: Palette) -> list[list[int]
     """Return the number in `palette` of the colours of each row: a list for each direction of the microbatches."""
     placement = problem.settled_placement
     found: list[list[int]] = []
-    for part in placement.directions(index.microbatches):
+    for first in _one_a_way(problem):
         tones = []
         for letter in index.letters:
             for stage in range(index.stages):
-                chunks = placement.stages_on(placement.device(stage, part[0], index.microbatches))
+                chunks = placement.stages_on(placement.device(stage, first, index.microbatches))
                 look = letter, chunks.index(stage), len(chunks)
                 shades = [place_of(shade, shades_of(index)) for shade in range(shades_of(index))]
                 colours = [colour_of(None, *look)]

@@ -13,15 +13,17 @@ from pipesched.pipeline.check import checked
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.results.handover import deepspeed, megatron, primus, torchtitan, zero_bubble
-from pipesched.results.handover.subject import GROUPED, Answer, HandoverText, Refusal, Subject, subject_of
+from pipesched.results.handover.subject import GROUPED, SLICED, Answer, HandoverText, Refusal, Subject, subject_of
+from pipesched.results.handover.whole_steps import no_whole_step
 from pipesched.results.outcome import Outcome
 
 
 class Framework(NamedTuple):
     """A framework: what it answers, the families that it has, and how it saves memory where we have operations.
 
-    `takes_orders`: it also runs an order of no family, from a file.
+    `takes_orders`: it also runs an order of no family, from a file. `takes_slices`: it cuts microbatches.
     """
 
     name: str
@@ -29,9 +31,13 @@ class Framework(NamedTuple):
     has: Collection[str]
     saving: str
     takes_orders: bool = False
+    takes_slices: bool = False
 
     def answer(self, subject: Subject) -> Answer:
         """Return the text, or the refusal."""
+        why = no_whole_step(subject.problem, self.name)
+        if why is not None and not (self.takes_slices and subject.problem.mode != FORWARD_ONLY):
+            return Refusal(why)
         if not subject.saving:
             return self.answers(subject)
         kinds = " and ".join(f"{KINDS[letter].name.partition(' ')[0]} ({letter})" for letter in subject.saving)
@@ -44,7 +50,9 @@ FRAMEWORKS = {
     "torchtitan": Framework(torchtitan.NAME, torchtitan.answer, torchtitan.CLASSES, torchtitan.SAVING, True),
     "deepspeed": Framework(deepspeed.NAME, deepspeed.answer, ("1f1b",), deepspeed.SAVING),
     "primus": Framework(primus.NAME, primus.answer, primus.ALGORITHMS, primus.SAVING),
-    "zero-bubble": Framework(zero_bubble.NAME, zero_bubble.answer, zero_bubble.FLAGS, zero_bubble.SAVING),
+    "zero-bubble": Framework(
+        zero_bubble.NAME, zero_bubble.answer, zero_bubble.FLAGS, zero_bubble.SAVING, takes_slices=True
+    ),
 }
 
 
@@ -93,6 +101,8 @@ def _feeding(subject: Subject, text: HandoverText) -> Iterator[str]:
 def nearest_family(subject: Subject, has: Collection[str]) -> str:
     """Return the family of a framework with the same stages: of one a device, two copies, a V, or several."""
     wanted = ["1f1b"]
+    if subject.problem.slices.count > 1:
+        wanted.insert(0, SLICED)
     if subject.chunks > 1 and subject.placement != "linear" and subject.microbatches >= subject.devices:
         wanted.insert(0, GROUPED)
     if subject.placement == "v":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pipesched.pipeline.feeding import typical
 from pipesched.pipeline.quantities import in_units
 from pipesched.results.handover.stage_items import megatron_text
 from pipesched.results.handover.subject import GROUPED, Answer, HandoverText, Refusal, Subject
@@ -45,7 +46,7 @@ def answer(subject: Subject) -> Answer:
 
 def _differences(subject: Subject) -> Iterator[str]:
     """Yield in what stages differ whose layers are not known."""
-    ticks = subject.problem.costs.ticks
+    ticks = typical(subject.problem).costs.ticks
     for name, costs in (("forward", ticks.forward), ("backward", ticks.backward)):
         if subject.layers is None and len({*costs}) > 1:
             least, most = in_units(min(costs), ticks.per_unit), in_units(max(costs), ticks.per_unit)

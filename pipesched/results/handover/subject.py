@@ -28,6 +28,7 @@ KNOWN = (  # whose orders are looked for, the first of those that agree; others 
     "1f1b", GROUPED, "naive", "zb-h1", "zb-h2", "looped-bfs", "interleaved-zb", "1f1b-v", "zb-v", "v-half", "v-min",
     "dualpipe-v",
 )  # fmt: skip
+SLICED = "seq-1f1b"  # the family whose order of slices is looked for
 COSTLY = ("zb-auto",)  # families that are planned again only where the schedule has their name
 
 
@@ -145,12 +146,13 @@ class Subject:
     @cached_property
     def family(self) -> str:
         """The name of the family whose order the schedule has, "" where none of those that frameworks have does."""
-        own, named = own_name(self.outcome.algorithm), (*KNOWN, *COSTLY)
+        known = KNOWN if self.problem.slices.count == 1 else (SLICED,)
+        own, named = own_name(self.outcome.algorithm), (*known, *COSTLY)
         if self.saving or self.placement in ("", "bidirectional"):
             return ""
         if self.made_by in named:
             return self.made_by
-        names = [*[own] * (own in named), *(name for name in KNOWN if name != own)]
+        names = [*[own] * (own in named), *(name for name in known if name != own)]
         return next((name for name in names if self._has_order_of(name)), "")
 
     @property
@@ -197,7 +199,8 @@ class Subject:
     @cached_property
     def _most_chunks(self) -> int:
         """The most activations that a device holds at once."""
-        counted, chunk = in_chunks(self.problem)
+        alike = replace(self.problem, sizes=None, memory=replace(self.problem.memory, kv=0))
+        counted, chunk = in_chunks(alike)
         return max(schedule_plan(counted, self.schedule.plan).peak_grains) // chunk
 
 

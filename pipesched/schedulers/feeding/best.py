@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pipesched.pipeline.feeding import equals
 from pipesched.pipeline.quantities import in_units
 from pipesched.schedulers.feeding.every_order import count_orders, every_order, in_turn
 from pipesched.schedulers.feeding.fed_family import FedFamily
 from pipesched.schedulers.feeding.fed_plan import FedPlan
 from pipesched.schedulers.feeding.ordering import Ordering
-from pipesched.schedulers.feeding.rules import BEST, equals, rules
+from pipesched.schedulers.feeding.rules import BEST, rules
 from pipesched.schedulers.feeding.search import OrderJudge, walk
 
 ALWAYS_TRIED = 7  # microbatches of which all orders are timed, however many operations they have

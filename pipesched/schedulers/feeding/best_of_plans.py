@@ -8,12 +8,13 @@ from typing import NamedTuple
 
 from pipesched.core.clock import look
 from pipesched.errors import NoSchedule
+from pipesched.pipeline.feeding import equals
 from pipesched.pipeline.quantities import plain
 from pipesched.schedulers.feeding.every_order import count_orders, every_order
 from pipesched.schedulers.feeding.fed_family import FedFamily
 from pipesched.schedulers.feeding.fed_plan import FedPlan
 from pipesched.schedulers.feeding.ordering import Ordering
-from pipesched.schedulers.feeding.rules import BEST, Order, equals, rules
+from pipesched.schedulers.feeding.rules import BEST, Order, rules
 from pipesched.schedulers.feeding.search import OrderJudge, neighbour, walk
 
 MOST_PLANNED = 200_000  # operations in all plans

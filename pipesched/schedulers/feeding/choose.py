@@ -8,9 +8,10 @@ from typing import Any
 
 from pipesched.checks import joined
 from pipesched.errors import ConfigError
+from pipesched.pipeline.feeding import equals
 from pipesched.schedulers.feeding.fed_family import FedFamily
 from pipesched.schedulers.feeding.ordering import Ordering
-from pipesched.schedulers.feeding.rules import BEST, VERL, Order, equals, given, verl
+from pipesched.schedulers.feeding.rules import BEST, VERL, Order, given, verl
 
 
 def ordering_of(known: FedFamily, wanted: Any) -> Ordering | None:

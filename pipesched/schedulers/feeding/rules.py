@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
-from pipesched.pipeline.feeding import COLUMNS
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.units import FORWARD_ONLY
 
@@ -43,12 +41,3 @@ def works(problem: Problem) -> list[int]:
     units = [sum(column) for column in zip(*(row for kind in kinds for row in lasts[kind]), strict=True)]
     count = problem.slices.count
     return [sum(units[first : first + count]) for first in range(0, len(units), count)]
-
-
-def equals(problem: Problem) -> list[int]:
-    """Return of each microbatch the first one that equals it in every table and factor."""
-    columns: list[Sequence[object]] = [] if problem.sizes is None else [*vars(problem.sizes).values()]
-    tables = [getattr(problem.costs, key) or () for key in COLUMNS] + [problem.memory.activation]
-    columns += [entry for table in tables for entry in table if isinstance(entry, tuple)]
-    known: dict[tuple[object, ...], int] = {}
-    return [known.setdefault(tuple(column[one] for column in columns), one) for one in given(problem)]

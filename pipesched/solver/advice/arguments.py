@@ -7,10 +7,10 @@ from dataclasses import fields, replace
 from typing import Any
 
 from pipesched.pipeline.costs import PER_STAGE, Entry
-from pipesched.pipeline.layers import GIVEN, SHARES, LayerCosts
+from pipesched.pipeline.layers import GIVEN, SHARES, Amount, LayerCosts
 from pipesched.pipeline.placement import placement_name
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import Exact, canonical, plain, rounded, to_fraction
+from pipesched.pipeline.quantities import canonical, plain, rounded, to_fraction
 
 HALVES = ("backward_input", "backward_weight")
 MEMORY = ("activation", "retain", "checkpoint", "static", "budget")
@@ -66,17 +66,19 @@ def _part(part: LayerCosts, *, split: bool) -> dict[str, Any]:
         del given["backward_input"], given["backward_weight"]
         given["backward"] = part.backward
     numbers = {key: value for key, value in given.items() if value is not None}
-    return {key: [*map(typed, value)] if isinstance(value, tuple) else typed(value) for key, value in numbers.items()}
+    return {key: typed(value) for key, value in numbers.items()}
 
 
 def _one_or_list(values: Sequence[Entry]) -> Any:
     """Return one number where all are equal, None where there is none, else a list."""
-    numbers = [[*map(typed, value)] if isinstance(value, tuple) else typed(value) for value in values]
+    numbers = [*map(typed, values)]
     return None if not numbers else numbers[0] if all(number == numbers[0] for number in numbers) else numbers
 
 
-def typed(value: Exact) -> int | float:
-    """Return a number as a config has it: a decimal of as many digits as count."""
+def typed(value: Amount) -> Any:
+    """Return a number, or each of a list or a table, as a config has it: a decimal of as many digits as count."""
+    if isinstance(value, tuple):
+        return [*map(typed, value)]
     return plain(canonical(rounded(to_fraction(value))))
 
 

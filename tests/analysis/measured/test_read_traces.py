@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from statistics import median, quantiles
@@ -14,12 +15,15 @@ import pytest
 from hypothesis import given, strategies as st
 
 import pipesched
+from pipesched.analysis.measured.config_text import config_text
 from pipesched.errors import ConfigError, InvalidSchedule, NotApplicable
 from pipesched.pipeline.check import check
 from pipesched.pipeline.ops import Pair
 from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.units import Slices
 from pipesched.schedulers.registry import FAMILIES
 from tests.analysis.measured.traces_of_runs import Ran, primus_files, replayed, torch_traces
+from tests.unit_schedules import forwards, sized
 
 Steps = list[list[list[Ran]]]
 FAMILY_NAMES = [name for name in FAMILIES if name != "block"]
@@ -406,3 +410,73 @@ def test_everything_that_our_runtime_runs(tmp_path: Path, algorithm: str, option
     assert isinstance(back, pipesched.Outcome)
     assert check(back) == []
     assert back.schedule.makespan == timeline.makespan
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_microbatches_that_differ(tmp_path: Path, apart: bool) -> None:
+    """With a plan that says so costs and memory are tables, planned costs medians; else they are as of alike ones."""
+    outcome = sized(forward=2, backward=3, sizes={"work": [1, 2, 3, 4, 5, 9], "activation": [1, 2, 3, 4, 5, 6]})
+    works = {"F": 2000, "B": 3000}
+
+    def length(op: Any) -> int:
+        return works[op.kind] * [1, 2, 3, 4, 5, 9][op.microbatch] + 30
+
+    steps = [replayed(outcome.schedule, length, lambda _a, _b: 50, 10**6 * step) for step in range(3)]
+    files = torch_traces(tmp_path, steps, [0, 5, -3, 100], apart=apart)
+    timeline, alone = pipesched.read_traces(files, plan=outcome), pipesched.read_traces(files)
+    assert check(timeline.outcome) == check(alone.outcome) == []
+    assert timeline.schedule.memory == outcome.schedule.memory == [18, 15, 11, 6]
+    assert {cost.planned for cost in timeline.costs} == {7, 10.5}
+    assert not alone.problem.has_units
+    rough = "clocks are told by equal times of a kind, and microbatches differ: waiting and clocks are rough"
+    assert timeline.notes == [] if apart else [rough]
+    if apart:
+        assert timeline.offsets == pytest.approx([0, 0.005, -0.003, 0.1])
+        assert timeline.problem.costs.forward == ((2.03, 4.03, 6.03, 8.03, 10.03, 18.03),) * 4
+        assert timeline.makespan >= timeline.explanation.bound.value
+        (tmp_path / "measured.yaml").write_text(config_text(timeline))
+        config = pipesched.load(tmp_path / "measured.yaml")
+        assert config.costs.forward == timeline.problem.costs.forward
+        assert config.memory == timeline.problem.memory
+
+
+def test_traces_and_plans_of_slices(tmp_path: Path) -> None:
+    """Neither is read beside whole microbatches; nor a plan of forwards alone beside backwards."""
+    files = one_run(tmp_path)
+    cut = pipesched.make_problem(devices=2, microbatches=4, slices=2)
+    for problem, algorithm, message in (
+        (cut, "seq-1f1b", "has 2 slices a microbatch, but the traces have whole ones"),
+        (
+            replace(cut, slices=Slices(), mode="forward"),
+            "naive",
+            "has forwards alone, but the traces have backwards too",
+        ),
+    ):
+        with pytest.raises(ConfigError, match=message) as error:
+            pipesched.read_traces(files, plan=pipesched.run(problem, algorithm))
+        assert error.value.key == "plan"
+    files[0].write_text(files[0].read_text().replace("PP:0F1", "PP:0F1.0"))
+    with pytest.raises(ConfigError, match=r"0F1\.0 is of a slice; traces .* are not read"):
+        pipesched.read_traces(files)
+
+
+def test_forward_passes_alone(tmp_path: Path) -> None:
+    """Traces of forwards alone beside a plan of them."""
+    outcome = forwards(3)
+    steps = [replayed(outcome.schedule, lambda _: 4100, begin=begin) for begin in (0, 10**6)]
+    timeline = pipesched.read_traces(torch_traces(tmp_path, steps, [0, 7, 9, 11], apart=True), plan=outcome)
+    assert check(timeline.outcome) == []
+    assert timeline.makespan == 24.6
+    assert timeline.problem.mode == "forward"
+
+
+@pytest.mark.parametrize("order", [[7, 0, 3, 1, 2, 6, 4, 5], [4, 5, 6, 7, 0, 1, 2, 3], [0, 1, 2, 3, 4, 5, 6, 7]])
+def test_microbatches_that_go_the_second_way(tmp_path: Path, order: list[int]) -> None:
+    """Which enter at the other end follows from where they ran."""
+    outcome = pipesched.run(pipesched.make_problem(devices=4, microbatches=8), "chimera", order=order)
+    steps = [replayed(outcome.schedule, lambda _: 1000, begin=begin) for begin in (0, 10**6)]
+    files = torch_traces(tmp_path, steps, [0, 7, 9, 11], apart=True)
+    planned, alone = pipesched.read_traces(files, plan=outcome), pipesched.read_traces(files)
+    assert planned.problem.placement == outcome.problem.placement
+    assert check(planned.outcome) == check(alone.outcome) == []
+    assert (alone.problem.placement == outcome.problem.placement) == (order[0] != 4)  # else devices are the other way

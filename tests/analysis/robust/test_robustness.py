@@ -19,11 +19,15 @@ from hypothesis import given, strategies as st
 import pipesched
 from pipesched.analysis.robust.replay import Replay
 from pipesched.analysis.robust.variation import BLOCK, Factors, Variation
+from pipesched.core.tasks import Edge
+from pipesched.core.timing import earliest_times
 from pipesched.errors import ConfigError, Deadlock, NotApplicable
+from pipesched.pipeline.ops import parse_op
 from pipesched.schedulers.registry import FAMILIES
 from tests.analysis.robust import plain
 from tests.examples import at_night_but
 from tests.strategies import SETTLED, plan_of, problems, random_plan
+from tests.unit_schedules import forwards, sized, sliced
 
 SPLIT: dict[str, Any] = {"devices": 4, "stages": 8, "microbatches": 8, "backward_input": 5, "backward_weight": 5}
 PROBLEM = pipesched.make_problem(forward=5, p2p=0.5, offload=2, **SPLIT)
@@ -316,3 +320,31 @@ def test_nouns() -> None:
         with pytest.raises(ConfigError) as caught:
             replace(noun, **{field: value})
         assert caught.value.key == field
+
+
+@pytest.mark.parametrize("outcome", [sized(p2p=1), sliced(3, 3, p2p=0.5), forwards(3, 2)], ids=str)
+def test_units(outcome: pipesched.Outcome) -> None:
+    """Factors go by the texts of operations, those of slices too; without noise times are those of the schedule."""
+    schedule, variation = outcome.schedule, Variation(noise=0.3, samples=3, seed=7)
+    replay = Replay(schedule)
+    assert sorted(replay.texts) == sorted(str(slot) for device in range(4) for slot in schedule.plan.slots(device))
+    assert replay.makespans(Variation(noise=0, samples=2)).tolist() == [schedule.makespan] * 2
+    drawn = {text: factor_of(text, 7, 3, 0.3) for text in replay.texts}
+    for sample, makespan in enumerate(replay.makespans(variation)):
+        lengths = [0] * schedule.plan.index.size
+        for text, ticks in zip(replay.texts, replay.ticks, strict=True):
+            lengths[schedule.plan.index.number(parse_op(text))] = round(10**6 * ticks * drawn[text][sample])
+        graph = replace(schedule.graph, durations=lengths)
+        graph = replace(graph, edges=[Edge(one.before, one.after, one.lag * 10**6) for one in graph.edges])
+        longest = max(earliest_times(graph, schedule.plan.orders).ends)
+        assert makespan == pytest.approx(longest / schedule.problem.ticks.per_unit / 10**6)
+
+
+def test_units_alike() -> None:
+    """Sizes that scale all times alike scale the figures; the draws are those of alike microbatches."""
+    common: dict[str, Any] = {"devices": 3, "microbatches": 4}
+    alike = pipesched.robustness(pipesched.run(pipesched.make_problem(**common, forward=6), "1f1b"), samples=50)[0]
+    double = pipesched.make_problem(**common, forward=3, sizes={"work": [2, 2, 2, 2]})
+    found = pipesched.robustness(pipesched.run(double, "1f1b"), samples=50)[0]
+    assert found.makespans == pytest.approx(alike.makespans, rel=1e-12)
+    assert found.stragglers == alike.stragglers

@@ -13,8 +13,9 @@ import pytest
 import pipesched
 from pipesched.pipeline.ops import Pair
 from pipesched.render.figure.draw import image_of
-from pipesched.render.palette import colour_of
+from pipesched.render.palette import colour_of, place_of
 from pipesched.render.view import View
+from tests.unit_schedules import forwards, sized, sliced
 
 IDLE, GREY, RED = (240, 240, 240), (158, 158, 158), (178, 24, 43)
 PLAIN = View(label="none")
@@ -200,3 +201,26 @@ def test_large_schedules_are_collections() -> None:
     height = re.search(r'height="([0-9.]+)pt"', svg)
     assert height
     assert float(height[1]) <= 9 * 72
+
+
+@pytest.mark.parametrize("made", [sized(), sliced(), forwards(2, 4)], ids=["sized", "sliced", "forwards"])
+def test_slots_of_units_have_their_colours(picture: Look, made: pipesched.Outcome) -> None:
+    """As wide as they last, in the shade of their slice."""
+    schedule, seen = made.schedule, picture(image_of(made, PLAIN, "png"))
+    for device in range(4):
+        for slot, start, end in schedule.timeline(device):
+            assert not isinstance(slot, Pair)
+            expected = colour_of(slot.microbatch, slot.kind, place=place_of(slot.slice, schedule.plan.index.slices))
+            for part in (0.1, 0.9) if end - start > 1 else (0.5,):
+                assert seen.at(device, (start + part * (end - start)) / schedule.makespan) == expected, slot
+
+
+def test_labels_of_slices(texts: Texts) -> None:
+    """A slot says its slice where that fits, else its microbatch; a legend shows the shades."""
+    found = texts(image_of(sliced(), View(), "svg"))
+    assert {"0.3", "3.0", "slices 0, 1, 2, .."} <= set(found)
+    assert "seq-1f1b  4 devices, 4 stages, 4 microbatches of 4 slices" in found
+    assert found.count("0") == 4 * 4 + 1  # forwards of microbatch 0, and the start of the axis
+    wide = texts(image_of(forwards(2, 4), View(), "svg"))
+    assert {"0F0.0", "3F1.3"} <= set(wide)
+    assert "backward" not in wide

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -580,7 +581,9 @@ def test_documents_of_edited_schedules(open_page: Open) -> None:
     )
     solved = pipesched.solve(tight, method="portfolio", time_limit=2)
     loose = pipesched.run(pipesched.make_problem(devices=4, microbatches=8, forward=5, backward=10, budget=3), "1f1b")
-    for outcome in (solved, loose, PAIRS, OFFLOADED, INTERLEAVED):
+    two_ways = pipesched.run(replace(loose.problem, placement=None), "chimera", order=[7, 0, 3, 1, 2, 6, 4, 5])
+    units = (sized(microbatches=6, order="best"), two_ways, sliced(2, 3), forwards(2, 2))
+    for outcome in (solved, loose, PAIRS, OFFLOADED, INTERLEAVED, *units):
         page = open_page(outcome)
         assert list(wrong_claims(json.dumps(api(page, "document()")), outcome)) == []
         for _ in range(12):

@@ -24,7 +24,7 @@ from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.results.outcome import MEASURED, Outcome
 from tests.render.html.engine import NODE, answers, case
 from tests.strategies import random_plan, random_saving_plan, saving_plan_of
-from tests.unit_schedules import forwards, sliced
+from tests.unit_schedules import forwards, sized, sliced
 
 pytestmark = [pytest.mark.skipif(NODE is None, reason="needs node"), pytest.mark.slow]
 ORDERS = 400
@@ -101,7 +101,11 @@ def outcomes() -> list[Outcome]:
     found.append(pipesched.solve(small, offload=True, recompute=True, time_limit=2))
     cut = {"count": 3, "attention": 0.5, "overhead": 1}
     found += [sliced(3, cut, p2p=1, kv=0.25, budget=6), sliced(2, 20), forwards(4, 3, kv=0.25, p2p=[1, 0, 2])]
-    return [*found, forwards(3, sizes={"work": [3, 0, 1], "activation": [1, 2, 3]})]
+    two_ways: Any = {"order": [7, 0, 3, 1, 2, 6, 4, 5]}
+    found += [
+        pipesched.run(problem, "chimera", **two_ways) for problem in (problems()[1], problems()[3], problems()[8])
+    ]
+    return [*found, sized(order="best"), forwards(3, sizes={"work": [3, 0, 1], "activation": [1, 2, 3]})]
 
 
 def shuffled(orders: Sequence[Sequence[int]], random: Random) -> list[list[int]]:

@@ -15,6 +15,8 @@ from pipesched.errors import ConfigError, InvalidSchedule, NotApplicable
 from pipesched.render.html.assets import ENGINE, VIEW, asset, compact, program, style
 from pipesched.render.html.page import page
 from pipesched.render.html.still import still
+from pipesched.render.palette import colour_of, place_of
+from tests.unit_schedules import sliced
 
 OUTCOME = pipesched.run(pipesched.make_problem(devices=4, microbatches=8, forward=5, backward=10), "1f1b")
 
@@ -166,6 +168,15 @@ def test_still_picture() -> None:
     assert len(boxes) == len(starts)
     scale = 930 / OUTCOME.schedule.makespan
     assert sorted(float(x) for x, _ in boxes) == pytest.approx([start * scale for start in starts], abs=0.01)
+
+
+def test_still_picture_of_slices() -> None:
+    """Each slice has its shade, and its number where that fits."""
+    picture = still([("x", sliced())])
+    shades = {colour_of(0, "F", place=place_of(part, 4)) for part in range(4)}
+    assert all(f'stroke="#{red:02x}{green:02x}{blue:02x}"' in picture for red, green, blue in shades)
+    assert {f">{microbatch}.{part}<" in picture for microbatch in range(4) for part in range(4)} == {True}
+    assert ">0<" in picture
 
 
 def test_still_picture_of_many_slots() -> None:

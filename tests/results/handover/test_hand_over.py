@@ -90,6 +90,7 @@ def parser(*, fork: bool = False) -> argparse.ArgumentParser:
         add("--zero-bubble-v-schedule", action="store_true")
         add("--zero-bubble-v-schedule-mem-setup", choices=("zb", "half", "min"), default="zb")
         add("--enable-1f1b-v", action="store_true")
+        add("--num-seq-splits", type=int, default=1)
     return made_parser
 
 
@@ -515,6 +516,54 @@ def test_what_cannot_be_expressed(framework: str, names: list[str], chunks: int,
         with pytest.raises(Inexpressible, match=f"the nearest that it has is {nearest}$") as caught:
             pipesched.hand_over(made(name, chunks=chunks), framework)
         assert caught.value.nearest == nearest
+
+
+def sliced(algorithm: str, slices: Any, **more: Any) -> Outcome:
+    """The schedule of a family whose microbatches are cut."""
+    problem = pipesched.make_problem(devices=P, microbatches=M, slices=slices, **more)
+    return pipesched.run(problem, algorithm)
+
+
+@pytest.mark.parametrize("more", [{}, {"sizes": {"work": [*range(1, M + 1)]}}])
+def test_zero_bubble_cuts_sequences(more: dict[str, Any]) -> None:
+    """The fork has Seq1F1B for slices of equal tokens, whatever their work is, under any name."""
+    expected = {**SIZE, "enable_zb_runtime": True, "num_seq_splits": 4}
+    for slices in (4, {"count": 4, "attention": 0.5}):
+        made_by_us = sliced("seq-1f1b", slices, **more)
+        for outcome in (made_by_us, Outcome("mine", made_by_us.schedule)):
+            assert flags(pipesched.hand_over(outcome, "zero-bubble"), fork=True) == expected
+
+
+@pytest.mark.parametrize(
+    ("outcome", "framework", "said"),
+    [
+        (sliced("naive", 4), "zero-bubble", "naive.* takes code; the nearest that it has is seq-1f1b"),
+        (sliced("seq-1f1b", {"count": 2, "tokens": [0.25, 0.75]}), "zero-bubble", "cuts sequences evenly"),
+        (sliced("seq-1f1b", 4), "megatron", "cuts each into 4 slices; the nearest that it has is 1f1b"),
+        (sliced("seq-1f1b", 4), "torchtitan", "runs whole microbatches"),
+        (sliced("naive", 1, mode="forward"), "zero-bubble", "has forward passes alone"),
+        (sliced("naive", 1, mode="forward"), "torchtitan", "has forward passes alone"),
+    ],
+)
+def test_slices_that_cannot_be_expressed(outcome: Outcome, framework: str, said: str) -> None:
+    """Other orders of slices, unequal ones, and forward passes alone: why, and what is nearest."""
+    with pytest.raises(Inexpressible, match=said):
+        pipesched.hand_over(outcome, framework)
+
+
+@pytest.mark.parametrize("name", ["1f1b", "naive", "zb-h1", "interleaved"])
+def test_microbatches_that_differ(name: str) -> None:
+    """The text is that of alike microbatches, numbered as they are fed; a remark says in which order that is, but
+    beside a CSV, whose own note does."""
+    given: dict[str, Any] = {"devices": 4, "chunks": 2 if name == "interleaved" else 1, "backward_input": 2}
+    given |= {"backward_weight": 2, "forward": [[1, 2, 3, 4], *[1] * (7 if name == "interleaved" else 3)]}
+    problem = pipesched.make_problem(**given, sizes={"work": [1, 2, 3, 4], "activation": [2, 1, 1, 1]}, kv=0.5)
+    said = "feed the microbatches in this order: 3, 1, 2, 0; the text counts them as they are fed"
+    for options, fed in (({}, []), ({"order": [3, 1, 2, 0]}, [said] * (name != "zb-h1"))):
+        outcome = pipesched.run(problem, name, **options)
+        text = pipesched.hand_over(Outcome("mine", outcome.schedule), "torchtitan")
+        assert "pipeline_parallel_schedule_csv" not in text or name == "zb-h1"
+        assert [remark for remark in remarks(text) if remark.startswith("feed")] == fed
 
 
 @pytest.mark.parametrize("framework", ["megatron", "torchtitan", "deepspeed", "primus", "zero-bubble"])

@@ -40,8 +40,8 @@ function scheduleDocument(s) {
   const found = metrics(s), { devices, transfers } = timesDocument(s);
   const status = totals(s).makespan === ownBound(s, found.fits) ? "optimal" : "heuristic";
   return {
-    format: "pipesched.schedule", version: s.columns ? 2 : 1, algorithm: s.algorithm, status: s.edits ? status : s.status,
-    problem: s.problem, ...(s.columns && { order: feeding(s) }), metrics: found, devices,
+    format: "pipesched.schedule", version: s.fed ? 2 : 1, algorithm: s.algorithm, status: s.edits ? status : s.status,
+    problem: s.problem, ...(s.edits && s.fed ? { order: feeding(s) } : s.fed), metrics: found, devices,
     ...(transfers.length && { transfers }),
     ...(s.waits.length && { waits: s.waits.map(([before, after]) => [opText(s, after), opText(s, before)]) }),
     ...(!s.edits && s.solver && { solver: s.solver }),

@@ -4,7 +4,7 @@
 
 async function scheduleOf(data) {
   const { devices: P, stages: S, microbatches: M } = data.problem, { slices: n = 1 } = data, U = M * n;
-  const size = data.letters.length * S * U, s = { ...data, P, S, M, n, U, size, edits: 0, cache: {} };
+  const size = data.letters.length * S * U, s = { ...data, P, S, M, n, U, size, seconds: new Set(data.second), edits: 0, cache: {} };
   assign(s, data.plan.packed ? unpacked(s, await numbersIn(data.plan.packed)) : named(s, data.plan), {
     task: Int32Array.from({ length: size }, (_, number) => number),
     present: new Uint8Array(size),
@@ -48,7 +48,7 @@ function taskOf(s, text) {
   return s.present[number] ? s.task[number] : -1;
 }
 
-const turns = (s, number) => s.mirrored && microbatchOf(s, number) >= floor(s.M / 2); // the other direction
+const turns = (s, number) => s.seconds.has(microbatchOf(s, number)); // the other direction
 
 // What an entry says of an operation: the number of all, or [number of the column that has it unit by unit].
 const entryOf = (s, entry, number) => (entry.length ? s.columns[entry[0]][number % s.U] : entry);

@@ -35,11 +35,11 @@ function givenTimes(s, { starts, ends, sequence, deadlock }) {
 }
 
 function addSheet(s) {
-  const { orders, starts, ends, sequence, isLate } = s, half = floor(s.M / 2);
+  const { orders, starts, ends, sequence, isLate } = s;
   s.index = sheets.push(s) - 1;
   s.loaded ??= { orders, starts, ends, sequence, isLate, makespan: totals(s).makespan };
   s.tints ??= [0, 1].map(byKind => Uint32Array.from({ length: s.size }, (_, number) => {
-    const m = microbatchOf(s, number), hues = page.palette[s.tones[s.tones[1] && m >= half ? 1 : 0][rowOf(s, number)]];
+    const m = microbatchOf(s, number), hues = page.palette[s.tones[+turns(s, number)][rowOf(s, number)]];
     const shades = (hues.length - 1) / page.hues, shade = round((number % s.n) * (shades - 1) / (s.n - 1 || 1)); // of a microbatch
     return hues[byKind ? 0 : 1 + (m % page.hues) * shades + shade];
   }));
