@@ -155,6 +155,6 @@ def _simple_bounds(single: OneForAll) -> Iterator[Bound]:
     for device, jobs in enumerate(single.jobs()):
         stretch = single.stretch(jobs)
         yield Bound(sum(stretch), single.in_words(device, stretch))
-        jobs = fewer_jobs(jobs) if isinstance(jobs, JobColumns) else jobs  # noqa: PLW2901
-        if len(jobs) <= MOST_JOBS:
-            yield Bound(jackson_preemptive(jobs), f"Jackson's preemptive schedule of device {device}")
+        few = fewer_jobs(jobs) if isinstance(jobs, JobColumns) else jobs
+        if len(few) <= MOST_JOBS:
+            yield Bound(jackson_preemptive(few), f"Jackson's preemptive schedule of device {device}")
