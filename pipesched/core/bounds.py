@@ -6,13 +6,17 @@ and tail may be merged into one, since the bounds only add up work.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
-from typing import NamedTuple
+from itertools import accumulate
+from typing import NamedTuple, overload
 
 from pipesched.core.integers import ceil_div
 from pipesched.core.paths import heads, topological_order
 from pipesched.core.tasks import NOWHERE, TaskGraph
+
+SAMPLED = 31  # of so many jobs one is looked at, to find where to cut them
 
 
 class Job(NamedTuple):
@@ -77,6 +81,64 @@ def jackson_preemptive(jobs: Sequence[Job]) -> int:
             best = max(best, until - negative_tail)
         now = until
     return best
+
+
+class JobColumns(Sequence[Job]):
+    """Many jobs on one resource as three columns: their heads, their work and their tails."""
+
+    def __init__(self, heads: Sequence[int], works: Sequence[int], tails: Sequence[int]) -> None:
+        self.heads, self.works, self.tails = heads, works, tails
+
+    def __len__(self) -> int:
+        return len(self.works)
+
+    @overload
+    def __getitem__(self, at: int) -> Job: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Job]: ...
+
+    def __getitem__(self, at: int | slice) -> Job | Sequence[Job]:
+        columns = self.heads[at], self.works[at], self.tails[at]
+        return JobColumns(*columns) if isinstance(at, slice) else Job(*columns)  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[Job]:
+        return map(Job, self.heads, self.works, self.tails)
+
+
+def fewer_jobs(jobs: JobColumns) -> Sequence[Job]:
+    """Return jobs of which Jackson's preemptive schedule is as long: many become one.
+
+    It is as long as the longest stretch. One that leaves out jobs with more work than heads and tails differ is shorter
+    than that of all jobs. So only a few of the smallest heads and tails can begin and end the longest one: larger ones
+    count as if they were the largest of those.
+    """
+    heads, works, tails = jobs.heads, jobs.works, jobs.tails
+    spread = max(heads) - min(heads) + max(tails) - min(tails)
+    late, long = (_first_beyond(ends, works, spread) for ends in (heads, tails))
+    columns = zip(heads, works, tails, strict=True)
+    kept = [(min(head, late), work, min(tail, long)) for head, work, tail in columns if head < late or tail < long]
+    merged = {}
+    if len(kept) < len(jobs):
+        merged[late, long] = sum(works) - sum(work for _, work, _ in kept)
+    for head, work, tail in kept:
+        merged[head, tail] = merged.get((head, tail), 0) + work
+    return [Job(head, work, tail) for (head, tail), work in merged.items()]
+
+
+def _first_beyond(ends: Sequence[int], works: Sequence[int], most: int) -> int:
+    """Return a head (or tail) of some job, such that jobs with smaller ones have more work than `most`, or the largest.
+
+    It is about the smallest of these.
+    """
+    sample = sorted(zip(ends[::SAMPLED], works[::SAMPLED], strict=True))
+    guess = bisect_right([*accumulate(work for _, work in sample)], most // SAMPLED) + 1
+    while guess < len(sample):
+        cut = sample[guess][0]
+        if sum(work for end, work in zip(ends, works, strict=True) if end < cut) > most:
+            return cut
+        guess *= 2
+    return max(ends)
 
 
 def memory_area(area: int, capacity: int, head: int, tail: int) -> int:

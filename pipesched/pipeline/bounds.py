@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pipesched.checks import require_label, require_whole
-from pipesched.core.bounds import Job, critical_path, jackson_preemptive
+from pipesched.core.bounds import Job, JobColumns, critical_path, fewer_jobs, jackson_preemptive
 from pipesched.core.integers import round_up
 from pipesched.core.paths import heads, tails
 from pipesched.display import Displayable
@@ -155,5 +155,6 @@ def _simple_bounds(single: OneForAll) -> Iterator[Bound]:
     for device, jobs in enumerate(single.jobs()):
         stretch = single.stretch(jobs)
         yield Bound(sum(stretch), single.in_words(device, stretch))
+        jobs = fewer_jobs(jobs) if isinstance(jobs, JobColumns) else jobs  # noqa: PLW2901
         if len(jobs) <= MOST_JOBS:
             yield Bound(jackson_preemptive(jobs), f"Jackson's preemptive schedule of device {device}")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
-from itertools import chain
+from itertools import chain, compress, product
+from math import gcd
+from operator import sub
 
-from pipesched.core.bounds import Job
+from pipesched.core.bounds import Job, JobColumns
+from pipesched.pipeline.feeding import differs
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.one_for_all import OneForAll, joined
 from pipesched.pipeline.ops import OpIndex
@@ -20,12 +23,16 @@ MOST_CHUNKS = 100  # of a device: bounds by stays look at each with each
 
 
 class EachForItself(OneForAll):
-    """The operations of all units of a problem."""
+    """The operations of all units of a problem.
+
+    Where microbatches that go one way are alike, the slices of the first stand for those of `alike` microbatches.
+    """
 
     def _index(self, kinds: str) -> OpIndex:
         problem = self.problem
         ways = problem.directions(problem.microbatches)
         self.ways = [way for way in ways for _ in range(len(way.microbatches) * problem.slices.count)]
+        self.alike = 1 if len(ways) > 1 or differs(problem) else problem.microbatches
         return OpIndex(kinds, problem.stages, problem.microbatches, problem.slices.count)
 
     @cached_property
@@ -33,35 +40,63 @@ class EachForItself(OneForAll):
         lasts = self.problem.unit_ticks.lasts
         return self.index.spread(lambda kind, stage: lasts[KINDS[kind].cost][stage])
 
-    def _other_costs(self) -> Iterator[int]:
+    @property
+    def quantum(self) -> int:
         ticks = self.problem.unit_ticks
         rows = {id(row): row for row in chain(ticks.hops, ticks.hops_back, *ticks.lasts.values())}
-        yield from chain(*rows.values())
+        return gcd(*(gcd(*row[: self._units]) for row in rows.values())) or 1
+
+    @property
+    def _units(self) -> int:
+        """How many units are looked at, the first ones."""
+        return self.index.units // self.alike
 
     def _by_unit(self, key: str) -> list[Sequence[int]]:
         return [*zip(*self.problem.unit_ticks.lasts[key], strict=True)]
 
     @cached_property
     def ends(self) -> tuple[Sequence[int], Sequence[int]]:
-        ways = UnitWays(self.problem, self.index, self.path)
+        before, after = self._ends_of_some
+        if self.alike == 1:
+            return before, after
+        count = self._units
+
+        def of_all(ends: list[int]) -> list[int]:
+            return [*chain.from_iterable(ends[at : at + count] * self.alike for at in range(0, len(ends), count))]
+
+        return of_all(before), of_all(after)
+
+    @cached_property
+    def _ends_of_some(self) -> tuple[list[int], list[int]]:
+        """The heads and the tails of the units that are looked at."""
+        index = self.index._replace(microbatches=self.index.microbatches // self.alike)
+        ways = UnitWays(self.problem, index, index.spread(self._row))
         return ways.heads(), ways.tails()
 
-    def jobs(self) -> list[list[Job]]:
+    def jobs(self) -> Sequence[JobColumns]:
         """Return for each device its operations with heads and tails."""
-        jobs: list[list[Job]] = [[] for _ in range(self.problem.devices)]
-        before, after = self.ends
-        for kind in self.index.letters:
-            for stage, row in enumerate(self.index.rows(kind)):
-                for way in self.problem.directions(self.problem.microbatches):
-                    part = row[self.index.in_units(way.microbatches)]
-                    columns = (column[part.start : part.stop] for column in (before, self.work, after))
-                    jobs[way.devices[stage]] += map(Job._make, zip(*columns, strict=True))
-        return jobs
+        columns: list[tuple[list[int], list[int], list[int]]] = [([], [], []) for _ in range(self.problem.devices)]
+        (before, after), count = self._ends_of_some, self._units
+        ways = self.problem.directions(self.problem.microbatches // self.alike)
+        for number, (kind, stage) in enumerate(product(self.index.letters, range(self.index.stages))):
+            work, own = self._row(kind, stage, self.work), slice(number * count, (number + 1) * count)
+            for way in ways:
+                part = self.index.in_units(way.microbatches)
+                mine = columns[way.devices[stage]]
+                mine[0].extend(before[own][part])
+                mine[1].extend(work[part] if self.alike == 1 else [time * self.alike for time in work[part]])
+                mine[2].extend(after[own][part])
+        return [JobColumns(*mine) for mine in columns]
 
     def stretch(self, jobs: Sequence[Job]) -> Job:
         """Return the least head, all work and the least tail, with or without what nothing follows: the larger sum."""
-        parts = [jobs, [job for job in jobs if job.tail]]
-        return max((_stretch(part) for part in parts if part), key=sum)
+        if not isinstance(jobs, JobColumns):
+            return super().stretch(jobs)
+        columns: list[Sequence[Sequence[int]]] = [(jobs.heads, jobs.works, jobs.tails)]
+        if 0 in jobs.tails:
+            columns.append([[*compress(column, jobs.tails)] for column in columns[0]])
+        stretches = (Job(min(heads), sum(works), min(tails)) for heads, works, tails in columns if works)
+        return max(stretches, key=sum)
 
     @property
     def among_others(self) -> int:
@@ -75,15 +110,16 @@ class EachForItself(OneForAll):
         if self.paired and self.problem.ticks.overlap is not None:
             return 0
         stages, ticks, best = range(self.index.stages), self.problem.unit_ticks, 0
-        rows = [self._row("F", stage) for stage in stages]
-        rows += [self._row(kind, stage) for kind in self.index.gradients for stage in reversed(stages)]
-        hops = [*ticks.hops, *(ticks.hops_back if self.index.gradients else ())]
-        operations, latencies = [*zip(*rows, strict=True)], [*zip(*hops, strict=True)] or [()] * self.index.units
-        for devices in {way.devices for way in self.ways}:
-            units = [unit for unit, way in enumerate(self.ways) if way.devices == devices]
-            least = sum(min(operations[unit]) for unit in units)
-            longest = max(sum(operations[unit]) - min(operations[unit]) for unit in units)
-            best = max(best, longest + least + sum(map(min, zip(*(latencies[unit] for unit in units), strict=True))))
+        rows = [self._row(kind, stage) for kind in ("F", *self.index.gradients) for stage in stages]
+        hops = [row[: self._units] for row in (*ticks.hops, *(ticks.hops_back if self.index.gradients else ()))]
+        shortest = [*map(min, *rows)] if len(rows) > 1 else rows[0]
+        longest = [*map(sub, map(sum, zip(*rows, strict=True)), shortest)]
+        ways = [way.devices for way in self.ways[: self._units]]
+        for devices in {*ways}:
+            here = [way == devices for way in ways]
+            latencies = sum(min(compress(row, here)) for row in hops)
+            least = sum(compress(shortest, here)) * self.alike
+            best = max(best, max(compress(longest, here)) + least + latencies)
         return best
 
     def windows(self, *, alone: bool = False) -> list[DeviceStays]:
@@ -96,14 +132,14 @@ class EachForItself(OneForAll):
         """
         by_stage: list[list[StayChunk]] = []
         for stage in self.placement.stages_on(device):
-            units = [unit for unit, way in enumerate(self.ways) if way.devices[stage] == device]
+            units = [unit for unit, way in enumerate(self.ways[: self._units]) if way.devices[stage] == device]
             by_stage.append(
                 [self._chunk(stage, unit, self._paths[stage][unit], held(self.problem, stage, unit)) for unit in units]
             )
         counts = Counter(chain(*by_stage))
         if len(counts) <= MOST_CHUNKS and not any(self.allowed):
-            return [chunk._replace(microbatches=count) for chunk, count in counts.items()]
-        return [joined(chunks)._replace(microbatches=len(chunks)) for chunks in by_stage if chunks]
+            return [chunk._replace(microbatches=count * self.alike) for chunk, count in counts.items()]
+        return [joined(chunks)._replace(microbatches=len(chunks) * self.alike) for chunks in by_stage if chunks]
 
     def _savings(self, stage: int, number: int) -> tuple[int, int, int]:
         lasts = self.problem.unit_ticks.lasts
@@ -120,23 +156,20 @@ class EachForItself(OneForAll):
         """
         index, ticks, count = self.index, self.problem.unit_ticks, self.index.slices
         rows: list[list[int]] = []
-        beyond = [0] * index.units
+        beyond = [0] * self._units
         for stage in reversed(range(index.stages)):
             ahead, back = (self._row(kind, stage) for kind in ("F", index.gradient))
             if stage + 1 < index.stages:
-                hops = zip(ticks.hops[stage], ticks.hops_back[stage], strict=True)
-                beyond = [way + there + home for way, (there, home) in zip(rows[-1], hops, strict=True)]
+                hops = (row[stage][: self._units] for row in (ticks.hops, ticks.hops_back))
+                beyond = [way + there + home for way, there, home in zip(rows[-1], *hops, strict=True)]
             row = [one + way + other for one, way, other in zip(ahead, beyond, back, strict=True)]
-            for unit in reversed(range(index.units)):
+            for unit in reversed(range(self._units)):
                 if unit % count < count - 1:
                     row[unit] = ahead[unit] + row[unit + 1] + back[unit]
             rows.append(row)
         return rows[::-1]
 
-    def _row(self, kind: str, stage: int) -> Sequence[int]:
-        row = self.index.row(kind, stage)
-        return self.path[row.start : row.stop]
-
-
-def _stretch(jobs: Sequence[Job]) -> Job:
-    return Job(min(job.head for job in jobs), sum(job.work for job in jobs), min(job.tail for job in jobs))
+    def _row(self, kind: str, stage: int, lasts: Sequence[int] | None = None) -> Sequence[int]:
+        """Return how long the operations of a row last on ways, or by other durations: of units that are looked at."""
+        first = self.index.row(kind, stage).start
+        return (self.path if lasts is None else lasts)[first : first + self._units]

@@ -129,7 +129,7 @@ class OneForAll:
         """The longest chain of operations of a microbatch, in ticks."""
         return max(map(sum, zip(*self.ends, self.path, strict=True)))
 
-    def jobs(self) -> list[list[Job]]:
+    def jobs(self) -> Sequence[Sequence[Job]]:
         """Return for each device its operations with heads and tails; one stands for those of all microbatches."""
         jobs: list[list[Job]] = [[] for _ in range(self.problem.devices)]
         for number, (head, time, tail) in enumerate(zip(self.ends[0], self.work, self.ends[1], strict=True)):

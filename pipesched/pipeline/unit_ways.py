@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import add
 
 from pipesched.core.clock import look
 from pipesched.pipeline.ops import OpIndex
@@ -64,8 +65,8 @@ class UnitWays:
     def _sent(self, times: Times, kind: str, stage: int, hops: Sequence[int] | None) -> Times:
         """Return times behind the operations of a row, with the latencies of a boundary."""
         look()
-        ends = map(int.__add__, times, self._lasts(kind, stage))
-        return [*ends] if hops is None else [*map(int.__add__, ends, hops)]
+        ends = map(add, times, self._lasts(kind, stage))
+        return [*ends] if hops is None else [*map(add, ends, hops)]
 
     def _after_slices(self, kind: str, stage: int, ready: Times) -> Times:
         """Return the starts of a row that is `ready`, behind the slices that come before (of backwards later ones)."""

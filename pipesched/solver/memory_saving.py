@@ -8,7 +8,7 @@ must be over before its memory is needed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -75,17 +75,34 @@ def _lanes(problem: Problem, index: OpIndex, devices: Sequence[_MemorySimulation
     return [LanePair(*([number for _, number in sorted(moves)] for moves in pair)) for pair in pairs]
 
 
+def _sizes(problem: Problem, column: str | None) -> Callable[[Activation], int]:
+    """Return what an activation has of a column of Kind.takes or Kind.gives, in grains."""
+    if problem.has_units:
+        rows = [problem.unit_grains.of(column, stage) for stage in range(problem.stages)]
+        return lambda own: rows[own[0]][own[1]]
+    row = problem.grains.of(column)
+    return lambda own: row[own[0]]
+
+
+def _lasts(problem: Problem, key: str, own: Activation) -> int:
+    """Return how long a transfer of an activation lasts, in ticks."""
+    if problem.has_units:
+        return problem.unit_ticks.lasts[key][own[0]][own[1]]
+    ticks: int = getattr(problem.ticks, key)[own[0]]
+    return ticks
+
+
 class _MemorySimulation:
     """The memory of one device: `choose` says what is evicted, `run` makes the order and the changes of memory."""
 
     def __init__(self, base: Schedule, device: int, index: OpIndex, rule: SavingRule) -> None:
         self.base, self.device, self.index, self.rule = base, device, index, rule
-        grains, capacity = base.problem.grains, base.problem.capacity_grains[device]
-        self.takes = {letter: grains.of(kind.takes) for letter, kind in KINDS.items()}
-        self.gives = {letter: grains.of(kind.gives) for letter, kind in KINDS.items()}
+        problem, capacity = base.problem, base.problem.capacity_grains[device]
+        self.takes = {letter: _sizes(problem, kind.takes) for letter, kind in KINDS.items()}
+        self.gives = {letter: _sizes(problem, kind.gives) for letter, kind in KINDS.items()}
         ops = map(base.plan.index.op, base.plan.orders[device])
         self.slots = [(op.kind, (op.stage, op.microbatch)) for op in ops]
-        enough = sum(self.takes["F"][stage] + self.takes["I"][stage] for _, (stage, _) in self.slots)
+        enough = sum(self.takes["F"](own) + self.takes["I"](own) for _, own in self.slots)
         self.capacity = enough if capacity is None else capacity
         self.forward = {own: position for position, (kind, own) in enumerate(self.slots) if kind == "F"}
         self.backward = {own: position for position, (kind, own) in enumerate(self.slots) if kind in GRADIENT_LETTERS}
@@ -99,9 +116,9 @@ class _MemorySimulation:
     def choose(self) -> bool:
         """Choose activations to evict until all that is held at any slot fits; return whether that is possible."""
         held, level = set[Activation](), 0
-        spare = self.rule.spare * max((self.takes["F"][stage] for _, (stage, _) in self.slots), default=0)
+        spare = self.rule.spare * max((self.takes["F"](own) for _, own in self.slots), default=0)
         for position, (kind, own) in enumerate(self.slots):
-            need = self.takes[kind][own[0]] + (self._evicted(own) if kind in GRADIENT_LETTERS else 0)
+            need = self.takes[kind](own) + (self._evicted(own) if kind in GRADIENT_LETTERS else 0)
             while held - {own} and (level + need > self.capacity - spare):
                 evicted = max(held - {own}, key=lambda activation: self.backward[activation])
                 held.remove(evicted)
@@ -112,7 +129,7 @@ class _MemorySimulation:
             self.levels.append(level)
             if kind != "F":
                 held.discard(own)
-                level -= self.gives[kind][own[0]]
+                level -= self.gives[kind](own)
             elif self.rule.every:
                 level -= self._evict(own, position + 1)
             else:
@@ -121,11 +138,11 @@ class _MemorySimulation:
 
     def _evict(self, activation: Activation, position: int) -> int:
         """Choose the action for an activation whose memory a slot needs; return what it frees, since its forward."""
-        offload, first = self.base.problem.ticks.offload, self.forward[activation]
+        problem, first = self.base.problem, self.forward[activation]
         self.actions[activation] = "R"
-        if self.rule.action != RECOMPUTE and offload is not None:
+        if self.rule.action != RECOMPUTE and problem.costs.offload is not None:
             begins = max(self.lane_free, self.base.slot_end_ticks[self.device][first])
-            over = begins + offload[activation[0]]
+            over = begins + _lasts(problem, "offload", activation)
             if self.rule.action == OFFLOAD or over <= self._time(position):
                 self.actions[activation], self.lane_free = "O", over
         freed = self._evicted(activation)
@@ -143,7 +160,7 @@ class _MemorySimulation:
     def _evicted(self, activation: Activation) -> int:
         """Return what is away of an activation between its forward and its backward, in grains."""
         action = self.actions.get(activation)
-        return 0 if action is None else self.takes[BRINGS_BACK[action]][activation[0]]
+        return 0 if action is None else self.takes[BRINGS_BACK[action]](activation)
 
     def run(self) -> bool:
         """Make the order with its recomputes, the transfers, and all changes of memory; return whether all fits."""
@@ -151,7 +168,7 @@ class _MemorySimulation:
         for position, (kind, own) in enumerate(self.slots):
             loaded = loads.get(position, [])
             kinds = "R" * (kind in GRADIENT_LETTERS and self.actions.get(own) == "R") + kind
-            takers = [one for one in kinds if one in "FR" or self.takes[one][own[0]]]
+            takers = [one for one in kinds if one in "FR" or self.takes[one](own)]
             for taker, activation in [*(("L", one) for one in loaded), *((one, own) for one in takers)]:
                 if not self._take(taker, activation):
                     return False
@@ -164,7 +181,7 @@ class _MemorySimulation:
         """Take memory, after as many offloads as that needs; return whether there is enough."""
         if kind == "L" and activation in self.pending:
             self._end_offloads(self.pending.index(activation) + 1)
-        size = self.takes[kind][activation[0]]
+        size = self.takes[kind](activation)
         while self.pending and self.level + size > self.capacity:
             self._end_offloads(1)
         self.level += size
@@ -174,13 +191,13 @@ class _MemorySimulation:
     def _end_offloads(self, count: int) -> None:
         """Count the first offloads as over."""
         for activation in self.pending[:count]:
-            self.level -= self.gives["O"][activation[0]]
+            self.level -= self.gives["O"](activation)
             self.changes.append(MemoryEvent(self._number("O", activation), True, True))
         del self.pending[:count]
 
     def _give(self, kind: str, own: Activation) -> None:
         """Count what the end of a slot gives back, and the offload that it starts."""
-        number, given = self._number(kind, own), self.gives[kind][own[0]]
+        number, given = self._number(kind, own), self.gives[kind](own)
         if kind == "F" and self.actions.get(own) == "R":
             given = self._evicted(own)
         elif kind == "F" and own in self.actions:
@@ -196,7 +213,7 @@ class _MemorySimulation:
         ends, loads = self.base.slot_end_ticks[self.device], dict[int, list[Activation]]()
         earliest = 0
         for activation, begin in reversed([*self._load_starts()]):
-            needed, size = self.backward[activation], self.takes["L"][activation[0]]
+            needed, size = self.backward[activation], self.takes["L"](activation)
             position = needed
             while position > earliest and ends[position - 1] > begin:
                 position -= 1
@@ -209,8 +226,8 @@ class _MemorySimulation:
 
     def _load_starts(self) -> Iterator[tuple[Activation, int]]:
         """Yield the latest start of each load for its backward and for the loads after it, the last ones first."""
-        reload, latest = self.base.problem.ticks.reload or (), max(self.base.last_end_ticks)
+        problem, latest = self.base.problem, max(self.base.last_end_ticks)
         offloaded = [activation for activation, action in self.actions.items() if action == "O"]
         for activation in sorted(offloaded, key=lambda activation: self.backward[activation], reverse=True):
-            latest = min(latest, self._time(self.backward[activation])) - reload[activation[0]]
+            latest = min(latest, self._time(self.backward[activation])) - _lasts(problem, "reload", activation)
             yield activation, latest

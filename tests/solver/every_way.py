@@ -3,7 +3,7 @@
 Written from docs/explanation/semantics.md for one stage a device, whole backwards and no latency. At every step what
 has ended frees its memory, then every set of operations that may start is tried. Slow, plain, complete: a step is the
 largest number of ticks that divides all durations, since nothing ends within it; and states that differ only in which
-microbatch is which are one, since all microbatches are alike.
+microbatch is which are one, where all microbatches are alike.
 """
 
 from __future__ import annotations
@@ -35,11 +35,24 @@ class EveryWay:
 
     def __init__(self, problem: Problem, allowed: str) -> None:
         self.problem, self.allowed = problem, allowed
-        ticks = problem.ticks
-        table = {"F": ticks.forward, "f": ticks.forward, "B": ticks.backward, "R": ticks.recompute}
-        self.durations = table | {"O": ticks.offload or (), "L": ticks.reload or ()}
-        self.step = gcd(*(duration for row in self.durations.values() for duration in row))
         self.where = [(stage, mb) for stage in range(problem.stages) for mb in range(problem.microbatches)]
+        table = {"F": "forward", "f": "forward", "B": "backward", "R": "recompute", "O": "offload", "L": "reload"}
+        self.durations = {kind: self._lasts(key) for kind, key in table.items()}
+        self.step = gcd(*(duration for row in self.durations.values() for duration in row))
+        held = problem.unit_grains if problem.has_units else None
+        rows = (held.activation, held.checkpointed) if held else ()
+        alike = problem.grains.activation, problem.grains.checkpointed
+        self.sizes, self.kept = (
+            [(rows[one][stage][mb] if rows else alike[one][stage]) for stage, mb in self.where] for one in (0, 1)
+        )
+
+    def _lasts(self, key: str) -> list[int]:
+        """What operations of a kind last, for each activation."""
+        if self.problem.has_units:
+            rows = self.problem.unit_ticks.lasts.get(key)
+            return [rows[stage][mb] for stage, mb in self.where] if rows else []
+        row = getattr(self.problem.ticks, key)
+        return [row[stage] for stage, _ in self.where] if row else []
 
     def makespan(self) -> int | None:
         """The least makespan in ticks; None when no order fits the budget."""
@@ -56,8 +69,10 @@ class EveryWay:
         return None
 
     def _sorted(self, state: State) -> State:
-        """The same state with its microbatches in the order of what they are in."""
+        """The same state with its microbatches in the order of what they are in, where they are alike."""
         count = self.problem.microbatches
+        if self.problem.has_units:
+            return state
         columns = sorted(state[mb::count] for mb in range(count))
         return tuple(one for row in zip(*columns, strict=True) for one in row)
 
@@ -82,7 +97,7 @@ class EveryWay:
                     yield from self._starts(after, number + 1)
 
     def _start(self, one: Activation, number: int, kind: str) -> Activation:
-        return one._replace(running=kind, left=self.durations[kind][self.where[number][0]] // self.step)
+        return one._replace(running=kind, left=self.durations[kind][number] // self.step)
 
     def _ready(self, state: State, number: int) -> Iterator[str]:
         """What may start on an activation; `f` is a forward that will be recomputed."""
@@ -119,10 +134,10 @@ class EveryWay:
         return stage == self.problem.stages or state[self.where.index((stage, mb))].place == DONE
 
     def _fits(self, state: State, stage: int) -> bool:
-        capacity, grains = self.problem.capacity_grains[stage], self.problem.grains
-        size, kept = grains.activation[stage], grains.checkpointed[stage]
-        level = 0
-        for one in self._on(state, stage):
+        capacity, level = self.problem.capacity_grains[stage], 0
+        for one, size, kept, (there, _) in zip(state, self.sizes, self.kept, self.where, strict=True):
+            if there != stage:
+                continue
             if one.running in ("F", "f", "B", "R", "O", "L") or one.place == HERE:
                 level += size
             elif one.place == DROPPED:
