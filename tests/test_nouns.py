@@ -78,6 +78,7 @@ NOUNS: dict[str, Any] = {
     "advice": pipesched.Advice("offload", 20, -4, {"offload": True}, {"offload": 1}),
     "heuristic": pipesched.BestHeuristic("list", 24),
     "repetition": pipesched.Repetition("v", 34, 1, 33.5),
+    "ordering": pipesched.Ordering((0, 2, 1), "best", True, 6, 30, 28.5),
     "quartiles": pipesched.Quartiles(1, 2.5, 3),
     "layout": LAYOUT,
     "space point": pipesched.SpacePoint(LAYOUT, "1f1b"),
