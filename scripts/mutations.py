@@ -42,8 +42,8 @@ MUTATIONS = [
     Mutation(
         name="bins are filled as if no document were long",
         file="comparing/packing/search",
-        old="return self._filled(targets(self.positions, self._start(least, work), least, work, ROUNDS), cap)",
-        new="return filled",
+        old="aimed = self._filled(targets(self.positions, start, own, work, ROUNDS), cap)",
+        new="aimed = None",
         tests=("comparing/test_quality_packing",),
     ),
     Mutation(
