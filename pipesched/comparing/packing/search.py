@@ -17,7 +17,7 @@ from pipesched.comparing.packing.feasible import Filled, none_empty, within
 from pipesched.comparing.packing.judging import judge
 from pipesched.comparing.packing.moves import improve
 from pipesched.comparing.packing.positions import Whole
-from pipesched.comparing.packing.targets import Shape, shape_of, targets
+from pipesched.comparing.packing.targets import RankShape, shape_of, targets
 from pipesched.comparing.packing.timing import RankTimes, Timed, positions_of
 from pipesched.pipeline.problem import Problem
 from pipesched.results.document_costs import Rate, load_of
@@ -180,7 +180,7 @@ def _preference(timed: Timed | None) -> tuple[bool, bool, Fraction]:
 
 
 @lru_cache(maxsize=16)
-def _shape(problem: Problem, algorithm: str) -> Shape:
+def _shape(problem: Problem, algorithm: str) -> RankShape:
     """Return the best works of the microbatches of one rank, in all WHOLE, if documents could be cut anywhere."""
     return shape_of(positions_of(problem, algorithm), WHOLE, ROUNDS_ALIKE)
 

@@ -19,14 +19,14 @@ STEEPEST = 2.0  # by which factor a step changes the work of a rank at most
 LONG = 2.5  # times the mean work of a microbatch has a document of which the best place is asked
 
 
-class Shape(NamedTuple):
+class RankShape(NamedTuple):
     """The best works of the microbatches of a rank, and the places for long documents side by side, the best first."""
 
     works: Whole
     places: Whole
 
 
-def shape_of(positions: Positions, work: int, rounds: int) -> Shape:
+def shape_of(positions: Positions, work: int, rounds: int) -> RankShape:
     """Return the best works of the microbatches of one rank, and where it best takes a long document.
 
     It is in each place once, beside works that are the best around it.
@@ -39,7 +39,7 @@ def shape_of(positions: Positions, work: int, rounds: int) -> Shape:
     best, makespans = _descend(positions, start, least, np.full(count + 1, work), rounds)
     ends = np.concatenate([makespans[:1], makespans[:-1], makespans[-2:-1]])
     middle = int((ends[:-2] + ends[1:-1] + ends[2:]).argmin())  # of places that are as good a neighbour decides
-    return Shape(best[:, -1], np.argsort(np.abs(np.arange(count) - middle), kind="stable"))
+    return RankShape(best[:, -1], np.argsort(np.abs(np.arange(count) - middle), kind="stable"))
 
 
 def targets(positions: Positions, start: Whole, least: Whole, work: int, rounds: int) -> Whole:
