@@ -57,14 +57,14 @@ class EachForItself(OneForAll):
     @cached_property
     def ends(self) -> tuple[Sequence[int], Sequence[int]]:
         before, after = self._ends_of_some
+        return self._of_all(before), self._of_all(after)
+
+    def _of_all(self, ends: list[int]) -> list[int]:
+        """Return what all units have, from what those have that are looked at."""
         if self.alike == 1:
-            return before, after
+            return ends
         count = self._units
-
-        def of_all(ends: list[int]) -> list[int]:
-            return [*chain.from_iterable(ends[at : at + count] * self.alike for at in range(0, len(ends), count))]
-
-        return of_all(before), of_all(after)
+        return [*chain.from_iterable(ends[at : at + count] * self.alike for at in range(0, len(ends), count))]
 
     @cached_property
     def _ends_of_some(self) -> tuple[list[int], list[int]]:
@@ -92,10 +92,9 @@ class EachForItself(OneForAll):
         """Return the least head, all work and the least tail, with or without what nothing follows: the larger sum."""
         if not isinstance(jobs, JobColumns):
             return super().stretch(jobs)
-        columns: list[Sequence[Sequence[int]]] = [(jobs.heads, jobs.works, jobs.tails)]
-        if 0 in jobs.tails:
-            columns.append([[*compress(column, jobs.tails)] for column in columns[0]])
-        stretches = (Job(min(heads), sum(works), min(tails)) for heads, works, tails in columns if works)
+        columns = (jobs.heads, jobs.works, jobs.tails)
+        parts = [columns, tuple([*compress(column, jobs.tails)] for column in columns)]
+        stretches = (Job(min(heads), sum(works), min(tails)) for heads, works, tails in parts if works)
         return max(stretches, key=sum)
 
     @property

@@ -59,6 +59,9 @@ def assumed_cut(problem: Problem) -> str | None:
     return f"the file holds no cut, so the balanced one is taken, {counts}; if it was made for another, give `layout`"
 
 
+ALIKE_MEMORY = "memory: alike for every microbatch; `sizes.activation` says otherwise"
+
+
 def assumed_halves(schedules: Iterable[tuple[str, Schedule]]) -> str | None:
     """Return a sentence about halves of a backward that was given whole, None where no schedule runs them.
 

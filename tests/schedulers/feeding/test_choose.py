@@ -13,7 +13,8 @@ from hypothesis import given, strategies as st
 from pipesched import ConfigError, NoSchedule, Outcome, Problem, make_problem, run
 from pipesched.comparing.compare import every_name
 from pipesched.pipeline.check import violations
-from pipesched.schedulers.feeding.rules import equals, rules
+from pipesched.pipeline.feeding import equals
+from pipesched.schedulers.feeding.rules import rules
 from pipesched.schedulers.registry import family
 from tests.examples import examples, part
 from tests.oracle import orders
