@@ -133,7 +133,7 @@ class EachForItself(OneForAll):
         for stage in self.placement.stages_on(device):
             units = [unit for unit, way in enumerate(self.ways[: self._units]) if way.devices[stage] == device]
             by_stage.append(
-                [self._chunk(stage, unit, self._paths[stage][unit], held(self.problem, stage, unit)) for unit in units]
+                [self._chunk(stage, unit, self.paths[stage][unit], held(self.problem, stage, unit)) for unit in units]
             )
         counts = Counter(chain(*by_stage))
         if len(counts) <= MOST_CHUNKS and not any(self.allowed):
@@ -148,7 +148,7 @@ class EachForItself(OneForAll):
         return recompute, offload, reload
 
     @cached_property
-    def _paths(self) -> list[list[int]]:
+    def paths(self) -> list[list[int]]:
         """The ticks from the start of F to the end of B or I of each unit, by stage.
 
         The way leads through the later slices on the same stage, and those of the last one on the stages behind.
