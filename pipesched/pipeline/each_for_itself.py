@@ -102,9 +102,9 @@ class EachForItself(OneForAll):
         """What the longest way of a unit takes, with what every other unit adds to it.
 
         Two units that go the same way run the same operations on the same devices. Another unit is ahead of this one
-        at its first operation, or behind it at its last one, or falls back between two of them. In each case some
-        operation of it runs before, after or between those of this one, and takes its time from the same device as
-        all others that do so there. So each adds its shortest operation, and the latencies are the least of all units.
+        at its first operation, or behind it at its last one, or overtakes it between two. In each case some operation
+        of it runs before, after or between those of this one, and takes its time from the same device as all others
+        that do so there. So each adds its shortest operation, and the latencies are the least of all units.
         """
         if self.paired and self.problem.ticks.overlap is not None:
             return 0
