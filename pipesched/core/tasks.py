@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain, groupby
 from math import gcd
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 from pipesched.core.clock import look, watched
 
@@ -27,6 +28,46 @@ class Edge(NamedTuple):
     before: range
     after: range
     lag: int = 0
+
+
+class LaggedRow(NamedTuple):
+    """The same with a lag of each arrow: `after[i]` starts `lags[i]` ticks or more after the end of `before[i]`."""
+
+    before: range
+    after: range
+    lags: Sequence[int]
+
+    @property
+    def edges(self) -> Iterator[Edge]:
+        """Bundles of one lag each, of neighbours that have it."""
+        start = 0
+        for lag, same in groupby(self.lags):
+            stop = start + sum(1 for _ in same)
+            yield Edge(self.before[start:stop], self.after[start:stop], lag)
+            start = stop
+
+
+class EdgeRows(Sequence[Edge]):
+    """Edges of which many differ in nothing but their lags, and then stand together in a row."""
+
+    def __init__(self, rows: Sequence[Edge | LaggedRow]) -> None:
+        self.rows = rows
+
+    @cached_property
+    def _edges(self) -> list[Edge]:
+        return [*chain.from_iterable(row.edges if isinstance(row, LaggedRow) else (row,) for row in self.rows)]
+
+    def __len__(self) -> int:
+        return len(self._edges)
+
+    @overload
+    def __getitem__(self, at: int) -> Edge: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Edge]: ...
+
+    def __getitem__(self, at: int | slice) -> Edge | Sequence[Edge]:
+        return self._edges[at]
 
 
 def arrow(before: int, after: int, lag: int = 0) -> Edge:

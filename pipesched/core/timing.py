@@ -11,7 +11,7 @@ from operator import lt
 from typing import NamedTuple
 
 from pipesched.core.clock import EVERY, look
-from pipesched.core.tasks import Edge, TaskGraph
+from pipesched.core.tasks import Edge, EdgeRows, LaggedRow, TaskGraph
 from pipesched.errors import Deadlock, InvalidSchedule
 
 UNTIMED = -1
@@ -68,31 +68,32 @@ class _WaitTable:
         self.lag = [0] * len(machine)
         self.several: dict[int, list[tuple[int, int]]] = {}
         has_wait = bytearray(len(machine))
-        for edge in edges:
+        for edge in edges.rows if isinstance(edges, EdgeRows) else edges:
             look()
             before, after = _slice(edge.before), _slice(edge.after)
+            lags = edge.lags if isinstance(edge, LaggedRow) else [edge.lag] * len(edge.after)
             absent = not complete and _NONE in machine[after]
-            inside = not absent and not edge.lag and machine[before] == machine[after]
+            inside = not absent and not any(lags) and machine[before] == machine[after]
             if inside and all(map(lt, position[before], position[after])):
                 continue
             if absent or 1 in has_wait[after]:
-                self._add_one_by_one(edge, machine)
+                self._add_one_by_one(edge, lags, machine)
             else:
                 self.first[after] = edge.before
-                self.lag[after] = [edge.lag] * len(edge.after)
+                self.lag[after] = lags
             has_wait[after] = b"\1" * len(edge.after)
 
-    def _add_one_by_one(self, edge: Edge, machine: list[int]) -> None:
-        for before, after in zip(edge.before, edge.after, strict=True):
+    def _add_one_by_one(self, edge: Edge | LaggedRow, lags: Sequence[int], machine: list[int]) -> None:
+        for before, after, lag in zip(edge.before, edge.after, lags, strict=True):
             if machine[after] == _NONE:
                 continue
             if self.first[after] == _NONE:
-                self.first[after], self.lag[after] = before, edge.lag
+                self.first[after], self.lag[after] = before, lag
                 continue
             if self.first[after] != _SEVERAL:
                 self.several[after] = [(self.first[after], self.lag[after])]
                 self.first[after] = _SEVERAL
-            self.several[after].append((before, edge.lag))
+            self.several[after].append((before, lag))
 
     def of(self, task: int) -> list[int]:
         """Return the tasks that `task` waits for."""

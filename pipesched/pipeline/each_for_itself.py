@@ -57,14 +57,14 @@ class EachForItself(OneForAll):
     @cached_property
     def ends(self) -> tuple[Sequence[int], Sequence[int]]:
         before, after = self._ends_of_some
+        return self._of_all(before), self._of_all(after)
+
+    def _of_all(self, ends: list[int]) -> list[int]:
+        """Return what all units have, from what those have that are looked at."""
         if self.alike == 1:
-            return before, after
+            return ends
         count = self._units
-
-        def of_all(ends: list[int]) -> list[int]:
-            return [*chain.from_iterable(ends[at : at + count] * self.alike for at in range(0, len(ends), count))]
-
-        return of_all(before), of_all(after)
+        return [*chain.from_iterable(ends[at : at + count] * self.alike for at in range(0, len(ends), count))]
 
     @cached_property
     def _ends_of_some(self) -> tuple[list[int], list[int]]:
@@ -92,10 +92,9 @@ class EachForItself(OneForAll):
         """Return the least head, all work and the least tail, with or without what nothing follows: the larger sum."""
         if not isinstance(jobs, JobColumns):
             return super().stretch(jobs)
-        columns: list[Sequence[Sequence[int]]] = [(jobs.heads, jobs.works, jobs.tails)]
-        if 0 in jobs.tails:
-            columns.append([[*compress(column, jobs.tails)] for column in columns[0]])
-        stretches = (Job(min(heads), sum(works), min(tails)) for heads, works, tails in columns if works)
+        columns = (jobs.heads, jobs.works, jobs.tails)
+        parts = [columns, tuple([*compress(column, jobs.tails)] for column in columns)]
+        stretches = (Job(min(heads), sum(works), min(tails)) for heads, works, tails in parts if works)
         return max(stretches, key=sum)
 
     @property
@@ -103,9 +102,9 @@ class EachForItself(OneForAll):
         """What the longest way of a unit takes, with what every other unit adds to it.
 
         Two units that go the same way run the same operations on the same devices. Another unit is ahead of this one
-        at its first operation, or behind it at its last one, or falls back between two of them. In each case some
-        operation of it runs before, after or between those of this one, and takes its time from the same device as
-        all others that do so there. So each adds its shortest operation, and the latencies are the least of all units.
+        at its first operation, or behind it at its last one, or overtakes it between two. In each case some operation
+        of it runs before, after or between those of this one, and takes its time from the same device as all others
+        that do so there. So each adds its shortest operation, and the latencies are the least of all units.
         """
         if self.paired and self.problem.ticks.overlap is not None:
             return 0
@@ -134,7 +133,7 @@ class EachForItself(OneForAll):
         for stage in self.placement.stages_on(device):
             units = [unit for unit, way in enumerate(self.ways[: self._units]) if way.devices[stage] == device]
             by_stage.append(
-                [self._chunk(stage, unit, self._paths[stage][unit], held(self.problem, stage, unit)) for unit in units]
+                [self._chunk(stage, unit, self.paths[stage][unit], held(self.problem, stage, unit)) for unit in units]
             )
         counts = Counter(chain(*by_stage))
         if len(counts) <= MOST_CHUNKS and not any(self.allowed):
@@ -149,7 +148,7 @@ class EachForItself(OneForAll):
         return recompute, offload, reload
 
     @cached_property
-    def _paths(self) -> list[list[int]]:
+    def paths(self) -> list[list[int]]:
         """The ticks from the start of F to the end of B or I of each unit, by stage.
 
         The way leads through the later slices on the same stage, and those of the last one on the stages behind.

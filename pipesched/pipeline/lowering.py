@@ -7,12 +7,11 @@ needs, takes and gives; between two devices the latency of the boundary is added
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from itertools import chain, groupby, product, repeat
+from itertools import chain, product, repeat
 from typing import NamedTuple
 
-from pipesched.core.tasks import NOWHERE, Edge, TaskGraph, arrow
+from pipesched.core.tasks import NOWHERE, Edge, EdgeRows, LaggedRow, TaskGraph, arrow
 from pipesched.errors import ConfigError
-from pipesched.pipeline.costs import Ticks
 from pipesched.pipeline.kinds import KINDS, Need
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan, mismatch
@@ -55,9 +54,7 @@ def lower(
     resources = _resources(problem, index, pools)
     if resources is pools and (absent or pairs):
         resources = pools.copy()
-    rows = [Edge(row.before, row.after, row.lag) for row in precedence_rows(problem, index)]
-    edges = _edges_of_some(rows, absent, pairs) if absent or pairs else rows
-    edges += _wait_edges(waits, pairs)
+    edges = _edges(problem, index, absent, pairs, _wait_edges(waits, pairs))
     _give_at_forward(problem, index, absent, gives)
     for number in absent:
         durations[number] = takes[number] = gives[number] = 0
@@ -70,6 +67,18 @@ def lower(
         durations[backward] = takes[backward] = gives[backward] = 0
         resources[backward] = NOWHERE
     return TaskGraph(durations, resources, (1,) * _resource_count(problem, index), edges, takes, gives, pools)
+
+
+def _edges(
+    problem: Problem, index: OpIndex, absent: Set[int], pairs: Mapping[int, int], waits: Iterable[Edge]
+) -> Sequence[Edge]:
+    """Return the precedences of data and, behind them, those of waits."""
+    if absent or pairs:
+        rows = [Edge(row.before, row.after, row.lag) for row in precedence_rows(problem, index)]
+        return [*_edges_of_some(rows, absent, pairs), *waits]
+    every = [row.edge for row in _rows(problem, index)]
+    plain = [row for row in every if isinstance(row, Edge)]
+    return [*plain, *waits] if len(plain) == len(every) else EdgeRows([*every, *waits])
 
 
 def pair_durations(problem: Problem, index: OpIndex, pairs: Mapping[int, int]) -> Iterator[tuple[int, int]]:
@@ -203,39 +212,61 @@ class PrecedenceRow(NamedTuple):
 
 def precedence_rows(problem: Problem, index: OpIndex) -> Iterator[PrecedenceRow]:
     """Yield the precedences of data between all operations of `index`, row by row."""
+    for row in _rows(problem, index):
+        if isinstance(row.lags, int):
+            yield PrecedenceRow(row.before, row.after, row.lags, row.boundary)
+        else:
+            for edge in LaggedRow(row.before, row.after, row.lags).edges:
+                yield PrecedenceRow(*edge, row.boundary)
+
+
+class _EdgeRow(NamedTuple):
+    """The precedences between two rows of operations, with one lag for all, or one each."""
+
+    before: range
+    after: range
+    lags: int | Sequence[int] = 0
+    boundary: int = -1
+
+    @property
+    def edge(self) -> Edge | LaggedRow:
+        lags = self.lags
+        return Edge(self.before, self.after, lags) if isinstance(lags, int) else LaggedRow(*self[:2], lags)
+
+
+def _rows(problem: Problem, index: OpIndex) -> Iterator[_EdgeRow]:
     needs = [(letter, need) for letter in index.letters for need in KINDS[letter].needs if need.letter in index.letters]
     for stage in range(index.stages):
         for letter, need in needs:
             if need.slice:
                 yield from _between_slices(index, need, letter, stage)
             elif not need.stage:
-                yield PrecedenceRow(index.row(need.letter, stage), index.row(letter, stage))
+                yield _EdgeRow(index.row(need.letter, stage), index.row(letter, stage))
     for stage, way in product(range(index.stages - 1), _ways_of_edges(problem, index)):
         crosses = way.devices[stage] != way.devices[stage + 1]
         for letter, need in needs:
             if need.stage:
                 before, after = (stage, stage + 1) if need.stage < 0 else (stage + 1, stage)
                 rows = index.row(need.letter, before)[way.units], index.row(letter, after)[way.units]
-                for part, lag in way.lags(before, after) if crosses else ((slice(None), 0),):
-                    yield PrecedenceRow(rows[0][part], rows[1][part], lag, stage if crosses else -1)
+                yield _EdgeRow(*rows, *((way.lags(before, after), stage) if crosses else ()))
 
 
-def _between_slices(index: OpIndex, need: Need, letter: str, stage: int) -> Iterator[PrecedenceRow]:
+def _between_slices(index: OpIndex, need: Need, letter: str, stage: int) -> Iterator[_EdgeRow]:
     """Yield what the operations of a kind on a stage need of other slices of their microbatch."""
     before, after, count = index.row(need.letter, stage), index.row(letter, stage), index.slices
     for part in range(max(-need.slice, 0), count - max(need.slice, 0)):
-        yield PrecedenceRow(before[part + need.slice :: count], after[part::count])
+        yield _EdgeRow(before[part + need.slice :: count], after[part::count])
 
 
 class _WayOfEdges(NamedTuple):
     """A direction of the pipeline: which units go it, the device of each stage, and the latency of their edges.
 
-    `lags(before, after)` are those from a stage to a neighbour, each with the part of the units that it is for.
+    `lags(before, after)` is that from a stage to a neighbour, or those of the units.
     """
 
     units: slice
     devices: Sequence[int]
-    lags: Callable[[int, int], Iterable[tuple[slice, int]]]
+    lags: Callable[[int, int], int | Sequence[int]]
 
 
 def _ways_of_edges(problem: Problem, index: OpIndex) -> list[_WayOfEdges]:
@@ -248,24 +279,15 @@ def _ways_of_edges(problem: Problem, index: OpIndex) -> list[_WayOfEdges]:
     if all(way.ticks is ways[0].ticks for way in ways):  # one edge for both directions
         ways = [ways[0]._replace(microbatches=range(index.microbatches))]
 
-    def same(ticks: Ticks) -> Callable[[int, int], Iterable[tuple[slice, int]]]:
-        return lambda before, after: [(slice(None), ticks.hop(before, after))]
-
-    return [_WayOfEdges(index.in_units(way.microbatches), way.devices, same(way.ticks)) for way in ways]
+    return [_WayOfEdges(index.in_units(way.microbatches), way.devices, way.ticks.hop) for way in ways]
 
 
-def _unit_lags(problem: Problem, part: slice) -> Callable[[int, int], Iterator[tuple[slice, int]]]:
+def _unit_lags(problem: Problem, part: slice) -> Callable[[int, int], int | Sequence[int]]:
     ticks = problem.unit_ticks
 
-    def lags(before: int, after: int) -> Iterator[tuple[slice, int]]:
-        row, start = (ticks.hops[before] if before < after else ticks.hops_back[after])[part], 0
-        if row and row.count(row[0]) == len(row):  # all at once
-            yield slice(None), row[0]
-            return
-        for lag, same in groupby(row):
-            stop = start + sum(1 for _ in same)
-            yield slice(start, stop), lag
-            start = stop
+    def lags(before: int, after: int) -> int | Sequence[int]:
+        row = (ticks.hops[before] if before < after else ticks.hops_back[after])[part]
+        return row[0] if row and row.count(row[0]) == len(row) else row
 
     return lags
 
