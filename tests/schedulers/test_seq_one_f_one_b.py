@@ -38,7 +38,7 @@ def test_makespans(devices: int, microbatches: int, slices: int, makespan: float
 
 
 def test_peaks() -> None:
-    """What devices hold in slices, in parts of a microbatch with the gradients of keys and values, and of equal work."""
+    """What devices hold: in slices, in microbatches with the gradients of keys and values, and of equal work."""
     assert [held * 4 for held in outcome_of(4, 8, 4).schedule.peak_memory] == [7, 6, 5, 4]
     assert [held * 4 for held in outcome_of(8, 8, 4).schedule.peak_memory] == [11, 10, 9, 8, 7, 6, 5, 4]
     assert outcome_of(4, 8, 4, kv=0.25).schedule.peak_memory == [1.9375, 1.6875, 1.4375, 1.1875]
