@@ -338,7 +338,7 @@ def test_groups_of_slices_that_deadlock() -> None:
     problem = Size(6, 3, 4).problem(slices=2)
     note = run(problem, "interleaved").schedule.plan.note
     assert note == "group size 4: groups of 3 deadlock with 4 microbatches"
-    with pytest.raises(NotApplicable, match="group size 3 deadlocks.*sizes that run: 4"):
+    with pytest.raises(NotApplicable, match=r"group size 3 deadlocks.*sizes that run: 4"):
         run(problem, "interleaved", group_size=3)
 
 

@@ -33,7 +33,7 @@ def test_proven_optimum_of_one_activation() -> None:
 
 
 def test_slices() -> None:
-    """All slices of a microbatch go forwards, then back from the last one; forward passes alone go one after another."""
+    """All slices of a microbatch go forwards, then back from the last one; forwards alone go one after another."""
     problem = make_problem(devices=1, microbatches=2, slices=2)
     texts = texts_of(run(problem, "sequential").schedule.plan)
     assert texts == [["0F0.0", "0F0.1", "0B0.1", "0B0.0", "0F1.0", "0F1.1", "0B1.1", "0B1.0"]]
