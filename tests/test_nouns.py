@@ -48,6 +48,7 @@ SOLVED = pipesched.solve(pipesched.make_problem(devices=2, budget=1), time_limit
 COMPARISON = pipesched.compare(PROBLEM, ["1f1b", "interleaved", "list"])
 SWEEP = pipesched.sweep(None, "microbatches", [4, 6], ["1f1b", "interleaved"])
 FRONTIER = pipesched.frontier(pipesched.make_problem(devices=2, microbatches=3, placement="linear"), time_limit=10)
+PACKING = pipesched.pack([3, 2, 1, 1], ranks=2, cap=4, problem=pipesched.make_problem(devices=2), microbatches=2)
 
 LAYOUT = pipesched.Layout(2, 4, 1, 1, 1, 1, 2, "none")
 
@@ -71,10 +72,13 @@ NOUNS: dict[str, Any] = {
     "sweep": SWEEP,
     "frontier": FRONTIER,
     "point": FRONTIER[0],
+    "packing": PACKING,
+    "packing baseline": PACKING.baselines[0],
     "event": pipesched.Event("bounds", 0.5, 3, "list", 2),
     "advice": pipesched.Advice("offload", 20, -4, {"offload": True}, {"offload": 1}),
     "heuristic": pipesched.BestHeuristic("list", 24),
     "repetition": pipesched.Repetition("v", 34, 1, 33.5),
+    "ordering": pipesched.Ordering((0, 2, 1), "best", True, 6, 30, 28.5),
     "quartiles": pipesched.Quartiles(1, 2.5, 3),
     "layout": LAYOUT,
     "space point": pipesched.SpacePoint(LAYOUT, "1f1b"),
@@ -377,6 +381,7 @@ SHORT = {
     "varied": "SweepPoint(4, 2 algorithms)",
     "catalogue": "Catalogue(sequential, naive, 1f1b, seq-1f1b, eager-1f1b, 1f1b-overlap, .. 25 in all)",
     "family": "Family('interleaved', placement=loop, needs='S = VP, any M; groups of at least P, or others that run')",
+    "packing": "Packing(4 documents, 2 ranks x 2 microbatches, '1f1b', makespan 4.75)",
     "frontier": "Frontier(makespan by budget 1: 18, 2: 12)",
 }
 

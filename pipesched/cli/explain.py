@@ -10,6 +10,7 @@ from pipesched.cli.options import ProblemSource, Screen, Target
 from pipesched.cli.positionals import Algo, ToExplain, is_file, only_name, split_positionals
 from pipesched.cli.traces import TIMELINE, Plan, all_traces, print_charts, read_timeline, refuse_plan
 from pipesched.errors import ConfigError
+from pipesched.schedulers.options import ORDER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -165,11 +166,13 @@ def _subject(
     name = only_name(names, algo)
     config = given_config(source)
 
-    def plan_again(problem: Any) -> Outcome:
-        return made_schedule(config._replace(problem=problem), name, options)
-
     with working(config.problem):
         outcome = made_schedule(config, name, options)
+    fed = {} if outcome.ordering is None else {ORDER: outcome.order}  # no other one is looked for
+
+    def plan_again(problem: Any) -> Outcome:
+        return made_schedule(config._replace(problem=problem), name, {**options, **fed})
+
     by_layers = outcome.problem.layers is not None and outcome.schedule.recomputed  # of stages there are no layers
     return outcome, config.problem, None if by_layers else plan_again
 

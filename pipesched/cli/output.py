@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -114,24 +114,27 @@ def print_schedule(
     *,
     timing: bool = True,
     most_classified: int = MOST_CLASSIFIED,
+    remarks: Sequence[str] = (),
 ) -> None:
     """Print the JSON document of a schedule, or heading, chart and summary.
 
     `given` is the problem before it was fused; `timing` says how long a solve took. Of more than `most_classified`
-    operations idle time is not classified.
+    operations idle time is not classified. `remarks` are lines below.
     """
     with doing("printing"):
+        if screen.as_json:
+            from pipesched.documents.schedule import document
+
+            print_json(document(outcome))
+            return
         _print_schedule(outcome, chart, screen, given, timing=timing, most_classified=most_classified)
+        for remark in remarks:
+            console_for(screen).print(spell(remark))
 
 
 def _print_schedule(
     outcome: Outcome, chart: ChartOptions, screen: Screen, given: Problem | None, *, timing: bool, most_classified: int
 ) -> None:
-    if screen.as_json:
-        from pipesched.documents.schedule import document
-
-        print_json(document(outcome))
-        return
     from pipesched.render.summary import heading, sentence, summary
 
     view, console = chart.view(), console_for(screen)
@@ -174,6 +177,7 @@ def answer_schedule(
     *,
     timing: bool = True,
     most_classified: int = MOST_CLASSIFIED,
+    remarks: Sequence[str] = (),
 ) -> None:
     """Print a schedule as `print_schedule` does, and then write it to the target file, if there is one.
 
@@ -184,7 +188,7 @@ def answer_schedule(
     if chart.given():
         chart.require_drawable(outcome.schedule)
     with saving(outcome, SCHEDULE, target, chart.view() if target.path else None):
-        print_schedule(outcome, chart, screen, given, timing=timing, most_classified=most_classified)
+        print_schedule(outcome, chart, screen, given, timing=timing, most_classified=most_classified, remarks=remarks)
 
 
 def target_format(target: Target, kind: str) -> Format | None:

@@ -31,6 +31,7 @@ def command(
     from pipesched.cli.output import answer_schedule, target_format, working
     from pipesched.cli.reading import given_config, made_schedule, note_fused, note_halves
     from pipesched.file_formats.registry import SCHEDULE
+    from pipesched.pipeline.suspicions import ALIKE_MEMORY
 
     target_format(target, SCHEDULE)  # raises for a bad target before anything takes long
     names, source = split_positionals(words, problem)
@@ -40,4 +41,5 @@ def command(
         outcome = made_schedule(config, name, algorithm)
     note_halves(source, assumed=config.assumes_halves, outcomes=[outcome])
     note_fused(config.problem, [outcome])
-    answer_schedule(outcome, chart, target, screen, config.problem)
+    remarks = [ALIKE_MEMORY] if config.assumes_alike_memory else []
+    answer_schedule(outcome, chart, target, screen, config.problem, remarks=remarks)

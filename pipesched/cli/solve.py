@@ -80,7 +80,7 @@ def _limited(
     split = settings.get("split_backward")
     is_split = problem.costs.split if split is None else split
     most = max([problem.stages, *(problem.devices * count for count in settings.get("chunks", ()))])
-    operations = count_computations(is_split, most, problem.microbatches)
+    operations = count_computations(is_split, most, problem.microbatches * problem.slices.count)
     classified = min(most_classified(limit), MOST_CLASSIFIED)
     shown = not (screen.as_json or search.frontier)
     left = left_for_search(

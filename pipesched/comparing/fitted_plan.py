@@ -51,7 +51,7 @@ def _run(problem: Problem, name: str, given: GivenAlgorithm) -> Outcome:
     if given.placement is not None:
         fitted = _placed(problem, fitted, given)
     with algorithm.located():
-        return Outcome(name, run(fitted, algorithm.name, **algorithm.options).schedule)
+        return replace(run(fitted, algorithm.name, **algorithm.options), algorithm=name)
 
 
 def _fused(problem: Problem, algorithm: Algorithm) -> Problem:

@@ -13,6 +13,7 @@ from pipesched.config.trust_section import TrustSection, read_trust
 from pipesched.config.values import (
     Source,
     Values,
+    assumes_alike_memory,
     assumes_halves,
     has_setup,
     override,
@@ -34,7 +35,8 @@ class Config(NamedTuple):
     `assumes_halves`: the backward was given whole, and not by the built-in default, so its halves are not measured.
     `setup` is the training run that the problem was derived from, if it was, and `notes` say what to know of that;
     `rounded` says which numbers had too many digits, if some had. `trust` is what its section of that name says;
-    `choices` is what it leaves to a solve.
+    `choices` is what it leaves to a solve. `assumes_alike_memory`: the work of microbatches differs, and what they hold
+    is not said.
     """
 
     problem: Problem
@@ -45,6 +47,7 @@ class Config(NamedTuple):
     rounded: str | None = None
     trust: TrustSection = TrustSection()
     choices: Choices = Choices()
+    assumes_alike_memory: bool = False
 
 
 def load(path_or_text: str | Path | None = None, **overrides: Any) -> Problem:
@@ -74,7 +77,15 @@ def load_config(config: str | Path | Source | None, overrides: Mapping[str, Any]
     if not has_setup(values):
         problem = problem_of(values)  # which refuses what is no number
         rounded = rounding_note(values)
-        return Config(problem, algorithm_of(values), assumes_halves(values), rounded=rounded, choices=choices)
+        alike = assumes_alike_memory(values, problem)
+        return Config(
+            problem,
+            algorithm_of(values),
+            assumes_halves(values),
+            rounded=rounded,
+            choices=choices,
+            assumes_alike_memory=alike,
+        )
     from pipesched.config.derived import derived
 
     problem, setup, notes = derived(values)

@@ -12,6 +12,7 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.costs import TABLED
 from pipesched.pipeline.layer_arguments import PARTS
+from pipesched.pipeline.layers import WORK, rows_of
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import parse_number, to_fraction
 from pipesched.pipeline.unit_arguments import SLICE_KEYS
@@ -82,6 +83,15 @@ def assumes_halves(values: Mapping[str, Given]) -> bool:
     parts = [values[key].value for key in PARTS if key in values]
     by_layers = any("backward" in part for part in parts if isinstance(part, Mapping))
     return by_layers or ("backward" in values and not values["backward"].built_in)
+
+
+def assumes_alike_memory(values: Mapping[str, Given], problem: Problem) -> bool:
+    """Return whether microbatches of a problem differ in their work, and nothing is said of their activations."""
+    sizes = values["sizes"].value if "sizes" in values else None
+    is_said = isinstance(sizes, Sizes) or (isinstance(sizes, Mapping) and sizes.get("activation") is not None)
+    factors = 1 if problem.sizes is None else len({*problem.sizes.work})
+    works = factors > 1 or any(rows_of(getattr(problem.costs, key)) > 1 for key in WORK)
+    return works and not is_said and rows_of(problem.memory.activation) == 1
 
 
 def values_of(source: Source | None) -> Values:

@@ -23,6 +23,7 @@ from pipesched.pipeline.shortest_stays import sharing_lanes, shortest
 from pipesched.pipeline.stays import DeviceStays
 
 MOST_JOBS = 20_000  # of a device, for bounds that take longer than its schedule
+MOST_UNLIKE = 8_000  # the same, where microbatches differ
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,8 @@ def _simple_bounds(single: OneForAll) -> Iterator[Bound]:
     for device, jobs in enumerate(single.jobs()):
         stretch = single.stretch(jobs)
         yield Bound(sum(stretch), single.in_words(device, stretch))
+        if isinstance(jobs, JobColumns) and len(jobs) > MOST_UNLIKE:
+            continue
         few = fewer_jobs(jobs) if isinstance(jobs, JobColumns) else jobs
         if len(few) <= MOST_JOBS:
             yield Bound(jackson_preemptive(few), f"Jackson's preemptive schedule of device {device}")

@@ -102,9 +102,9 @@ class EachForItself(OneForAll):
         """What the longest way of a unit takes, with what every other unit adds to it.
 
         Two units that go the same way run the same operations on the same devices. Another unit is ahead of this one
-        at its first operation, or behind it at its last one, or falls back between two of them. In each case some
-        operation of it runs before, after or between those of this one, and takes its time from the same device as
-        all others that do so there. So each adds its shortest operation, and the latencies are the least of all units.
+        at its first operation, or behind it at its last one, or overtakes it between two. In each case some operation
+        of it runs before, after or between those of this one, and takes its time from the same device as all others
+        that do so there. So each adds its shortest operation, and the latencies are the least of all units.
         """
         if self.paired and self.problem.ticks.overlap is not None:
             return 0
@@ -133,7 +133,7 @@ class EachForItself(OneForAll):
         for stage in self.placement.stages_on(device):
             units = [unit for unit, way in enumerate(self.ways[: self._units]) if way.devices[stage] == device]
             by_stage.append(
-                [self._chunk(stage, unit, self._paths[stage][unit], held(self.problem, stage, unit)) for unit in units]
+                [self._chunk(stage, unit, self.paths[stage][unit], held(self.problem, stage, unit)) for unit in units]
             )
         counts = Counter(chain(*by_stage))
         if len(counts) <= MOST_CHUNKS and not any(self.allowed):
@@ -148,7 +148,7 @@ class EachForItself(OneForAll):
         return recompute, offload, reload
 
     @cached_property
-    def _paths(self) -> list[list[int]]:
+    def paths(self) -> list[list[int]]:
         """The ticks from the start of F to the end of B or I of each unit, by stage.
 
         The way leads through the later slices on the same stage, and those of the last one on the stages behind.

@@ -220,7 +220,7 @@ def precedence_rows(problem: Problem, index: OpIndex) -> Iterator[PrecedenceRow]
                 yield PrecedenceRow(*edge, row.boundary)
 
 
-class _Row(NamedTuple):
+class _EdgeRow(NamedTuple):
     """The precedences between two rows of operations, with one lag for all, or one each."""
 
     before: range
@@ -234,28 +234,28 @@ class _Row(NamedTuple):
         return Edge(self.before, self.after, lags) if isinstance(lags, int) else LaggedRow(*self[:2], lags)
 
 
-def _rows(problem: Problem, index: OpIndex) -> Iterator[_Row]:
+def _rows(problem: Problem, index: OpIndex) -> Iterator[_EdgeRow]:
     needs = [(letter, need) for letter in index.letters for need in KINDS[letter].needs if need.letter in index.letters]
     for stage in range(index.stages):
         for letter, need in needs:
             if need.slice:
                 yield from _between_slices(index, need, letter, stage)
             elif not need.stage:
-                yield _Row(index.row(need.letter, stage), index.row(letter, stage))
+                yield _EdgeRow(index.row(need.letter, stage), index.row(letter, stage))
     for stage, way in product(range(index.stages - 1), _ways_of_edges(problem, index)):
         crosses = way.devices[stage] != way.devices[stage + 1]
         for letter, need in needs:
             if need.stage:
                 before, after = (stage, stage + 1) if need.stage < 0 else (stage + 1, stage)
                 rows = index.row(need.letter, before)[way.units], index.row(letter, after)[way.units]
-                yield _Row(*rows, *((way.lags(before, after), stage) if crosses else ()))
+                yield _EdgeRow(*rows, *((way.lags(before, after), stage) if crosses else ()))
 
 
-def _between_slices(index: OpIndex, need: Need, letter: str, stage: int) -> Iterator[_Row]:
+def _between_slices(index: OpIndex, need: Need, letter: str, stage: int) -> Iterator[_EdgeRow]:
     """Yield what the operations of a kind on a stage need of other slices of their microbatch."""
     before, after, count = index.row(need.letter, stage), index.row(letter, stage), index.slices
     for part in range(max(-need.slice, 0), count - max(need.slice, 0)):
-        yield _Row(before[part + need.slice :: count], after[part::count])
+        yield _EdgeRow(before[part + need.slice :: count], after[part::count])
 
 
 class _WayOfEdges(NamedTuple):

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
+from math import inf
 
 from pipesched.core.clock import Clock, TimeIsUp, look, under
-from pipesched.pipeline.capacity import least_capacity
+from pipesched.pipeline.capacity import least_capacity, taken_by_backwards
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.schedule import schedule_plan, timed_schedule
 from pipesched.pipeline.units import FORWARD_ONLY
-from pipesched.schedulers.orders import one_forward_one_backward
 from pipesched.solver.case import Candidate, Case, Way
 from pipesched.solver.search import Search
 
@@ -93,18 +93,40 @@ def _fitting(case: Case, way: Way, device: int) -> int:
 
 def _one_forward_one_backward(case: Case, way: Way) -> Orders:
     """Return 1F1B with fewer warm-ups where the budget holds fewer, and nowhere more than on the device before."""
-    devices, count = case.problem.devices, case.index.microbatches
     orders: Orders = []
-    most = count
+    ahead = [case.index.microbatches] * case.index.microbatches
     for device, stages in enumerate(way.stages):
         look()
-        most = min(most, devices - device, _fitting(case, way, device))
-        backwards = [row for stage in reversed(stages) for row in _backward_rows(case, stage)]
-        forwards = [case.index.row("F", stage) for stage in stages]
-        parts = [*zip(*forwards, strict=True), *zip(*backwards, strict=True)]
-        turns = one_forward_one_backward(range(count), range(count, 2 * count), most - 1)
-        orders.append([*chain.from_iterable(parts[turn] for turn in turns)])
+        ahead = _ahead(case, device, stages, ahead)
+        forwards = [*zip(*(case.index.row("F", stage) for stage in stages), strict=True)]
+        rows = [row for stage in reversed(stages) for row in _backward_rows(case, stage)]
+        order: list[int] = []
+        for begin, end, backward in zip([0, *ahead], ahead, zip(*rows, strict=True), strict=False):
+            order += chain.from_iterable(forwards[begin:end])
+            order += backward
+        orders.append(order)
     return orders
+
+
+def _ahead(case: Case, device: int, stages: Sequence[int], before: Sequence[int]) -> list[int]:
+    """Return how many forwards a device runs before each backward, which on the device before are `before`.
+
+    They are as many as in 1F1B, and as the budget holds beside what an I takes, but at least that of the backward.
+    """
+    problem, count = case.problem, case.index.microbatches
+    taken, capacity = taken_by_backwards(problem, case.index), problem.capacity_grains[device]
+    room = inf if capacity is None else capacity - max(taken[stage] for stage in stages)
+    rows = problem.unit_grains.activation if problem.has_units else [[s] * count for s in problem.grains.activation]
+    sizes = [*map(sum, zip(*(rows[stage] for stage in stages), strict=True))]
+    ahead, held, begun = list[int](), 0, 0
+    for number, size in enumerate(sizes):
+        most = min(before[number], number + problem.devices - device)
+        while begun < most and (begun <= number or held + sizes[begun] <= room):
+            held += sizes[begun]
+            begun += 1
+        ahead.append(begun)
+        held -= size
+    return ahead
 
 
 def _in_groups(case: Case, ways: Sequence[Way], size: int) -> Orders:

@@ -146,7 +146,34 @@ def test_note_on_an_order(cli: Cli) -> None:
     """Where the numbers of the file are not those of the config, stderr says so."""
     words = ["-a", "1f1b", "--devices", "2", "--stages", "2", "--work", "3,1,2", "--order", "1,2,0"]
     printed, written = cli("export", *words, "--to", "pytorch-csv"), cli("run", *words, "-o", "x.csv")
-    said = "numbers microbatches as PyTorch runs them: feed it 1, 2, 0, in this order"
+    said = "numbers microbatches as PyTorch runs them, by position: feed it 1, 2, 0, in this order"
     assert printed.stderr == f"pipesched: note: the CSV {said}\n"
     assert f"pipesched: note: x.csv: {said}\n" in written.stderr
     assert Path("x.csv").read_text() == printed.stdout
+
+
+ALIKE = "memory: alike for every microbatch; `sizes.activation` says otherwise"
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "says"),
+    [
+        ("", ["--work", "1,2"], True),
+        ("", ["--work", "2,2"], False),
+        ("", [], False),
+        ("devices: 2\ncosts: {forward: [[1, 2], 1]}\n", [], True),
+        ("devices: 2\ncosts: {forward: [[1, 2], 1]}\nmemory: {activation: [[1, 2], 1]}\n", [], False),
+        ("devices: 2\nsizes: {work: [1, 2], activation: [1, 2]}\n", [], False),
+        ("devices: 2\nsizes: {work: [1, 2], activation: [1, 1]}\n", [], False),
+        ("devices: 2\nsizes: {activation: [1, 2]}\n", [], False),
+    ],
+)
+def test_memory_that_is_taken_as_alike(cli: Cli, text: str, options: list[str], says: bool) -> None:
+    """Where microbatches differ in their work and nothing is said of what they hold, `run` says so, below all else."""
+    if text:
+        Path("c.yaml").write_text(text)
+    words = ["1f1b", *(["-c", "c.yaml"] if text else []), *options]
+    result, document_only = cli("run", *words, "--width", "100"), cli("run", *words, "--json")
+    assert (result.returncode, document_only.returncode) == (0, 0)
+    assert (result.stdout.splitlines()[-1] == ALIKE) is says
+    assert ALIKE not in document_only.stdout + document_only.stderr

@@ -15,11 +15,10 @@ from math import ceil, inf
 
 from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import PipeschedError
-from pipesched.pipeline.kinds import count_computations
 from pipesched.pipeline.quantities import in_units, plain
 from pipesched.results.outcome import Advice, Outcome, SolveReport
 from pipesched.results.status import Status, StoppedBy
-from pipesched.solver.advice.changes import AdvisedChange, changes
+from pipesched.solver.advice.changes import AdvisedChange, changes, count_operations
 from pipesched.solver.case import Candidate
 from pipesched.solver.feasible import cases_of
 from pipesched.solver.first import quick_rounds
@@ -147,7 +146,7 @@ def kept_seconds(request: SolveRequest) -> float:
     if request.advice is False or request.objective != "makespan" or is_short:
         return 0.0
     problem, seconds = request.split_problem, min(policy.part * request.limits.seconds, policy.most)
-    operations = count_computations(problem.costs.split, problem.stages, problem.microbatches)
+    operations = count_operations(problem, split=problem.costs.split)
     return 0.0 if operations > _schedulable(request, seconds) and not request.advice else seconds
 
 

@@ -11,12 +11,14 @@ from typing import Any, NamedTuple
 
 from pipesched.errors import PipeschedError
 from pipesched.pipeline.costs import PER_STAGE, Costs, Entry
-from pipesched.pipeline.kinds import Allowed, count_computations
+from pipesched.pipeline.feeding import differs
+from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.layers import OPTIONAL, TIMES, LayerCosts, Layers
 from pipesched.pipeline.placement import PLACEMENTS, Placement, named_placement
-from pipesched.pipeline.problem import Problem, require_offload, require_recompute
+from pipesched.pipeline.problem import Problem, letters_of, require_offload, require_recompute
 from pipesched.pipeline.quantities import Exact, canonical, rounded, to_fraction
 from pipesched.pipeline.recut import balanced_for, can_be_cut, cut_again, fuse, open_cut, recut
+from pipesched.pipeline.units import FORWARD_ONLY, SHARED
 from pipesched.solver.advice.arguments import as_typed, changed_arguments
 from pipesched.solver.policy import AdvicePolicy
 from pipesched.solver.request import SolveRequest
@@ -42,7 +44,7 @@ class AdvisedChange(NamedTuple):
     @property
     def operations(self) -> int:
         """The operations of a step, as many as are computed."""
-        return count_computations(self.split, self.problem.stages, self.problem.microbatches)
+        return count_operations(self.problem, split=self.split)
 
 
 def changes(request: SolveRequest) -> Iterator[AdvisedChange]:
@@ -56,8 +58,13 @@ def changes(request: SolveRequest) -> Iterator[AdvisedChange]:
             yield change
 
 
+def count_operations(problem: Problem, *, split: bool) -> int:
+    """Return the number of operations of a plain step, whose backward runs as I and W if `split`."""
+    return len(letters_of(problem.mode, split=split)) * problem.stages * problem.microbatches * problem.slices.count
+
+
 def _split_backward(request: SolveRequest) -> AdvisedChange | None:
-    if request.splits_backward:
+    if request.splits_backward or request.problem.mode == FORWARD_ONLY:
         return None
     return AdvisedChange("split backward", request.problem, True, request.allowed, {"split_backward": True})
 
@@ -93,6 +100,8 @@ def _chunks(word: str, count: int, request: SolveRequest) -> AdvisedChange | Non
     problem, stages = request.problem, count * request.problem.devices
     if stages == problem.stages or count in (request.chunks or ()) or request.start is not None:
         return None
+    if any(len(getattr(problem.slices, key)) > 1 for key in SHARED):  # parts of the work are given by stage
+        return None
     changed = _with_stages(problem, stages)
     return None if changed is None else _of_problem(f"{word} chunks a device", request, changed)
 
@@ -123,6 +132,8 @@ def _with_stages(problem: Problem, stages: int) -> Problem | None:
 def _microbatches(factor: Fraction, request: SolveRequest) -> AdvisedChange | None:
     count = request.problem.microbatches * factor
     if count.denominator != 1 or request.start is not None or request.problem.cutter is not None:
+        return None
+    if differs(request.problem):  # they are given one by one
         return None
     changed = with_microbatches(request.problem, int(count))
     return _of_problem(f"{count} microbatch{'es' * (count != 1)}", request, changed)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, chain as chained, groupby, pairwise
 from math import inf
 from typing import NamedTuple
 
@@ -127,8 +127,9 @@ def work_bound(problem: Problem) -> Bound:
     lasts, per_unit = replace(problem, speed=None).unit_ticks.lasts, problem.unit_ticks.per_unit
     scale = Fraction(per_unit, replace(problem, speed=None).unit_ticks.per_unit)
     work = sum(sum(map(sum, lasts[key])) for key in ("forward", "backward"))
-    if "overlap" in lasts:
-        work = min(work, sum(map(sum, lasts["overlap"])))
+    if "overlap" in lasts:  # a forward takes its own time, or that of its pair
+        pairs = zip(chained.from_iterable(lasts["forward"]), chained.from_iterable(lasts["overlap"]), strict=True)
+        work = min(work, sum(map(min, pairs)))
     speeds = [*map(to_fraction, problem.speed or (1,) * problem.devices)]
     exactly = Fraction(1) if {*speeds} == {1} else 1 - SLACK
     return Bound(int(exactly * work * scale / sum(speeds)), WORK, per_unit)

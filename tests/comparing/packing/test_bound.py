@@ -49,7 +49,7 @@ def test_below_the_best_of_all(data: st.DataObject) -> None:
     halves = st.lists(st.integers(0, 4), min_size=4, max_size=4)
     if data.draw(st.booleans()):
         costs |= {"backward_input": data.draw(halves), "backward_weight": data.draw(halves)}
-    more = data.draw(st.sampled_from([{}, {"p2p": 1}, {"speed": [1, 0.7]}]))
+    more: dict[str, Any] = data.draw(st.sampled_from([{}, {"p2p": 1}, {"speed": [1, 0.7]}]))
     problem = pipesched.make_problem(devices=2, stages=4, **costs, **more)
     lengths = sorted(data.draw(st.lists(st.integers(1, 20), min_size=4, max_size=4)), reverse=True)
     way = Way(1, data.draw(st.sampled_from([2, 4])), 100, data.draw(st.sampled_from([Fraction(0), Fraction(1, 3)])), 20)

@@ -19,7 +19,7 @@ from tests.packings import GOLDEN, Way, by_length, documents, every_value, requi
 TWO = pipesched.make_problem(devices=2, forward=1, backward=2)
 SETTLED = [name for name in FAMILIES if family(name).settled_order]
 WHOLE = "a whole number of at least 1 (at most 1,000,000,000,000)"
-UNEVEN = {"devices": 2, "stages": 4, "forward": [1, 2, 1, 1.25]}
+UNEVEN: dict[str, Any] = {"devices": 2, "stages": 4, "forward": [1, 2, 1, 1.25]}
 PROBLEMS: dict[str, dict[str, Any]] = {
     "plain": {},
     "messages": {"p2p": 0.5},

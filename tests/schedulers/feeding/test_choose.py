@@ -13,7 +13,8 @@ from hypothesis import given, strategies as st
 from pipesched import ConfigError, NoSchedule, Outcome, Problem, make_problem, run
 from pipesched.comparing.compare import every_name
 from pipesched.pipeline.check import violations
-from pipesched.schedulers.feeding.rules import equals, rules
+from pipesched.pipeline.feeding import equals
+from pipesched.schedulers.feeding.rules import rules
 from pipesched.schedulers.registry import family
 from tests.examples import examples, part
 from tests.oracle import orders
@@ -40,7 +41,7 @@ def suits(config: Config, name: str) -> bool:
     )
 
 
-def fitting(name: str, **most: int) -> st.SearchStrategy[Config]:
+def fitting(name: str, **most: Any) -> st.SearchStrategy[Config]:
     """Configs for a family."""
     return configs(placements_of(name), **most).filter(lambda config: suits(config, name))
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pipesched import make_problem
-from pipesched.schedulers.feeding.rules import equals, rules, verl, works
+from pipesched.pipeline.feeding import equals
+from pipesched.schedulers.feeding.rules import rules, verl, works
 from tests.oracle import orders
 
 

@@ -1,0 +1,95 @@
+"""Heads and tails of units, row by row, are those of the task graph; and so are their ways and residences."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from hypothesis import given, strategies as st
+
+from pipesched import make_problem, plan
+from pipesched.core.paths import heads, longest_path, tails
+from pipesched.pipeline.capacity import edges_in_order
+from pipesched.pipeline.each_for_itself import EachForItself
+from pipesched.pipeline.feeding import alike
+from pipesched.pipeline.lowering import lower
+from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.residences import residences
+from pipesched.pipeline.schedule import schedule_plan
+from pipesched.pipeline.unit_ways import UnitWays
+from tests.examples import part
+from tests.oracle.drawn import PLACEMENTS, Config, configs, random_rows
+from tests.oracle.setup import read_setup
+
+shapes = st.tuples(st.booleans(), st.booleans())
+few = shapes.flatmap(
+    lambda cut: configs(PLACEMENTS, most_devices=3, most_microbatches=3, slices=cut[0], forward_only=cut[1])
+)
+
+
+@given(few)
+def test_heads_and_tails_are_those_of_the_graph(config: Config) -> None:
+    """With sizes, tables, slices, forwards alone, and both ways of a mirrored placement."""
+    problem = make_problem(**config)
+    if not problem.has_units:
+        return
+    index = OpIndex(problem.letters, problem.stages, problem.microbatches, problem.slices.count)
+    graph = lower(problem, index)
+    ways = UnitWays(problem, index, graph.durations)
+    assert ways.heads() == heads(graph)
+    assert ways.tails() == tails(graph)
+
+
+@part(4)
+@given(few)
+def test_no_stay_is_taken_for_longer_than_its_longest_way(config: Config) -> None:
+    """What a bound counts of a stay is a way from the start of F to the end of B or I; without slices the longest."""
+    problem = make_problem(**config)
+    if not problem.has_units or problem.mode == "forward":
+        return
+    units = EachForItself(problem, problem.letters, paired=False)
+    index, graph = units.index, lower(problem, units.index)
+    for stage, row in enumerate(units.paths):
+        for forward, gradient, path in zip(index.row("F", stage), index.row(index.gradient, stage), row, strict=True):
+            longest = longest_path(graph, forward, gradient)
+            assert path == longest if index.slices == 1 else path <= longest
+
+
+@given(
+    shapes.flatmap(lambda cut: configs(PLACEMENTS, least=1, slices=cut[0], forward_only=cut[1])),
+    st.randoms(use_true_random=False),
+    st.sampled_from([0, 1]),
+)
+def test_residences_are_what_a_schedule_holds(config: Config, random: Random, split: float) -> None:
+    """At every time the residences on a device sum up to what its operations have taken and not given back."""
+    problem = make_problem(**config)
+    schedule = schedule_plan(problem, plan(problem, random_rows(read_setup(config), random, split=split)))
+    starts, ends = schedule.start_ticks, schedule.end_ticks
+    for device in range(problem.devices):
+        stays = [
+            (ends[stay.first] if stay.from_end else starts[stay.first], ends[stay.last], stay.size)
+            for stay in residences(problem, schedule.plan.index, device)
+        ]
+        held = [sum(size for begin, end, size in stays if begin <= time < end) for time, _, _ in stays]
+        assert max(held, default=0) == schedule.peak_grains[device]
+
+
+def test_groups_that_are_alike() -> None:
+    """Microbatches that equal each other in every factor and table are one group; those of either way are two."""
+    sizes = {"work": [1, 2, 1, 2, 2, 1], "activation": [1, 1, 1, 1, 1, 2]}
+    assert [*alike(make_problem(devices=2, sizes=sizes, placement="linear"))] == [[0, 2], [1, 3, 4], [5]]
+    assert [*alike(make_problem(devices=2, sizes=sizes, placement="bidirectional"))] == [[0, 2], [1], [3, 4], [5]]
+    table: Any = [[1, 1, 1, 3, 1, 1], 1]
+    problem = make_problem(devices=2, sizes=sizes, activation=table, placement="linear")
+    assert [*alike(problem)] == [[0, 2], [1, 4], [3], [5]]
+    assert [*alike(make_problem(devices=2, microbatches=3, slices=2, placement="linear"))] == [range(3)]
+
+
+def test_order_of_microbatches_that_are_alike() -> None:
+    """Slice by slice, neighbours in one bundle, and others from one to the next."""
+    problem = make_problem(devices=1, sizes={"work": [1, 1, 1, 2, 1]}, slices=2, placement="linear")
+    index = OpIndex("FB", 1, 5, 2)
+    edges = edges_in_order(problem, index, [index.row("B", 0)])
+    first = index.row("B", 0)[0]
+    pairs = [(before - first, after - first) for edge in edges for before, after in zip(*edge[:2], strict=True)]
+    assert sorted(pairs) == [(0, 2), (1, 3), (2, 4), (3, 5), (4, 8), (5, 9)]
