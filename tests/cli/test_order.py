@@ -161,7 +161,12 @@ def test_an_explanation_keeps_the_order(cli: Cli, monkeypatch: pytest.MonkeyPatc
     """What plans again with other costs looks for no other order."""
     from pipesched.schedulers.feeding import best
 
-    searches, looked = [], best.best_of_positions
-    monkeypatch.setattr(best, "best_of_positions", lambda known: searches.append(known) or looked(known))
+    searches, looked = list[Any](), best.best_of_positions
+
+    def search(known: Any) -> Any:
+        searches.append(known)
+        return looked(known)
+
+    monkeypatch.setattr(best, "best_of_positions", search)
     assert "planned again" in cli("explain", "1f1b", *SIX, "--order", "best").stdout
     assert len(searches) == 1

@@ -38,12 +38,12 @@ def test_makespans(devices: int, microbatches: int, slices: int, makespan: float
 
 
 def test_peaks() -> None:
-    """What devices hold: in slices; in microbatches, with gradients of keys and values; of slices of equal work."""
+    """What devices hold: in slices, in microbatches with the gradients of keys and values, and of equal work."""
     assert [held * 4 for held in outcome_of(4, 8, 4).schedule.peak_memory] == [7, 6, 5, 4]
     assert [held * 4 for held in outcome_of(8, 8, 4).schedule.peak_memory] == [11, 10, 9, 8, 7, 6, 5, 4]
     assert outcome_of(4, 8, 4, kv=0.25).schedule.peak_memory == [1.9375, 1.6875, 1.4375, 1.1875]
     cut = outcome_of(4, 8, {"count": 4, "tokens": "work", "attention": 0.5}).schedule
-    assert [float(part) for part in cut.problem.slices.tokens] == [0.366025, 0.252009, 0.204842, 0.177124]
+    assert [*map(float, cut.problem.slices.tokens)] == [0.366025, 0.252009, 0.204842, 0.177124]
     assert cut.makespan == 105
     assert cut.peak_memory == [1.984059, 1.73205, 1.44091, 1.236068]
 
