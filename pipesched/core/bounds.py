@@ -106,16 +106,16 @@ class JobColumns(Sequence[Job]):
         return map(Job, self.heads, self.works, self.tails)
 
 
-def fewer_jobs(jobs: JobColumns) -> Sequence[Job]:
+def fewer_jobs(jobs: JobColumns, sampled: int = SAMPLED) -> Sequence[Job]:
     """Return jobs of which Jackson's preemptive schedule is as long: many become one.
 
     It is as long as the longest stretch. One that leaves out jobs with more work than heads and tails differ is shorter
     than that of all jobs. So only a few of the smallest heads and tails can begin and end the longest one: larger ones
-    count as if they were the largest of those.
+    count as if they were the largest of those. One of so many jobs is looked at to find which (`sampled`).
     """
     heads, works, tails = jobs.heads, jobs.works, jobs.tails
     spread = max(heads) - min(heads) + max(tails) - min(tails)
-    late, long = (_first_beyond(ends, works, spread) for ends in (heads, tails))
+    late, long = (_first_beyond(ends, works, spread, sampled) for ends in (heads, tails))
     columns = zip(heads, works, tails, strict=True)
     kept = [(min(head, late), work, min(tail, long)) for head, work, tail in columns if head < late or tail < long]
     merged = {}
@@ -126,13 +126,13 @@ def fewer_jobs(jobs: JobColumns) -> Sequence[Job]:
     return [Job(head, work, tail) for (head, tail), work in merged.items()]
 
 
-def _first_beyond(ends: Sequence[int], works: Sequence[int], most: int) -> int:
+def _first_beyond(ends: Sequence[int], works: Sequence[int], most: int, sampled: int) -> int:
     """Return a head (or tail) of some job, such that jobs with smaller ones have more work than `most`, or the largest.
 
     It is about the smallest of these.
     """
-    sample = sorted(zip(ends[::SAMPLED], works[::SAMPLED], strict=True))
-    guess = bisect_right([*accumulate(work for _, work in sample)], most // SAMPLED) + 1
+    sample = sorted(zip(ends[::sampled], works[::sampled], strict=True))
+    guess = bisect_right([*accumulate(work for _, work in sample)], most // sampled) + 1
     while guess < len(sample):
         cut = sample[guess][0]
         if sum(work for end, work in zip(ends, works, strict=True) if end < cut) > most:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 import pytest
 from hypothesis import assume, given, strategies as st
 
-from pipesched.core.tasks import Edge, TaskGraph, arrow
+from pipesched.core.tasks import Edge, EdgeRows, LaggedRow, TaskGraph, arrow
 from pipesched.core.timing import UNTIMED, earliest_times
 from pipesched.errors import Deadlock, InvalidSchedule
 
@@ -222,3 +222,20 @@ def test_a_hundred_thousand_tasks_in_one_chain() -> None:
     graph = TaskGraph([1] * size, [0] * size, [1], [Edge(range(size - 1), range(1, size), 1)])
     orders = [range(0, size, 2), range(1, size, 2)]
     assert earliest_times(graph, orders).starts == list(range(0, 2 * size, 2))
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=8), st.integers(0, 2), st.booleans())
+def test_rows_of_unequal_lags(lags: list[int], more: int, again: bool) -> None:
+    """A row of arrows with a lag each is timed as these arrows, of which neighbours with equal lags make one edge."""
+    count = len(lags)
+    rows: list[Edge | LaggedRow] = [LaggedRow(range(count), range(count, 2 * count), lags)]
+    rows += [Edge(range(count), range(count, 2 * count), more)] * again
+    durations, resources = [1] * (2 * count), [0] * count + [1] * count
+    graphs = [TaskGraph(durations, resources, (1, 1), edges) for edges in (EdgeRows(rows), [*EdgeRows(rows)])]
+    orders = [range(count), range(count, 2 * count)]
+    assert (
+        earliest_times(graphs[0], orders).starts
+        == earliest_times(graphs[1], orders).starts
+        == replay(graphs[1], orders)
+    )
+    assert len(EdgeRows(rows)) == len([*groupby(lags)]) + again

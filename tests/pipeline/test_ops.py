@@ -11,8 +11,14 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.ops import Op, OpIndex, Pair, Slot, parse_op, parse_slot
 
 small = st.integers(0, 10**9 - 1)
-ops = st.builds(Op, small, st.sampled_from("FBIW"), small)
-pairs = st.builds(Pair, st.builds(Op, small, st.just("F"), small), st.builds(Op, small, st.just("B"), small))
+
+
+def ops_of(kinds: str) -> st.SearchStrategy[Op]:
+    """Operations of whole microbatches."""
+    return st.builds(Op, small, st.sampled_from(kinds), small, st.just(0))
+
+
+ops, pairs = ops_of("FBIW"), st.builds(Pair, ops_of("F"), ops_of("B"))
 indices = st.builds(OpIndex, st.sampled_from(["FB", "FIW", "FBIW"]), st.integers(1, 5), st.integers(1, 5))
 
 

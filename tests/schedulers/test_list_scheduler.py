@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import assume, given, strategies as st
 from pipesched import ConfigError, NoSchedule, Plan, Problem, make_problem, run
 from pipesched.core.priorities import PRIORITIES
 from pipesched.core.ties import TIES
+from pipesched.pipeline.capacity import least_capacity
 from pipesched.pipeline.check import violations
 from tests.examples import examples
 from tests.replay import Op, Replayed, device_of, inputs, name, parts, replay
@@ -292,3 +294,45 @@ def test_unknown_rules(option: dict[str, str]) -> None:
     """An unknown priority or tie is answered with those that exist."""
     with pytest.raises(ConfigError, match=f"unknown {next(iter(option))}.*known are"):
         run(make_problem(devices=2), "list", **option)
+
+
+@st.composite
+def cut_problems(draw: st.DrawFn) -> Problem:
+    """Slices of unequal tokens on several stages a device, whose budget just holds one microbatch, or little more."""
+    devices, chunks, microbatches = draw(st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, 4)))
+    parts = draw(st.lists(st.integers(1, 9), min_size=1, max_size=4))
+    given: dict[str, Any] = {
+        "devices": devices, "stages": devices * chunks, "microbatches": microbatches,
+        "slices": {"count": len(parts), "tokens": [Fraction(part, sum(parts)) for part in parts]},
+        "mode": draw(st.sampled_from(["train", "train", "forward"])),
+        "kv": draw(st.sampled_from([0, 0.25, 1])), "placement": draw(st.sampled_from(["linear", "loop"])),
+        "sizes": {"activation": draw(st.lists(st.integers(1, 4), min_size=microbatches, max_size=microbatches))},
+    }  # fmt: skip
+    if given["mode"] == "train" and draw(st.booleans()):
+        given |= {"backward_input": 1, "backward_weight": draw(st.integers(0, 2))}
+        given["retain"] = draw(st.sampled_from([0.5, 1, 1.5, 2.5]))
+    problem = make_problem(**given)
+    shares = st.sampled_from([Fraction(1), Fraction(5, 4), Fraction(2)])
+    more = draw(st.lists(shares, min_size=devices, max_size=devices))
+    floors = [Fraction(least_capacity(problem, device), problem.grains.per_unit) for device in range(devices)]
+    return make_problem(**given, budget=[least * by for least, by in zip(floors, more, strict=True)])
+
+
+@examples(100)
+@given(cut_problems(), rules)
+def test_slices_never_block_each_other(problem: Problem, rule: dict[str, str]) -> None:
+    """Partial microbatches do not fill the memory for ever: any budget that holds one microbatch is enough for all."""
+    schedule = run(problem, "list", **rule).schedule
+    assert list(violations(schedule)) == []
+    assert schedule.fits
+
+
+@pytest.mark.parametrize(("budget", "makespan"), [(1.1875, 84), (3, 59)])
+def test_room_for_gradients_of_keys_and_values(budget: float, makespan: float) -> None:
+    """P4 M4 n4 with a quarter of keys and values: a microbatch and 3/16 fit (in 84, which is proved), no less does."""
+    costs: dict[str, Any] = {"devices": 4, "microbatches": 4, "forward": 4, "backward": 8, "slices": 4, "kv": 0.25}
+    schedule = run(make_problem(**costs, budget=budget), "list").schedule
+    assert schedule.makespan == makespan
+    assert schedule.fits
+    with pytest.raises(NoSchedule, match=r"at least 1\.1875 microbatch to run one microbatch"):
+        run(make_problem(**costs, budget=1.18), "list")
