@@ -40,6 +40,34 @@ class Mutation(NamedTuple):
 
 MUTATIONS = [
     Mutation(
+        name="bins are filled as if no document were long",
+        file="comparing/packing/search",
+        old="return self._filled(targets(self.positions, self._start(least, work), least, work, ROUNDS), cap)",
+        new="return filled",
+        tests=("comparing/test_quality_packing",),
+    ),
+    Mutation(
+        name="no document moves",
+        file="comparing/packing/moves",
+        old="for _ in range(steps):",
+        new="for _ in range(0 * steps):",
+        tests=("comparing/test_quality_packing",),
+    ),
+    Mutation(
+        name="ranks are as full as if nothing were long already",
+        file="comparing/packing/search",
+        old="rest = np.maximum(level - alone, level / 1000) / int(one[0] or 1)",
+        new="rest = np.maximum(level + 0 * alone, level / 1000) / int(one[0] or 1)",
+        tests=("comparing/test_quality_packing",),
+    ),
+    Mutation(
+        name="microbatches wait for nothing that overtakes them",
+        file="comparing/packing/bound",
+        old="sides = [(head, max(1 - forward, 0.0)), (tail, max(1 - backward, 0.0))]",
+        new="sides = [(head, 1.0), (tail, 1.0)]",
+        tests=("comparing/packing/test_bound",),
+    ),
+    Mutation(
         name="evict what is needed first",
         file="solver/memory_saving",
         old="evicted = max(held - {own}, key=",
@@ -535,5 +563,26 @@ MUTATIONS = [
         old="best = heappop(queue)",
         new="best = queue.pop()",
         tests=("solver/cuts/test_every_cut",),
+    ),
+    Mutation(
+        name="walks over orders that never meet",
+        file="schedulers/feeding/search",
+        old="if step and step % (steps // PARTS) == 0:",
+        new="if steps < 0:",
+        tests=("schedulers/test_quality_orders",),
+    ),
+    Mutation(
+        name="no microbatch moves in its order",
+        file="schedulers/feeding/search",
+        old="if random.random() < 0.5:",
+        new="if random.random() < 2:",
+        tests=("schedulers/test_quality_orders",),
+    ),
+    Mutation(
+        name="orders planned anew near the given one",
+        file="schedulers/feeding/best_of_plans",
+        old="neighbour([*plans.best], random)",
+        new="neighbour([*starts[0]], random)",
+        tests=("schedulers/test_quality_orders",),
     ),
 ]

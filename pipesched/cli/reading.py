@@ -114,13 +114,14 @@ def note_fused(given: Problem, outcomes: Iterable[Outcome | None]) -> None:
         note_on_stderr(note)
 
 
-def _note_cut(problem: Problem | None) -> None:
-    """Say on stderr which cut an order gets that came without one."""
-    from pipesched.pipeline.suspicions import assumed_cut
+def _note_assumed(problem: Problem | None) -> None:
+    """Say on stderr which cut, and which microbatches, an order gets that came without them."""
+    from pipesched.pipeline.suspicions import assumed_cut, assumed_order
 
-    note = None if problem is None else assumed_cut(problem)
-    if note is not None:
-        note_on_stderr(note)
+    for assumed in (assumed_cut, assumed_order):
+        note = None if problem is None else assumed(problem)
+        if note is not None:
+            note_on_stderr(note)
 
 
 def note_on_stderr(note: str) -> None:
@@ -223,7 +224,7 @@ def _read(name: str, source: ProblemSource) -> ReadSchedule | Comparison | Sweep
     if is_csv(text):
         with flags_of_problem():
             result = parse(text, _timing(source))
-        _note_cut(result.outcome.problem if isinstance(result, ReadSchedule) else None)
+        _note_assumed(result.outcome.problem if isinstance(result, ReadSchedule) else None)
         return result
     if source.config is not None or source.overrides:
         raise ConfigError(

@@ -53,7 +53,8 @@ def dump(schedule: Schedule) -> CsvText:
         )
     )
     if differs(schedule.problem) and [*names] != sorted(names):
-        text.note = f"numbers microbatches as PyTorch runs them: feed it {joined([*map(str, names)])}, in this order"
+        fed = joined([*map(str, names)])
+        text.note = f"numbers microbatches as PyTorch runs them, by position: feed it {fed}, in this order"
     return text
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pipesched.checks import joined, shown
 from pipesched.pipeline.costs import in_one
+from pipesched.pipeline.feeding import differs
 from pipesched.pipeline.open_cuts import is_cut_open, items_of, layout_of
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain, to_fraction
@@ -60,6 +61,16 @@ def assumed_cut(problem: Problem) -> str | None:
 
 
 ALIKE_MEMORY = "memory: alike for every microbatch; `sizes.activation` says otherwise"
+
+
+def assumed_order(problem: Problem) -> str | None:
+    """Return a sentence about the microbatches of an order that came without their names, None where all are alike."""
+    if not differs(problem):
+        return None
+    return (
+        "the file numbers microbatches as they are fed, and they are taken for those of the config in its order; if it"
+        " was written with another `order`, give `sizes` in that one, or keep a JSON document"
+    )
 
 
 def assumed_halves(schedules: Iterable[tuple[str, Schedule]]) -> str | None:

@@ -15,6 +15,7 @@ from pipesched.pipeline.units import (
     AUTO,
     EQUAL,
     FACTORS,
+    FORWARD_ONLY,
     MODES,
     MOST_SLICES,
     MOST_TRIED,
@@ -116,8 +117,9 @@ def read_units(
     devices, stages = shape
     count = counted(given, sizes, microbatches, devices)
     cut = read_slices(slices, stages, time)
-    require_whole_microbatches(given, given["layer"], cut)
     named = require_name(MODES, mode, "mode", "mode")
+    if named != FORWARD_ONLY:
+        require_whole_microbatches(given, given["layer"], cut)
     return count, {"sizes": read_sizes(sizes, count), "slices": cut, "mode": named}
 
 

@@ -11,7 +11,9 @@ from pipesched.checks import cut, require_flag, require_name, shown
 from pipesched.core.priorities import PRIORITIES
 from pipesched.core.ties import TIES
 from pipesched.errors import ConfigError, NotApplicable
+from pipesched.pipeline.problem import MOST_OPERATIONS
 from pipesched.pipeline.quantities import require_limits, to_fraction
+from pipesched.pipeline.units_of_measure import first_entries, is_several
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.feeding.rules import WORDS
 
@@ -148,7 +150,7 @@ def _microbatches(value: Any, option: Option) -> str | tuple[int, ...]:
     """Return a word for an order, or a list of microbatches; of a single one the number alone will do."""
     if isinstance(value, str):
         return require_name(option.names, value, option.key, option.key)
-    listed = value if isinstance(value, (list, tuple)) else [value]
+    listed = first_entries(value, MOST_OPERATIONS) if is_several(value) else [value]
     return tuple(_whole(one, option.key, least=0) for one in listed)
 
 

@@ -146,7 +146,7 @@ def test_note_on_an_order(cli: Cli) -> None:
     """Where the numbers of the file are not those of the config, stderr says so."""
     words = ["-a", "1f1b", "--devices", "2", "--stages", "2", "--work", "3,1,2", "--order", "1,2,0"]
     printed, written = cli("export", *words, "--to", "pytorch-csv"), cli("run", *words, "-o", "x.csv")
-    said = "numbers microbatches as PyTorch runs them: feed it 1, 2, 0, in this order"
+    said = "numbers microbatches as PyTorch runs them, by position: feed it 1, 2, 0, in this order"
     assert printed.stderr == f"pipesched: note: the CSV {said}\n"
     assert f"pipesched: note: x.csv: {said}\n" in written.stderr
     assert Path("x.csv").read_text() == printed.stdout

@@ -35,7 +35,7 @@ HALF = Fraction(1, 2 * MILLION)  # of what works and sizes are rounded to
 ROUNDED = Fraction(1, 10**8)  # of a time that has nine digits, and was perhaps rounded twice
 SAFE = 1 - 1e-9  # what is computed in floats is taken down by more than they round
 MOST_PATTERNS = 64  # of choices of one of two, of which any number makes a bound
-LARGEST = 1e140  # of a factor: products of two are finite
+LARGEST, MOST_HELD = 1e140, 1e60  # of a factor: products of two are finite; and of work for an idle time of 1
 
 
 class StageRates(NamedTuple):
@@ -213,7 +213,7 @@ def geometric_gap(work: float, count: int, head: float, tail: float, forward: fl
     lines = [*_patterns(count, *sides)], [(second, first) for first, second in _patterns(count, *sides[::-1])]
     pairs = chain.from_iterable(combinations_with_replacement(some, 2) for some in lines)
     most = min((_most_of_lesser(*pair) for pair in pairs), default=inf)
-    return work / most if most else inf
+    return work / most if 0 < most < MOST_HELD else 0.0
 
 
 def _patterns(count: int, first: tuple[float, float], second: tuple[float, float]) -> Iterator[tuple[float, float]]:
@@ -221,25 +221,23 @@ def _patterns(count: int, first: tuple[float, float], second: tuple[float, float
 
     The smallest microbatches are held down by the first side, and all others by the second.
     """
+    of_first, of_second = (_totals(count, *side) for side in (first, second))
     for number in range(min(count, MOST_PATTERNS) + 1):
         switch = count * number // min(count, MOST_PATTERNS)
-        (slope, growth), rest = first, count - switch
-        if (switch and not slope) or (rest and not second[0]):
-            continue  # no side without a head or a tail holds anything down
-        begun, _ = _grown(switch, slope, growth)
-        added, factor = _grown(rest, *second)
-        yield min(begun * factor, LARGEST), min(added, LARGEST)
+        if switch < len(of_first) and count - switch < len(of_second):
+            added = of_second[count - switch]
+            yield min(of_first[switch] * (1 + second[1] * added), LARGEST), added
 
 
-def _grown(count: int, slope: float, growth: float) -> tuple[float, float]:
-    """Return the sum of `count` microbatches held down by one side for an idle time of 1, and the factor of a start."""
-    if not count:
-        return 0.0, 1.0
-    ratio = 1 + growth / slope
-    factor = inf if count * (ratio - 1) > 600 * ratio else ratio**count
-    if factor > LARGEST:
-        return LARGEST, LARGEST
-    return (count / slope if growth == 0 else (factor - 1) / growth), factor
+def _totals(count: int, slope: float, growth: float) -> list[float]:
+    """Return the most work of 0 to `count` microbatches that one side holds down, for an idle time of 1.
+
+    A side without a head or a tail holds none down.
+    """
+    totals = [0.0]
+    for _ in range(count if slope else 0):
+        totals.append(min(totals[-1] + (1 + growth * totals[-1]) / slope, LARGEST))
+    return totals
 
 
 def _most_of_lesser(one: tuple[float, float], other: tuple[float, float]) -> float:
