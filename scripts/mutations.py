@@ -63,8 +63,8 @@ MUTATIONS = [
     Mutation(
         name="every other microbatch adds its longest operation",
         file="pipeline/each_for_itself",
-        old="least = sum(min(operations[unit]) for unit in units)",
-        new="least = sum(max(operations[unit]) for unit in units)",
+        old="shortest = [*map(min, *rows)] if",
+        new="shortest = [*map(max, *rows)] if",
         tests=("solver/test_units", "pipeline/test_units"),
     ),
     Mutation(
