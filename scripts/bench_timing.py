@@ -28,7 +28,7 @@ Op = tuple[int, str, int]  # stage, kind, microbatch
 
 def inputs(op: Op, stages: int) -> list[Op]:
     """Return the operations that must have ended before `op` starts."""
-    stage, kind, microbatch, _ = op
+    stage, kind, microbatch = op
     if kind == "F":
         return [(stage - 1, "F", microbatch)] if stage > 0 else []
     needed = [(stage, "F", microbatch)]

@@ -564,4 +564,25 @@ MUTATIONS = [
         new="best = queue.pop()",
         tests=("solver/cuts/test_every_cut",),
     ),
+    Mutation(
+        name="walks over orders that never meet",
+        file="schedulers/feeding/search",
+        old="if step and step % (steps // PARTS) == 0:",
+        new="if steps < 0:",
+        tests=("schedulers/test_quality_orders",),
+    ),
+    Mutation(
+        name="no microbatch moves in its order",
+        file="schedulers/feeding/search",
+        old="if random.random() < 0.5:",
+        new="if random.random() < 2:",
+        tests=("schedulers/test_quality_orders",),
+    ),
+    Mutation(
+        name="orders planned anew near the given one",
+        file="schedulers/feeding/best_of_plans",
+        old="neighbour([*plans.best], random)",
+        new="neighbour([*starts[0]], random)",
+        tests=("schedulers/test_quality_orders",),
+    ),
 ]

@@ -15,6 +15,7 @@ from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import Setup
 from pipesched.estimation.terms import MESSAGES, total
 from pipesched.estimation.times import layer_times
+from pipesched.pipeline.costs import in_one
 from pipesched.pipeline.problem import Problem
 from pipesched.results.outcome import run
 from published_runs import Run
@@ -96,7 +97,7 @@ def estimate_of(setup: Setup, asked: str) -> Estimate:
 def _limited(setup: Setup, problem: Problem, limit: int) -> Problem:
     """Return the problem with `limit` times the activations that a stage of 1F1B holds for all devices of them."""
     memory = run(problem, "1f1b").problem.memory
-    most = limit * problem.devices * max(memory.activation)
+    most = limit * problem.devices * max(in_one(memory.activation))
     return derive(setup, {"budget": [Fraction(ceil((static + most) * PER_GB), PER_GB) for static in memory.static]})
 
 

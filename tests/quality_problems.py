@@ -450,6 +450,22 @@ SMALL_SAVING: dict[str, dict[str, Any]] = {
         "budget": 1.5,
     },
 }
+UNLIKE: dict[str, dict[str, Any]] = {  # microbatches that differ
+    "rising": {"devices": 4, "sizes": {"work": [*range(1, 13)]}},
+    "one long": {"devices": 8, "sizes": {"work": [3, 1, 4, 1, 5, 9, 2, 6, 5, 35, 8, 9, 7, 9, 3, 2]}},
+    "long tail": {
+        "devices": 8,
+        "p2p": 0.25,
+        "sizes": {
+            "work": [1.2, 0.4, 3.1, 0.2, 0.9, 6.5, 0.7, 1.9, 0.3, 2.4, 0.5, 1.1, 0.8, 4.2, 0.6, 1.5, 0.1, 2.8, 0.9, 1.3]
+        },
+    },
+    "within a budget": {
+        "devices": 4,
+        "budget": 16,
+        "sizes": {"work": [5, 1, 4, 2, 6, 3, 2, 5, 1, 4], "activation": [5, 1, 4, 2, 6, 3, 2, 5, 1, 4]},
+    },
+}
 
 # Random task graphs: tasks, units of each resource, a seed; and programs: adders, multipliers and their latency.
 RANDOM_GRAPHS = {

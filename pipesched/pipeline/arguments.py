@@ -40,6 +40,7 @@ from pipesched.pipeline.units_of_measure import (
 )
 
 Numbers = Number | Sequence[Number]  # one for all, or a list
+Tables = Number | Sequence[Number | Sequence[Number]]  # the same, of which an entry may be a list of one a microbatch
 
 
 def make_problem(
@@ -48,16 +49,16 @@ def make_problem(
     stages: Number | None = None,
     microbatches: Number | None = None,
     placement: str | Sequence[int] | Placement | None = "auto",
-    forward: Numbers | None = None,
-    backward: Numbers | None = None,
-    backward_input: Numbers | None = None,
-    backward_weight: Numbers | None = None,
-    recompute: Numbers | None = None,
+    forward: Tables | None = None,
+    backward: Tables | None = None,
+    backward_input: Tables | None = None,
+    backward_weight: Tables | None = None,
+    recompute: Tables | None = None,
     overlap: Numbers | None = None,
-    p2p: Numbers = 0,
-    offload: Numbers | None = None,
-    reload: Numbers | None = None,
-    activation: Numbers | None = None,
+    p2p: Tables = 0,
+    offload: Tables | None = None,
+    reload: Tables | None = None,
+    activation: Tables | None = None,
     retain: Numbers = 1,
     checkpoint: Numbers = 0,
     static: Numbers | None = None,

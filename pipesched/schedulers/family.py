@@ -136,8 +136,7 @@ def prepare(problem: Problem, family: Family) -> Problem:
     Raises NotApplicable when the stages cannot be fused, when the config asks for another placement, or when the family
     has no slices, or no forward passes alone.
     """
-    if problem.has_units:
-        _require_units(problem, family)
+    _require_units(problem, family)
     fitted = _fitted(problem, family)
     if family.requires is not None:
         family.requires(fitted)

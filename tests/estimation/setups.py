@@ -45,11 +45,12 @@ def setup(
 ) -> Setup:
     """A small llama on 8 GPUs, with changes."""
     sizes = {"gpus": 8, "pipeline": 4, "tensor": 2, **(parallel or {})}
+    tokens: dict[str, Any] = {"sequence": 4096, "micro": 1, "size": 16, **(batch or {})}
     return Setup(
         read_model({**LLAMA, **(model or {})}, "small"),
         replace(GPU, **hardware),
         Parallel(**{"sequence": sizes.get("tensor", 1) > 1, **sizes}),
-        TokenBatch(**{"sequence": 4096, "micro": 1, "size": 16, **(batch or {})}),
+        TokenBatch(**tokens),
         TrainingSetup(**(training or {})),
         "small on 8",
     )

@@ -15,6 +15,7 @@ from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import Setup
 from pipesched.estimation.terms import AGAIN
 from pipesched.estimation.trace import trace
+from pipesched.pipeline.costs import in_one
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.pipeline.schedule import schedule_plan
 from tests.estimation.setups import setup
@@ -105,7 +106,8 @@ def test_a_pair_hides_the_network_of_experts(algorithm: str, training: dict[str,
     plain = estimate(of_experts(expert=1, training=training), algorithm)
     assert plain.problem.costs.overlap is None
     partners = [partner(found.stages, found.problem.settled_placement, number) for number in range(len(found.stages))]
-    parts = [float(costs.forward[number]) + float(costs.backward[other]) for number, other in enumerate(partners)]
+    pairs = ((costs.forward[number], costs.backward[other]) for number, other in enumerate(partners))
+    parts = [sum(map(float, in_one(pair))) for pair in pairs]
     plain_costs = replace(costs, overlap=tuple(map(to_fraction, map(str, parts))))
     in_turn = schedule_plan(replace(found.problem, costs=plain_costs), found.outcome.schedule.plan)
     assert found.outcome.schedule.makespan < in_turn.makespan

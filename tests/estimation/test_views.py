@@ -19,6 +19,7 @@ from pipesched.estimation.derived import derive
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import Setup
 from pipesched.estimation.trace import trace
+from pipesched.pipeline.costs import in_one
 from pipesched.render.estimate import cut_lines, estimate_view, sentence, stage_table
 from tests.estimation.setups import setup
 
@@ -226,7 +227,7 @@ def test_the_cut_that_was_chosen() -> None:
     problem = pipesched.run(derive(setup(), {"speed": speed}), "1f1b").problem
     (line,) = cut_lines(problem)
     costs = zip(problem.costs.forward, problem.costs.backward, speed, strict=True)
-    works = [float(forward + backward) / fast for forward, backward, fast in costs]
+    works = [sum(map(float, in_one((forward, backward)))) / fast for forward, backward, fast in costs]
     most = max(works)
     assert f"layers   largest work {most:.3f} ms on device {works.index(most)}, equal counts " in line
     assert float(line.rpartition("equal counts ")[2].removesuffix(" ms")) > most

@@ -87,10 +87,15 @@ def test_uneven_microbatches() -> None:
         "microbatches": 6,
         "forward": [1, 1, 2, 1],
     }
-    alike, uneven = (pipesched.run(pipesched.make_problem(**common, **more), "list") for more in ({}, {"sizes": sizes}))
+    alike, uneven = (pipesched.run(pipesched.make_problem(**common, sizes=one), "list") for one in (None, sizes))
     assert saved_by_moving(alike.schedule) == 6 * Fraction(3, 2)
     assert saved_by_moving(uneven.schedule) == 21 * Fraction(3, 2)
-    layers = {"devices": 4, "layers": 10, "layer": {"forward": 1, "backward": 2}, "last": {"forward": 2, "backward": 4}}
+    layers: dict[str, Any] = {
+        "devices": 4,
+        "layers": 10,
+        "layer": {"forward": 1, "backward": 2},
+        "last": {"forward": 2, "backward": 4},
+    }
     by_layer = pipesched.run(pipesched.make_problem(**layers, layout=[2, 2, 2, 4], sizes=sizes), "1f1b").schedule
     assert saved_by_moving(by_layer) == 21 * 3
 

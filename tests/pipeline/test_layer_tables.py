@@ -50,8 +50,9 @@ def test_rows_that_add_up_to_the_same_are_one_number() -> None:
 
 def test_layer_takes_no_tables() -> None:
     """A list of `layer` is by layer: an entry is one number."""
+    wrong: Any = [[1, 2], 3]
     with pytest.raises(ConfigError, match=r"^layer.forward\[0\]: must be a number, not \[1, 2\]"):
-        make_problem(devices=2, layer={"forward": [[1, 2], 3]})
+        make_problem(devices=2, layer={"forward": wrong})
 
 
 def cuts(layers: int, stages: int) -> Iterator[list[int]]:

@@ -289,7 +289,7 @@ def test_time_scales(problem: Problem, random: Random, factor: int) -> None:
     """A longer tick changes no order of events: all costs times k take k times as long."""
     costs = problem.costs
 
-    def longer(values: Sequence[Exact] | None) -> tuple[Exact, ...]:
+    def longer(values: Sequence[Any] | None) -> tuple[Exact, ...]:
         return tuple(to_fraction(value) * factor for value in values or ())
 
     slow = replace(

@@ -15,6 +15,7 @@ from rich.console import Console
 import pipesched
 from pipesched import Gantt, Outcome, Table
 from pipesched.pipeline.kinds import KINDS
+from pipesched.pipeline.ops import parse_op
 from pipesched.render.fold import fold_of
 from pipesched.render.palette import HUES, colour_of, place_of
 from pipesched.render.summary import heading, summary
@@ -59,7 +60,7 @@ def test_labels_of_slices_by_width(draw: Renderer, width: int, label: str, first
     """A slot says its slice where a column is left over, else its microbatch; or its text where that is asked for."""
     line = draw(Gantt(forwards(2, 4), label=label), width).splitlines()[3]
     assert line.split() == [
-        str(slot)[-len(first) :] if "." in first else str(slot.microbatch)
+        str(slot)[-len(first) :] if "." in first else str(parse_op(str(slot)).microbatch)
         for slot in forwards(2, 4).schedule.plan.slots(0)
     ]
 

@@ -308,3 +308,43 @@ def test_stages_must_fill_the_devices_evenly(stages: int, low: int) -> None:
     """S must be a multiple of P; the message names the nearest ones."""
     with pytest.raises(NotApplicable, match=f"multiple of 4 stages.* {low} or {low + 4}"):
         run(make_problem(devices=4, stages=stages), "interleaved")
+
+
+@pytest.mark.parametrize(
+    ("devices", "microbatches", "slices", "makespan", "held"),
+    [(4, 8, 1, 228, None), (4, 8, 2, 210, [12, 10, 8, 6]), (4, 8, 4, 201, None), (4, 4, 4, 105, None),
+     (2, 4, 4, 99, None), (4, 6, 3, 156, None), (8, 8, 4, 213, None)],
+)  # fmt: skip
+def test_slices(devices: int, microbatches: int, slices: int, makespan: int, held: list[int] | None) -> None:
+    """Two chunks of f 4, B 8 a device: groups of P/n microbatches; peaks in slices of a chunk."""
+    costs: dict[str, Any] = {"forward": 4, "backward": 8, "slices": slices, "activation": 1}
+    schedule = run(Size(devices, 2, microbatches).problem(**costs), "interleaved").schedule
+    assert schedule.makespan == makespan
+    if held is not None:
+        assert [slices * peak for peak in schedule.peak_memory] == held
+
+
+@given(st.integers(1, 4), st.integers(1, 3), st.integers(1, 3), st.integers(1, 4))
+def test_figures_of_slices(group: int, slices: int, chunks: int, groups: int) -> None:
+    """Where n divides P and P/n divides M, the makespan is (VM + (P-1)/n)(f+B) with f and B of a chunk."""
+    devices, microbatches = group * slices, group * groups
+    problem = Size(devices, chunks, microbatches).problem(forward=1, backward=2, slices=slices)
+    whole = chunks * microbatches * slices + devices - 1
+    assert run(problem, "interleaved").schedule.makespan == pytest.approx(3 * whole / slices)
+
+
+def test_groups_of_slices_that_deadlock() -> None:
+    """Groups of P/n that deadlock become the next larger ones that run, and a group size that is given says why."""
+    problem = Size(6, 3, 4).problem(slices=2)
+    note = run(problem, "interleaved").schedule.plan.note
+    assert note == "group size 4: groups of 3 deadlock with 4 microbatches"
+    with pytest.raises(NotApplicable, match="group size 3 deadlocks.*sizes that run: 4"):
+        run(problem, "interleaved", group_size=3)
+
+
+def test_forward_passes_alone() -> None:
+    """P4 S8 M4 in two slices of f 4: groups of two go through a chunk before the next one, in 38."""
+    schedule = run(Size(4, 2, 4).problem(slices=2, forward=4, mode="forward"), "interleaved").schedule
+    assert schedule.makespan == 38
+    chunks = "0F0.0 0F0.1 0F1.0 0F1.1 4F0.0 4F0.1 4F1.0 4F1.1 0F2.0 0F2.1 0F3.0 0F3.1 4F2.0 4F2.1 4F3.0 4F3.1"
+    assert texts_of(schedule.plan)[0] == chunks.split()

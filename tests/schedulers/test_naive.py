@@ -37,3 +37,28 @@ def test_autopipe() -> None:
     schedule = run(make_problem(devices=4, stages=8, microbatches=8, forward=5, backward=10), "naive").schedule
     assert schedule.makespan_ticks == 330
     assert schedule.peak_grains == [8 * schedule.problem.grains.per_unit] * 4
+
+
+def test_slices() -> None:
+    """Forwards slice by slice; backwards from the last slice of each microbatch, or with lifo of all."""
+    problem = make_problem(devices=1, microbatches=2, slices=2)
+    forwards = ["0F0.0", "0F0.1", "0F1.0", "0F1.1"]
+    plans = [run(problem, "naive", lifo=lifo).schedule.plan for lifo in (False, True)]
+    assert texts_of(plans[0]) == [[*forwards, "0B0.1", "0B0.0", "0B1.1", "0B1.0"]]
+    assert texts_of(plans[1]) == [[*forwards, "0B1.1", "0B1.0", "0B0.1", "0B0.0"]]
+
+
+@given(st.permutations([1, 2, 3, 4, 5, 6, 7, 8]), st.integers(1, 6))
+def test_forward_passes_alone_of_any_order(times: list[int], devices: int) -> None:
+    """With equal stages units of times t take sum t + (P-1) max t in every order: 60 at P4 for 1 to 8."""
+    schedule = run(make_problem(devices=devices, forward=[times] * devices, mode="forward"), "naive").schedule
+    assert schedule.makespan == 36 + (devices - 1) * 8
+    assert schedule.peak_memory == [1] * devices
+
+
+def test_keys_and_values_of_forward_passes() -> None:
+    """P4 M2, f 8 in four slices: 22, and each device holds a slice beside a quarter of the three before it."""
+    problem = make_problem(devices=4, microbatches=2, slices=4, forward=8, kv=0.25, mode="forward")
+    schedule = run(problem, "naive").schedule
+    assert (schedule.makespan, schedule.peak_memory) == (22, [0.4375] * 4)
+    assert run(make_problem(devices=4, microbatches=8, forward=4, mode="forward"), "naive").schedule.makespan == 44

@@ -19,7 +19,7 @@ from pipesched.analysis.measured.measured_step import MeasuredLatency
 from pipesched.analysis.measured.timeline import Timeline
 from pipesched.config.setup_starter import setup_starter
 from pipesched.estimation.config_text import config_text as estimate_text
-from pipesched.pipeline.costs import PER_STAGE
+from pipesched.pipeline.costs import PER_STAGE, in_one
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import rounded, to_fraction
 from pipesched.pipeline.recut import fuse
@@ -110,7 +110,8 @@ def test_measured_configs(problem: Problem) -> None:
     """`explain --measured -o`: costs of many digits, memory in fractions, fused stages."""
     with patch.object(Timeline, "problem", problem):
         messages = [
-            MeasuredLatency(boundary, 1, None, None, latency) for boundary, latency in enumerate(problem.costs.p2p)
+            MeasuredLatency(boundary, 1, None, None, latency)
+            for boundary, latency in enumerate(in_one(problem.costs.p2p))
         ]
         same_but_for_rounding(timeline_text(replace(timeline(), p2p=messages)), problem)
 

@@ -20,6 +20,7 @@ from pipesched.analysis.measured.measured_step import MeasuredLatency
 from pipesched.analysis.measured.timeline import Timeline
 from pipesched.config.setup_starter import setup_starter
 from pipesched.estimation.config_text import config_text as estimate_text
+from pipesched.pipeline.costs import in_one
 from pipesched.results.outcome import Quartiles
 from tests.torch_ranks import needs_torch
 from tests.tuning.spaces import SPACE
@@ -48,7 +49,7 @@ def uneven_timeline() -> str:
         activation=[1, 2, 3, 0.7], budget=[40, 50], static=[1, 2, 3, 4], p2p=[0.5, 1, 0.25],
         name='a "run"', lanes="pair", offload=1, time_unit="us",
     )  # fmt: skip
-    messages = [MeasuredLatency(boundary, 1, None, None, latency) for boundary, latency in enumerate(problem.costs.p2p)]
+    messages = [MeasuredLatency(boundary, 1, None, None, one) for boundary, one in enumerate(in_one(problem.costs.p2p))]
     with patch.object(Timeline, "problem", problem):
         return timeline_text(replace(measured("plan.json"), p2p=messages))
 

@@ -419,7 +419,7 @@ def test_microbatches_that_differ(tmp_path: Path, apart: bool) -> None:
     works = {"F": 2000, "B": 3000}
 
     def length(op: Any) -> int:
-        return works[op.kind] * [1, 2, 3, 4, 5, 9][op.microbatch] + 30
+        return int(works[op.kind] * [1, 2, 3, 4, 5, 9][op.microbatch] + 30)
 
     steps = [replayed(outcome.schedule, length, lambda _a, _b: 50, 10**6 * step) for step in range(3)]
     files = torch_traces(tmp_path, steps, [0, 5, -3, 100], apart=apart)

@@ -37,7 +37,7 @@ def problems() -> list[pipesched.Problem]:
     """
     common: dict[str, Any] = {"devices": 4, "microbatches": 8}
     works = [1, 2, 3, 0.5, 5, 1, 0, 2]
-    table = [works, 2, works[::-1], [1] * 7 + [3]]
+    table: Any = [works, 2, works[::-1], [1] * 7 + [3]]
     return [
         pipesched.make_problem(
             **common,

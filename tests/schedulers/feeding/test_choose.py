@@ -41,7 +41,7 @@ def suits(config: Config, name: str) -> bool:
     )
 
 
-def fitting(name: str, **most: int) -> st.SearchStrategy[Config]:
+def fitting(name: str, **most: Any) -> st.SearchStrategy[Config]:
     """Configs for a family."""
     return configs(placements_of(name), **most).filter(lambda config: suits(config, name))
 
