@@ -263,6 +263,7 @@ def test_formats_say_what_is_read_back() -> None:
         "estimate",
         "tuning",
         "timeline",
+        "packing",
         "robustness",
     )
     assert table["json"] == (".json", every, True, False)
