@@ -65,16 +65,11 @@ class WayCosts:
 
     def of(self, column: str, operation: int) -> ByUnit:
         """Return a column of the graph (durations, takes, gives) for the units of an operation's stage and kind."""
-        first = operation - self.index.owner_of(operation)
-        if (column, first) not in self._known:
-            whole = getattr(self.graph, column)
-            self._known[column, first] = tuple(whole[first : first + self.units])
-        return self._known[column, first]
-
-    @property
-    def units(self) -> int:
-        """The number of units."""
-        return len(self.index.row("F", 0))
+        name = column, self.index.row_of(operation)
+        if name not in self._known:
+            row = self.index.row(self.index.kind_of(operation), self.index.stage_of(operation))
+            self._known[name] = tuple(getattr(self.graph, column)[row.start : row.stop])
+        return self._known[name]
 
     def lag(self, before: int, after: int) -> ByUnit:
         """Return the latency of the edge between two operations, for the units of the first one."""
@@ -83,7 +78,7 @@ class WayCosts:
     @cached_property
     def nothing(self) -> ByUnit:
         """A zero for each unit."""
-        return (0,) * self.units
+        return (0,) * self.index.units
 
     @cached_property
     def _lags(self) -> dict[tuple[int, int], ByUnit]:
@@ -91,7 +86,7 @@ class WayCosts:
         for before, after, lag in self.graph.arrows():
             if lag:
                 rows = self.index.row_of(before), self.index.row_of(after)
-                found.setdefault(rows, [0] * self.units)[self.index.owner_of(before)] = lag
+                found.setdefault(rows, [0] * self.index.units)[self.index.owner_of(before)] = lag
         return {rows: tuple(lags) for rows, lags in found.items()}
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     Whole = NDArray[Any]  # of 64 bits, or of Python's own ints where those would not hold the numbers
 
 MOST_CELLS = 1 << 18  # numbers in an array: so many orders are timed together as fill one
+LEAST_ORDERS, ROOM = 16, 1 << 25  # or so many where these fill more, but no more numbers than that
 LARGEST = 1 << 62  # sums below this are of 64 bits
 
 
@@ -58,8 +59,8 @@ class FedPlan:
         """Return what `measure` says of all orders, some of them at a time."""
         import numpy as np
 
-        size, slices = max(MOST_CELLS // (self.slots + 1), 1), self._ways[0].units // self.plan.index.microbatches
-        found = []
+        slots, slices, found = self.slots + 1, self.plan.index.slices, []
+        size = max(MOST_CELLS // slots, min(LEAST_ORDERS, ROOM // slots), 1)
         for first in range(0, len(orders), size):
             look()
             fed = orders[first : first + size].T
@@ -128,7 +129,7 @@ class FedPlan:
         if self.plan.pairs and self.problem.costs.overlap is not None:
             pairs = dict(pair_durations(self.problem, self.plan.index, self.plan.pairs))
             own = [
-                ((pairs[task],) * self._ways[0].units, 0) if task in pairs else self._entry("durations", task)
+                ((pairs[task],) * self.plan.index.units, 0) if task in pairs else self._entry("durations", task)
                 for task in self._levels.tasks
             ]
             return [self._column(own)]
@@ -150,8 +151,9 @@ class FedPlan:
         entries = []
         for arrow in arrows:
             before, after = self._arrows[arrow] if 0 <= arrow < len(self._arrows) else (0, 0)
-            entry = self._way(before).lag(before, after), self.plan.index.owner_of(before)
-            entries.append(entry if any(entry[0]) else nothing)
+            way = self._way(before)
+            lags = way.lag(before, after)
+            entries.append(nothing if lags is way.nothing else (lags, self.plan.index.owner_of(before)))
         return self._column(entries) if any(entry is not nothing for entry in entries) else None
 
     def _with_pairs(self, column: str) -> list[Column]:
