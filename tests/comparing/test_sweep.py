@@ -12,6 +12,7 @@ from pipesched.comparing.compare import compare
 from pipesched.comparing.sweep import numeric_field, sweep, sweep_points
 from pipesched.config.load import load, load_values
 from pipesched.errors import ConfigError
+from pipesched.render.sweep import sweep_lines, sweep_plot
 from pipesched.results.comparison import Entry
 from pipesched.text.fields import BY_KEY, COUNT, NUMERIC, SLICES, Field
 
@@ -118,3 +119,26 @@ def test_bad_sweep(field: str, values: Any, key: str, fragments: list[str]) -> N
     assert error.value.key == key
     for fragment in fragments:
         assert fragment in str(error.value)
+
+
+def test_rules_of_feeding() -> None:
+    """A sweep over `order` has a point for each rule, on one problem; entries are named by their algorithm alone."""
+    config = "devices: 4\nsizes: {work: [1, 2, 3, 4, 5, 6]}\n"
+    swept = sweep(config, "order", ["given", "verl", "best"], ["1f1b", "naive"], overrides={"forward": 1})
+    assert (swept.field, swept.of_words) == ("order", True)
+    found = [[entry.outcome.schedule.makespan for entry in point.comparison if entry.outcome] for point in swept]
+    assert found == [[103, 117], [98, 117], [96, 117]]
+    assert [entry.label for point in swept for entry in point.comparison] == ["1f1b", "naive"] * 3
+    assert sweep_lines(swept, "makespan")["1f1b"] == [(0, 103, True), (1, 98, True), (2, 96, True)]
+    assert sweep_plot(swept, "makespan") is None
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "key"),
+    [(["bset"], {}, "values"), ([4], {}, "values"), ([], {}, "values"), (["best"], {"order": "verl"}, "order")],
+)
+def test_rules_that_are_refused(values: list[Any], options: dict[str, Any], key: str) -> None:
+    """Words that are none, and an order beside a sweep over orders."""
+    with pytest.raises(ConfigError) as caught:
+        sweep(None, "order", values, "1f1b", **options)
+    assert caught.value.key == key
