@@ -42,8 +42,8 @@ MUTATIONS = [
     Mutation(
         name="bins are filled as if no document were long",
         file="comparing/packing/search",
-        old="return self._filled(targets(self.positions, self._start(least, work), least, work, ROUNDS), cap)",
-        new="return filled",
+        old="aimed = self._filled(targets(self.positions, start, own, work, ROUNDS), cap)",
+        new="aimed = None",
         tests=("comparing/test_quality_packing",),
     ),
     Mutation(
@@ -52,6 +52,34 @@ MUTATIONS = [
         old="for _ in range(steps):",
         new="for _ in range(0 * steps):",
         tests=("comparing/test_quality_packing",),
+    ),
+    Mutation(
+        name="microbatches that differ are exchanged for each other",
+        file="pipeline/feeding",
+        old="if not differs(problem) and placement.second is None:",
+        new="if placement.second is None:",
+        tests=("pipeline/test_unit_ways", "oracle/test_solve"),
+    ),
+    Mutation(
+        name="every other microbatch adds its longest operation",
+        file="pipeline/each_for_itself",
+        old="shortest = [*map(min, *rows)] if",
+        new="shortest = [*map(max, *rows)] if",
+        tests=("solver/test_units", "pipeline/test_units"),
+    ),
+    Mutation(
+        name="gradients of keys and values need no memory",
+        file="pipeline/capacity",
+        old="(*cached[:-1], 0)",
+        new="[0] * len(whole)",
+        tests=("solver/test_units",),
+    ),
+    Mutation(
+        name="families feed microbatches as they are given alone",
+        file="solver/portfolio",
+        old="if len(orders_by_rule(case.problem)) > 1:",
+        new="if not case.problem:",
+        tests=("solver/test_units",),
     ),
     Mutation(
         name="ranks are as full as if nothing were long already",
@@ -77,7 +105,7 @@ MUTATIONS = [
     Mutation(
         name="loads not just in time",
         file="solver/memory_saving",
-        old="latest = min(latest, self._time(self.backward[activation])) - reload[activation[0]]",
+        old='latest = min(latest, self._time(self.backward[activation])) - _lasts(problem, "reload", activation)',
         new="latest = min(latest, self._time(self.backward[activation]))",
         tests=("solver/test_quality_memory_saving",),
     ),
@@ -539,8 +567,8 @@ MUTATIONS = [
     Mutation(
         name="alike weights that retain more or less",
         file="solver/model",
-        old="same = device, problem.ticks.of(index.last)[stage], problem.grains.retained[stage]",
-        new="same = device, problem.ticks.of(index.last)[stage], 0",
+        old="same = graph.pools[weight], graph.durations[weight], graph.gives[weight]",
+        new="same = graph.pools[weight], graph.durations[weight], 0",
         tests=("solver/test_quality_exact",),
     ),
     Mutation(

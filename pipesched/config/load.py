@@ -90,8 +90,8 @@ def load_config(config: str | Path | Source | None, overrides: Mapping[str, Any]
 
     problem, setup, notes = derived(values)
     trust = read_trust(values["trust"].value if "trust" in values else None)
-    halves, rounded = assumes_halves(values), rounding_note(values)
-    return Config(problem, algorithm_of(values), halves, setup, notes, rounded, trust, choices)
+    halves, rounded, alike = assumes_halves(values), rounding_note(values), assumes_alike_memory(values, problem)
+    return Config(problem, algorithm_of(values), halves, setup, notes, rounded, trust, choices, alike)
 
 
 def load_values(config: str | Path | Source | None, overrides: Mapping[str, Any]) -> Values:

@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from fractions import Fraction
 from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
@@ -257,7 +258,8 @@ def _ticks(content: Mapping[str, Any], key: str, problem: Problem) -> int:
     value, scale = content.get(key), problem.ticks.per_unit
     if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
         raise ConfigError(f"{content.get('op')}: {key!r} must be a number, not {shown(value)}")
-    ticks = round(exact_time(value) * scale)
+    exactly = exact_time(value)  # checks the range
+    ticks = round((exactly if isinstance(value, int) else Fraction(float(value))) * scale)
     if ticks < 0 or in_units(ticks, scale) != (value if isinstance(value, int) else float(value)):
         raise ConfigError(f"{content.get('op')}: {key} {shown(value)} is no sum of the problem's costs")
     return ticks
@@ -269,7 +271,7 @@ def _as_written(schedule: Schedule) -> Schedule:
     Floats end at 17 digits, ticks do not.
     """
     scale = schedule.problem.ticks.per_unit
-    if max(schedule.end_ticks, default=0) < 2**53:
+    if max(schedule.end_ticks, default=0) < 2**52:
         return schedule
     try:
         replay = schedule_plan(schedule.problem, schedule.plan)

@@ -222,7 +222,7 @@ class SetupCutter:
                 **values,
             )
         except ConfigError as error:
-            raise NotApplicable(error.message, error.key) from None
+            raise NotApplicable(error.message, error.key, entry=error.entry) from None
         # the same ticks for every cut: what they take is compared
         costs = replace(made.costs, resolution=PER_MS if given.speed is None else self._finest(given.speed))
         return replace(made, costs=costs, cutter=self)

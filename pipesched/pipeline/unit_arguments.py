@@ -226,7 +226,7 @@ def _work(value: Any, tokens: Shares, stages: int) -> list[tuple[Shares, ...]]:
             found = length_text(listed, each, stages)
             raise ConfigError(f"has lists for {found} stages; there are {stages}", "slices", entry=name)
         rows.append(tuple(_shares(row, len(tokens), f"{name}[{stage}]", tokens) for stage, row in enumerate(each)))
-    return [row[:1] if len({*row}) == 1 else row for row in rows]
+    return rows
 
 
 def _shares(value: Any, count: int, name: str, tokens: Shares | None = None) -> Shares:

@@ -132,6 +132,9 @@ class Slices(Displayable):
         for shares in (self.tokens, *self.forward, *self.backward_input, *self.backward_weight):
             if len(shares) != self.count or sum(shares) != 1:
                 raise ConfigError(f"needs {self.count} parts of sum 1, not {shown(shares)}", "slices")
+        for key in SHARED:
+            rows = getattr(self, key)
+            object.__setattr__(self, key, rows[:1] if len({*rows}) == 1 else rows)
         object.__setattr__(self, "overhead", exact_tuple((self.overhead,), "slices", 1, "")[0])
 
     @property

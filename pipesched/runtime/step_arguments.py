@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
 
@@ -14,8 +14,12 @@ from pipesched.errors import ConfigError
 
 def require_entries(value: Any, key: str, count: int) -> Any:
     """Return a sequence of one entry for each of `count` microbatches. Raises ConfigError for anything else."""
-    if not hasattr(value, "__getitem__") or not hasattr(value, "__len__") or len(value) != count:
-        what = "nothing" if value is None else str(len(value)) if hasattr(value, "__len__") else shown(value)
+    try:
+        length = len(value)
+    except TypeError:  # of a tensor of no dimension too
+        length = None
+    if length != count or not hasattr(value, "__getitem__"):
+        what = "nothing" if value is None else shown(value) if length in (None, count) else str(length)
         raise ConfigError(f"must hold one entry for each of the {count} microbatches, not {what}", key)
     return value
 
@@ -26,7 +30,8 @@ def loss_weights(weights: Any, count: int) -> list[float]:
     Raises ConfigError for another length, and for what is no such number.
     """
     given = require_entries(weights, "weights", count)
-    return [_finite(given[entry], entry) for entry in range(count)]
+    at = given.get if isinstance(given, Mapping) else given.__getitem__
+    return [_finite(at(entry), entry) for entry in range(count)]
 
 
 def _finite(value: Any, entry: int) -> float:

@@ -31,6 +31,7 @@ OF_OTHERS = {SOURCE / "estimation" / name for name in ("frameworks.py", "layout.
 )  # flags
 WITHOUT_FLAG = {
     "links",  # in files and in Python only
+    "sizes",
     "sizes.activation",
     "batch.lengths",
     "exact",  # of a document

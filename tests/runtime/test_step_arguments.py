@@ -62,15 +62,15 @@ def test_rows_make_the_mean_over_all() -> None:
         assert one.sub(weight.grad).abs().max() < 1e-15
 
 
-@pytest.mark.parametrize("kind", ["tensor", "numpy", "scalars"])
+@pytest.mark.parametrize("kind", ["tensor", "numpy", "scalars", "mapping"])
 def test_weights_in_tensors(kind: str) -> None:
-    """Weights may stand in a tensor or an array, or be tensors of one element."""
+    """Weights may stand in a tensor or an array, be tensors of one element, or a mapping as losses are."""
     import torch
 
     from pipesched.runtime.step_arguments import loss_weights
 
     tensor = torch.tensor([0.5, 2])
-    given = {"tensor": tensor, "numpy": tensor.numpy(), "scalars": [*tensor]}[kind]
+    given = {"tensor": tensor, "numpy": tensor.numpy(), "scalars": [*tensor], "mapping": {1: 2, 0: 0.5}}[kind]
     assert loss_weights(given, 2) == [0.5, 2]
 
 
@@ -79,6 +79,8 @@ def test_weights_in_tensors(kind: str) -> None:
     [
         ([1], "weights: must hold one entry for each of the 2 microbatches, not 1"),
         (3, "weights: must hold one entry for each of the 2 microbatches, not 3"),
+        ({1, 2}, "weights: must hold one entry for each of the 2 microbatches, not {1, 2}"),
+        ({0: 1, "1": 2}, "weights[1]: must be a finite number, not null"),
         ([1, float("nan")], "weights[1]: must be a finite number, not nan"),
         ([float("-inf"), 1], "weights[0]: must be a finite number, not -inf"),
         ([1, "2"], "weights[1]: must be a finite number, not '2'"),
@@ -95,6 +97,16 @@ def test_what_is_no_weight(weights: Any, message: str) -> None:
     with pytest.raises(ConfigError) as error:
         loss_weights(weights, 2)
     assert str(error.value) == message
+
+
+def test_a_tensor_of_no_dimension_is_no_list_of_weights() -> None:
+    """It has no length to compare."""
+    import torch
+
+    from pipesched.runtime.step_arguments import loss_weights
+
+    with pytest.raises(ConfigError, match=r"^weights: must hold one entry for each of the 2 microbatches, not tensor"):
+        loss_weights(torch.tensor(3.0), 2)
 
 
 @pytest.mark.parametrize(

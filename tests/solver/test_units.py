@@ -38,8 +38,10 @@ def without_budget(config: Config) -> Config:
 
 
 def schedules_of_families(problem: Problem) -> Iterator[Schedule]:
-    """The schedule of every family that applies, in each order of the microbatches."""
+    """The schedule of every family that applies and splits no whole backward, in each order of the microbatches."""
     for family in compared(problem):
+        if family.splits_backward and not problem.costs.split:
+            continue
         for order in permutations(range(problem.microbatches)):
             try:
                 yield run(problem, family.name, order=order).schedule

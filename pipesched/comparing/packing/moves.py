@@ -10,6 +10,7 @@ from pipesched.comparing.packing.bins import Bins
 from pipesched.comparing.packing.positions import Whole
 
 FASTEST = 3  # ranks that are asked to take something
+MOST_GIVEN = 500  # documents of the slowest rank that may leave it
 
 
 def improve(bins: Bins, steps: int, most: int) -> None:
@@ -28,7 +29,7 @@ def improve(bins: Bins, steps: int, most: int) -> None:
 def _give(bins: Bins, slow: int, fast: Sequence[int], most: int) -> bool:
     """Move a document from a slow rank to the first of the fast ones where that makes the slower of both shorter."""
     given = bins.documents_of(slow)
-    given = given[bins.count[bins.bin_of[given]] > 1]
+    given = _some(given[bins.count[bins.bin_of[given]] > 1], MOST_GIVEN)
     left = _without(bins, slow, given)
     helps = left < bins.takes[slow]
     return bool(helps.any()) and any(_give_to(bins, slow, rank, given[helps], left[helps], most) for rank in fast)
@@ -66,6 +67,13 @@ def _without(bins: Bins, rank: int, documents: Whole) -> Whole:
     return bins.taking(works, sizes)
 
 
+def _some(documents: Whole, most: int) -> Whole:
+    """Return at most so many of the documents, from the longest to the shortest in even steps."""
+    if len(documents) <= most:
+        return documents
+    return documents[np.arange(most) * (len(documents) - 1) // max(most - 1, 1)]
+
+
 def _best(first: Whole, second: Whole) -> int:
     """Return the case in which the larger of two numbers is least, of equals that of the least sum."""
     return int(np.lexsort((first + second, np.maximum(first, second)))[0])
@@ -74,7 +82,7 @@ def _best(first: Whole, second: Whole) -> int:
 def _trade(bins: Bins, slow: int, fast: int, most: int) -> bool:
     """Exchange a document of a slow rank for a shorter one of a fast rank, if that makes the slower of both shorter."""
     m, work, tokens = bins.microbatches, bins.documents.work, bins.documents.tokens
-    given, got = bins.documents_of(slow), bins.documents_of(fast)
+    given, got = (_some(bins.documents_of(rank), most) for rank in (slow, fast))
     i, j = (pair.ravel() for pair in np.meshgrid(given, got, indexing="ij"))
     source, target = bins.bin_of[i], bins.bin_of[j]
     fits = (work[i] > work[j]) & (bins.room[target] >= tokens[i] - tokens[j])
@@ -104,10 +112,7 @@ def _shift(bins: Bins, rank: int, most: int) -> bool:
     """Move a document to another microbatch of its rank, or exchange two microbatches, if that makes it shorter."""
     m, work, size = bins.microbatches, bins.documents.work, bins.documents.size
     moved = bins.documents_of(rank)
-    moved = moved[bins.count[bins.bin_of[moved]] > 1]
-    each = max(most // m, 1)
-    if len(moved) > each:
-        moved = moved[np.unique(np.arange(each) * (len(moved) - 1) // max(each - 1, 1))]
+    moved = _some(moved[bins.count[bins.bin_of[moved]] > 1], max(most // m, 1))
     chosen, target = np.repeat(moved, m), np.tile(np.arange(m), len(moved))
     source = bins.bin_of[chosen] % m
     fits = (target != source) & (bins.room[rank * m + target] >= bins.documents.tokens[chosen])

@@ -17,13 +17,13 @@ from pipesched.comparing.packing.feasible import Filled, none_empty, within
 from pipesched.comparing.packing.judging import judge
 from pipesched.comparing.packing.moves import improve
 from pipesched.comparing.packing.positions import Whole
-from pipesched.comparing.packing.targets import even_targets, targets
+from pipesched.comparing.packing.targets import RankShape, shape_of, targets
 from pipesched.comparing.packing.timing import RankTimes, Timed, positions_of
 from pipesched.pipeline.problem import Problem
 from pipesched.results.document_costs import Rate, load_of
 
 WHOLE = 1 << 32  # the work of all documents together, in the whole numbers of a search
-ROUNDS_ALIKE, ROUNDS = 44, 32  # steps towards the best works of one rank, and then of all beside long documents
+ROUNDS_ALIKE, ROUNDS = 32, 32  # steps towards the best works of one rank, and then of all beside long documents
 STEPS, CASES = 32, 240  # moves of documents, and the cases that are looked at for one
 CAPS = 6  # smaller ones that are tried where a budget is not kept
 OVER = 1 << 59  # what a rank takes more at least where it is over its budget: more than any rank takes
@@ -62,12 +62,13 @@ class _PackingSearch:
         self.problem = times.without_budget(microbatches)
         self.positions = positions_of(self.problem, times.algorithm)
         self.sizes, self._one = self._scaled()
-        alike = np.array(_alike(self.problem, times.algorithm), dtype=np.float64)
+        self._shape = _shape(self.problem, times.algorithm)
+        alike = self._shape.works.astype(np.float64)
         share = (alike * (int(self.sizes.work.sum()) / WHOLE / ranks)).astype(np.int64)
         self._alike = np.repeat(share[:, None], ranks, axis=1)
 
     def _scaled(self) -> tuple[DocumentSizes, int]:
-        """Return works and sizes of the documents, in all WHOLE or less; and what of it a document of 1 has."""
+        """Return works and sizes of the documents, of each in all WHOLE at most; and the size of a document of 1."""
         costs, fitted = self.times.costs, self.times.fitted(self.microbatches)
         amounts = [costs.amounts(length) for length in self.lengths]
         own = costs.amounts(costs.reference)
@@ -77,16 +78,17 @@ class _PackingSearch:
             rate = sum_of([*rates.forward, *rates.gradient, *rates.weights])
         linear, core = (int(part * rate.unit) for part in rate)
         works = [linear * tokens + core * squares for tokens, squares in amounts]
-        total = sum(works)
-        unit = WHOLE * (linear * own[0] + core * own[1]) // total
+        one, tokens = linear * own[0] + core * own[1], sum(self.lengths)
+        total = max(sum(works), one * tokens // costs.reference)
+        if not self.positions.has_lags:  # sizes stand for memory alone, in a scale of their own
+            one, total = sum(works) * costs.reference // tokens, sum(works)
         work = [WHOLE * value // total for value in works]
-        size = [unit * length // costs.reference for length in self.lengths]
-        return DocumentSizes(*map(np.array, (work, size, self.lengths))), unit
+        size = [WHOLE * one * length // (costs.reference * total) for length in self.lengths]
+        return DocumentSizes(*map(np.array, (work, size, self.lengths))), max(WHOLE * one // total, 1)
 
     def best(self, cap: int, starts: Sequence[Assignment]) -> list[Assignment]:
         """Return the best packing found, from its own start and those given; none where there is none to start from."""
-        own = self._aimed(cap)
-        filled = [*([] if own is None else [own]), *([*chain.from_iterable(start)] for start in starts)]
+        filled = [*self._aimed(cap), *([*chain.from_iterable(start)] for start in starts)]
         made = [Bins(self.sizes, one, self.microbatches, cap, self._taking) for one in filled]
         if not made:
             return []
@@ -100,7 +102,7 @@ class _PackingSearch:
         """Return what ranks take, a column each, and OVER and more where they hold more than they may."""
         takes = self.positions.makespans(works, sizes if self.positions.has_lags else None)
         if self._held is not None:
-            held = (self._held @ (sizes * FINE // self._one).astype(np.float64)).max(axis=0)
+            held = (self._held @ np.floor(sizes * (FINE / self._one))).max(axis=0)
             over = np.clip(held / (FINE * FINE) - 1, 0, MOST_OVER)
             takes = takes + np.where(over > 0, OVER + (over * (OVER // MOST_OVER)).astype(np.int64), 0)
         return takes
@@ -117,18 +119,28 @@ class _PackingSearch:
         parts = [(levels, FINE / max(capacity, Fraction(1))) for levels, capacity in limits]
         return np.vstack([levels * part.numerator // part.denominator for levels, part in parts]).astype(np.float64)
 
-    def _aimed(self, cap: int) -> Filled | None:
-        """Return bins that are filled up to targets, which make room for documents that are longer than their own."""
+    def _aimed(self, cap: int) -> list[Filled]:
+        """Return bins that are filled as if no document were long, and up to targets that make room for those."""
         filled = self._filled(self._alike, cap)
         if filled is None:
-            return None
+            return []
         first = np.array([members[0] for members in filled]).reshape(self.ranks, -1).T
         longest = self.sizes.work[first]
-        least = np.where(longest > self._alike, longest, 0)
-        work = int(self.sizes.work.sum())
+        least, work = np.where(longest > self._alike, longest, 0), int(self.sizes.work.sum())
         if not least.any() or least.sum() >= work:
-            return filled
-        return self._filled(targets(self.positions, self._start(least, work), least, work, ROUNDS), cap)
+            return [filled]
+        starts = [(own, self._start(own, work)) for own in (least, self._side_by_side(least))]
+        own, start = min(starts, key=lambda pair: int(self.positions.makespans(pair[1]).max()))
+        aimed = self._filled(targets(self.positions, start, own, work, ROUNDS), cap)
+        return [filled] if aimed is None else [aimed, filled]
+
+    def _side_by_side(self, least: Whole) -> Whole:
+        """Return long documents in the best places for them in their ranks."""
+        moved = np.zeros_like(least)
+        for rank, column in enumerate(least.T):
+            long = np.sort(column[column > 0])[::-1]
+            moved[self._shape.places[: len(long)], rank] = long
+        return moved
 
     def _start(self, least: Whole, work: int) -> Whole:
         """Return works to begin from: ranks of long documents have so much less of all else that they take the same."""
@@ -168,10 +180,9 @@ def _preference(timed: Timed | None) -> tuple[bool, bool, Fraction]:
 
 
 @lru_cache(maxsize=16)
-def _alike(problem: Problem, algorithm: str) -> tuple[int, ...]:
+def _shape(problem: Problem, algorithm: str) -> RankShape:
     """Return the best works of the microbatches of one rank, in all WHOLE, if documents could be cut anywhere."""
-    positions = positions_of(problem, algorithm)
-    return tuple(even_targets(positions, positions.microbatches, WHOLE, ROUNDS_ALIKE).tolist())
+    return shape_of(positions_of(problem, algorithm), WHOLE, ROUNDS_ALIKE)
 
 
 def _level(heights: Sequence[int], amount: float) -> float:

@@ -7,19 +7,39 @@ least. The first and the last microbatches come out small, for a pipeline fills 
 from __future__ import annotations
 
 from math import fsum
+from typing import NamedTuple
 
 import numpy as np
 
 from pipesched.comparing.packing.positions import Positions, Whole
 
-PACE, SLOWER = 0.5, 0.15  # the first step, and by how much later ones are shorter
+PACE, SLOWER = 0.25, 0.15  # the first step, and by how much later ones are shorter
+RECENT = 0.2  # how much the last works count in the mean of all, which swings less
 STEEPEST = 2.0  # by which factor a step changes the work of a rank at most
+LONG = 2.5  # times the mean work of a microbatch has a document of which the best place is asked
 
 
-def even_targets(positions: Positions, microbatches: int, work: int, rounds: int) -> Whole:
-    """Return the works of so many microbatches of one rank, which together have `work`."""
-    start = np.full((microbatches, 1), work // microbatches, dtype=np.int64)
-    return targets(positions, start, np.zeros_like(start), work, rounds)[:, 0]
+class RankShape(NamedTuple):
+    """The best works of the microbatches of a rank, and the places for long documents side by side, the best first."""
+
+    works: Whole
+    places: Whole
+
+
+def shape_of(positions: Positions, work: int, rounds: int) -> RankShape:
+    """Return the best works of the microbatches of one rank, and where it best takes a long document.
+
+    It is in each place once, beside works that are the best around it.
+    """
+    count = positions.microbatches
+    even = np.full((count, count + 1), work // count, dtype=np.int64)
+    least = np.zeros_like(even)
+    np.fill_diagonal(least, int(LONG * work / count))
+    start = np.maximum(even, least)
+    best, makespans = _descend(positions, start, least, np.full(count + 1, work), rounds)
+    ends = np.concatenate([makespans[:1], makespans[:-1], makespans[-2:-1]])
+    middle = int((ends[:-2] + ends[1:-1] + ends[2:]).argmin())  # of places that are as good a neighbour decides
+    return RankShape(best[:, -1], np.argsort(np.abs(np.arange(count) - middle), kind="stable"))
 
 
 def targets(positions: Positions, start: Whole, least: Whole, work: int, rounds: int) -> Whole:
@@ -27,20 +47,33 @@ def targets(positions: Positions, start: Whole, least: Whole, work: int, rounds:
 
     They have `work` together, and each is at least its `least`, the longest document that it cannot be without.
     """
-    free = work - int(least.sum())
+    return _descend(positions, start, least, work, rounds)[0]
+
+
+def _descend(positions: Positions, start: Whole, least: Whole, work: int | Whole, rounds: int) -> tuple[Whole, Whole]:
+    """Return the best works and their makespans: those of all columns together have `work`, or each has its own."""
+    together = isinstance(work, int)
+    free = work - (least.sum() if together else least.sum(axis=0))
     rest = np.maximum(start - least, start // 1000 + 1).astype(np.float64)
-    best, lowest = start, None
+    columns = start.shape[1]
+    best = mean = start
+    lowest = np.full(columns, np.iinfo(np.int64).max)
     for number in range(rounds):
-        rest *= free / fsum(rest.ravel().tolist())
+        sums = np.array([fsum(column) for column in rest.T.tolist()])
+        rest *= free / (fsum(sums) if together else sums)
         works = least + np.rint(rest).astype(np.int64)
-        makespans, slopes = positions.slopes(works, works if positions.has_lags else None)
-        if lowest is None or makespans.max() < lowest:
-            best, lowest = works, makespans.max()
-        rest *= _step(rest, slopes, makespans, PACE / (1 + SLOWER * number))
-    return best
+        mean = works if not number else mean + np.rint((works - mean) * max(RECENT, 1 / (number + 1))).astype(np.int64)
+        both = np.hstack([works, mean])
+        makespans, slopes = positions.slopes(both, both if positions.has_lags else None)
+        for tried, takes in ((works, makespans[:columns]), (mean, makespans[columns:])):
+            better = np.full(columns, takes.max() < lowest.max()) if together else takes < lowest
+            best, lowest = np.where(better, tried, best), np.where(better, takes, lowest)
+        pace = PACE / (1 + SLOWER * number)
+        rest *= _step(rest, slopes[:, :columns], makespans[:columns], pace, together=together)
+    return best, lowest
 
 
-def _step(rest: Whole, slopes: Whole, makespans: Whole, pace: float) -> Whole:
+def _step(rest: Whole, slopes: Whole, makespans: Whole, pace: float, *, together: bool) -> Whole:
     """Return the factors of a step: within a rank away from steep slopes, and between ranks from slow ones to fast.
 
     Only sums that are rounded once, products and quotients occur: they are the same on every machine.
@@ -49,7 +82,9 @@ def _step(rest: Whole, slopes: Whole, makespans: Whole, pace: float) -> Whole:
     growth = np.maximum([fsum(column) for column in (rest * slopes).T.tolist()], 1.0)  # by all that is free
     length = np.maximum(makespans.astype(np.float64), 1.0)
     pulls = pace * np.minimum(1.0, growth / length) * (slopes * totals / growth - 1)
-    within = np.where(pulls > 0, 1 / (1 + np.abs(pulls)), 1 + np.abs(pulls))
+    within: Whole = np.where(pulls > 0, 1 / (1 + np.abs(pulls)), 1 + np.abs(pulls))
+    if not together:
+        return within
     common = fsum((totals * length / growth).tolist()) / fsum((totals / growth).tolist())
     between = 1 + (common - length) / growth
     factors: Whole = within * np.clip(between, 1 / STEEPEST, STEEPEST)

@@ -92,10 +92,9 @@ def hand_over(
 
 def _feeding(subject: Subject, text: HandoverText) -> Iterator[str]:
     """Yield how the microbatches are to be fed, where not by their numbers."""
-    if subject.fed and text.file:
-        yield f"{text.file} feeds the microbatches in this order: {subject.fed}"
-    elif subject.fed:
-        yield f"feed the microbatches in this order: {subject.fed}; the text counts them as they are fed"
+    if subject.fed:
+        count = f"the text and {text.file} count" if text.file else "the text counts"
+        yield f"feed the microbatches in this order: {subject.fed}; {count} them as they are fed"
 
 
 def nearest_family(subject: Subject, has: Collection[str]) -> str:
