@@ -263,12 +263,13 @@ def test_formats_say_what_is_read_back() -> None:
         "estimate",
         "tuning",
         "timeline",
+        "packing",
         "robustness",
     )
     assert table["json"] == (".json", every, True, False)
     assert table["pytorch-csv"] == (".csv", ("schedule",), True, False)
     assert table["chrome-trace"] == (".trace.json", ("schedule",), False, False)
-    assert table["config"] == (".yaml", ("estimate", "tuning", "timeline"), False, False)
+    assert table["config"] == (".yaml", ("estimate", "tuning", "timeline", "packing"), False, False)
     not_read = [name for name, (_, _, reads, _) in table.items() if not reads]
     assert table["html"] == (".html", ("schedule", "comparison", "explanation", "timeline"), False, False)
     assert not_read == ["chrome-trace", "config", "html", "svg", "png", "pdf"]
