@@ -2,6 +2,8 @@
 
     python scripts/bench_timing.py
 
+It also prints how much longer runs take, without start-up, of as many operations of unequal size and of as many slices.
+
 The yardstick is a plain replay of the same order, as anybody would write it: operations are tuples, times live in a
 dictionary, a device goes on while the inputs of its next operation are there. It only computes times; the whole run of
 pipesched (a new process: start-up, plan, timing, check, metrics, bounds, chart) should take no longer than that.
@@ -10,11 +12,13 @@ pipesched (a new process: start-up, plan, timing, check, metrics, bounds, chart)
 from __future__ import annotations
 
 import os
+import random
 import resource
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 from pipesched.pipeline.arguments import make_problem
 from pipesched.results.outcome import run
@@ -82,6 +86,22 @@ def whole_run(microbatches: int) -> None:
     subprocess.run([sys.executable, *command], check=True, stdout=subprocess.DEVNULL, env=ENVIRONMENT)
 
 
+def unequal_runs() -> dict[str, float]:
+    """Return how long runs in this process take, of operations that are alike and that are not."""
+    works = random.Random(1).choices(range(1, 9999), k=MICROBATCHES)
+    cases: dict[str, dict[str, Any]] = {
+        "alike": {"microbatches": MICROBATCHES},
+        "unequal work": {"sizes": {"work": works}},
+        "unequal work, activation and messages": {"sizes": dict.fromkeys(("work", "activation", "message"), works)},
+        "slices": {"microbatches": MICROBATCHES // 4, "slices": {"count": 4, "attention": 0.3}, "kv": 0.25},
+    }
+    problems = {
+        name: make_problem(devices=DEVICES, stages=STAGES, forward=5, backward=10, p2p=1, **given)
+        for name, given in cases.items()
+    }
+    return {name: best(lambda one=problem: run(one, "interleaved")) for name, problem in problems.items()}  # type: ignore[misc]
+
+
 def main() -> int:
     """Print the table; 1 when the run takes longer than the replay."""
     rows = []
@@ -105,6 +125,9 @@ def main() -> int:
     (small, _, quick), (large, _, slow) = rows
     print(f"growth: {large / small:.0f} times the operations, {slow / quick:.1f} times the seconds")
     print(f"peak memory of the largest run: {peak:.0f} MB")
+    runs = unequal_runs()
+    for name, seconds in runs.items():
+        print(f"{name:>38}: {seconds:.3f} s, {seconds / runs['alike']:.2f} times as long as alike")
     return int(rows[0][2] > rows[0][1])
 
 

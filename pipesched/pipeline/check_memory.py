@@ -25,7 +25,7 @@ class HeldUnits(NamedTuple):
     whole: Sequence[int]
     retained: Sequence[int]
     kept: Sequence[int]
-    cached: Sequence[int]
+    cached: Sequence[int]  # empty: there are none
 
 
 Sizes = Callable[[HeldUnits], Iterable[int]]
@@ -37,19 +37,24 @@ TAKEN: Mapping[str, Sizes] = {  # as an operation starts
 }
 FREED: Mapping[str, Sizes] = {  # as it ends
     "O": lambda held: held.whole,
-    "B": lambda held: map(add, held.whole, held.cached),
-    "I": lambda held: map(add, (max(size - left, 0) for size, left in zip(*held[:2], strict=True)), held.cached),
+    "B": lambda held: _with(held.whole, held.cached),
+    "I": lambda held: _with((max(size - left, 0) for size, left in zip(*held[:2], strict=True)), held.cached),
     "W": lambda held: held.retained,
 }
+
+
+def _with(sizes: Iterable[int], more: Sequence[int]) -> Iterable[int]:
+    return map(add, sizes, more) if more else sizes
 
 
 def replayed_peaks(schedule: Schedule) -> list[int]:
     """Return the largest activation memory of each device, in grains; at one time, frees count before takes."""
     problem, times = schedule.problem, CheckedTimes(schedule.problem)
     changes: list[list[Changes]] = [[] for _ in range(problem.devices)]
+    starts = schedule.start_ticks if min(schedule.start_ticks, default=0) < 0 else ()
     for stage, units in product(range(problem.stages), halves(schedule)):
         look()
-        changes[device_of(schedule, stage, units)] += _changes(schedule, times, stage, units)
+        changes[device_of(schedule, stage, units)] += _changes(schedule, times, stage, units, starts)
     return [*map(_highest, changes)]
 
 
@@ -61,8 +66,13 @@ def _highest(columns: Sequence[Changes]) -> int:
     return max(accumulate(map(sizes.__getitem__, order)), default=0)
 
 
-def _changes(schedule: Schedule, times: CheckedTimes, stage: int, units: range) -> Iterator[Changes]:
-    """Yield what some units of a stage take and free, row by row."""
+def _changes(
+    schedule: Schedule, times: CheckedTimes, stage: int, units: range, planned: Sequence[int]
+) -> Iterator[Changes]:
+    """Yield what some units of a stage take and free, row by row.
+
+    An operation that is not `planned` has a number below 0 there; where it is empty all are.
+    """
     problem, index = schedule.problem, schedule.plan.index
     memory = problem.memory
     starts, ends = schedule.start_ticks, schedule.end_ticks
@@ -72,32 +82,32 @@ def _changes(schedule: Schedule, times: CheckedTimes, stage: int, units: range) 
         for share in (1, memory.retain[stage], memory.checkpoint[stage], memory.kv)
     )
     if problem.mode == "forward":
-        yield _of_planned(starts, rows["F"], starts, wholes)
-        yield _of_planned(starts, rows["F"], ends, _freed_by_forwards(wholes, cached, index.slices))
+        yield _of_planned(planned, rows["F"], starts, wholes)
+        yield _of_planned(planned, rows["F"], ends, _freed_by_forwards(wholes, cached, index.slices))
         return
     sliced = index.slices > 1 and any(cached)
-    held = HeldUnits(wholes, helds, kepts, _but_last(cached, index.slices) if sliced else [0] * len(cached))
+    held = HeldUnits(wholes, helds, kepts, _but_last(cached, index.slices) if sliced else ())
     for kind, row in rows.items():
         if kind in TAKEN:
-            yield _of_planned(starts, row, starts, TAKEN[kind](held))
+            yield _of_planned(planned, row, starts, TAKEN[kind](held))
         if kind in FREED:
-            yield _of_planned(starts, row, ends, map(neg, FREED[kind](held)))
+            yield _of_planned(planned, row, ends, map(neg, FREED[kind](held)))
         if kind in "BI" and sliced:
-            yield _of_planned(starts, row[index.slices - 1 :: index.slices], starts, _sums(held.cached, index.slices))
+            yield _of_planned(planned, row[index.slices - 1 :: index.slices], starts, _sums(held.cached, index.slices))
     if "R" in rows:
-        yield _of_planned(starts, rows["R"], ends, map(sub, kepts, wholes), rows["F"])
+        yield _of_planned(planned, rows["R"], ends, map(sub, kepts, wholes), rows["F"])
 
 
 def _of_planned(
-    starts: Sequence[int], row: range, when: Sequence[int], sizes: Iterable[int], timed: range | None = None
+    planned: Sequence[int], row: range, when: Sequence[int], sizes: Iterable[int], timed: range | None = None
 ) -> Changes:
-    """Return the changes of a row at the times of another one, or of its own; of operations that the plan has."""
-    own, at = starts[row.start : row.stop : row.step], row if timed is None else timed
-    columns = (when[at.start : at.stop : at.step], [*sizes])
-    if min(own) >= 0:
-        return columns
-    is_planned = [start >= 0 for start in own]
-    return [*compress(columns[0], is_planned)], [*compress(columns[1], is_planned)]
+    """Return the changes of a row at the times of another one, or of its own; of operations that are planned."""
+    at = row if timed is None else timed
+    times = when[at.start : at.stop : at.step]
+    if not planned:
+        return times, sizes if isinstance(sizes, list) else [*sizes]
+    is_planned = [number >= 0 for number in planned[row.start : row.stop : row.step]]
+    return [*compress(times, is_planned)], [*compress(sizes, is_planned)]
 
 
 def _freed_by_forwards(wholes: Sequence[int], cached: Sequence[int], slices: int) -> Sequence[int]:

@@ -90,8 +90,9 @@ class Costs(Displayable):
 
     def _require_decimals(self) -> None:
         for key in (*PER_STAGE, "p2p"):
+            times = {*in_one(getattr(self, key) or ())}
             try:
-                ticks_per_unit(map(to_fraction, in_one(getattr(self, key) or ())))
+                ticks_per_unit([time for time in times if isinstance(time, Fraction)])  # others are decimals
             except ValueError as error:
                 raise ConfigError(f"times must be decimals; {error}", key) from None
 

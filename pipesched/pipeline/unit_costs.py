@@ -145,9 +145,10 @@ class _Times:
 
         def multiply() -> list[int]:
             late = self._costs.ints((link,))[0] if link else 0
-            wholes = [*map(mul, [one + late for one in self._entries(entry)], self._by_factor(factor))]
+            count = 1 if self.units.sizes is None and not isinstance(entry, tuple) else self._count  # one for all
+            wholes = map(mul, [one + late for one in self._entries(entry)[:count]], self._by_factor(factor))
             parts = [self._shares.scale] * self.units.slices.count if shares is None else self._shares.ints(shares)
-            return [whole * part + more for whole in wholes for part in parts]
+            return [whole * part + more for whole in wholes for part in parts] * (self._count // count)
 
         return self._once((entry, factor, id(shares), more, link), multiply)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from itertools import chain
 from math import gcd, lcm
 from operator import add, mul
 from typing import NamedTuple
@@ -84,8 +85,8 @@ def largest_grains(memory: Memory, known: UnitGrains, slices: int) -> Grains:
     The largest of a stage is that with the largest activation.
     """
     columns = [known.activation, known.retained, known.checkpointed]
-    largest = [tuple(max(_by_microbatch(row, slices)) for row in rows) for rows in columns]
-    sizes, held, kept = largest
+    most = {name: max(_by_microbatch(row, slices)) for name, row in {id(row): row for row in chain(*columns)}.items()}
+    sizes, held, kept = (tuple(most[id(row)] for row in rows) for rows in columns)
     static = tuple(int(to_fraction(size) * known.per_unit) for size in memory.static)
     budget = (
         None if memory.budget is None else tuple(int(to_fraction(limit) * known.per_unit) for limit in memory.budget)
@@ -120,11 +121,13 @@ class _Sizes:
 
     def _row(self, entry: Entry, part: Exact) -> list[int]:
         if (entry, part) not in self._known:
-            each = entry if isinstance(entry, tuple) else (entry,) * self.units.microbatches
-            wholes = [*map(mul, self._entries.ints(each), self._by_factor)]
+            count = self.units.microbatches
+            each = entry if isinstance(entry, tuple) else (entry,) * (count if self.units.sizes else 1)  # one for all
+            wholes = map(mul, self._entries.ints(each), self._by_factor)
             shares = [share * self._parts.ints((part,))[0] for share in self._by_share]
-            self._known[entry, part] = [whole * share for whole in wholes for share in shares]
-            self._values.update(self._known[entry, part])
+            row = [whole * share for whole in wholes for share in shares]
+            self._values.update(row)
+            self._known[entry, part] = row * (count // len(each))
         return self._known[entry, part]
 
     @property

@@ -9,7 +9,7 @@ from fractions import Fraction
 from pipesched.core.clock import look
 from pipesched.errors import Deadlock, NoSchedule, NotApplicable, PipeschedError
 from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.problem import Problem, require_size
 from pipesched.pipeline.quantities import canonical, plain
 from pipesched.pipeline.schedule import schedule_plan
 
@@ -18,11 +18,12 @@ def with_best_slices(problem: Problem, plan: Callable[[Problem], Plan]) -> Probl
     """Return `problem` with the number of slices of which `plan` is the shortest, of equals the smallest number.
 
     Every number up to the most that its rule allows is tried, and a problem without a rule is returned as it is.
-    Raises what `plan` does where there is no plan for any of them.
+    Raises what `plan` does where there is no plan for any of them, and ConfigError where the most are too many.
     """
     rule = problem.slices.rule
     if rule is None:
         return problem
+    require_size(problem.letters, problem.stages, problem.microbatches, rule.most)
     tried, refusals = dict[int, Fraction](), list[PipeschedError]()
     for count in range(1, rule.most + 1):
         look()

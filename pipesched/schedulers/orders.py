@@ -31,8 +31,10 @@ def last_slice_first(index: OpIndex, row: Sequence[int]) -> Sequence[int]:
     """Return a row of operations with the slices of each microbatch from last to first, as backwards run."""
     if index.slices == 1:
         return row
-    slices = index.slices
-    return [number for first in range(0, len(row), slices) for number in row[first : first + slices][::-1]]
+    order, slices = [*row], index.slices
+    for part in range(slices):
+        order[part::slices] = row[slices - 1 - part :: slices]
+    return order
 
 
 def linear_plan(problem: Problem, warm_up: Callable[[int], int]) -> Plan:

@@ -60,6 +60,13 @@ def test_numbers_that_do_not_run_are_left_out() -> None:
         run(few, "interleaved", group_size=1)
 
 
+def test_too_many_operations() -> None:
+    """Slices count: the most that may be tried must not make more operations than are scheduled."""
+    problem = make_problem(devices=8, microbatches=2000, slices={"count": "auto", "most": 1000})
+    with pytest.raises(ConfigError, match="8 stages x 2,000 microbatches x 1,000 slices are 32,000,000 operations"):
+        run(problem, "seq-1f1b")
+
+
 def test_each_algorithm_has_its_own_number() -> None:
     """A comparison finds one for each; a solve needs a number."""
     problem = make_problem(devices=4, microbatches=4, forward=5, slices={"count": "auto", "most": 9, "overhead": 1})
