@@ -170,6 +170,6 @@ def test_the_table_of_schedules_names_them_all() -> None:
 def test_a_section_draws_its_family_and_says_where_it_comes_from(name: str) -> None:
     """The chart, with what the list says of needs, source and who else has it."""
     section, one = _section(name), family(name)
-    assert f"$ pipesched compare {name} --width 90" in section
+    assert re.search(rf"\$ pipesched compare {name} (--[a-z]+ \d+ )*--width 90", section)
     assert f"Needs: {one.needs}. Source: {one.paper}." in section
     assert one.elsewhere == "none" or f"Also in: {one.elsewhere}." in section

@@ -64,7 +64,7 @@ def sweep(
 
     given = {} if overrides is None else require_mapping(overrides, "values by the parameters they set", "overrides")
     listed = _listed(values)
-    if field != ORDER:
+    if not (isinstance(field, str) and field == ORDER):
         _require_no_conflict(numeric_field(field), given)
     read = read_plans(plans)
     base = problem_of_plans(read) if path_or_text is None else path_or_text

@@ -68,7 +68,7 @@ def plain_numbers(values: Sequence[object], most_digits: int | None = None) -> t
     if not values or not kinds <= {int, float}:
         return None
     numbers: Sequence[Exact] = values  # type: ignore[assignment]
-    if isnan(sum(numbers)) or not (min(numbers) >= 0 and max(numbers) <= MOST_WRITTEN):
+    if not (min(numbers) >= 0 and max(numbers) <= MOST_WRITTEN) or isnan(sum(numbers)):
         return None
     if kinds == {int} and (most_digits is None or max(numbers) < 10**most_digits):
         return tuple(numbers)

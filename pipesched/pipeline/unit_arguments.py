@@ -45,14 +45,15 @@ NEAR = Fraction(1, 10**9)  # how far from 1 the sum of given parts may be
 Table = tuple[Entry, ...]
 
 
-def counted(tables: Mapping[str, Any], sizes: Any, microbatches: Any, devices: int) -> int:
+def counted(tables: Mapping[str, Any], sizes: Any, microbatches: Any, shape: tuple[int, int]) -> int:
     """Return the number of microbatches: as given, as the first list for each has, or two a device.
 
-    Raises ConfigError for a list of another length, about its key.
+    `shape` is the numbers of devices and stages. Raises ConfigError for a list of another length, about its key.
     """
+    devices, stages = shape
     count = None if microbatches is None else count_of("microbatches", microbatches)
     said = f"microbatches is {count}: leave that out, or give lists of {count}"
-    for key, entry, length in _lengths(tables, sizes):
+    for key, entry, length in _lengths(tables, sizes, stages):
         if count is None:
             count, said = length, f"{key}.{entry} lists {length}" if key == "sizes" else f"{key} lists {length}"
         if length != count or not length:
@@ -61,7 +62,7 @@ def counted(tables: Mapping[str, Any], sizes: Any, microbatches: Any, devices: i
     return 2 * devices if count is None else count
 
 
-def _lengths(tables: Mapping[str, Any], sizes: Any) -> Iterator[tuple[str, int | str, int]]:
+def _lengths(tables: Mapping[str, Any], sizes: Any, stages: int) -> Iterator[tuple[str, int | str, int]]:
     """Yield the length of each list for all microbatches, with its parameter and its place in that."""
     if isinstance(sizes, Sizes):
         yield "sizes", "work", len(sizes.work)
@@ -69,7 +70,8 @@ def _lengths(tables: Mapping[str, Any], sizes: Any) -> Iterator[tuple[str, int |
         if _is_listed(value):
             yield "sizes", str(name), len(value)
     for key in TABLED:
-        for entry, row in enumerate(tables[key] if _is_listed(tables[key]) else ()):
+        rows = first_entries(tables[key], stages) if _is_listed(tables[key]) else ()
+        for entry, row in enumerate(rows):
             if _is_listed(row):
                 yield key, entry, len(row)
 
@@ -114,9 +116,8 @@ def read_units(
     of devices and stages. Raises ConfigError about the parameter at fault.
     """
     sizes, slices, mode = units
-    devices, stages = shape
-    count = counted(given, sizes, microbatches, devices)
-    cut = read_slices(slices, stages, time)
+    count = counted(given, sizes, microbatches, shape)
+    cut = read_slices(slices, shape[1], time)
     named = require_name(MODES, mode, "mode", "mode")
     if named != FORWARD_ONLY:
         require_whole_microbatches(given, given["layer"], cut)

@@ -19,7 +19,15 @@ def ops_of(kinds: str) -> st.SearchStrategy[Op]:
 
 
 ops, pairs = ops_of("FBIW"), st.builds(Pair, ops_of("F"), ops_of("B"))
-indices = st.builds(OpIndex, st.sampled_from(["FB", "FIW", "FBIW"]), st.integers(1, 5), st.integers(1, 5))
+
+
+def indices_of(*letters: str) -> st.SearchStrategy[OpIndex]:
+    """Indices of a few stages, microbatches and slices."""
+    few = st.integers(1, 4)
+    return st.builds(OpIndex, st.sampled_from(letters), few, few, slices=st.integers(1, 3))
+
+
+indices = indices_of("FB", "FIW", "FBIW")
 
 
 def test_texts_of_the_design() -> None:
@@ -101,7 +109,8 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 @given(indices)
 def test_numbers_are_a_bijection(index: OpIndex) -> None:
     """Every operation has its own number from 0 to size-1, and the number leads back to it."""
-    all_ops = [Op(*op) for op in product(range(index.stages), index.letters, range(index.microbatches))]
+    ranges = (range(count) for count in (index.microbatches, index.slices))
+    all_ops = [Op(*op) for op in product(range(index.stages), index.letters, *ranges)]
     numbers = {index.number(op) for op in all_ops}
     assert numbers == set(range(len(all_ops))) == set(range(index.size))
     assert all(index.op(index.number(op)) == op for op in all_ops)
@@ -109,24 +118,24 @@ def test_numbers_are_a_bijection(index: OpIndex) -> None:
 
 @given(indices)
 def test_rows_hold_one_stage_and_kind(index: OpIndex) -> None:
-    """A row lists the microbatches of one stage and kind in order."""
+    """A row lists the slices of the microbatches of one stage and kind in order."""
+    units = [*product(range(index.microbatches), range(index.slices))]
     for kind in index.letters:
         for stage, row in enumerate(index.rows(kind)):
-            assert [index.op(number) for number in row] == [Op(stage, kind, mb) for mb in range(index.microbatches)]
+            assert [index.op(number) for number in row] == [Op(stage, kind, *unit) for unit in units]
             assert index.row(kind, stage) == row
 
 
-EVERY = st.builds(
-    OpIndex, st.sampled_from(["FB", "FIW", "FBIW", "FBR", "FIWOL", "FBIWROL"]), st.integers(1, 4), st.integers(1, 4)
-)
+EVERY = indices_of("FB", "FIW", "FBIW", "FBR", "FIWOL", "FBIWROL")
 
 
 @given(EVERY)
 def test_what_a_number_says(index: OpIndex) -> None:
-    """Stage, microbatch, row and kind can be read off a number without its operation."""
+    """Stage, microbatch and slice, row and kind can be read off a number without its operation."""
     for number in range(index.size):
         op = index.op(number)
-        assert (index.stage_of(number), index.owner_of(number)) == (op.stage, op.microbatch)
+        unit = op.microbatch * index.slices + op.slice
+        assert (index.stage_of(number), index.owner_of(number)) == (op.stage, unit)
         assert index.is_forward(number) == (op.kind == "F")
         assert number in index.of_kind(op.kind)
         assert number in index.row(op.kind, op.stage)
@@ -154,8 +163,9 @@ def test_steps_to_other_stages_and_kinds(index: OpIndex, data: st.DataObject) ->
 @given(EVERY)
 def test_spread_gives_each_operation_its_value(index: OpIndex) -> None:
     """What is given row by row stands at the numbers of that row."""
-    values = index.spread(lambda kind, stage: [f"{stage}{kind}{mb}" for mb in range(index.microbatches)])
-    assert values == [str(index.op(number)) for number in range(index.size)]
+    values = index.spread(lambda kind, stage: [f"{stage}{kind}{unit}" for unit in range(index.units)])
+    ops = [index.op(number) for number in range(index.size)]
+    assert values == [f"{op.stage}{op.kind}{op.microbatch * index.slices + op.slice}" for op in ops]
 
 
 @pytest.mark.parametrize(

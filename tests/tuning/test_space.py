@@ -41,7 +41,7 @@ def test_all_candidates_of_a_dense_model() -> None:
         "batch.micro": (1, 2, 4, 8),
         "training.recompute": ("none", "selective", "full"),
     }
-    usual = tuple(name for name in FAMILIES if not family(name).required)
+    usual = tuple(name for name in FAMILIES if not family(name).required and name != "seq-1f1b")  # it is for slices
     assert found.algorithms == usual
     assert found.points == 4 * 7 * 8 * 7 * 4 * 3 * len(usual)
 
