@@ -64,13 +64,18 @@ def sweep(
 
     given = {} if overrides is None else require_mapping(overrides, "values by the parameters they set", "overrides")
     listed = _listed(values)
-    if not (isinstance(field, str) and field == ORDER):
+    if not _is_order(field):
         _require_no_conflict(numeric_field(field), given)
     read = read_plans(plans)
     base = problem_of_plans(read) if path_or_text is None else path_or_text
     key, points = varied_points(load_values(base, given), field, listed)
     settings: dict[str, Any] = {"plans": read, "each": each, "jobs": jobs, "executor": executor}
     return Sweep(key, compared_points(points, algorithms, **settings, **options))
+
+
+def _is_order(field: object) -> bool:
+    """Return whether a sweep is over the rules of feeding; arrays compare to arrays."""
+    return isinstance(field, str) and field == ORDER
 
 
 class VariedPoint(NamedTuple):

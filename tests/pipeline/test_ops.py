@@ -109,8 +109,8 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 @given(indices)
 def test_numbers_are_a_bijection(index: OpIndex) -> None:
     """Every operation has its own number from 0 to size-1, and the number leads back to it."""
-    ranges = (range(count) for count in (index.microbatches, index.slices))
-    all_ops = [Op(*op) for op in product(range(index.stages), index.letters, *ranges)]
+    stages, microbatches, slices = range(index.stages), range(index.microbatches), range(index.slices)
+    all_ops = [Op(*op) for op in product(stages, index.letters, microbatches, slices)]
     numbers = {index.number(op) for op in all_ops}
     assert numbers == set(range(len(all_ops))) == set(range(index.size))
     assert all(index.op(index.number(op)) == op for op in all_ops)
