@@ -75,7 +75,9 @@ def require_type(value: object, kind: Any, what: str, key: str) -> Any:
     return value
 
 
-def require_whole(value: object, key: str, least: int = 0, most: int | None = None, entry: int | None = None) -> int:
+def require_whole(
+    value: object, key: str, least: int = 0, most: int | None = None, entry: int | str | None = None
+) -> int:
     """Return `value`, or entry number `entry` of a list, as an int if it is a whole number from `least` to `most`."""
     is_whole = isinstance(value, Integral) and not isinstance(value, bool)
     number = int(value) if is_whole else least - 1  # type: ignore[call-overload]

@@ -17,6 +17,7 @@ from pipesched.pipeline.quantities import Exact, canonical, in_range, plain_numb
 
 BRIEF = 32  # letters of a list of numbers in the text of an object
 PER_STAGE = ("forward", "backward_input", "backward_weight", "recompute", "overlap", "offload", "reload")
+STEP_TIMES = ("gather", "reduce", "optimizer")  # once a stage and step; no microbatch changes them
 TABLES = ("forward", "backward_input", "backward_weight", "recompute", "offload", "reload")  # may have one a microbatch
 TABLED = (*TABLES, "backward", "p2p", "activation")  # parameters that may
 Entry = Exact | tuple[Exact, ...]  # of a stage: of all its microbatches, or of each
@@ -57,8 +58,10 @@ class Costs(Displayable):
     Where microbatches differ on a stage, its entry holds one for each of them; only `overlap` has one a stage always.
     `split` says that the backward is given as its halves, so that it may run as I and W. `overlap` is the duration of a
     pair F&B, by the stage of its forward (None: the sum of its parts); `p2p` the latency of each of the S-1 boundaries;
-    `offload` and `reload` that of a transfer of one activation (None: it cannot be offloaded). `resolution`, a power of
-    ten where times are decimals, divides the number of ticks in a time unit.
+    `offload` and `reload` that of a transfer of one activation (None: it cannot be offloaded). Of a stage as a whole:
+    `gather` that of bringing its weights together, `reduce` of adding up its gradients among ranks, `optimizer` of its
+    update, `tied` (one number) of adding up gradients that first and last stage share (None: the step has none).
+    `resolution`, a power of ten where times are decimals, divides the number of ticks in a time unit.
 
     Raises ConfigError, about the field at fault, for lists of other lengths and for entries that are no such numbers.
     """
@@ -72,6 +75,10 @@ class Costs(Displayable):
     offload: tuple[Entry, ...] | None = None
     reload: tuple[Entry, ...] | None = None
     split: bool = False
+    gather: tuple[Exact, ...] | None = None
+    reduce: tuple[Exact, ...] | None = None
+    optimizer: tuple[Exact, ...] | None = None
+    tied: Exact | None = None
     resolution: int = field(default=1, compare=False)
 
     def __post_init__(self) -> None:
@@ -80,6 +87,11 @@ class Costs(Displayable):
             if getattr(self, key) is not None or key not in ("overlap", "offload", "reload"):
                 read = exact_tuple if key == "overlap" else exact_entries
                 object.__setattr__(self, key, read(getattr(self, key), key, stages, "one a stage"))
+        for key in STEP_TIMES:
+            if getattr(self, key) is not None:
+                object.__setattr__(self, key, exact_tuple(getattr(self, key), key, stages, "one a stage"))
+        if self.tied is not None:
+            object.__setattr__(self, "tied", exact_tuple((self.tied,), "tied", 1, "")[0])
         object.__setattr__(self, "p2p", exact_entries(self.p2p, "p2p", stages - 1, "one a boundary between stages"))
         if (self.offload is None) != (self.reload is None):
             missing = "offload" if self.offload is None else "reload"
@@ -89,8 +101,9 @@ class Costs(Displayable):
         self._require_decimals()
 
     def _require_decimals(self) -> None:
-        for key in (*PER_STAGE, "p2p"):
-            times = {*in_one(getattr(self, key) or ())}
+        for key in (*PER_STAGE, "p2p", *STEP_TIMES, "tied"):
+            column = (self.tied or 0,) if key == "tied" else getattr(self, key)
+            times = {*in_one(column or ())}
             try:
                 ticks_per_unit([time for time in times if isinstance(time, Fraction)])  # others are decimals
             except ValueError as error:
@@ -109,6 +122,11 @@ class Costs(Displayable):
     def backward(self) -> tuple[Entry, ...]:
         """The full backward B of each stage: both halves."""
         return tuple(map(added, zip(self.backward_input, self.backward_weight, strict=True)))
+
+    @property
+    def has_step(self) -> bool:
+        """Whether it says what a step costs beside its passes."""
+        return any(getattr(self, key) is not None for key in (*STEP_TIMES, "tied"))
 
     @property
     def microbatches(self) -> int | None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from math import lcm
 from operator import sub
 from typing import Any, NamedTuple
 
-from pipesched.checks import require_label, require_sequence, shown
+from pipesched.checks import require_label, require_sequence, require_whole, shown
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import BRIEF, Entry, exact_entries, exact_tuple, fields_of, one_or_all
 from pipesched.pipeline.quantities import Exact, grains_per_unit, to_fraction
+
+KEPT = ("weights", "gradients", "states")  # of a stage as a whole; the optimizer's states
 
 
 class Grains(NamedTuple):
@@ -55,7 +58,9 @@ class Memory(Displayable):
     from the end of I to the end of W, in activations: above 1 where gradients are held beside it, from the start of I
     on), `checkpoint` (the part that a recomputed microbatch keeps), `static` (weights, gradients, optimizer). `budget`
     is the limit of each device, static memory included (None: no limit). `kv` is the part of an activation that keys
-    and values are: slices of a microbatch hold their gradients, forward passes alone hold them.
+    and values are: slices of a microbatch hold their gradients, forward passes alone hold them. `weights`, `gradients`
+    and `states` (of the optimizer) of each stage as a whole are part of what stays, or come and go where they are
+    sharded (`()`: nothing). `resolution` divides the number of grains in a unit.
 
     Raises ConfigError, about the field at fault, for lists of other lengths and for entries that are no such numbers.
     """
@@ -67,12 +72,20 @@ class Memory(Displayable):
     budget: tuple[Exact, ...] | None = None
     unit: str = "microbatch"
     kv: Exact = 0
+    weights: tuple[Exact, ...] = ()
+    gradients: tuple[Exact, ...] = ()
+    states: tuple[Exact, ...] = ()
+    resolution: int = field(default=1, compare=False)
 
     def __post_init__(self) -> None:
         stages = len(require_sequence(self.activation, "activation"))
         object.__setattr__(self, "activation", exact_entries(self.activation, "activation", stages, "one a stage"))
         for key in ("retain", "checkpoint", "static"):
             object.__setattr__(self, key, exact_tuple(getattr(self, key), key, stages, "one a stage"))
+        for key in KEPT:
+            sizes = getattr(self, key) or (0,) * stages
+            object.__setattr__(self, key, exact_tuple(sizes, key, stages, "one a stage"))
+        require_whole(self.resolution, "resolution", least=1)
         object.__setattr__(self, "kv", exact_tuple((self.kv,), "kv", 1, "")[0])
         for key, shares in (("checkpoint", self.checkpoint), ("kv", (self.kv,))):
             for entry, share in enumerate(shares):
@@ -105,7 +118,7 @@ class Memory(Displayable):
         limits = None if self.budget is None else [*map(to_fraction, self.budget)]
         retained = [size * part for size, part in zip(sizes, held, strict=True)]
         checkpointed = [size * part for size, part in zip(sizes, kept, strict=True)]
-        scale = grains_per_unit([*sizes, *retained, *checkpointed, *static, *(limits or ())])
+        scale = lcm(grains_per_unit([*sizes, *retained, *checkpointed, *static, *(limits or ())]), self.resolution)
 
         def whole(column: Sequence[Fraction]) -> tuple[int, ...]:
             return tuple(int(value * scale) for value in column)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from math import lcm
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from pipesched.checks import cut, require_label, require_name, require_text, require_type, require_whole, shown
@@ -16,9 +17,11 @@ from pipesched.pipeline.cutting.items import CutItems
 from pipesched.pipeline.device_costs import DeviceCosts, exact_links, exact_speed
 from pipesched.pipeline.kinds import Resource, computation_letters
 from pipesched.pipeline.layers import GIVEN, Layers
-from pipesched.pipeline.memory import Grains, Memory
+from pipesched.pipeline.memory import KEPT, Grains, Memory
 from pipesched.pipeline.placement import Placement, placement_name
 from pipesched.pipeline.quantities import Exact, plain, to_fraction
+from pipesched.pipeline.step import NOTHING, OPTIMIZER_STATES, Shard, SideItem, require_step
+from pipesched.pipeline.step_costs import StepGrains, StepTicks, kept_memory, step_grains, step_resolution, step_ticks
 from pipesched.pipeline.unit_costs import Route, UnitTicks, unit_ticks
 from pipesched.pipeline.unit_memory import UnitGrains, largest_grains, unit_grains
 from pipesched.pipeline.unit_rows import Units
@@ -82,8 +85,10 @@ class Problem(Displayable):
     operations by (None: all 1), `links` the latency from each device to each other beside that of the boundary.
     `sizes` are factors of each microbatch (None: all 1), `slices` how each is cut along its sequence, and `mode` is
     "train", or "forward" for forward passes alone; where these or tables of costs make microbatches differ, the problem
-    has units. `make_problem` builds one from plain numbers, and fills in defaults. Raises ConfigError, about the field
-    at fault, for values that do not go together.
+    has units. `shard` says what data-parallel ranks divide, `clip` whether each optimizer waits for all gradients,
+    `side` what devices may do beside the pipeline (None or empty: there is none); with one of these, or with costs of a
+    step, the problem has a step. `make_problem` builds one from plain numbers, and fills in defaults. Raises
+    ConfigError, about the field at fault, for values that do not go together.
     """
 
     devices: int
@@ -102,6 +107,9 @@ class Problem(Displayable):
     sizes: Sizes | None = None
     slices: Slices = WHOLE
     mode: str = TRAIN
+    shard: Shard | None = None
+    clip: bool | None = None
+    side: tuple[SideItem, ...] = ()
 
     def __post_init__(self) -> None:
         for key in ("devices", "stages", "microbatches"):
@@ -128,6 +136,10 @@ class Problem(Displayable):
             object.__setattr__(self, "speed", exact_speed(self.speed, self.devices))
         if self.links is not None:
             object.__setattr__(self, "links", exact_links(self.links, self.devices))
+        shape = self.devices, self.stages, self.microbatches
+        require_step(self.shard, self.clip, self.side, self.costs, shape)
+        if self.has_step and self.placement is not None and self.placement.mirrored:
+            raise ConfigError("bidirectional has two copies of each stage, and no step beside its passes", "placement")
 
     def _require_lengths(self) -> None:
         require_type(self.costs, Costs, "Costs", "costs")
@@ -178,6 +190,44 @@ class Problem(Displayable):
             return self.unit_ticks.typical
         return self._ticks_on(None if self.placement is None else self.placement.devices)
 
+    @property
+    def has_step(self) -> bool:
+        """Whether more than passes is planned: gathers, reductions, optimizers, sharded memory or side work."""
+        return self.costs.has_step or self.shard is not None or self.clip is not None or bool(self.side)
+
+    @property
+    def sharding(self) -> Shard:
+        """What the ranks of a device divide, also where nobody said so: states where weights are gathered."""
+        if self.shard is not None:
+            return self.shard
+        return Shard(NOTHING if self.costs.gather is None else OPTIMIZER_STATES)
+
+    @cached_property
+    def step_ticks(self) -> StepTicks:
+        """What the step lasts beside its passes, in ticks."""
+        there = None if self.placement is None else self.placement.devices
+        return step_ticks(self.costs, self.side, self.speed, there, self.ticks.per_unit)
+
+    @cached_property
+    def step_grains(self) -> StepGrains:
+        """What comes and goes beside activations, in grains."""
+        return step_grains(self.memory, self.sharding, self.side, self.grains.per_unit)
+
+    @cached_property
+    def _fine_costs(self) -> Costs:
+        """The costs with ticks that are fine enough for the step."""
+        if not self.has_step:
+            return self.costs
+        least = step_resolution(self.costs, self.side, self.speed)
+        return replace(self.costs, resolution=lcm(self.costs.resolution, least))
+
+    @cached_property
+    def _kept(self) -> Memory:
+        """The memory whose static part counts all that stays, also weights, gradients and states."""
+        if not (self.has_step or any(any(getattr(self.memory, key)) for key in KEPT)):
+            return self.memory
+        return kept_memory(self.memory, self.sharding, self.side)
+
     @cached_property
     def has_units(self) -> bool:
         """Whether microbatches differ, or are cut into slices, or only forwards run."""
@@ -202,24 +252,24 @@ class Problem(Displayable):
             ways = [Route(part, on[placement.is_second(part[0], count)]) for part in placement.directions(count)]
         else:
             ways = [Route(whole, self.placement.devices)]
-        return unit_ticks(self.costs, self.units, ways, self.speed, self.links)
+        return unit_ticks(self._fine_costs, self.units, ways, self.speed, self.links)
 
     @cached_property
     def unit_grains(self) -> UnitGrains:
         """What each unit holds, in integer grains."""
-        return unit_grains(self.memory, self.units)
+        return unit_grains(self._kept, self.units)
 
     @cached_property
     def _largest_grains(self) -> Grains:
-        return largest_grains(self.memory, self.unit_grains, self.slices.count)
+        return largest_grains(self._kept, self.unit_grains, self.slices.count)
 
     def _ticks_on(self, devices: tuple[int, ...] | None) -> Ticks:
         if self.speed is None and self.links is None:
-            return self.costs.ticks
-        least = self.costs.resolution
+            return self._fine_costs.ticks
+        least = self._fine_costs.resolution
         if self.layers is not None and self.speed is not None:
             least = max(least, self.layers.resolution_at(map(to_fraction, self.speed)))
-        return DeviceCosts(self.costs, self.speed, self.links, least).ticks_on(devices)
+        return DeviceCosts(self._fine_costs, self.speed, self.links, least).ticks_on(devices)
 
     @cached_property
     def _ticks_mirrored(self) -> Ticks:
@@ -271,7 +321,7 @@ class Problem(Displayable):
     @property
     def grains(self) -> Grains:
         """The memory of activations and weights in integer grains; of the largest microbatch where they differ."""
-        return self._largest_grains if self.has_units else self.memory.grains
+        return self._largest_grains if self.has_units else self._kept.grains
 
     @property
     def settled_placement(self) -> Placement:
@@ -314,6 +364,8 @@ class Problem(Displayable):
         """Return the static memory of a device, in grains; in a mirrored placement both copies count."""
         placement, static = self.settled_placement, self.grains.static
         own = sum(size for size, there in zip(static, placement.devices, strict=True) if there == device)
+        beside = zip(self.side, self.step_grains.side_static, strict=True) if self.side else ()
+        own += sum(size for item, size in beside if device in item.devices)
         if not placement.mirrored:
             return own
         mirror = placement.last - device

@@ -134,7 +134,7 @@ class _Sizes:
     def least(self) -> int:
         """The least grains in a unit of memory that make all amounts whole, those of weights and budgets too."""
         fixed = _denominator(map(to_fraction, (*self.memory.static, *(self.memory.budget or ()))))
-        return lcm(self.scale // gcd(*self._values), fixed)
+        return lcm(self.scale // gcd(*self._values), fixed, self.memory.resolution)
 
 
 def _denominator(numbers: Iterable[Fraction]) -> int:

@@ -1,0 +1,120 @@
+"""What a step costs beside its passes, in integer ticks and grains: the one place that says so.
+
+A gather, a reduction and the sum of tied gradients run on the network, whose speed is not that of the device; an
+optimizer and side work last cost / speed, as passes do. Of each stage, what its level shards is divided by the ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from math import lcm
+from typing import NamedTuple
+
+from pipesched.pipeline.costs import STEP_TIMES, Costs
+from pipesched.pipeline.device_costs import at_speed
+from pipesched.pipeline.memory import KEPT, Memory
+from pipesched.pipeline.quantities import Exact, canonical, grains_per_unit, ticks_per_unit, to_fraction
+from pipesched.pipeline.step import GRADIENTS, OPTIMIZER_STATES, WEIGHTS, Shard, SideItem
+
+DIVIDED_FROM = {"weights": WEIGHTS, "gradients": GRADIENTS, "states": OPTIMIZER_STATES}  # the level that divides each
+
+
+class StepTicks(NamedTuple):
+    """What the step lasts beside its passes, in ticks: by stage, `tied` once, side work by item (see `side`)."""
+
+    gather: tuple[int, ...]
+    reduce: tuple[int, ...]
+    optimizer: tuple[int, ...]
+    tied: int
+    side_p2p: tuple[int, ...]
+    per_unit: int
+    side: tuple[SideItem, ...]
+    speed: tuple[Exact, ...] | None
+
+    def side_lasts(self, key: str, item: int, microbatch: int, device: int) -> int:
+        """Return what the "forward" or "backward" of an item lasts for a microbatch on a device."""
+        speed = Fraction(1) if self.speed is None else to_fraction(self.speed[device])
+        return int(at_speed(to_fraction(self.side[item].time(key, microbatch)), speed) * self.per_unit)
+
+
+class StepGrains(NamedTuple):
+    """What comes and goes beside activations, in grains: whole weights and gradients by stage, side work by item."""
+
+    weights: tuple[int, ...]
+    gradients: tuple[int, ...]
+    side_activation: tuple[int, ...]
+    side_output: tuple[int, ...]
+    side_static: tuple[int, ...]
+
+
+def step_resolution(costs: Costs, side: Sequence[SideItem], speed: Sequence[Exact] | None) -> int:
+    """Return the ticks in a time unit that make the times of the step whole on every device."""
+    speeds = {Fraction(1), *map(to_fraction, speed or ())}
+    scaled = [*map(to_fraction, costs.optimizer or ()), *_side_times(side)]
+    fixed = [to_fraction(one) for key in STEP_TIMES for one in getattr(costs, key) or ()]
+    fixed += [to_fraction(costs.tied or 0), *(to_fraction(item.p2p) for item in side)]
+    return ticks_per_unit([*fixed, *(at_speed(one, by) for one in {*scaled} for by in speeds)])
+
+
+def _side_times(side: Iterable[SideItem]) -> Iterator[Fraction]:
+    for item in side:
+        yield from map(to_fraction, (*item.forward, *(item.backward or ())))
+
+
+def step_ticks(
+    costs: Costs,
+    side: tuple[SideItem, ...],
+    speed: tuple[Exact, ...] | None,
+    devices: Sequence[int] | None,
+    per_unit: int,
+) -> StepTicks:
+    """Return what the step lasts with each stage on one of `devices` (None: at speed 1); absent costs are 0."""
+    nothing: tuple[Exact, ...] = (0,) * costs.stages
+
+    def whole(times: Iterable[Exact]) -> tuple[int, ...]:
+        return tuple(int(to_fraction(time) * per_unit) for time in times)
+
+    updates = [*map(to_fraction, costs.optimizer or nothing)]
+    if speed is not None and devices is not None:
+        updates = [at_speed(cost, to_fraction(speed[there])) for cost, there in zip(updates, devices, strict=True)]
+    return StepTicks(
+        whole(costs.gather or nothing),
+        whole(costs.reduce or nothing),
+        whole(map(canonical, updates)),
+        whole((costs.tied or 0,))[0],
+        whole(item.p2p for item in side),
+        per_unit,
+        side,
+        speed,
+    )
+
+
+def kept_memory(memory: Memory, shard: Shard, side: Sequence[SideItem]) -> Memory:
+    """Return the memory whose `static` counts all that stays of each stage, in grains fine enough for what does not."""
+    parts = [[to_fraction(size) for size in memory.static]]
+    for key in KEPT:
+        ranks = shard.ranks if shard.divides(DIVIDED_FROM[key]) else 1
+        parts.append([to_fraction(size) / ranks for size in getattr(memory, key)])
+    static = tuple(canonical(sum(column, Fraction(0))) for column in zip(*parts, strict=True))
+    comes = [to_fraction(size) for key in ("weights", "gradients") for size in getattr(memory, key)]
+    comes += [to_fraction(size) for item in side for size in (item.activation, item.output, item.static)]
+    least = lcm(memory.resolution, grains_per_unit(comes))
+    return replace(memory, static=static, resolution=least)
+
+
+def step_grains(memory: Memory, shard: Shard, side: Sequence[SideItem], per_unit: int) -> StepGrains:
+    """Return what comes and goes: whole weights where they are divided, and whole gradients where these are."""
+
+    def whole(sizes: Iterable[Exact]) -> tuple[int, ...]:
+        return tuple(int(to_fraction(size) * per_unit) for size in sizes)
+
+    nothing = (0,) * len(memory.static)
+    return StepGrains(
+        whole(memory.weights) if shard.divides(WEIGHTS) else nothing,
+        whole(memory.gradients) if shard.divides(GRADIENTS) else nothing,
+        whole(item.activation for item in side),
+        whole(item.output for item in side),
+        whole(item.static for item in side),
+    )
