@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Resource(Enum):
-    """What an operation occupies: its device, one of that device's lanes (to and from host memory, network), or nothing."""
+    """What an operation occupies: its device, one of its lanes (to and from host memory, network), or none."""
 
     DEVICE = "device"
     D2H = "D2H"
@@ -92,7 +92,14 @@ _BACKWARD_NEEDS = (Need("F"), Need("R"), Need("L"), *_GRADIENTS)
 KINDS: dict[str, Kind] = {
     kind.letter: kind
     for kind in (
-        Kind("F", "forward", "forward", "-", (Need("F", -1), Need("F", slice=-1)), takes="activation"),
+        Kind(
+            "F",
+            "forward",
+            "forward",
+            "-",
+            (Need("F", -1), Need("F", slice=-1), Need("E", join=Join.SIDES)),
+            takes="activation",
+        ),
         Kind("B", "backward", "backward", "=", _BACKWARD_NEEDS, gives="activation"),
         Kind("I", "input gradient", "backward_input", "=", _BACKWARD_NEEDS, takes="caught", gives="released"),
         Kind("W", "weight gradient", "backward_weight", "~", (Need("I"),), gives="retained"),
@@ -112,7 +119,7 @@ KINDS: dict[str, Kind] = {
 }
 _ALL_BACKWARDS = (Need("B", join=Join.MICROBATCHES), Need("W", join=Join.MICROBATCHES))
 _REDUCED = Need("REDUCE_GRAD", join=Join.MICROBATCHES)
-_WHEN_CLIPPED = tuple(Need(kind, join=Join.STAGES) for kind in ("B", "W", "REDUCE_GRAD", "REDUCE_TIED"))
+WHEN_CLIPPED = tuple(Need(kind, join=Join.STAGES) for kind in ("B", "W", "REDUCE_GRAD", "REDUCE_TIED"))
 
 STEP_KINDS: dict[str, Kind] = {  # of the step beside its passes; PyTorch's words, where it has them
     kind.letter: kind

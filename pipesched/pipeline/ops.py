@@ -55,7 +55,7 @@ class Op(_OpFields):
     def __new__(cls, stage: int, kind: str, microbatch: int | None, slice: int = 0) -> Op:  # noqa: A002  as the field
         """Make an operation, after checks."""
         where = require_whole(stage, "stage")
-        if isinstance(kind, str) and kind in STEP_KINDS:
+        if _is_of_step(kind):
             return _step_op(where, kind, None if microbatch is None else require_whole(microbatch, "microbatch"))
         of = require_whole(microbatch, "microbatch")
         if not _is_kind(kind):
@@ -116,6 +116,10 @@ def _step_op(stage: int, kind: str, number: int | None) -> StepOp:
         what = "no number behind its kind" if number is not None else "a number behind its kind"
         raise ConfigError(f"{stage}{kind}{'' if number is None else number} is no operation: {kind} has {what}")
     return StepOp._make((stage, kind, NO_NUMBER if number is None else number, 0))
+
+
+def _is_of_step(value: object) -> bool:
+    return isinstance(value, str) and value in STEP_KINDS
 
 
 def _is_kind(value: object) -> bool:

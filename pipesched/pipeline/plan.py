@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 from pipesched.checks import joined, require_label, require_name, require_sequence, require_type, require_whole, shown
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError, WrongOperation
-from pipesched.pipeline.kinds import KINDS, LANES, LETTERS, TRANSFER_LETTERS
+from pipesched.pipeline.kinds import ALL_KINDS, KINDS, LANES, LETTERS, TRANSFER_LETTERS
 from pipesched.pipeline.ops import Op, OpIndex, Pair, Slot
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.step_plan import NOTHING_BEFORE, Program, lane_of
 
 
 class LanePair(NamedTuple):
@@ -31,7 +32,8 @@ class Plan(Displayable):
 
     A forward in `pairs` runs together with the backward that it maps to, which then stands in no order of its own.
     With offload, `lanes[k]` are the transfers of the lanes k (Problem.lane_pair). Each (before, after) of `waits` makes
-    an operation wait for the end of another, so that loads do not come back at once, and their memory is free.
+    an operation wait for the end of another, so that loads do not come back at once, and their memory is free. With a
+    step, `network[d]` is the program of the network lane of device d; optimizers and side work stand in the orders.
 
     Raises ConfigError for a number that is no operation of `index`. Whether the plan is complete, and each operation on
     its device, is for `check` to say. `pipesched.plan` builds a plan from the texts of operations.
@@ -43,6 +45,7 @@ class Plan(Displayable):
     note: str = ""  # what the algorithm decided that its user should know
     lanes: Sequence[LanePair] = ()
     waits: Sequence[tuple[int, int]] = ()
+    network: Sequence[Program] = ()
 
     def __post_init__(self) -> None:
         require_type(self.index, OpIndex, "an OpIndex", "index")
@@ -56,6 +59,10 @@ class Plan(Displayable):
                 _require_numbers(lane, self.index, "lanes", entry)
         waits = (_two(pair, "waits", entry) for entry, pair in enumerate(require_sequence(self.waits, "waits")))
         _require_numbers([*chain.from_iterable(waits)], self.index, "waits")
+        for device, program in enumerate(require_sequence(self.network, "network")):
+            entries = [_two(entry, "network", device) for entry in program]
+            _require_numbers([number for number, _ in entries], self.index, "network", device)
+            _require_numbers([after for _, after in entries if after != NOTHING_BEFORE], self.index, "network", device)
 
     def __len__(self) -> int:
         """Return the number of operations (a pair counts twice)."""
@@ -66,13 +73,20 @@ class Plan(Displayable):
 
     @property
     def machines(self) -> Sequence[Sequence[int]]:
-        """The orders of all that runs one operation at a time: of the devices, then of the lanes."""
-        return [*self.orders, *chain(*self.lanes)] if self.lanes else self.orders
+        """The orders of all that runs one operation at a time: of the devices, of the lanes, of the network lanes."""
+        if not self.lanes and not self.network:
+            return self.orders
+        return [*self.orders, *chain(*self.lanes), *self.network_lanes]
+
+    @property
+    def network_lanes(self) -> list[list[int]]:
+        """What each network lane moves, in order."""
+        return [lane_of(program, self.index) for program in self.network]
 
     def count(self, kind: str) -> int:
         """Return the number of operations of a kind. Raises ConfigError for what is none."""
-        require_name(KINDS, kind, "kind", "kind")
-        if kind not in self.index.letters:
+        require_name(ALL_KINDS, kind, "kind", "kind")
+        if kind not in self.index.kinds:
             return 0
         row = self.index.of_kind(kind)
         return sum(number in row for number in chain(*self.machines, self.pairs.values()))
@@ -237,7 +251,7 @@ def placement_of(plan: Plan) -> Placement:
     index, half = plan.index, plan.index.microbatches // 2
     runs: list[tuple[OpsByDevice, OpsByDevice]] = [(defaultdict(list), defaultdict(list)) for _ in range(index.stages)]
     for device, order in enumerate(plan.orders):
-        for number in order:
+        for number in (number for number in order if number < index.passes):
             op = index.op(number)
             runs[op.stage][op.microbatch >= half][device].append(op)
     for stage, halves in enumerate(runs):
