@@ -295,7 +295,7 @@ class OpIndex(NamedTuple):
 
     def of_kind(self, kind: str) -> range:
         """Return the numbers of one kind on all stages."""
-        if self.scoped and kind not in self.letters:
+        if kind not in self.letters:
             rows = self.rows(kind)
             return range(rows[0].start, rows[-1].stop) if rows else range(0)
         first = self.letters.index(kind) * self.stages * self.units
