@@ -9,10 +9,9 @@ they need, and optimizers run behind all other slots.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from pipesched.pipeline.ops import NO_NUMBER, Op, StepOp
-from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.plan import Plan, with_parts
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.step import FULL, GRADIENTS, WEIGHTS
 from pipesched.pipeline.step_plan import NOTHING_BEFORE, NetworkEntry, ends_of_stages, slots_of_step, with_scoped
@@ -34,7 +33,7 @@ def with_step(problem: Problem, plan: Plan) -> Plan:
     slots = map(index.op, slots_of_step(whole.orders, index))
     index = with_scoped(index, [*slots, *(op for program in programs for op, _ in program)], len(problem.side))
     network = [[NetworkEntry(index.number(op), after) for op, after in program] for program in programs]
-    return replace(whole, index=index, network=network)
+    return with_parts(whole, index=index, network=network)
 
 
 def _with_slots(problem: Problem, plan: Plan) -> Plan:
@@ -48,7 +47,7 @@ def _with_slots(problem: Problem, plan: Plan) -> Plan:
         [*map(index.number, head), *order, *map(index.number, tail)]
         for (head, tail), order in zip(rows, plan.orders, strict=True)
     ]
-    return replace(plan, index=index, orders=orders)
+    return with_parts(plan, index=index, orders=orders)
 
 
 def optimizers(problem: Problem, plan: Plan) -> Iterator[list[Op]]:
