@@ -15,9 +15,10 @@ from pipesched.pipeline.feeding import differs
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.layers import OPTIONAL, TIMES, LayerCosts, Layers
 from pipesched.pipeline.placement import PLACEMENTS, Placement, named_placement
-from pipesched.pipeline.problem import Problem, letters_of, require_offload, require_recompute
+from pipesched.pipeline.problem import Problem, letters_of
 from pipesched.pipeline.quantities import Exact, canonical, rounded, to_fraction
 from pipesched.pipeline.recut import balanced_for, can_be_cut, cut_again, fuse, open_cut, recut
+from pipesched.pipeline.savable import require_offload, require_recompute
 from pipesched.pipeline.units import FORWARD_ONLY, SHARED
 from pipesched.solver.advice.arguments import as_typed, changed_arguments
 from pipesched.solver.policy import AdvicePolicy
