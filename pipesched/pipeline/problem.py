@@ -114,9 +114,9 @@ class Problem(Displayable):
         level = NOTHING if self.costs.gather is None else OPTIMIZER_STATES
         object.__setattr__(self, "shard", Shard(level) if self.shard is None else self.shard)
         object.__setattr__(self, "clip", False if self.clip is None else self.clip)
-        require_step(self.shard, self.clip, self.side, self.costs, (self.devices, self.stages, self.microbatches))
         if self.mode == FORWARD_ONLY:
             require_step_of_forwards(self.clip, self.side, self.costs)
+        require_step(self.shard, self.clip, self.side, self.costs, (self.devices, self.stages, self.microbatches))
         if self.placement is not None and self.placement.mirrored:
             raise ConfigError("bidirectional has two copies of each stage, and no step beside its passes", "placement")
 
