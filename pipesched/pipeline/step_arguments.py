@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from pipesched.checks import require_flag, require_label, require_name, shown
@@ -173,3 +173,19 @@ def _place(value: Any, entry: str, most: int) -> int:
     if number.denominator != 1 or not 0 <= number <= most:
         raise ConfigError(f"{what} {shown(value)} is out of range; {what}s are 0 to {most}", "side", entry=entry)
     return int(number)
+
+
+def item_values(item: SideItem, written: Callable[[Exact], Any]) -> dict[str, Any]:
+    """Return side work as a mapping of `side`, every default filled in, with its numbers as they are `written`."""
+
+    def times(values: tuple[Exact, ...] | None) -> Any:
+        return None if values is None else written(values[0]) if len(values) == 1 else [*map(written, values)]
+
+    values = {
+        **{key: written(getattr(item, key)) for key in ("p2p", *SIDE_SIZES)},
+        **{key: times(getattr(item, key)) for key in ("forward", "backward")},
+        "name": item.name,
+        "into": item.into,
+        "devices": list(item.devices),
+    }
+    return {key: values[key] for key in SIDE_KEYS}

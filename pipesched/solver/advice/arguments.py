@@ -12,6 +12,7 @@ from pipesched.pipeline.memory import KEPT
 from pipesched.pipeline.placement import placement_name
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import canonical, plain, rounded, to_fraction
+from pipesched.pipeline.step_arguments import item_values
 
 HALVES = ("backward_input", "backward_weight")
 MEMORY = ("activation", "retain", "checkpoint", "static", *KEPT, "budget")
@@ -39,6 +40,7 @@ def changed_arguments(before: Problem, after: Problem) -> dict[str, Any]:
 def _arguments(problem: Problem) -> Iterator[tuple[str, Any]]:
     yield "microbatches", problem.microbatches
     yield "budget", _one_or_list(problem.memory.budget or ())
+    yield "side", [item_values(item, typed) for item in problem.side] or None
     if problem.cutter is not None:
         yield "chunks", problem.stages // problem.devices
         return
