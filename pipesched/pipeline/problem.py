@@ -37,6 +37,7 @@ from pipesched.pipeline.units import FORWARD_ONLY, MODES, TRAIN, WHOLE, Sizes, S
 
 MOST_OPERATIONS = 10_000_000
 LANES = ("device", "pair")
+NO_STEP = "bidirectional has two copies of each stage: it goes without a step beside its passes"
 
 
 class OneWay(NamedTuple):
@@ -118,7 +119,7 @@ class Problem(Displayable):
             require_step_of_forwards(self.clip, self.side, self.costs)
         require_step(self.shard, self.clip, self.side, self.costs, (self.devices, self.stages, self.microbatches))
         if self.placement is not None and self.placement.mirrored:
-            raise ConfigError("bidirectional has two copies of each stage, and no step beside its passes", "placement")
+            raise ConfigError(NO_STEP, "placement")
 
     def _require_lengths(self) -> None:
         require_type(self.costs, Costs, "Costs", "costs")

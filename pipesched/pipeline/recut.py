@@ -13,7 +13,7 @@ from pipesched.pipeline.layers import BALANCED, GIVEN, SHARES, SIZES, TIMES, Lay
 from pipesched.pipeline.layout import balanced_layout, equal_layout
 from pipesched.pipeline.memory import KEPT, Memory
 from pipesched.pipeline.placement import Placement, named_placement
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.problem import NO_STEP, Problem
 from pipesched.pipeline.quantities import Exact, canonical, to_fraction
 from pipesched.pipeline.step import Shard, SideItem
 from pipesched.pipeline.step_costs import divisors
@@ -171,8 +171,11 @@ def fitted_to(problem: Problem, placement: Placement, algorithm: str | None = No
     """Return `problem` on a placement: cut for it if it may be cut anew, else fused to its number of stages.
 
     `algorithm` is what will schedule it, if that is known.
-    Raises NotApplicable where the groups of stages cannot be equal, or some stage would have nothing to do.
+    Raises NotApplicable where the groups of stages cannot be equal, or some stage would have nothing to do, and for a
+    mirrored placement of a problem with a step.
     """
+    if placement.mirrored and problem.has_step:
+        raise NotApplicable(NO_STEP, "placement")
     if can_be_cut(problem):
         return recut(problem, placement, algorithm)
     return replace(fuse(problem, len(placement.devices)), placement=placement)

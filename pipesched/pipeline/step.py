@@ -177,7 +177,7 @@ def _require_agreement(shard: Shard, costs: Costs, devices: int) -> None:
         what = f"needs {devices} numbers (one a device); this has {len(shard.ahead)}"
         raise ConfigError(what, "shard", entry="ahead")
     if shard.level == NOTHING and costs.gather is not None:
-        what = "none gathers nothing: leave out `costs.gather`, or take level optimizer"
+        what = "level none gathers nothing: take level optimizer, or leave out `costs.gather`"
         raise ConfigError(what, "shard", entry="level")
 
 

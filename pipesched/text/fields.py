@@ -70,6 +70,11 @@ class Field(NamedTuple):
         return self.argument or self.key.rpartition(".")[2]
 
     @property
+    def takes_numbers(self) -> bool:
+        """Whether its value is a number, or several."""
+        return self.shape not in NO_NUMBERS
+
+    @property
     def dimension(self) -> Dimension | None:
         """What its numbers measure, None for counts, parts and what is no number."""
         if self.shape not in (PER_STAGE, PER_BOUNDARY, PER_DEVICE, NUMBER):
@@ -222,7 +227,14 @@ SETUP_NAMES = tuple(field.key for field in SETUP)
 BY_KEY = {field.key: field for field in FIELDS}
 BY_NAME = {field.name: field for field in FIELDS}
 NO_NUMBERS = (PLACEMENT, LANES, TEXT, ALGORITHM, PART, LAYOUT, LINKS, SIZES, MODE, FLAG, SHARD, SIDE)
-NUMERIC = tuple(field for field in FIELDS if field.shape not in NO_NUMBERS)
+NUMERIC = tuple(field for field in FIELDS if field.takes_numbers)
+VARIED = (  # what a sweep varies
+    *NUMERIC,
+    BY_KEY["shard"],
+    Field("shard.ranks", COUNT, "among how many ranks each part is divided; default 1", "shard"),
+    Field("shard.ahead", COUNT, "with weights divided, how many stages of a device are whole at once", "shard"),
+    Field("shard.reduce", SHARD, "whether gradients are reduced last, once a stage, or after each microbatch", "shard"),
+)
 SECTIONS = ("costs", "memory", "step")
 
 
