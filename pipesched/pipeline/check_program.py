@@ -104,18 +104,18 @@ def unfit_step(problem: Problem, plan: Plan) -> Iterator[str]:
             yield f"{op} runs {len(where)} times: on {joined(where)}"
     for op in due:
         if op not in found:
-            yield f"{op} is missing {_home(problem, op)}"
+            yield f"{op} is missing{_home(problem, op)}"
 
 
 def _home(problem: Problem, op: Op) -> str:
     if op.kind in ("E", "G"):
-        return f"on all of {_devices(problem.side[op.stage].devices)}, of which one runs it"
+        return f": it runs on {_devices(problem.side[op.stage].devices)}"
     device = problem.settled_placement.devices[op.stage]
-    return f"on device {device}" if op.kind in ON_DEVICES else f"on the network lane of device {device}"
+    return f" on device {device}" if op.kind in ON_DEVICES else f" on the network lane of device {device}"
 
 
 def _devices(devices: Sequence[int]) -> str:
-    return f"device{'s' * (len(devices) > 1)} {', '.join(map(str, devices))}"
+    return f"device {devices[0]}" if len(devices) == 1 else f"one of the devices {', '.join(map(str, devices))}"
 
 
 def wrong_programs(problem: Problem, plan: Plan) -> Iterator[str]:
