@@ -1,4 +1,4 @@
-"""What a step holds over time, a second time: activations, whole weights and gradients, and what side work passes on."""
+"""What a step holds over time, a second time: activations, whole weights and gradients, and side work."""
 
 from __future__ import annotations
 
@@ -86,15 +86,14 @@ def _of_side_work(
     start, end = times
     op = parse(text)
     item = step.side[op.stage]
-    last = step.setup.slices - 1
-    part = (lambda one: f".{one}") if last else (lambda one: "")
+    number = f"{op.number}.0" if step.setup.slices > 1 else f"{op.number}"
     home = step.setup.placement[item.into]
     backward = f"{op.stage}G{op.number}"
     has_backward = item.backward is not None
     yield device_of[text], "side", start[text], end[backward if has_backward else text], item.activation
-    yield home, "side", end[text], start[f"{item.into}F{op.number}{part(0)}"], item.output
+    yield home, "side", end[text], start[f"{item.into}F{number}"], item.output
     if has_backward:
-        whole, half = (f"{item.into}{kind}{op.number}{part(0)}" for kind in "BI")
+        whole, half = (f"{item.into}{kind}{number}" for kind in "BI")
         yield home, "side", end[whole if whole in end else half], start[backward], item.output
 
 

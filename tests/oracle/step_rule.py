@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
+from tests.oracle.step_graph import Texts
 from tests.oracle.step_replay import Whole, replay_step
 from tests.oracle.step_setup import WORKS, Op, Program, Step, parse, parts
 
@@ -57,19 +58,19 @@ def programs_of(step: Step, rows: Rows) -> list[Program]:
     return programs
 
 
-def by_rule(step: Step, rows: Rows, order: Sequence[int] | None = None) -> tuple[list[list[str]], list[Program]]:
-    """All slots and the network programs of a family's rows; side work by `first`."""
+def by_rule(step: Step, rows: Rows, order: Sequence[int] | None = None) -> Texts:
+    """The plan of a family's rows: with side work by `first`, and network programs."""
     whole = with_optimizers(step, with_side_first(step, rows, order))
-    return whole, programs_of(step, whole)
+    return Texts(whole, programs_of(step, whole))
 
 
 def best_ahead(step: Step, rows: Rows, budget: Sequence[Fraction] | None = None) -> tuple[int, Whole]:
-    """The number that `ahead: auto` becomes: the shortest that fits, else the least largest memory; of equals the smallest."""
+    """The number that `ahead: auto` becomes: the shortest that fits, else the least largest memory; the smaller one."""
     budget = budget or step.setup.budget
     tried = []
     for ahead in range(1, max(step.setup.placement.count(device) for device in range(step.setup.devices)) + 1):
         at = replace(step, ahead=[ahead] * step.setup.devices)
-        replayed = replay_step(at, *by_rule(at, rows))
+        replayed = replay_step(at, by_rule(at, rows))
         memory = [peak + static for peak, static in zip(replayed.peak, step.statics(), strict=True)]
         fits = budget is None or all(one <= limit for one, limit in zip(memory, budget, strict=True))
         tried.append(((not fits, replayed.makespan if fits else max(memory), ahead), replayed))

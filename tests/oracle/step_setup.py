@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import Any, NamedTuple
 
 from tests.oracle.replay import Op as Pass, slot_duration
@@ -134,6 +135,7 @@ class Step:
         return kept
 
 
+@cache
 def parse(text: str) -> Op:
     """The operation of a text."""
     found = TEXT.fullmatch(text)
