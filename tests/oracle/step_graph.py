@@ -74,7 +74,9 @@ def graph_of(step: Step, plan: Texts) -> Graph:
     for one, other in (pair for chain in [*chains, *graph.lanes] for pair in pairwise(chain)):
         graph.inputs[other].append((one, ZERO))
     for text, number in graph.node_of.items():
-        graph.inputs[number] += ((graph.node_of[before], late) for before, late in _needs(step, plan, device_of, text))
+        graph.inputs[number] += (
+            (graph.node_of[before], late) for before, late in needs_of(step, plan, device_of, text)
+        )
     for before, behind in [*_issues(plan), *plan.waits]:
         graph.inputs[graph.node_of[behind]].append((graph.node_of[before], ZERO))
     return graph
@@ -102,7 +104,7 @@ def _issues(plan: Texts) -> Iterator[tuple[str, str]]:
         yield from ((parts(after)[0], text) for text, after in program if after is not None)
 
 
-def _needs(step: Step, plan: Texts, device_of: dict[str, int], text: str) -> Inputs:
+def needs_of(step: Step, plan: Texts, device_of: dict[str, int], text: str) -> Inputs:
     """What an operation waits for beside its device, its lane and its program."""
     op = parse(text)
     if op.is_pass:
