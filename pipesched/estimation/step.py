@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from pipesched.estimation.communication import around_ring, tied_terms
-from pipesched.estimation.items import GB, Stage
+from pipesched.estimation.items import GB, Item, Stage
 from pipesched.estimation.memory import state_bytes
 from pipesched.estimation.setup import Setup, ShardGroup
 from pipesched.estimation.terms import PER_MS, Term, Terms, total
@@ -74,6 +74,11 @@ def stage_terms(setup: Setup, stage: Stage, what: str) -> Terms:
     """Return what the gather, the reduction or the optimizer of a stage is made of."""
     experts = stage.size("experts")
     return TERMS[what](setup, stage.size("parameters") - experts, experts)
+
+
+def item_terms(setup: Setup, item: Item, what: str) -> Terms:
+    """Return the same of an item as a stage of its own."""
+    return TERMS[what](setup, item.size("parameters") - item.experts, item.experts)
 
 
 def milliseconds(terms: Terms) -> Fraction:

@@ -16,10 +16,12 @@ from pipesched.estimation.memory import fixed, logits
 from pipesched.estimation.pairs import backward_pieces, forward_pieces, pair_time, partner
 from pipesched.estimation.pieces import MACHINES
 from pipesched.estimation.result import Estimate
+from pipesched.estimation.step import GATHER, REDUCE, stage_terms
 from pipesched.estimation.terms import PER_MS, Term, Terms, total
 from pipesched.estimation.times import OPERATIONS
 
 TIMES, SIZES = (*OPERATIONS, "recompute"), (*STATES, "activation", "checkpoint", "parameters")
+NETWORK = (GATHER, REDUCE)  # of a stage, once
 MS, BYTES, COUNT = "ms", "GB", ""
 
 
@@ -88,9 +90,13 @@ def _terms(item: Item, what: str) -> Terms:
 
 def _of_stage(estimate: Estimate, rest: Sequence[str]) -> tuple[float, str, list[TraceLine]]:
     number, what = _number(rest, len(estimate.stages), "stage"), _last(rest[1:])
-    require_name((*TIMES, *SIZES, "p2p", "overlap"), what, "number of a stage", "trace")
+    once = NETWORK if estimate.setup.training.shard is not None else ()
+    require_name((*TIMES, *SIZES, "p2p", "overlap", *once), what, "number of a stage", "trace")
     if what in ("p2p", "overlap"):
         return (_of_boundary if what == "p2p" else _of_pair)(estimate, number)
+    if what in NETWORK:
+        terms = stage_terms(estimate.setup, estimate.stages[number], what)
+        return float(total(terms)), MS, list(_parts(terms, 1))
     unit, scale = _unit(what)
     stage = estimate.stages[number]
     parts = list(_stage_parts(stage, what, scale))

@@ -26,6 +26,7 @@ from pipesched.estimation.items import GB, HEAD, LAYER, MTP, STATES, Item, Items
 from pipesched.estimation.memory import FRAGMENTATION
 from pipesched.estimation.pairs import hides_experts
 from pipesched.estimation.setup import Setup
+from pipesched.estimation.step import GATHER, OPTIMIZER, REDUCE, TERMS, item_terms, milliseconds
 from pipesched.estimation.terms import PER_MS, total
 from pipesched.estimation.times import optimizer_terms
 from pipesched.pipeline.placement import Placement, named_placement
@@ -121,6 +122,10 @@ class SetupBounds:
         counts = [len([*alike]) for _, alike in groupby(map(id, items.each))]
         once = [*data_terms(setup, GIGA, GIGA), *optimizer_terms(setup, GIGA, GIGA)]
         across = [boundary_time(setup, across=across).value for across in (False, True)]
+        if setup.training.shard is not None:
+            once = [term for size in (GIGA, Fraction(1)) for terms in TERMS.values() for term in terms(setup, size, size)]
+            each = [(*one, item.experts) for one, item in zip(each, self._different, strict=True)]
+            across += [setup.shard_group(), setup.shard_group(experts=True)]
         return (
             *(setup.parallel.pipeline, setup.microbatches, setup.training, items.logits),
             *(tuple(each), tuple(pieces), tuple(counts), *(term.value for term in once), *across),
@@ -168,12 +173,28 @@ class SetupBounds:
     @cached_property
     def once(self) -> float:
         """Microseconds of the communication of gradients and of the optimizer, at least."""
+        if self.setup.training.shard is not None:
+            return self._once_in_schedule
         setup = self.setup
         size = len(self.items)
         count = self.items.sum_of("parameters", 0, size) / setup.parallel.pipeline
         experts = sum((item.experts for item in self.items.each), Fraction(0)) / setup.parallel.pipeline
         terms = (data_terms(setup, count - experts, experts), optimizer_terms(setup, count - experts, experts))
         return sum(float(total(one)) for one in terms) * PER_MS
+
+    @cached_property
+    def _once_in_schedule(self) -> float:
+        """Microseconds before the first pass and behind the last one, at least.
+
+        Every pass comes after the gather of the first stage, which has the embedding; the stage with the last one is
+        then reduced and updated.
+        """
+
+        def once(item: Item, what: str) -> int:
+            return int(milliseconds(item_terms(self.setup, item, what)) * PER_MS)
+
+        first, *_ = self.items.each
+        return once(first, GATHER) + min(once(item, REDUCE) + once(item, OPTIMIZER) for item in self._different)
 
     @cached_property
     def _held(self) -> tuple[float, float]:
