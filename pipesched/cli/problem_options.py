@@ -122,8 +122,16 @@ SPACE = {
     **ESTIMATION,
     **{
         key: _several(ESTIMATION[key], default)
-        for key, default in {**_SEARCHED, "parallel.expert_tensor": "1", "batch.micro": "1"}.items()
+        for key, default in {
+            **_SEARCHED,
+            "parallel.expert_tensor": "1",
+            "batch.micro": "1",
+            "parallel.shard_ranks": "all",
+        }.items()
     },
+    "training.shard": option(
+        "--shard NAME[,NAME..]|auto", "what data-parallel ranks divide: none, optimizer, gradients, weights", as_value
+    ),
     "training.recompute": option(
         "--recompute NAME|N[,..]|auto",
         "none, selective, full, or full of N layers of each stage; default none",

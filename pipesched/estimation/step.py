@@ -19,7 +19,7 @@ from pipesched.estimation.terms import PER_MS, Term, Terms, total
 from pipesched.estimation.times import optimizer_terms
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.step import Shard, GRADIENTS, NOTHING, OPTIMIZER_STATES, WEIGHTS
+from pipesched.pipeline.step import GRADIENTS, NOTHING, OPTIMIZER_STATES, WEIGHTS, Shard
 
 GATHER, REDUCE, OPTIMIZER = STEP_TIMES = ("gather", "reduce", "optimizer")
 
@@ -96,7 +96,9 @@ def step_values(setup: Setup, stages: Sequence[Stage], placement: Placement) -> 
     tied = tied_terms(setup, placement)
     return {
         **{key: [milliseconds(stage_terms(setup, stage, key)) for stage in stages] for key in (REDUCE, OPTIMIZER)},
-        **({} if training.shard == NOTHING else {GATHER: [milliseconds(stage_terms(setup, s, GATHER)) for s in stages]}),
+        **(
+            {} if training.shard == NOTHING else {GATHER: [milliseconds(stage_terms(setup, s, GATHER)) for s in stages]}
+        ),
         **({"tied": milliseconds(tied)} if tied else {}),
         **{key: [stage.size("parameters") * size / GB for stage in stages] for key, size in sizes.items()},
         "static": [(stage.states - _kept(setup, stage) + stage.size("logits")) / GB for stage in stages],

@@ -122,14 +122,21 @@ class SetupBounds:
         counts = [len([*alike]) for _, alike in groupby(map(id, items.each))]
         once = [*data_terms(setup, GIGA, GIGA), *optimizer_terms(setup, GIGA, GIGA)]
         across = [boundary_time(setup, across=across).value for across in (False, True)]
-        if setup.training.shard is not None:
-            once = [term for size in (GIGA, Fraction(1)) for terms in TERMS.values() for term in terms(setup, size, size)]
-            each = [(*one, item.experts) for one, item in zip(each, self._different, strict=True)]
-            across += [setup.shard_group(), setup.shard_group(experts=True)]
         return (
             *(setup.parallel.pipeline, setup.microbatches, setup.training, items.logits),
             *(tuple(each), tuple(pieces), tuple(counts), *(term.value for term in once), *across),
+            *(() if setup.training.shard is None else self._signature_of_step),
         )
+
+    @property
+    def _signature_of_step(self) -> tuple[object, ...]:
+        """What gathers, reductions and optimizers follow from, and what is divided: a rate, and a time beside it."""
+        setup = self.setup
+        sizes = (GIGA, Fraction(1))
+        values = [term.value for size in sizes for terms in TERMS.values() for term in terms(setup, size, size)]
+        groups = (setup.shard_group(), setup.shard_group(experts=True))
+        tied = setup.model.tied and setup.parallel.tensor
+        return (*groups, *values, *(item.experts for item in self._different), tied)
 
     @cached_property
     def floor(self) -> float:

@@ -145,11 +145,13 @@ class Space:
 
     def layouts(self) -> Iterator[Layout]:
         """Yield every combination of candidates."""
-        for one in map(Layout._make, product(*(self.candidates[field] for field in FIELDS))):
-            yield self._in_nodes(one) if one.shard_ranks == NODE else one
+        return map(self._layout, product(*(self.candidates[key] for key in FIELDS)))
 
-    def _in_nodes(self, layout: Layout) -> Layout:
-        """Return a layout whose groups of ranks are those of a node, 0 where tensor ranks do not divide it."""
+    def _layout(self, values: tuple[Any, ...]) -> Layout:
+        """Return a layout; as many ranks as a node has beside tensor ranks are 0 where these do not divide it."""
+        layout = Layout(*values)
+        if values[-1] != NODE:
+            return layout
         ranks, rest = divmod(self.hardware.gpus_per_node, layout.tensor)
         return layout._replace(shard_ranks=0 if rest else ranks)
 
