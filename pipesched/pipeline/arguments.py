@@ -165,8 +165,8 @@ def make_problem(
     require_size(letters_of(units["mode"], split=split), s, m, units["slices"].count)
     unlike: dict[str, Any] = {"speed": read_speed(speed, p), "links": read_links(links, p, time), **units}
     given = {**given, **across, "budget": budget, "kv": kv}
-    costs, memory = _costs(given, s, m, time, split=split), _memory(given, p, s, m, size)
     there = read_placement(placement, p, s)
+    costs, memory = _costs(given, s, m, time, split=split), _memory(given, p, s, m, size)
     return _checked(Problem(p, s, m, there, costs, memory, name, time_unit, lanes, model, **unlike))
 
 

@@ -91,12 +91,12 @@ def _incomplete(schedule: Schedule) -> Iterator[str]:
     """Yield what is missing or stands twice: each stage of a microbatch needs one F, and either a B or an I and a W."""
     index = schedule.plan.index
     numbers = _planned(schedule)
-    if index.letters in _complete_letters(schedule) and len(numbers) == index.size == len(set(numbers)):
+    if index.letters in _complete_letters(schedule) and len(numbers) == index.passes == len(set(numbers)):
         return  # every operation once
-    times_run = [0] * index.size
+    times_run = [0] * index.passes
     for number in numbers:
         times_run[number] += 1
-    for number in compress(range(index.size), map(gt, times_run, repeat(1))):
+    for number in compress(range(index.passes), map(gt, times_run, repeat(1))):
         yield f"{index.op(number)} runs {times_run[number]} times"
     none = [0] * (index.stages * index.units)
     counts = {kind: [times_run[number] for row in index.rows(kind) for number in row] for kind in index.letters}
@@ -156,8 +156,9 @@ def _half_saved(schedule: Schedule, times_run: Sequence[int]) -> Iterator[str]:
 
 
 def _planned(schedule: Schedule) -> list[int]:
-    """Return all operations of the plan."""
-    return list(chain(*schedule.plan.machines, schedule.plan.pairs.values()))
+    """Return all operations of passes in the plan."""
+    plan = schedule.plan
+    return [n for n in chain(*plan.orders, *chain(*plan.lanes), plan.pairs.values()) if n < plan.index.passes]
 
 
 def _untimed(schedule: Schedule) -> Iterator[str]:
@@ -176,7 +177,8 @@ def _misplaced(schedule: Schedule) -> Iterator[str]:
     """Yield operations on another device than that of their stage, and transfers on other lanes than that device's."""
     index, due = schedule.plan.index, _devices_of(schedule)
     yield from _misplaced_transfers(schedule, due)
-    for device, order in enumerate(schedule.plan.orders):
+    for device, slots in enumerate(schedule.plan.orders):
+        order = [number for number in slots if number < index.passes] if index.scoped else slots
         if set(picker(order)(due)) <= {device}:
             continue
         for number in order:
@@ -361,7 +363,7 @@ def _wrong_memory(schedule: Schedule) -> Iterator[str]:
     """Yield devices whose activations have another peak than the schedule claims, where something depends on it."""
     plan, problem = schedule.plan, schedule.problem
     saves = bool(plan.lanes) or "R" in plan.index.letters
-    if problem.memory.budget is None and not saves and not _holds_differently(problem):
+    if problem.has_step or (problem.memory.budget is None and not saves and not _holds_differently(problem)):
         return
     scale = problem.grains.per_unit
     for device, (peak, claim) in enumerate(zip(replayed_peaks(schedule), schedule.peak_grains, strict=True)):

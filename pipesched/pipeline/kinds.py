@@ -12,26 +12,50 @@ from typing import NamedTuple
 
 
 class Resource(Enum):
-    """What an operation occupies: its device, or one of that device's lanes to and from host memory."""
+    """What an operation occupies: its device, one of its lanes (to and from host memory, network), or none."""
 
     DEVICE = "device"
     D2H = "D2H"
     H2D = "H2D"
+    NETWORK = "network"
+    NOTHING = "nothing"
 
 
 LANES = (Resource.D2H, Resource.H2D)
+
+
+class Scope(Enum):
+    """What the operations of a kind are numbered by."""
+
+    UNIT = "stage and microbatch"
+    TURN = "stage and turn"
+    STAGE = "stage"
+    REDUCTION = "stage, and microbatch where each is reduced"
+    SIDE = "side item and microbatch"
+    DEVICE = "device and microbatch"
+
+
+class Join(Enum):
+    """Over what an operation waits for all operations of a kind, where it does not wait for its counterpart alone."""
+
+    MICROBATCHES = "all microbatches of its stage"
+    ENDS = "all microbatches of the first and the last stage"
+    STAGES = "all of all stages"
+    DEVICES = "its microbatch on all devices"
+    SIDES = "its microbatch of all side items into its stage"
 
 
 class Need(NamedTuple):
     """An operation of the same microbatch that must have ended before another starts.
 
     `stage` and `slice` are relative to those of the operation that waits (-1: the stage before). Between two devices
-    the latency of the boundary is added.
+    the latency of the boundary is added. With `join` it waits for all operations of the kind over that.
     """
 
     letter: str
     stage: int = 0
     slice: int = 0
+    join: Join | None = None
 
 
 @dataclass(frozen=True)
@@ -40,7 +64,8 @@ class Kind:
 
     `cost` names its duration (a field of Costs and Ticks), `takes` and `gives` the part of an activation (a column of
     Grains) that it takes at its start and gives back at its end. `forward_gives` is what the end of the forward gives
-    back already where an operation of this kind will follow. `mark` fills its slot in a chart without colours.
+    back already where an operation of this kind will follow. `mark` fills its slot in a chart without colours. `scope`
+    says what its operations are numbered by.
     """
 
     letter: str
@@ -53,6 +78,7 @@ class Kind:
     forward_gives: str | None = None
     resource: Resource = Resource.DEVICE
     in_ideal: bool = True
+    scope: Scope = Scope.UNIT
 
     @property
     def is_transfer(self) -> bool:
@@ -66,7 +92,14 @@ _BACKWARD_NEEDS = (Need("F"), Need("R"), Need("L"), *_GRADIENTS)
 KINDS: dict[str, Kind] = {
     kind.letter: kind
     for kind in (
-        Kind("F", "forward", "forward", "-", (Need("F", -1), Need("F", slice=-1)), takes="activation"),
+        Kind(
+            "F",
+            "forward",
+            "forward",
+            "-",
+            (Need("F", -1), Need("F", slice=-1), Need("E", join=Join.SIDES)),
+            takes="activation",
+        ),
         Kind("B", "backward", "backward", "=", _BACKWARD_NEEDS, gives="activation"),
         Kind("I", "input gradient", "backward_input", "=", _BACKWARD_NEEDS, takes="caught", gives="released"),
         Kind("W", "weight gradient", "backward_weight", "~", (Need("I"),), gives="retained"),
@@ -84,6 +117,30 @@ KINDS: dict[str, Kind] = {
         Kind("L", "load back", "reload", "<", (Need("O"),), takes="activation", resource=Resource.H2D),
     )
 }
+_ALL_BACKWARDS = (Need("B", join=Join.MICROBATCHES), Need("W", join=Join.MICROBATCHES))
+_REDUCED = Need("REDUCE_GRAD", join=Join.MICROBATCHES)
+WHEN_CLIPPED = tuple(Need(kind, join=Join.STAGES) for kind in ("B", "W", "REDUCE_GRAD", "REDUCE_TIED"))
+
+STEP_KINDS: dict[str, Kind] = {  # of the step beside its passes; PyTorch's words, where it has them
+    kind.letter: kind
+    for kind in (
+        Kind("UNSHARD", "gather weights", "gather", "u", (), resource=Resource.NETWORK, scope=Scope.TURN),
+        Kind("RESHARD", "free weights", "", "", (Need("UNSHARD"),), resource=Resource.NOTHING, scope=Scope.TURN),
+        Kind("REDUCE_GRAD", "reduce gradients", "reduce", "r", _ALL_BACKWARDS, resource=Resource.NETWORK,
+             scope=Scope.REDUCTION),
+        Kind("REDUCE_TIED", "reduce tied gradients", "tied", "t",
+             tuple(Need(kind, join=Join.ENDS) for kind in ("B", "W", "REDUCE_GRAD")), resource=Resource.NETWORK,
+             scope=Scope.STAGE),
+        Kind("OPTIMIZER", "optimizer", "optimizer", "o", (*_ALL_BACKWARDS, _REDUCED, Need("REDUCE_TIED")),
+             scope=Scope.STAGE),
+        Kind("E", "side forward", "forward", "e", (), takes="side_activation", scope=Scope.SIDE),
+        Kind("G", "side backward", "backward", "g", (Need("E"), *(Need(kind, join=Join.SIDES) for kind in "BI")),
+             gives="side_activation", scope=Scope.SIDE),
+    )
+}  # fmt: skip
+STEP_SLOTS = tuple(kind.letter for kind in STEP_KINDS.values() if kind.resource is Resource.DEVICE)
+NETWORK_KINDS = tuple(kind.letter for kind in STEP_KINDS.values() if kind.resource is not Resource.DEVICE)
+ALL_KINDS = {**KINDS, **STEP_KINDS}
 LETTERS = "".join(KINDS)
 SLOT_LETTERS = "".join(letter for letter, kind in KINDS.items() if not kind.is_transfer)
 TRANSFER_LETTERS = "".join(letter for letter, kind in KINDS.items() if kind.is_transfer)

@@ -16,6 +16,7 @@ from pipesched.pipeline.kinds import KINDS, Need
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan, mismatch
 from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.step_lowering import with_step_tasks
 
 _NO_PAIRS: Mapping[int, int] = {}
 
@@ -29,9 +30,10 @@ def lower_plan(problem: Problem, plan: Plan) -> TaskGraph:
     if wrong:
         raise ConfigError(wrong, "plan")
     absent: Set[int] = frozenset()
-    if len(plan) < plan.index.size:
-        absent = set(range(plan.index.size)).difference(*plan.machines, plan.pairs.values())
-    return lower(problem, plan.index, absent, plan.pairs, plan.waits)
+    if plan.index.scoped or len(plan) < plan.index.size:
+        absent = set(range(plan.index.passes)).difference(*plan.orders, *chain(*plan.lanes), plan.pairs.values())
+    graph = lower(problem, plan.index.without_step, absent, plan.pairs, plan.waits)
+    return with_step_tasks(graph, problem, plan) if plan.index.scoped else graph
 
 
 def lower(

@@ -6,7 +6,7 @@ ticks are one of the user's time units, `problem.grains.per_unit` grains one of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, chain
@@ -17,6 +17,10 @@ from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.plan import Plan, require_device
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units, plain
+from pipesched.pipeline.step_memory import Stay, stays
+from pipesched.pipeline.step_metrics import StepTimes, span_ticks as step_span
+
+ACTIVATIONS = "activations"
 
 
 class ScheduleMetrics:
@@ -61,8 +65,23 @@ class ScheduleMetrics:
 
     @cached_property
     def makespan_ticks(self) -> int:
-        """Last end minus first start, over all devices."""
-        return max(self.last_end_ticks) - min(self.first_start_ticks)
+        """Last end minus first start, over all devices and network lanes."""
+        return self.last_ticks - min([*self.first_start_ticks, *(self.start_ticks[lane[0]] for lane in self._lanes)])
+
+    @cached_property
+    def last_ticks(self) -> int:
+        """The end of all that runs on devices and network lanes."""
+        return max([*self.last_end_ticks, *(self.end_ticks[lane[-1]] for lane in self._lanes)])
+
+    @cached_property
+    def _lanes(self) -> list[list[int]]:
+        """What each network lane moves, of those that move something."""
+        return [lane for lane in self.plan.network_lanes if lane]
+
+    @property
+    def step(self) -> StepTimes | None:
+        """What the step costs beside its passes; None where the problem has no step."""
+        return StepTimes(self) if self.problem.has_step else None
 
     @property
     def makespan(self) -> int | float:
@@ -71,7 +90,9 @@ class ScheduleMetrics:
 
     @cached_property
     def span_ticks(self) -> int:
-        """The largest over devices of (last end - own first start)."""
+        """The largest over devices of (last end - own first start); with a step over network lanes and stages too."""
+        if self.problem.has_step:
+            return step_span(self)
         return max(end - start for end, start in zip(self.last_end_ticks, self.first_start_ticks, strict=True))
 
     @property
@@ -189,10 +210,34 @@ class ScheduleMetrics:
         What is freed at a time counts before what is taken then.
         """
         devices = range(self.problem.devices)
+        if self._beside:
+            return [max(level for _, level in self.memory_steps(device)) for device in devices]
+        return self._peak_activations
+
+    @cached_property
+    def _beside(self) -> list[Stay]:
+        """What comes and goes beside activations."""
+        if not self.problem.has_step:
+            return []
+        return [*stays(self.problem, self.plan, self.start_ticks, self.end_ticks)]
+
+    @cached_property
+    def _peak_activations(self) -> list[int]:
+        devices = range(self.problem.devices)
         # Transfers take and free at any time, and slots of no length several times at one instant.
         if self.plan.lanes or 0 in self.graph.durations:
-            return [max(level for _, level in self.memory_steps(device)) for device in devices]
+            return [max(level for _, level in self._steps(device, ())) for device in devices]
         return [self._highest_at_starts(device) for device in devices]
+
+    def peak_of(self, what: str) -> list[int | float]:
+        """Return the largest memory of one class on each device: "activations", "weights", "gradients" or "side"."""
+        devices = range(self.problem.devices)
+        peaks = self._peak_activations if what == ACTIVATIONS else [self._peak_beside(one, what) for one in devices]
+        return [in_units(peak, self.problem.grains.per_unit) for peak in peaks]
+
+    def _peak_beside(self, device: int, what: str) -> int:
+        changes = _changes(stay for stay in self._beside if (stay.device, stay.what) == (device, what))
+        return max(level for _, level in _levels(changes))
 
     @property
     def peak_memory(self) -> list[int | float]:
@@ -216,25 +261,21 @@ class ScheduleMetrics:
         return max(map(add, accumulate(map(sub, takes, gives)), gives), default=0)
 
     def memory_steps(self, device: int) -> Iterator[tuple[int, int]]:
-        """Return the activation memory of a device over time: (tick, grains from then on), ticks rising.
+        """Return the memory of a device over time that is not static: (tick, grains from then on), ticks rising.
 
         Raises ConfigError for a device that the problem does not have.
         """
-        return self._steps(require_device(device, self.problem.devices))
+        device = require_device(device, self.problem.devices)
+        return self._steps(device, [stay for stay in self._beside if stay.device == device])
 
-    def _steps(self, device: int) -> Iterator[tuple[int, int]]:
-        level, now = 0, 0
-        changes = []
+    def _steps(self, device: int, beside: Sequence[Stay]) -> Iterator[tuple[int, int]]:
+        changes = _changes(beside)
         for task in chain(self.plan.orders[device], self._transfers[device]):
             changes += [
                 (self.start_ticks[task], self.graph.takes[task]),
                 (self.end_ticks[task], -self.graph.gives[task]),
             ]
-        for time, change in sorted(changes):
-            if time != now:
-                yield now, level
-            now, level = time, level + change
-        yield now, level
+        return _levels(changes)
 
     @cached_property
     def _transfers(self) -> list[list[int]]:
@@ -261,6 +302,21 @@ def picker(positions: Sequence[int]) -> Callable[[Sequence[int]], tuple[int, ...
     if len(positions) > 1:
         return itemgetter(*positions)
     return lambda values: tuple(values[position] for position in positions)
+
+
+def _changes(beside: Iterable[Stay]) -> list[tuple[int, int]]:
+    """Return what stays take and give back: (tick, grains)."""
+    return [change for stay in beside for change in ((stay.start, stay.grains), (stay.end, -stay.grains))]
+
+
+def _levels(changes: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield the level from each time on: (tick, grains), from 0 on."""
+    level, now = 0, 0
+    for time, change in sorted(changes):
+        if time != now:
+            yield now, level
+        now, level = time, level + change
+    yield now, level
 
 
 def _ratio(part: int, whole: int) -> float:

@@ -4,6 +4,8 @@ The letters of the kinds are PyTorch's: F forward, B full backward, I backward f
 (B is I then W fused). Ours are R, which runs a forward again before its backward, and the transfers O (an activation
 goes to host memory) and L (it comes back). `2F0` is the forward of microbatch 0 on stage 2, `(0F3;3B1)OVERLAP_F_B` a
 pair that starts and ends together. Where microbatches are cut along their sequence, `2F0.1` is that of slice 1.
+Of the step beside its passes, `2UNSHARD0` is the first gather of stage 2's weights, `2OPTIMIZER` its update, `0E3` the
+forward of side item 0 for microbatch 3.
 """
 
 from __future__ import annotations
@@ -18,15 +20,19 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.kinds import (
     COMPUTATION_LETTERS,
     GRADIENT_LETTERS,
-    KINDS,
     LETTERS,
+    NETWORK_KINDS,
     SLOT_LETTERS,
+    STEP_KINDS,
+    STEP_SLOTS,
     TRANSFER_LETTERS,
+    Scope,
 )
 
 T = TypeVar("T")
 _NUMBER = "(0|[1-9][0-9]{0,8})"
-_OP = re.compile(rf"{_NUMBER}([A-Z]){_NUMBER}(?:\.{_NUMBER})?", re.ASCII)
+_OP = re.compile(rf"{_NUMBER}([A-Z_]+)(?:{_NUMBER}(?:\.{_NUMBER})?)?", re.ASCII)
+NO_NUMBER = -1  # the microbatch of an operation of which a stage has one
 _PAIR = re.compile(r"\(([^;()]+);([^;()]+)\)OVERLAP_F_B", re.ASCII)
 
 
@@ -40,14 +46,18 @@ class _OpFields(NamedTuple):
 class Op(_OpFields):
     """One operation of one microbatch on one stage, or of one slice of it; `str` gives its text, `2F0` or `2F0.1`.
 
-    Raises ConfigError for a negative number or an unknown kind.
+    Of the step beside its passes the microbatch may be a turn, or None where the kind has none; E and G have a side
+    item instead of the stage. Raises ConfigError for a negative number or an unknown kind.
     """
 
     __slots__ = ()
 
-    def __new__(cls, stage: int, kind: str, microbatch: int, slice: int = 0) -> Op:  # noqa: A002  as the field
+    def __new__(cls, stage: int, kind: str, microbatch: int | None, slice: int = 0) -> Op:  # noqa: A002  as the field
         """Make an operation, after checks."""
-        where, of = require_whole(stage, "stage"), require_whole(microbatch, "microbatch")
+        where = require_whole(stage, "stage")
+        if _is_of_step(kind):
+            return _step_op(where, kind, None if microbatch is None else require_whole(microbatch, "microbatch"))
+        of = require_whole(microbatch, "microbatch")
         if not _is_kind(kind):
             raise ConfigError(f"must be one of {' '.join(LETTERS)}, not {shown(kind)}", "kind")
         part = require_whole(slice, "slice")
@@ -65,6 +75,11 @@ class Op(_OpFields):
         """Whether it is of one slice of a microbatch, which its text then names."""
         return False
 
+    @property
+    def number(self) -> int | None:
+        """The microbatch or the turn; None where the kind has one operation a stage."""
+        return self.microbatch if self.microbatch >= 0 else None
+
 
 class SlicedOp(Op):
     """An operation of one slice of a microbatch, the first one too: it equals the Op of the same numbers."""
@@ -80,8 +95,35 @@ class SlicedOp(Op):
         return True
 
 
+class StepOp(Op):
+    """An operation of the step beside its passes: of a stage (`2OPTIMIZER`), its turn (`2UNSHARD0`), or side work."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return f"{self.stage}{self.kind}" + (f"{self.microbatch}" if self.microbatch >= 0 else "")
+
+    def __repr__(self) -> str:
+        return f"Op({self.stage}, {self.kind!r}, {self.number})"
+
+
+_MAY_BE_NUMBERED = {Scope.STAGE: (False,), Scope.REDUCTION: (False, True)}  # others always are
+
+
+def _step_op(stage: int, kind: str, number: int | None) -> StepOp:
+    """Return an operation of the step. Raises ConfigError where its kind has a number and this has not, or so."""
+    if (number is not None) not in _MAY_BE_NUMBERED.get(STEP_KINDS[kind].scope, (True,)):
+        what = "no number behind its kind" if number is not None else "a number behind its kind"
+        raise ConfigError(f"{stage}{kind}{'' if number is None else number} is no operation: {kind} has {what}")
+    return StepOp._make((stage, kind, NO_NUMBER if number is None else number, 0))
+
+
+def _is_of_step(value: object) -> bool:
+    return isinstance(value, str) and value in STEP_KINDS
+
+
 def _is_kind(value: object) -> bool:
-    return isinstance(value, str) and value in KINDS
+    return isinstance(value, str) and value in LETTERS and len(value) == 1
 
 
 def _is_op(value: object, kind: str) -> bool:
@@ -118,7 +160,9 @@ Slot = Op | Pair
 def parse_op(text: str) -> Op:
     """Return the operation that `text` names, for instance `2F0`. Raises ConfigError."""
     match = _OP.fullmatch(text)
-    if not match or match[2] not in KINDS:
+    if match and match[2] in STEP_KINDS and match[4] is None:
+        return _step_op(int(match[1]), match[2], None if match[3] is None else int(match[3]))
+    if not match or match[2] not in LETTERS or len(match[2]) > 1 or match[3] is None:
         raise ConfigError(
             f"{shown(text)} is no operation; one looks like 2F0: stage, one of {' '.join(LETTERS)}, microbatch"
         )
@@ -130,7 +174,7 @@ def parse_slot(text: str) -> Slot:
     """Return the operation or pair that `text` names. Raises ConfigError."""
     match = _PAIR.fullmatch(text)
     if not match:
-        return _of_kind(parse_op(text), SLOT_LETTERS, "a device runs")
+        return _of_kind(parse_op(text), (*SLOT_LETTERS, *STEP_SLOTS), "a device runs")
     pair = Pair._make((parse_op(match[1]), parse_op(match[2])))
     if pair.forward.kind != "F" or pair.backward.kind != "B":
         raise ConfigError(f"{shown(text)}: a pair holds a forward F, then a full backward B")
@@ -142,10 +186,39 @@ def parse_transfer(text: str) -> Op:
     return _of_kind(parse_op(text), TRANSFER_LETTERS, "a lane moves")
 
 
-def _of_kind(op: Op, letters: str, what: str) -> Op:
-    if op.kind not in letters:
-        raise ConfigError(f"{op} does not belong here: {what} {', '.join(letters)}")
+def parse_network(text: str) -> Op:
+    """Return the operation of a network lane that `text` names, for instance `2UNSHARD0`. Raises ConfigError."""
+    return _of_kind(parse_op(text), NETWORK_KINDS, "a network lane moves")
+
+
+def _of_kind(op: Op, kinds: Sequence[str], what: str) -> Op:
+    if op.kind not in kinds:
+        raise ConfigError(f"{op} does not belong here: {what} {', '.join(kinds)}")
     return op
+
+
+class ScopedRows(NamedTuple):
+    """Operations of one kind of the step: `counts` says how many each stage has, or each side item.
+
+    Where they are not `numbered`, a stage has one at most.
+    """
+
+    kind: str
+    counts: tuple[int, ...]
+    numbered: bool = True
+
+    @property
+    def size(self) -> int:
+        """The number of operations."""
+        return sum(self.counts)
+
+    def place_of(self, offset: int) -> tuple[int, int]:
+        """Return the stage or item of an operation, and which of its operations it is."""
+        for place, count in enumerate(self.counts):
+            if offset < count:
+                return place, offset
+            offset -= count
+        raise IndexError(offset)
 
 
 class OpIndex(NamedTuple):
@@ -154,13 +227,15 @@ class OpIndex(NamedTuple):
     A unit is one slice of one microbatch: the slices of microbatch 0, then those of 1, ..; without slices it is a
     microbatch. `letters` holds the kinds that the plan may use, forwards first, for instance "FB", "FIW" or, with
     recompute, "FBR". A plan with half a million operations is then lists of integers, and the operations of one stage
-    and kind (a row) are a range. Nothing outside this class depends on the layout of the numbers.
+    and kind (a row) are a range. Behind these passes come the operations of the step that are `scoped` otherwise, kind
+    by kind. Nothing outside this class depends on the layout of the numbers.
     """
 
     letters: str
     stages: int
     microbatches: int
     slices: int = 1
+    scoped: tuple[ScopedRows, ...] = ()
 
     @property
     def units(self) -> int:
@@ -168,22 +243,61 @@ class OpIndex(NamedTuple):
         return self.microbatches * self.slices
 
     @property
-    def size(self) -> int:
-        """The number of operations."""
+    def passes(self) -> int:
+        """The number of operations that stages have of units; those of the step beside them are numbered behind."""
         return len(self.letters) * self.stages * self.units
 
+    @property
+    def size(self) -> int:
+        """The number of operations."""
+        return self.passes + sum(rows.size for rows in self.scoped)
+
+    @property
+    def kinds(self) -> list[str]:
+        """All kinds: those of passes, and those of the step."""
+        return [*self.letters, *(rows.kind for rows in self.scoped)]
+
     def row(self, kind: str, stage: int) -> range:
-        """Return the numbers of one kind on one stage, by unit."""
+        """Return the numbers of one kind on one stage, by unit (of the step: by turn, or by microbatch of an item)."""
+        if self.scoped and kind not in self.letters:
+            return self._scoped_row(kind, stage)
         units = self.microbatches * self.slices
         first = (self.letters.index(kind) * self.stages + stage) * units
         return range(first, first + units)
 
+    def _scoped_row(self, kind: str, place: int) -> range:
+        first = self.passes
+        for rows in self.scoped:
+            if rows.kind == kind:
+                first += sum(rows.counts[:place])
+                return range(first, first + rows.counts[place])
+            first += rows.size
+        return range(0)
+
+    def _scoped(self, number: int) -> tuple[ScopedRows, int]:
+        """Return the rows of an operation of the step, and its place among all of its kind."""
+        offset = number - self.passes
+        for rows in self.scoped:
+            if offset < rows.size:
+                return rows, offset
+            offset -= rows.size
+        raise IndexError(number)
+
+    def places(self, kind: str) -> int:
+        """Return how many stages or side items the rows of a kind are of; 0 where there is no such kind."""
+        if kind in self.letters:
+            return self.stages
+        return next((len(rows.counts) for rows in self.scoped if rows.kind == kind), 0)
+
     def rows(self, kind: str) -> list[range]:
         """Return `row` for every stage."""
-        return [self.row(kind, stage) for stage in range(self.stages)]
+        return [self.row(kind, place) for place in range(self.places(kind))]
 
     def of_kind(self, kind: str) -> range:
         """Return the numbers of one kind on all stages."""
+        if kind not in self.letters:
+            rows = self.rows(kind)
+            return range(rows[0].start, rows[-1].stop) if rows else range(0)
         first = self.letters.index(kind) * self.stages * self.units
         return range(first, first + self.stages * self.units)
 
@@ -198,10 +312,16 @@ class OpIndex(NamedTuple):
 
     def number(self, op: Op) -> int:
         """Return the number of `op`."""
+        if op.kind in STEP_KINDS:
+            return self.row(op.kind, op.stage)[max(op.microbatch, 0)]
         return self.row(op.kind, op.stage)[op.microbatch * self.slices + op.slice]
 
     def op(self, number: int) -> Op:
         """Return the operation of a number."""
+        if self.scoped and number >= self.passes:
+            rows, offset = self._scoped(number)
+            place, which = rows.place_of(offset)
+            return StepOp._make((place, rows.kind, which if rows.numbered else NO_NUMBER, 0))
         row, unit = divmod(number, self.units)
         kind, stage = divmod(row, self.stages)
         if self.slices == 1:
@@ -224,6 +344,8 @@ class OpIndex(NamedTuple):
 
     def kind_of(self, number: int) -> str:
         """Return the letter of an operation."""
+        if self.scoped and number >= self.passes:
+            return self._scoped(number)[0].kind
         return self.letters[number // self.units // self.stages]
 
     def is_forward(self, number: int) -> bool:
@@ -231,7 +353,10 @@ class OpIndex(NamedTuple):
         return number < self.stages * self.units
 
     def stage_of(self, number: int) -> int:
-        """Return the stage of an operation."""
+        """Return the stage of an operation, or the item of side work."""
+        if self.scoped and number >= self.passes:
+            rows, offset = self._scoped(number)
+            return rows.place_of(offset)[0]
         return number // self.units % self.stages
 
     def owner_of(self, number: int) -> int:
@@ -278,6 +403,11 @@ class OpIndex(NamedTuple):
     def in_units(self, microbatches: range) -> slice:
         """Return which part of a row is of these microbatches."""
         return slice(microbatches.start * self.slices, microbatches.stop * self.slices)
+
+    @property
+    def without_step(self) -> OpIndex:
+        """The index of the passes alone, whose numbers are the same."""
+        return self._replace(scoped=())
 
     def with_letters(self, letters: str) -> OpIndex:
         """Return the index with these kinds at the end: numbers that exist keep their meaning."""

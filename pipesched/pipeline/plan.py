@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 from pipesched.checks import joined, require_label, require_name, require_sequence, require_type, require_whole, shown
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError, WrongOperation
-from pipesched.pipeline.kinds import KINDS, LANES, LETTERS, TRANSFER_LETTERS
+from pipesched.pipeline.kinds import ALL_KINDS, KINDS, LANES, LETTERS, STEP_KINDS, TRANSFER_LETTERS
 from pipesched.pipeline.ops import Op, OpIndex, Pair, Slot
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.step_plan import NOTHING_BEFORE, SIDE_KINDS, NetworkEntry, Program, lane_of, with_scoped
 
 
 class LanePair(NamedTuple):
@@ -31,7 +32,8 @@ class Plan(Displayable):
 
     A forward in `pairs` runs together with the backward that it maps to, which then stands in no order of its own.
     With offload, `lanes[k]` are the transfers of the lanes k (Problem.lane_pair). Each (before, after) of `waits` makes
-    an operation wait for the end of another, so that loads do not come back at once, and their memory is free.
+    an operation wait for the end of another, so that loads do not come back at once, and their memory is free. With a
+    step, `network[d]` is the program of the network lane of device d; optimizers and side work stand in the orders.
 
     Raises ConfigError for a number that is no operation of `index`. Whether the plan is complete, and each operation on
     its device, is for `check` to say. `pipesched.plan` builds a plan from the texts of operations.
@@ -43,6 +45,7 @@ class Plan(Displayable):
     note: str = ""  # what the algorithm decided that its user should know
     lanes: Sequence[LanePair] = ()
     waits: Sequence[tuple[int, int]] = ()
+    network: Sequence[Program] = ()
 
     def __post_init__(self) -> None:
         require_type(self.index, OpIndex, "an OpIndex", "index")
@@ -56,6 +59,10 @@ class Plan(Displayable):
                 _require_numbers(lane, self.index, "lanes", entry)
         waits = (_two(pair, "waits", entry) for entry, pair in enumerate(require_sequence(self.waits, "waits")))
         _require_numbers([*chain.from_iterable(waits)], self.index, "waits")
+        for device, program in enumerate(require_sequence(self.network, "network")):
+            entries = [_two(entry, "network", device) for entry in program]
+            _require_numbers([number for number, _ in entries], self.index, "network", device)
+            _require_numbers([after for _, after in entries if after != NOTHING_BEFORE], self.index, "network", device)
 
     def __len__(self) -> int:
         """Return the number of operations (a pair counts twice)."""
@@ -66,13 +73,20 @@ class Plan(Displayable):
 
     @property
     def machines(self) -> Sequence[Sequence[int]]:
-        """The orders of all that runs one operation at a time: of the devices, then of the lanes."""
-        return [*self.orders, *chain(*self.lanes)] if self.lanes else self.orders
+        """The orders of all that runs one operation at a time: of the devices, of the lanes, of the network lanes."""
+        if not self.lanes and not self.network:
+            return self.orders
+        return [*self.orders, *chain(*self.lanes), *self.network_lanes]
+
+    @property
+    def network_lanes(self) -> list[list[int]]:
+        """What each network lane moves, in order."""
+        return [lane_of(program, self.index) for program in self.network]
 
     def count(self, kind: str) -> int:
         """Return the number of operations of a kind. Raises ConfigError for what is none."""
-        require_name(KINDS, kind, "kind", "kind")
-        if kind not in self.index.letters:
+        require_name(ALL_KINDS, kind, "kind", "kind")
+        if kind not in self.index.kinds:
             return 0
         row = self.index.of_kind(kind)
         return sum(number in row for number in chain(*self.machines, self.pairs.values()))
@@ -137,21 +151,27 @@ def plan_from_slots(
     lanes: Iterable[Iterable[Op]] = (),
     waits: Iterable[tuple[Op, Op]] = (),
     slices: int = 1,
+    network: Iterable[Iterable[tuple[Op, Op | None]]] = (),
+    sides: int = 0,
 ) -> Plan:
     """Return the plan that runs these slots and, on each pair of lanes, these transfers.
 
-    Each (before, after) of `waits` makes an operation wait for the end of another. Raises WrongOperation for an
-    operation that is out of range, stands twice, or waits and stands nowhere. Whether the plan is complete and runs on
-    the right devices is for `check` to say.
+    Each (before, after) of `waits` makes an operation wait for the end of another. `network` lists for each device the
+    operations of its lane with the slot behind which each is issued; there are so many items of side work. Raises
+    WrongOperation for an operation that is out of range, stands twice, or waits and stands nowhere. Whether the plan is
+    complete and runs on the right devices is for `check` to say.
     """
     rows = [list(slots) for slots in devices]
     transfers = [list(moves) for moves in lanes]
-    planned = list(chain(*map(_ops, rows), *transfers))
+    programs = [list(program) for program in network]
+    planned = list(chain(*map(_ops, rows), *transfers, (op for program in programs for op, _ in program)))
     kinds = {"F", *(TRANSFER_LETTERS if transfers else ()), *(op.kind for op in planned)}
     if "W" in kinds:
         kinds.add("I")  # the rules speak of both, also in a plan that lacks one
     index = OpIndex("".join(letter for letter in LETTERS if letter in kinds), stages, microbatches, slices)
-    require_each_once(planned, stages, microbatches, slices)
+    require_each_once(planned, stages, microbatches, slices, sides)
+    of_step = [op for op in planned if op.kind in STEP_KINDS]
+    index = with_scoped(index, of_step, sides) if of_step else index
     pairs = {
         index.number(slot.forward): index.number(slot.backward)
         for slots in rows
@@ -163,19 +183,34 @@ def plan_from_slots(
         LanePair(*([index.number(op) for op in moves if KINDS[op.kind].resource is lane] for lane in LANES))
         for moves in transfers
     ]
-    return Plan(index, orders, pairs, lanes=numbered, waits=[*_numbered(waits, index, set(planned))])
+    known = set(planned)
+    waited = [*_numbered(waits, index, known)]
+    issued = [[NetworkEntry(index.number(op), _slot_number(after, op, index, known)) for op, after in program]
+              for program in programs]  # fmt: skip
+    return Plan(index, orders, pairs, lanes=numbered, waits=waited, network=issued)
 
 
-def require_each_once(planned: Iterable[Op], stages: int, microbatches: int, slices: int = 1) -> None:
+def _slot_number(after: Op | None, op: Op, index: OpIndex, planned: set[Op]) -> int:
+    """Return the number of the slot behind which an operation is issued. Raises WrongOperation for none of the plan."""
+    if after is None:
+        return NOTHING_BEFORE
+    if after not in planned:
+        raise WrongOperation(f"{op} stands after {after}, which does not stand in the plan", "network")
+    return index.number(after)
+
+
+def require_each_once(planned: Iterable[Op], stages: int, microbatches: int, slices: int = 1, sides: int = 0) -> None:
     """Raise WrongOperation for an operation that is out of range, or stands twice."""
     seen: set[Op] = set()
     for op in planned:
-        if op.stage >= stages or op.microbatch >= microbatches or op.slice >= slices:
+        if op.kind in STEP_KINDS:
+            _require_of_step(op, stages, microbatches, sides)
+        elif op.stage >= stages or op.microbatch >= microbatches or op.slice >= slices:
             most = f", slices 0 to {slices - 1}" if slices > 1 else ""
             raise WrongOperation(
                 f"{op} is out of range: stages are 0 to {stages - 1}, microbatches 0 to {microbatches - 1}{most}"
             )
-        if op.is_sliced != (slices > 1):
+        elif op.is_sliced != (slices > 1):
             one = (
                 "no slices: its text ends with the microbatch" if slices == 1 else f"{slices} slices; name one, {op}.0"
             )
@@ -183,6 +218,17 @@ def require_each_once(planned: Iterable[Op], stages: int, microbatches: int, sli
         if op in seen:
             raise WrongOperation(f"{op} stands twice in the plan")
         seen.add(op)
+
+
+def _require_of_step(op: Op, stages: int, microbatches: int, sides: int) -> None:
+    """Raise WrongOperation for an operation of the step of another stage, item or microbatch."""
+    is_side = op.kind in SIDE_KINDS
+    places, what = (sides, "items of side work") if is_side else (stages, "stages")
+    if op.stage >= places:
+        known = f"{what} are 0 to {places - 1}" if places else f"the problem has no {what}"
+        raise WrongOperation(f"{op} is out of range: {known}")
+    if (is_side or op.kind == "REDUCE_GRAD") and op.microbatch >= microbatches:
+        raise WrongOperation(f"{op} is out of range: microbatches are 0 to {microbatches - 1}")
 
 
 def _numbered(waits: Iterable[tuple[Op, Op]], index: OpIndex, planned: set[Op]) -> Iterator[tuple[int, int]]:
@@ -237,7 +283,7 @@ def placement_of(plan: Plan) -> Placement:
     index, half = plan.index, plan.index.microbatches // 2
     runs: list[tuple[OpsByDevice, OpsByDevice]] = [(defaultdict(list), defaultdict(list)) for _ in range(index.stages)]
     for device, order in enumerate(plan.orders):
-        for number in order:
+        for number in (number for number in order if number < index.passes):
             op = index.op(number)
             runs[op.stage][op.microbatch >= half][device].append(op)
     for stage, halves in enumerate(runs):

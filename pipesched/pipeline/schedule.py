@@ -20,6 +20,9 @@ from pipesched.pipeline.metrics import ScheduleMetrics
 from pipesched.pipeline.ops import Slot
 from pipesched.pipeline.plan import Plan, mismatch, require_device, settled
 from pipesched.pipeline.problem import Problem, require_problem
+from pipesched.pipeline.step import AUTO
+from pipesched.pipeline.step_lowering import reshard_times
+from pipesched.pipeline.step_rule import with_step
 
 
 class TimedSlot(NamedTuple):
@@ -131,6 +134,9 @@ def schedule_plan(problem: Problem, plan: Plan, lengths: Sequence[int] | None = 
     if wrong:
         raise ConfigError(wrong, "plan")
     problem = settled(problem, plan)
+    if problem.sharding.ahead == AUTO:
+        return _best_ahead(problem, plan)
+    plan = with_step(problem, plan)
     graph = lower_plan(problem, plan)
     if lengths is not None:
         graph = replace(graph, durations=_lengths(lengths, plan.index.size))
@@ -140,7 +146,26 @@ def schedule_plan(problem: Problem, plan: Plan, lengths: Sequence[int] | None = 
         raise Deadlock(_explain(error, plan), error.cycle, error.awaited) from None
     for forward, backward in plan.pairs.items():
         starts[backward], ends[backward] = starts[forward], ends[forward]
+    for number, time in reshard_times(plan, ends):
+        starts[number] = ends[number] = time
     return timed_schedule(problem, plan, starts, ends, graph, own_lengths=lengths is not None)
+
+
+def _best_ahead(problem: Problem, plan: Plan) -> Schedule:
+    """Return the schedule with the number of stages ahead, the same for all devices, that is the shortest that fits.
+
+    Where none fits it is that of the least largest memory; of equals the smallest number.
+    """
+    there = problem.settled_placement.devices
+    most = max(there.count(device) for device in range(problem.devices))
+    found = [
+        schedule_plan(replace(problem, shard=replace(problem.sharding, ahead=ahead)), plan)
+        for ahead in range(1, most + 1)
+    ]
+    fitting = [one for one in found if one.fits]
+    if fitting:
+        return min(fitting, key=lambda one: one.makespan_ticks)
+    return min(found, key=lambda one: max(one.memory_grains))
 
 
 def timed_schedule(
@@ -183,12 +208,18 @@ def _ints(times: Sequence[int], key: str) -> Sequence[int]:
     return [*map(int, times)]
 
 
+def _machine_name(machine: int, devices: int, lanes: int) -> str:
+    """Return the name of what runs one operation at a time, by its place among Plan.machines."""
+    if machine < devices:
+        return f"device {machine}"
+    return f"lane {(machine - devices) // 2}" if machine < devices + lanes else f"network {machine - devices - lanes}"
+
+
 def _explain(error: Deadlock, plan: Plan) -> str:
     """Return the cycle of a deadlock as a sentence of operations and devices (or lanes)."""
     index, devices = plan.index, len(plan.orders)
     stuck = [
-        f"{index.op(task)} on " + (f"device {machine}" if machine < devices else f"lane {(machine - devices) // 2}")
-        for task, machine in error.cycle
+        f"{index.op(task)} on " + _machine_name(machine, devices, 2 * len(plan.lanes)) for task, machine in error.cycle
     ]
     links = [
         f"{here} waits for {index.op(before)}, which comes after {there}"

@@ -10,7 +10,7 @@ from typing import Any
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
 from pipesched.pipeline.kinds import KINDS
-from pipesched.pipeline.ops import Op, Pair, Slot, parse_op, parse_slot, parse_transfer
+from pipesched.pipeline.ops import Op, Pair, Slot, parse_network, parse_op, parse_slot, parse_transfer
 from pipesched.pipeline.plan import Plan, plan_from_slots, require_each_once
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.shared_lanes import shared_lanes
@@ -20,7 +20,12 @@ Texts = str | Sequence[str | Op | Pair]  # a list of operations, or one text wit
 
 
 def plan(
-    problem: Problem, orders: Sequence[Texts], *, transfers: Sequence[Texts] = (), waits: Sequence[tuple[str, str]] = ()
+    problem: Problem,
+    orders: Sequence[Texts],
+    *,
+    transfers: Sequence[Texts] = (),
+    waits: Sequence[tuple[str, str]] = (),
+    network: Sequence[Sequence[tuple[str, str | None]]] | None = None,
 ) -> Plan:
     """Return the plan that runs these operations.
 
@@ -37,6 +42,9 @@ def plan(
             their lanes, the transfers of both take turns by their earliest starts: those that they would have if no
             transfer had to wait for one of the other device.
         waits: Pairs of texts (later, earlier): the first operation waits for the end of the second.
+        network: Of a problem with a step, for each device the program of its network lane: pairs such as ("2UNSHARD0",
+            None) or ("2REDUCE_GRAD", "2B7"), an operation and the slot behind whose end it is issued, of a pair its
+            forward. Default: by the rule of the families, like optimizers and side work where no order names any.
 
     Raises:
         ConfigError: For what is no operation, is out of range, stands twice, or is for another number of devices.
@@ -44,9 +52,10 @@ def plan(
     require_problem(problem)
     rows = _rows(orders, problem, "orders", parse_slot)
     moves = _moves(transfers, problem)
-    pairs = _pairs(waits)
+    pairs, programs = _pairs(waits), _programs(network, problem)
+    sizes: dict[str, Any] = {"slices": problem.slices.count, "network": programs, "sides": len(problem.side)}
     try:
-        given = plan_from_slots(rows, problem.stages, problem.microbatches, moves, pairs, problem.slices.count)
+        given = plan_from_slots(rows, problem.stages, problem.microbatches, moves, pairs, **sizes)
     except ConfigError as error:
         raise error.about("orders") from None
     return replace(given, lanes=shared_lanes(problem, given)) if moves and problem.lanes == "pair" else given
@@ -100,6 +109,26 @@ def _pairs(waits: Any) -> list[tuple[Op, Op]]:
     if not is_several(waits):
         raise ConfigError(f"must list pairs of operations (later, earlier), not {shown(waits)}", "waits")
     return [(_wait(pair, 1), _wait(pair, 0)) for pair in waits]
+
+
+def _programs(network: Any, problem: Problem) -> list[list[tuple[Op, Op | None]]]:
+    """Return the programs of the network lanes; none where none is given. Raises ConfigError about `network`."""
+    if network is None:
+        return []
+    rows = first_entries(network, problem.devices) if is_several(network) else []
+    if len(rows) != problem.devices or not all(map(is_several, rows)):
+        raise ConfigError(f"must list the programs of {problem.devices} devices, not {shown(network)}", "network")
+    return [[_issued(entry, device) for entry in row] for device, row in enumerate(rows)]
+
+
+def _issued(entry: Any, device: int) -> tuple[Op, Op | None]:
+    if not isinstance(entry, (list, tuple)) or len(entry) != 2:
+        what = "holds pairs of an operation and the slot behind which it is issued (or None)"
+        raise ConfigError(f"{what}, not {shown(entry)}", "network", entry=device)
+    op, after = entry
+    slot = None if after is None else _slot(after, "network", device, parse_slot)
+    issued = _slot(op, "network", device, parse_network)
+    return issued, slot.forward if isinstance(slot, Pair) else slot
 
 
 def _slot(entry: Any, key: str, device: int, parse: Any) -> Slot:

@@ -1,0 +1,234 @@
+"""The step beside the passes as tasks: network lanes become resources, and joins of the table of kinds precedences.
+
+Of all that a join waits for, only what comes last on each device or lane is kept: the order there implies the rest, so
+that a step costs as many precedences as it has operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import chain
+
+from pipesched.core.tasks import NOWHERE, Edge, EdgeRows, TaskGraph, arrow
+from pipesched.pipeline.kinds import ALL_KINDS, WHEN_CLIPPED, Join, Kind, Need, Resource, Scope
+from pipesched.pipeline.ops import Op
+from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.step import WEIGHTS
+from pipesched.pipeline.step_plan import NOTHING_BEFORE
+
+Kinds = Mapping[str, Kind]
+
+
+def with_step_tasks(graph: TaskGraph, problem: Problem, plan: Plan, kinds: Kinds = ALL_KINDS) -> TaskGraph:
+    """Return the task graph of the passes with the tasks of the step in `plan` behind them.
+
+    RESHARD is a task of no length on no resource, in whose time nothing waits for it: `reshard_times` says when it is.
+    """
+    step = _Step(problem, plan, kinds)
+    first = len(graph.unit_counts)
+    tasks = [step.task(number, first) for number in range(plan.index.passes, plan.index.size)]
+    nothing = [0] * len(tasks)
+    arrows = [*step.edges()]
+    edges = EdgeRows([*graph.edges.rows, *arrows]) if isinstance(graph.edges, EdgeRows) else [*graph.edges, *arrows]
+    return replace(
+        graph,
+        durations=[*graph.durations, *(duration for duration, _, _ in tasks)],
+        resources=[*graph.resources, *(resource for _, resource, _ in tasks)],
+        unit_counts=(*graph.unit_counts, *[1] * problem.devices),
+        edges=edges,
+        takes=[*graph.takes, *nothing],
+        gives=[*graph.gives, *nothing],
+        pools=[*graph.pools, *(device for _, _, device in tasks)],
+    )
+
+
+def reshard_times(plan: Plan, ends: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield each RESHARD with its time: the end of the slot behind which it stands, or of its UNSHARD if later."""
+    index = plan.index
+    frees = index.of_kind("RESHARD")
+    for number, after in chain.from_iterable(plan.network):
+        if number in frees:
+            gathered = index.number(index.op(number)._replace(kind="UNSHARD"))
+            yield number, max(ends[gathered], 0 if after == NOTHING_BEFORE else ends[after])
+
+
+class _Step:
+    """The operations of the step of one plan: their durations, devices and precedences."""
+
+    def __init__(self, problem: Problem, plan: Plan, kinds: Kinds) -> None:
+        self.problem, self.plan, self.kinds = problem, plan, kinds
+        self.index, self.ticks = plan.index, problem.step_ticks
+        self.devices = problem.settled_placement.devices
+        self._latest: dict[range, list[int]] = {}
+
+    @cached_property
+    def _place(self) -> dict[int, tuple[int, int]]:
+        """The machine of each operation, and its place there; a backward of a pair has that of its forward."""
+        places = {
+            number: (machine, place)
+            for machine, order in enumerate(self.plan.machines)
+            for place, number in enumerate(order)
+        }
+        for forward, backward in self.plan.pairs.items():
+            if forward in places:
+                places[backward] = places[forward]
+        return places
+
+    @cached_property
+    def _task(self) -> dict[int, int]:
+        """The task of each backward that is a part of its forward's."""
+        return {backward: forward for forward, backward in self.plan.pairs.items()}
+
+    def device_of(self, number: int) -> int:
+        """Return the device of an operation: of its stage, or for side work that in whose order it stands."""
+        op = self.index.op(number)
+        if op.kind in ALL_KINDS and self.kinds[op.kind].scope is Scope.SIDE:
+            machine, _ = self._place.get(number, (0, 0))
+            return machine
+        return self.devices[op.stage]
+
+    def task(self, number: int, first_lane: int) -> tuple[int, int, int]:
+        """Return duration, resource and device of an operation of the step."""
+        op, device = self.index.op(number), self.device_of(number)
+        kind = self.kinds[op.kind]
+        if kind.resource is Resource.NOTHING or number not in self._place:
+            return 0, NOWHERE, device
+        resource = first_lane + device if kind.resource is Resource.NETWORK else device
+        return self.lasts(op, kind, device), resource, device
+
+    def lasts(self, op: Op, kind: Kind, device: int) -> int:
+        """Return the duration of an operation, by the cost that its kind names."""
+        if kind.scope is Scope.SIDE:
+            return self.ticks.side_lasts(kind.cost, op.stage, op.microbatch, device)
+        column: int | tuple[int, ...] = getattr(self.ticks, kind.cost)
+        return column if isinstance(column, int) else column[op.stage]
+
+    def edges(self) -> Iterator[Edge]:
+        """Yield all precedences of the step: of data, of residency, of the programs, and of tied lanes."""
+        yield from self._needs()
+        yield from self._residency()
+        for program in self.plan.network:
+            for number, after in program:
+                if after != NOTHING_BEFORE and number in self._place:
+                    yield arrow(self._task.get(after, after), number)
+        yield from self._tied()
+
+    def _needs(self) -> Iterator[Edge]:
+        """Yield what the table of kinds says, of operations that the plan has."""
+        present = {*self.index.kinds}
+        for letter in self.index.kinds:
+            for need in self.kinds[letter].needs:
+                is_of_step = letter not in self.index.letters or need.letter not in self.index.letters
+                if is_of_step and need.letter in present:
+                    for number in self.index.of_kind(letter):
+                        if number in self._place:
+                            yield from self._waits(number, need)
+        if self.problem.clip:
+            yield from self._clipped()
+
+    def _waits(self, number: int, need: Need) -> Iterator[Edge]:
+        """Yield the precedences of one operation by one of its needs."""
+        op, task = self.index.op(number), self._task.get(number, number)
+        for before in self._latest_of(self._needed(op, need)):
+            yield arrow(before, task, self._lag(before, number, need))
+
+    def _needed(self, op: Op, need: Need) -> Iterable[range]:
+        """Return the rows of all operations that one waits for by a need."""
+        index = self.index
+        if need.join is Join.SIDES:
+            return self._of_sides(op, need)
+        if need.join is Join.ENDS:
+            return [index.row(need.letter, stage) for stage in (0, index.stages - 1)]
+        if need.join is Join.STAGES:
+            return index.rows(need.letter)
+        if need.join is Join.DEVICES:
+            return [_one(row, op.microbatch) for row in index.rows(need.letter)]
+        row = index.row(need.letter, op.stage)
+        if need.join is Join.MICROBATCHES and op.number is None:
+            return [row]
+        return [self._of_microbatch(row, need.letter, op.number or 0)]
+
+    def _of_microbatch(self, row: range, letter: str, number: int) -> range:
+        """Return the part of a row that is of a microbatch: of passes all of its slices."""
+        if letter in self.index.letters:
+            return row[number * self.index.slices : (number + 1) * self.index.slices]
+        return _one(row, number)
+
+    def _of_sides(self, op: Op, need: Need) -> Iterable[range]:
+        """Return what side work and the passes of its stage need of each other, microbatch by microbatch."""
+        if self.kinds[op.kind].scope is Scope.SIDE:
+            row = self.index.row(need.letter, self.problem.side[op.stage].into)
+            return [self._of_microbatch(row, need.letter, op.microbatch)]
+        into = [number for number, item in enumerate(self.problem.side) if item.into == op.stage]
+        if op.slice:
+            return []
+        return [_one(self.index.row(need.letter, number), op.microbatch) for number in into]
+
+    def _latest_of(self, rows: Iterable[range]) -> list[int]:
+        """Return the tasks of these operations that are the last ones on their device or lane."""
+        found = [number for row in rows for number in self._latest_in(row)]
+        return found if len(found) < 2 else self._reduced(found)
+
+    def _latest_in(self, row: range) -> list[int]:
+        if row not in self._latest:
+            self._latest[row] = self._reduced(row)
+        return self._latest[row]
+
+    def _reduced(self, numbers: Iterable[int]) -> list[int]:
+        last: dict[int, tuple[int, int]] = {}
+        for number in numbers:
+            if number in self._place:
+                machine, place = self._place[number]
+                if machine not in last or last[machine][0] < place:
+                    last[machine] = place, self._task.get(number, number)
+        return [task for _, task in last.values()]
+
+    def _lag(self, before: int, after: int, need: Need) -> int:
+        """Return the latency between side work and a pass on another device; 0 for all else."""
+        if need.join is not Join.SIDES or self.device_of(before) == self.device_of(after):
+            return 0
+        item = after if self.kinds[self.index.kind_of(after)].scope is Scope.SIDE else before
+        return self.ticks.side_p2p[self.index.op(item).stage]
+
+    def _clipped(self) -> Iterator[Edge]:
+        """Yield what every optimizer waits for where gradients are clipped by their global norm: all gradients."""
+        kinds = [need.letter for need in WHEN_CLIPPED if need.letter in self.index.kinds]
+        before = self._latest_of([row for kind in kinds for row in self.index.rows(kind)])
+        for after in self.index.of_kind("OPTIMIZER"):
+            yield from (arrow(one, after) for one in before)
+
+    def _residency(self) -> Iterator[Edge]:
+        """Yield the wait of the first pass behind each UNSHARD: those behind it come later on the device."""
+        index, pairs, first = self.index, self.plan.pairs, self.index.passes
+        for order, program in zip(self.plan.orders, self.plan.network, strict=False):
+            gathers = [(index.op(number).stage, number, after) for number, after in program
+                       if index.kind_of(number) == "UNSHARD"]  # fmt: skip
+            by_slot: dict[int, list[tuple[int, int]]] = {}
+            for stage, number, after in gathers:
+                key = after if self.problem.sharding.divides(WEIGHTS) else NOTHING_BEFORE
+                by_slot.setdefault(key, []).append((stage, number))
+            coming = dict(by_slot.get(NOTHING_BEFORE, ()))
+            for slot in order:
+                for one in (slot, pairs[slot]) if slot in pairs else (slot,):
+                    stage = index.stage_of(one) if one < first else -1
+                    if stage in coming:
+                        yield arrow(coming.pop(stage), slot)
+                coming.update(by_slot.get(slot, ()))
+
+    def _tied(self) -> Iterator[Edge]:
+        """Yield what makes REDUCE_TIED of both ends one: each waits for what comes before the other on its lane."""
+        tied = [number for number in self.index.of_kind("REDUCE_TIED") if number in self._place]
+        lanes = self.plan.machines
+        for here, there in zip(tied, reversed(tied), strict=True):
+            machine, place = self._place[there]
+            if place and here != there:
+                yield arrow(lanes[machine][place - 1], here)
+        waits = [(before, after) for before, after in self.plan.waits if after in tied]
+        yield from (arrow(before, other) for before, after in waits for other in tied if other != after)
+
+
+def _one(row: range, number: int) -> range:
+    return row[number : number + 1]

@@ -1,0 +1,172 @@
+"""What a step costs beside its passes, and after which time the next one may follow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from pipesched.core.tasks import TaskGraph
+from pipesched.core.timing import earliest_times
+from pipesched.pipeline.quantities import in_units
+from pipesched.pipeline.step_plan import NOTHING_BEFORE, lane_of
+
+if TYPE_CHECKING:
+    from pipesched.pipeline.metrics import ScheduleMetrics
+
+PARTS = {"gather": ("UNSHARD",), "reduce": ("REDUCE_GRAD",), "tied": ("REDUCE_TIED",), "optimizer": ("OPTIMIZER",)}
+NETWORK = ("gather", "reduce", "tied")
+
+
+class StepTimes:
+    """What of a schedule's makespan the step costs beside its passes; times are in the user's unit.
+
+    Each number is the makespan less that of the same plan with some durations 0; they need not add up. `exposed` names
+    the operations of network lanes that cannot end later without a later makespan.
+    """
+
+    def __init__(self, schedule: ScheduleMetrics) -> None:
+        self._schedule = schedule
+        self._numbers = {
+            part: [*chain.from_iterable(map(schedule.plan.index.of_kind, kinds))] for part, kinds in PARTS.items()
+        }
+
+    def _units(self, ticks: int) -> int | float:
+        return in_units(ticks, self._schedule.problem.ticks.per_unit)
+
+    def _without(self, parts: Iterable[str]) -> int:
+        """Return the makespan in ticks of the same plan where these parts last no time."""
+        schedule = self._schedule
+        durations = [*schedule.graph.durations]
+        for number in chain.from_iterable(self._numbers[part] for part in parts):
+            durations[number] = 0
+        _, ends = earliest_times(replace(schedule.graph, durations=durations), schedule.plan.machines)
+        return max(ends)
+
+    def exposed_ticks(self, *parts: str) -> int:
+        """Return how much shorter the step is where these parts last no time."""
+        if not any(self._schedule.graph.durations[number] for part in parts for number in self._numbers[part]):
+            return 0
+        return self._schedule.makespan_ticks - self._without(parts)
+
+    @cached_property
+    def pipeline(self) -> int | float:
+        """The makespan of the passes and side work alone."""
+        return self._units(self._schedule.makespan_ticks - self.exposed_ticks(*PARTS))
+
+    @cached_property
+    def network(self) -> int | float:
+        """What gathers and reductions cost together."""
+        return self._units(self.exposed_ticks(*NETWORK))
+
+    def cost(self, part: str) -> int | float:
+        """Return what one of "gather", "reduce", "tied" and "optimizer" costs alone."""
+        return self._units(self.exposed_ticks(part))
+
+    def time(self, part: str) -> list[int | float]:
+        """Return how long each network lane, or for "optimizer" each device, is busy with one of these."""
+        schedule = self._schedule
+        numbers, durations = {*self._numbers[part]}, schedule.graph.durations
+        rows: Sequence[Iterable[int]] = schedule.plan.orders if part == "optimizer" else schedule.plan.network_lanes
+        return [self._units(sum(durations[number] for number in row if number in numbers)) for row in rows]
+
+    @cached_property
+    def exposed(self) -> list[str]:
+        """The operations of network lanes without slack that last some time, device by device in the lanes' order."""
+        schedule = self._schedule
+        slack = latest_ends(schedule.graph, schedule.plan.machines, schedule.end_ticks, schedule.last_ticks)
+        lanes = chain.from_iterable(schedule.plan.network_lanes)
+        late = [number for number in lanes if schedule.graph.durations[number] and not slack[number]]
+        return [str(schedule.plan.index.op(number)) for number in late]
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """All of it, by the names of the JSON document."""
+        parts = {part: {"time": self.time(part), "exposed": self.cost(part)} for part in PARTS}
+        return {"pipeline": self.pipeline, "network": self.network, **parts, "exposed": self.exposed}
+
+
+def latest_ends(graph: TaskGraph, orders: Sequence[Sequence[int]], ends: Sequence[int], last: int) -> dict[int, int]:
+    """Return the slack of each task in some order: how much later it may end while all ends by `last`."""
+    latest = [last] * len(graph)
+    before: dict[int, int] = {}
+    for order in orders:
+        before.update(zip(order[1:], order, strict=False))
+    tasks = sorted(chain.from_iterable(orders), key=lambda task: (ends[task], ends[task] - graph.durations[task]))
+    for task in _backwards(graph, before, tasks):
+        start = latest[task] - graph.durations[task]
+        if task in before:
+            latest[before[task]] = min(latest[before[task]], start)
+        for other, lag in graph.predecessors[task]:
+            latest[other] = min(latest[other], start - lag)
+    return {task: latest[task] - ends[task] for task in tasks}
+
+
+def _backwards(graph: TaskGraph, before: dict[int, int], tasks: Sequence[int]) -> list[int]:
+    """Return the tasks so that each stands before all that it waits for."""
+    waiting = dict.fromkeys(tasks, 0)
+    for task in tasks:
+        for other in _waits_for(graph, before, task):
+            if other in waiting:
+                waiting[other] += 1
+    free = [task for task in tasks if not waiting[task]]
+    done: list[int] = []
+    while free:
+        task = free.pop()
+        done.append(task)
+        for other in _waits_for(graph, before, task):
+            if other in waiting:
+                waiting[other] -= 1
+                if not waiting[other]:
+                    free.append(other)
+    return done
+
+
+def _waits_for(graph: TaskGraph, before: dict[int, int], task: int) -> Iterable[int]:
+    yield from (other for other, _ in graph.predecessors[task])
+    if task in before:
+        yield before[task]
+
+
+def span_ticks(schedule: ScheduleMetrics) -> int:
+    """Return the smallest time after which the next step may follow as the same picture.
+
+    The largest (last end - first start) over devices, over network lanes, and over stages. The gathers at the head of a
+    lane count as late as they may stand without moving a slot or the network operation behind them.
+    """
+    starts, ends = [*schedule.start_ticks], [*schedule.end_ticks]
+    for number, start in _late_heads(schedule):
+        starts[number], ends[number] = start, start + schedule.graph.durations[number]
+    index = schedule.plan.index
+    rows: list[Iterable[int]] = [*schedule.plan.orders, *schedule.plan.network_lanes]
+    kinds = [kind for kind in index.kinds if kind not in NOT_OF_STAGES]
+    rows += [
+        [number for kind in kinds for number in index.row(kind, stage) if starts[number] >= 0]
+        for stage in range(index.stages)
+    ]
+    lists = ([*row] for row in rows)
+    return max(max(map(ends.__getitem__, row)) - min(map(starts.__getitem__, row)) for row in lists if row)
+
+
+NOT_OF_STAGES = ("O", "L", "E", "G", "RESHARD")
+
+
+def _late_heads(schedule: ScheduleMetrics) -> list[tuple[int, int]]:
+    """Return the starts of the gathers at the heads of lanes where each stands as late as it may."""
+    graph, index = schedule.graph, schedule.plan.index
+    gathers = {*index.of_kind("UNSHARD")}
+    late: dict[int, int] = {}
+    for program in schedule.plan.network:
+        lane = lane_of(program, index)
+        issued = dict(program)
+        heads = [number for number in lane if number in gathers and issued[number] == NOTHING_BEFORE]
+        heads = heads[: next((place for place, (a, b) in enumerate(zip(heads, lane, strict=False)) if a != b), None)]
+        behind = lane[len(heads) : len(heads) + 1]
+        limit = schedule.start_ticks[behind[0]] if behind else None
+        for number in reversed(heads):
+            ready = [schedule.start_ticks[after] - lag for after, lag in graph.successors[number]]
+            most = min([*ready, *(() if limit is None else (limit,))], default=schedule.end_ticks[number])
+            limit = late[number] = most - graph.durations[number]
+    return [*late.items()]

@@ -1,0 +1,53 @@
+"""What a plan has of the step beside its passes: the programs of network lanes, and the numbers of their operations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from pipesched.pipeline.kinds import STEP_KINDS
+from pipesched.pipeline.ops import NO_NUMBER, Op, OpIndex, ScopedRows
+
+NOTHING_BEFORE = -1
+
+
+class NetworkEntry(NamedTuple):
+    """An operation of a network lane, by its number, and the slot of the device behind whose end it is issued.
+
+    That is the number of the slot, of a pair that of its forward; NOTHING_BEFORE: it is issued at once.
+    """
+
+    number: int
+    after: int = NOTHING_BEFORE
+
+
+Program = Sequence[NetworkEntry]
+
+
+def with_scoped(index: OpIndex, ops: Iterable[Op], sides: int) -> OpIndex:
+    """Return the index with rows that are long enough for these operations of the step, of so many side items."""
+    counts: dict[str, list[int]] = {}
+    numbered: dict[str, bool] = {}
+    for op in ops:
+        places = sides if op.kind in SIDE_KINDS else index.stages
+        row = counts.setdefault(op.kind, [0] * places)
+        row[op.stage] = max(row[op.stage], max(op.microbatch, 0) + 1)
+        numbered[op.kind] = op.microbatch != NO_NUMBER
+    kinds = [kind for kind in STEP_KINDS if kind in counts]
+    return index._replace(scoped=tuple(ScopedRows(kind, tuple(counts[kind]), numbered[kind]) for kind in kinds))
+
+
+SIDE_KINDS = ("E", "G")
+
+
+def lane_of(program: Program, index: OpIndex) -> list[int]:
+    """Return what the lane itself moves: all of a program but RESHARD, which occupies nothing."""
+    free = index.of_kind("RESHARD") if any(rows.kind == "RESHARD" for rows in index.scoped) else range(0)
+    return [entry.number for entry in program if entry.number not in free]
+
+
+def slots_of_step(orders: Iterable[Sequence[int]], index: OpIndex) -> Iterator[int]:
+    """Yield the operations of the step that devices run: optimizers and side work."""
+    first = index.passes
+    for order in orders:
+        yield from (number for number in order if number >= first)
