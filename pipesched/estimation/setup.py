@@ -158,10 +158,10 @@ class TrainingSetup:
 
     `gradients` is the precision of the main gradients. `shard` says what data-parallel ranks divide, as steps have it:
     none, optimizer, gradients or weights (ZeRO 0 to 3); None leaves gradients and parameters out of the schedule, and
-    `distributed_optimizer` says whether states are divided. With `shard` that follows. `recompute` is none, selective (the core of attention) or full,
-    the latter of `full_layers` of each stage (None: all). `layout` lists the layers of each stage, None finds them. By
-    `context`, ranks that share a sequence pass keys and values round a ring, or gather all of them first.
-    Raises ConfigError, about the field at fault.
+    `distributed_optimizer` says whether states are divided. With `shard` that follows. `recompute` is none, selective
+    (the core of attention) or full, the latter of `full_layers` of each stage (None: all). `layout` lists the layers of
+    each stage, None finds them. By `context`, ranks that share a sequence pass keys and values round a ring, or gather
+    all of them first. Raises ConfigError, about the field at fault.
     """
 
     precision: str = BF16

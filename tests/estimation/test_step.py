@@ -86,7 +86,12 @@ def test_levels_of_a_llama(shard: str, gather: list[float] | None, reduce: list[
     assert (None if costs.gather is None else milliseconds(costs.gather)) == gather
     assert milliseconds(costs.reduce) == reduce
     assert problem.shard is not None
-    assert (problem.shard.level, problem.shard.ranks, problem.shard.ahead, problem.shard.reduce) == (shard, 16, 3, "last")
+    assert (problem.shard.level, problem.shard.ranks, problem.shard.ahead, problem.shard.reduce) == (
+        shard,
+        16,
+        3,
+        "last",
+    )
     assert float(Fraction(problem.grains.static[0], problem.grains.per_unit)) == pytest.approx(stays, abs=5e-4)
     assert to_fraction(problem.memory.static[0]) == 0
 
@@ -269,7 +274,12 @@ def test_a_trace_of_the_network_adds_up(shard: str, what: str) -> None:
     ("training", "sizes", "key", "message"),
     [
         ({"shard": "weight"}, {}, "training.shard", "unknown level 'weight'; did you mean 'weights'?"),
-        ({"shard": "weights"}, {"shard_ranks": 3}, "parallel.shard_ranks", "must divide data x context = 16: .* 2 or 4"),
+        (
+            {"shard": "weights"},
+            {"shard_ranks": 3},
+            "parallel.shard_ranks",
+            "must divide data x context = 16: .* 2 or 4",
+        ),
         ({"shard": "weights"}, {"shard_ranks": 0}, "parallel.shard_ranks", "at least 1"),
         ({}, {"shard_ranks": 8}, "parallel.shard_ranks", "has no effect without `training.shard`"),
         ({"shard": ["none"]}, {}, "training.shard", "`pipesched tune` searches these; give one of none, optimizer"),
