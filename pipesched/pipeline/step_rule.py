@@ -21,15 +21,16 @@ from pipesched.pipeline.units import FORWARD_ONLY
 Issued = tuple[Op, int]  # an operation of the lane, and the slot behind which it is issued
 
 
-def with_step(problem: Problem, plan: Plan) -> Plan:
+def with_step(problem: Problem, plan: Plan, given: Sequence[Sequence[Issued]] = ()) -> Plan:
     """Return `plan` with the step of `problem` by the rule: what of it a plan has already stays as it is.
 
-    A plan with optimizers or side work among its slots gets the programs of its lanes alone.
+    A plan with optimizers or side work among its slots gets the programs of its lanes alone. `given` are programs of
+    the devices, which take the place of the rule for gathers and frees, and for the reductions of the stages they name.
     """
     if not problem.has_step or plan.network:
         return plan
     whole = plan if plan.index.scoped else _with_slots(problem, plan)
-    programs, index = network_programs(problem, whole), whole.index
+    programs, index = network_programs(problem, whole, given), whole.index
     slots = map(index.op, slots_of_step(whole.orders, index))
     index = with_scoped(index, [*slots, *(op for program in programs for op, _ in program)], len(problem.side))
     network = [[NetworkEntry(index.number(op), after) for op, after in program] for program in programs]
@@ -71,14 +72,20 @@ def _tied_stages(problem: Problem) -> tuple[int, ...]:
     return (0, problem.stages - 1) if problem.costs.tied is not None and there[0] != there[-1] else ()
 
 
-def network_programs(problem: Problem, plan: Plan) -> list[list[Issued]]:
-    """Return the program of each device's lane by the rule: operations, each with the slot behind which it stands."""
+def network_programs(problem: Problem, plan: Plan, given: Sequence[Sequence[Issued]] = ()) -> list[list[Issued]]:
+    """Return the program of each device's lane by the rule: operations, each with the slot behind which it stands.
+
+    `given` are programs as those of `with_step`.
+    """
     programs = []
     for device, order in enumerate(plan.orders):
+        own = given[device] if given else None
+        reduced = {op.stage for op, _ in own or () if op.kind == "REDUCE_GRAD"}
         issued: dict[int, list[Op]] = {}  # by the place of the slot behind which they stand, -1: before the first
         for place, op in _reductions(problem, plan, device):
-            issued.setdefault(place, []).append(op)
-        for place, op in _residency(problem, plan, device, order):
+            if op.stage not in reduced:
+                issued.setdefault(place, []).append(op)
+        for place, op in _residency(problem, plan, device, order) if own is None else _placed(own, order):
             issued.setdefault(place, []).append(op)
         programs.append(
             [(op, NOTHING_BEFORE if place < 0 else order[place]) for place in sorted(issued) for op in issued[place]]
@@ -88,6 +95,13 @@ def network_programs(problem: Problem, plan: Plan) -> list[list[Issued]]:
         device = problem.settled_placement.devices[stage]
         programs[device].append((StepOp._make((stage, "REDUCE_TIED", NO_NUMBER, 0)), NOTHING_BEFORE))
     return programs
+
+
+def _placed(program: Sequence[Issued], order: Sequence[int]) -> Iterator[tuple[int, Op]]:
+    """Yield the operations of a program with the places of the slots behind which they stand."""
+    places = {number: place for place, number in enumerate(order)}
+    for op, after in program:
+        yield places.get(after, NOTHING_BEFORE), op
 
 
 def _reductions(problem: Problem, plan: Plan, device: int) -> Iterator[tuple[int, Op]]:
