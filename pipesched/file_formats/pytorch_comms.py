@@ -16,8 +16,7 @@ from pipesched.file_formats.pytorch_csv import CsvText, csv_text, feeding_note, 
 from pipesched.pipeline.ops import Op, Pair, Slot
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.schedule import Schedule
-from pipesched.pipeline.step_plan import NOTHING_BEFORE
-from pipesched.pipeline.step_rule import last_backwards
+from pipesched.pipeline.step_plan import NOTHING_BEFORE, ends_of_stages
 from pipesched.results.trainers import refused_by_pytorch
 
 OF_STAGES = ("UNSHARD", "RESHARD", "REDUCE_GRAD")  # PyTorch's actions of a whole stage
@@ -39,7 +38,8 @@ def dump_comms(schedule: Schedule) -> CsvText:
         refusal += " `shard.reduce` last"
     if refusal:
         raise Inexpressible(refusal)
-    rows = _with_transfers(_with_programs(schedule.plan), schedule.problem.settled_placement.devices)
+    rank_of = schedule.problem.settled_placement.devices
+    rows = _with_transfers(_with_programs(schedule.plan, rank_of), rank_of)
     return csv_text(rows, "; ".join(filter(None, (feeding_note(schedule), _lacking(schedule.plan)))))
 
 
@@ -49,11 +49,11 @@ def _lacking(plan: Plan) -> str:
     return f"has no {joined(kinds)}: PyTorch's schedules lack {'them' if len(kinds) > 1 else 'it'}" if kinds else ""
 
 
-def _with_programs(plan: Plan) -> list[Row]:
+def _with_programs(plan: Plan, rank_of: Sequence[int]) -> list[Row]:
     """Return what each rank does but for SEND and RECV: its passes, and behind them what is issued there."""
     rows: list[Row] = []
     for device, slots in enumerate(numbered_slots(plan)):
-        issued = _issued(plan, device)
+        issued = _issued(plan, device, rank_of.count(device))
         cells: list[Slot | Action] = [*issued.get(NOTHING_BEFORE, ())]
         passes = dict(slots)
         for number in plan.orders[device]:
@@ -63,13 +63,14 @@ def _with_programs(plan: Plan) -> list[Row]:
     return rows
 
 
-def _issued(plan: Plan, device: int) -> dict[int, list[Action]]:
-    """Return the actions of whole stages by the slot behind which they stand, those of the rule first."""
+def _issued(plan: Plan, device: int, stages: int) -> dict[int, list[Action]]:
+    """Return the actions of a device's whole stages by the slot behind which they stand, those of the rule first."""
     order, program = plan.orders[device], plan.network[device] if plan.network else ()
     ops = [(plan.index.op(number), after) for number, after in program]
     reduced = {op.stage for op, _ in ops if op.kind == "REDUCE_GRAD"}
     issued: dict[int, list[Action]] = {}
-    for stage, place in last_backwards(plan, order).items():
+    ends = ends_of_stages(order, plan.pairs, plan.index, stages)
+    for stage, place in sorted(ends.items(), key=lambda end: end[1]):
         if stage not in reduced:
             issued.setdefault(order[place], []).append(Action(stage, "REDUCE_GRAD", None))
     for op, after in ops:
