@@ -256,7 +256,11 @@ def _machine_name(machine: int, devices: int, lanes: int) -> str:
     """Return the name of what runs one operation at a time, by its place among Plan.machines."""
     if machine < devices:
         return f"device {machine}"
-    return f"lane {(machine - devices) // 2}" if machine < devices + lanes else f"the network lane of device {machine - devices - lanes}"
+    return (
+        f"lane {(machine - devices) // 2}"
+        if machine < devices + lanes
+        else f"the network lane of device {machine - devices - lanes}"
+    )
 
 
 def _unplanned(graph: TaskGraph, plan: Plan) -> str:

@@ -39,7 +39,9 @@ def problem_of(config: Config) -> Problem:
 
     costs: dict[str, Any] = {key: listed(key) for key in TIMES if key in config} | {"tied": config.get("tied")}
     sizes: dict[str, Any] = {key: listed(key) for key in SIZES if key in config}
-    shard: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in config["shard"].items()}
+    shard: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in config["shard"].items()
+    }
     return replace(
         problem,
         costs=replace(problem.costs, **costs),
@@ -53,7 +55,9 @@ def problem_of(config: Config) -> Problem:
 def _item(problem: Problem, given: Config) -> SideItem:
     item: Config = {"devices": [*range(problem.devices)], "backward": None, **given}
     for key in ("forward", "backward"):
-        item[key] = tuple(item[key]) if isinstance(item[key], list) else item[key] if item[key] is None else (item[key],)
+        item[key] = (
+            tuple(item[key]) if isinstance(item[key], list) else item[key] if item[key] is None else (item[key],)
+        )
     return SideItem(**{**item, "devices": tuple(item["devices"])})
 
 
