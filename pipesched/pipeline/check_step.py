@@ -45,10 +45,10 @@ def misplaced_step(schedule: Schedule) -> Iterator[str]:
 def mistimed_step(schedule: Schedule) -> Iterator[str]:
     """Yield operations of the step that last too long or too short, and those that start too early."""
     if schedule.plan.index.scoped:
-        yield from _Times(schedule).broken()
+        yield from _StepTimes(schedule).broken()
 
 
-class _Times:
+class _StepTimes:
     """The operations of the step with their times."""
 
     def __init__(self, schedule: Schedule) -> None:
