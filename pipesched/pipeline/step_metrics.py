@@ -19,7 +19,7 @@ PARTS = {"gather": ("UNSHARD",), "reduce": ("REDUCE_GRAD",), "tied": ("REDUCE_TI
 NETWORK = ("gather", "reduce", "tied")
 
 
-class Timed(Protocol):
+class TimedStep(Protocol):
     """What of a schedule these measures look at."""
 
     problem: Problem
@@ -47,7 +47,7 @@ class StepTimes:
     the operations of network lanes that cannot end later without a later makespan.
     """
 
-    def __init__(self, schedule: Timed) -> None:
+    def __init__(self, schedule: TimedStep) -> None:
         self._schedule = schedule
         self._numbers = {
             part: [*chain.from_iterable(map(schedule.plan.index.of_kind, kinds))] for part, kinds in PARTS.items()
@@ -150,7 +150,7 @@ def _waits_for(graph: TaskGraph, before: dict[int, int], task: int) -> Iterable[
         yield before[task]
 
 
-def span_ticks(schedule: Timed) -> int:
+def span_ticks(schedule: TimedStep) -> int:
     """Return the smallest time after which the next step may follow as the same picture.
 
     The largest (last end - first start) over devices, over network lanes, and over stages. The gathers at the head of a
@@ -173,7 +173,7 @@ def span_ticks(schedule: Timed) -> int:
 NOT_OF_STAGES = ("O", "L", "E", "G", "RESHARD")
 
 
-def _late_heads(schedule: Timed) -> list[tuple[int, int]]:
+def _late_heads(schedule: TimedStep) -> list[tuple[int, int]]:
     """Return the starts of the gathers at the heads of lanes where each stands as late as it may."""
     graph, index = schedule.graph, schedule.plan.index
     gathers = {*index.of_kind("UNSHARD")}
