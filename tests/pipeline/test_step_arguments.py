@@ -95,7 +95,7 @@ BAD = [  # parameters, what the error is about, what it holds
     ({"side": [{**VISION, "fwd": 1}]}, "side[0].fwd", "unknown key 'fwd'"),
     ({"side": [{**VISION, "forward": -1}]}, "side[0].forward", "must be at least 0"),
     ({"side": [{**VISION, "forward": Fraction(1, 3)}]}, "side[0].forward", "times must be decimals"),
-    ({"side": [{**VISION, "backward": [1, 2]}], "microbatches": 4}, "side[0].backward", "lists 2 numbers, one a microbatch"),
+    ({"side": [{**VISION, "backward": [1, 2]}], "microbatches": 4}, "side[0].backward", "lists 2 numbers"),
     ({"side": [{**VISION, "backward": [1, 2, "x", 4]}]}, "side[0].backward[2]", "must be a number"),
     ({"side": [{**VISION, "into": 2}]}, "side[0].into", "stage 2 is out of range; stages are 0 to 1"),
     ({"side": [{**VISION, "into": "last"}]}, "side[0].into", "'last' is no stage; stages are 0 to 1"),
