@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -70,17 +71,14 @@ def test_forwards_alone() -> None:
 
 def test_layers() -> None:
     """What each layer has of a step stands in `layer`, with what stands beside the layers."""
-    layer = {"forward": 1, "gather": [1, 2, 3, 4], "weights": "1/3"}
+    layer: dict[str, Any] = {"forward": 1, "gather": [1, 2, 3, 4], "weights": "1/3"}
     problem = pipesched.make_problem(devices=2, layers=4, layer=layer, first={"optimizer": 2, "states": 1}, tied=3)
     content = problem_document(problem)
-    assert (content["layer"]["gather"], content["layer"]["optimizer"], content["first"]["optimizer"]) == (
-        [1, 2, 3, 4],
-        0,
-        2,
-    )
-    assert "reduce" not in content["layer"]
+    assert (content["layer"]["gather"], content["layer"]["optimizer"]) == ([1, 2, 3, 4], 0)
+    assert (content["first"]["optimizer"], "reduce" in content["layer"]) == (2, False)
     again = read_problem(through_text(problem))
-    assert (again, again.layers) == (problem, problem.layers)
+    assert again == problem
+    assert again.layers == replace(problem.layers, rule="given")  # type: ignore[type-var]
 
 
 @st.composite
@@ -150,4 +148,4 @@ def test_bad_document(section: str, key: Any, value: Any, said: str) -> None:
     content[section][key] = value
     with pytest.raises(ConfigError) as caught:
         read_problem(content)
-    assert str(caught.value).startswith(said)
+    assert said in str(caught.value)
