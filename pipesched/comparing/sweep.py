@@ -174,8 +174,7 @@ def sweep_points(base: Values, field: Field, values: Sequence[Any]) -> list[tupl
 
     points = list[tuple[int | float | str, Problem]]()
     parameter = BY_NAME[field.name] if _entry_of(field) else field
-    for value in values:
-        is_word = _is_word(value, field)
+    for value, is_word in [(value, _is_word(value, field)) for value in values]:
         changed = dict(base)
         put(changed, parameter, Given(_with_others(value, field, base)))
         problem = problem_of(changed)
