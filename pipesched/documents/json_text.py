@@ -15,7 +15,7 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.quantities import parse_number, plain
 
 VERSION = 1
-VERSION_OF_UNITS = 2  # of schedules in which microbatches differ
+VERSION_OF_UNITS = 2  # of schedules in which microbatches differ, or steps have more than passes
 MOST = float_info.max
 NUMBERS = ("makespan", "span", "ideal", "bubble", "bubble_over_ideal", "bubble_span", "lower_bound", "gap")
 BY_DEVICE = ("peak_memory", "memory", "idle", "busy")  # lists of numbers

@@ -85,10 +85,10 @@ class _Step:
     def device_of(self, number: int) -> int:
         """Return the device of an operation: of its stage, or for side work that in whose order it stands."""
         op = self.index.op(number)
-        if op.kind in ALL_KINDS and self.kinds[op.kind].scope is Scope.SIDE:
-            machine, _ = self._place.get(number, (0, 0))
-            return machine
-        return self.devices[op.stage]
+        scope = self.kinds[op.kind].scope
+        if scope is Scope.DEVICE:
+            return op.stage
+        return self._place.get(number, (0, 0))[0] if scope is Scope.SIDE else self.devices[op.stage]
 
     def task(self, number: int, first_lane: int) -> tuple[int, int, int]:
         """Return duration, resource and device of an operation of the step."""
@@ -149,6 +149,8 @@ class _Step:
         row = index.row(need.letter, op.stage)
         if need.join is Join.MICROBATCHES and op.number is None:
             return [row]
+        if op.number is None:  # of one operation a stage
+            return [row[:1]]
         return [self._of_microbatch(row, need.letter, op.number or 0)]
 
     def _of_microbatch(self, row: range, letter: str, number: int) -> range:

@@ -29,39 +29,34 @@ def with_step(problem: Problem, plan: Plan) -> Plan:
     """
     if not problem.has_step or plan.network:
         return plan
-    programs = network_programs(problem, plan)
-    if plan.index.scoped:
-        return _numbered(problem, plan, plan.orders, programs, [])
-    orders = [[*order] for order in plan.orders]
+    whole = plan if plan.index.scoped else _with_slots(problem, plan)
+    return _renumbered(problem, whole, network_programs(problem, whole))
+
+
+def _with_slots(problem: Problem, plan: Plan) -> Plan:
+    """Return the plan with optimizers and side work among its slots."""
     updates = [*optimizers(problem, plan)] if problem.costs.optimizer is not None else [()] * problem.devices
     before, behind = side_first(problem, plan)
-    slots = [(before[device], [*behind[device], *updates[device]]) for device in range(problem.devices)]
-    return _numbered(problem, plan, orders, programs, slots)
-
-
-def _numbered(
-    problem: Problem,
-    plan: Plan,
-    orders: Sequence[Sequence[int]],
-    programs: Sequence[Sequence[Issued]],
-    slots: Sequence[tuple[Sequence[Op], Sequence[Op]]],
-) -> Plan:
-    """Return the plan with slots of the step before and behind those of each device, and with programs."""
-    index = plan.index
-    known = [index.op(number) for number in slots_of_step(orders, index)]
-    planned = [*known, *(op for both in slots for part in both for op in part)]
-    planned += [op for program in programs for op, _ in program]
-    wider = with_scoped(index, planned, len(problem.side))
-    renamed = {index.number(op): wider.number(op) for op in known}
-    rows = [[renamed.get(number, number) for number in order] for order in orders] if known else orders
-    for device, (before, behind) in enumerate(slots):
-        rows[device][:0] = map(wider.number, before)  # type: ignore[index]
-        rows[device][len(rows[device]) :] = map(wider.number, behind)  # type: ignore[index]
-    network = [
-        [NetworkEntry(wider.number(op), renamed.get(after, after)) for op, after in program] for program in programs
+    rows = [(before[device], [*behind[device], *updates[device]]) for device in range(problem.devices)]
+    ops = [op for both in rows for part in both for op in part]
+    index = with_scoped(plan.index, ops, len(problem.side))
+    orders = [
+        [*map(index.number, head), *order, *map(index.number, tail)]
+        for (head, tail), order in zip(rows, plan.orders, strict=True)
     ]
-    waits = [(renamed.get(before, before), renamed.get(after, after)) for before, after in plan.waits]
-    return replace(plan, index=wider, orders=rows, network=network, waits=waits)
+    return replace(plan, index=index, orders=orders)
+
+
+def _renumbered(problem: Problem, plan: Plan, programs: Sequence[Sequence[Issued]]) -> Plan:
+    """Return the plan with programs, and with the numbers that its operations then have."""
+    index = plan.index
+    known = [index.op(number) for number in slots_of_step(plan.orders, index)]
+    wider = with_scoped(index, [*known, *(op for program in programs for op, _ in program)], len(problem.side))
+    new = {index.number(op): wider.number(op) for op in known}
+    orders = [[new.get(number, number) for number in order] for order in plan.orders] if known else plan.orders
+    network = [[NetworkEntry(wider.number(op), new.get(after, after)) for op, after in one] for one in programs]
+    waits = [(new.get(before, before), new.get(after, after)) for before, after in plan.waits]
+    return replace(plan, index=wider, orders=orders, network=network, waits=waits)
 
 
 def optimizers(problem: Problem, plan: Plan) -> Iterator[list[Op]]:
@@ -164,10 +159,8 @@ def _turns(places: Sequence[tuple[int, tuple[int, ...]]], ahead: int) -> Iterato
     def op(kind: str, stage: int) -> Op:
         return StepOp._make((stage, kind, turns[stage], 0))
 
-    behind = NOTHING_BEFORE
     for (place, _), near in zip(places, _next_stages([stages for _, stages in places], ahead), strict=True):
-        if turns:
-            behind = place - 1
+        behind = place - 1
         for stage in sorted({*whole}.difference(near)):
             yield behind, op("RESHARD", stage)
         for stage in near:

@@ -128,7 +128,7 @@ def _issued(entry: Any, device: int) -> tuple[Op, Op | None]:
     op, after = entry
     slot = None if after is None else _slot(after, "network", device, parse_slot)
     issued = _slot(op, "network", device, parse_network)
-    return issued, slot.forward if isinstance(slot, Pair) else slot
+    return parse_network(str(issued)), slot.forward if isinstance(slot, Pair) else slot
 
 
 def _slot(entry: Any, key: str, device: int, parse: Any) -> Slot:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -9,9 +10,11 @@ from typing import Any
 import pytest
 
 from pipesched.comparing.compare import compare
-from pipesched.comparing.sweep import numeric_field, sweep, sweep_points
+from pipesched.comparing.sweep import sweep, sweep_points, varied_field
 from pipesched.config.load import load, load_values
+from pipesched.documents.comparison import sweep_document, sweep_of
 from pipesched.errors import ConfigError
+from pipesched.pipeline.step import Shard
 from pipesched.render.sweep import sweep_lines, sweep_plot
 from pipesched.results.comparison import Entry
 from pipesched.text.fields import BY_KEY, COUNT, NUMERIC, SLICES, Field
@@ -31,7 +34,7 @@ from pipesched.text.fields import BY_KEY, COUNT, NUMERIC, SLICES, Field
 )
 def test_field_by_any_of_its_names(name: str, key: str) -> None:
     """A field is named by its key, or by the parameter; each value is that parameter's override."""
-    field = numeric_field(name)
+    field = varied_field(name)
     assert field == BY_KEY[key]
     halves = {"backward_weight": 1} if name == "backward_input" else {}
     points = sweep_points(load_values(None, halves), field, [4, 8])
@@ -39,7 +42,7 @@ def test_field_by_any_of_its_names(name: str, key: str) -> None:
 
 
 @pytest.mark.parametrize("field", NUMERIC, ids=lambda field: str(field.key))
-def test_every_numeric_field_can_be_swept(field: Field) -> None:
+def test_every_varied_field_can_be_swept(field: Field) -> None:
     """Each field that takes numbers can be swept, a half of the backward with the other, a way back with the way."""
     given: dict[str, Any] = {}
     if field.name in ("backward_input", "backward_weight"):
@@ -62,7 +65,7 @@ def test_every_numeric_field_can_be_swept(field: Field) -> None:
 
 def test_sweep_goes_on_top_of_the_overrides() -> None:
     """The overrides hold at every point, and the swept field replaces an override of the same field."""
-    points = sweep_points(load_values(None, {"devices": 2, "microbatches": 99}), numeric_field("microbatches"), [1, 2])
+    points = sweep_points(load_values(None, {"devices": 2, "microbatches": 99}), varied_field("microbatches"), [1, 2])
     assert [(problem.devices, problem.microbatches) for _, problem in points] == [(2, 1), (2, 2)]
 
 
@@ -84,7 +87,7 @@ def told(entry: Entry) -> tuple[object, ...]:
 
 def test_values_are_numbers_as_users_read_them() -> None:
     """However a number was given, a point has it as an int or a float."""
-    found = sweep_points(load_values(None, {}), numeric_field("activation"), ["2", 1.0, Decimal("0.5"), Fraction(1, 3)])
+    found = sweep_points(load_values(None, {}), varied_field("activation"), ["2", 1.0, Decimal("0.5"), Fraction(1, 3)])
     values = [value for value, _ in found]
     assert values == [2, 1, 0.5, 1 / 3]
     assert [type(value) for value in values] == [int, int, float, float]
@@ -97,6 +100,10 @@ BAD = [  # the field, its values, the key of the error, what the message holds
     ("name", [1], "field", ["'name' cannot be varied", "microbatches"]),
     ("unit", ["GB"], "field", ["'unit' cannot be varied"]),
     ("placement", ["loop"], "field", ["'placement' cannot be varied"]),
+    ("shard", ["optimizr"], "values", ["unknown value 'optimizr'; did you mean 'optimizer'?"]),
+    ("shard.ahead", ["ful"], "values", ["'ful' is no number, nor one of full, auto"]),
+    ("shard.reduce", [1], "values", ["one of last, each, not 1"]),
+    ("side", [1], "field", ["'side' cannot be varied"]),
     ("microbatches", [], "values", ["must list at least one value"]),
     ("microbatches", 4, "values", ["must list at least one value"]),
     ("microbatches", "48", "values", ["must list at least one value"]),
@@ -119,6 +126,36 @@ def test_bad_sweep(field: str, values: Any, key: str, fragments: list[str]) -> N
     assert error.value.key == key
     for fragment in fragments:
         assert fragment in str(error.value)
+
+
+def test_words_of_a_shard() -> None:
+    """Levels, and numbers and words of stages ahead, go on top of what else the config says of a shard."""
+    config = "devices: 2\nmemory: {weights: 8, states: 32}\nshard: {level: weights, ranks: 8, ahead: 2}\n"
+    levels = sweep_points(load_values(config, {}), varied_field("shard"), ["none", "gradients", "weights"])
+    assert [(word, problem.shard) for word, problem in levels] == [
+        ("none", Shard("none", 8)), ("gradients", Shard("gradients", 8)), ("weights", Shard("weights", 8, 2)),
+    ]  # fmt: skip
+    swept = sweep(config, "shard.ahead", [1, "3", "full"], "1f1b")
+    assert ([point.value for point in swept], swept.field, swept.of_words) == ([1, 3, "full"], "shard.ahead", True)
+    ahead = [entry.outcome.problem.sharding.ahead for point in swept for entry in point.comparison if entry.outcome]
+    assert ahead == [1, 3, "full"]
+    assert [x for x, _, _ in sweep_lines(swept, "makespan")["1f1b"]] == [0, 1, 2]
+    assert sweep_of(sweep_document(swept)).points[2].value == "full"
+    assert sweep_of(sweep_document(sweep(config, "shard", ["none", "weights"], "1f1b"))).field == "shard"
+
+
+@pytest.mark.parametrize(
+    ("field", "given", "is_refused"),
+    [
+        ("shard", {"shard": "weights"}, True), ("shard", {"shard": {"level": "weights"}}, True),
+        ("shard", {"shard": Shard("weights")}, True), ("shard", {"shard": {"ranks": 2}}, False),
+        ("shard.ranks", {"shard": "weights"}, False), ("shard.ranks", {"shard": {"ranks": 3}}, True),
+    ],
+)  # fmt: skip
+def test_another_entry_of_a_shard_is_no_conflict(field: str, given: dict[str, Any], is_refused: bool) -> None:
+    """An override of the entry that is varied is refused; another one holds at every point."""
+    with pytest.raises(ConfigError) if is_refused else nullcontext():
+        sweep(None, field, ["none"] if field == "shard" else [1], "1f1b", overrides=given)
 
 
 def test_rules_of_feeding() -> None:
