@@ -6,8 +6,7 @@ milliseconds; nothing is taken to be hidden, as the schedule says what is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -18,8 +17,7 @@ from pipesched.estimation.setup import Setup, ShardGroup
 from pipesched.estimation.terms import PER_MS, Term, Terms, total
 from pipesched.estimation.times import optimizer_terms
 from pipesched.pipeline.placement import Placement
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.step import GRADIENTS, NOTHING, OPTIMIZER_STATES, WEIGHTS, Shard
+from pipesched.pipeline.step import GRADIENTS, NOTHING, OPTIMIZER_STATES, WEIGHTS
 
 GATHER, REDUCE, OPTIMIZER = STEP_TIMES = ("gather", "reduce", "optimizer")
 
@@ -113,18 +111,3 @@ def _kept(setup: Setup, stage: Stage) -> Fraction:
     parts = (Fraction(size, ranks if training.divides(level) else 1) for size, level in sizes)
     return stage.size("parameters") * sum(parts, Fraction(0))
 
-
-def with_step(problem: Problem, values: Mapping[str, Any]) -> Problem:
-    """INTERIM"""
-    costs = {key: tuple(values[key]) for key in STEP_TIMES if key in values}
-    if "tied" in values:
-        costs["tied"] = values["tied"]
-    memory = {key: tuple(values[key]) for key in ("weights", "gradients", "states") if key in values}
-    if not costs:
-        return problem
-    return replace(
-        problem,
-        costs=replace(problem.costs, **costs),
-        memory=replace(problem.memory, **memory),
-        shard=Shard(**values["shard"]),
-    )
