@@ -17,10 +17,11 @@ from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.plan import Plan, require_device
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units, plain
-from pipesched.pipeline.step_memory import Stay, stays
+from pipesched.pipeline.step_memory import SIDE, WHOLE_GRADIENTS, WHOLE_WEIGHTS, Stay, stays
 from pipesched.pipeline.step_metrics import StepTimes, span_ticks as step_span
 
 ACTIVATIONS = "activations"
+HELD = (ACTIVATIONS, WHOLE_WEIGHTS, WHOLE_GRADIENTS, SIDE)  # the classes of what comes and goes
 
 
 class ScheduleMetrics:
@@ -78,7 +79,7 @@ class ScheduleMetrics:
         """What each network lane moves, of those that move something."""
         return [lane for lane in self.plan.network_lanes if lane]
 
-    @property
+    @cached_property
     def step(self) -> StepTimes | None:
         """What the step costs beside its passes; None where the problem has no step."""
         return StepTimes(self) if self.problem.has_step else None
