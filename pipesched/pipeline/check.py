@@ -158,8 +158,8 @@ def _half_saved(schedule: Schedule, times_run: Sequence[int]) -> Iterator[str]:
 
 def _planned(schedule: Schedule) -> list[int]:
     """Return all operations of passes in the plan."""
-    plan = schedule.plan
-    return [n for n in chain(*plan.orders, *chain(*plan.lanes), plan.pairs.values()) if n < plan.index.passes]
+    plan, first = schedule.plan, schedule.plan.index.passes
+    return [n for n in chain(*plan.orders, *chain(*plan.lanes), plan.pairs.values()) if n < first]
 
 
 def _untimed(schedule: Schedule) -> Iterator[str]:
@@ -177,9 +177,10 @@ def _untimed(schedule: Schedule) -> Iterator[str]:
 def _misplaced(schedule: Schedule) -> Iterator[str]:
     """Yield operations on another device than that of their stage, and transfers on other lanes than that device's."""
     index, due = schedule.plan.index, _devices_of(schedule)
+    first = index.passes
     yield from _misplaced_transfers(schedule, due)
     for device, slots in enumerate(schedule.plan.orders):
-        order = [number for number in slots if number < index.passes] if index.scoped else slots
+        order = [number for number in slots if number < first] if index.scoped else slots
         if set(picker(order)(due)) <= {device}:
             continue
         for number in order:

@@ -18,11 +18,12 @@ from pipesched.pipeline.check_program import unfit_step, wrong_programs
 from pipesched.pipeline.costs import fields_of
 from pipesched.pipeline.lowering import lower_plan
 from pipesched.pipeline.metrics import ScheduleMetrics
-from pipesched.pipeline.ops import Slot
+from pipesched.pipeline.ops import Op, Slot
 from pipesched.pipeline.plan import Plan, mismatch, require_device, settled
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.step import AUTO
 from pipesched.pipeline.step_lowering import reshard_times
+from pipesched.pipeline.step_plan import NOTHING_BEFORE
 from pipesched.pipeline.step_rule import with_step
 
 
@@ -32,6 +33,18 @@ class TimedSlot(NamedTuple):
     slot: Slot
     start: int | float
     end: int | float
+
+
+class TimedOp(NamedTuple):
+    """An operation of a network lane with its start and its end, in the user's time unit.
+
+    `after` is the slot of its device behind whose end it is issued, None where it is issued at once.
+    """
+
+    op: Op
+    start: int | float
+    end: int | float
+    after: Slot | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -114,6 +127,23 @@ class Schedule(ScheduleMetrics, HasPage):
         return [
             TimedSlot(slot, self._time(start), self._time(end))
             for slot, (start, end) in zip(self.plan.slots(device), times, strict=True)
+        ]
+
+    @property
+    def network(self) -> list[list[TimedOp]]:
+        """What the network lane of each device moves, in the order of its program; no lanes without a step."""
+        plan, starts, ends = self.plan, self.start_ticks, self.end_ticks
+        return [
+            [
+                TimedOp(
+                    plan.index.op(number),
+                    self._time(starts[number]),
+                    self._time(ends[number]),
+                    None if after == NOTHING_BEFORE else plan.slot(after),
+                )
+                for number, after in program
+            ]
+            for program in plan.network
         ]
 
 
@@ -226,7 +256,11 @@ def _machine_name(machine: int, devices: int, lanes: int) -> str:
     """Return the name of what runs one operation at a time, by its place among Plan.machines."""
     if machine < devices:
         return f"device {machine}"
-    return f"lane {(machine - devices) // 2}" if machine < devices + lanes else f"the network lane of device {machine - devices - lanes}"
+    return (
+        f"lane {(machine - devices) // 2}"
+        if machine < devices + lanes
+        else f"the network lane of device {machine - devices - lanes}"
+    )
 
 
 def _unplanned(graph: TaskGraph, plan: Plan) -> str:
