@@ -196,7 +196,7 @@ def test_waits() -> None:
         assert check(schedule) == []
         after, before = (schedule.plan.index.number(parse_op(text)) for text in (later, earlier))
         assert schedule.start_ticks[after] >= schedule.end_ticks[before]
-    with pytest.raises(InvalidSchedule, match="0RESHARD0 .* device 0 cannot wait for 1B0: it takes no time"):
+    with pytest.raises(InvalidSchedule, match=r"0RESHARD0 .* device 0 cannot wait for 1B0: it takes no time"):
         scheduled("0RESHARD0", "1B0")
 
 
@@ -209,7 +209,8 @@ WRONG: list[tuple[Program, str]] = [
     ([*program(0)[:1], ("0RESHARD0", "0F0"), program(0)[1], program(0)[3]],
      "0B0 runs on device 0 while stage 0 is sharded"),
     ([("0UNSHARD0", None), ("0UNSHARD1", None), *program(0)[1:]], f"0UNSHARD1 {LANE} gathers stage 0, which is whole"),
-    ([("0UNSHARD1", None), *program(0)[1:]], f"0UNSHARD1 {LANE} is turn 1 of stage 0, not 0"),
+    ([("0UNSHARD1", None), *program(0)[1:]], f"0UNSHARD1 {LANE} is no turn of stage 0: it has 1, numbered from 0"),
+    ([("0UNSHARD1", None), ("0RESHARD1", None), *program(0)], f"0UNSHARD1 {LANE} is turn 1 of stage 0, not 0"),
     ([*program(0), ("0RESHARD1", "0B0")], f"0RESHARD1 {LANE} frees stage 0, which no UNSHARD"),
     ([program(0)[0], ("0REDUCE_GRAD", "0F0"), *program(0)[2:]], f"0REDUCE_GRAD {LANE} stands before 0B0, which it"),
     ([*program(0)[:3], ("0REDUCE_TIED", "0B0")], f"0REDUCE_TIED {LANE} stands after 0B0, but it is issued behind no"),
@@ -304,5 +305,3 @@ def test_own_lengths() -> None:
     assert [*violations(replace(longer, own_lengths=True))] == []
     reversed_ = shifted(schedule, number, 0, -5)
     assert "0OPTIMIZER ends before it starts" in [*violations(replace(reversed_, own_lengths=True))]
-
-
