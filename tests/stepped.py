@@ -9,8 +9,8 @@ import pipesched
 from pipesched.pipeline.step import Shard, SideItem
 
 OF_COSTS, OF_MEMORY = ("gather", "reduce", "optimizer"), ("weights", "gradients", "states")
-REDUCED = {"devices": 4, "microbatches": 8, "forward": 10, "gather": 15, "reduce": 30, "optimizer": 5}
-SHARDED = {
+REDUCED: dict[str, Any] = {"devices": 4, "microbatches": 8, "forward": 10, "gather": 15, "reduce": 30, "optimizer": 5}
+SHARDED: dict[str, Any] = {
     "devices": 2, "stages": 8, "microbatches": 4, "forward": 5, "backward": 10, "activation": 1, "gather": 4,
     "reduce": 4, "weights": 2, "gradients": 4, "states": 12, "shard": Shard("weights"),
 }  # fmt: skip
