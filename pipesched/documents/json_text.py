@@ -16,7 +16,7 @@ from pipesched.pipeline.metrics import HELD
 from pipesched.pipeline.quantities import parse_number, plain
 
 VERSION = 1
-VERSION_OF_UNITS = 2  # of schedules in which microbatches differ
+VERSION_OF_UNITS = 2  # of schedules in which microbatches differ, or steps have more than passes
 MOST = float_info.max
 NUMBERS = ("makespan", "span", "ideal", "bubble", "bubble_over_ideal", "bubble_span", "lower_bound", "gap")
 PEAKS = tuple(f"peak_{what}" for what in HELD)  # of a schedule with a step

@@ -1,6 +1,7 @@
 """The JSON document of a schedule (format "pipesched.schedule"): writing it, and reading it back.
 
-Version 2 is of microbatches that differ, of slices, and of forward passes alone; everything else has version 1.
+Version 2 is of microbatches that differ, of slices, of forward passes alone, and of steps with more than passes;
+everything else has version 1.
 
 Times and memory are in the user's units. A fraction such as the activation 1/3 is written as its nearest float, and
 read as the simplest fraction with that float, so the document round-trips exactly.
@@ -51,7 +52,7 @@ def document(outcome: Outcome) -> dict[str, Any]:
     schedule = outcome.schedule
     return {
         "format": FORMAT,
-        "version": VERSION_OF_UNITS if is_of_units(outcome) else VERSION,
+        "version": VERSION_OF_UNITS if is_of_units(outcome) or schedule.problem.has_step else VERSION,
         "algorithm": outcome.algorithm,
         "status": outcome.status,
         "problem": problem_document(schedule.problem),

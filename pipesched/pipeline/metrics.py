@@ -232,9 +232,12 @@ class ScheduleMetrics:
 
     def peak_of(self, what: str) -> list[int | float]:
         """Return the largest memory of one class on each device: "activations", "weights", "gradients" or "side"."""
+        return [in_units(peak, self.problem.grains.per_unit) for peak in self.peak_grains_of(what)]
+
+    def peak_grains_of(self, what: str) -> list[int]:
+        """Return the same in grains."""
         devices = range(self.problem.devices)
-        peaks = self._peak_activations if what == ACTIVATIONS else [self._peak_beside(one, what) for one in devices]
-        return [in_units(peak, self.problem.grains.per_unit) for peak in peaks]
+        return self._peak_activations if what == ACTIVATIONS else [self._peak_beside(one, what) for one in devices]
 
     def _peak_beside(self, device: int, what: str) -> int:
         changes = _changes(stay for stay in self._beside if (stay.device, stay.what) == (device, what))

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from pipesched.checks import joined, require_label, require_name, require_sequence, require_type, require_whole, shown
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError, WrongOperation
+from pipesched.pipeline.costs import fields_of
 from pipesched.pipeline.kinds import ALL_KINDS, KINDS, LANES, LETTERS, STEP_KINDS, TRANSFER_LETTERS, Scope
 from pipesched.pipeline.ops import Op, OpIndex, Pair, Slot
 from pipesched.pipeline.placement import Placement
@@ -103,6 +104,13 @@ class Plan(Displayable):
     def slots(self, device: int) -> Iterator[Slot]:
         """Return what a device runs, in order. Raises ConfigError for a device that the plan does not have."""
         return map(self.slot, self.orders[require_device(device, len(self.orders))])
+
+
+def with_parts(plan: Plan, **parts: Any) -> Plan:
+    """Return a plan with other parts, which are not checked again: who made them numbered their operations."""
+    changed = object.__new__(Plan)
+    vars(changed).update({**fields_of(plan), **parts})
+    return changed
 
 
 def require_device(device: object, devices: int) -> int:

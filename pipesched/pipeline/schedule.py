@@ -13,7 +13,8 @@ from pipesched.checks import require_flag, require_sequence, require_type, shown
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import earliest_times
 from pipesched.display import HasPage
-from pipesched.errors import ConfigError, Deadlock
+from pipesched.errors import ConfigError, Deadlock, InvalidSchedule
+from pipesched.pipeline.check_program import unfit_step, wrong_programs
 from pipesched.pipeline.costs import fields_of
 from pipesched.pipeline.lowering import lower_plan
 from pipesched.pipeline.metrics import ScheduleMetrics
@@ -157,7 +158,8 @@ def schedule_plan(problem: Problem, plan: Plan, lengths: Sequence[int] | None = 
 
     Raises:
         Deadlock: With the cycle of operations.
-        InvalidSchedule: When an operation waits for one that the plan lacks.
+        InvalidSchedule: When an operation waits for one that the plan lacks, and for a step beside the passes that is
+            not that of the problem: an operation is missing or on another device, or a program is wrong.
         ConfigError: For a plan of another problem.
     """
     wrong = mismatch(require_problem(problem), require_type(plan, Plan, "a Plan (of pipesched.plan, say)", "plan"))
@@ -166,7 +168,10 @@ def schedule_plan(problem: Problem, plan: Plan, lengths: Sequence[int] | None = 
     problem = settled(problem, plan)
     if problem.sharding.ahead == AUTO:
         return _best_ahead(problem, plan)
+    is_given = bool(plan.network or plan.index.scoped)
     plan = with_step(problem, plan)
+    if is_given:
+        _require_step(problem, plan)
     graph = lower_plan(problem, plan)
     if lengths is not None:
         graph = replace(graph, durations=_lengths(lengths, plan.index.size))
@@ -174,11 +179,20 @@ def schedule_plan(problem: Problem, plan: Plan, lengths: Sequence[int] | None = 
         starts, ends = earliest_times(graph, plan.machines)
     except Deadlock as error:
         raise Deadlock(_explain(error, plan), error.cycle, error.awaited) from None
+    except InvalidSchedule:
+        raise InvalidSchedule(_unplanned(graph, plan)) from None
     for forward, backward in plan.pairs.items():
         starts[backward], ends[backward] = starts[forward], ends[forward]
     for number, time in reshard_times(plan, ends):
         starts[number] = ends[number] = time
     return timed_schedule(problem, plan, starts, ends, graph, own_lengths=lengths is not None)
+
+
+def _require_step(problem: Problem, plan: Plan) -> None:
+    """Raise InvalidSchedule, with a sentence for each breach, for a step that is not that of the problem."""
+    wrong = [*unfit_step(problem, plan)] or [*wrong_programs(problem, plan)]
+    if wrong:
+        raise InvalidSchedule("the plan breaks the rules of its problem: " + "; ".join(wrong[:3]), wrong)
 
 
 def _best_ahead(problem: Problem, plan: Plan) -> Schedule:
@@ -242,7 +256,22 @@ def _machine_name(machine: int, devices: int, lanes: int) -> str:
     """Return the name of what runs one operation at a time, by its place among Plan.machines."""
     if machine < devices:
         return f"device {machine}"
-    return f"lane {(machine - devices) // 2}" if machine < devices + lanes else f"network {machine - devices - lanes}"
+    return (
+        f"lane {(machine - devices) // 2}"
+        if machine < devices + lanes
+        else f"the network lane of device {machine - devices - lanes}"
+    )
+
+
+def _unplanned(graph: TaskGraph, plan: Plan) -> str:
+    """Return a sentence about an operation that waits for one that the plan lacks."""
+    lanes = 2 * len(plan.lanes)
+    machine = {task: number for number, order in enumerate(plan.machines) for task in order}
+    for before, after, _ in graph.arrows():
+        if after in machine and before not in machine:
+            where = _machine_name(machine[after], len(plan.orders), lanes)
+            return f"{plan.index.op(after)} on {where} waits for {plan.index.op(before)}, which the plan lacks"
+    raise AssertionError("some operation waits for one that no order holds")
 
 
 def _explain(error: Deadlock, plan: Plan) -> str:

@@ -26,8 +26,9 @@ from pipesched.pipeline.feeding import differs
 from pipesched.pipeline.metrics import HELD
 from pipesched.pipeline.open_cuts import is_cut_open
 from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem, require_kept, require_problem
+from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.quantities import in_units
+from pipesched.pipeline.savable import require_kept
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.step_metrics import StepTimes
 from pipesched.results.cuts import CutReport
