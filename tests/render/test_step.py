@@ -10,18 +10,15 @@ from rich.console import Console
 from rich.table import Table
 
 import pipesched
-from pipesched.pipeline.step import Shard
 from pipesched.render.comparison import ComparisonTable
 from pipesched.render.fold import fold_of
 from pipesched.render.gantt import Gantt
 from pipesched.render.step_rows import devices_text
 from pipesched.render.summary import summary
-from tests.stepped import REDUCED, SHARDED, side, stepped
+from tests.stepped import REDUCED, SHARDED, SIDE, TIED
 
 Renderer = Callable[..., str]
 Golden = Callable[[str, str], None]
-TIED = {**REDUCED, "tied": 8}
-SIDE = {"devices": 4, "microbatches": 8, "forward": 5, "side": side(4, activation=0.5, output=0.1)}
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "tied": ("1f1b", TIED),
     "sharded": ("interleaved", SHARDED),
@@ -32,7 +29,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 def made(name: str) -> pipesched.Outcome:
     """The schedule of one of the cases."""
     algorithm, given = CASES[name]
-    return pipesched.run(stepped(**given), algorithm)
+    return pipesched.run(pipesched.make_problem(**given), algorithm)
 
 
 def rows(table: Table) -> Iterator[tuple[str, ...]]:
@@ -80,8 +77,8 @@ def test_exposed_and_hidden() -> None:
 
 def test_many_exposed_operations_are_counted() -> None:
     """Of reductions after each microbatch the first few are named."""
-    shard = Shard("gradients", reduce="each")
-    problem = stepped(devices=1, microbatches=9, reduce=4, shard=shard)
+    shard = {"level": "gradients", "reduce": "each"}
+    problem = pipesched.make_problem(devices=1, microbatches=9, reduce=4, shard=shard)
     notes = [note for name, _, note in rows(summary(pipesched.run(problem, "1f1b"))) if name == "  reduce"]
     assert notes == ["12 exposed (0REDUCE_GRAD0, 0REDUCE_GRAD1, 0REDUCE_GRAD2, 0REDUCE_GRAD3, and 5 more)"]
 
@@ -103,7 +100,7 @@ def test_devices_text(devices: list[int], text: str) -> None:
 def test_comparison_has_a_column(draw: Renderer) -> None:
     """What the network adds, where there is a step, and no such column where there is none."""
     names = ["1f1b", "zb-h1"]
-    text = draw(ComparisonTable(pipesched.compare(stepped(**REDUCED), names)), 120)
+    text = draw(ComparisonTable(pipesched.compare(pipesched.make_problem(**REDUCED), names)), 120)
     [row] = [line.split() for line in text.splitlines() if line.startswith("1f1b ")]
     head = text.splitlines()[1].split()
     assert row[head.index("exposed")] == "45"
@@ -114,6 +111,6 @@ def test_comparison_has_a_column(draw: Renderer) -> None:
 def test_a_fold_leaves_nothing_of_the_step_out() -> None:
     """Reductions after each microbatch would be left out with the periods, so there is no fold."""
     given: dict[str, Any] = {"devices": 2, "microbatches": 64, "reduce": 1}
-    assert fold_of(pipesched.run(stepped(**given), "1f1b").schedule) is not None
-    each = Shard("gradients", reduce="each")
-    assert fold_of(pipesched.run(stepped(**given, shard=each), "1f1b").schedule) is None
+    assert fold_of(pipesched.run(pipesched.make_problem(**given), "1f1b").schedule) is not None
+    each = {"level": "gradients", "reduce": "each"}
+    assert fold_of(pipesched.run(pipesched.make_problem(**given, shard=each), "1f1b").schedule) is None
