@@ -93,13 +93,28 @@ class StepTimes:
         return [self._units(sum(durations[number] for number in row if number in numbers)) for row in rows]
 
     @cached_property
-    def exposed(self) -> list[str]:
-        """The operations of network lanes without slack that last some time, device by device in the lanes' order."""
+    def _exposed(self) -> list[int]:
         schedule = self._schedule
         slack = latest_ends(schedule.graph, schedule.plan.machines, schedule.end_ticks, schedule.last_ticks)
         lanes = chain.from_iterable(schedule.plan.network_lanes)
-        late = [number for number in lanes if schedule.graph.durations[number] and not slack[number]]
-        return [str(schedule.plan.index.op(number)) for number in late]
+        return [number for number in lanes if schedule.graph.durations[number] and not slack[number]]
+
+    @cached_property
+    def exposed(self) -> list[str]:
+        """The operations of network lanes without slack that last some time, device by device in the lanes' order."""
+        return [*map(str, map(self._schedule.plan.index.op, self._exposed))]
+
+    def exposed_of(self, part: str) -> list[int]:
+        """Return the numbers of those of one of "gather", "reduce" and "tied"."""
+        numbers = {*self._numbers[part]}
+        return [number for number in self._exposed if number in numbers]
+
+    def hidden_on(self, part: str) -> list[int]:
+        """Return the devices on whose lanes one of "gather", "reduce" and "tied" lasts, and none of it is exposed."""
+        exposed, durations = {*self._exposed}, self._schedule.graph.durations
+        lasting = {number for number in self._numbers[part] if durations[number]}
+        rows = [lasting.intersection(lane) for lane in self._schedule.plan.network_lanes]
+        return [device for device, row in enumerate(rows) if row and exposed.isdisjoint(row)]
 
     @cached_property
     def document(self) -> dict[str, Any]:
