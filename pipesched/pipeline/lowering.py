@@ -16,7 +16,7 @@ from pipesched.pipeline.kinds import KINDS, STEP_SLOTS, Need
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan, mismatch
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.step_lowering import with_step_tasks
+from pipesched.pipeline.step_lowering import waits_of, with_step_tasks
 
 _NO_PAIRS: Mapping[int, int] = {}
 
@@ -32,7 +32,7 @@ def lower_plan(problem: Problem, plan: Plan) -> TaskGraph:
     absent: Set[int] = frozenset()
     if _count_passes(plan) < plan.index.passes:
         absent = set(range(plan.index.passes)).difference(*plan.orders, *chain(*plan.lanes), plan.pairs.values())
-    graph = lower(problem, plan.index.without_step, absent, plan.pairs, plan.waits)
+    graph = lower(problem, plan.index.without_step, absent, plan.pairs, waits_of(plan))
     return with_step_tasks(graph, problem, plan) if plan.index.scoped else graph
 
 

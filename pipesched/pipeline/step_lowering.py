@@ -55,6 +55,19 @@ def reshard_times(plan: Plan, ends: Sequence[int]) -> Iterator[tuple[int, int]]:
             yield number, max(ends[gathered], 0 if after == NOTHING_BEFORE else ends[after])
 
 
+def waits_of(plan: Plan) -> Iterator[tuple[int, int]]:
+    """Yield the waits of a plan; that for a RESHARD waits for its UNSHARD, and for the slot behind which it stands."""
+    frees = plan.index.of_kind("RESHARD")
+    behind = {number: after for number, after in chain.from_iterable(plan.network) if number in frees}
+    for before, after in plan.waits:
+        if before not in behind:
+            yield before, after
+            continue
+        yield plan.index.number(plan.index.op(before)._replace(kind="UNSHARD")), after
+        if behind[before] != NOTHING_BEFORE:
+            yield behind[before], after
+
+
 class _Step:
     """The operations of the step of one plan: their durations, devices and precedences."""
 
@@ -258,7 +271,7 @@ class _Step:
             machine, place = self._of_step[there]
             if place and here != there:
                 yield arrow(lanes[machine][place - 1], here)
-        waits = [(before, after) for before, after in self.plan.waits if after in tied]
+        waits = [(before, after) for before, after in waits_of(self.plan) if after in tied]
         yield from (arrow(before, other) for before, after in waits for other in tied if other != after)
 
 
