@@ -48,8 +48,16 @@ class OneForAll:
     def _index(self, kinds: str) -> OpIndex:
         self.ways = self.problem.directions(self.problem.microbatches)
         index = OpIndex(kinds, self.problem.stages, len(self.ways))
-        self._graph = lower(replace(self.problem, microbatches=len(self.ways)), index)
+        self._graph = lower(self._of_one(len(self.ways)), index)
         return index
+
+    def _of_one(self, microbatches: int) -> Problem:
+        """Return the problem with so many microbatches, on the same scale of ticks; their side work is counted apart."""
+        problem = self.problem
+        if problem.side:
+            costs = replace(problem.costs, resolution=problem.ticks.per_unit)
+            problem = replace(problem, side=(), costs=costs)
+        return replace(problem, microbatches=microbatches)
 
     @property
     def durations(self) -> Sequence[int]:
