@@ -188,7 +188,9 @@ class OneForAll:
     def _work_of(self, stage: int) -> int:
         """Return what all passes of a stage take on its device, at least."""
         rows = [self.index.row(kind, stage) for kind in self.index.letters]
-        return sum(len(way.microbatches) * self.work[row[number]] for row in rows for number, way in enumerate(self.ways))
+        return sum(
+            len(way.microbatches) * self.work[row[number]] for row in rows for number, way in enumerate(self.ways)
+        )
 
     @property
     def among_others(self) -> int:

@@ -7,15 +7,7 @@ from typing import NamedTuple
 
 from pipesched.core.bounds import Job
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.step_ends import (
-    StepEnds,
-    gathers,
-    reduces,
-    side_times,
-    step_ends,
-    tied_stages,
-    updates,
-)
+from pipesched.pipeline.step_ends import gathers, reduces, side_times, step_ends, tied_stages, updates
 from pipesched.pipeline.units import FORWARD_ONLY
 
 

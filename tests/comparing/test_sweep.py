@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pipesched.comparing.compare import compare
-from pipesched.comparing.sweep import varied_field, sweep, sweep_points
+from pipesched.comparing.sweep import sweep, sweep_points, varied_field
 from pipesched.config.load import load, load_values
 from pipesched.errors import ConfigError
 from pipesched.render.sweep import sweep_lines, sweep_plot

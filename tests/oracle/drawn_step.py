@@ -161,7 +161,9 @@ def _program(step: Step, device: int, row: list[str], random: Random) -> Program
         for text in random.sample(heads, len(heads)):
             if parse(text).kind == "UNSHARD":
                 issued[random.choice([0, random.randint(0, firsts[parse(text).stage])])].append(text)
-    ruled = programs_of(replace(step, level="none" if step.level == "weights" else step.level), _alone(device, row))
+    ruled = programs_of(
+        replace(step, level="gradients" if step.level == "weights" else step.level), _alone(device, row)
+    )
     for text, after in ruled[device]:
         if parse(text).kind == "REDUCE_GRAD" and after is not None:
             _insert_late(issued, text, row, places(row)[after] + 1, random)

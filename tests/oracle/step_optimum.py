@@ -87,7 +87,7 @@ def _assigned(step: Step, kinds: str) -> Iterator[Texts]:
         for mb, part in setup.units:
             rows[device] += [f"{stage}{kind}{mb}" + (f".{part}" if setup.slices > 1 else "") for kind in kinds]
         rows[device] += [f"{stage}OPTIMIZER" for _ in [step.optimizer] if step.optimizer is not None]
-    programs = programs_of(replace(step, level="none" if step.level == "weights" else step.level), rows)
+    programs = programs_of(replace(step, level="gradients" if step.level == "weights" else step.level), rows)
     works = [(number, mb) for number in range(len(step.side)) for mb in range(setup.microbatches)]
     for chosen in product(*(step.side[number].devices for number, _ in works)):
         assigned = [[*row] for row in rows]

@@ -114,6 +114,7 @@ def _reduces(step: Step, row: Sequence[str], at: int) -> list[str]:
 def _issued(step: Step, row: Sequence[str], ahead: int) -> dict[int, list[str]]:
     """The RESHARDs and UNSHARDs behind each slot (-1: before the first), with `ahead` stages whole at once."""
     works = [[op.stage for op in _ops(slot) if op.kind in WORKS] for slot in row]
+    first = next((at for at, stages in enumerate(works) if stages), 0)
     turns: dict[int, int] = {}
     whole: set[int] = set()
     issued: dict[int, list[str]] = {}
@@ -124,12 +125,12 @@ def _issued(step: Step, row: Sequence[str], ahead: int) -> dict[int, list[str]]:
                 if len(wanted) >= ahead:
                     break
                 wanted += [stage for stage in dict.fromkeys(coming) if stage not in wanted]
-            gone = sorted(whole - {*wanted})
-            new = [stage for stage in wanted if stage not in whole]
-            issued[at - 1] = [f"{stage}RESHARD{turns[stage]}" for stage in gone]
-            for stage in new:
-                turns[stage] = turns.get(stage, -1) + 1
-                issued[at - 1].append(f"{stage}UNSHARD{turns[stage]}")
+            behind = issued.setdefault(at - 1 if at > first else -1, [])
+            behind += [f"{stage}RESHARD{turns[stage]}" for stage in sorted(whole - {*wanted})]
+            for stage in wanted:
+                if stage not in whole:
+                    turns[stage] = turns.get(stage, -1) + 1
+                    behind.append(f"{stage}UNSHARD{turns[stage]}")
             whole = {*wanted}
     if whole:
         last = max(at for at, stages in enumerate(works) if stages)
