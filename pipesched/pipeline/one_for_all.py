@@ -52,7 +52,7 @@ class OneForAll:
         return index
 
     def _of_one(self, microbatches: int) -> Problem:
-        """Return the problem with so many microbatches, on the same scale of ticks; their side work is counted apart."""
+        """Return the problem with so many microbatches, on the same scale, without their side work, which counts apart."""
         problem = self.problem
         if problem.side:
             costs = replace(problem.costs, resolution=problem.ticks.per_unit)
@@ -159,9 +159,7 @@ class OneForAll:
             way = self.ways[self.index.owner_of(number)]
             work = len(way.microbatches) * time
             jobs[way.devices[self.index.stage_of(number)]].append(Job(head, work, tail))
-        for mine, more in zip(jobs, self.step.slots, strict=True):
-            mine += more
-        return jobs
+        return [[*mine, *more] for mine, more in zip(jobs, self.step.slots, strict=True)]
 
     @cached_property
     def step(self) -> StepJobs:

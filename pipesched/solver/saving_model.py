@@ -8,7 +8,7 @@ sound, but proofs take up to 30 times as long.)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain, islice, pairwise
 from typing import Any, NamedTuple

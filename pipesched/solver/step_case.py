@@ -116,9 +116,7 @@ class StepCase(KeepingCase):
     def _plan(self, slots: Slots, programs: Sequence[Issued] = ()) -> Plan:
         problem = self.problem
         count, sides = problem.microbatches, len(problem.side)
-        return plan_from_slots(
-            slots, problem.stages, count, slices=problem.slices.count, network=programs, sides=sides
-        )
+        return plan_from_slots(slots, problem.stages, count, slices=problem.slices.count, network=programs, sides=sides)
 
     def _program(self, device: int, slots: Sequence[Op], lane: Sequence[Op]) -> Issued:
         """Return the program of a lane in this order: each reduction stands behind the last backward that it needs.
