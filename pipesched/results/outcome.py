@@ -39,6 +39,7 @@ from pipesched.schedulers.feeding.choose import ordering_of
 from pipesched.schedulers.feeding.fed_family import FedFamily
 from pipesched.schedulers.feeding.ordering import Ordering
 from pipesched.schedulers.options import COMMON, OBJECTIVES, OFFLOAD, ORDER, RECOMPUTE, checked_options
+from pipesched.schedulers.plan_of import plan_of
 from pipesched.schedulers.registry import family
 
 FOR_THIS_CUT = f"{Status.OPTIMAL} for this cut"
@@ -326,8 +327,8 @@ def _plan(problem: Problem, chosen: Family, options: Mapping[str, Any]) -> Plan:
     own = {key: value for key, value in options.items() if key not in COMMON}
     recompute, offload = options.get(RECOMPUTE), options.get(OFFLOAD)
     if recompute is None and offload is None:
-        return chosen.plan(problem, **own)
+        return plan_of(chosen, problem, **own)
     from pipesched.schedulers.saved_plan import saved_plan
     from pipesched.schedulers.savings import savings
 
-    return saved_plan(problem, chosen.plan(problem, **own), savings(problem, chosen, recompute, offload))
+    return saved_plan(problem, plan_of(chosen, problem, **own), savings(problem, chosen, recompute, offload))
