@@ -29,21 +29,25 @@ def with_step(problem: Problem, plan: Plan) -> Plan:
     """
     if not problem.has_step or plan.network:
         return plan
-    whole = plan if plan.index.scoped else _with_slots(problem, plan)
-    return _renumbered(problem, whole, network_programs(problem, whole))
+    return with_programs(problem, plan if plan.index.scoped else _with_slots(problem, plan))
+
+
+def with_programs(problem: Problem, plan: Plan) -> Plan:
+    """Return the plan with the programs of its network lanes by the rule."""
+    return _renumbered(problem, plan, network_programs(problem, plan))
 
 
 def _with_slots(problem: Problem, plan: Plan) -> Plan:
     """Return the plan with optimizers and side work among its slots."""
-    updates = [*optimizers(problem, plan)] if problem.costs.optimizer is not None else [()] * problem.devices
     before, behind = side_first(problem, plan)
-    rows = [(before[device], [*behind[device], *updates[device]]) for device in range(problem.devices)]
-    ops = [op for both in rows for part in both for op in part]
-    index = with_scoped(plan.index, ops, len(problem.side))
-    orders = [
-        [*map(index.number, head), *order, *map(index.number, tail)]
-        for (head, tail), order in zip(rows, plan.orders, strict=True)
-    ]
+    parts = zip(before, plan.orders, behind, optimizers(problem, plan), strict=True)
+    return with_slots(problem, plan, [[*head, *order, *tail, *last] for head, order, tail, last in parts])
+
+
+def with_slots(problem: Problem, plan: Plan, rows: Sequence[Sequence[int | Op]]) -> Plan:
+    """Return the plan with these slots of each device: the numbers of its passes, and operations of the step."""
+    index = with_scoped(plan.index, (op for row in rows for op in row if isinstance(op, Op)), len(problem.side))
+    orders = [[index.number(one) if isinstance(one, Op) else one for one in row] for row in rows]
     return replace(plan, index=index, orders=orders)
 
 
@@ -61,8 +65,8 @@ def _renumbered(problem: Problem, plan: Plan, programs: Sequence[Sequence[Issued
 
 def optimizers(problem: Problem, plan: Plan) -> Iterator[list[Op]]:
     """Yield the optimizers of each device, by the last backward of their stages; stages with tied weights last."""
-    ends = _tied_stages(problem)
-    for order in plan.orders:
+    ends, has_optimizer = _tied_stages(problem), problem.costs.optimizer is not None
+    for order in plan.orders if has_optimizer else [()] * problem.devices:
         last = last_backwards(plan, order)
         stages = sorted(last, key=lambda stage: (stage in ends, last[stage]))
         yield [StepOp._make((stage, "OPTIMIZER", NO_NUMBER, 0)) for stage in stages]
