@@ -1,4 +1,4 @@
-"""Better places for side work of small problems: some of it is taken out, and put in again.
+"""Better places for side work of small problems: some that the makespan waits for is taken out, and put in again.
 
 That is large neighbourhood search (Shaw 1998); nothing but a count of rounds ends it.
 """
@@ -9,14 +9,16 @@ from collections.abc import Callable
 from random import Random
 
 from pipesched.core.clock import look
+from pipesched.core.tasks import reversed_graph
+from pipesched.core.timing import earliest_times
 from pipesched.errors import InvalidSchedule
 from pipesched.pipeline.schedule import Schedule
-from pipesched.schedulers.side_work.insertion import WAYS, SideInsertion
+from pipesched.schedulers.side_work.insertion import WAYS, Part, SideInsertion
 
-MOST_ROUNDS = 120
-MOST_SLOTS = 60_000  # in all rounds
-FEWEST_ROUNDS = 20  # with fewer it is not worth its time
-PART = 6  # microbatches that are taken out at once, at most
+MOST_ROUNDS = 24
+MOST_SLOTS = 6_000  # in all rounds
+FEWEST_ROUNDS = 6  # with fewer it is not worth its time
+PARTS = 4  # of the side work that are taken out at once, at most
 
 
 def improved(
@@ -24,20 +26,34 @@ def improved(
 ) -> Schedule:
     """Return the best schedule that is found from this one on, or itself."""
     rounds = min(MOST_ROUNDS, MOST_SLOTS // len(best.start_ticks))
-    random, items, count = Random(0), len(insertion.problem.side), insertion.problem.microbatches
-    here = best
-    for _ in range(rounds if rounds >= FEWEST_ROUNDS else 0):
+    random, here = Random(0), best
+    tight = _tight(best) if rounds >= FEWEST_ROUNDS else []
+    for turn in range(rounds):
         look()
-        size = 1 + int(random.random() * min(PART, count))
-        first, item = int(random.random() * count), int(random.random() * items)
-        some = {(item, (first + one) % count) for one in range(size)}
-        way = WAYS[int(random.random() * len(WAYS))]
+        if not tight:
+            break
+        some = frozenset(random.sample(tight, min(1 + turn % PARTS, len(tight))))
         try:
-            found = insertion.again(here, some, way)
+            found = insertion.again(here, some, WAYS[turn // PARTS % len(WAYS)])
         except InvalidSchedule:
             continue
         if is_better(found, best):
             best = found
         if found.makespan_ticks <= here.makespan_ticks and (found.fits or not here.fits):
-            here = found
+            here, tight = found, _tight(found)
     return best
+
+
+def _tight(schedule: Schedule) -> list[Part]:
+    """Return the side work that cannot end later without moving the end of the schedule."""
+    graph, index = schedule.graph, schedule.plan.index
+    last, whole = len(graph) - 1, schedule.last_ticks
+    machines = [[last - one for one in reversed(order)] for order in schedule.plan.machines]
+    tails = earliest_times(reversed_graph(graph), machines).starts
+    found: dict[Part, None] = {}
+    for kind in "EG":
+        for number in index.of_kind(kind):
+            if schedule.end_ticks[number] + tails[last - number] == whole:
+                op = index.op(number)
+                found[op.stage, op.microbatch] = None
+    return [*found]
