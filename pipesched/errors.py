@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-Place = int | str | tuple[int, ...]  # in a list, a mapping, or lists of lists
+Place = int | str | tuple[int | str, ...]  # in a list, a mapping, or several of these in each other
 
 
 class PipeschedError(Exception):
@@ -27,8 +27,9 @@ class ConfigError(PipeschedError):
     """Bad input: the text says what is wrong, where it stands, and what is allowed.
 
     `message` is the text alone. `key` is the parameter at fault, if there is one (`forward`, `group_size`), and `entry`
-    the index at fault where that is a list (of lists both), the name where it is a mapping. `where` says where the
-    value was given: in a file (`model.yaml:3: costs.forward`), or by an option of the command line.
+    the index at fault where that is a list, the name where it is a mapping, both or more where they hold each other.
+    `where` says where the value was given: in a file (`model.yaml:3: costs.forward`), or by an option of the command
+    line.
     """
 
     def __init__(
@@ -58,9 +59,8 @@ class ConfigError(PipeschedError):
 def _place(entry: Place | None) -> str:
     if entry is None:
         return ""
-    if isinstance(entry, str):
-        return f".{entry}"
-    return "".join(f"[{index}]" for index in (entry if isinstance(entry, tuple) else (entry,)))
+    steps = entry if isinstance(entry, tuple) else (entry,)
+    return "".join(f".{step}" if isinstance(step, str) else f"[{step}]" for step in steps)
 
 
 class WrongOperation(ConfigError):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from pipesched.cli.chart_options import ChartOptions
-from pipesched.cli.flags import PROBLEM_FLAGS
+from pipesched.cli.flags import INSIDE_FLAGS, PROBLEM_FLAGS
 from pipesched.cli.option import parse_value
 from pipesched.cli.options import Screen
 from pipesched.cli.output import chart_of
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pipesched.results.sweep import Sweep
 
 MOST_VALUES, MOST_DIGITS = 1_000, 12  # of a range
+SHARD_FLAGS = {"shard" if key == "shard.level" else key: INSIDE_FLAGS[key] for key in INSIDE_FLAGS if "shard" in key}
 ALTERNATIVES = {"chunks": ("chunks", "stages"), "stages": ("stages", "chunks")}  # that replace each other
 
 Charts = int | str | None  # so many, "all", or None for the default
@@ -105,42 +106,47 @@ def _print_charts(
 def read_sweep(text: str, values: Values, algorithms: str | Sequence[str], **settings: Any) -> Sweep:
     """Return the sweep of FIELD=VALUES over the values of a config. Raises ConfigError."""
     from pipesched.cli.reading import flags_of_problem, note_values
-    from pipesched.comparing.sweep import compared_points, numeric_field, varied_points
-    from pipesched.results.sweep import Sweep
+    from pipesched.comparing.sweep import compared_points, varied_field, varied_points
+    from pipesched.results.sweep import VARIED_WORDS, Sweep
     from pipesched.text.given import Given
 
     name, _, listed = text.partition("=")
     field, parts = _parameter(name.strip()), [part.strip() for part in listed.split(",") if part.strip()]
-    varied = parts if field == ORDER else _numbers(parts)
+    words = VARIED_WORDS.get(ORDER if field == ORDER else varied_field(field).key, ())
+    varied = _values(parts, words)
     if not varied:
         raise ConfigError("--sweep: no values; write for instance microbatches=4,8,16,32")
     with flags_of_problem():
         key, points = varied_points(values, field, varied)
-    note_values(values if field == ORDER else {**values, numeric_field(field).name: Given(varied, "--sweep")})
+    note_values(values if field == ORDER else {**values, varied_field(field).name: Given(varied, "--sweep")})
     return Sweep(key, compared_points(points, algorithms, **settings))
 
 
-def _numbers(parts: Sequence[str]) -> list[Any]:
-    """Return the numbers that texts spell, also in ranges and with units. Raises ConfigError."""
+def _values(parts: Sequence[str], words: Collection[str]) -> list[Any]:
+    """Return the numbers that texts spell, also in ranges and with units. Raises ConfigError for other texts.
+
+    Where there are `words` that may be varied, other texts are left to what knows them.
+    """
     texts = [text for part in parts for text in _range(part)]
-    for text in texts:
+    for text in texts if not words else ():
         if isinstance(parse_value(text), str) and not has_unit(text):
             raise ConfigError(f"--sweep: {text!r} is no number; write for instance microbatches=4,8,16,32")
     return [*map(parse_value, texts)]
 
 
-def require_unvaried(text: str, overrides: Collection[str]) -> None:
+def require_unvaried(text: str, overrides: Mapping[str, Any]) -> None:
     """Raise ConfigError for an option of the problem that each value of the sweep would replace."""
-    from pipesched.comparing.sweep import numeric_field
+    from pipesched.comparing.sweep import replaces, varied_field
 
     parameter = _parameter(text.partition("=")[0].strip())
     if parameter == ORDER:
         return
-    field = numeric_field(parameter)
+    field = varied_field(parameter)
     name = "" if field.key.endswith("]") else field.name  # of one device the others keep theirs
     for replaced in ALTERNATIVES.get(name, (name,)):
-        if replaced in overrides:
-            raise ConfigError(f"{PROBLEM_FLAGS[replaced]}: has no effect with --sweep {text}, which varies it")
+        if replaced in overrides and replaces(field, overrides[replaced]):
+            flag = SHARD_FLAGS[field.key] if field.name == "shard" else PROBLEM_FLAGS[replaced]
+            raise ConfigError(f"{flag}: has no effect with --sweep {text}, which varies it")
 
 
 def _range(text: str) -> Iterator[str]:
@@ -163,6 +169,6 @@ def _range(text: str) -> Iterator[str]:
 
 def _parameter(name: str) -> str:
     """Return the parameter that a field or a flag names."""
-    by_flag = {flag.strip("-"): parameter for parameter, flag in PROBLEM_FLAGS.items()}
+    by_flag = {flag.strip("-"): parameter for parameter, flag in {**PROBLEM_FLAGS, **SHARD_FLAGS}.items()}
     spelling = name.strip("-").replace("_", "-")
     return by_flag.get(spelling, name.strip("-").replace("-", "_"))

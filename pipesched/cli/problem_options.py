@@ -8,15 +8,20 @@ from pipesched.cli.option import CommandOption, as_value, option, parse_value
 from pipesched.cli.options import ProblemSource
 from pipesched.text.fields import (
     ALGORITHM,
+    BY_NAME,
     COUNT,
     FIELDS,
+    FLAG,
     LANES,
     LAYOUT,
     LINKS,
     MODE,
+    NUMBER,
     PART,
     PLACEMENT,
+    SHARD,
     SHARE,
+    SIDE,
     SIZES,
     SLICES,
     SPEED,
@@ -24,9 +29,12 @@ from pipesched.text.fields import (
 )
 
 IN_FILE_ONLY = ("reload", "static")  # of the numbers of a config
-SPELLED = {"budget": "mem-budget", "recompute": "recompute-cost", "offload": "offload-cost"}  # that others would take
+SPELLED = {  # that others would take
+    "budget": "mem-budget",
+    **{key: f"{key}-cost" for key in ("recompute", "offload", "gather", "reduce", "optimizer", "tied")},
+}
 METAVARS = {  # of others: numbers, one or one each
-    COUNT: "N", PLACEMENT: "NAME|D,D..", LAYOUT: "NAME|N,N..", SLICES: "N|auto", MODE: "NAME", SHARE: "X",
+    COUNT: "N", PLACEMENT: "NAME|D,D..", LAYOUT: "NAME|N,N..", SLICES: "N|auto", MODE: "NAME", SHARE: "X", NUMBER: "X",
 }  # fmt: skip
 COMPANIONS = "the costs of a model instead: a preset, or a config.json; more options: pipesched estimate --help"
 
@@ -76,12 +84,27 @@ FIELD_OPTIONS: dict[str, CommandOption] = {  # by the parameter of make_problem
         _speeds if shape == SPEED else as_value,
     )
     for name, shape, text in ((field.name, field.shape, field.help) for field in FIELDS)
-    if shape not in (TEXT, LANES, ALGORITHM, PART, LINKS, SIZES) and name not in IN_FILE_ONLY
+    if shape not in (TEXT, LANES, ALGORITHM, PART, LINKS, SIZES, SHARD, FLAG, SIDE) and name not in IN_FILE_ONLY
 }
+FIELD_OPTIONS["clip"] = option("--clip/--no-clip", BY_NAME["clip"].help)
 INSIDE_OPTIONS: dict[str, CommandOption] = {  # by the dotted key of an entry of a mapping
     "sizes.work": option(
         "--work X[,X..]", "factor of each microbatch, by which its F, B, I, W and R last longer; default 1", _listed
-    )
+    ),
+    "shard.level": option(
+        "--shard NAME",
+        "what data-parallel ranks divide: none, optimizer (its states; default beside --gather-cost), gradients too or"
+        " weights too",
+    ),
+    "shard.ranks": option("--shard-ranks N", "among how many ranks each part is divided; default 1", as_value),
+    "shard.ahead": option(
+        "--shard-ahead N[,N..]|full|auto",
+        "with weights divided: how many stages of a device are whole at once; default 3",
+        as_value,
+    ),
+    "shard.reduce": option(
+        "--shard-reduce NAME", "last (default): gradients are reduced once a stage; each: after each microbatch"
+    ),
 }
 SETUP_OPTIONS: dict[str, CommandOption] = {  # by the dotted key of a training run
     "model": option("--model NAME|FILE", "a preset of `pipesched list --models`, or the path of a config.json"),
@@ -99,6 +122,10 @@ SETUP_OPTIONS: dict[str, CommandOption] = {  # by the dotted key of a training r
 }
 ESTIMATE_OPTIONS: dict[str, CommandOption] = {  # of `estimate` and `tune`, beside those
     "parallel.chunks": option("--chunks N", "stages of a device; default 1", as_value),
+    "training.shard": option(
+        "--shard NAME", "what data-parallel ranks divide: none, optimizer, gradients or weights (ZeRO 0 to 3)", as_value
+    ),
+    "parallel.shard_ranks": option("--shard-ranks N", "among how many of these ranks; default: all", as_value),
     "training.recompute": option(
         "--recompute NAME|N", "none (default), selective, full, or full of N layers of each stage", _recompute
     ),
@@ -118,8 +145,16 @@ SPACE = {
     **ESTIMATION,
     **{
         key: _several(ESTIMATION[key], default)
-        for key, default in {**_SEARCHED, "parallel.expert_tensor": "1", "batch.micro": "1"}.items()
+        for key, default in {
+            **_SEARCHED,
+            "parallel.expert_tensor": "1",
+            "batch.micro": "1",
+            "parallel.shard_ranks": "all",
+        }.items()
     },
+    "training.shard": option(
+        "--shard NAME[,NAME..]|auto", "what data-parallel ranks divide: none, optimizer, gradients, weights", as_value
+    ),
     "training.recompute": option(
         "--recompute NAME|N[,..]|auto",
         "none, selective, full, or full of N layers of each stage; default none",

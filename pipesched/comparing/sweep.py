@@ -1,4 +1,4 @@
-"""Comparisons at several values of one number of a config, or at each rule of feeding the microbatches."""
+"""Comparisons at several values of one number of a config, or at several of its words or of those of an option."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import OutOfLimits, exact, plain, to_fraction
 from pipesched.pipeline.units_of_measure import TIME, Unit, count_of, first_entries, has_unit, is_several, read_number
 from pipesched.results.comparison import Comparison, Entry
-from pipesched.results.sweep import Sweep, SweepPoint
-from pipesched.schedulers.feeding.rules import WORDS
+from pipesched.results.sweep import VARIED_WORDS, Sweep, SweepPoint
 from pipesched.schedulers.options import ORDER
 
 if TYPE_CHECKING:
@@ -45,27 +44,28 @@ def sweep(
     executor: Executor | str | None = None,
     **options: Any,
 ) -> Sweep:
-    """Compare algorithms at several values of one number, or by each rule of feeding the microbatches.
+    """Compare algorithms at several values of one number, or at several words.
 
     Args:
         path_or_text: As for `load`; None is the problem of the first schedule among `plans`, else the built-in default.
         field: What to vary: a parameter of `make_problem` (`microbatches`), or its key in a config (`costs.forward`);
-            `speed[2]` is the speed of device 2 alone. Or `order`, an option of every family.
-        values: The values it takes, at most 10,000; texts with units too ("250us"). Of `order` its words: given, verl,
-            best.
+            `speed[2]` is the speed of device 2 alone. Or `shard`, what data-parallel ranks divide, and `shard.ahead`,
+            `shard.ranks`, `shard.reduce`. Or `order`, an option of every family.
+        values: The values it takes, at most 10,000; texts with units too ("250us"), and words: of `shard` its levels,
+            of `shard.ahead` numbers, full and auto, of `order` given, verl and best.
         algorithms: As for `compare`, like `plans`, `each`, `jobs`, `executor` and the `options` of families.
         overrides: Values that replace those of the config at every point, by the parameters of `make_problem`; None is
             the default. What is varied cannot stand there too.
 
     Raises:
-        ConfigError: For a field that is no number, a bad value, and whatever `load` and `compare` raise.
+        ConfigError: For a field that cannot be varied, a bad value, and whatever `load` and `compare` raise.
     """
     from pipesched.config.load import load_values
 
     given = {} if overrides is None else require_mapping(overrides, "values by the parameters they set", "overrides")
     listed = _listed(values)
     if not _is_order(field):
-        _require_no_conflict(numeric_field(field), given)
+        _require_no_conflict(varied_field(field), given)
     read = read_plans(plans)
     base = problem_of_plans(read) if path_or_text is None else path_or_text
     key, points = varied_points(load_values(base, given), field, listed)
@@ -87,17 +87,17 @@ class VariedPoint(NamedTuple):
 
 
 def varied_points(base: Values, field: str, values: Sequence[Any]) -> tuple[str, list[VariedPoint]]:
-    """Return the key of what a sweep varies, and its points: of numbers of a config, or of the option `order`.
+    """Return the key of what a sweep varies, and its points: of values of a config, or of the option `order`.
 
     Raises ConfigError for a field that is none of these, and for a bad value.
     """
     if field != ORDER:
-        varied = numeric_field(field)
+        varied = varied_field(field)
         return varied.key, [VariedPoint(*point) for point in sweep_points(base, varied, values)]
     from pipesched.config.values import problem_of
 
     problem = problem_of(base)
-    words = [require_name(WORDS, value, ORDER, "values") for value in values]
+    words = [require_name(VARIED_WORDS[ORDER], value, ORDER, "values") for value in values]
     return ORDER, [VariedPoint(word, problem, {ORDER: word}) for word in words]
 
 
@@ -150,23 +150,48 @@ def _require_no_conflict(varied: Field, overrides: Mapping[str, Any]) -> None:
     halves = {"backward_input", "backward_weight"}
     others = halves if varied.name == "backward" else {"backward"} if varied.name in halves else set()
     for name, value in overrides.items() if _device_of(varied) is None else ():
-        if value is not None and (name == varied.name or name in others):
+        if value is not None and (name in others or (name == varied.name and replaces(varied, value))):
             raise ConfigError(f"gives `{name}`, which `field` {varied.key} varies or replaces", "overrides")
 
 
-def sweep_points(base: Values, field: Field, values: Sequence[Any]) -> list[tuple[int | float, Problem]]:
+def replaces(varied: Field, given: Any) -> bool:
+    """Return whether a sweep replaces what is given of the parameter that it varies, which may be other entries."""
+    if varied.name != "shard" or not isinstance(given, (str, Mapping)):
+        return True
+    return (_entry_of(varied) or "level") in ({"level": given} if isinstance(given, str) else given)
+
+
+def _entry_of(varied: Field) -> str:
+    """Return which entry of a mapping is varied, "" for a value as a whole."""
+    return varied.key.partition(".")[2] if varied.key.startswith(f"{varied.name}.") else ""
+
+
+def sweep_points(base: Values, field: Field, values: Sequence[Any]) -> list[tuple[int | float | str, Problem]]:
     """Return each value with the problem in which `field` has it. Raises ConfigError for a bad value."""
     from pipesched.config.values import problem_of, put
+    from pipesched.text.fields import BY_NAME
     from pipesched.text.given import Given
 
-    points = []
+    points = list[tuple[int | float | str, Problem]]()
+    parameter = BY_NAME[field.name] if _entry_of(field) else field
     for value in values:
-        _require_number(value, field)
+        is_word = _is_word(value, field)
         changed = dict(base)
-        put(changed, field, Given(_with_others(value, field, base)))
+        put(changed, parameter, Given(_with_others(value, field, base)))
         problem = problem_of(changed)
-        points.append((plain(_in_unit(value, field, problem)), problem))
+        points.append((value if is_word else plain(_in_unit(value, field, problem)), problem))
     return points
+
+
+def _is_word(value: Any, field: Field) -> bool:
+    """Return whether a value is a word that may be varied. Raises ConfigError for one that is no number either."""
+    words = VARIED_WORDS.get(field.key, ())
+    if words and not field.takes_numbers:
+        require_name(words, value, "value", "values")
+    is_word = isinstance(value, str) and value in words
+    if not is_word:
+        _require_number(value, field, words)
+    return is_word
 
 
 def _device_of(field: Field) -> int | None:
@@ -176,18 +201,18 @@ def _device_of(field: Field) -> int | None:
 
 
 def _with_others(value: Any, field: Field, base: Values) -> Any:
-    """Return a value of a sweep; of a single device with the speeds that the others have."""
-    device = _device_of(field)
+    """Return a value of a sweep; of an entry that entry, of a single device with the speeds that the others have."""
+    device, entry = _device_of(field), _entry_of(field)
     if device is None:
-        return value
+        return {entry: value} if entry else value
     others = base["speed"].value if "speed" in base else {}
     if not is_several(others) and not isinstance(others, Mapping):
         others = [others] * count_of("devices", base["devices"].value)
     return {**(others if isinstance(others, Mapping) else dict(enumerate(others))), device: value}
 
 
-def _require_number(value: Any, field: Field) -> None:
-    """Raise ConfigError for what is no number, with or without a unit."""
+def _require_number(value: Any, field: Field, words: Sequence[str]) -> None:
+    """Raise ConfigError for what is no number, with or without a unit; `words` may stand for one."""
     if field.dimension is not None and has_unit(value):
         return
     try:
@@ -195,7 +220,8 @@ def _require_number(value: Any, field: Field) -> None:
     except OutOfLimits:
         return  # which the problem says, about its key
     except ValueError:
-        raise ConfigError(f"{shown(value)} is no number", "values") from None
+        others = f", nor one of {', '.join(words)}" if words else ""
+        raise ConfigError(f"{shown(value)} is no number{others}", "values") from None
 
 
 def _in_unit(value: Any, field: Field, problem: Problem) -> Fraction:
@@ -206,16 +232,16 @@ def _in_unit(value: Any, field: Field, problem: Problem) -> Fraction:
     return read_number(value, Unit(field.dimension, label), field.name)
 
 
-def numeric_field(name: str) -> Field:
+def varied_field(name: str) -> Field:
     """Return the field that a sweep varies, by its parameter or its key. Raises ConfigError."""
-    from pipesched.text.fields import BY_KEY, BY_NAME, NUMERIC
+    from pipesched.text.fields import BY_KEY, BY_NAME, VARIED
 
     if not isinstance(name, str):
         raise ConfigError(f"must be the name of a field, not {shown(name)}", "field")
     if _ONE_DEVICE.fullmatch(name):
         return BY_NAME["speed"]._replace(key=name, argument="speed")
-    for field in NUMERIC:
+    for field in VARIED:
         if name in (field.name, field.key, field.key.rpartition(".")[2]):
             return field
     what = f"{shown(name)} cannot be varied" if name in BY_KEY or name in BY_NAME else f"unknown field {shown(name)}"
-    raise ConfigError(f"{what}; known are {', '.join(field.key for field in NUMERIC)}", "field")
+    raise ConfigError(f"{what}; known are {', '.join(field.key for field in VARIED)}", "field")

@@ -9,7 +9,7 @@ from pipesched.checks import shown
 from pipesched.pipeline.quantities import MOST_DIGITS, plain
 from pipesched.pipeline.units_of_measure import rounding_of
 from pipesched.schedulers.options import OPTIONS, PERIOD, STARTS
-from pipesched.text.fields import BY_NAME, COUNT, LINKS, NUMERIC, PART, SIZES, SLICES
+from pipesched.text.fields import BY_NAME, COUNT, LINKS, NUMERIC, PART, SIDE, SIZES, SLICES, Field
 from pipesched.text.given import Given
 from pipesched.text.sections import Section
 from pipesched.text.yaml_reader import Value
@@ -39,7 +39,7 @@ def _rounded(name: str, given: Given) -> Iterator[str]:
             if OPTIONS[key].shape not in (PERIOD, STARTS):
                 continue
             yield from _of_numbers(option, given.value.locations.get(key, f"`{key}`"))
-    elif BY_NAME[name].shape in (PART, LINKS, SIZES) or (BY_NAME[name] in NUMERIC and BY_NAME[name].shape != COUNT):
+    elif _may_be_rounded(BY_NAME[name]):
         key = BY_NAME[name].key
         if not isinstance(given.value, Mapping):
             yield from _of_numbers(given.value, given.where or f"`{key}`")
@@ -51,10 +51,17 @@ def _rounded(name: str, given: Given) -> Iterator[str]:
                 yield from _of_numbers(value, f"{place}.{entry}" if place else called)
 
 
+def _may_be_rounded(field: Field) -> bool:
+    return field.shape in (PART, LINKS, SIZES, SIDE) or (field in NUMERIC and field.shape != COUNT)
+
+
 def _of_numbers(value: Any, place: str) -> Iterator[str]:
     if isinstance(value, (list, tuple)):
         for entry, one in enumerate(value):
             yield from _of_numbers(one, f"{place}[{entry}]")
+    elif isinstance(value, Mapping):  # an item of side work
+        for name, one in value.items():
+            yield from _of_numbers(one, f"{place}.{name}")
     else:
         counted = rounding_of(value)
         if counted is not None:

@@ -11,6 +11,8 @@ from pipesched.pipeline.layer_arguments import KEYS
 from pipesched.pipeline.layers import BALANCED, EQUAL, SHARES, SIZES
 from pipesched.pipeline.placement import PLACEMENTS
 from pipesched.pipeline.problem import LANES as LANE_KINDS
+from pipesched.pipeline.step import LEVELS, REDUCES
+from pipesched.pipeline.step_arguments import ALL, SHARD_KEYS, SIDE_KEYS, SIDE_SIZES
 from pipesched.pipeline.unit_arguments import SLICE_KEYS
 from pipesched.pipeline.units import AUTO, FACTORS, MODES, MOST_SLICES, SHARED, WORK
 from pipesched.pipeline.units_of_measure import MEMORY, MICRO, TIME, Dimension
@@ -37,11 +39,14 @@ from pipesched.text.fields import (
     LAYOUT,
     LINKS,
     MODE,
+    NUMBER,
     PART,
     PER_DEVICE,
     PLACEMENT,
     SECTIONS,
+    SHARD,
     SHARE,
+    SIDE,
     SIZES as SIZES_OF_EACH,
     SLICES,
     SPEED,
@@ -127,11 +132,37 @@ def _shapes(field: Field | Option) -> list[dict[str, Any]]:
         PART: [_object({key: _of_layer(key, number, is_listed=field.key == "layer") for key in KEYS})],
         SHARE: [{**number, "maximum": 1}],
         MODE: [{"enum": list(MODES)}],
+        NUMBER: [value],
+        SHARD: _shard(),
+        SIDE: [_side(latency)],
         SIZES_OF_EACH: [_object({key: {"anyOf": [_list_of(number), {"type": "null"}]} for key in FACTORS})],
         SLICES: _slices(latency),
     }
     entry = {"anyOf": [value, _list_of(value)]} if isinstance(field, Field) and field.name in TABLED else value
     return shapes.get(field.shape, [value, _list_of(entry)])
+
+
+def _shard() -> list[dict[str, Any]]:
+    """Return the schemas of what ranks divide: a level, or a mapping."""
+    number: dict[str, Any] = {"type": "integer", "minimum": 1}
+    ahead = [number, {"enum": [FULL, AUTO]}, _list_of(number)]
+    shapes = {"level": [{"enum": [*LEVELS]}], "ranks": [number], "ahead": ahead, "reduce": [{"enum": [*REDUCES]}]}
+    return [*shapes["level"], _object({key: {"anyOf": [*shapes[key], {"type": "null"}]} for key in SHARD_KEYS})]
+
+
+def _side(time: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of side work: a list of items."""
+    place: dict[str, Any] = {"type": "integer", "minimum": 0}
+    size = {"anyOf": [{"type": "number", "minimum": 0}, _measured(MEMORY)]}
+    devices = {"anyOf": [{"enum": [ALL]}, {**_list_of(place), "minItems": 1, "uniqueItems": True}]}
+    shapes: dict[str, dict[str, Any]] = {
+        **{key: {"anyOf": [time, _list_of(time)]} for key in ("forward", "backward")},
+        **dict.fromkeys(SIDE_SIZES, size),
+        **{"name": {"type": "string"}, "into": place, "devices": devices, "p2p": time},
+    }
+    item = _object({key: {"anyOf": [shapes[key], {"type": "null"}]} for key in SIDE_KEYS})
+    item["properties"]["forward"] = shapes["forward"]
+    return {**_list_of({**item, "required": ["forward"]}), "minItems": 1}
 
 
 def _list_of(items: dict[str, Any]) -> dict[str, Any]:

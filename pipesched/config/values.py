@@ -15,6 +15,8 @@ from pipesched.pipeline.layer_arguments import PARTS
 from pipesched.pipeline.layers import WORK, rows_of
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import parse_number, to_fraction
+from pipesched.pipeline.step import GRADIENTS, WEIGHTS, Shard
+from pipesched.pipeline.step_arguments import SHARD_KEYS
 from pipesched.pipeline.unit_arguments import SLICE_KEYS
 from pipesched.pipeline.units import AUTO, FACTORS, Sizes, Slices
 from pipesched.pipeline.units_of_measure import is_several
@@ -36,6 +38,8 @@ from pipesched.text.fields import (
     SECTIONS,
     SETUP,
     SETUP_NAMES,
+    SHARD,
+    SIDE,
     SIZES,
     SLICES,
     Field,
@@ -45,6 +49,8 @@ from pipesched.text.fields import (
 from pipesched.text.given import Given, located, only_numbers
 
 LISTED = (PER_STAGE, PER_BOUNDARY, RATIO, FRACTION)  # shapes of lists that are for one number of stages
+ENTRIES = (SIZES, SLICES, SHARD)  # shapes of mappings whose entries are given one by one
+READ = (Sizes, Slices, Shard)  # what these become
 TWO_A_DEVICE = object()  # the built-in default's stages, until the devices are known
 
 
@@ -151,9 +157,9 @@ def _fields(root: Any, name: str, section: str = "") -> Iterator[tuple[Field, Gi
 
 
 def _given(value: Any, name: str, key: str) -> Given:
-    """Return the value of a key, with the places of its entries if it is a mapping, or lists of lists."""
+    """Return the value of a key, with the places of its entries if it is a mapping, or a list of lists or mappings."""
     entries = value.data if isinstance(value.data, dict) else {}
-    if isinstance(value.data, list) and any(isinstance(held.data, list) for held in value.data):
+    if isinstance(value.data, list) and any(isinstance(held.data, (list, dict)) for held in value.data):
         entries = {str(entry): held for entry, held in enumerate(value.data)}
     inside = {entry: f"{name}:{held.line}: {key}" for entry, held in entries.items()}
     return Given(_read(value, name, key), f"{name}:{value.line}: {key}", inside)
@@ -171,11 +177,19 @@ def _read(value: Any, name: str, key: str) -> Any:
 
 def in_file(field: Field, plain: Any) -> Any:
     """Return the value that a file gives to a field, in which no text counts as the number that it spells."""
-    if field.shape == SLICES:
+    if field.shape == SIDE and isinstance(plain, list):
+        return [_item_in_file(item) for item in plain]
+    if field.shape in (SLICES, SHARD):
         return _words_or_numbers(plain)
     is_number = field in NUMERIC or field.shape in (PART, LINKS, SIZES)
     is_number = is_number or (field.shape in (PLACEMENT, LAYOUT) and isinstance(plain, list))
     return only_numbers(plain) if is_number else plain
+
+
+def _item_in_file(plain: Any) -> Any:
+    """Return an item of side work, whose name may be any text."""
+    entries = plain if isinstance(plain, dict) else {}
+    return {key: one if key == "name" else _words_or_numbers(one) for key, one in entries.items()} or plain
 
 
 def _words_or_numbers(plain: Any) -> Any:
@@ -192,7 +206,8 @@ def _words_or_numbers(plain: Any) -> Any:
 def _suggestion(key: str, section: str) -> str:
     """Suggest a key that looks alike, or one of another section."""
     elsewhere = [field.key for field in FIELDS if field.key.rpartition(".")[2] == key]
-    elsewhere += [f"{name}.{key}" for name, inside in (("sizes", FACTORS), ("slices", SLICE_KEYS)) if key in inside]
+    mappings = (("sizes", FACTORS), ("slices", SLICE_KEYS), ("shard", SHARD_KEYS))
+    elsewhere += [f"{name}.{key}" for name, inside in mappings if key in inside]
     if elsewhere:
         return f"did you mean {elsewhere[0]!r}?"
     known = keys_of(section) if section else top_keys()
@@ -250,7 +265,7 @@ def put(values: Values, field: Field, given: Given) -> None:
         _drop_built_in(values, "stages", "forward", "backward")
     elif field.shape == SIZES or is_table(field, given.value):  # whose lists say how many microbatches there are
         _drop_built_in(values, "microbatches")
-    values[field.name] = _on_top(values[field.name], given) if _has_entries(values, field, given) else given
+    values[field.name] = _on_top(field, values[field.name], given) if _has_entries(values, field, given) else given
 
 
 def _drop_built_in(values: Values, *names: str) -> None:
@@ -262,25 +277,33 @@ def _drop_built_in(values: Values, *names: str) -> None:
 
 def is_table(field: Field, value: Any) -> bool:
     """Return whether a value of a field says what each microbatch has, in lists inside of its list."""
-    is_listed = field.name in TABLED and isinstance(value, Sized) and is_several(value)
-    return is_listed and any(map(is_several, value))
+    entries: Any = value if isinstance(value, Sized) and is_several(value) else ()
+    if field.shape == SIDE:
+        items = (item for item in entries if isinstance(item, Mapping))
+        return any(is_several(item.get(key)) for item in items for key in ("forward", "backward"))
+    return field.name in TABLED and any(map(is_several, entries))
 
 
 def _has_entries(values: Values, field: Field, given: Given) -> bool:
-    """Return whether a value goes entry by entry on top of the one that there is: factors, and how slices are cut."""
-    both = (values[field.name].value, given.value) if field.name in values and field.shape in (SIZES, SLICES) else ()
-    return any(isinstance(one, Mapping) for one in both) and not any(isinstance(one, (Sizes, Slices)) for one in both)
+    """Return whether a value goes entry by entry on top of the one that there is: factors, slices and shards."""
+    both = (values[field.name].value, given.value) if field.name in values and field.shape in ENTRIES else ()
+    return any(isinstance(one, Mapping) for one in both) and not any(isinstance(one, READ) for one in both)
 
 
-def _on_top(below: Given, above: Given) -> Given:
-    """Return the entries of a mapping with others on top, which stand in no file; a number of slices is their count.
+def _on_top(field: Field, below: Given, above: Given) -> Given:
+    """Return the entries of a mapping with others on top, which stand in no file.
 
-    One way to say the work of slices replaces the other, and `most` goes with a number that is to be found.
+    A number of slices is their count, a word of a shard its level. What other entries leave without effect is dropped:
+    one way to say the work of slices replaces the other, `most` goes with a number that is to be found, and lower
+    levels of a shard have no `ahead` and no `reduce`.
     """
-    under, over = (one.value if isinstance(one.value, Mapping) else {"count": one.value} for one in (below, above))
+    whole = "level" if field.shape == SHARD else "count"
+    under, over = (one.value if isinstance(one.value, Mapping) else {whole: one.value} for one in (below, above))
     dropped = {*over, *({"work", "attention"} if {"work", "attention"} & {*over} else ())}
     if over.get("count", AUTO) != AUTO:
         dropped.add("most")
+    if over.get("level", WEIGHTS) != WEIGHTS:
+        dropped |= {"ahead"} if over["level"] == GRADIENTS else {"ahead", "reduce"}
     kept = {key: value for key, value in under.items() if key not in dropped}
     return Given({**kept, **over}, None, {key: place for key, place in below.inside.items() if key in kept})
 

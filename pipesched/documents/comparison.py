@@ -14,7 +14,7 @@ from pipesched.pipeline.check_memory import excesses
 from pipesched.pipeline.memory import Memory
 from pipesched.results.comparison import Comparison, Entry, ParetoPoint
 from pipesched.results.outcome import Outcome
-from pipesched.results.sweep import Sweep, SweepPoint
+from pipesched.results.sweep import VARIED_WORDS, Sweep, SweepPoint
 from pipesched.results.trainers import runs_in, weight_copies
 from pipesched.schedulers.feeding.ordering import Ordering
 from pipesched.schedulers.feeding.rules import BEST, WORDS
@@ -141,7 +141,7 @@ def sweep_of(content: dict[str, Any]) -> Sweep:
         value = get(row, field, object)
         if _is_word(value):
             row = {**row, field: []}  # noqa: PLW2901  no list of microbatches
-        else:
+        elif value not in VARIED_WORDS.get(field, ()):
             value = require_finite(plain_numbers(value), f"rows[{number}]: {field}")
         points.setdefault(value, []).append(_entry(row, number))
     time, memory = _unit(content, "time_unit"), _unit(content, "memory_unit")

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from typing import Any
 
+from pipesched.documents.step import kept_said
 from pipesched.pipeline.layer_arguments import HALVES, KEYS, PARTS, Blocks
 from pipesched.pipeline.layers import SHARES, Amount, LayerCosts
+from pipesched.pipeline.memory import KEPT
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain
 from pipesched.pipeline.units import FORWARD_ONLY
@@ -26,6 +28,8 @@ def layers_document(problem: Problem) -> dict[str, Any]:
     unsaid = {"backward"} if problem.costs.split else {*HALVES}
     if problem.mode == FORWARD_ONLY:
         unsaid |= {"backward", *HALVES, "recompute"}
+    if not kept_said(problem):
+        unsaid |= {*KEPT}
     parts = {key: _part(getattr(layers, key), unsaid) for key in PARTS}
     if layers.p2p is not None and layers.count != len(layers.layout):
         parts["layer"]["p2p"] = _plain(layers.p2p)

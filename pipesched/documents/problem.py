@@ -12,15 +12,22 @@ from pipesched.checks import shown
 from pipesched.config.values import in_file
 from pipesched.documents.json_text import get, nearly_equal
 from pipesched.documents.layers import BLOCKS, BY_LAYER, by_layer, layers_document
+from pipesched.documents.step import kept_said, step_document
 from pipesched.documents.units import costs_said, entries_document, units_document, with_tried, without_tried
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.costs import STEP_TIMES
 from pipesched.pipeline.layers import SIZES
+from pipesched.pipeline.memory import KEPT
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Exact, plain, simplest
+from pipesched.pipeline.step_arguments import SIDE_SIZES
 from pipesched.text.fields import BY_KEY, BY_NAME, SECTIONS, keys_of
 
-MAY_BE_NULL = ("costs.overlap", "costs.offload", "costs.reload", "memory.budget")  # of numbers of a document
+MAY_BE_NULL = (  # of numbers of a document
+    *(f"costs.{key}" for key in ("overlap", "offload", "reload", *STEP_TIMES, "tied")),
+    "memory.budget",
+)
 MOST_PLACES = 30  # digits before or behind the point
 
 
@@ -28,7 +35,7 @@ def problem_document(problem: Problem) -> dict[str, Any]:
     """Return the problem as a config with every default filled in."""
     placement = problem.placement
     devices = placement and ("bidirectional" if placement.mirrored else list(placement.devices))
-    memory = [key for key in keys_of("memory") if key != "kv" or problem.memory.kv]
+    unsaid = {*(() if problem.memory.kv else ("kv",)), *(() if kept_said(problem) else KEPT)}
     return {
         "name": problem.name,
         "devices": problem.devices,
@@ -42,7 +49,8 @@ def problem_document(problem: Problem) -> dict[str, Any]:
         **({} if problem.links is None else {"links": [[*map(plain, row)] for row in problem.links]}),
         **units_document(problem),
         "costs": {key: _value(getattr(problem.costs, key)) for key in costs_said(problem)},
-        "memory": {key: _value(getattr(problem.memory, key)) for key in memory},
+        "memory": {key: _value(getattr(problem.memory, key)) for key in keys_of("memory") if key not in unsaid},
+        **step_document(problem),
     }
 
 
@@ -56,8 +64,9 @@ def _value(value: Any) -> Any:
 def problem_values(content: dict[str, Any]) -> dict[str, Any]:
     """Return what a document says of a problem, exactly, by the parameters of make_problem. Raises ConfigError."""
     values: dict[str, Any] = {}
-    for section, read in (("", lambda value: value), ("costs", exact_time), ("memory", _exact_size)):
-        part = get(content, section, dict) if section else content
+    for section, read in READERS.items():
+        is_there = section and (section in content or section != "step")
+        part = get(content, section, dict) if is_there else {} if section else content
         for key, value in part.items():
             full = f"{section}.{key}" if section else key
             inside = value.items() if isinstance(value, dict) else ()
@@ -74,6 +83,8 @@ def problem_values(content: dict[str, Any]) -> dict[str, Any]:
                 raise ConfigError(f"problem.{full}: unknown key; known here are {', '.join(keys_of(section))}")
     if "devices" not in values:
         raise ConfigError("'devices' is missing in 'problem'")
+    if values.get("side") == []:  # of a step without side work
+        del values["side"]
     return values
 
 
@@ -112,16 +123,13 @@ def _floats(values: Sequence[Exact]) -> list[float]:
 
 def _entries_or_numbers(value: Any, read: Callable[[int | Decimal], Any]) -> Any:
     """Return a value with its numbers exact: of a mapping, by what each of its entries is."""
-    if not isinstance(value, dict):
-        return _numbers(value, read)
-    return {
-        key: _entries_or_numbers(entry, _exact_size if key in SIZES else exact_time) for key, entry in value.items()
-    }
-
-
-def _numbers(value: Any, read: Callable[[int | Decimal], Any]) -> Any:
+    if isinstance(value, dict):
+        return {
+            key: _entries_or_numbers(entry, _exact_size if key in (*SIZES, *SIDE_SIZES) else exact_time)
+            for key, entry in value.items()
+        }
     if isinstance(value, list):
-        return [_numbers(entry, read) for entry in value]
+        return [_entries_or_numbers(entry, read) for entry in value]
     return read(value) if isinstance(value, (int, Decimal)) and not isinstance(value, bool) else value
 
 
@@ -135,3 +143,11 @@ def exact_time(value: int | Decimal) -> Fraction:
 def _exact_size(value: int | Decimal) -> Fraction:
     time_or_size = exact_time(value)  # checks the range
     return simplest(value) if isinstance(value, Decimal) else time_or_size
+
+
+READERS: dict[str, Callable[[Any], Any]] = {  # of the numbers of a problem, by its sections
+    "": lambda value: value,
+    "costs": exact_time,
+    "memory": _exact_size,
+    "step": lambda value: value,
+}

@@ -9,7 +9,7 @@ from typing import Any
 from pipesched.checks import require_whole, shown
 from pipesched.documents.json_text import plain_values, require_finite
 from pipesched.errors import ConfigError
-from pipesched.pipeline.costs import Entry
+from pipesched.pipeline.costs import STEP_TIMES, Entry
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain
 from pipesched.pipeline.schedule import Schedule
@@ -29,10 +29,14 @@ IN_FORWARDS = ("forward", "p2p")  # costs of forward passes alone
 
 
 def costs_said(problem: Problem) -> list[str]:
-    """Return which costs a document says: of forwards alone only theirs, of slices none of whole microbatches."""
+    """Return which costs a document says: of forwards alone only theirs, of slices none of whole microbatches.
+
+    Those of a step it says where there is one.
+    """
     if problem.mode == FORWARD_ONLY:
-        return [*IN_FORWARDS]
-    unused = ("backward",) if problem.costs.split else ("backward_input", "backward_weight")
+        return [*IN_FORWARDS, *(("gather",) if problem.has_step else ())]
+    unused: tuple[str, ...] = ("backward",) if problem.costs.split else ("backward_input", "backward_weight")
+    unused += () if problem.has_step else (*STEP_TIMES, "tied")
     refused = WHOLE_ONLY if problem.slices.count > 1 else ()
     return [key for key in keys_of("costs") if key not in (*unused, *refused)]
 

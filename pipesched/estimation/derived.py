@@ -22,6 +22,7 @@ from pipesched.estimation.model import items_of
 from pipesched.estimation.pairs import hides_experts, pair_times
 from pipesched.estimation.setup import GATHER, NONE, Setup
 from pipesched.estimation.sliced import sliced
+from pipesched.estimation.step import step_values, with_step
 from pipesched.estimation.terms import PER_MS
 from pipesched.estimation.times import OPERATIONS
 from pipesched.pipeline.arguments import make_problem, read_placement
@@ -39,6 +40,7 @@ from pipesched.schedulers.registry import family
 
 TIMED = 10  # cuts of the same largest work that are timed
 MOST_TIMED = 200_000  # forwards that are timed in all
+STEP_KEYS = ("gather", "reduce", "optimizer", "tied", "weights", "gradients", "states", "shard")
 PARTS = {"forward", "backward", "backward_input", "backward_weight", "overlap"}  # parameters that pairs follow from
 BESIDE = ("microbatches", "budget", "name", "lanes", "speed", "links")  # parameters that no cut changes
 SIZES = ("devices", "stages", "chunks", "layers", "layer", "first", "last", "layout", "time_unit", "unit")
@@ -200,6 +202,7 @@ class SetupCutter:
         latency = {} if given.links is None else {"p2p": 0}  # the links are instead of the network that is derived
         values = {**self._costs(placement), **latency, **self.replaced}
         values.pop("placement", None)
+        step = {key: values.pop(key) for key in STEP_KEYS if key in values}
         if values.get("slices") not in (None, 1):
             values["slices"] = sliced(values["slices"], self.stages, self.items_of_microbatches or [self.items])
             values["overlap"] = self.replaced.get("overlap")
@@ -225,7 +228,7 @@ class SetupCutter:
             raise NotApplicable(error.message, error.key, entry=error.entry) from None
         # the same ticks for every cut: what they take is compared
         costs = replace(made.costs, resolution=PER_MS if given.speed is None else self._finest(given.speed))
-        return replace(made, costs=costs, cutter=self)
+        return with_step(replace(made, costs=costs, cutter=self), step)
 
     def _finest(self, speed: Sequence[Exact]) -> int:
         """Return the ticks in a ms that make times on devices of these speeds whole, whatever the cut.
@@ -262,6 +265,7 @@ class SetupCutter:
                 _share(stage.size("checkpoint"), size) for stage, size in zip(stages, activations, strict=True)
             ],
             "static": [(stage.states + stage.size("logits")) / GB for stage in stages],
+            **step_values(self.setup, stages, placement),
         }
 
     def _stages_of(self, items: Items) -> tuple[Stage, ...]:

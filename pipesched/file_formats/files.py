@@ -239,7 +239,7 @@ def kind_of(result: object) -> tuple[str, Any]:
 
 def named_format(name: str, kind: str) -> Format:
     """Return the format of that name (or suffix), if it can hold a `kind`. Raises ConfigError."""
-    by_suffix = {form.suffix[1:]: form.name for form in FORMATS.values()}
+    by_suffix = {form.suffix[1:]: form.name for form in reversed(FORMATS.values())}  # of one suffix the first
     spelled = require_label(name, "format").lower().removeprefix(".")
     known = by_suffix.get(spelled, spelled)
     require_name(FORMATS, known, "format", "format")

@@ -5,7 +5,7 @@ The file is an order without times: row r lists what rank r runs. PyTorch adds t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -39,23 +39,36 @@ def dump(schedule: Schedule) -> CsvText:
     """Return the schedule as a compute_only CSV, a line for each rank.
 
     PyTorch numbers losses by the order in which the last stage runs its forwards, so the microbatches are renumbered
-    to make that 0, 1, 2, ... Raises Inexpressible for slices and for forward passes alone, NotApplicable for a
-    bidirectional placement, and for a plan with operations that PyTorch lacks.
+    to make that 0, 1, 2, ... What a step has beside its passes is left out. Raises Inexpressible for slices, side work
+    and forward passes alone, NotApplicable for a bidirectional placement, and for a plan with operations that PyTorch
+    lacks.
     """
     refusal = refused_by_pytorch(schedule)
     if refusal:
         raise Inexpressible(refusal) if no_whole_step(schedule.problem, "") else NotApplicable(refusal)
-    names = _renumbering(schedule.plan)
-    text = CsvText(
-        "".join(
-            ",".join(str(_renamed(slot, names)) for slot in schedule.plan.slots(rank)) + "\n"
-            for rank in range(schedule.problem.devices)
-        )
-    )
-    if differs(schedule.problem) and [*names] != sorted(names):
-        fed = joined([*map(str, names)])
-        text.note = f"numbers microbatches as PyTorch runs them, by position: feed it {fed}, in this order"
+    return csv_text([[slot for _, slot in row] for row in numbered_slots(schedule.plan)], feeding_note(schedule))
+
+
+def csv_text(rows: Iterable[Iterable[object]], note: str = "") -> CsvText:
+    """Return the text of a file with these cells, a row for each rank, and with a note."""
+    text = CsvText("".join(",".join(map(str, row)) + "\n" for row in rows))
+    text.note = note
     return text
+
+
+def feeding_note(schedule: Schedule) -> str:
+    """Return which microbatches to feed in place of 0, 1, 2, ..; "" where they are alike, or it is these."""
+    fed = [*_renumbering(schedule.plan)]
+    if not differs(schedule.problem) or fed == sorted(fed):
+        return ""
+    return f"numbers microbatches as PyTorch runs them, by position: feed it {joined([*map(str, fed)])}, in this order"
+
+
+def numbered_slots(plan: Plan) -> list[list[tuple[int, Slot]]]:
+    """Return the passes of each device in order: their numbers, and their slots with PyTorch's microbatches."""
+    names, first = _renumbering(plan), plan.index.passes
+    return [[(number, _renamed(plan.slot(number), names)) for number in order if number < first]
+            for order in plan.orders]  # fmt: skip
 
 
 def _renumbering(plan: Plan) -> dict[int, int]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pipesched.checks import require_label, shown
 from pipesched.errors import ConfigError
-from pipesched.pipeline.costs import PER_STAGE, Costs, fractions_of, in_one, scaled
+from pipesched.pipeline.costs import Costs, fractions_of, in_one, scaled
 from pipesched.pipeline.device_arguments import read_links, read_speed
 from pipesched.pipeline.layer_arguments import (
     GivenLayers,
@@ -19,12 +19,14 @@ from pipesched.pipeline.layer_arguments import (
     stage_values,
     values_across,
 )
-from pipesched.pipeline.layers import rows_of
-from pipesched.pipeline.memory import Memory
+from pipesched.pipeline.layers import SIZES, TIMES, rows_of
+from pipesched.pipeline.memory import KEPT, Memory
 from pipesched.pipeline.placement import Placement, explicit_placement, named_placement
 from pipesched.pipeline.problem import MOST_OPERATIONS, Problem, letters_of, require_size
 from pipesched.pipeline.quantities import Exact, Number, canonical, exact, ticks_per_unit, to_fraction
 from pipesched.pipeline.recut import balanced_for, cut_again
+from pipesched.pipeline.step import Shard, SideItem
+from pipesched.pipeline.step_arguments import StepShape, read_step, read_step_costs
 from pipesched.pipeline.unit_arguments import Table, exact_table, read_units, require_alike_pairs
 from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.pipeline.units_of_measure import (
@@ -79,6 +81,16 @@ def make_problem(
     slices: Number | Mapping[str, Any] = 1,
     mode: str = "train",
     kv: Number = 0,
+    gather: Numbers | None = None,
+    reduce: Numbers | None = None,
+    optimizer: Numbers | None = None,
+    tied: Number | None = None,
+    weights: Numbers | None = None,
+    gradients: Numbers | None = None,
+    states: Numbers | None = None,
+    shard: str | Mapping[str, Any] | Shard | None = None,
+    clip: bool | None = None,
+    side: Sequence[Mapping[str, Any] | SideItem] | None = None,
 ) -> Problem:
     """Build a problem, every default filled in.
 
@@ -121,8 +133,8 @@ def make_problem(
             `last`, and cannot be given too. A family that runs another number of stages cuts anew. Default: as many as
             lists of `layer` have.
         layer: What a layer costs: forward, backward (or backward_input and backward_weight), recompute, overlap,
-            offload, reload, activation (default P/layers), static, retain and checkpoint, with defaults as for stages;
-            each a number, or a list of one a layer.
+            offload, reload, gather, reduce, optimizer, activation (default P/layers), static, weights, gradients,
+            states, retain and checkpoint, with defaults as for stages; each a number, or a list of one a layer.
         first: What the first stage has beside its layers, by the same keys; default nothing.
         last: What the last stage has beside its layers, by the same keys; default nothing.
         layout: "balanced" (default: the least largest work of a device), "equal", or the layers of each stage. Without
@@ -141,6 +153,22 @@ def make_problem(
             beside that. With "count": "auto" the best number up to "most" (default 64) is found by `run`.
         mode: "train", or "forward": forward passes alone.
         kv: Keys and values as a part of the activation, from 0 to 1. Slices hold their gradients, forwards alone them.
+        gather: Time to bring the weights of a stage together on its device, over the network; default: nothing is
+            gathered. With this or another value of a step, what follows and precedes the passes is planned too.
+        reduce: Time to add up the gradients of a stage among data-parallel ranks, over the network.
+        optimizer: Time of the update of a stage, on its device.
+        tied: Time in which first and last stage add up gradients that they share, over the network: one number.
+        weights: Memory of the weights of a stage, whole; default 0. Like gradients and states part of what stays.
+        gradients: Memory of its gradients, whole; default 0.
+        states: Memory of the optimizer's states for it, whole; default 0.
+        shard: What data-parallel ranks divide: "none", the "optimizer" states (default where weights are gathered),
+            "gradients" too, or "weights" too; or {"level", "ranks", "ahead", "reduce"}: among how many (default 1), how
+            many stages are whole at once with weights divided (a number, one a device, "full" or "auto"; default 3),
+            and whether gradients are reduced "last" (once a stage, default) or after "each" microbatch.
+        clip: Whether each optimizer waits for the gradients of all stages, to clip their norm.
+        side: Work that devices do beside the pipeline, for each microbatch: mappings of name, forward and backward (a
+            time, or one a microbatch; no backward: frozen), into (the stage that takes its output; default 0), devices
+            ("all", default, or a list), and p2p, activation, output and static (default 0).
 
     Raises:
         ConfigError: For a bad value; its `key` is the parameter.
@@ -152,11 +180,14 @@ def make_problem(
     given = {
         "forward": forward, "backward": backward, "backward_input": backward_input, "backward_weight": backward_weight,
         "recompute": recompute, "overlap": overlap, "offload": offload, "reload": reload,
-        "activation": activation, "static": static,
+        "activation": activation, "static": static, "weights": weights, "gradients": gradients, "states": states,
+        "gather": gather, "reduce": reduce, "optimizer": optimizer,
     }  # fmt: skip
     time, size = Unit(TIME, require_label(time_unit, "time_unit")), Unit(MEMORY, require_label(unit, "unit"))
     across, split = {"p2p": p2p, "retain": retain, "checkpoint": checkpoint}, _is_split(given, layer)
-    m, units = read_units((sizes, slices, mode), {**given, "p2p": p2p, "layer": layer}, microbatches, (p, s), time)
+    m, units = read_units(
+        (sizes, slices, mode), {**given, "p2p": p2p, "layer": layer, "side": side}, microbatches, (p, s), time
+    )
     model = read_layers(GivenLayers(layers, layer, first, last, layout, across, m), p, s, time, size)
     if model is not None:
         across = values_across(model, across)
@@ -164,9 +195,10 @@ def make_problem(
         require_one_layout(units["slices"], model)
     require_size(letters_of(units["mode"], split=split), s, m, units["slices"].count)
     unlike: dict[str, Any] = {"speed": read_speed(speed, p), "links": read_links(links, p, time), **units}
-    given = {**given, **across, "budget": budget, "kv": kv}
+    given = {**given, **across, "budget": budget, "kv": kv, "tied": tied}
     there = read_placement(placement, p, s)
     costs, memory = _costs(given, s, m, time, split=split), _memory(given, p, s, m, size)
+    unlike |= read_step(shard, clip, side, costs, StepShape(p, s, m, time, size))
     return _checked(Problem(p, s, m, there, costs, memory, name, time_unit, lanes, model, **unlike))
 
 
@@ -194,10 +226,11 @@ def _of_blocks(values: Mapping[str, Any]) -> Problem:
     """
     stages, chunks = values["stages"], values["chunks"]
     free = dict.fromkeys(("layout", "first", "last", "placement", "chunks" if stages is not None else "stages"))
+    free |= dict.fromkeys(("shard", "clip", "side"))  # which are of the stages that are made
     blocks = make_problem(**{**values, **free})
     p2p = blocks.costs.p2p
     made_of = {
-        **values, **dict.fromkeys((*PER_STAGE, "backward", "activation", "static", "stages")),
+        **values, **dict.fromkeys((*TIMES, "backward", *SIZES, "stages")),
         "layers": blocks.stages, "layer": layer_of(blocks.costs, blocks.memory), "chunks": chunks,
         "p2p": [*map(fractions_of, p2p)] if len({*p2p}) > 1 or rows_of(p2p) > 1 else sum(map(to_fraction, p2p[:1])),
         "microbatches": blocks.microbatches, "slices": blocks.slices,
@@ -230,6 +263,7 @@ def _memory(given: Mapping[str, Any], devices: int, stages: int, microbatches: i
         given["budget"],
     )
     limits = None if budget is None else exact_numbers("budget", budget, devices, "one a device", size, positive=True)
+    kept: dict[str, Any] = {key: exact_numbers(key, _or(given[key], 0), stages, "one a stage", size) for key in KEPT}
     return Memory(
         activation=exact_table("activation", activation, stages, "one a stage", size, microbatches),
         retain=exact_numbers("retain", given["retain"], stages, "one a stage", None),
@@ -238,6 +272,7 @@ def _memory(given: Mapping[str, Any], devices: int, stages: int, microbatches: i
         budget=limits,
         unit=size.label,
         kv=canonical(exact_number("kv", given["kv"], None, 1)),
+        **kept,
     )
 
 
@@ -271,6 +306,7 @@ def _costs(given: Mapping[str, Any], stages: int, microbatches: int, time: Unit,
         offload=times["offload"],
         reload=times["reload"] or times["offload"],
         split=split,
+        **read_step_costs(given, stages, time),
     )
 
 
@@ -281,8 +317,8 @@ def forwards_alone(problem: Problem) -> Problem:
         problem.costs, backward_input=nothing, backward_weight=nothing, recompute=nothing, overlap=None, offload=None,
         reload=None, split=False,
     )  # fmt: skip
-    layers = problem.layers
-    return replace(problem, costs=costs, layers=layers and layers.forwards_alone)
+    memory, layers = replace(problem.memory, gradients=nothing, states=nothing), problem.layers
+    return replace(problem, costs=costs, memory=memory, layers=layers and layers.forwards_alone)
 
 
 def _stages(devices: int, stages: Any, chunks: Any, layout: Any) -> int:

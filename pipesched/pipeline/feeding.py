@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import chain
@@ -13,6 +13,7 @@ from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import LanePair, Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Exact, canonical, rounded, to_fraction
+from pipesched.pipeline.step import SideItem
 from pipesched.pipeline.units import FACTORS
 
 COLUMNS = (*PER_STAGE, "p2p")
@@ -28,7 +29,21 @@ def in_order(problem: Problem, order: Sequence[int]) -> Problem:
         memory=replace(problem.memory, activation=taken(problem.memory.activation, order)),
         sizes=problem.sizes and problem.sizes.taken(order),
         layers=problem.layers and problem.layers.taken(order),
+        side=tuple(_item_of(item, lambda times: taken([times], order)[0]) for item in problem.side),
     )
+
+
+def _item_of(item: SideItem, change: Callable[[tuple[Exact, ...]], Any]) -> SideItem:
+    """Return side work with its times changed where there is one for each microbatch."""
+    return replace(item, **{key: change(times) for key, times in _times_of_each(item)})
+
+
+def _times_of_each(item: SideItem) -> Iterator[tuple[str, tuple[Exact, ...]]]:
+    """Yield which times of an item are of each microbatch, with them."""
+    for key in ("forward", "backward"):
+        times = getattr(item, key)
+        if times is not None and len(times) > 1:
+            yield key, times
 
 
 def renumbered(plan: Plan, order: Sequence[int]) -> Plan:
@@ -78,19 +93,23 @@ def typical(problem: Problem) -> Problem:
         sizes=None,
         layers=None,
         cutter=None,
+        side=tuple(_item_of(item, lambda times: (_mean(times, ones),)) for item in problem.side),
     )
 
 
 def differs(problem: Problem) -> bool:
     """Return whether some microbatches are unlike others."""
-    return problem.sizes is not None or (problem.costs.microbatches, problem.memory.microbatches) != (None, None)
+    tables = problem.costs.microbatches, problem.memory.microbatches
+    beside = any(True for item in problem.side for _ in _times_of_each(item))
+    return problem.sizes is not None or tables != (None, None) or beside
 
 
 def equals(problem: Problem) -> list[int]:
-    """Return of each microbatch the first one that equals it in every table and factor."""
+    """Return of each microbatch the first one that equals it in every table and factor, and in its side work."""
     columns: list[Sequence[object]] = [] if problem.sizes is None else [getattr(problem.sizes, key) for key in FACTORS]
     tables = [getattr(problem.costs, key) or () for key in COLUMNS] + [problem.memory.activation]
     columns += [entry for table in tables for entry in table if isinstance(entry, tuple)]
+    columns += [times for item in problem.side for _, times in _times_of_each(item)]
     known: dict[tuple[object, ...], int] = {}
     return [known.setdefault(tuple(column[one] for column in columns), one) for one in range(problem.microbatches)]
 

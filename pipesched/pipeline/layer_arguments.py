@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Mapping, Sized
 from dataclasses import replace
 from fractions import Fraction
 from types import MappingProxyType
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from pipesched.checks import require_mapping, require_name, shown
 from pipesched.errors import ConfigError
-from pipesched.pipeline.costs import Costs, Entry, added, fractions_of, scaled
+from pipesched.pipeline.costs import STEP_TIMES, Costs, Entry, fractions_of
 from pipesched.pipeline.layers import (
     BALANCED,
     EQUAL,
@@ -25,9 +25,10 @@ from pipesched.pipeline.layers import (
     least_counts,
     require_filled,
     rows_of,
+    summed,
 )
 from pipesched.pipeline.layout import equal_layout
-from pipesched.pipeline.memory import Memory
+from pipesched.pipeline.memory import KEPT, Memory
 from pipesched.pipeline.quantities import canonical
 from pipesched.pipeline.unit_arguments import exact_table
 from pipesched.pipeline.units import SHARED, Slices
@@ -42,7 +43,10 @@ from pipesched.pipeline.units_of_measure import (
 )
 
 HALVES = ("backward_input", "backward_weight")
-KEYS = ("forward", "backward", *HALVES, "recompute", "overlap", "offload", "reload", "activation", "static", *SHARES)
+KEYS = (
+    *("forward", "backward", *HALVES, "recompute", "overlap", "offload", "reload", "activation", "static", *SHARES),
+    *(*STEP_TIMES, *KEPT),
+)
 MOST_LAYERS = 10_000
 MOST_SHARE = {"retain": None, "checkpoint": 1}
 PARTS = ("layer", "first", "last")
@@ -76,6 +80,9 @@ def read_layers(given: GivenLayers, devices: int, stages: int, time: Unit, size:
         _require_none(given)
         return None
     _require_alike(entries)
+    for key in STEP_TIMES:  # a stage may have them beside its layers alone
+        if any(key in part for part in entries.values()):
+            entries["layer"].setdefault(key, 0)
     defaults: dict[str, Amount] = {"forward": 1, "activation": canonical(Fraction(devices, count))}
     layer = _costs(entries["layer"], defaults, entries["layer"])
     shares = _shares_beside(entries["layer"], given.across)
@@ -284,7 +291,7 @@ def _require_alike(entries: Mapping[str, Mapping[str, Amount]]) -> None:
     layer = entries["layer"]
     by_halves = HALVES[0] in layer
     for key in ("first", "last"):
-        for name in (*OPTIONAL, *HALVES, *SHARES):
+        for name in (*(one for one in OPTIONAL if one not in STEP_TIMES), *HALVES, *SHARES):
             if name in entries[key] and name not in layer:
                 raise ConfigError("is not given for a `layer`; give it there too", key, entry=name)
         if by_halves and "backward" in entries[key]:
@@ -294,11 +301,11 @@ def _require_alike(entries: Mapping[str, Mapping[str, Amount]]) -> None:
 def _costs(entries: Mapping[str, Amount], defaults: Mapping[str, Amount], layer: Mapping[str, Amount]) -> LayerCosts:
     """Return the costs of a part, every default filled in; what `layer` does not give is left out."""
     forward = entries.get("forward", defaults["forward"])
-    half = _sum([entries["backward"]], Fraction(1, 2)) if "backward" in entries else forward
+    half = summed([entries["backward"]], Fraction(1, 2)) if "backward" in entries else forward
     halves = {name: entries.get(name, half) for name in HALVES}
-    whole = _sum([forward, *halves.values()])
+    whole = summed([forward, *halves.values()])
     offload = entries.get("offload", 0)
-    optional = {"overlap": whole, "offload": offload, "reload": offload}
+    optional = {"overlap": whole, "offload": offload, "reload": offload, **dict.fromkeys(STEP_TIMES, 0)}
     known = {*layer, *(["reload"] if "offload" in layer else [])}
     given = {name: entries.get(name, default) for name, default in optional.items() if name in known}
     return LayerCosts(
@@ -306,16 +313,7 @@ def _costs(entries: Mapping[str, Amount], defaults: Mapping[str, Amount], layer:
         **halves,
         recompute=entries.get("recompute", forward),
         activation=entries.get("activation", defaults.get("activation", 0)),
-        static=entries.get("static", 0),
+        **{key: entries.get(key, 0) for key in ("static", *KEPT)},
         **given,
         **{key: entries[key] for key in SHARES if key in entries},
     )
-
-
-def _sum(amounts: Sequence[Amount], factor: Fraction = Fraction(1)) -> Amount:
-    """Return the sum of numbers times a factor: one number, or where any is a list one for each layer."""
-    lists = [amount for amount in amounts if isinstance(amount, tuple)]
-    count = len(lists[0]) if lists else 1
-    columns = [amount if isinstance(amount, tuple) else (amount,) * count for amount in amounts]
-    sums = tuple(scaled(added(parts), factor) for parts in zip(*columns, strict=True))
-    return sums if lists else sums[0]

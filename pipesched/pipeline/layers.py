@@ -11,19 +11,31 @@ from typing import Any
 
 from pipesched.checks import require_flag, require_name, require_sequence, require_type, require_whole
 from pipesched.errors import ConfigError
-from pipesched.pipeline.costs import Costs, Entry, added, entries_of, exact_entries, exact_tuple, in_one, taken
+from pipesched.pipeline.costs import (
+    PER_STAGE,
+    STEP_TIMES,
+    Costs,
+    Entry,
+    added,
+    entries_of,
+    exact_entries,
+    exact_tuple,
+    in_one,
+    scaled,
+    taken,
+)
 from pipesched.pipeline.device_costs import at_speed
-from pipesched.pipeline.memory import Memory
+from pipesched.pipeline.memory import KEPT, Memory
 from pipesched.pipeline.quantities import Exact, canonical, ticks_per_unit, to_fraction
 from pipesched.pipeline.unit_rows import Units
 
 BALANCED, EQUAL, GIVEN = "balanced", "equal", "given"
 RULES = (BALANCED, EQUAL, GIVEN)
-TIMES = ("forward", "backward_input", "backward_weight", "recompute", "overlap", "offload", "reload")
-SIZES = ("activation", "static")
+TIMES = (*PER_STAGE, *STEP_TIMES)
+SIZES = ("activation", "static", *KEPT)
 SHARES = ("retain", "checkpoint")
 WORK = ("forward", "backward_input", "backward_weight")  # the times of a forward and a backward
-OPTIONAL = ("overlap", "offload", "reload")  # None where the model has none
+OPTIONAL = ("overlap", "offload", "reload", *STEP_TIMES)  # None where the model has none
 Amount = Exact | tuple[Entry, ...]  # of every layer, or of each
 
 
@@ -33,9 +45,10 @@ class LayerCosts:
 
     Where layers differ a field lists the values of all; a list of equal ones becomes one number. Where microbatches
     differ too, an entry of a list holds one for each of them, as a stage's does. Times are in the user's time unit;
-    `activation` (of one microbatch) and `static` in the memory unit. `overlap`, `offload` and `reload` are None where
-    the model has none, `retain` and `checkpoint` where all stages have those of the problem's memory. Raises
-    ConfigError, about the field at fault, for what is no number from 0 on.
+    `activation` (of one microbatch), `static`, `weights`, `gradients` and `states` in the memory unit. `overlap`,
+    `offload`, `reload`, and what a step costs (`gather`, `reduce`, `optimizer`) are None where the model has none,
+    `retain` and `checkpoint` where all stages have those of the problem's memory. Raises ConfigError, about the field
+    at fault, for what is no number from 0 on.
     """
 
     forward: Amount = 0
@@ -49,6 +62,12 @@ class LayerCosts:
     static: Amount = 0
     retain: Amount | None = None
     checkpoint: Amount | None = None
+    gather: Amount | None = None
+    reduce: Amount | None = None
+    optimizer: Amount | None = None
+    weights: Amount = 0
+    gradients: Amount = 0
+    states: Amount = 0
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -109,6 +128,15 @@ def _amount(value: object, key: str) -> Amount:
     entries = exact_entries(value, key, len(value), "one a layer")
     first = entries[0] if len({*entries}) == 1 else entries
     return entries if isinstance(first, tuple) else first
+
+
+def summed(amounts: Sequence[Amount], factor: Fraction = Fraction(1)) -> Amount:
+    """Return the sum of numbers times a factor: one number, or where any is a list one for each layer."""
+    lists = [amount for amount in amounts if isinstance(amount, tuple)]
+    count = len(lists[0]) if lists else 1
+    columns = [amount if isinstance(amount, tuple) else (amount,) * count for amount in amounts]
+    sums = tuple(scaled(added(parts), factor) for parts in zip(*columns, strict=True))
+    return sums if lists else sums[0]
 
 
 def rows_of(amount: Amount | None) -> int:
@@ -247,8 +275,9 @@ class Layers:
 
     @property
     def forwards_alone(self) -> Layers:
-        """The layers without what backwards, and what goes with these, would cost."""
-        nothing: dict[str, Any] = {**dict.fromkeys(WORK[1:], 0), "recompute": 0, **dict.fromkeys(OPTIONAL)}
+        """The layers without what backwards, and what goes with these, would cost and hold."""
+        nothing: dict[str, Any] = dict.fromkeys((*WORK[1:], "recompute", "gradients", "states"), 0)
+        nothing |= dict.fromkeys(key for key in OPTIONAL if key != "gather")
         parts = {key: replace(getattr(self, key), **nothing) for key in ("layer", "first", "last")}
         return replace(self, **parts)
 

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from math import lcm
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
-from pipesched.checks import cut, require_label, require_name, require_text, require_type, require_whole, shown
+from pipesched.checks import (
+    cut,
+    require_label,
+    require_name,
+    require_sequence,
+    require_text,
+    require_type,
+    require_whole,
+    shown,
+)
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import BRIEF, Costs, Ticks, fields_of
-from pipesched.pipeline.cutting.items import CutItems
+from pipesched.pipeline.cutter import Cutter
 from pipesched.pipeline.device_costs import DeviceCosts, exact_links, exact_speed
 from pipesched.pipeline.kinds import Resource, computation_letters
 from pipesched.pipeline.layers import GIVEN, Layers
 from pipesched.pipeline.memory import KEPT, Grains, Memory
 from pipesched.pipeline.placement import Placement, placement_name
 from pipesched.pipeline.quantities import Exact, plain, to_fraction
-from pipesched.pipeline.step import NOTHING, OPTIMIZER_STATES, Shard, SideItem, require_step
+from pipesched.pipeline.step import NOTHING, OPTIMIZER_STATES, Shard, SideItem, require_step, require_step_of_forwards
 from pipesched.pipeline.step_costs import StepGrains, StepTicks, kept_memory, step_grains, step_resolution, step_ticks
 from pipesched.pipeline.unit_costs import Route, UnitTicks, unit_ticks
 from pipesched.pipeline.unit_memory import UnitGrains, largest_grains, unit_grains
@@ -29,41 +37,7 @@ from pipesched.pipeline.units import FORWARD_ONLY, MODES, TRAIN, WHOLE, Sizes, S
 
 MOST_OPERATIONS = 10_000_000
 LANES = ("device", "pair")
-
-
-@runtime_checkable
-class Cutter(Protocol):
-    """What a problem was derived from, where its stages can be cut anew: for another number, or another placement."""
-
-    def cut(self, problem: Problem, placement: Placement, algorithm: str | None) -> Problem:
-        """Return `problem` cut for a placement, which it then has; `algorithm` is what will schedule it, if known.
-
-        Raises NotApplicable where there is no such cut.
-        """
-
-    @property
-    def is_open(self) -> bool:
-        """Whether a solve may choose where stages end."""
-
-    @property
-    def ends(self) -> tuple[int, ...]:
-        """The item behind each stage."""
-
-    @property
-    def layers_of_stages(self) -> tuple[int, ...]:
-        """The layers of each stage."""
-
-    def cut_items(self, problem: Problem) -> CutItems:
-        """Return what each item takes and holds at least, on a placement of so many stages a device."""
-
-    def cut_at(self, problem: Problem, ends: Sequence[int]) -> Problem:
-        """Return `problem`, on its placement, with stages that end before these items."""
-
-    def require_recompute(self) -> None:
-        """Raise NotApplicable where a recompute is part of the costs already, and none can be an operation."""
-
-    def facts(self) -> Mapping[str, Any]:
-        """Return what trainers have options for, by the keys of their tables; `stages` are the items of each stage."""
+NO_STEP = "bidirectional has two copies of each stage: it goes without a step beside its passes"
 
 
 class OneWay(NamedTuple):
@@ -119,27 +93,33 @@ class Problem(Displayable):
         if self.sizes is not None and self.sizes.are_one:
             object.__setattr__(self, "sizes", None)
         require_size(self.letters, self.stages, self.microbatches, self.slices.count)
-        if self.placement is not None:
-            self._require_placement(require_type(self.placement, Placement, "a Placement or None", "placement"))
-        elif self.devices > self.stages:
-            raise ConfigError(f"must be at most `stages` ({self.stages}), not {shown(self.devices)}", "devices")
+        self._require_placement(self.placement)
         for key in ("name", "time_unit"):
             require_label(getattr(self, key), key)
         if require_text(self.lanes, "lanes") not in LANES:
             raise ConfigError(f"must be one of {', '.join(LANES)}, not {shown(self.lanes)}", "lanes")
         require_name(MODES, self.mode, "mode", "mode")
-        require_type(self.layers, (Layers, type(None)), "Layers or None", "layers")
-        if self.layers is not None:
-            self._require_layout(self.layers)
+        self._require_layout(require_type(self.layers, (Layers, type(None)), "Layers or None", "layers"))
         require_type(self.cutter, (Cutter, type(None)), "a Cutter or None", "cutter")
         if self.speed is not None:
             object.__setattr__(self, "speed", exact_speed(self.speed, self.devices))
         if self.links is not None:
             object.__setattr__(self, "links", exact_links(self.links, self.devices))
-        shape = self.devices, self.stages, self.microbatches
-        require_step(self.shard, self.clip, self.side, self.costs, shape)
-        if self.has_step and self.placement is not None and self.placement.mirrored:
-            raise ConfigError("bidirectional has two copies of each stage, and no step beside its passes", "placement")
+        self._settle_step()
+
+    def _settle_step(self) -> None:
+        """Fill in the defaults of a step, if there is one. Raises ConfigError, about the field at fault."""
+        object.__setattr__(self, "side", tuple(require_sequence(self.side, "side")))
+        if not (self.costs.has_step or self.shard is not None or self.clip is not None or self.side):
+            return
+        level = NOTHING if self.costs.gather is None else OPTIMIZER_STATES
+        object.__setattr__(self, "shard", Shard(level) if self.shard is None else self.shard)
+        object.__setattr__(self, "clip", False if self.clip is None else self.clip)
+        if self.mode == FORWARD_ONLY:
+            require_step_of_forwards(self.clip, self.side, self.costs)
+        require_step(self.shard, self.clip, self.side, self.costs, (self.devices, self.stages, self.microbatches))
+        if self.placement is not None and self.placement.mirrored:
+            raise ConfigError(NO_STEP, "placement")
 
     def _require_lengths(self) -> None:
         require_type(self.costs, Costs, "Costs", "costs")
@@ -154,14 +134,21 @@ class Problem(Displayable):
         if self.memory.budget is not None and len(self.memory.budget) != self.devices:
             raise ConfigError(f"is for {len(self.memory.budget)} devices; the problem has {self.devices}", "budget")
 
-    def _require_layout(self, layers: Layers) -> None:
+    def _require_layout(self, layers: Layers | None) -> None:
         """Raise ConfigError for layers of other stages, and where costs would change if the stages were cut anew."""
+        if layers is None:
+            return
         if len(layers.layout) != self.stages:
             raise ConfigError(f"are cut into {len(layers.layout)} stages; the problem has {self.stages}", "layers")
         if self.placement is None and layers.rule != GIVEN and not layers.make(self.costs, self.memory):
             raise ConfigError("do not make these costs and this memory; set them without layers", "layers")
 
-    def _require_placement(self, placement: Placement) -> None:
+    def _require_placement(self, placement: Placement | None) -> None:
+        if placement is None:
+            if self.devices > self.stages:
+                raise ConfigError(f"must be at most `stages` ({self.stages}), not {shown(self.devices)}", "devices")
+            return
+        require_type(placement, Placement, "a Placement or None", "placement")
         if len(placement.devices) != self.stages:
             raise ConfigError(
                 f"needs one device for each of the {self.stages} stages; this one has {len(placement.devices)}",
@@ -193,14 +180,12 @@ class Problem(Displayable):
     @property
     def has_step(self) -> bool:
         """Whether more than passes is planned: gathers, reductions, optimizers, sharded memory or side work."""
-        return self.costs.has_step or self.shard is not None or self.clip is not None or bool(self.side)
+        return self.shard is not None
 
     @property
     def sharding(self) -> Shard:
-        """What the ranks of a device divide, also where nobody said so: states where weights are gathered."""
-        if self.shard is not None:
-            return self.shard
-        return Shard(NOTHING if self.costs.gather is None else OPTIMIZER_STATES)
+        """What the ranks of a device divide; nothing where the problem has no step."""
+        return Shard() if self.shard is None else self.shard
 
     @cached_property
     def step_ticks(self) -> StepTicks:
@@ -400,29 +385,3 @@ def require_size(letters: str, stages: int, microbatches: int, slices: int) -> N
             f" at most {MOST_OPERATIONS:,} are scheduled",
             "microbatches",
         )
-
-
-def require_recompute(problem: Problem) -> None:
-    """Raise ConfigError about `recompute` for a problem in which no activation can be recomputed.
-
-    Raises NotApplicable where its costs hold a recompute already, by what it was derived from.
-    """
-    require_kept(problem, "recompute")
-    if problem.cutter is not None:
-        problem.cutter.require_recompute()
-
-
-def require_offload(problem: Problem) -> None:
-    """Raise ConfigError about `offload` for a problem in which no activation can be offloaded."""
-    require_kept(problem, "offload")
-    if problem.costs.offload is None:
-        section = "costs" if problem.layers is None else "layer"
-        raise ConfigError(f"needs `{section}.offload`, which says what one transfer takes", "offload")
-
-
-def require_kept(problem: Problem, key: str) -> None:
-    """Raise ConfigError, about `key`, for a problem whose activations are of slices, or of forward passes alone."""
-    if problem.slices.are_several:
-        raise ConfigError("goes with whole microbatches, not with `slices`", key)
-    if problem.mode == FORWARD_ONLY:
-        raise ConfigError("has no effect with `mode` forward, in which no activation waits for its backward", key)

@@ -8,13 +8,15 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 from pipesched.errors import NotApplicable
-from pipesched.pipeline.costs import PER_STAGE, Costs, Entry, added, entries_of
-from pipesched.pipeline.layers import BALANCED, GIVEN, SHARES, SIZES, Layers, least_counts
+from pipesched.pipeline.costs import Costs, Entry, added, entries_of
+from pipesched.pipeline.layers import BALANCED, GIVEN, SHARES, SIZES, TIMES, LayerCosts, Layers, least_counts, summed
 from pipesched.pipeline.layout import balanced_layout, equal_layout
-from pipesched.pipeline.memory import Memory
+from pipesched.pipeline.memory import KEPT, Memory
 from pipesched.pipeline.placement import Placement, named_placement
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.problem import NO_STEP, Problem
 from pipesched.pipeline.quantities import Exact, canonical, to_fraction
+from pipesched.pipeline.step import Shard, SideItem
+from pipesched.pipeline.step_costs import divisors
 from pipesched.pipeline.units import SHARED, Shares, Slices, shares_of
 
 T = TypeVar("T")
@@ -23,8 +25,8 @@ T = TypeVar("T")
 def fuse(problem: Problem, stages: int) -> Problem:
     """Return `problem` with its stages merged into `stages` equal contiguous groups, and its placement left open.
 
-    Costs, activations and static memory add up; the p2p latencies inside a group are dropped. Raises NotApplicable when
-    the groups cannot be equal.
+    Costs, activations and static memory add up; the p2p latencies inside a group are dropped, and side work goes into
+    the groups of its stages. Raises NotApplicable when the groups cannot be equal.
     """
     if stages == problem.stages:
         return problem
@@ -41,7 +43,13 @@ def fuse(problem: Problem, stages: int) -> Problem:
         slices=_fuse_slices(problem, size),
         memory=_fuse_memory(problem.memory, size, problem.microbatches),
         layers=None if problem.layers is None else _fuse_layers(problem.layers, size),
+        side=_side_into(problem, stages),
     )
+
+
+def _side_into(problem: Problem, stages: int) -> tuple[SideItem, ...]:
+    """Return the side work of a problem with another number of stages: each item goes into the same part of them."""
+    return tuple(replace(item, into=item.into * stages // problem.stages) for item in problem.side)
 
 
 def _fuse_layers(layers: Layers, size: int) -> Layers:
@@ -82,18 +90,15 @@ def _groups(values: Sequence[T], size: int) -> list[Sequence[T]]:
 
 
 def _fuse_costs(costs: Costs, size: int, resolution: int) -> Costs:
-    sums: dict[str, Any] = {key: _sums(times, size) for key in PER_STAGE if (times := getattr(costs, key)) is not None}
+    sums: dict[str, Any] = {key: _sums(times, size) for key in TIMES if (times := getattr(costs, key)) is not None}
     return replace(costs, **sums, p2p=costs.p2p[size - 1 :: size], resolution=resolution)
 
 
 def _fuse_memory(memory: Memory, size: int, microbatches: int) -> Memory:
     amounts = _totals(memory.activation, microbatches)
+    sums: dict[str, Any] = {key: _sums(getattr(memory, key), size) for key in SIZES}
     return replace(
-        memory,
-        activation=_sums(memory.activation, size),
-        retain=_means(memory.retain, amounts, size),
-        checkpoint=_means(memory.checkpoint, amounts, size),
-        static=tuple(canonical(sum(map(to_fraction, group), Fraction(0))) for group in _groups(memory.static, size)),
+        memory, **sums, retain=_means(memory.retain, amounts, size), checkpoint=_means(memory.checkpoint, amounts, size)
     )
 
 
@@ -136,7 +141,7 @@ def recut(problem: Problem, placement: Placement, algorithm: str | None = None) 
         )
     layers = replace(layers, layout=equal_layout(layers.count, least))
     if layers.rule == BALANCED:
-        weighed = layers.weighed(problem.units)
+        weighed = _by_what_stays(layers.weighed(problem.units), problem.sharding)
         layout = balanced_layout(weighed, placement, problem.microbatches, problem.memory, speeds_of(problem))
         layers = replace(layers, layout=layout)
     return replace(
@@ -146,15 +151,31 @@ def recut(problem: Problem, placement: Placement, algorithm: str | None = None) 
         costs=costs_of(problem.costs, layers),
         memory=memory_of(problem.memory, layers),
         layers=layers,
+        side=_side_into(problem, stages),
     )
+
+
+def _by_what_stays(layers: Layers, shard: Shard) -> Layers:
+    """Return layers whose `static` is all that stays of them, as cuts count it against a budget."""
+
+    def of_part(part: LayerCosts) -> LayerCosts:
+        if not any(getattr(part, key) for key in KEPT):
+            return part
+        sizes = [summed([getattr(part, key)], Fraction(1, by)) for key, by in divisors(shard).items()]
+        return replace(part, static=summed(sizes), weights=0, gradients=0, states=0)
+
+    return replace(layers, layer=of_part(layers.layer), first=of_part(layers.first), last=of_part(layers.last))
 
 
 def fitted_to(problem: Problem, placement: Placement, algorithm: str | None = None) -> Problem:
     """Return `problem` on a placement: cut for it if it may be cut anew, else fused to its number of stages.
 
     `algorithm` is what will schedule it, if that is known.
-    Raises NotApplicable where the groups of stages cannot be equal, or some stage would have nothing to do.
+    Raises NotApplicable where the groups of stages cannot be equal, or some stage would have nothing to do, and for a
+    mirrored placement of a problem with a step.
     """
+    if placement.mirrored and problem.has_step:
+        raise NotApplicable(NO_STEP, "placement")
     if can_be_cut(problem):
         return recut(problem, placement, algorithm)
     return replace(fuse(problem, len(placement.devices)), placement=placement)
@@ -204,9 +225,7 @@ def _likely_placement(devices: int, stages: int) -> Placement:
 
 def costs_of(costs: Costs, layers: Layers) -> Costs:
     """Return the costs of the stages of a layout; of `costs` one latency and the split of the backward stay."""
-    times: dict[str, Any] = {
-        key: None if getattr(layers.layer, key) is None else layers.amounts(key) for key in PER_STAGE
-    }
+    times: dict[str, Any] = {key: None if getattr(layers.layer, key) is None else layers.amounts(key) for key in TIMES}
     latency = costs.p2p[0] if costs.p2p else 0
     own = layers.latencies
     p2p = (latency,) * (len(layers.layout) - 1) if own is None else own

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from pipesched.checks import (
@@ -17,7 +19,8 @@ from pipesched.checks import (
 )
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import Costs, exact_tuple
-from pipesched.pipeline.quantities import Exact
+from pipesched.pipeline.quantities import Exact, ticks_per_unit
+from pipesched.pipeline.units import entry_of
 
 NOTHING, OPTIMIZER_STATES, GRADIENTS, WEIGHTS = LEVELS = ("none", "optimizer", "gradients", "weights")
 LAST, EACH = REDUCES = ("last", "each")
@@ -44,14 +47,18 @@ class Shard:
     reduce: str = LAST
 
     def __post_init__(self) -> None:
-        require_name(LEVELS, self.level, "level", "shard")
-        require_name(REDUCES, self.reduce, "rule", "shard")
+        for key, names in (("level", LEVELS), ("reduce", REDUCES)):
+            with entry_of("shard", key):
+                require_name(names, getattr(self, key), key, "shard")
         object.__setattr__(self, "ranks", require_whole(self.ranks, "shard", least=1, entry="ranks"))
         object.__setattr__(self, "ahead", self._checked_ahead())
         if self.reduce == EACH and not self.divides(GRADIENTS):
-            raise ConfigError("`each` needs level gradients or weights", "shard", entry="reduce")
+            raise ConfigError(
+                "each needs level gradients or weights: below, gradients stay whole", "shard", entry="reduce"
+            )
         if self.ahead != AHEAD and not self.divides(WEIGHTS):
-            raise ConfigError("has no effect below level weights, where weights stay whole", "shard", entry="ahead")
+            what = "has no effect below level weights, where weights stay whole: leave it out"
+            raise ConfigError(what, "shard", entry="ahead")
 
     def _checked_ahead(self) -> Ahead:
         ahead: Any = self.ahead
@@ -95,19 +102,21 @@ class SideItem:
     name: str = ""
 
     def __post_init__(self) -> None:
-        require_label(self.name, "side")
+        with entry_of("side", "name"):
+            require_label(self.name, "side")
         for key in ("forward", "backward"):
-            times = getattr(self, key)
-            if times is not None:
-                object.__setattr__(self, key, exact_tuple(times, "side", len(times), "one a microbatch"))
-        for key in ("p2p", "activation", "output", "static"):
-            object.__setattr__(self, key, exact_tuple((getattr(self, key),), "side", 1, "")[0])
+            if getattr(self, key) is not None:
+                object.__setattr__(self, key, _exact_times(getattr(self, key), key))
+        object.__setattr__(self, "p2p", _exact_times((self.p2p,), "p2p")[0])
+        for key in ("activation", "output", "static"):
+            with entry_of("side", key):
+                object.__setattr__(self, key, exact_tuple((getattr(self, key),), "side", 1, "")[0])
         object.__setattr__(self, "into", require_whole(self.into, "side", entry="into"))
         devices = tuple(require_whole(one, "side", entry="devices") for one in self.devices)
         object.__setattr__(self, "devices", devices)
         if not devices or len({*devices}) < len(devices):
-            what = "names none" if not devices else "names one twice"
-            raise ConfigError(f"{what}; it is a set of devices that may run it", "side", entry="devices")
+            what = "names no device" if not devices else "names a device twice"
+            raise ConfigError(f"{what}; it lists those that may run it, or is all", "side", entry="devices")
 
     def time(self, key: str, microbatch: int) -> Exact:
         """Return the time of a microbatch's "forward" or "backward", 0 where there is none."""
@@ -115,19 +124,52 @@ class SideItem:
         return 0 if times is None else times[microbatch if len(times) > 1 else 0]
 
 
+def _exact_times(values: object, key: str) -> tuple[Exact, ...]:
+    """Return times of an item as exact decimals; one where all are equal. Raises ConfigError about `side`."""
+    with entry_of("side", key):
+        times = exact_tuple(values, "side", max(len(require_sequence(values, "side")), 1), "one a microbatch")
+        try:
+            ticks_per_unit([time for time in times if isinstance(time, Fraction)])  # others are decimals
+        except ValueError as error:
+            raise ConfigError(f"times must be decimals; {error}", "side") from None
+    return times if len({*times}) > 1 else times[:1]
+
+
 def require_step(
     shard: Shard | None, clip: bool | None, side: Sequence[SideItem], costs: Costs, shape: tuple[int, int, int]
 ) -> None:
     """Raise ConfigError, about the field at fault, for what is no step of so many devices, stages and microbatches."""
     require_type(shard, (Shard, type(None)), "a Shard or None", "shard")
-    if clip is not None:
-        require_flag(clip, "clip")
-    if clip and costs.optimizer is None:
+    if clip is not None and require_flag(clip, "clip") and costs.optimizer is None:
         raise ConfigError("needs `costs.optimizer`: it is the optimizer that waits", "clip")
     if shard is not None:
         _require_agreement(shard, costs, shape[0])
-    for item in require_sequence(side, "side"):
-        _require_fits(require_type(item, SideItem, "a SideItem", "side"), shape)
+    for number, item in enumerate(side):
+        with item_of(number):
+            _require_fits(require_type(item, SideItem, "a SideItem", "side"), shape)
+
+
+@contextmanager
+def item_of(number: int) -> Iterator[None]:
+    """Let a ConfigError about `side`, inside the scope, be about that item."""
+    try:
+        yield
+    except ConfigError as error:
+        inside = () if error.entry is None else (error.entry,) if not isinstance(error.entry, tuple) else error.entry
+        raise ConfigError(error.message, "side", entry=(number, *inside)) from None
+
+
+def require_step_of_forwards(clip: bool | None, side: Sequence[SideItem], costs: Costs) -> None:
+    """Raise ConfigError, about the field at fault, for what only a step with backward passes has."""
+    refused = "has no effect with `mode` forward, in which no gradient is made"
+    for key in ("reduce", "optimizer", "tied"):
+        if getattr(costs, key) is not None:
+            raise ConfigError(refused, key)
+    if clip:
+        raise ConfigError(refused, "clip")
+    for number, item in enumerate(side):
+        if item.backward is not None:
+            raise ConfigError(refused, "side", entry=(number, "backward"))
 
 
 def _require_agreement(shard: Shard, costs: Costs, devices: int) -> None:
@@ -135,7 +177,8 @@ def _require_agreement(shard: Shard, costs: Costs, devices: int) -> None:
         what = f"needs {devices} numbers (one a device); this has {len(shard.ahead)}"
         raise ConfigError(what, "shard", entry="ahead")
     if shard.level == NOTHING and costs.gather is not None:
-        raise ConfigError("level none gathers nothing: leave out `costs.gather`, or take level optimizer", "shard")
+        what = "level none gathers nothing: take level optimizer, or leave out `costs.gather`"
+        raise ConfigError(what, "shard", entry="level")
 
 
 def _require_fits(item: SideItem, shape: tuple[int, int, int]) -> None:
@@ -143,7 +186,7 @@ def _require_fits(item: SideItem, shape: tuple[int, int, int]) -> None:
     if item.into >= stages:
         raise ConfigError(f"must be a stage, 0 to {stages - 1}, not {item.into}", "side", entry="into")
     if max(item.devices) >= devices:
-        raise ConfigError(f"are 0 to {devices - 1}; there is no {max(item.devices)}", "side", entry="devices")
+        raise ConfigError(f"must be from 0 to {devices - 1}; there is no {max(item.devices)}", "side", entry="devices")
     for key in ("forward", "backward"):
         times = getattr(item, key)
         if times is not None and len(times) not in (1, microbatches):

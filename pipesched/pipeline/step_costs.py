@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from pipesched.pipeline.costs import STEP_TIMES, Costs
 from pipesched.pipeline.device_costs import at_speed
-from pipesched.pipeline.memory import KEPT, Memory
+from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.quantities import Exact, canonical, grains_per_unit, ticks_per_unit, to_fraction
 from pipesched.pipeline.step import GRADIENTS, OPTIMIZER_STATES, WEIGHTS, Shard, SideItem
 
@@ -91,12 +91,15 @@ def step_ticks(
     )
 
 
+def divisors(shard: Shard) -> dict[str, int]:
+    """Return by how many ranks each part of what stays of a stage is divided, by the fields of Memory."""
+    levels = DIVIDED_FROM.items()
+    return {"static": 1, **{key: shard.ranks if shard.divides(level) else 1 for key, level in levels}}
+
+
 def kept_memory(memory: Memory, shard: Shard, side: Sequence[SideItem]) -> Memory:
     """Return the memory whose `static` counts all that stays of each stage, in grains fine enough for what does not."""
-    parts = [[to_fraction(size) for size in memory.static]]
-    for key in KEPT:
-        ranks = shard.ranks if shard.divides(DIVIDED_FROM[key]) else 1
-        parts.append([to_fraction(size) / ranks for size in getattr(memory, key)])
+    parts = [[to_fraction(size) / by for size in getattr(memory, key)] for key, by in divisors(shard).items()]
     static = tuple(canonical(sum(column, Fraction(0))) for column in zip(*parts, strict=True))
     comes = [to_fraction(size) for key in ("weights", "gradients") for size in getattr(memory, key)]
     comes += [to_fraction(size) for item in side for size in (item.activation, item.output, item.static)]

@@ -81,7 +81,7 @@ class StepTimes:
         late = [number for number in lanes if schedule.graph.durations[number] and not slack[number]]
         return [str(schedule.plan.index.op(number)) for number in late]
 
-    @property
+    @cached_property
     def document(self) -> dict[str, Any]:
         """All of it, by the names of the JSON document."""
         parts = {part: {"time": self.time(part), "exposed": self.cost(part)} for part in PARTS}

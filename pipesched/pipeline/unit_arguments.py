@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from pipesched.checks import require_mapping, require_name, shown
-from pipesched.errors import ConfigError
+from pipesched.errors import ConfigError, Place
 from pipesched.pipeline.costs import TABLED, Costs, Entry
 from pipesched.pipeline.quantities import Exact, canonical, to_fraction
 from pipesched.pipeline.units import (
@@ -40,6 +40,7 @@ from pipesched.pipeline.units_of_measure import (
 )
 
 SLICE_KEYS = ("count", "tokens", "attention", "work", "overhead", "most")
+MOST_ITEMS = 1_000  # of side work
 WHOLE_ONLY = ("recompute", "offload", "reload", "overlap")
 NEAR = Fraction(1, 10**9)  # how far from 1 the sum of given parts may be
 Table = tuple[Entry, ...]
@@ -55,20 +56,25 @@ def counted(tables: Mapping[str, Any], sizes: Any, microbatches: Any, shape: tup
     said = f"microbatches is {count}: leave that out, or give lists of {count}"
     for key, entry, length in _lengths(tables, sizes, stages):
         if count is None:
-            count, said = length, f"{key}.{entry} lists {length}" if key == "sizes" else f"{key} lists {length}"
+            said = f"{key}.{entry} lists {length}" if key == "sizes" else f"{key} lists {length}"
+            count = length
         if length != count or not length:
             what = f"lists {length} numbers, one a microbatch; {said}" if length else "must list one a microbatch"
             raise ConfigError(what, key, entry=entry)
     return 2 * devices if count is None else count
 
 
-def _lengths(tables: Mapping[str, Any], sizes: Any, stages: int) -> Iterator[tuple[str, int | str, int]]:
+def _lengths(tables: Mapping[str, Any], sizes: Any, stages: int) -> Iterator[tuple[str, Place, int]]:
     """Yield the length of each list for all microbatches, with its parameter and its place in that."""
     if isinstance(sizes, Sizes):
         yield "sizes", "work", len(sizes.work)
     for name, value in sizes.items() if isinstance(sizes, Mapping) else ():
         if _is_listed(value):
             yield "sizes", str(name), len(value)
+    for number, item in enumerate(first_entries(tables["side"], MOST_ITEMS)) if _is_listed(tables["side"]) else ():
+        for name in ("forward", "backward") if isinstance(item, Mapping) else ():
+            if _is_listed(item.get(name)):
+                yield "side", (number, name), len(item[name])
     for key in TABLED:
         rows = first_entries(tables[key], stages) if _is_listed(tables[key]) else ()
         for entry, row in enumerate(rows):
@@ -128,7 +134,7 @@ def read_sizes(value: Any, microbatches: int) -> Sizes | None:
     """Return the factors of each microbatch; None where all are 1. Raises ConfigError about `sizes`."""
     if value is None or isinstance(value, Sizes):
         return value
-    given = _mapping(value, FACTORS, "sizes")
+    given = known_entries(value, FACTORS, "sizes")
     columns: dict[str, tuple[Exact, ...]] = dict.fromkeys(FACTORS, (1,) * microbatches)
     for name, factors in given.items():
         with entry_of("sizes", name):
@@ -140,7 +146,7 @@ def read_sizes(value: Any, microbatches: int) -> Sizes | None:
     return None if sizes.are_one else sizes
 
 
-def _mapping(value: Any, known: Sequence[str], key: str, inside: str = "") -> dict[str, Any]:
+def known_entries(value: Any, known: Sequence[str], key: str, inside: str = "") -> dict[str, Any]:
     """Return the entries of a mapping that are given, of a parameter or of what stands `inside` of it.
 
     Raises ConfigError for an unknown one.
@@ -159,7 +165,7 @@ def read_slices(value: Any, stages: int, time: Unit) -> Slices:
     if value is None or not isinstance(value, Mapping):
         value = 1 if value is None else value
         return _open({}, 0) if value == AUTO else _rule({}, 0, MOST_SLICES).slices(_whole(value, or_auto=True))
-    given = _mapping(value, SLICE_KEYS, "slices")
+    given = known_entries(value, SLICE_KEYS, "slices")
     with entry_of("slices", "overhead"):
         overhead = canonical(exact_number("slices", given.get("overhead", 0), time))
     count = given.get("count", 1)
@@ -212,7 +218,7 @@ def _tokens_given(given: Mapping[str, Any], count: int) -> Shares | None:
 def _work(value: Any, tokens: Shares, stages: int) -> list[tuple[Shares, ...]]:
     """Return the parts of F, I and W, for each stage where they are listed by stage."""
     is_one = not isinstance(value, Mapping)
-    by_kind = dict.fromkeys(SHARED, value) if is_one else _mapping(value, SHARED, "slices", "work.")
+    by_kind = dict.fromkeys(SHARED, value) if is_one else known_entries(value, SHARED, "slices", "work.")
     rows = list[tuple[Shares, ...]]()
     for key in SHARED:
         name = "work" if is_one else f"work.{key}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from string import ascii_lowercase, ascii_uppercase
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rich.console import Group
 from rich.table import Column, Table
@@ -129,12 +129,15 @@ class PlotMark(NamedTuple):
 def sweep_lines(sweep: Sweep, show: str = BUBBLE) -> dict[str, list[PlotMark]]:
     """Return the values of a measure by algorithm, by rising value of the field; shares in percent.
 
-    Words stand at their places, 0 and on. `show` is the name of a measure. Raises ConfigError for an unknown one.
+    Where some are words, all stand at their places, 0 and on. `show` is the name of a measure. Raises ConfigError for
+    an unknown one.
     """
     measure = measure_named(show)
     lines: dict[str, list[PlotMark]] = {}
-    places = {point.value: place for place, point in enumerate(sweep.points)}
-    where = {value: places[value] if isinstance(value, str) else value for value in places}
+    where: dict[Any, int | float] = {
+        point.value: place if isinstance(point.value, str) or sweep.of_words else point.value
+        for place, point in enumerate(sweep.points)
+    }
     for point in sorted(sweep.points, key=lambda point: where[point.value]):
         for entry in point.comparison:
             value = value_of(entry, point, sweep, measure)

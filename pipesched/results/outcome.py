@@ -23,11 +23,14 @@ from pipesched.pipeline.bounds import Bound, lower_bound
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.costs import fields_of
 from pipesched.pipeline.feeding import differs
+from pipesched.pipeline.metrics import HELD
 from pipesched.pipeline.open_cuts import is_cut_open
 from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem, require_kept, require_problem
+from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.quantities import in_units
+from pipesched.pipeline.savable import require_kept
 from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.step_metrics import StepTimes
 from pipesched.results.cuts import CutReport
 from pipesched.results.slice_count import with_best_slices
 from pipesched.results.status import Status, StoppedBy
@@ -262,7 +265,12 @@ class Outcome(HasPage):
             "utilization": schedule.utilization,
             "bottleneck": schedule.bottleneck,
             "fits": schedule.fits,
+            **({} if schedule.step is None else self._step_metrics(schedule.step)),
         }
+
+    def _step_metrics(self, step: StepTimes) -> dict[str, Any]:
+        """Return what a problem with a step has beside: the peak of each class of memory, and what the step costs."""
+        return {**{f"peak_{what}": self.schedule.peak_of(what) for what in HELD}, "step": step.document}
 
 
 def run(problem: Problem, algorithm: str, **options: Any) -> Outcome:

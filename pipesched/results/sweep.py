@@ -1,20 +1,30 @@
-"""Comparisons at several values of one number."""
+"""Comparisons at several values of one number, or at several words."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from pipesched.checks import cut, require_label, require_number, require_sequence, require_type, shown
 from pipesched.display import Displayable
 from pipesched.pipeline.costs import BRIEF
+from pipesched.pipeline.step import AUTO, FULL, LEVELS, REDUCES
 from pipesched.results.comparison import Comparison, Entry
 from pipesched.schedulers.feeding.rules import WORDS
+from pipesched.schedulers.options import ORDER
+
+VARIED_WORDS: Mapping[str, tuple[str, ...]] = {  # by the key of what is varied: words that may stand for numbers
+    ORDER: tuple(WORDS),
+    "shard": LEVELS,
+    "shard.ahead": (FULL, AUTO),
+    "shard.reduce": REDUCES,
+}
 
 
 @dataclass(frozen=True)
 class SweepPoint:
-    """The comparison at one value of the field that is varied: a number, or a word of the option `order`.
+    """The comparison at one value of what is varied: a number, or a word.
 
     Raises ConfigError for a value that is neither.
     """
@@ -23,7 +33,7 @@ class SweepPoint:
     comparison: Comparison
 
     def __post_init__(self) -> None:
-        if self.value not in WORDS:
+        if self.value not in {*chain.from_iterable(VARIED_WORDS.values())}:
             require_number(self.value, "value")
         require_type(self.comparison, Comparison, "a Comparison", "comparison")
 
@@ -60,7 +70,7 @@ class Sweep(Displayable):
 
     @property
     def of_words(self) -> bool:
-        """Whether words are varied, not numbers."""
+        """Whether words are varied, not numbers alone."""
         return any(isinstance(point.value, str) for point in self.points)
 
     @property

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 from pipesched.errors import NotApplicable
 from pipesched.pipeline.costs import entries_of
 from pipesched.pipeline.layers import rows_of
-from pipesched.pipeline.problem import Problem, require_offload, require_recompute
+from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import canonical, to_fraction
+from pipesched.pipeline.savable import require_offload, require_recompute
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.options import FULL, OFFLOAD, RECOMPUTE
 

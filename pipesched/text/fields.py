@@ -28,17 +28,28 @@ SIZES = "sizes of microbatches"
 SLICES = "slices of microbatches"
 MODE = "mode"
 SHARE = "one part of a whole"
+NUMBER = "one number"
+FLAG = "flag"
+SHARD = "parts of data-parallel ranks"
+SIDE = "side work"
 WORDS = {  # names of fields for people, where they are not the last part of the key
     "costs.backward_input": "input gradient",
     "costs.backward_weight": "weight gradient",
     "costs.overlap": "overlapped pair",
     "costs.p2p": "p2p latency",
+    "costs.gather": "gather of weights",
+    "costs.reduce": "reduction of gradients",
+    "costs.tied": "sum of tied gradients",
     "memory.activation": "activation memory",
     "memory.retain": "retained part of activations",
     "memory.checkpoint": "kept part of activations",
     "memory.kv": "keys and values",
     "memory.static": "static memory",
+    "memory.states": "optimizer states",
     "memory.budget": "memory budget",
+    "shard.ranks": "ranks of a shard",
+    "shard.ahead": "stages ahead",
+    "shard.reduce": "rule of reductions",
 }
 
 
@@ -59,9 +70,14 @@ class Field(NamedTuple):
         return self.argument or self.key.rpartition(".")[2]
 
     @property
+    def takes_numbers(self) -> bool:
+        """Whether its value is a number, or several."""
+        return self.shape not in NO_NUMBERS
+
+    @property
     def dimension(self) -> Dimension | None:
         """What its numbers measure, None for counts, parts and what is no number."""
-        if self.shape not in (PER_STAGE, PER_BOUNDARY, PER_DEVICE):
+        if self.shape not in (PER_STAGE, PER_BOUNDARY, PER_DEVICE, NUMBER):
             return None
         return TIME if self.key.startswith("costs.") else MEMORY
 
@@ -113,8 +129,9 @@ FIELDS = (
     Field(
         "layer",
         PART,
-        "costs of a layer: forward, backward (or its halves), recompute, overlap, offload, reload, activation, static,"
-        " retain, checkpoint; a number, or a list with one for each",
+        "costs of a layer: forward, backward (or its halves), recompute, overlap, offload, reload, gather, reduce,"
+        " optimizer, activation, static, weights, gradients, states, retain, checkpoint; a number, or a list"
+        " with one for each",
     ),
     Field("first", PART, "what the first stage has beside its layers (the embedding), by the keys of `layer`"),
     Field("last", PART, "what the last stage has beside its layers (the head, the loss), by the keys of `layer`"),
@@ -151,6 +168,10 @@ FIELDS = (
     ),
     Field("costs.offload", PER_STAGE, "time to offload one activation"),
     Field("costs.reload", PER_STAGE, "time to load it back; default offload"),
+    Field("costs.gather", PER_STAGE, "time to bring the weights of a stage together, over the network"),
+    Field("costs.reduce", PER_STAGE, "time to add up the gradients of a stage among data-parallel ranks"),
+    Field("costs.optimizer", PER_STAGE, "time of the optimizer's update of a stage, on its device"),
+    Field("costs.tied", NUMBER, "time in which first and last stage add up gradients that they share: one number"),
     Field(
         "memory.unit",
         TEXT,
@@ -165,10 +186,26 @@ FIELDS = (
         "keys and values as a part of the activation: slices hold their gradients, forwards alone them; default 0",
     ),
     Field("memory.static", PER_STAGE, "weights, gradients, optimizer, per stage; default 0"),
+    Field("memory.weights", PER_STAGE, "weights of a stage, whole; default 0"),
+    Field("memory.gradients", PER_STAGE, "gradients of a stage, whole; default 0"),
+    Field("memory.states", PER_STAGE, "states of the optimizer of a stage, whole; default 0"),
     Field(
         "memory.budget",
         PER_DEVICE,
         "limit of activations and static memory; absent: none, or with `model` what the GPU leaves",
+    ),
+    Field(
+        "shard",
+        SHARD,
+        "what data-parallel ranks divide: none, optimizer (its states; default beside costs.gather), gradients too or"
+        " weights too; or a mapping of level, ranks, ahead and reduce",
+    ),
+    Field("step.clip", FLAG, "whether each optimizer waits for the gradients of all stages, to clip their norm"),
+    Field(
+        "side",
+        SIDE,
+        "work beside the pipeline for each microbatch, a list of mappings: name, forward, backward (times, or lists of"
+        " one a microbatch), into (a stage), devices (all, or a list), p2p, activation, output, static",
     ),
 )
 
@@ -189,9 +226,16 @@ SETUP = (  # sections that describe a training run, from which a problem is deri
 SETUP_NAMES = tuple(field.key for field in SETUP)
 BY_KEY = {field.key: field for field in FIELDS}
 BY_NAME = {field.name: field for field in FIELDS}
-NO_NUMBERS = (PLACEMENT, LANES, TEXT, ALGORITHM, PART, LAYOUT, LINKS, SIZES, MODE)  # shapes that no sweep varies
-NUMERIC = tuple(field for field in FIELDS if field.shape not in NO_NUMBERS)
-SECTIONS = ("costs", "memory")
+NO_NUMBERS = (PLACEMENT, LANES, TEXT, ALGORITHM, PART, LAYOUT, LINKS, SIZES, MODE, FLAG, SHARD, SIDE)
+NUMERIC = tuple(field for field in FIELDS if field.takes_numbers)
+VARIED = (  # what a sweep varies
+    *NUMERIC,
+    BY_KEY["shard"],
+    Field("shard.ranks", COUNT, "among how many ranks each part is divided; default 1", "shard"),
+    Field("shard.ahead", COUNT, "with weights divided, how many stages of a device are whole at once", "shard"),
+    Field("shard.reduce", SHARD, "whether gradients are reduced last, once a stage, or after each microbatch", "shard"),
+)
+SECTIONS = ("costs", "memory", "step")
 
 
 def top_keys() -> list[str]:

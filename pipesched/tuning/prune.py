@@ -78,6 +78,11 @@ def _that_divide(
     if layout.recompute == SELECTIVE and is_none_tried and setup.training.flash_attention:
         yield PrunedPoints(layout, names, DOMINANCE, "flash attention computes scores again anyway: as none")
         return
+    if layout.shard is not None:
+        twin = seen.setdefault(layout._replace(shard_ranks=setup.shard_group().ranks), layout)
+        if twin is not layout:
+            yield PrunedPoints(layout, names, DOMINANCE, f"the same ranks as in {twin}")
+            return
     yield from _of_layout(space, layout, setup, names, seen)
 
 

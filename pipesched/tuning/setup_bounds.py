@@ -26,6 +26,7 @@ from pipesched.estimation.items import GB, HEAD, LAYER, MTP, STATES, Item, Items
 from pipesched.estimation.memory import FRAGMENTATION
 from pipesched.estimation.pairs import hides_experts
 from pipesched.estimation.setup import Setup
+from pipesched.estimation.step import GATHER, OPTIMIZER, REDUCE, TERMS, item_terms, milliseconds
 from pipesched.estimation.terms import PER_MS, total
 from pipesched.estimation.times import optimizer_terms
 from pipesched.pipeline.placement import Placement, named_placement
@@ -124,7 +125,18 @@ class SetupBounds:
         return (
             *(setup.parallel.pipeline, setup.microbatches, setup.training, items.logits),
             *(tuple(each), tuple(pieces), tuple(counts), *(term.value for term in once), *across),
+            *(() if setup.training.shard is None else self._signature_of_step),
         )
+
+    @property
+    def _signature_of_step(self) -> tuple[object, ...]:
+        """What gathers, reductions and optimizers follow from, and what is divided: a rate, and a time beside it."""
+        setup = self.setup
+        sizes = (GIGA, Fraction(1))
+        values = [term.value for size in sizes for terms in TERMS.values() for term in terms(setup, size, size)]
+        groups = (setup.shard_group(), setup.shard_group(experts=True))
+        tied = setup.model.tied and setup.parallel.tensor
+        return (*groups, *values, *(item.experts for item in self._different), tied)
 
     @cached_property
     def floor(self) -> float:
@@ -168,12 +180,28 @@ class SetupBounds:
     @cached_property
     def once(self) -> float:
         """Microseconds of the communication of gradients and of the optimizer, at least."""
+        if self.setup.training.shard is not None:
+            return self._once_in_schedule
         setup = self.setup
         size = len(self.items)
         count = self.items.sum_of("parameters", 0, size) / setup.parallel.pipeline
         experts = sum((item.experts for item in self.items.each), Fraction(0)) / setup.parallel.pipeline
         terms = (data_terms(setup, count - experts, experts), optimizer_terms(setup, count - experts, experts))
         return sum(float(total(one)) for one in terms) * PER_MS
+
+    @cached_property
+    def _once_in_schedule(self) -> float:
+        """Microseconds before the first pass and behind the last one, at least.
+
+        Every pass comes after the gather of the first stage, which has the embedding; the stage with the last one is
+        then reduced and updated.
+        """
+
+        def once(item: Item, what: str) -> int:
+            return int(milliseconds(item_terms(self.setup, item, what)) * PER_MS)
+
+        first, *_ = self.items.each
+        return once(first, GATHER) + min(once(item, REDUCE) + once(item, OPTIMIZER) for item in self._different)
 
     @cached_property
     def _held(self) -> tuple[float, float]:

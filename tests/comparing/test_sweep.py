@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pipesched.comparing.compare import compare
-from pipesched.comparing.sweep import numeric_field, sweep, sweep_points
+from pipesched.comparing.sweep import varied_field, sweep, sweep_points
 from pipesched.config.load import load, load_values
 from pipesched.errors import ConfigError
 from pipesched.render.sweep import sweep_lines, sweep_plot
@@ -31,7 +31,7 @@ from pipesched.text.fields import BY_KEY, COUNT, NUMERIC, SLICES, Field
 )
 def test_field_by_any_of_its_names(name: str, key: str) -> None:
     """A field is named by its key, or by the parameter; each value is that parameter's override."""
-    field = numeric_field(name)
+    field = varied_field(name)
     assert field == BY_KEY[key]
     halves = {"backward_weight": 1} if name == "backward_input" else {}
     points = sweep_points(load_values(None, halves), field, [4, 8])
@@ -39,7 +39,7 @@ def test_field_by_any_of_its_names(name: str, key: str) -> None:
 
 
 @pytest.mark.parametrize("field", NUMERIC, ids=lambda field: str(field.key))
-def test_every_numeric_field_can_be_swept(field: Field) -> None:
+def test_every_varied_field_can_be_swept(field: Field) -> None:
     """Each field that takes numbers can be swept, a half of the backward with the other, a way back with the way."""
     given: dict[str, Any] = {}
     if field.name in ("backward_input", "backward_weight"):
@@ -62,7 +62,7 @@ def test_every_numeric_field_can_be_swept(field: Field) -> None:
 
 def test_sweep_goes_on_top_of_the_overrides() -> None:
     """The overrides hold at every point, and the swept field replaces an override of the same field."""
-    points = sweep_points(load_values(None, {"devices": 2, "microbatches": 99}), numeric_field("microbatches"), [1, 2])
+    points = sweep_points(load_values(None, {"devices": 2, "microbatches": 99}), varied_field("microbatches"), [1, 2])
     assert [(problem.devices, problem.microbatches) for _, problem in points] == [(2, 1), (2, 2)]
 
 
@@ -84,7 +84,7 @@ def told(entry: Entry) -> tuple[object, ...]:
 
 def test_values_are_numbers_as_users_read_them() -> None:
     """However a number was given, a point has it as an int or a float."""
-    found = sweep_points(load_values(None, {}), numeric_field("activation"), ["2", 1.0, Decimal("0.5"), Fraction(1, 3)])
+    found = sweep_points(load_values(None, {}), varied_field("activation"), ["2", 1.0, Decimal("0.5"), Fraction(1, 3)])
     values = [value for value, _ in found]
     assert values == [2, 1, 0.5, 1 / 3]
     assert [type(value) for value in values] == [int, int, float, float]

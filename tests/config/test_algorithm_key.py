@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pipesched.comparing.sweep import numeric_field, sweep_points
+from pipesched.comparing.sweep import varied_field, sweep_points
 from pipesched.config.algorithm import Algorithm
 from pipesched.config.load import algorithm_of, load, load_config, load_values
 from pipesched.errors import ConfigError, NotApplicable
@@ -75,10 +75,10 @@ def test_a_sweep_keeps_the_algorithm() -> None:
     asked = algorithm_of(values)
     assert asked is not None
     assert (asked.name, asked.options) == ("interleaved", {"group_size": 8})
-    swept = sweep_points(values, numeric_field("microbatches"), [4, 8])
+    swept = sweep_points(values, varied_field("microbatches"), [4, 8])
     assert [(value, problem.microbatches) for value, problem in swept] == [(4, 4), (8, 8)]
     with pytest.raises(ConfigError, match="'algorithm' cannot be varied"):
-        numeric_field("algorithm")
+        varied_field("algorithm")
 
 
 BAD = [  # what the file says, the message

@@ -28,13 +28,14 @@ from pipesched.core.timing import UNTIMED
 from pipesched.display import HasPage, from_file
 from pipesched.errors import ConfigError
 from pipesched.pipeline.check import checked
-from pipesched.pipeline.costs import PER_STAGE, Costs
+from pipesched.pipeline.costs import PER_STAGE, STEP_TIMES, Costs
 from pipesched.pipeline.feeding import differs
 from pipesched.pipeline.kinds import KINDS, LETTERS
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import canonical, in_units, plain, ticks_per_unit, to_fraction
 from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.step import SideItem
 from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.pipeline.units_of_measure import TIME
 from pipesched.results.outcome import MEASURED, Outcome, Quartiles
@@ -229,7 +230,8 @@ def in_unit(plan: Outcome, unit: str) -> Outcome:
     links = problem.links and tuple(_times(row, factor) for row in problem.links)
     slices = replace(problem.slices, overhead=_times([problem.slices.overhead], factor)[0])
     costs = _scaled(problem.costs, factor)
-    scaled = replace(problem, costs=costs, links=links, slices=slices, time_unit=unit)
+    side = tuple(_scaled_item(item, factor) for item in problem.side)
+    scaled = replace(problem, costs=costs, links=links, slices=slices, time_unit=unit, side=side)
     return Outcome(plan.algorithm, _of_problem(schedule, scaled, factor))
 
 
@@ -273,11 +275,17 @@ def require_same_step(plan: Outcome, steps: Steps, placement: Placement) -> None
 
 
 def _scaled(costs: Costs, factor: Fraction) -> Costs:
-    columns = {key: getattr(costs, key) for key in (*PER_STAGE, "p2p")}
+    columns = {key: getattr(costs, key) for key in (*PER_STAGE, "p2p", *STEP_TIMES)}
+    tied = None if costs.tied is None else _times([costs.tied], factor)[0]
     scaled: dict[str, Any] = {
         key: None if column is None else _times(column, factor) for key, column in columns.items()
     }
-    return Costs(**scaled, split=costs.split)
+    return Costs(**scaled, split=costs.split, tied=tied)
+
+
+def _scaled_item(item: SideItem, factor: Fraction) -> SideItem:
+    forward, backward = _times(item.forward, factor), item.backward and _times(item.backward, factor)
+    return replace(item, forward=forward, backward=backward, p2p=_times([item.p2p], factor)[0])
 
 
 def _times(values: Sequence[Any], factor: Fraction) -> tuple[Any, ...]:

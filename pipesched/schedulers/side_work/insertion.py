@@ -17,7 +17,7 @@ from pipesched.core.timing import earliest_times
 from pipesched.pipeline.ops import Op, StepOp
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.pipeline.schedule import Schedule, timed_plan
 from pipesched.pipeline.step_rule import optimizers, with_programs, with_slots
 from pipesched.schedulers.side_work.gaps import Gap, Placed, Work, fill
 
@@ -48,7 +48,7 @@ class SideInsertion:
     def timed(self, rows: Rows) -> Schedule:
         """Return the schedule with these slots of each device, and optimizers behind them. Raises Deadlock."""
         whole = [[*row, *last] for row, last in zip(rows, self.updates, strict=True)]
-        return schedule_plan(self.problem, with_programs(self.problem, with_slots(self.problem, self.plan, whole)))
+        return timed_plan(self.problem, with_programs(self.problem, with_slots(self.problem, self.plan, whole)))
 
     def schedule(self, way: Way) -> Schedule:
         """Return the schedule with all side work put in. Raises Deadlock."""

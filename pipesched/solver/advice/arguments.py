@@ -6,15 +6,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from pipesched.pipeline.costs import PER_STAGE, Entry
-from pipesched.pipeline.layers import GIVEN, SHARES, Amount, LayerCosts
+from pipesched.pipeline.costs import PER_STAGE, STEP_TIMES, Entry
+from pipesched.pipeline.layers import GIVEN, SHARES, SIZES, Amount, LayerCosts
+from pipesched.pipeline.memory import KEPT
 from pipesched.pipeline.placement import placement_name
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import canonical, plain, rounded, to_fraction
+from pipesched.pipeline.step_arguments import item_values
 
 HALVES = ("backward_input", "backward_weight")
-MEMORY = ("activation", "retain", "checkpoint", "static", "budget")
-DEFAULTS = {"p2p": 0, "retain": 1, "checkpoint": 0, "static": 0}  # of what may be a list, one a stage
+MEMORY = ("activation", "retain", "checkpoint", "static", *KEPT, "budget")
+DEFAULTS = {
+    "p2p": 0,
+    "retain": 1,
+    "checkpoint": 0,
+    "static": 0,
+    **dict.fromkeys(KEPT, 0),
+}  # of what may be a list, one a stage
 
 
 def changed_arguments(before: Problem, after: Problem) -> dict[str, Any]:
@@ -32,6 +40,7 @@ def changed_arguments(before: Problem, after: Problem) -> dict[str, Any]:
 def _arguments(problem: Problem) -> Iterator[tuple[str, Any]]:
     yield "microbatches", problem.microbatches
     yield "budget", _one_or_list(problem.memory.budget or ())
+    yield "side", [item_values(item, typed) for item in problem.side] or None
     if problem.cutter is not None:
         yield "chunks", problem.stages // problem.devices
         return
@@ -46,9 +55,10 @@ def _arguments(problem: Problem) -> Iterator[tuple[str, Any]]:
 
 def _arguments_of_stages(problem: Problem) -> Iterator[tuple[str, Any]]:
     costs, memory = problem.costs, problem.memory
-    for key in ("forward", *(HALVES if costs.split else ("backward",)), "recompute", "overlap", "offload", "reload"):
+    halves = HALVES if costs.split else ("backward",)
+    for key in ("forward", *halves, "recompute", "overlap", "offload", "reload", *STEP_TIMES):
         yield key, _one_or_list(getattr(costs, key) or ())
-    yield from ((key, _one_or_list(getattr(memory, key))) for key in ("activation", "static"))
+    yield from ((key, _one_or_list(getattr(memory, key))) for key in SIZES)
 
 
 def _arguments_of_layers(problem: Problem) -> Iterator[tuple[str, Any]]:
@@ -65,7 +75,7 @@ def _part(part: LayerCosts, *, split: bool) -> dict[str, Any]:
     if not split:
         del given["backward_input"], given["backward_weight"]
         given["backward"] = part.backward
-    numbers = {key: value for key, value in given.items() if value is not None}
+    numbers = {key: value for key, value in given.items() if value is not None and (value or key not in KEPT)}
     return {key: typed(value) for key, value in numbers.items()}
 
 
@@ -86,7 +96,9 @@ def as_typed(before: Problem, after: Problem) -> Problem:
     """Return a changed problem with the numbers that are typed for it, where those of stages are others than before."""
     if after.layers is not None or after.cutter is not None:
         return after
-    costs = {key: column for key in (*PER_STAGE, "p2p") if (column := _typed(before.costs, after.costs, key))}
+    costs = {
+        key: column for key in (*PER_STAGE, "p2p", *STEP_TIMES) if (column := _typed(before.costs, after.costs, key))
+    }
     memory = {key: column for key in MEMORY if (column := _typed(before.memory, after.memory, key))}
     return replace(after, costs=replace(after.costs, **costs), memory=replace(after.memory, **memory))
 

@@ -13,11 +13,13 @@ from pipesched.errors import PipeschedError
 from pipesched.pipeline.costs import PER_STAGE, Costs, Entry
 from pipesched.pipeline.feeding import differs
 from pipesched.pipeline.kinds import Allowed
-from pipesched.pipeline.layers import OPTIONAL, TIMES, LayerCosts, Layers
+from pipesched.pipeline.layers import OPTIONAL, LayerCosts, Layers
 from pipesched.pipeline.placement import PLACEMENTS, Placement, named_placement
-from pipesched.pipeline.problem import Problem, letters_of, require_offload, require_recompute
+from pipesched.pipeline.problem import Problem, letters_of
 from pipesched.pipeline.quantities import Exact, canonical, rounded, to_fraction
 from pipesched.pipeline.recut import balanced_for, can_be_cut, cut_again, fuse, open_cut, recut
+from pipesched.pipeline.savable import require_offload, require_recompute
+from pipesched.pipeline.step import SideItem
 from pipesched.pipeline.units import FORWARD_ONLY, SHARED
 from pipesched.solver.advice.arguments import as_typed, changed_arguments
 from pipesched.solver.policy import AdvicePolicy
@@ -145,7 +147,7 @@ def with_microbatches(problem: Problem, count: int) -> Problem:
     A microbatch of half the size takes half the time and half the memory, which is exact where time is in proportion
     to size. The latency between devices is a part that depends on the size and a part that does not, in shares that
     are not known. So it is taken at its largest: as it is for smaller microbatches, in proportion for larger ones.
-    Static memory does not change.
+    Static memory and what the step costs beside its passes do not change; side work is scaled as passes are.
     """
     factor = Fraction(problem.microbatches, count)
     layers = None if problem.layers is None else _scaled_layers(problem.layers, factor)
@@ -156,8 +158,20 @@ def with_microbatches(problem: Problem, count: int) -> Problem:
         costs=costs if layers is None else replace(costs, resolution=layers.resolution),
         memory=replace(problem.memory, activation=_scaled_entries(problem.memory.activation, factor)),
         layers=layers,
+        side=tuple(_scaled_item(item, factor) for item in problem.side),
     )
     return balanced_for(changed)
+
+
+def _scaled_item(item: SideItem, factor: Fraction) -> SideItem:
+    amounts: dict[str, Any] = {key: _scaled([getattr(item, key)], factor)[0] for key in ("activation", "output")}
+    return replace(
+        item,
+        forward=_scaled(item.forward, factor),
+        backward=item.backward and _scaled(item.backward, factor),
+        p2p=_scaled([item.p2p], max(factor, Fraction(1)))[0],
+        **amounts,
+    )
 
 
 def _scaled(values: Sequence[Exact], factor: Fraction) -> tuple[Exact, ...]:
@@ -183,7 +197,7 @@ def _scaled_layers(layers: Layers, factor: Fraction) -> Layers:
 
 
 def _scaled_part(part: LayerCosts, factor: Fraction) -> LayerCosts:
-    keys = [key for key in (*TIMES, "activation") if key not in OPTIONAL or getattr(part, key) is not None]
+    keys = [key for key in (*PER_STAGE, "activation") if key not in OPTIONAL or getattr(part, key) is not None]
     amounts = {key: getattr(part, key) for key in keys}
     return replace(
         part,
