@@ -33,7 +33,7 @@ class Way(NamedTuple):
     between: bool = True
 
 
-WAYS = (Way(("E", "G")), Way(("G", "E")), Way(("E", "G"), between=False), Way(("G", "E"), between=False))
+WAYS = (Way(("G", "E")), Way(("E", "G")), Way(("G", "E"), between=False), Way(("E", "G"), between=False))
 
 
 class SideInsertion:

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipesched.errors import ConfigError, InvalidSchedule
+from pipesched.errors import InvalidSchedule
 from pipesched.pipeline.plan import Plan, settled
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, best_ahead, schedule_plan
 from pipesched.pipeline.step import AUTO
 from pipesched.schedulers.side_work.improve import improved
 from pipesched.schedulers.side_work.insertion import WAYS, SideInsertion
+from pipesched.schedulers.side_work.names import FIRST
 
-FIRST, BUBBLES = RULES = ("first", "bubbles")
 ALL_WAYS = 60_000  # slots up to which all ways are tried, else the first one alone
-
-
-def require_side(problem: Problem, rule: str | None) -> None:
-    """Raise ConfigError for a rule, unless the problem has side work."""
-    if rule is not None and not problem.side:
-        raise ConfigError("has no effect without side work (`side`)", "side_rule")
 
 
 def side_schedule(problem: Problem, plan: Plan, rule: str | None = None) -> Schedule:
