@@ -10,6 +10,7 @@ from functools import cache
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import assume, example, given, strategies as st
 
 import pipesched
