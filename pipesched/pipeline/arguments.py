@@ -190,8 +190,8 @@ def _of_values(values: Mapping[str, Any]) -> Problem:
     tables = {**given, **{key: values[key] for key in ("p2p", "layer", "side")}}
     parts = (values["sizes"], values["slices"], values["mode"])
     m, units = read_units(parts, tables, values["microbatches"], (p, s), time)
-    of_layers = (values[key] for key in ("layers", "layer", "first", "last", "layout"))
-    model = read_layers(GivenLayers(*of_layers, across, m), p, s, time, size)
+    of_layers = {key: values[key] for key in ("layers", "layer", "first", "last", "layout")}
+    model = read_layers(GivenLayers(**of_layers, across=across, microbatches=m), p, s, time, size)
     if model is not None:
         across = values_across(model, across)
         given = stage_values(model, given)

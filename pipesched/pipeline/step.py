@@ -112,7 +112,8 @@ class SideItem:
             with entry_of("side", key):
                 object.__setattr__(self, key, exact_tuple((getattr(self, key),), "side", 1, "")[0])
         object.__setattr__(self, "into", require_whole(self.into, "side", entry="into"))
-        devices = tuple(require_whole(one, "side", entry="devices") for one in self.devices)
+        listed = require_sequence(self.devices, "side")
+        devices = tuple(require_whole(one, "side", entry="devices") for one in listed)
         object.__setattr__(self, "devices", devices)
         if not devices or len({*devices}) < len(devices):
             what = "names no device" if not devices else "names a device twice"
