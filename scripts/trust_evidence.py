@@ -37,9 +37,8 @@ def evidence_rows(runs: Iterable[Run] | None = None) -> Iterator[PublishedRun]:
 
 def _row(run: Run, step: float, url: str) -> PublishedRun:
     estimate = estimate_of(run.setup, run.algorithm)
-    compared = ComparedRun(
-        *source_of(run.family), facts_of(run.setup, run.algorithm.partition(" ")[0]), weights_of(estimate)
-    )
+    facts = facts_of(run.setup, run.algorithm.partition(" ")[0])._replace(shard=run.setup.training.level)
+    compared = ComparedRun(*source_of(run.family), facts, weights_of(estimate))
     size = run.setup.batch.size
     return PublishedRun(run.name, url, run.setup.model.name, compared, step, step_of(estimate, run.algorithm), size)
 

@@ -122,6 +122,10 @@ SETUP_OPTIONS: dict[str, CommandOption] = {  # by the dotted key of a training r
 }
 ESTIMATE_OPTIONS: dict[str, CommandOption] = {  # of `estimate` and `tune`, beside those
     "parallel.chunks": option("--chunks N", "stages of a device; default 1", as_value),
+    "training.shard": option(
+        "--shard NAME", "what data-parallel ranks divide: none, optimizer, gradients or weights (ZeRO 0 to 3)", as_value
+    ),
+    "parallel.shard_ranks": option("--shard-ranks N", "among how many of these ranks; default: all", as_value),
     "training.recompute": option(
         "--recompute NAME|N", "none (default), selective, full, or full of N layers of each stage", _recompute
     ),
@@ -141,8 +145,16 @@ SPACE = {
     **ESTIMATION,
     **{
         key: _several(ESTIMATION[key], default)
-        for key, default in {**_SEARCHED, "parallel.expert_tensor": "1", "batch.micro": "1"}.items()
+        for key, default in {
+            **_SEARCHED,
+            "parallel.expert_tensor": "1",
+            "batch.micro": "1",
+            "parallel.shard_ranks": "all",
+        }.items()
     },
+    "training.shard": option(
+        "--shard NAME[,NAME..]|auto", "what data-parallel ranks divide: none, optimizer, gradients, weights", as_value
+    ),
     "training.recompute": option(
         "--recompute NAME|N[,..]|auto",
         "none, selective, full, or full of N layers of each stage; default none",

@@ -9,6 +9,7 @@ from pipesched.estimation.huggingface import MODEL_TYPES
 from pipesched.estimation.model import BIASES, MLPS, NORMS, POSITIONS
 from pipesched.estimation.presets import HARDWARE, preset_names
 from pipesched.estimation.setup import AUTO, BF16, CONTEXTS, FP32, FULL, PRECISIONS, RECOMPUTES, SIZES
+from pipesched.pipeline.step import LEVELS
 from pipesched.text.fields import SETUP
 
 Schema = dict[str, Any]
@@ -28,6 +29,7 @@ PARALLEL = {
     "expert": "ranks that share the experts; times expert_tensor it divides tensor x context x data",
     "expert_tensor": "ranks that share each expert",
     "data": "derived: gpus / (tensor x pipeline x context); checked if given",
+    "shard_ranks": "ranks that divide what training.shard says; divides data x context, the default",
 }
 BATCH = {
     "sequence": "words of a sequence",
@@ -40,6 +42,10 @@ SWITCHES = {
     "tensor_overlap": "tensor-parallel communication runs beside its products; default false",
     "fused_loss": "the loss never forms 32-bit logits; default false",
 }
+SHARD = (
+    "what data-parallel ranks divide: none, optimizer, gradients or weights (ZeRO 0 to 3); gathers, reductions and the"
+    " optimizer are then operations of the schedule; default: they are one time behind it"
+)
 GPU = {
     "tflops": "peak of dense 16-bit products, in TFLOP/s",
     "memory": "in GB",
@@ -125,7 +131,7 @@ def _hardware() -> dict[str, Schema]:
 def _parallel() -> dict[str, Schema]:
     what = "sequence parallelism; default: with tensor parallelism"
     return {
-        **_described(PARALLEL, COUNT, *SIZES),
+        **_described(PARALLEL, COUNT, *SIZES, "shard_ranks"),
         "sequence": {"description": what, "anyOf": [FLAG, {"type": "null"}, *_candidates(FLAG)]},
     }
 
@@ -136,6 +142,7 @@ def _training() -> dict[str, Schema]:
         "precision": {"description": "of weights and activations; default bf16", **_or_null({"enum": [*PRECISIONS]})},
         "gradients": {"description": "of the main gradients; default fp32", **_or_null({"enum": [FP32, BF16]})},
         **_described(SWITCHES, FLAG),
+        **_described({"shard": SHARD}, {"enum": [*LEVELS]}, "shard"),
         "context": {
             "description": "context-parallel ranks pass keys and values round a ring, or gather them; default ring",
             **_or_null({"enum": [*CONTEXTS]}),

@@ -31,9 +31,13 @@ def topological_order(graph: TaskGraph) -> list[int]:
     return order
 
 
-def heads(graph: TaskGraph) -> list[int]:
-    """Return the earliest start (ASAP) of each task in ticks, by its longest path of predecessors."""
-    return _lengthened([0] * len(graph), topological_order(graph), graph.durations, graph.successors)
+def heads(graph: TaskGraph, releases: Sequence[int] = ()) -> list[int]:
+    """Return the earliest start (ASAP) of each task in ticks, by its longest path of predecessors.
+
+    `releases` is when each task may start at all (default: at once).
+    """
+    begun = list(releases) or [0] * len(graph)
+    return _lengthened(begun, topological_order(graph), graph.durations, graph.successors)
 
 
 def tails(graph: TaskGraph, ends: Sequence[int] = ()) -> list[int]:

@@ -9,7 +9,7 @@ from typing import Any
 from pipesched.documents.problem import problem_document
 from pipesched.documents.trust import against_document, trust_document
 from pipesched.estimation.items import GB, LAYER, STATES
-from pipesched.estimation.result import DeviceMemory, Estimate
+from pipesched.estimation.result import DeviceMemory, Estimate, sizes_beside
 from pipesched.estimation.times import OPERATIONS
 from pipesched.estimation.trust.speed import SpeedRatio
 
@@ -29,11 +29,11 @@ def estimate_document(estimate: Estimate, against: Iterable[tuple[str, SpeedRati
         "problem": problem_document(estimate.problem),
         "stages": [_stage(estimate, number) for number in range(len(estimate.stages))],
         "items": [_item(estimate, number) for number in range(len(estimate.items))],
-        "devices": [_device(device) for device in estimate.devices],
+        "devices": [_device(device, estimate) for device in estimate.devices],
         "layout": estimate.layout,
         "proved": estimate.cutter.proved,
         "fits": estimate.fits,
-        "step": estimate.step._asdict(),
+        "step": _step(estimate),
         **({} if estimate.trust is None else {"trust": trust_document(estimate.trust)}),
         **({"against": against_document(against)} if against else {}),
         "notes": list(estimate.notes),
@@ -65,8 +65,14 @@ def _item(estimate: Estimate, number: int) -> dict[str, Any]:
     return {"kind": item.kind, **times, "activation": held, "states": _gb(item.states)}
 
 
-def _device(device: DeviceMemory) -> dict[str, Any]:
-    sizes = (*STATES, "activations", "logits", "fixed", "total", "budget")
+def _step(estimate: Estimate) -> dict[str, Any]:
+    """Return the times of the step; where the schedule has all of it also what of that it does not hide."""
+    found, times = estimate.step._asdict(), estimate.outcome.schedule.step
+    return {**found, "exposed": times.document} if times is not None and estimate.has_step else found
+
+
+def _device(device: DeviceMemory, estimate: Estimate) -> dict[str, Any]:
+    sizes = (*STATES, *sizes_beside(estimate), "logits", "fixed", "total", "budget")
     return {
         "parameters": _count(device.parameters),
         **{key: _gb(getattr(device, key)) for key in sizes},

@@ -12,13 +12,15 @@ from typing import Any
 
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
+from pipesched.pipeline.metrics import HELD
 from pipesched.pipeline.quantities import parse_number, plain
 
 VERSION = 1
 VERSION_OF_UNITS = 2  # of schedules in which microbatches differ, or steps have more than passes
 MOST = float_info.max
 NUMBERS = ("makespan", "span", "ideal", "bubble", "bubble_over_ideal", "bubble_span", "lower_bound", "gap")
-BY_DEVICE = ("peak_memory", "memory", "idle", "busy")  # lists of numbers
+PEAKS = tuple(f"peak_{what}" for what in HELD)  # of a schedule with a step
+BY_DEVICE = ("peak_memory", "memory", "idle", "busy", *PEAKS)  # lists of numbers
 METRICS = (*NUMBERS, *BY_DEVICE, "imbalance", "utilization", "bottleneck")
 
 
@@ -79,6 +81,9 @@ def require_metrics(metrics: Mapping[str, Any], where: str, required: Iterable[s
             raise ConfigError(f"{where}{key} must list a number for each device, not {shown(value)}")
         for one in value if isinstance(value, list) and key in BY_DEVICE else [value]:
             require_finite(one, f"{where}{key}")
+    if "step" in metrics:
+        for key in ("pipeline", "network"):
+            require_finite(get(metrics, "step", dict).get(key), f"{where}step.{key}")
 
 
 def require_finite(value: Any, name: str) -> Any:
@@ -93,6 +98,8 @@ def nearly_equal(theirs: Any, ours: Any) -> bool:
     """Return whether values are equal, but for the last digits of a float that another program computed."""
     if isinstance(theirs, list) and isinstance(ours, list):
         return len(theirs) == len(ours) and all(map(nearly_equal, theirs, ours))
+    if isinstance(theirs, Mapping) and isinstance(ours, Mapping):
+        return {*theirs} == {*ours} and all(nearly_equal(theirs[key], ours[key]) for key in ours)
     if isinstance(theirs, bool) or isinstance(ours, bool) or not isinstance(theirs, (int, float)):
         return type(theirs) is type(ours) and bool(theirs == ours)
     return isinstance(ours, (int, float)) and isclose(theirs, ours, rel_tol=1e-9, abs_tol=1e-12)

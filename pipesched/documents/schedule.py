@@ -10,15 +10,15 @@ read as the simplest fraction with that float, so the document round-trips exact
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from fractions import Fraction
 from itertools import chain, pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipesched.checks import shown
 from pipesched.core.timing import UNTIMED
+from pipesched.documents.entries import WrittenSlot, written_entries
 from pipesched.documents.json_text import (
     VERSION,
     VERSION_OF_UNITS,
@@ -29,11 +29,13 @@ from pipesched.documents.json_text import (
     require_metrics,
     require_version,
 )
-from pipesched.documents.problem import exact_time, problem_document, read_problem
+from pipesched.documents.network import network_document, programs_of, read_network
+from pipesched.documents.problem import problem_document, read_problem
 from pipesched.documents.solver import report_of, solver_document, wrong_solver_claims
 from pipesched.documents.units import fed_by, is_of_units, known_ordering, order_document, read_ordering, wrong_order
 from pipesched.errors import ConfigError, InvalidSchedule, WrongOperation
-from pipesched.pipeline.ops import Op, Pair, Slot, parse_op, parse_slot, parse_transfer
+from pipesched.pipeline.op_texts import parse_op, parse_slot, parse_transfer
+from pipesched.pipeline.ops import Op, Pair
 from pipesched.pipeline.plan import plan_from_slots
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units
@@ -59,6 +61,7 @@ def document(outcome: Outcome) -> dict[str, Any]:
         "metrics": outcome.metrics,
         "devices": [list(_slots(schedule, device)) for device in range(schedule.problem.devices)],
         **({"transfers": _transfers(schedule)} if schedule.plan.lanes else {}),
+        **({"network": network_document(schedule)} if schedule.problem.has_step else {}),
         **({"waits": _waits(schedule)} if schedule.plan.waits else {}),
         **({} if outcome.report is None else {"solver": solver_document(outcome.report)}),
     }
@@ -169,29 +172,21 @@ def _algorithm(content: Mapping[str, Any]) -> str:
     return name
 
 
-class _WrittenSlot(NamedTuple):
-    """A slot or a transfer, with its times and that of its message in ticks; `turn` orders transfers of equal times."""
-
-    slot: Slot
-    start: int
-    end: int
-    turn: int
-    arrived: int = UNTIMED
-
-
 def _schedule(problem: Problem, content: dict[str, Any]) -> Schedule:
     if problem.placement is None:
         raise ConfigError('problem.placement must be a list of devices or "bidirectional"')
     is_measured = content.get("algorithm") == MEASURED
     if is_measured:
         problem = replace(problem, costs=replace(problem.costs, resolution=_resolution(content)))
-    rows = _entries(problem, content, "devices", parse_slot)
-    moves = _entries(problem, content, "transfers", parse_transfer) if "transfers" in content else []
+    rows = written_entries(problem, content, "devices", parse_slot)
+    moves = written_entries(problem, content, "transfers", parse_transfer) if "transfers" in content else []
+    network = read_network(problem, content)
     slots = [[entry.slot for entry in row] for row in rows]
     lanes, waits = _lanes(problem, moves), _parsed_waits(content)
-    plan = plan_from_slots(slots, problem.stages, problem.microbatches, lanes, waits, problem.slices.count)
+    sizes = problem.stages, problem.microbatches
+    plan = plan_from_slots(slots, *sizes, lanes, waits, problem.slices.count, programs_of(network), len(problem.side))
     starts, ends, arrived = ([UNTIMED] * plan.index.size for _ in range(3))
-    for entry in chain(*rows, *moves):
+    for entry in chain(*rows, *moves, *network):
         for op in entry.slot if isinstance(entry.slot, Pair) else (entry.slot,):
             number = plan.index.number(op)
             starts[number], ends[number], arrived[number] = entry.start, entry.end, entry.arrived
@@ -202,7 +197,7 @@ def _schedule(problem: Problem, content: dict[str, Any]) -> Schedule:
 
 def _resolution(content: dict[str, Any]) -> int:
     """Return how fine the times in a document are: the power of ten that makes them whole, up to MOST_RESOLVED."""
-    rows = (row for key in ("devices", "transfers") for row in _lists(content.get(key)))
+    rows = (row for key in ("devices", "transfers", "network") for row in _lists(content.get(key)))
     entries = (entry for row in rows for entry in _lists(row) if isinstance(entry, dict))
     times = (entry.get(key) for entry in entries for key in ("start", "end", "arrived"))
     places = max((-time.as_tuple().exponent for time in times if isinstance(time, Decimal)), default=0)  # type: ignore[operator]
@@ -221,49 +216,12 @@ def _parsed_waits(content: dict[str, Any]) -> list[tuple[Op, Op]]:
     return [(parse_op(earlier), parse_op(later)) for later, earlier in pairs]
 
 
-def _entries(problem: Problem, content: Any, key: str, read: Callable[[str], Slot]) -> list[list[_WrittenSlot]]:
-    """Return what a key of the document lists for each device."""
-    devices = get(content, key, list)
-    if len(devices) != problem.devices:
-        raise ConfigError(f"{key!r} lists {len(devices)} devices; the problem has {problem.devices}")
-    if not all(isinstance(slots, list) for slots in devices):
-        raise ConfigError(f"{key!r} must hold a list of slots for each device")
-    return [[_entry(problem, slot, read) for slot in row] for row in devices]
-
-
-def _entry(problem: Problem, content: Any, read: Callable[[str], Slot]) -> _WrittenSlot:
-    """Return one slot or transfer."""
-    slot = read(get(content, "op", str))
-    start, end = _ticks(content, "start", problem), _ticks(content, "end", problem)
-    arrived = _ticks(content, "arrived", problem) if "arrived" in content else UNTIMED
-    return _WrittenSlot(slot, start, end, _turn(content), arrived)
-
-
-def _lanes(problem: Problem, moves: Sequence[Sequence[_WrittenSlot]]) -> Iterator[list[Op]]:
+def _lanes(problem: Problem, moves: Sequence[Sequence[WrittenSlot]]) -> Iterator[list[Op]]:
     """Yield the transfers of each pair of lanes, in the order of their times."""
     for lane in range(problem.lane_pairs if moves else 0):
         row = [entry for device, entries in enumerate(moves) if problem.lane_pair(device) == lane for entry in entries]
-        row.sort(key=lambda entry: entry[1:])
+        row.sort(key=lambda entry: entry[1:4])  # by start, end and turn
         yield [entry.slot for entry in row if isinstance(entry.slot, Op)]
-
-
-def _turn(content: Mapping[str, Any]) -> int:
-    turn = content.get("turn", 0)
-    if not isinstance(turn, int) or isinstance(turn, bool):
-        raise ConfigError(f"{content.get('op')}: 'turn' must be a whole number, not {shown(turn)}")
-    return turn
-
-
-def _ticks(content: Mapping[str, Any], key: str, problem: Problem) -> int:
-    """Return the tick that a time was written for: the nearest one, if it is written that way."""
-    value, scale = content.get(key), problem.ticks.per_unit
-    if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
-        raise ConfigError(f"{content.get('op')}: {key!r} must be a number, not {shown(value)}")
-    exactly = exact_time(value)  # checks the range
-    ticks = round((exactly if isinstance(value, int) else Fraction(float(value))) * scale)
-    if ticks < 0 or in_units(ticks, scale) != (value if isinstance(value, int) else float(value)):
-        raise ConfigError(f"{content.get('op')}: {key} {shown(value)} is no sum of the problem's costs")
-    return ticks
 
 
 def _as_written(schedule: Schedule) -> Schedule:

@@ -8,6 +8,7 @@ from pipesched.documents.trust import trust_document
 from pipesched.errors import ConfigError
 from pipesched.estimation.trust.evidence import PublishedRun
 from pipesched.estimation.trust.speed import SpeedRatio
+from pipesched.pipeline.step import NOTHING
 from pipesched.tuning.result import Doubt, NearMiss, OverMemory, Tuning
 from pipesched.tuning.space import WAYS, Layout
 from pipesched.tuning.trial import Trial
@@ -90,7 +91,15 @@ def _point(layout: Layout, algorithm: str, gpus: int | None) -> dict[str, Any]:
     if gpus is not None:
         ways = layout.tensor * layout.pipeline * layout.context
         parallel = {"gpus": gpus, **parallel, "data": gpus // ways}
-    return {"parallel": parallel, "micro": layout.micro, "recompute": layout.recompute_value, "algorithm": algorithm}
+    found = {"parallel": parallel, "micro": layout.micro, "recompute": layout.recompute_value, "algorithm": algorithm}
+    return found if layout.shard is None else {**found, "shard": layout.shard, "shard_ranks": _ranks(layout, gpus)}
+
+
+def _ranks(layout: Layout, gpus: int | None) -> int | None:
+    """Return the ranks that divide what a level says; where nothing is divided, all with the same parameters."""
+    if gpus is None or (layout.shard_ranks is not None and layout.shard != NOTHING):
+        return layout.shard_ranks
+    return gpus // (layout.tensor * layout.pipeline)
 
 
 def _over_memory(point: OverMemory, gpus: int | None) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from pipesched.estimation.derived import budget_of
 from pipesched.estimation.items import GB, Items
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import FULL, NONE, SELECTIVE, Parallel, Setup, TokenBatch, TrainingSetup
+from pipesched.pipeline.step import LEVELS
 
 SUGGESTED = 3
 MOST_PAIRED = 4  # changes to which another one is added
@@ -171,6 +172,21 @@ def _training(**values: object) -> Callable[[Setup], Setup | None]:
     return change
 
 
+def _level(level: str) -> Callable[[Setup], Setup | None]:
+    """Return a function that divides more among data-parallel ranks."""
+
+    def change(setup: Setup) -> Setup | None:
+        if setup.training.shard is None or setup.training.divides(level):
+            return None
+        return replace(setup, training=replace(setup.training, shard=level))
+
+    return change
+
+
+def _distributed(setup: Setup) -> Setup | None:
+    return None if setup.training.shard is not None else _training(distributed_optimizer=True)(setup)
+
+
 def _half_micro(setup: Setup) -> Setup | None:
     if setup.batch.micro % 2:
         return None
@@ -199,7 +215,8 @@ CHANGES: tuple[tuple[str, Callable[[Setup], Setup | None]], ...] = (
     ("batch.micro", _half_micro),
     ("training.recompute", _training(recompute=FULL, full_layers=None)),
     ("training.recompute", _selective),
-    ("training.distributed_optimizer", _training(distributed_optimizer=True)),
+    ("training.distributed_optimizer", _distributed),
+    *(("training.shard", _level(level)) for level in LEVELS[1:]),
     ("training.gradients", _training(gradients="bf16")),
     ("training.fused_loss", _training(fused_loss=True)),
     ("training.flash_attention", _training(flash_attention=True)),

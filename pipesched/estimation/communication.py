@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from pipesched.estimation.memory import state_bytes
 from pipesched.estimation.model import Experts
-from pipesched.estimation.setup import Setup
+from pipesched.estimation.setup import Setup, ShardGroup
 from pipesched.estimation.terms import COMMUNICATION, MESSAGES, PER_MS, Term, Terms
 from pipesched.pipeline.placement import Placement
 
@@ -129,6 +129,32 @@ def data_terms(setup: Setup, dense: Fraction, experts: Fraction) -> Terms:
                 term = across_ranks(setup, f"parameters{name}", each * HALF, ranks, apart=apart, exposed=exposed)
                 terms.append(_slow_gather(term) if _is_wide(setup, ranks * apart) else term)
     return tuple(terms)
+
+
+def around_ring(setup: Setup, name: str, sent: float, group: ShardGroup, *, gathers: bool = False) -> Term:
+    """Return the time of bytes that each rank of a group sends around a ring of them, and of the hops on the way."""
+    ranks, apart = group.ranks, group.apart
+    term = across_ranks(setup, name, sent, ranks, apart=apart)
+    if gathers and _is_wide(setup, ranks * apart):
+        term = _slow_gather(term)
+    nodes = -(-ranks // max(1, setup.hardware.neighbours // apart))
+    hop = HOP_PCIE if setup.hardware.nvlink is None else HOP_NVLINK
+    late, hops = 0.0, []
+    for count, each in ((ranks - nodes, hop), (nodes - 1, HOP_NETWORK)):
+        if count:
+            late += count * each
+            hops.append(f"{count} x {each:g} us")
+    return term._replace(value=float(term.value) + late / PER_MS, formula=" + ".join([term.formula, *hops]))
+
+
+def tied_terms(setup: Setup, placement: Placement) -> Terms:
+    """Return the message of the gradients of a vocabulary that the first and the last stage hold, where both do."""
+    first, last = placement.devices[0], placement.devices[-1]
+    if not setup.model.tied or first == last:
+        return ()
+    each = state_bytes(setup.training).gradient
+    sent = each * setup.padded_vocabulary * setup.model.hidden / setup.parallel.tensor
+    return (_message(setup, "tied gradients", sent, across=is_across(setup, first, last)),)
 
 
 def _is_wide(setup: Setup, gpus: int) -> bool:

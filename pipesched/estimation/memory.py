@@ -21,6 +21,7 @@ from pipesched.estimation.parameters import (
 )
 from pipesched.estimation.setup import BF16, FP16, FP32, FULL, SELECTIVE, Setup, TrainingSetup
 from pipesched.estimation.terms import Term, Terms
+from pipesched.pipeline.step import GRADIENTS, OPTIMIZER_STATES, WEIGHTS
 
 
 def layer_activation(setup: Setup, *, experts: bool) -> Terms:
@@ -142,6 +143,7 @@ STATES = {  # (precision, main gradients): mixed precision keeps a 32-bit copy o
 class ItemMemory(NamedTuple):
     """The parameters of an item on a rank, the bytes of their states, and those that it keeps of a microbatch.
 
+    Of states these are the bytes that stay: what ranks divide is there in part.
     `checkpoint` is what it keeps where it is fully recomputed: then `activation` is there again for its backward.
     """
 
@@ -205,22 +207,21 @@ def state_bytes(training: TrainingSetup) -> StateBytes:
 def _item_memory(setup: Setup, held: LayerParameters, activation: Terms, checkpoint: Terms) -> ItemMemory:
     """Return what a rank holds of an item, its parameters part by part: split, whole and of experts."""
     each, parallel = state_bytes(setup.training), setup.parallel
-    data = parallel.data * parallel.context
+    data, divides = setup.shard_group().ranks, setup.training.divides
     parts = [
         _ParameterShare(*part)
         for part in (
             ("split over tensor ranks", held.split, parallel.tensor, data),
             ("whole on each tensor rank", held.whole, 1, data),
-            (EXPERTS, held.expert, parallel.expert * parallel.expert_tensor, parallel.expert_data),
+            (EXPERTS, held.expert, parallel.expert * parallel.expert_tensor, setup.shard_group(experts=True).ranks),
         )
         if part[1]
     ]
-    shared = setup.training.distributed_optimizer
     return ItemMemory(
         parameters=tuple(Term(part.name, part.mine, part.text, part.name) for part in parts),
-        weights=tuple(part.bytes(each.weight) for part in parts),
-        gradients=tuple(part.bytes(each.gradient) for part in parts),
-        optimizer=tuple(part.bytes(each.optimizer, part.data if shared else 1) for part in parts),
+        weights=tuple(part.bytes(each.weight, part.data if divides(WEIGHTS) else 1) for part in parts),
+        gradients=tuple(part.bytes(each.gradient, part.data if divides(GRADIENTS) else 1) for part in parts),
+        optimizer=tuple(part.bytes(each.optimizer, part.data if divides(OPTIMIZER_STATES) else 1) for part in parts),
         activation=activation,
         checkpoint=checkpoint,
     )

@@ -18,16 +18,19 @@ from pipesched.estimation.items import GB, STATES, Items, Stage
 from pipesched.estimation.memory import fixed
 from pipesched.estimation.parameters import ParameterCounts, layer_flops, parameters, training_flops
 from pipesched.estimation.setup import FULL, SELECTIVE, Setup
-from pipesched.estimation.terms import PER_MS, Terms, total
+from pipesched.estimation.step import GATHER, OPTIMIZER, REDUCE
+from pipesched.estimation.terms import PER_MS, Term, Terms, total
 from pipesched.estimation.times import optimizer_terms
 from pipesched.estimation.trust.answers import Trust
 from pipesched.estimation.trust.speed import SpeedRatio
 from pipesched.pipeline.costs import Entry, in_one
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import to_fraction
+from pipesched.pipeline.quantities import in_units, to_fraction
+from pipesched.pipeline.step_metrics import NETWORK, PARTS
 from pipesched.results.handover.stage_items import StageItems, megatron_text, stages_of
 from pipesched.results.outcome import Outcome
 
+BESIDE_STATES = ("activations", "unsharded")  # what comes and goes
 MS = 1000  # a second
 HOUR = 3600
 TRILLION = 10**12
@@ -36,6 +39,7 @@ TRILLION = 10**12
 class DeviceMemory(NamedTuple):
     """What a GPU of a device of the pipeline holds at its peak, in bytes, and what it may hold: its memory.
 
+    Weights, gradients and optimizer are what stays; what ranks divide and a schedule brings together is `unsharded`.
     Where the problem has a budget of its own, `budget` is the memory that leaves it: so it fits as its schedule does.
     """
 
@@ -47,11 +51,12 @@ class DeviceMemory(NamedTuple):
     logits: Fraction
     fixed: Fraction
     budget: Fraction
+    unsharded: Fraction = Fraction(0)
 
     @property
     def total(self) -> Fraction:
         """All of it."""
-        return sum((getattr(self, key) for key in (*STATES, "activations", "logits", "fixed")), Fraction(0))
+        return sum((getattr(self, key) for key in (*STATES, *BESIDE_STATES, "logits", "fixed")), Fraction(0))
 
     @property
     def fits(self) -> bool:
@@ -60,7 +65,10 @@ class DeviceMemory(NamedTuple):
 
 
 class TrainingStep(NamedTuple):
-    """A step: times in milliseconds, rates a GPU. `mfu` counts the operations of the model, `hfu` recompute as well."""
+    """A step: times in milliseconds, rates a GPU. `mfu` counts the operations of the model, `hfu` recompute as well.
+
+    `time` is the sum of the pipeline, of the communication that nothing hides and of the optimizer.
+    """
 
     algorithm: str
     pipeline: float
@@ -214,14 +222,17 @@ class Estimate(Displayable):
         return tuple(map(self._memory, range(self.problem.devices)))
 
     def _memory(self, device: int) -> DeviceMemory:
-        stages = self.stages_on(device)
+        stages, schedule = self.stages_on(device), self.outcome.schedule
         sums = {key: sum((stage.size(key) for stage in stages), Fraction(0)) for key in ("parameters", *STATES)}
-        per_unit = self.problem.grains.per_unit
-        activations = Fraction(self.outcome.schedule.peak_grains[device], per_unit) * GB
+        most, activations = (
+            Fraction(peaks[device], self.problem.grains.per_unit) * GB
+            for peaks in (schedule.peak_grains, schedule.peak_grains_of("activations"))
+        )
         own = sum((stage.size("logits") for stage in stages), Fraction(0))
-        rest = sum((sums[key] for key in STATES), activations + own)
+        rest = sum((sums[key] for key in STATES), most + own)
         beside = Fraction(total(fixed(rest)))
-        return DeviceMemory(**sums, activations=activations, logits=own, fixed=beside, budget=self._most(device))
+        return DeviceMemory(**sums, activations=activations, logits=own, fixed=beside, budget=self._most(device),
+                            unsharded=most - activations)  # fmt: skip
 
     def _most(self, device: int) -> Fraction:
         limits = self.problem.memory.budget
@@ -234,27 +245,60 @@ class Estimate(Displayable):
         """Whether every device has the memory."""
         return all(device.fits for device in self.devices)
 
+    @property
+    def has_step(self) -> bool:
+        """Whether gathers, reductions and optimizers are operations of the schedule."""
+        return self.setup.training.shard is not None or self.problem.costs.has_step
+
     def once(self, device: int) -> tuple[Terms, Terms]:
-        """Return what a device does once a step: exposed data-parallel communication, and the optimizer."""
+        """Return what a device does once a step: exposed data-parallel communication, and the optimizer.
+
+        Where these are operations of the schedule, each gather and each reduction counts, hidden or not.
+        """
+        if self.has_step:
+            return self._operations_of_step(device)
         stages = self.stages_on(device)
         experts = sum((stage.size("experts") for stage in stages), Fraction(0))
         dense = sum((stage.size("parameters") for stage in stages), Fraction(0)) - experts
         return data_terms(self.setup, dense, experts), optimizer_terms(self.setup, dense, experts)
 
+    def _operations_of_step(self, device: int) -> tuple[Terms, Terms]:
+        costs, stages = self.problem.costs, self.problem.settled_placement.stages_on(device)
+
+        def terms(*keys: str) -> Terms:
+            columns = [(key, getattr(costs, key)) for key in keys]
+            return tuple(
+                Term(f"{key} of stage {stage}", float(column[stage]), f"{float(column[stage]):.6g} ms")
+                for key, column in columns
+                if column is not None
+                for stage in stages
+            )
+
+        return terms(GATHER, REDUCE), terms(OPTIMIZER)
+
+    @property
+    def _times(self) -> tuple[float, float, float, float]:
+        """The time of a step, and of that its pipeline, its communication and its optimizer."""
+        schedule, step = self.outcome.schedule, self.outcome.schedule.step
+        if step is None or not self.has_step:
+            once = [self.once(device) for device in range(self.problem.devices)]
+            communication = max(float(total(terms)) for terms, _ in once)
+            optimizer = max(float(total(terms)) for _, terms in once)
+            return schedule.makespan + communication + optimizer, schedule.makespan, communication, optimizer
+        updates = step.exposed_ticks(*PARTS) - step.exposed_ticks(*NETWORK)  # where the network takes no time
+        return schedule.makespan, step.pipeline, step.network, in_units(updates, self.problem.ticks.per_unit)
+
     @cached_property
     def step(self) -> TrainingStep:
         """The step: its times and its rates."""
-        schedule, setup = self.outcome.schedule, self.setup
-        once = [self.once(device) for device in range(self.problem.devices)]
-        communication = max(float(total(terms)) for terms, _ in once)
-        optimizer = max(float(total(terms)) for _, terms in once)
-        time = schedule.makespan + communication + optimizer
+        setup = self.setup
+        time, pipeline, communication, optimizer = self._times
         gpu_seconds = time / MS * setup.parallel.gpus
         peak = setup.hardware.tflops * 1e12
         return TrainingStep(
             self.outcome.algorithm,
-            schedule.makespan,
-            schedule.span,
+            pipeline,
+            self.outcome.schedule.span,
             communication,
             optimizer,
             time,
@@ -288,3 +332,8 @@ def mean_entry(entry: Entry) -> float:
     """Return an entry of a table in the mean of the microbatches."""
     values = [*map(float, in_one([entry]))]
     return sum(values) / len(values) if len(values) > 1 else values[0]
+
+
+def sizes_beside(estimate: Estimate) -> tuple[str, ...]:
+    """Return what comes and goes on a device, by the fields of DeviceMemory."""
+    return BESIDE_STATES if estimate.problem.has_step else BESIDE_STATES[:1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import NamedTuple
 
 from pipesched.checks import require_flag, require_name, require_sequence, require_whole, shown
 from pipesched.errors import ConfigError
@@ -17,12 +18,14 @@ from pipesched.estimation.model import (
     require_stages,
     require_tensor,
 )
+from pipesched.pipeline.step import LEVELS, NOTHING, OPTIMIZER_STATES
 
 BF16, FP16, FP32 = PRECISIONS = ("bf16", "fp16", "fp32")
 NONE, SELECTIVE, FULL = RECOMPUTES = ("none", "selective", "full")
 RING, GATHER = CONTEXTS = ("ring", "gather")
 AUTO = "auto"
 MOST = 1_000_000_000  # GPUs, tokens or sequences
+SHARD_RANKS = "parallel.shard_ranks"
 SIZES = ("tensor", "pipeline", "chunks", "context", "expert", "expert_tensor")
 
 
@@ -32,7 +35,8 @@ class Parallel:
 
     `gpus` is the product of `tensor`, `pipeline`, `context` and the data-parallel ranks. A device of the pipeline holds
     `chunks` stages. Experts spread over `expert` ranks, each of them over `expert_tensor`. `sequence`: what tensor
-    parallelism leaves whole is split along the sequence. Raises ConfigError, about the field at fault.
+    parallelism leaves whole is split along the sequence. `shard_ranks` of the ranks that would hold the same parameters
+    divide them (None: all). Raises ConfigError, about the field at fault.
     """
 
     gpus: int
@@ -43,6 +47,7 @@ class Parallel:
     expert: int = 1
     expert_tensor: int = 1
     sequence: bool = False
+    shard_ranks: int | None = None
 
     def __post_init__(self) -> None:
         for key in ("gpus", *SIZES):
@@ -64,6 +69,8 @@ class Parallel:
                 f" {nearest_divisors(self.expert, all_ranks // common)}",
                 "parallel.expert",
             )
+        if self.shard_ranks is not None:
+            require_whole(self.shard_ranks, SHARD_RANKS, least=1, most=MOST)
 
     @property
     def data(self) -> int:
@@ -149,10 +156,12 @@ def packed(lengths: Sequence[Sequence[int]], data: int) -> TokenBatch:
 class TrainingSetup:
     """How a model trains: numbers, what is kept of activations, and what overlaps.
 
-    `gradients` is the precision of the main gradients. `recompute` is none, selective (the core of attention) or full,
-    the latter of `full_layers` of each stage (None: all). `layout` lists the layers of each stage, None finds them. By
-    `context`, ranks that share a sequence pass keys and values round a ring, or gather all of them first.
-    Raises ConfigError, about the field at fault.
+    `gradients` is the precision of the main gradients. `shard` says what data-parallel ranks divide, as steps have it:
+    none, optimizer, gradients or weights (ZeRO 0 to 3); None leaves gradients and parameters out of the schedule, and
+    `distributed_optimizer` says whether states are divided. With `shard` that follows. `recompute` is none, selective
+    (the core of attention) or full, the latter of `full_layers` of each stage (None: all). `layout` lists the layers of
+    each stage, None finds them. By `context`, ranks that share a sequence pass keys and values round a ring, or gather
+    all of them first. Raises ConfigError, about the field at fault.
     """
 
     precision: str = BF16
@@ -165,6 +174,7 @@ class TrainingSetup:
     fused_loss: bool = False
     layout: tuple[int, ...] | str | None = None
     context: str = RING
+    shard: str | None = None
 
     def __post_init__(self) -> None:
         if self.precision == "fp8":
@@ -175,6 +185,9 @@ class TrainingSetup:
             require_flag(getattr(self, key), f"training.{key}")
         require_name(RECOMPUTES, self.recompute, "recompute", "training.recompute")
         require_name(CONTEXTS, self.context, "exchange of keys and values", "training.context")
+        if self.shard is not None:
+            require_name(LEVELS, self.shard, "level", "training.shard")
+            object.__setattr__(self, "distributed_optimizer", self.shard != NOTHING)
         if self.full_layers is not None:
             require_whole(self.full_layers, "training.recompute", least=1)
         if self.layout is not None and not isinstance(self.layout, str):
@@ -184,6 +197,23 @@ class TrainingSetup:
             counts = require_sequence(self.layout, "training.layout")
             layout = tuple(require_whole(count, "training.layout", entry=i) for i, count in enumerate(counts))
             object.__setattr__(self, "layout", layout)
+
+    @property
+    def level(self) -> str:
+        """What data-parallel ranks divide, also where `shard` does not say it."""
+        return self.shard or (OPTIMIZER_STATES if self.distributed_optimizer else NOTHING)
+
+    def divides(self, what: str) -> bool:
+        """Return whether each rank keeps only its part of what a level is named after."""
+        return LEVELS.index(self.level) >= LEVELS.index(what)
+
+
+class ShardGroup(NamedTuple):
+    """Ranks that divide parameters among them, `apart` GPUs from each other; so many `replicas` of them are alike."""
+
+    ranks: int
+    replicas: int
+    apart: int
 
 
 @dataclass(frozen=True)
@@ -203,6 +233,23 @@ class Setup:
         require_stages(self.model, self.parallel.pipeline, self.parallel.chunks)
         self._require_sequence()
         self._require_batch()
+        self._require_groups()
+
+    def shard_group(self, *, experts: bool = False) -> ShardGroup:
+        """Return the ranks that divide the parameters of a rank, or those of its `experts`.
+
+        Ranks of a node come first. Where nothing is divided all that hold the same are one group.
+        """
+        parallel, training = self.parallel, self.training
+        own = parallel.data * parallel.context
+        if experts:
+            all_ranks, apart = parallel.expert_data, parallel.expert * parallel.expert_tensor
+        else:
+            all_ranks, apart = own, parallel.tensor
+        if training.shard in (None, NOTHING):
+            return ShardGroup(all_ranks, 1, apart)
+        ranks = min(own if parallel.shard_ranks is None else parallel.shard_ranks, all_ranks)
+        return ShardGroup(ranks, all_ranks // ranks, apart)
 
     @property
     def tokens(self) -> int:
@@ -233,6 +280,21 @@ class Setup:
     def padded_vocabulary(self) -> int:
         """The vocabulary as it is stored."""
         return self.model.padded(self.parallel.tensor)
+
+    def _require_groups(self) -> None:
+        """Raise ConfigError for groups of ranks that do not divide those with the same parameters."""
+        parallel, own = self.parallel, self.parallel.data * self.parallel.context
+        ranks = own if parallel.shard_ranks is None else parallel.shard_ranks
+        if self.training.shard is None and parallel.shard_ranks is not None:
+            what = "has no effect without `training.shard`, which says what these ranks divide"
+            raise ConfigError(what, SHARD_RANKS)
+        if own % ranks:
+            near = nearest_divisors(ranks, own)
+            raise ConfigError(f"must divide data x context = {own}: for instance {near}, not {ranks}", SHARD_RANKS)
+        of_experts, alike = self.shard_group(experts=True), parallel.expert_data
+        if of_experts.ranks * of_experts.replicas != alike:
+            what = f"{of_experts.ranks} do not divide the {alike} ranks with the same experts"
+            raise ConfigError(f"{what}: for instance {nearest_divisors(of_experts.ranks, alike)}", SHARD_RANKS)
 
     def _require_sequence(self) -> None:
         parallel, words = self.parallel, self.batch.sequence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -11,15 +12,18 @@ from pipesched.estimation.hardware import GpuModel, read_efficiency, read_hardwa
 from pipesched.estimation.model import ModelShape, require_experts, require_stages, require_tensor
 from pipesched.estimation.model_reader import read_model_section
 from pipesched.estimation.setup import AUTO, FP32, FULL, MOST, SIZES, Parallel, Setup, TokenBatch, TrainingSetup, packed
+from pipesched.pipeline.step import LEVELS, NOTHING, OPTIMIZER_STATES
 from pipesched.text.sections import Entries, Section, Sections, located, merged
 from pipesched.text.text_files import read_text
 from pipesched.text.yaml_reader import Value, parse_yaml
 
-PARALLEL_KEYS = ("gpus", *SIZES, "sequence", "data")
+PARALLEL_KEYS = ("gpus", *SIZES, "sequence", "data", "shard_ranks")
 BATCH_KEYS = ("sequence", "micro", "global", "lengths")
 FLAGS = ("distributed_optimizer", "flash_attention", "tensor_overlap", "fused_loss")
 WORDS = ("precision", "gradients", "context")
-TRAINING_KEYS = (*WORDS, "recompute", *FLAGS, "layout", "efficiency")
+TRAINING_KEYS = (*WORDS, "shard", "recompute", *FLAGS, "layout", "efficiency")
+SWITCHED = {True: OPTIMIZER_STATES, False: NOTHING}  # what `distributed_optimizer` says of `shard`
+FORMS = {"sequence": "true or false", "recompute": "none, selective or full", "shard": f"one of {', '.join(LEVELS)}"}
 MISSING = {
     "model": "the name of a preset, the path of a config.json, or a mapping of its keys",
     "hardware": "the name of a preset, or a mapping of tflops, memory, bandwidth and links",
@@ -111,7 +115,7 @@ def _parallel(value: Value, model: ModelShape) -> Parallel:
     require_experts(model, numbers.get("expert", 1), numbers.get("expert_tensor", 1))
     require_stages(model, numbers.get("pipeline", 1), numbers.get("chunks", 1))
     sequence = _one(entries, "sequence", numbers.get("tensor", 1) != 1)
-    parallel = Parallel(**numbers, sequence=sequence)
+    parallel = Parallel(**numbers, sequence=sequence, shard_ranks=_one(entries, "shard_ranks"))
     data = _one(entries, "data", parallel.data)
     if isinstance(data, bool) or data != parallel.data:
         ways = f"{parallel.tensor} x {parallel.pipeline} x {parallel.context}"
@@ -144,17 +148,31 @@ def _one(entries: Entries, key: str, default: Any = None) -> Any:
     plain = entries.plain(key)
     if plain == AUTO or isinstance(plain, list):
         what = AUTO if plain == AUTO else "a list of candidates"
-        form = {"sequence": "true or false", "recompute": "none, selective or full"}.get(key, "one number")
+        form = FORMS.get(key, "one number")
         raise ConfigError(f"is {what}: `pipesched tune` searches these; give {form}", entries.key(key))
-    return plain if key == "recompute" else entries.number(key, default)
+    return plain if key in ("recompute", "shard") else entries.number(key, default)
 
 
 def _training(value: Value) -> TrainingSetup:
     entries = Entries(value, "training", TRAINING_KEYS)
     given = {key: entries.plain(key) for key in (*WORDS, *FLAGS) if key in entries}
+    level = _one(entries, "shard")
+    require_agreement(entries, [] if level is None else [level])
     recompute, layers = _recompute(entries)
     layout = None if entries.plain("layout") == AUTO else entries.plain("layout")
-    return TrainingSetup(**given, recompute=recompute, full_layers=layers, layout=layout)
+    return TrainingSetup(**given, recompute=recompute, full_layers=layers, layout=layout, shard=level)
+
+
+def require_agreement(training: Entries, levels: Iterable[str]) -> None:
+    """Raise ConfigError where `distributed_optimizer` says something else of what is divided than one of the levels."""
+    switch = training.plain("distributed_optimizer")
+    if not isinstance(switch, bool):
+        return
+    others = [level for level in levels if level in LEVELS and level != SWITCHED[switch]]
+    if others:
+        word = str(switch).lower()
+        what = f"{word} is level {SWITCHED[switch]}, not {others[0]} as in `training.shard`: leave one of the two out"
+        raise ConfigError(what, training.key("distributed_optimizer"))
 
 
 def _recompute(entries: Entries) -> tuple[Any, Any]:

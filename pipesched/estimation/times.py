@@ -17,6 +17,7 @@ from pipesched.estimation.model import Latent, ModelShape
 from pipesched.estimation.setup import FULL, SELECTIVE, Setup
 from pipesched.estimation.terms import ATTENTION, LAUNCHES, PRODUCTS, Term, Terms, recomputed, total
 from pipesched.estimation.traffic import kernels, moved
+from pipesched.pipeline.step import OPTIMIZER_STATES
 
 CURVE_TFLOPS = 312  # an A100; a GPU of a higher peak needs larger products
 CURVE = ((0.0, 0.1), (1.0, 0.6), (16.0, 0.9), (128.0, 0.99))  # billions of operations: share of the best rate
@@ -229,15 +230,14 @@ def mtp_times(setup: Setup) -> ItemTimes:
 
 def optimizer_terms(setup: Setup, dense: Fraction, experts: Fraction) -> Terms:
     """Return the time of the optimizer over the parameters of a rank: memory traffic. In milliseconds."""
-    parallel, hardware = setup.parallel, setup.hardware
-    shared = setup.training.distributed_optimizer
+    hardware, shared = setup.hardware, setup.training.divides(OPTIMIZER_STATES)
     terms = []
-    for name, count, ranks in (
-        ("Adam", dense, parallel.data * parallel.context),
-        ("Adam of experts", experts, parallel.expert_data),
+    for name, count, group in (
+        ("Adam", dense, setup.shard_group()),
+        ("Adam of experts", experts, setup.shard_group(experts=True)),
     ):
         if count:
-            mine = float(count) / (ranks if shared else 1)
+            mine = float(count) / (group.ranks if shared else 1)
             share = hardware.efficiency.memory
             of = f"{ADAM_BYTES} bytes x {mine / 1e6:.6g} M parameters"
             formula = f"{of} / ({hardware.bandwidth:g} GB/s x {share:.3g})"

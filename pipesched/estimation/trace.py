@@ -15,11 +15,13 @@ from pipesched.estimation.items import GB, KINDS, LAYER, MTP, STATES, Item, Stag
 from pipesched.estimation.memory import fixed, logits
 from pipesched.estimation.pairs import backward_pieces, forward_pieces, pair_time, partner
 from pipesched.estimation.pieces import MACHINES
-from pipesched.estimation.result import Estimate
+from pipesched.estimation.result import Estimate, sizes_beside
+from pipesched.estimation.step import GATHER, REDUCE, stage_terms
 from pipesched.estimation.terms import PER_MS, Term, Terms, total
 from pipesched.estimation.times import OPERATIONS
 
 TIMES, SIZES = (*OPERATIONS, "recompute"), (*STATES, "activation", "checkpoint", "parameters")
+NETWORK = (GATHER, REDUCE)  # of a stage, once
 MS, BYTES, COUNT = "ms", "GB", ""
 
 
@@ -88,9 +90,13 @@ def _terms(item: Item, what: str) -> Terms:
 
 def _of_stage(estimate: Estimate, rest: Sequence[str]) -> tuple[float, str, list[TraceLine]]:
     number, what = _number(rest, len(estimate.stages), "stage"), _last(rest[1:])
-    require_name((*TIMES, *SIZES, "p2p", "overlap"), what, "number of a stage", "trace")
+    once = NETWORK if estimate.setup.training.shard is not None else ()
+    require_name((*TIMES, *SIZES, "p2p", "overlap", *once), what, "number of a stage", "trace")
     if what in ("p2p", "overlap"):
         return (_of_boundary if what == "p2p" else _of_pair)(estimate, number)
+    if what in NETWORK:
+        terms = stage_terms(estimate.setup, estimate.stages[number], what)
+        return float(total(terms)), MS, list(_parts(terms, 1))
     unit, scale = _unit(what)
     stage = estimate.stages[number]
     parts = list(_stage_parts(stage, what, scale))
@@ -151,7 +157,8 @@ def _of_pair(estimate: Estimate, number: int) -> tuple[float, str, list[TraceLin
 
 def _of_device(estimate: Estimate, rest: Sequence[str]) -> tuple[float, str, list[TraceLine]]:
     number, what = _number(rest, len(estimate.devices), "device"), _last(rest[1:])
-    names = (*STATES, "parameters", "activations", "logits", "fixed", "total", "communication", "optimizer_step")
+    beside = sizes_beside(estimate)
+    names = (*STATES, "parameters", *beside, "logits", "fixed", "total", "communication", "optimizer_step")
     require_name(names, what, "number of a device", "trace")
     device, stages = estimate.devices[number], estimate.stages_on(number)
     if what in ("communication", "optimizer_step"):
@@ -162,10 +169,16 @@ def _of_device(estimate: Estimate, rest: Sequence[str]) -> tuple[float, str, lis
         own = [(estimate.stages.index(stage), stage.size(what)) for stage in stages]
         terms = tuple(Term(f"stage {stage}", size, f"stage.{stage}.{what}") for stage, size in own)
     elif what == "total":
-        keys = (*STATES, "activations", "logits", "fixed")
+        keys = (*STATES, *beside, "logits", "fixed")
         terms = tuple(Term(key, getattr(device, key), f"device.{number}.{key}") for key in keys)
     elif what == "fixed":
         terms = fixed(device.total - device.fixed)
+    elif what == "unsharded":
+        most = device.unsharded + device.activations
+        terms = (
+            Term("peak", most, "of activations, whole weights and whole gradients together"),
+            Term("activations", -device.activations, f"device.{number}.activations"),
+        )
     elif what == "logits":
         terms = logits(estimate.setup) if device.logits else ()
     else:
@@ -197,6 +210,13 @@ def _counts_at_peak(estimate: Estimate, device: int) -> Mapping[int, int]:
     return max(held_counts(estimate.outcome.schedule.plan, device), key=held)
 
 
+_SCHEDULED = {  # of a step whose gathers, reductions and optimizers are operations of its schedule
+    "communication": "makespan less that with gathers and reductions of no length",
+    "optimizer": "makespan without those less that without optimizers too",
+    "time": "makespan with gathers, reductions and optimizers",
+}
+
+
 def _of_step(estimate: Estimate, rest: Sequence[str]) -> tuple[float, str, list[TraceLine]]:
     step, setup = estimate.step, estimate.setup
     what = _last(rest)
@@ -209,6 +229,7 @@ def _of_step(estimate: Estimate, rest: Sequence[str]) -> tuple[float, str, list[
         "communication": "the largest of all devices: device.N.communication",
         "optimizer": "the largest of all devices: device.N.optimizer_step",
         "time": f"{step.pipeline:.6g} + {step.communication:.6g} + {step.optimizer:.6g} ms",
+        **(_SCHEDULED if estimate.has_step else {}),
         "tokens_per_second_per_gpu": f"{estimate.tokens} tokens / {seconds}",
         "model_tflops_per_gpu": f"{estimate.flops / 1e12:.6g} TFLOP / {seconds}",
         "mfu": f"{estimate.flops / 1e12:.6g} TFLOP / {seconds} / {peak:g} TFLOP/s",

@@ -70,6 +70,12 @@ def _pytorch_csv(outcome: Any, _view: View) -> str:
     return dump(outcome.schedule)
 
 
+def _pytorch_csv_comms(outcome: Any, _view: View) -> str:
+    from pipesched.file_formats.pytorch_comms import dump_comms
+
+    return dump_comms(outcome.schedule)
+
+
 def _pages() -> dict[str, Writer]:
     explained = (kind for kind, capability in CAPABILITIES.items() if capability.outcomes)
     return dict.fromkeys((SCHEDULE, COMPARISON, *explained), partial(_text, "render.html.page:page"))
@@ -92,6 +98,7 @@ FORMATS = {
     for form in (
         Format("json", ".json", {kind: partial(_json, place) for kind, place in DOCUMENTS.items()}, reads=True),
         Format("pytorch-csv", ".csv", {SCHEDULE: _pytorch_csv}, reads=True),
+        Format("pytorch-csv-comms", ".csv", {SCHEDULE: _pytorch_csv_comms}, reads=True),
         Format("chrome-trace", ".trace.json", {SCHEDULE: partial(_json, "file_formats.chrome_trace:document")}),
         Format("config", ".yaml", {kind: partial(_text, place) for kind, place in CONFIGS.items()}),
         Format("html", ".html", _pages()),
@@ -111,12 +118,13 @@ def formats() -> tuple[Format, ...]:
 def format_of(path: str, names: Collection[str]) -> Format:
     """Return the format, out of `names`, whose suffix ends `path`; of several the one with the longest suffix.
 
-    Raises ConfigError with the suffixes of `names` where none does.
+    Of formats with one suffix it is the first; only its name chooses another. Raises ConfigError with the suffixes of
+    `names` where none does.
     """
     known = [FORMATS[name] for name in names]
     fitting = [form for form in known if path.lower().endswith(form.suffix)]
     if not fitting:
-        suffixes = ", ".join(form.suffix for form in known)
+        suffixes = ", ".join(dict.fromkeys(form.suffix for form in known))
         raise ConfigError(f"{path!r} must end in {' or '.join(suffixes.rsplit(', ', 1))}", "path")
     return max(fitting, key=lambda form: len(form.suffix))
 

@@ -174,36 +174,42 @@ def make_problem(
         ConfigError: For a bad value; its `key` is the parameter.
     """
     values = dict(locals())
-    by_blocks = layout is not None and layers is None and layer is None
-    return _of_blocks(values) if by_blocks else _of_values(values)
+    is_of_blocks = layout is not None and layers is None and layer is None
+    return _of_blocks(values) if is_of_blocks else _of_stages(values)
 
 
-def _of_values(values: Mapping[str, Any]) -> Problem:
-    """Return the problem of the parameters of make_problem, of stages or of layers. Raises ConfigError."""
+OF_STAGES = (*TIMES, "backward", *SIZES)  # parameters with a value for each stage, which layers add up to
+
+
+def _of_stages(values: Mapping[str, Any]) -> Problem:
+    """Return the problem of stages, or of layers that make them, by the parameters of make_problem.
+
+    Raises ConfigError.
+    """
     p = count_of("devices", values["devices"])
     s = _stages(p, values["stages"], values["chunks"], values["layout"])
-    given = {key: values[key] for key in ("forward", "backward", *TIMES, *SIZES)}
+    given = {key: values[key] for key in OF_STAGES}
     time = Unit(TIME, require_label(values["time_unit"], "time_unit"))
     size = Unit(MEMORY, require_label(values["unit"], "unit"))
-    across = {key: values[key] for key in ("p2p", *SHARES)}
-    split = _is_split(given, values["layer"])
+    across, split = {key: values[key] for key in ("p2p", *SHARES)}, _is_split(given, values["layer"])
     tables = {**given, **{key: values[key] for key in ("p2p", "layer", "side")}}
-    parts = (values["sizes"], values["slices"], values["mode"])
-    m, units = read_units(parts, tables, values["microbatches"], (p, s), time)
-    of_layers = {key: values[key] for key in ("layers", "layer", "first", "last", "layout")}
-    model = read_layers(GivenLayers(**of_layers, across=across, microbatches=m), p, s, time, size)
+    m, units = read_units(
+        (values["sizes"], values["slices"], values["mode"]), tables, values["microbatches"], (p, s), time
+    )
+    by_layer = {key: values[key] for key in ("layers", "layer", "first", "last", "layout")}
+    model = read_layers(GivenLayers(**by_layer, across=across, microbatches=m), p, s, time, size)
     if model is not None:
         across = values_across(model, across)
         given = stage_values(model, given)
         require_one_layout(units["slices"], model)
     require_size(letters_of(units["mode"], split=split), s, m, units["slices"].count)
-    units |= {"speed": read_speed(values["speed"], p), "links": read_links(values["links"], p, time)}
+    unlike = {**units, "speed": read_speed(values["speed"], p), "links": read_links(values["links"], p, time)}
     given = {**given, **across, **{key: values[key] for key in ("budget", "kv", "tied")}}
     there = read_placement(values["placement"], p, s)
     costs, memory = _costs(given, s, m, time, split=split), _memory(given, p, s, m, size)
-    step = read_step(values["shard"], values["clip"], values["side"], costs, StepShape(p, s, m, time, size))
-    fields = {**{key: values[key] for key in ("name", "time_unit", "lanes")}, "layers": model, **units, **step}
-    return _checked(Problem(p, s, m, there, costs, memory, **fields))
+    unlike |= read_step(values["shard"], values["clip"], values["side"], costs, StepShape(p, s, m, time, size))
+    labels = (values["name"], values["time_unit"], values["lanes"])
+    return _checked(Problem(p, s, m, there, costs, memory, *labels, model, **unlike))
 
 
 def _is_split(given: Mapping[str, Any], layer: Any) -> bool:

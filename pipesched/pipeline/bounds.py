@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pipesched.checks import require_label, require_whole
-from pipesched.core.bounds import Job, JobColumns, critical_path, fewer_jobs, jackson_preemptive
-from pipesched.core.integers import round_up
+from pipesched.core.bounds import Job, JobColumns, critical_path, fewer_jobs, head_work_tail, jackson_preemptive
+from pipesched.core.integers import ceil_div, round_up
 from pipesched.core.paths import heads, tails
+from pipesched.core.tasks import TaskGraph
 from pipesched.display import Displayable
 from pipesched.pipeline.each_for_itself import EachForItself
 from pipesched.pipeline.one_for_all import OneForAll
@@ -23,6 +24,7 @@ from pipesched.pipeline.shortest_stays import sharing_lanes, shortest
 from pipesched.pipeline.stays import DeviceStays
 
 MOST_JOBS = 20_000  # of a device, for bounds that take longer than its schedule
+MOST_SHARED = 1_000  # of a device, where devices share side work
 MOST_UNLIKE = 8_000  # the same, where microbatches differ
 
 
@@ -82,12 +84,21 @@ def lower_bound(schedule: Schedule) -> Bound:
 
 def _own_bounds(schedule: Schedule) -> Iterator[Bound]:
     """Yield bounds on the makespan of every order in which each operation lasts as long as in this schedule."""
-    graph, plan = schedule.graph, schedule.plan
+    plan, count = schedule.plan, schedule.plan.index.passes
+    graph = _of_passes(schedule.graph, count)
     yield Bound(critical_path(graph), "critical path of one microbatch")
     before, after = heads(graph), tails(graph)
     for device, order in enumerate(plan.orders):
-        jobs = [Job(before[task], graph.durations[task], after[task]) for task in order]
+        jobs = [Job(before[task], graph.durations[task], after[task]) for task in order if task < count]
         yield Bound(jackson_preemptive(jobs), f"Jackson's preemptive schedule of device {device}")
+
+
+def _of_passes(graph: TaskGraph, count: int) -> TaskGraph:
+    """Return the graph of the passes alone, which are its first tasks: what a step adds waits as its plan says."""
+    if count == len(graph):
+        return graph
+    edges = [edge for edge in graph.edges if not edge.before or max(edge.before[-1], edge.after[-1]) < count]
+    return replace(graph, durations=graph.durations[:count], resources=graph.resources[:count], edges=edges)
 
 
 def problem_bounds(problem: Problem, letters: str, *, paired: bool) -> Iterator[Bound]:
@@ -100,8 +111,11 @@ def problem_bounds(problem: Problem, letters: str, *, paired: bool) -> Iterator[
 
 def work_bounds(problem: Problem, letters: str, *, paired: bool) -> Iterator[Bound]:
     """Yield the least work of each device: no span is shorter."""
-    for device, jobs in enumerate(operations_of(problem, letters, paired=paired).jobs()):
+    single = operations_of(problem, letters, paired=paired)
+    for device, jobs in enumerate(single.jobs()):
         yield Bound(sum(job.work for job in jobs), f"work of device {device}")
+    for device, lane in enumerate(single.step.lanes):
+        yield Bound(sum(job.work for job in lane), f"work of the network of device {device}")
 
 
 def alone_bounds(problem: Problem, letters: str, *, paired: bool, least: int) -> Iterator[Bound]:
@@ -161,3 +175,20 @@ def _simple_bounds(single: OneForAll) -> Iterator[Bound]:
         few = fewer_jobs(jobs) if isinstance(jobs, JobColumns) else jobs
         if len(few) <= MOST_JOBS:
             yield Bound(jackson_preemptive(few), f"Jackson's preemptive schedule of device {device}")
+    yield from _step_bounds(single)
+
+
+def _step_bounds(single: OneForAll) -> Iterator[Bound]:
+    """Yield bounds by network lanes, and by side work that several devices share: they have all its time at least."""
+    for device, lane in enumerate(single.step.lanes):
+        yield Bound(jackson_preemptive(lane), f"Jackson's preemptive schedule of the network of device {device}")
+    every = single.jobs() if single.step.shared else ()
+    for devices, shared in single.step.groups():
+        own = [[*every[device]] for device in devices]
+        few = [job for jobs in own if len(jobs) <= MOST_SHARED for job in jobs]
+        whole = sum(job.work for jobs in own for job in jobs) + sum(job.work for job in shared)
+        names = ", ".join(map(str, devices))
+        yield Bound(ceil_div(whole, len(devices)), f"all work of devices {names}, with the side work that they share")
+        if len(few) == sum(map(len, own)):
+            length = head_work_tail([*few, *shared], len(devices))
+            yield Bound(length, f"work of devices {names}, with the side work that they share")

@@ -17,6 +17,7 @@ from pipesched.core.clock import look
 from pipesched.display import Displayable, from_file
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.pipeline.check_memory import excesses, replayed_peaks
+from pipesched.pipeline.check_step import incomplete_step, wrong_step
 from pipesched.pipeline.check_times import CheckedTimes, device_of, halves
 from pipesched.pipeline.metrics import picker
 from pipesched.pipeline.ops import OpIndex
@@ -157,8 +158,8 @@ def _half_saved(schedule: Schedule, times_run: Sequence[int]) -> Iterator[str]:
 
 def _planned(schedule: Schedule) -> list[int]:
     """Return all operations of passes in the plan."""
-    plan = schedule.plan
-    return [n for n in chain(*plan.orders, *chain(*plan.lanes), plan.pairs.values()) if n < plan.index.passes]
+    plan, first = schedule.plan, schedule.plan.index.passes
+    return [n for n in chain(*plan.orders, *chain(*plan.lanes), plan.pairs.values()) if n < first]
 
 
 def _untimed(schedule: Schedule) -> Iterator[str]:
@@ -176,9 +177,10 @@ def _untimed(schedule: Schedule) -> Iterator[str]:
 def _misplaced(schedule: Schedule) -> Iterator[str]:
     """Yield operations on another device than that of their stage, and transfers on other lanes than that device's."""
     index, due = schedule.plan.index, _devices_of(schedule)
+    first = index.passes
     yield from _misplaced_transfers(schedule, due)
     for device, slots in enumerate(schedule.plan.orders):
-        order = [number for number in slots if number < index.passes] if index.scoped else slots
+        order = [number for number in slots if number < first] if index.scoped else slots
         if set(picker(order)(due)) <= {device}:
             continue
         for number in order:
@@ -363,7 +365,7 @@ def _wrong_memory(schedule: Schedule) -> Iterator[str]:
     """Yield devices whose activations have another peak than the schedule claims, where something depends on it."""
     plan, problem = schedule.plan, schedule.problem
     saves = bool(plan.lanes) or "R" in plan.index.letters
-    if problem.has_step or (problem.memory.budget is None and not saves and not _holds_differently(problem)):
+    if problem.memory.budget is None and not saves and not _holds_differently(problem):
         return
     scale = problem.grains.per_unit
     for device, (peak, claim) in enumerate(zip(replayed_peaks(schedule), schedule.peak_grains, strict=True)):
@@ -375,7 +377,7 @@ def _wrong_memory(schedule: Schedule) -> Iterator[str]:
 def _holds_differently(problem: Problem) -> bool:
     """Return whether microbatches do not all hold the same from F to B, and free it then."""
     unlike = problem.memory.microbatches is not None or (problem.sizes and len({*problem.sizes.activation}) > 1)
-    return bool(unlike) or problem.slices.count > 1 or problem.mode == "forward"
+    return bool(unlike) or problem.slices.count > 1 or problem.mode == "forward" or problem.has_step
 
 
 def _time(schedule: Schedule, ticks: int) -> str:
@@ -390,7 +392,7 @@ def _watched(rule: Callable[[Schedule], Iterator[str]], schedule: Schedule) -> I
 
 RULES = (  # each group assumes the ones before
     (_other_problem,),
-    (_incomplete, _untimed),
-    (_misplaced, _wrong_lengths, _collisions, _impatient, _too_early),
+    (_incomplete, _untimed, incomplete_step),
+    (_misplaced, _wrong_lengths, _collisions, _impatient, _too_early, wrong_step),
     (_wrong_memory,),
 )

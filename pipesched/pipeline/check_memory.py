@@ -9,6 +9,7 @@ from operator import add, neg, sub
 from typing import NamedTuple
 
 from pipesched.core.clock import look
+from pipesched.pipeline.check_step_memory import kept_of, step_changes
 from pipesched.pipeline.check_times import CheckedTimes, device_of, halves
 from pipesched.pipeline.quantities import plain, to_fraction
 from pipesched.pipeline.schedule import Schedule
@@ -55,6 +56,8 @@ def replayed_peaks(schedule: Schedule) -> list[int]:
     for stage, units in product(range(problem.stages), halves(schedule)):
         look()
         changes[device_of(schedule, stage, units)] += _changes(schedule, times, stage, units, starts)
+    for device, columns in step_changes(schedule) if problem.has_step else ():
+        changes[device].append(columns)
     return [*map(_highest, changes)]
 
 
@@ -136,8 +139,11 @@ def excesses(schedule: Schedule) -> list[dict[str, int | float]]:
     if memory.budget is None:
         return []
     held = [Fraction(peak, schedule.problem.grains.per_unit) for peak in replayed_peaks(schedule)]
-    for size, device in zip(memory.static, placement.devices, strict=True):
+    for stage, (size, device) in enumerate(zip(memory.static, placement.devices, strict=True)):
         for there in (device, placement.last - device) if placement.mirrored else (device,):
-            held[there] += to_fraction(size)
+            held[there] += to_fraction(size) + kept_of(schedule.problem, stage)
+    for item in schedule.problem.side:
+        for device in item.devices:
+            held[device] += to_fraction(item.static)
     rows = enumerate(zip(held, map(to_fraction, memory.budget), strict=True))
     return [{"device": at, "memory": plain(most), "budget": plain(limit)} for at, (most, limit) in rows if most > limit]

@@ -52,6 +52,10 @@ class CheckedTimes:
         assert pairs is not None
         return self._ticks(to_fraction(pairs[stage]), Fraction(1) if speeds is None else to_fraction(speeds[device]))
 
+    def scaled(self, time: Exact, speed: Exact) -> int:
+        """Return the ticks of a time of the step that a device, or a lane, of this speed takes."""
+        return self._ticks(to_fraction(time), to_fraction(speed))
+
     def hops(self, stage: int, before: int, after: int) -> list[int]:
         """Return the latency of the boundary behind a stage from one device to another, one for each unit."""
         cost: Given = self.problem.costs.p2p[stage]

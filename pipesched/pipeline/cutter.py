@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from pipesched.pipeline.cutting.items import CutItems
 from pipesched.pipeline.placement import Placement
 
-P = TypeVar("P")  # the problem, which holds its cutter
+P = TypeVar("P")  # the type of problems, which know cutters and not the other way round
 
 
 @runtime_checkable

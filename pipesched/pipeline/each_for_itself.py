@@ -44,7 +44,7 @@ class EachForItself(OneForAll):
     def quantum(self) -> int:
         ticks = self.problem.unit_ticks
         rows = {id(row): row for row in chain(ticks.hops, ticks.hops_back, *ticks.lasts.values())}
-        return gcd(*(gcd(*row[: self._units]) for row in rows.values())) or 1
+        return gcd(*(gcd(*row[: self._units]) for row in rows.values()), *self._step_costs()) or 1
 
     @property
     def _units(self) -> int:
@@ -86,7 +86,13 @@ class EachForItself(OneForAll):
                 mine[0].extend(before[own][part])
                 mine[1].extend(work[part] if self.alike == 1 else [time * self.alike for time in work[part]])
                 mine[2].extend(after[own][part])
+        for columns_of_one, more in zip(columns, self.step.slots, strict=True):
+            for column, values in zip(columns_of_one, zip(*more, strict=True), strict=False):
+                column.extend(values)
         return [JobColumns(*mine) for mine in columns]
+
+    def _work_of(self, stage: int) -> int:
+        return sum(self.work[number] for kind in self.index.letters for number in self.index.row(kind, stage))
 
     def stretch(self, jobs: Sequence[Job]) -> Job:
         """Return the least head, all work and the least tail, with or without what nothing follows: the larger sum."""

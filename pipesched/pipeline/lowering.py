@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from pipesched.core.tasks import NOWHERE, Edge, EdgeRows, LaggedRow, TaskGraph, arrow
 from pipesched.errors import ConfigError
-from pipesched.pipeline.kinds import KINDS, Need
+from pipesched.pipeline.kinds import KINDS, STEP_SLOTS, Need
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan, mismatch
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.step_lowering import with_step_tasks
+from pipesched.pipeline.step_lowering import waits_of, with_step_tasks
 
 _NO_PAIRS: Mapping[int, int] = {}
 
@@ -30,10 +30,16 @@ def lower_plan(problem: Problem, plan: Plan) -> TaskGraph:
     if wrong:
         raise ConfigError(wrong, "plan")
     absent: Set[int] = frozenset()
-    if plan.index.scoped or len(plan) < plan.index.size:
+    if _count_passes(plan) < plan.index.passes:
         absent = set(range(plan.index.passes)).difference(*plan.orders, *chain(*plan.lanes), plan.pairs.values())
-    graph = lower(problem, plan.index.without_step, absent, plan.pairs, plan.waits)
+    graph = lower(problem, plan.index.without_step, absent, plan.pairs, waits_of(plan))
     return with_step_tasks(graph, problem, plan) if plan.index.scoped else graph
+
+
+def _count_passes(plan: Plan) -> int:
+    """Return the number of operations that stages run of units (a pair counts twice), where no other stands twice."""
+    slots = sum(rows.size for rows in plan.index.scoped if rows.kind in STEP_SLOTS)
+    return sum(map(len, plan.orders)) - slots + sum(map(len, chain(*plan.lanes))) + len(plan.pairs)
 
 
 def lower(

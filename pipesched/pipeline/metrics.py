@@ -17,10 +17,11 @@ from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.plan import Plan, require_device
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units, plain
-from pipesched.pipeline.step_memory import Stay, stays
+from pipesched.pipeline.step_memory import SIDE, WHOLE_GRADIENTS, WHOLE_WEIGHTS, Stay, stays
 from pipesched.pipeline.step_metrics import StepTimes, span_ticks as step_span
 
 ACTIVATIONS = "activations"
+HELD = (ACTIVATIONS, WHOLE_WEIGHTS, WHOLE_GRADIENTS, SIDE)  # the classes of what comes and goes
 
 
 class ScheduleMetrics:
@@ -78,7 +79,7 @@ class ScheduleMetrics:
         """What each network lane moves, of those that move something."""
         return [lane for lane in self.plan.network_lanes if lane]
 
-    @property
+    @cached_property
     def step(self) -> StepTimes | None:
         """What the step costs beside its passes; None where the problem has no step."""
         return StepTimes(self) if self.problem.has_step else None
@@ -216,8 +217,8 @@ class ScheduleMetrics:
 
     @cached_property
     def _beside(self) -> list[Stay]:
-        """What comes and goes beside activations."""
-        if not self.problem.has_step:
+        """What comes and goes beside activations; trials of passes alone have nothing."""
+        if not self.plan.index.scoped:
             return []
         return [*stays(self.problem, self.plan, self.start_ticks, self.end_ticks)]
 
@@ -231,9 +232,12 @@ class ScheduleMetrics:
 
     def peak_of(self, what: str) -> list[int | float]:
         """Return the largest memory of one class on each device: "activations", "weights", "gradients" or "side"."""
+        return [in_units(peak, self.problem.grains.per_unit) for peak in self.peak_grains_of(what)]
+
+    def peak_grains_of(self, what: str) -> list[int]:
+        """Return the same in grains."""
         devices = range(self.problem.devices)
-        peaks = self._peak_activations if what == ACTIVATIONS else [self._peak_beside(one, what) for one in devices]
-        return [in_units(peak, self.problem.grains.per_unit) for peak in peaks]
+        return self._peak_activations if what == ACTIVATIONS else [self._peak_beside(one, what) for one in devices]
 
     def _peak_beside(self, device: int, what: str) -> int:
         changes = _changes(stay for stay in self._beside if (stay.device, stay.what) == (device, what))

@@ -19,6 +19,8 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import canonical, in_units, plain, rounded
 from pipesched.pipeline.residences import Held, held
 from pipesched.pipeline.stays import DeviceStays, StayChunk
+from pipesched.pipeline.step_ends import step_ends, step_times
+from pipesched.pipeline.step_jobs import StagePasses, StepJobs
 from pipesched.pipeline.units import FORWARD_ONLY
 
 
@@ -46,8 +48,16 @@ class OneForAll:
     def _index(self, kinds: str) -> OpIndex:
         self.ways = self.problem.directions(self.problem.microbatches)
         index = OpIndex(kinds, self.problem.stages, len(self.ways))
-        self._graph = lower(replace(self.problem, microbatches=len(self.ways)), index)
+        self._graph = lower(self._of_one(len(self.ways)), index)
         return index
+
+    def _of_one(self, microbatches: int) -> Problem:
+        """Return the problem with so many microbatches, on the same scale, without their side work, which counts apart."""
+        problem = self.problem
+        if problem.side:
+            costs = replace(problem.costs, resolution=problem.ticks.per_unit)
+            problem = replace(problem, side=(), costs=costs)
+        return replace(problem, microbatches=microbatches)
 
     @property
     def durations(self) -> Sequence[int]:
@@ -57,7 +67,10 @@ class OneForAll:
     @property
     def quantum(self) -> int:
         """The greatest common divisor of all costs that occur, in ticks (1 when nothing takes time)."""
-        return gcd(*self.durations, *self._other_costs()) or 1
+        return gcd(*self.durations, *self._other_costs(), *self._step_costs()) or 1
+
+    def _step_costs(self) -> Iterable[int]:
+        return step_times(self.problem) if self.problem.has_step else ()
 
     def _other_costs(self) -> Iterator[int]:
         yield from (edge.lag for edge in self._graph.edges)
@@ -108,8 +121,8 @@ class OneForAll:
         if stretch[0]:
             parts.insert(0, f"first input after {head}")
         if stretch[2]:
-            end = "forward ends" if self.problem.mode == FORWARD_ONLY else "gradient is home"
-            parts.append(f"then {tail} until the last {end}")
+            end = "last forward ends" if self.problem.mode == FORWARD_ONLY else "last gradient is home"
+            parts.append(f"then {tail} until the {'step ends' if self.problem.has_step else end}")
         return f"device {device}: {', '.join(parts)}"
 
     def _in_units(self, ticks: int, scale: int) -> int | float:
@@ -120,9 +133,19 @@ class OneForAll:
 
     @cached_property
     def ends(self) -> tuple[Sequence[int], Sequence[int]]:
-        """The heads and the tails of the operations, in ticks."""
+        """The heads and the tails of the operations, in ticks; a step's gathers, reductions .. lengthen them."""
         graph = replace(self._graph, durations=self.path)
-        return heads(graph), tails(graph)
+        if not self.problem.has_step:
+            return heads(graph), tails(graph)
+        step, index = step_ends(self.problem), self.index
+        releases, ends = [0] * index.size, [0] * index.size
+        for stage in range(index.stages):
+            for number in index.row("F", stage):
+                releases[number] = step.released[stage]
+            for kind, after in ((index.gradient, step.behind_gradient), (index.last, step.behind_last)):
+                for number in index.row(kind, stage):
+                    ends[number] = max(ends[number], after[stage])
+        return heads(graph, releases), tails(graph, ends)
 
     @property
     def longest(self) -> int:
@@ -136,7 +159,36 @@ class OneForAll:
             way = self.ways[self.index.owner_of(number)]
             work = len(way.microbatches) * time
             jobs[way.devices[self.index.stage_of(number)]].append(Job(head, work, tail))
-        return jobs
+        return [[*mine, *more] for mine, more in zip(jobs, self.step.slots, strict=True)]
+
+    @cached_property
+    def step(self) -> StepJobs:
+        """The work of the step beside the passes."""
+        passes = [self._passes(stage) for stage in range(self.index.stages)] if self.problem.has_step else []
+        return StepJobs(self.problem, passes)
+
+    def _passes(self, stage: int) -> StagePasses:
+        """Return what the step needs to know of the passes of a stage."""
+        index, (before, after), path = self.index, self.ends, self.path
+        forwards, lasts = index.row("F", stage), index.row(index.letters[-1], stage)
+        gradients = index.row(index.gradient, stage) if index.gradients else forwards
+        beyond = [path[number] + after[number] for number in forwards]
+        return StagePasses(
+            head=min(before[number] for number in forwards),
+            work=self._work_of(stage),
+            first_end=min(before[number] + path[number] for number in lasts),
+            tail=min(after[number] for number in lasts),
+            after_first=max(beyond),
+            gradient=min(before[number] + path[number] for number in gradients),
+            before_use=min(beyond),
+        )
+
+    def _work_of(self, stage: int) -> int:
+        """Return what all passes of a stage take on its device, at least."""
+        rows = [self.index.row(kind, stage) for kind in self.index.letters]
+        return sum(
+            len(way.microbatches) * self.work[row[number]] for row in rows for number, way in enumerate(self.ways)
+        )
 
     @property
     def among_others(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from pipesched.checks import joined, require_label, require_name, require_sequence, require_type, require_whole, shown
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError, WrongOperation
-from pipesched.pipeline.kinds import ALL_KINDS, KINDS, LANES, LETTERS, STEP_KINDS, TRANSFER_LETTERS
+from pipesched.pipeline.costs import fields_of
+from pipesched.pipeline.kinds import ALL_KINDS, KINDS, LANES, LETTERS, STEP_KINDS, TRANSFER_LETTERS, Scope
 from pipesched.pipeline.ops import Op, OpIndex, Pair, Slot
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.problem import Problem
@@ -105,6 +106,13 @@ class Plan(Displayable):
         return map(self.slot, self.orders[require_device(device, len(self.orders))])
 
 
+def with_parts(plan: Plan, **parts: Any) -> Plan:
+    """Return a plan with other parts, which are not checked again: who made them numbered their operations."""
+    changed = object.__new__(Plan)
+    vars(changed).update({**fields_of(plan), **parts})
+    return changed
+
+
 def require_device(device: object, devices: int) -> int:
     """Return `device` if it is the number of one of so many devices. Raises ConfigError."""
     try:
@@ -135,6 +143,10 @@ def mismatch(problem: Problem, plan: Plan) -> str | None:
     if planned == (problem.devices, problem.stages, problem.microbatches):
         if plan.index.slices != problem.slices.count:
             return f"the plan has {plan.index.slices} slices a microbatch; the problem has {problem.slices.count}"
+        if len(plan.network) not in (0, problem.devices):
+            return (
+                f"the plan has programs of {len(plan.network)} network lanes; the problem has {problem.devices} devices"
+            )
         if len(plan.lanes) in (0, problem.lane_pairs):
             return None
         return f"the plan has {len(plan.lanes)} pairs of transfer lanes; the problem has {problem.lane_pairs}"
@@ -171,6 +183,7 @@ def plan_from_slots(
     index = OpIndex("".join(letter for letter in LETTERS if letter in kinds), stages, microbatches, slices)
     require_each_once(planned, stages, microbatches, slices, sides)
     of_step = [op for op in planned if op.kind in STEP_KINDS]
+    _require_turns(of_step)
     index = with_scoped(index, of_step, sides) if of_step else index
     pairs = {
         index.number(slot.forward): index.number(slot.backward)
@@ -229,6 +242,17 @@ def _require_of_step(op: Op, stages: int, microbatches: int, sides: int) -> None
         raise WrongOperation(f"{op} is out of range: {known}")
     if (is_side or op.kind == "REDUCE_GRAD") and op.microbatch >= microbatches:
         raise WrongOperation(f"{op} is out of range: microbatches are 0 to {microbatches - 1}")
+
+
+def _require_turns(ops: Iterable[Op]) -> None:
+    """Raise WrongOperation for a turn that is not among the first ones of its kind and stage, which count from 0."""
+    turns = [op for op in ops if STEP_KINDS[op.kind].scope is Scope.TURN]
+    counts = Counter((op.stage, op.kind) for op in turns)
+    for op in turns:
+        listed = counts[op.stage, op.kind]
+        if op.microbatch >= listed:
+            what = f"stage {op.stage} has {listed} {op.kind}, numbered from 0"
+            raise WrongOperation(f"{op} is out of range: {what}")
 
 
 def _numbered(waits: Iterable[tuple[Op, Op]], index: OpIndex, planned: set[Op]) -> Iterator[tuple[int, int]]:

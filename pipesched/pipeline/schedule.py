@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -13,15 +13,17 @@ from pipesched.checks import require_flag, require_sequence, require_type, shown
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import earliest_times
 from pipesched.display import HasPage
-from pipesched.errors import ConfigError, Deadlock
+from pipesched.errors import ConfigError, Deadlock, InvalidSchedule
+from pipesched.pipeline.check_program import unfit_step, wrong_programs
 from pipesched.pipeline.costs import fields_of
 from pipesched.pipeline.lowering import lower_plan
 from pipesched.pipeline.metrics import ScheduleMetrics
-from pipesched.pipeline.ops import Slot
+from pipesched.pipeline.ops import Op, Slot
 from pipesched.pipeline.plan import Plan, mismatch, require_device, settled
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.step import AUTO
 from pipesched.pipeline.step_lowering import reshard_times
+from pipesched.pipeline.step_plan import NOTHING_BEFORE
 from pipesched.pipeline.step_rule import with_step
 
 
@@ -31,6 +33,18 @@ class TimedSlot(NamedTuple):
     slot: Slot
     start: int | float
     end: int | float
+
+
+class TimedOp(NamedTuple):
+    """An operation of a network lane with its start and its end, in the user's time unit.
+
+    `after` is the slot of its device behind whose end it is issued, None where it is issued at once.
+    """
+
+    op: Op
+    start: int | float
+    end: int | float
+    after: Slot | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -115,6 +129,23 @@ class Schedule(ScheduleMetrics, HasPage):
             for slot, (start, end) in zip(self.plan.slots(device), times, strict=True)
         ]
 
+    @property
+    def network(self) -> list[list[TimedOp]]:
+        """What the network lane of each device moves, in the order of its program; no lanes without a step."""
+        plan, starts, ends = self.plan, self.start_ticks, self.end_ticks
+        return [
+            [
+                TimedOp(
+                    plan.index.op(number),
+                    self._time(starts[number]),
+                    self._time(ends[number]),
+                    None if after == NOTHING_BEFORE else plan.slot(after),
+                )
+                for number, after in program
+            ]
+            for program in plan.network
+        ]
+
 
 def schedule_plan(problem: Problem, plan: Plan, lengths: Sequence[int] | None = None) -> Schedule:
     """Return `plan` with every slot as early as its order and dependencies allow.
@@ -127,7 +158,8 @@ def schedule_plan(problem: Problem, plan: Plan, lengths: Sequence[int] | None = 
 
     Raises:
         Deadlock: With the cycle of operations.
-        InvalidSchedule: When an operation waits for one that the plan lacks.
+        InvalidSchedule: When an operation waits for one that the plan lacks, and for a step beside the passes that is
+            not that of the problem: an operation is missing or on another device, or a program is wrong.
         ConfigError: For a plan of another problem.
     """
     wrong = mismatch(require_problem(problem), require_type(plan, Plan, "a Plan (of pipesched.plan, say)", "plan"))
@@ -135,8 +167,16 @@ def schedule_plan(problem: Problem, plan: Plan, lengths: Sequence[int] | None = 
         raise ConfigError(wrong, "plan")
     problem = settled(problem, plan)
     if problem.sharding.ahead == AUTO:
-        return _best_ahead(problem, plan)
+        return best_ahead(problem, lambda one: schedule_plan(one, plan))
+    is_given = bool(plan.network or plan.index.scoped)
     plan = with_step(problem, plan)
+    if is_given:
+        _require_step(problem, plan)
+    return timed_plan(problem, plan, lengths)
+
+
+def timed_plan(problem: Problem, plan: Plan, lengths: Sequence[int] | None = None) -> Schedule:
+    """Return a plan that is complete as it stands with every slot as early as possible. Raises as `schedule_plan`."""
     graph = lower_plan(problem, plan)
     if lengths is not None:
         graph = replace(graph, durations=_lengths(lengths, plan.index.size))
@@ -144,6 +184,8 @@ def schedule_plan(problem: Problem, plan: Plan, lengths: Sequence[int] | None = 
         starts, ends = earliest_times(graph, plan.machines)
     except Deadlock as error:
         raise Deadlock(_explain(error, plan), error.cycle, error.awaited) from None
+    except InvalidSchedule:
+        raise InvalidSchedule(_unplanned(graph, plan)) from None
     for forward, backward in plan.pairs.items():
         starts[backward], ends[backward] = starts[forward], ends[forward]
     for number, time in reshard_times(plan, ends):
@@ -151,17 +193,21 @@ def schedule_plan(problem: Problem, plan: Plan, lengths: Sequence[int] | None = 
     return timed_schedule(problem, plan, starts, ends, graph, own_lengths=lengths is not None)
 
 
-def _best_ahead(problem: Problem, plan: Plan) -> Schedule:
+def _require_step(problem: Problem, plan: Plan) -> None:
+    """Raise InvalidSchedule, with a sentence for each breach, for a step that is not that of the problem."""
+    wrong = [*unfit_step(problem, plan)] or [*wrong_programs(problem, plan)]
+    if wrong:
+        raise InvalidSchedule("the plan breaks the rules of its problem: " + "; ".join(wrong[:3]), wrong)
+
+
+def best_ahead(problem: Problem, timed: Callable[[Problem], Schedule]) -> Schedule:
     """Return the schedule with the number of stages ahead, the same for all devices, that is the shortest that fits.
 
-    Where none fits it is that of the least largest memory; of equals the smallest number.
+    Where none fits it is that of the least largest memory; of equals the smallest number. `timed` makes the schedules.
     """
     there = problem.settled_placement.devices
     most = max(there.count(device) for device in range(problem.devices))
-    found = [
-        schedule_plan(replace(problem, shard=replace(problem.sharding, ahead=ahead)), plan)
-        for ahead in range(1, most + 1)
-    ]
+    found = [timed(replace(problem, shard=replace(problem.sharding, ahead=ahead))) for ahead in range(1, most + 1)]
     fitting = [one for one in found if one.fits]
     if fitting:
         return min(fitting, key=lambda one: one.makespan_ticks)
@@ -212,7 +258,22 @@ def _machine_name(machine: int, devices: int, lanes: int) -> str:
     """Return the name of what runs one operation at a time, by its place among Plan.machines."""
     if machine < devices:
         return f"device {machine}"
-    return f"lane {(machine - devices) // 2}" if machine < devices + lanes else f"network {machine - devices - lanes}"
+    return (
+        f"lane {(machine - devices) // 2}"
+        if machine < devices + lanes
+        else f"the network lane of device {machine - devices - lanes}"
+    )
+
+
+def _unplanned(graph: TaskGraph, plan: Plan) -> str:
+    """Return a sentence about an operation that waits for one that the plan lacks."""
+    lanes = 2 * len(plan.lanes)
+    machine = {task: number for number, order in enumerate(plan.machines) for task in order}
+    for before, after, _ in graph.arrows():
+        if after in machine and before not in machine:
+            where = _machine_name(machine[after], len(plan.orders), lanes)
+            return f"{plan.index.op(after)} on {where} waits for {plan.index.op(before)}, which the plan lacks"
+    raise AssertionError("some operation waits for one that no order holds")
 
 
 def _explain(error: Deadlock, plan: Plan) -> str:

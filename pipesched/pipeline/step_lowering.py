@@ -17,7 +17,7 @@ from pipesched.pipeline.ops import Op
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.step import WEIGHTS
-from pipesched.pipeline.step_plan import NOTHING_BEFORE
+from pipesched.pipeline.step_plan import NOTHING_BEFORE, ends_of_stages
 
 Kinds = Mapping[str, Kind]
 
@@ -55,6 +55,19 @@ def reshard_times(plan: Plan, ends: Sequence[int]) -> Iterator[tuple[int, int]]:
             yield number, max(ends[gathered], 0 if after == NOTHING_BEFORE else ends[after])
 
 
+def waits_of(plan: Plan) -> Iterator[tuple[int, int]]:
+    """Yield the waits of a plan; that for a RESHARD waits for its UNSHARD, and for the slot behind which it stands."""
+    frees = plan.index.of_kind("RESHARD")
+    behind = {number: after for number, after in chain.from_iterable(plan.network) if number in frees}
+    for before, after in plan.waits:
+        if before not in behind:
+            yield before, after
+            continue
+        yield plan.index.number(plan.index.op(before)._replace(kind="UNSHARD")), after
+        if behind[before] != NOTHING_BEFORE:
+            yield behind[before], after
+
+
 class _Step:
     """The operations of the step of one plan: their durations, devices and precedences."""
 
@@ -64,9 +77,24 @@ class _Step:
         self.devices = problem.settled_placement.devices
         self._latest: dict[range, list[int]] = {}
 
+    def _place_of(self, number: int) -> tuple[int, int] | None:
+        """Return the machine of an operation and its place there; None where the plan lacks it."""
+        return (self._of_passes if number < self.index.passes else self._of_step).get(number)
+
     @cached_property
-    def _place(self) -> dict[int, tuple[int, int]]:
-        """The machine of each operation, and its place there; a backward of a pair has that of its forward."""
+    def _of_step(self) -> dict[int, tuple[int, int]]:
+        """The machine of each operation of the step, and its place there."""
+        first = self.index.passes
+        return {
+            number: (machine, place)
+            for machine, order in enumerate(self.plan.machines)
+            for place, number in enumerate(order)
+            if number >= first
+        }
+
+    @cached_property
+    def _of_passes(self) -> dict[int, tuple[int, int]]:
+        """The same of all operations; a backward of a pair has that of its forward. It is for joins of microbatches."""
         places = {
             number: (machine, place)
             for machine, order in enumerate(self.plan.machines)
@@ -76,6 +104,16 @@ class _Step:
             if forward in places:
                 places[backward] = places[forward]
         return places
+
+    @cached_property
+    def _whole_rows(self) -> dict[range, list[int]]:
+        """The rows of all backwards of a stage, with what comes last of them: found from the end of its device."""
+        rows: dict[range, list[int]] = {}
+        for device, order in enumerate(self.plan.orders):
+            last = ends_of_stages(order, self.plan.pairs, self.index, self.devices.count(device))
+            for kind in (kind for kind in "BW" if kind in self.index.letters):
+                rows |= {self.index.row(kind, stage): [order[place]] for stage, place in last.items()}
+        return rows
 
     @cached_property
     def _task(self) -> dict[int, int]:
@@ -88,13 +126,16 @@ class _Step:
         scope = self.kinds[op.kind].scope
         if scope is Scope.DEVICE:
             return op.stage
-        return self._place.get(number, (0, 0))[0] if scope is Scope.SIDE else self.devices[op.stage]
+        if scope is not Scope.SIDE:
+            return self.devices[op.stage]
+        place = self._place_of(number)
+        return 0 if place is None else place[0]
 
     def task(self, number: int, first_lane: int) -> tuple[int, int, int]:
         """Return duration, resource and device of an operation of the step."""
         op, device = self.index.op(number), self.device_of(number)
         kind = self.kinds[op.kind]
-        if kind.resource is Resource.NOTHING or number not in self._place:
+        if kind.resource is Resource.NOTHING or self._place_of(number) is None:
             return 0, NOWHERE, device
         resource = first_lane + device if kind.resource is Resource.NETWORK else device
         return self.lasts(op, kind, device), resource, device
@@ -112,7 +153,7 @@ class _Step:
         yield from self._residency()
         for program in self.plan.network:
             for number, after in program:
-                if after != NOTHING_BEFORE and number in self._place:
+                if after != NOTHING_BEFORE and self._place_of(number) is not None:
                     yield arrow(self._task.get(after, after), number)
         yield from self._tied()
 
@@ -124,7 +165,7 @@ class _Step:
                 is_of_step = letter not in self.index.letters or need.letter not in self.index.letters
                 if is_of_step and need.letter in present:
                     for number in self.index.of_kind(letter):
-                        if number in self._place:
+                        if self._place_of(number) is not None:
                             yield from self._waits(number, need)
         if self.problem.clip:
             yield from self._clipped()
@@ -147,11 +188,9 @@ class _Step:
         if need.join is Join.DEVICES:
             return [_one(row, op.microbatch) for row in index.rows(need.letter)]
         row = index.row(need.letter, op.stage)
-        if need.join is Join.MICROBATCHES and op.number is None:
-            return [row]
-        if op.number is None:  # of one operation a stage
-            return [row[:1]]
-        return [self._of_microbatch(row, need.letter, op.number or 0)]
+        if op.number is None:  # of a stage: it waits for all that is joined, or for the one of that stage
+            return [row if need.join else row[:1]]
+        return [self._of_microbatch(row, need.letter, op.number)]
 
     def _of_microbatch(self, row: range, letter: str, number: int) -> range:
         """Return the part of a row that is of a microbatch: of passes all of its slices."""
@@ -176,14 +215,15 @@ class _Step:
 
     def _latest_in(self, row: range) -> list[int]:
         if row not in self._latest:
-            self._latest[row] = self._reduced(row)
+            self._latest[row] = self._whole_rows[row] if row in self._whole_rows else self._reduced(row)
         return self._latest[row]
 
     def _reduced(self, numbers: Iterable[int]) -> list[int]:
         last: dict[int, tuple[int, int]] = {}
         for number in numbers:
-            if number in self._place:
-                machine, place = self._place[number]
+            there = self._place_of(number)
+            if there is not None:
+                machine, place = there
                 if machine not in last or last[machine][0] < place:
                     last[machine] = place, self._task.get(number, number)
         return [task for _, task in last.values()]
@@ -212,23 +252,26 @@ class _Step:
             for stage, number, after in gathers:
                 key = after if self.problem.sharding.divides(WEIGHTS) else NOTHING_BEFORE
                 by_slot.setdefault(key, []).append((stage, number))
-            coming = dict(by_slot.get(NOTHING_BEFORE, ()))
+            coming, left = dict(by_slot.get(NOTHING_BEFORE, ())), len(gathers)
             for slot in order:
+                if not left:
+                    break
                 for one in (slot, pairs[slot]) if slot in pairs else (slot,):
                     stage = index.stage_of(one) if one < first else -1
                     if stage in coming:
+                        left -= 1
                         yield arrow(coming.pop(stage), slot)
                 coming.update(by_slot.get(slot, ()))
 
     def _tied(self) -> Iterator[Edge]:
         """Yield what makes REDUCE_TIED of both ends one: each waits for what comes before the other on its lane."""
-        tied = [number for number in self.index.of_kind("REDUCE_TIED") if number in self._place]
+        tied = [number for number in self.index.of_kind("REDUCE_TIED") if self._place_of(number)]
         lanes = self.plan.machines
         for here, there in zip(tied, reversed(tied), strict=True):
-            machine, place = self._place[there]
+            machine, place = self._of_step[there]
             if place and here != there:
                 yield arrow(lanes[machine][place - 1], here)
-        waits = [(before, after) for before, after in self.plan.waits if after in tied]
+        waits = [(before, after) for before, after in waits_of(self.plan) if after in tied]
         yield from (arrow(before, other) for before, after in waits for other in tied if other != after)
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
-from pipesched.pipeline.kinds import STEP_KINDS
+from pipesched.pipeline.kinds import NETWORK_KINDS, STEP_SLOTS
 from pipesched.pipeline.ops import NO_NUMBER, Op, OpIndex, ScopedRows
+
+if TYPE_CHECKING:
+    from pipesched.pipeline.plan import Plan
 
 NOTHING_BEFORE = -1
 
@@ -25,7 +29,10 @@ Program = Sequence[NetworkEntry]
 
 
 def with_scoped(index: OpIndex, ops: Iterable[Op], sides: int) -> OpIndex:
-    """Return the index with rows that are long enough for these operations of the step, of so many side items."""
+    """Return the index with rows that are long enough for these operations of the step, of so many side items.
+
+    Those that devices run are numbered first: they keep their numbers when what lanes move is added.
+    """
     counts: dict[str, list[int]] = {}
     numbered: dict[str, bool] = {}
     for op in ops:
@@ -33,11 +40,21 @@ def with_scoped(index: OpIndex, ops: Iterable[Op], sides: int) -> OpIndex:
         row = counts.setdefault(op.kind, [0] * places)
         row[op.stage] = max(row[op.stage], max(op.microbatch, 0) + 1)
         numbered[op.kind] = op.microbatch != NO_NUMBER
-    kinds = [kind for kind in STEP_KINDS if kind in counts]
+    kinds = [kind for kind in (*STEP_SLOTS, *NETWORK_KINDS) if kind in counts]
     return index._replace(scoped=tuple(ScopedRows(kind, tuple(counts[kind]), numbered[kind]) for kind in kinds))
 
 
 SIDE_KINDS = ("E", "G")
+
+
+def without_step(plan: Plan) -> Plan:
+    """Return the plan of the passes alone."""
+    index, first = plan.index, plan.index.passes
+    if not index.scoped:
+        return plan
+    orders = [[number for number in order if number < first] for order in plan.orders]
+    waits = [pair for pair in plan.waits if max(pair) < first]
+    return replace(plan, index=index._replace(scoped=()), orders=orders, waits=waits, network=())
 
 
 def lane_of(program: Program, index: OpIndex) -> list[int]:
@@ -51,3 +68,16 @@ def slots_of_step(orders: Iterable[Sequence[int]], index: OpIndex) -> Iterator[i
     first = index.passes
     for order in orders:
         yield from (number for number in order if number >= first)
+
+
+def ends_of_stages(order: Sequence[int], pairs: Mapping[int, int], index: OpIndex, count: int) -> dict[int, int]:
+    """Return the place in a device's order of the last B or W of each of its `count` stages, found from the end."""
+    weights = [index.of_kind(kind) for kind in "BW" if kind in index.letters]
+    found: dict[int, int] = {}
+    for place in range(len(order) - 1, -1, -1):
+        number = pairs.get(order[place], order[place])
+        if any(number in row for row in weights):
+            found.setdefault(index.stage_of(number), place)
+            if len(found) == count:
+                break
+    return found

@@ -9,63 +9,65 @@ they need, and optimizers run behind all other slots.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from pipesched.pipeline.ops import NO_NUMBER, Op, StepOp
-from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.plan import Plan, with_parts
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.step import FULL, GRADIENTS, WEIGHTS
-from pipesched.pipeline.step_plan import NOTHING_BEFORE, NetworkEntry, slots_of_step, with_scoped
+from pipesched.pipeline.step_plan import NOTHING_BEFORE, NetworkEntry, ends_of_stages, slots_of_step, with_scoped
 from pipesched.pipeline.step_side import side_first
 from pipesched.pipeline.units import FORWARD_ONLY
 
 Issued = tuple[Op, int]  # an operation of the lane, and the slot behind which it is issued
 
 
-def with_step(problem: Problem, plan: Plan) -> Plan:
+def with_step(problem: Problem, plan: Plan, given: Sequence[Sequence[Issued]] = ()) -> Plan:
     """Return `plan` with the step of `problem` by the rule: what of it a plan has already stays as it is.
 
-    A plan with optimizers or side work among its slots gets the programs of its lanes alone.
+    A plan with optimizers or side work among its slots gets the programs of its lanes alone. `given` are programs of
+    the devices, which take the place of the rule for gathers and frees, and for the reductions of the stages they name.
     """
     if not problem.has_step or plan.network:
         return plan
-    whole = plan if plan.index.scoped else _with_slots(problem, plan)
-    return _renumbered(problem, whole, network_programs(problem, whole))
+    return with_programs(problem, plan if plan.index.scoped else _with_slots(problem, plan), given)
+
+
+def with_programs(problem: Problem, plan: Plan, given: Sequence[Sequence[Issued]] = ()) -> Plan:
+    """Return a plan of all slots with the programs of its network lanes; `given` are those of `with_step`."""
+    programs, index = network_programs(problem, plan, given), plan.index
+    slots = map(index.op, slots_of_step(plan.orders, index))
+    index = with_scoped(index, [*slots, *(op for program in programs for op, _ in program)], len(problem.side))
+    network = [[NetworkEntry(index.number(op), after) for op, after in program] for program in programs]
+    return with_parts(plan, index=index, network=network)
 
 
 def _with_slots(problem: Problem, plan: Plan) -> Plan:
     """Return the plan with optimizers and side work among its slots."""
-    updates = [*optimizers(problem, plan)] if problem.costs.optimizer is not None else [()] * problem.devices
     before, behind = side_first(problem, plan)
-    rows = [(before[device], [*behind[device], *updates[device]]) for device in range(problem.devices)]
-    ops = [op for both in rows for part in both for op in part]
-    index = with_scoped(plan.index, ops, len(problem.side))
-    orders = [
-        [*map(index.number, head), *order, *map(index.number, tail)]
-        for (head, tail), order in zip(rows, plan.orders, strict=True)
-    ]
-    return replace(plan, index=index, orders=orders)
+    parts = zip(before, plan.orders, behind, optimizers(problem, plan), strict=True)
+    return with_slots(problem, plan, [[*head, *order, *tail, *last] for head, order, tail, last in parts])
 
 
-def _renumbered(problem: Problem, plan: Plan, programs: Sequence[Sequence[Issued]]) -> Plan:
-    """Return the plan with programs, and with the numbers that its operations then have."""
-    index = plan.index
-    known = [index.op(number) for number in slots_of_step(plan.orders, index)]
-    wider = with_scoped(index, [*known, *(op for program in programs for op, _ in program)], len(problem.side))
-    new = {index.number(op): wider.number(op) for op in known}
-    orders = [[new.get(number, number) for number in order] for order in plan.orders] if known else plan.orders
-    network = [[NetworkEntry(wider.number(op), new.get(after, after)) for op, after in one] for one in programs]
-    waits = [(new.get(before, before), new.get(after, after)) for before, after in plan.waits]
-    return replace(plan, index=wider, orders=orders, network=network, waits=waits)
+def with_slots(problem: Problem, plan: Plan, rows: Sequence[Sequence[int | Op]]) -> Plan:
+    """Return the plan with these slots of each device: the numbers of its passes, and operations of the step."""
+    index = with_scoped(plan.index, (op for row in rows for op in row if isinstance(op, Op)), len(problem.side))
+    orders = [[index.number(one) if isinstance(one, Op) else one for one in row] for row in rows]
+    return with_parts(plan, index=index, orders=orders)
 
 
 def optimizers(problem: Problem, plan: Plan) -> Iterator[list[Op]]:
     """Yield the optimizers of each device, by the last backward of their stages; stages with tied weights last."""
-    ends = _tied_stages(problem)
-    for order in plan.orders:
-        last = last_backwards(plan, order)
-        stages = sorted(last, key=lambda stage: (stage in ends, last[stage]))
+    tied = _tied_stages(problem)
+    for device in range(problem.devices):
+        last = {} if problem.costs.optimizer is None else _last_backwards(problem, plan, device)
+        stages = sorted(last, key=lambda stage: (stage in tied, last[stage]))
         yield [StepOp._make((stage, "OPTIMIZER", NO_NUMBER, 0)) for stage in stages]
+
+
+def _last_backwards(problem: Problem, plan: Plan, device: int) -> dict[int, int]:
+    """Return the place of the last B or W of each stage of a device."""
+    count = problem.settled_placement.devices.count(device)
+    return ends_of_stages(plan.orders[device], plan.pairs, plan.index, count)
 
 
 def _tied_stages(problem: Problem) -> tuple[int, ...]:
@@ -74,32 +76,20 @@ def _tied_stages(problem: Problem) -> tuple[int, ...]:
     return (0, problem.stages - 1) if problem.costs.tied is not None and there[0] != there[-1] else ()
 
 
-def last_backwards(plan: Plan, order: Sequence[int]) -> dict[int, int]:
-    """Return the place in an order of the last B or W of each stage."""
-    return {stage: places[-1] for stage, places in _backwards(plan, order, each=False).items()}
+def network_programs(problem: Problem, plan: Plan, given: Sequence[Sequence[Issued]] = ()) -> list[list[Issued]]:
+    """Return the program of each device's lane by the rule: operations, each with the slot behind which it stands.
 
-
-def _backwards(plan: Plan, order: Sequence[int], *, each: bool) -> dict[int, list[int]]:
-    """Return the places in an order of the B and W of each stage; with `each`, by stage and then microbatch."""
-    index, pairs, first = plan.index, plan.pairs, plan.index.passes
-    weights = [index.of_kind(kind) for kind in "BW" if kind in index.letters]
-    found: dict[int, list[int]] = {}
-    for place, number in enumerate(order):
-        one = pairs.get(number, number)
-        if one < first and any(one in row for row in weights):
-            key = index.stage_of(one) * index.microbatches + index.microbatch_of(one) if each else index.stage_of(one)
-            found.setdefault(key, []).append(place)
-    return found
-
-
-def network_programs(problem: Problem, plan: Plan) -> list[list[Issued]]:
-    """Return the program of each device's lane by the rule: operations, each with the slot behind which it stands."""
+    `given` are programs as those of `with_step`.
+    """
     programs = []
     for device, order in enumerate(plan.orders):
+        own = given[device] if given else None
+        reduced = {op.stage for op, _ in own or () if op.kind == "REDUCE_GRAD"}
         issued: dict[int, list[Op]] = {}  # by the place of the slot behind which they stand, -1: before the first
-        for place, op in _reductions(problem, plan, order):
-            issued.setdefault(place, []).append(op)
-        for place, op in _residency(problem, plan, device, order):
+        for place, op in _reductions(problem, plan, device):
+            if op.stage not in reduced:
+                issued.setdefault(place, []).append(op)
+        for place, op in _residency(problem, plan, device, order) if own is None else _placed(own, order):
             issued.setdefault(place, []).append(op)
         programs.append(
             [(op, NOTHING_BEFORE if place < 0 else order[place]) for place in sorted(issued) for op in issued[place]]
@@ -111,25 +101,59 @@ def network_programs(problem: Problem, plan: Plan) -> list[list[Issued]]:
     return programs
 
 
-def _reductions(problem: Problem, plan: Plan, order: Sequence[int]) -> Iterator[tuple[int, Op]]:
+def _placed(program: Sequence[Issued], order: Sequence[int]) -> Iterator[tuple[int, Op]]:
+    """Yield the operations of a program with the places of the slots behind which they stand."""
+    places = {number: place for place, number in enumerate(order)}
+    for op, after in program:
+        yield places.get(after, NOTHING_BEFORE), op
+
+
+def _reductions(problem: Problem, plan: Plan, device: int) -> Iterator[tuple[int, Op]]:
     """Yield reductions with the place of the last backward that each needs."""
     shard = problem.sharding
     if (problem.costs.reduce is None and not shard.divides(GRADIENTS)) or problem.mode == FORWARD_ONLY:
         return
-    each, count = shard.reduces_each, problem.microbatches
-    for key, places in sorted(_backwards(plan, order, each=each).items(), key=lambda entry: entry[1][-1]):
-        stage, number = divmod(key, count) if each else (key, NO_NUMBER)
-        yield places[-1], StepOp._make((stage, "REDUCE_GRAD", number, 0))
+    if shard.reduces_each:
+        yield from _reductions_of_each(plan, plan.orders[device])
+        return
+    last = _last_backwards(problem, plan, device)
+    for stage in sorted(last, key=last.__getitem__):
+        yield last[stage], StepOp._make((stage, "REDUCE_GRAD", NO_NUMBER, 0))
+
+
+def _reductions_of_each(plan: Plan, order: Sequence[int]) -> Iterator[tuple[int, Op]]:
+    """Yield the reductions of each stage and microbatch with the place of the last B or W of its slices."""
+    index, pairs = plan.index, plan.pairs
+    weights = [index.of_kind(kind) for kind in "BW" if kind in index.letters]
+    last: dict[tuple[int, int], int] = {}
+    for place, slot in enumerate(order):
+        number = pairs.get(slot, slot)
+        if any(number in row for row in weights):
+            last[index.stage_of(number), index.microbatch_of(number)] = place
+    for stage, microbatch in sorted(last, key=last.__getitem__):
+        yield last[stage, microbatch], StepOp._make((stage, "REDUCE_GRAD", microbatch, 0))
 
 
 def _residency(problem: Problem, plan: Plan, device: int, order: Sequence[int]) -> Iterator[tuple[int, Op]]:
     """Yield gathers and frees of weights with the place of the slot behind which each stands."""
-    places = _passes(plan, order)
     if problem.sharding.divides(WEIGHTS):
-        yield from _turns(places, ahead_of(problem, device))
+        yield from _turns(_passes(plan, order), ahead_of(problem, device))
     elif problem.costs.gather is not None:
-        for stage in dict.fromkeys(stage for _, stages in places for stage in stages):
+        for stage in first_stages(plan, order, problem.settled_placement.devices.count(device)):
             yield NOTHING_BEFORE, StepOp._make((stage, "UNSHARD", 0, 0))
+
+
+def first_stages(plan: Plan, order: Sequence[int], count: int) -> list[int]:
+    """Return the `count` stages of a device in the order of their first slots."""
+    index, first = plan.index, plan.index.passes
+    found: dict[int, None] = {}
+    for slot in order:
+        if len(found) == count:
+            break
+        for number in (slot, plan.pairs.get(slot, slot)):
+            if number < first:
+                found.setdefault(index.stage_of(number))
+    return [*found]
 
 
 def _passes(plan: Plan, order: Sequence[int]) -> list[tuple[int, tuple[int, ...]]]:

@@ -8,6 +8,7 @@ from operator import add
 from pipesched.core.clock import look
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.step_ends import step_ends
 
 Times = list[int]  # of the units of a row
 
@@ -19,7 +20,7 @@ class UnitWays:
     """
 
     def __init__(self, problem: Problem, index: OpIndex, durations: Sequence[int]) -> None:
-        self.index, self.durations = index, durations
+        self.index, self.durations, self.step = index, durations, step_ends(problem)
         self.there, self.back = problem.unit_ticks.hops, problem.unit_ticks.hops_back
         self._firsts = range(0, index.units, index.slices)
 
@@ -28,7 +29,7 @@ class UnitWays:
         ready, last = [0] * self.index.units, self.index.stages - 1
         starts: dict[tuple[str, int], Times] = {}
         for stage in range(last + 1):
-            starts["F", stage] = self._after_slices("F", stage, ready)
+            starts["F", stage] = self._after_slices("F", stage, _no_less(ready, self.step.released[stage]))
             ready = self._sent(starts["F", stage], "F", stage, self.there[stage] if stage < last else None)
         for kind in self._gradients:
             for stage in range(last, -1, -1):
@@ -41,12 +42,15 @@ class UnitWays:
     def tails(self) -> list[int]:
         """Return what must pass between the end of each operation and the end of the schedule."""
         nothing, last = [0] * self.index.units, self.index.stages - 1
-        after: dict[tuple[str, int], Times] = {("W", stage): nothing for stage in range(last + 1)}
+        after = {("W", stage): _no_less(nothing, self.step.behind_last[stage]) for stage in range(last + 1)}
         behind = nothing
         for kind in self._gradients:
             for stage in range(last + 1):
+                behind = _no_less(behind, self.step.behind_gradient[stage])
                 if "W" in self.index.letters:
-                    behind = [*map(max, behind, self._lasts("W", stage))]
+                    behind = [*map(max, behind, self._sent(after["W", stage], "W", stage, None))]
+                else:
+                    behind = _no_less(behind, self.step.behind_last[stage])
                 after[kind, stage] = self._before_slices(kind, stage, behind)
                 behind = self._sent(after[kind, stage], kind, stage, self.back[stage] if stage < last else None)
         for stage in range(last, -1, -1):
@@ -93,3 +97,8 @@ class UnitWays:
                     times[unit] = earliest
                 before = unit
         return times
+
+
+def _no_less(times: Times, least: int) -> Times:
+    """Return times of which none is less than `least`."""
+    return [max(time, least) for time in times] if least else times

@@ -14,7 +14,7 @@ from pipesched.checks import joined
 from pipesched.config.estimate import changes
 from pipesched.estimation.derived import SetupCutter
 from pipesched.estimation.items import GB, STATES, Stage
-from pipesched.estimation.result import Estimate, TrainingStep, mean_entry
+from pipesched.estimation.result import Estimate, TrainingStep, mean_entry, sizes_beside
 from pipesched.estimation.trace import Trace
 from pipesched.pipeline.kinds import KINDS, computation_letters
 from pipesched.pipeline.open_cuts import works_of
@@ -27,7 +27,7 @@ from pipesched.render.timescale import number
 from pipesched.render.trust import interval_text, trust_lines
 
 TITLES = {kind.cost: letter for letter, kind in KINDS.items() if letter in computation_letters(split=True)}
-SIZES = (*STATES, "activations", "logits", "fixed", "total")
+AFTER = ("logits", "fixed", "total")
 
 
 def estimate_view(estimate: Estimate, **_: bool) -> Group:
@@ -127,9 +127,10 @@ def _holds(stage: Stage) -> str:
 
 def device_table(estimate: Estimate) -> Table:
     """Return a row for each device, alike neighbours in one: what a GPU of it holds at its peak, in GB."""
-    table = grid(uncut("device"), *map(right, (*SIZES[:-1], "sum", "of")))
+    sizes = (*STATES, *sizes_beside(estimate), *AFTER)
+    table = grid(uncut("device"), *map(right, (*sizes[:-1], "sum", "of")))
     texts = [
-        tuple(f"{float(getattr(device, key)) / GB:.1f}" for key in (*SIZES, "budget")) for device in estimate.devices
+        tuple(f"{float(getattr(device, key)) / GB:.1f}" for key in (*sizes, "budget")) for device in estimate.devices
     ]
     for numbers, cells in _merged(texts):
         style = "" if estimate.devices[numbers[0]].fits else BAD
@@ -160,7 +161,10 @@ def _step_rows(estimate: Estimate, step: TrainingStep) -> Iterator[tuple[str, st
     schedule = estimate.outcome.schedule
     counted = "every score of attention counts" if estimate.whole else "causal: half of attention's scores count"
     yield "pipeline", f"{step.pipeline:,.1f} ms", f"{step.algorithm}, bubble {schedule.bubble:.1%}"
-    yield "communication", f"{step.communication:,.1f} ms", "of gradients and parameters, what nothing hides"
+    late = schedule.step.exposed if schedule.step is not None and estimate.has_step else ()
+    named = f": {joined([*late], MOST_LISTED)}" if late else ""
+    what = f"of gradients and parameters, what nothing hides{named}"
+    yield "communication", f"{step.communication:,.1f} ms", what
     yield "optimizer", f"{step.optimizer:,.1f} ms", ""
     trust = estimate.trust
     yield "step", f"{step.time:,.1f} ms", "" if trust is None else interval_text(trust.time)

@@ -24,8 +24,11 @@ LETTERS = {  # of the sizes of a layout, and their names in a config
     "expert_tensor": ("et", "expert_tensor"),
     "micro": ("b", "micro"),
     "recompute": ("recompute", ""),
+    "shard": ("shard", ""),
+    "shard_ranks": ("N", "shard_ranks"),
 }
-USUAL = (1, "none")  # a column of nothing else is left out
+WORDS = ("recompute", "shard")  # sizes whose values are words
+USUAL = (1, "none", None)  # a column of nothing else is left out
 LAYOUT, ALGORITHM = "\nlayout", "\nalgorithm"
 RATE, APART, MFU, BUBBLE, HELD, SPARE = "tokens/s\n/GPU", "vs\nbest", "\nMFU", "\nbubble", "\nGB", "GB\nleft"
 LIKELY, EXPECTED = "\n80 %", "\nexpected"
@@ -120,12 +123,14 @@ def brief(layout: Layout, sizes: Sequence[str]) -> str:
     for size in sizes:
         if getattr(layout, size) in USUAL and size not in ("tensor", "pipeline"):
             continue
-        words.append(("" if size == "recompute" else LETTERS[size][0]) + _size(layout, size))
+        words.append(("" if size in WORDS else LETTERS[size][0]) + _size(layout, size))
     return " ".join(words)
 
 
 def _size(layout: Layout, size: str) -> str:
     value = getattr(layout, size)
+    if size == "shard_ranks" and value is None:
+        return "all"
     return f"full {value}" if size == "recompute" and isinstance(value, int) else str(value)
 
 

@@ -149,9 +149,13 @@ def winner_config(space: Space, best: Trial, estimate: Estimate) -> ConfigText:
     content |= {key: space.sections[key] for key in ("model", "hardware")}
     values = {key: dict(space.sections.get(key) or {}) for key in SECTIONS}
     values["parallel"] |= {**best.point.layout.parallel, "chunks": setup.parallel.chunks}
-    values["parallel"].pop("data", None)
+    for key in ("data", "shard_ranks"):
+        values["parallel"].pop(key, None)
     values["batch"]["micro"] = best.point.layout.micro
     values["training"] |= {"recompute": best.point.layout.recompute_value, "layout": estimate.layout}
+    if setup.training.shard is not None:
+        values["parallel"]["shard_ranks"] = setup.shard_group().ranks
+        values["training"]["shard"] = setup.training.shard
     content |= {key: values[key] for key in SECTIONS}
     for name, value in space.given.items():
         _put(content, BY_NAME[name].key, value)

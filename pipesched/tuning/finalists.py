@@ -140,7 +140,9 @@ def gpu_time(estimate: Estimate) -> tuple[TimeShare, ...]:
             part = min(hidden, sums.get(kind, 0.0))
             sums[kind], hidden = sums.get(kind, 0.0) - part, hidden - part
     sums["gradients and parameters"] = step.communication * estimate.problem.devices
-    sums["optimizer"] = step.optimizer * estimate.problem.devices
+    times = estimate.outcome.schedule.step if estimate.has_step else None
+    updates = step.optimizer * estimate.problem.devices if times is None else sum(times.time("optimizer"))
+    sums["optimizer"] = updates
     sums["idle"] = max(whole - sum(sums.values()), 0.0)
     shares = [TimeShare(name, value / whole) for name, value in sums.items() if value > 0]
     return tuple(sorted(shares, key=lambda one: -one.share))

@@ -21,7 +21,7 @@ class MeasuredPart:
 
     def algorithms(self, layout: Layout) -> tuple[str, ...]:
         """Return the algorithms under which a layout lies inside."""
-        plain = layout._replace(chunks=1, recompute="none")
+        plain = layout._replace(chunks=1, recompute="none", shard_ranks=None)
         if plain not in self._layouts:
             facts = facts_of_point(self._space, plain, USUAL)
             self._layouts[plain] = facts if self._is_inside(facts) else None
@@ -56,6 +56,7 @@ def facts_of_point(space: Space, layout: Layout, algorithm: str) -> RunFacts:
         recompute="full" if isinstance(layout.recompute, int) else layout.recompute,
         tensor_overlap=training.tensor_overlap,
         algorithm="",
+        shard=layout.shard or "",
     )
     return _under(facts, algorithm, layout.chunks)
 

@@ -69,4 +69,5 @@ def _ways(facts: RunFacts) -> Mapping[str, str]:
         "expert_tensor": f"with expert_tensor {facts.expert_tensor}",
         "micro": f"with {facts.tokens:,} tokens of a microbatch on a rank",
         "algorithm": f"under {facts.algorithm}",
+        "shard": f"with shard {facts.shard}",
     }

@@ -17,6 +17,7 @@ from pipesched.estimation.items import GB
 from pipesched.estimation.model import ModelShape, divisors, items_of
 from pipesched.estimation.setup import FULL, NONE, SELECTIVE, Parallel, Setup, TokenBatch, TrainingSetup
 from pipesched.pipeline.quantities import to_fraction
+from pipesched.pipeline.step import LEVELS
 
 FIELDS = (
     "parallel.tensor",
@@ -27,12 +28,18 @@ FIELDS = (
     "parallel.expert_tensor",
     "batch.micro",
     "training.recompute",
+    "training.shard",
+    "parallel.shard_ranks",
 )
+NODE = "node"  # the GPUs of a node as ranks that divide parameters
 WAYS = tuple(field.partition(".")[2] for field in FIELDS[:6])
 
 
 class Layout(NamedTuple):
-    """One value for each field. `recompute` is none, selective, full, or so many layers of each stage."""
+    """One value for each field. `recompute` is none, selective, full, or so many layers of each stage.
+
+    `shard` is None where gathers and reductions are no part of the schedule, `shard_ranks` None for all that there are.
+    """
 
     tensor: int
     pipeline: int
@@ -42,6 +49,8 @@ class Layout(NamedTuple):
     expert_tensor: int
     micro: int
     recompute: str | int
+    shard: str | None = None
+    shard_ranks: int | None = None
 
     @property
     def parallel(self) -> dict[str, int]:
@@ -63,6 +72,8 @@ class Layout(NamedTuple):
         more = [f"micro {self.micro}"] if self.micro > 1 else []
         if self.recompute != "none":
             more.append(f"recompute {self.recompute}" + (" layers" if isinstance(self.recompute, int) else ""))
+        if self.shard is not None:
+            more.append(f"shard {self.shard}" + (f" over {self.shard_ranks} ranks" if self.shard_ranks else ""))
         return ", ".join([*ways, *more])
 
 
@@ -134,7 +145,15 @@ class Space:
 
     def layouts(self) -> Iterator[Layout]:
         """Yield every combination of candidates."""
-        return map(Layout._make, product(*(self.candidates[field] for field in FIELDS)))
+        return map(self._layout, product(*(self.candidates[key] for key in FIELDS)))
+
+    def _layout(self, values: tuple[Any, ...]) -> Layout:
+        """Return a layout; as many ranks as a node has beside tensor ranks are 0 where these do not divide it."""
+        layout = Layout(*values)
+        if values[-1] != NODE:
+            return layout
+        ranks, rest = divmod(self.hardware.gpus_per_node, layout.tensor)
+        return layout._replace(shard_ranks=0 if rest else ranks)
 
     def bounded(self, setup: Setup) -> Setup:
         """Return a setup for which bounds hold: with the budget, and one stage a device, as more only add messages."""
@@ -146,8 +165,8 @@ class Space:
         sequence = layout.tensor > 1 if self.sequence is None else self.sequence
         again = layout.recompute
         recompute, layers = (again, None) if isinstance(again, str) else (FULL, again)
-        training = replace(self.training, recompute=recompute, full_layers=layers)
-        parallel = Parallel(self.gpus, **layout.parallel, sequence=sequence)
+        training = replace(self.training, recompute=recompute, full_layers=layers, shard=layout.shard)
+        parallel = Parallel(self.gpus, **layout.parallel, sequence=sequence, shard_ranks=layout.shard_ranks)
         if self.data not in (None, parallel.data):
             raise ConfigError(f"is {self.data}; this layout has {parallel.data} data-parallel ranks", "parallel.data")
         batch = TokenBatch(self.tokens, layout.micro, self.size)
@@ -167,5 +186,7 @@ def automatic(field: str, model: ModelShape, hardware: GpuModel, gpus: int, toke
         "parallel.expert_tensor": tuple(n for n in divisors(node) if width % n == 0),
         "batch.micro": tuple(2**power for power in range(MOST_MICRO.bit_length())),
         "training.recompute": (NONE, SELECTIVE, FULL),
+        "training.shard": LEVELS,
+        "parallel.shard_ranks": (None, NODE),
     }
     return found[field]

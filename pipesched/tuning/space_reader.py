@@ -15,18 +15,22 @@ from pipesched.config.values import Values
 from pipesched.errors import ConfigError
 from pipesched.estimation.derived import derive
 from pipesched.estimation.presets import MODELS, preset_names
-from pipesched.estimation.setup import AUTO, FULL, NONE, RECOMPUTES
-from pipesched.estimation.setup_reader import read_unsized
+from pipesched.estimation.setup import AUTO, FULL, NONE, RECOMPUTES, SHARD_RANKS
+from pipesched.estimation.setup_reader import TRAINING_KEYS, read_unsized, require_agreement
 from pipesched.pipeline.quantities import to_fraction
+from pipesched.pipeline.step import LEVELS
 from pipesched.pipeline.units_of_measure import MEMORY, Unit, exact_number, is_several
 from pipesched.results.trainers import families_of
 from pipesched.schedulers.registry import FAMILIES, family
 from pipesched.text.given import located as located_value, only_numbers
-from pipesched.text.sections import Section, located
+from pipesched.text.sections import Entries, Section, located
 from pipesched.text.yaml_reader import Value
 from pipesched.tuning.space import FIELDS, Space, automatic
 
-ABSENT = {"batch.micro": 1, "training.recompute": NONE, "parallel.expert_tensor": 1}  # other fields are searched
+ABSENT = {  # other fields are searched
+    "batch.micro": 1, "training.recompute": NONE, "parallel.expert_tensor": 1,
+    "training.shard": None, "parallel.shard_ranks": None,
+}  # fmt: skip
 UNLIKE = ("speed", "links")  # of devices, which no point of a space has
 EMPTY = Section(Value({}, 0))
 SECTIONS = ("model", "hardware", "parallel", "batch", "training")
@@ -100,6 +104,7 @@ def _space(
         or automatic(field, model, hardware, unsized.gpus, unsized.tokens)
         for field in FIELDS
     }
+    _require_levels(sections, candidates)
     tried = _every(values) if algorithms is None else _named(algorithms)
     left = tried if only is None else families_of(only, tried)
     if not left:
@@ -123,6 +128,15 @@ def _space(
         budget=_budget(given.get("budget")),
         only=only,
     )
+
+
+def _require_levels(sections: Mapping[str, Section], candidates: Mapping[str, Sequence[Any]]) -> None:
+    """Raise ConfigError for ranks without a level, and for levels beside another `distributed_optimizer`."""
+    levels = [level for level in candidates["training.shard"] if level is not None]
+    if not levels and {*candidates["parallel.shard_ranks"]} != {None}:
+        raise ConfigError("has no effect without `training.shard`, which says what these ranks divide", SHARD_RANKS)
+    if levels and "training" in sections:
+        require_agreement(Entries(sections["training"].value, "training", TRAINING_KEYS), levels)
 
 
 def _budget(value: Any) -> Fraction | None:
@@ -190,11 +204,15 @@ def _candidates(field: str, plain: Any) -> tuple[Any, ...]:
     """Return the candidates that stand in a config, none for `auto`. Raises ConfigError about the field."""
     if plain == AUTO:
         return ()
+    if plain is None:
+        return (None,)
     listed = plain if isinstance(plain, list) else [plain]
     if not listed:
         raise ConfigError("lists no candidates; give some, or auto", field)
     if field == "training.recompute":
         return tuple(dict.fromkeys(_recompute(value) for value in listed))
+    if field == "training.shard":
+        return tuple(dict.fromkeys(require_name(LEVELS, value, "level", field) for value in listed))
     numbers = [require_whole(only_numbers(value), field, least=1) for value in listed]
     return tuple(dict.fromkeys(numbers))
 

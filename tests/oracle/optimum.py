@@ -21,7 +21,7 @@ State = tuple[int, ...]  # when each device is free, and when what others still 
 class Task(NamedTuple):
     """An operation in numbers: times as whole parts of a unit, memory as it is."""
 
-    device: int
+    devices: tuple[int, ...]  # of a step also network lanes, numbered behind the devices
     duration: int
     inputs: list[tuple[int, int]]  # the number of another operation, and the latency from it
     takes: Fraction  # at its start
@@ -35,7 +35,10 @@ def optimum(setup: Setup, kinds: str) -> Fraction | None:
     """
     ops = [Op(stage, kind, *unit) for kind in kinds for stage in range(setup.stages) for unit in setup.units]
     tasks, scale = _tasks(setup, ops)
-    best = _Search(setup, tasks).run()
+    capacity = None
+    if setup.budget is not None:
+        capacity = [limit - static for limit, static in zip(setup.budget, setup.statics(), strict=True)]
+    best = Search(setup.devices, tasks, capacity).run()
     return None if best is None else Fraction(best, scale)
 
 
@@ -51,7 +54,7 @@ def head_work_tail(setup: Setup, kinds: str) -> Fraction:
     ways_out = _ways(_reversed(tasks))
     longest = max(before + task.duration + after for before, task, after in zip(ways_in, tasks, ways_out, strict=True))
     for device in range(setup.devices):
-        here = [number for number, task in enumerate(tasks) if task.device == device]
+        here = [number for number, task in enumerate(tasks) if device in task.devices]
         for chosen in [kinds] if kinds != "FIW" else ["FI", "FIW"]:
             some = [number for number in here if ops[number].kind in chosen]
             work = sum(tasks[number].duration for number in some)
@@ -73,12 +76,12 @@ def _tasks(setup: Setup, ops: list[Op]) -> tuple[list[Task], int]:
         moves = [*memory_moves(setup, op, planned)]
         takes = sum((move.change for move in moves if not move.at_end), ZERO)
         gives = -sum((move.change for move in moves if move.at_end), ZERO)
-        tasks.append((device, duration, inputs, takes, gives))
+        tasks.append(((device,), duration, inputs, takes, gives))
         times += [duration, *(latency for _, latency in inputs)]
     scale = lcm(*(time.denominator for time in times))
     whole = [
-        Task(device, int(duration * scale), [(one, int(late * scale)) for one, late in inputs], takes, gives)
-        for device, duration, inputs, takes, gives in tasks
+        Task(devices, int(duration * scale), [(one, int(late * scale)) for one, late in inputs], takes, gives)
+        for devices, duration, inputs, takes, gives in tasks
     ]
     return whole, scale
 
@@ -105,21 +108,20 @@ def _ways(tasks: list[Task]) -> list[int]:
     return [way(number) for number in range(len(tasks))]
 
 
-class _Search:
-    def __init__(self, setup: Setup, tasks: list[Task]) -> None:
-        self.devices, self.tasks = setup.devices, tasks
+class Search:
+    """All orders of tasks on so many devices, which hold no more than their capacity if there is one."""
+
+    def __init__(self, devices: int, tasks: list[Task], capacity: list[Fraction] | None = None) -> None:
+        self.devices, self.tasks, self.capacity = devices, tasks, capacity
         self.after = _reversed(tasks)
         self.tails = _ways(self.after)
-        depths = _ways([Task(0, 1, [(one, 0) for one, _ in task.inputs], ZERO, ZERO) for task in tasks])
+        depths = _ways([Task((), 1, [(one, 0) for one, _ in task.inputs], ZERO, ZERO) for task in tasks])
         self.sorted = sorted(range(len(tasks)), key=lambda number: depths[number])
-        self.capacity = None
-        if setup.budget is not None:
-            pairs = zip(setup.budget, setup.statics(), strict=True)
-            self.capacity = [limit - static for limit, static in pairs]
 
-    def run(self) -> int | None:
-        """Return the least makespan: that of a few beginnings, or one below it."""
-        known = self._run(None, width=30)
+    def run(self, limit: int | None = None) -> int | None:
+        """Return the least makespan (below `limit`): that of a few beginnings, or one below it."""
+        known = self._run(limit, width=30)
+        known = limit if known is None else known
         better = self._run(known)
         return known if better is None else better
 
@@ -160,14 +162,15 @@ class _Search:
         for number in self.sorted:
             if number in done:
                 continue
-            device, duration, inputs, *_ = self.tasks[number]
-            start = max(state[device], *(ends[one] + late for one, late in inputs), 0)
+            devices, duration, inputs, *_ = self.tasks[number]
+            start = max(0, *(state[device] for device in devices), *(ends[one] + late for one, late in inputs))
             ends[number] = start + duration
             tail = self.tails[number]
             least = max(least, ends[number] + tail)
-            first[device] = start if first[device] < 0 else min(first[device], start)
-            last[device] = tail if last[device] < 0 else min(last[device], tail)
-            rest[device] += duration
+            for device in devices:
+                first[device] = start if first[device] < 0 else min(first[device], start)
+                last[device] = tail if last[device] < 0 else min(last[device], tail)
+                rest[device] += duration
         return max(least, *(sum(parts) for parts in zip(first, rest, last, strict=True)))
 
     def _ready(self, done: frozenset[int]) -> Iterator[int]:
@@ -179,16 +182,17 @@ class _Search:
     def _fits(self, done: frozenset[int], task: Task) -> bool:
         if self.capacity is None or not task.takes:
             return True
-        here = [self.tasks[one] for one in done if self.tasks[one].device == task.device]
+        (device,) = task.devices
+        here = [self.tasks[one] for one in done if device in self.tasks[one].devices]
         level = sum((other.takes - other.gives for other in here), ZERO)
-        return level + task.takes <= self.capacity[task.device]
+        return level + task.takes <= self.capacity[device]
 
     def _append(self, open_: list[int], kept: list[int], state: State, number: int) -> State:
         task = self.tasks[number]
         ends = dict(zip(open_, state[self.devices :], strict=True))
-        start = max(state[task.device], 0, *(ends[one] + late for one, late in task.inputs))
-        ends[number] = start + task.duration
-        free = (*state[: task.device], ends[number], *state[task.device + 1 : self.devices])
+        starts = [*(state[device] for device in task.devices), *(ends[one] + late for one, late in task.inputs)]
+        ends[number] = max(starts) + task.duration
+        free = [ends[number] if device in task.devices else state[device] for device in range(self.devices)]
         return (*free, *(ends[one] for one in kept))
 
     def _open(self, done: frozenset[int]) -> list[int]:

@@ -79,6 +79,28 @@ def seq_1f1b(p: int, m: int, n: int = 1) -> Rows:
     ]
 
 
+def zero_bubble(p: int, m: int, depth: int) -> Rows:
+    """ZB-H1 (depth 1) and ZB-H2 (2): depth (P-d-1) forwards, then F and I in turn, each W depth * d backwards later."""
+    rows = []
+    for d in range(p):
+        warm_up, delay = min(depth * (p - d - 1), m), min(depth * d, m)
+        row = [f"{d}F{mb}" for mb in range(warm_up)]
+        for mb in range(m):
+            row += [f"{d}F{later}" for later in [warm_up + mb] if later < m]
+            row += [f"{d}I{mb}", *(f"{d}W{earlier}" for earlier in [mb - delay] if earlier >= 0)]
+        rows.append([*row, *(f"{d}W{mb}" for mb in range(m - delay, m))])
+    return rows
+
+
+def looped_bfs(p: int, v: int, m: int) -> Rows:
+    """Breadth first: all microbatches through a chunk, then the next; the backwards from the last chunk."""
+    return [
+        [f"{chunk * p + d}F{mb}" for chunk in range(v) for mb in range(m)]
+        + [f"{chunk * p + d}B{mb}" for chunk in range(v)[::-1] for mb in range(m)]
+        for d in range(p)
+    ]
+
+
 def interleaved(p: int, v: int, m: int, n: int = 1, group: int | None = None) -> Rows:
     """Interleaved: a group of microbatches, all their slices, through a chunk before the next chunk.
 

@@ -9,7 +9,7 @@ import pytest
 from pipesched import run
 from tests.pipeline.steps import ZERO_BUBBLE, with_costs
 
-F_AND_B = {"devices": 4, "microbatches": 8, "forward": 10, "backward": 20}
+F_AND_B: dict[str, Any] = {"devices": 4, "microbatches": 8, "forward": 10, "backward": 20}
 SPLIT = {"devices": 4, "microbatches": 8, **ZERO_BUBBLE}
 WHOLE = {"gather": 15, "reduce": 30, "optimizer": 5}
 INTERLEAVED = {"devices": 4, "stages": 8, "microbatches": 8, "forward": 5, "backward": 10}

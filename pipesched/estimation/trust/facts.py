@@ -28,7 +28,8 @@ ZERO_BUBBLE = "zb"
 class RunFacts(NamedTuple):
     """A training run as far as runs are compared. `model` names a shape, `gpu` a preset, `split` sequence parallelism.
 
-    `sequence` are the tokens of a sequence, `micro` the sequences of a microbatch.
+    `sequence` are the tokens of a sequence, `micro` the sequences of a microbatch. `shard` is what data-parallel ranks
+    divide; of a run that is asked about "" where its schedule has no gathers and reductions.
     """
 
     model: str
@@ -49,6 +50,7 @@ class RunFacts(NamedTuple):
     recompute: str
     tensor_overlap: bool
     algorithm: str
+    shard: str = ""
 
     @property
     def family(self) -> str:
@@ -90,6 +92,7 @@ def facts_of(setup: Setup, algorithm: str) -> RunFacts:
         recompute=training.recompute,
         tensor_overlap=training.tensor_overlap,
         algorithm=schedule_of(algorithm),
+        shard=training.shard or "",
     )
 
 

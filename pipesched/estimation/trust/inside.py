@@ -8,6 +8,7 @@ from functools import cache
 from pipesched.estimation.trust.answers import OutsideField
 from pipesched.estimation.trust.evidence import evidence_base
 from pipesched.estimation.trust.facts import RunFacts
+from pipesched.pipeline.step import LEVELS
 
 TOLERANCE = 2  # how many times the largest, or which part of the smallest, counts as measured
 DEFAULTS = ("1f1b", "interleaved")  # measured with every kind of model, somewhere
@@ -24,6 +25,7 @@ class MeasuredRange:
         self.rings = sorted({(run.context, run.sequence // run.context) for run in every if run.context > 1})
         fields = ("gpus", "tensor", "pipeline", "expert", "expert_tensor")
         self.largest = {field: max(getattr(run, field) for run in runs) for field in fields}
+        self.levels = [level for level in LEVELS if level in {run.shard for run in runs}]
         self.stages = max(run.pipeline * run.chunks for run in runs)
         self.whole = max(run.hidden / run.tensor for run in runs)
         self.fewest_tokens = min(run.tokens for run in runs)
@@ -50,6 +52,8 @@ class MeasuredRange:
             yield OutsideField("micro", facts.micro, f"at least {self.fewest_tokens:,}, not {each}")
         if facts.pipeline > 1 and facts.algorithm not in self.algorithms:
             yield OutsideField("algorithm", facts.algorithm, ", ".join(sorted(self.algorithms)))
+        if facts.shard and facts.shard not in self.levels:
+            yield OutsideField("shard", facts.shard, ", ".join(self.levels))
 
     def _over(self, field: str, value: int, times: int = 1) -> Iterator[OutsideField]:
         if value > times * self.largest[field]:

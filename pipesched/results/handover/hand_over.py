@@ -13,7 +13,6 @@ from pipesched.pipeline.check import checked
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
-from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.results.handover import deepspeed, megatron, primus, torchtitan, zero_bubble
 from pipesched.results.handover.subject import GROUPED, SLICED, Answer, HandoverText, Refusal, Subject, subject_of
 from pipesched.results.handover.whole_steps import no_whole_step
@@ -35,8 +34,8 @@ class Framework(NamedTuple):
 
     def answer(self, subject: Subject) -> Answer:
         """Return the text, or the refusal."""
-        why = no_whole_step(subject.problem, self.name)
-        if why is not None and not (self.takes_slices and subject.problem.mode != FORWARD_ONLY):
+        why = no_whole_step(subject.problem, self.name, takes_slices=self.takes_slices)
+        if why is not None:
             return Refusal(why)
         if not subject.saving:
             return self.answers(subject)

@@ -111,6 +111,7 @@ def test_facts_of_a_setup() -> None:
         algorithm="zb",
     )
     assert not facts_of(setup(parallel={"tensor": 1}), "1f1b").split
+    assert [facts_of(setup(training={"shard": level}), "1f1b").shard for level in ("none", None)] == ["none", ""]
     assert facts_of(setup(EXPERTS), "1f1b").experts == 8
 
 

@@ -16,11 +16,11 @@ MIXTURE = DENSE._replace(experts=8, gpu="gb200", hidden=2048)
 RUNS = [
     DENSE,
     DENSE._replace(gpus=512, tensor=8, pipeline=8, chunks=2, hidden=16384, algorithm="interleaved"),
-    DENSE._replace(gpu="h200-sxm", tensor=2, pipeline=4, algorithm="zb", sequence=512),
-    DENSE._replace(context=2, sequence=8192),
+    DENSE._replace(gpu="h200-sxm", tensor=2, pipeline=4, algorithm="zb", sequence=512, shard="none"),
+    DENSE._replace(context=2, sequence=8192, shard="optimizer"),
     DENSE._replace(gpus=64, algorithm="v-half"),  # on one rank no schedule is measured
     MIXTURE._replace(gpus=128, tensor=2, pipeline=2, chunks=6, expert=64, expert_tensor=2, algorithm="dualpipe"),
-    MIXTURE._replace(context=16, sequence=131072),
+    MIXTURE._replace(context=16, sequence=131072, shard="weights"),
 ]
 PIPELINED = {"pipeline": 2, "chunks": 1}
 RULES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [  # a field, what lies inside, and what just does not
@@ -41,6 +41,9 @@ RULES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [  # a field, what lie
     ("micro", {"sequence": 128, "micro": 2}, {"sequence": 128}),
     ("algorithm", {**PIPELINED, "algorithm": "zb"}, {**PIPELINED, "algorithm": "dualpipe"}),
     ("algorithm", {"algorithm": "v-half"}, {**PIPELINED, "algorithm": "v-half"}),
+    ("shard", {"shard": "none"}, {"shard": "weights"}),
+    ("shard", {"shard": "optimizer"}, {"shard": "gradients"}),
+    ("shard", {"shard": ""}, {"shard": "weights"}),  # not asked
 ]
 RULES_OF_MIXTURES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("hardware", {"gpu": "gb200"}, {"gpu": "h100-sxm"}),
@@ -53,6 +56,7 @@ RULES_OF_MIXTURES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("micro", {"sequence": 2048}, {"sequence": 2047}),
     ("algorithm", {**PIPELINED, "algorithm": "dualpipe"}, {**PIPELINED, "algorithm": "zb"}),
     ("algorithm", {**PIPELINED, "algorithm": "interleaved"}, {**PIPELINED, "algorithm": "interleaved-zb"}),
+    ("shard", {"shard": "weights"}, {"shard": "none"}),
 ]
 
 

@@ -1,0 +1,77 @@
+"""What a document lists for each device: slots, transfers and network operations, with their times in ticks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from pipesched.checks import shown
+from pipesched.core.timing import UNTIMED
+from pipesched.documents.json_text import get
+from pipesched.documents.problem import exact_time
+from pipesched.errors import ConfigError
+from pipesched.pipeline.op_texts import parse_slot
+from pipesched.pipeline.ops import Slot
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import in_units
+
+
+class WrittenSlot(NamedTuple):
+    """A slot, a transfer or a network operation, with its times and that of its message in ticks.
+
+    `turn` orders transfers of equal times; `after` is the slot behind which a network operation is issued.
+    """
+
+    slot: Slot
+    start: int
+    end: int
+    turn: int
+    arrived: int = UNTIMED
+    after: Slot | None = None
+
+
+def written_entries(problem: Problem, content: Any, key: str, read: Callable[[str], Slot]) -> list[list[WrittenSlot]]:
+    """Return what a key of the document lists for each device. Raises ConfigError."""
+    devices = get(content, key, list)
+    if len(devices) != problem.devices:
+        raise ConfigError(f"{key!r} lists {len(devices)} devices; the problem has {problem.devices}")
+    if not all(isinstance(slots, list) for slots in devices):
+        raise ConfigError(f"{key!r} must hold a list of slots for each device")
+    return [[_entry(problem, slot, read) for slot in row] for row in devices]
+
+
+def _entry(problem: Problem, content: Any, read: Callable[[str], Slot]) -> WrittenSlot:
+    """Return one slot, transfer or network operation."""
+    slot = read(get(content, "op", str))
+    start, end = _ticks(content, "start", problem), _ticks(content, "end", problem)
+    arrived = _ticks(content, "arrived", problem) if "arrived" in content else UNTIMED
+    return WrittenSlot(slot, start, end, _turn(content), arrived, _after(content))
+
+
+def _turn(content: Mapping[str, Any]) -> int:
+    turn = content.get("turn", 0)
+    if not isinstance(turn, int) or isinstance(turn, bool):
+        raise ConfigError(f"{content.get('op')}: 'turn' must be a whole number, not {shown(turn)}")
+    return turn
+
+
+def _after(content: Mapping[str, Any]) -> Slot | None:
+    """Return the slot behind which a network operation is issued; None where it is issued at once."""
+    text = content.get("after")
+    if text is not None and not isinstance(text, str):
+        raise ConfigError(f"{content.get('op')}: 'after' must be the text of a slot, or null, not {shown(text)}")
+    return None if text is None else parse_slot(text)
+
+
+def _ticks(content: Mapping[str, Any], key: str, problem: Problem) -> int:
+    """Return the tick that a time was written for: the nearest one, if it is written that way."""
+    value, scale = content.get(key), problem.ticks.per_unit
+    if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
+        raise ConfigError(f"{content.get('op')}: {key!r} must be a number, not {shown(value)}")
+    exactly = exact_time(value)  # checks the range
+    ticks = round((exactly if isinstance(value, int) else Fraction(float(value))) * scale)
+    if ticks < 0 or in_units(ticks, scale) != (value if isinstance(value, int) else float(value)):
+        raise ConfigError(f"{content.get('op')}: {key} {shown(value)} is no sum of the problem's costs")
+    return ticks

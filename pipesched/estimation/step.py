@@ -1,0 +1,118 @@
+"""What a step costs beside its passes where data-parallel ranks divide parameters: gathers, reductions, optimizer.
+
+Of each stage, from the parameters of a rank: dense ones, and those of experts, which other ranks may divide. In
+milliseconds; nothing is taken to be hidden, as the schedule says what is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from pipesched.estimation.communication import around_ring, tied_terms
+from pipesched.estimation.items import GB, Item, Stage
+from pipesched.estimation.memory import state_bytes
+from pipesched.estimation.setup import Setup, ShardGroup
+from pipesched.estimation.terms import PER_MS, Term, Terms, total
+from pipesched.estimation.times import optimizer_terms
+from pipesched.pipeline.placement import Placement
+from pipesched.pipeline.step import GRADIENTS, NOTHING, OPTIMIZER_STATES, WEIGHTS
+
+GATHER, REDUCE, OPTIMIZER = STEP_TIMES = ("gather", "reduce", "optimizer")
+
+
+def gather_terms(setup: Setup, dense: Fraction, experts: Fraction) -> Terms:
+    """Return the gather of the 16-bit weights of so many parameters of a rank; none where nothing is divided."""
+    if setup.training.level == NOTHING:
+        return ()
+    each, terms = state_bytes(setup.training).weight, []
+    for name, count, group in _parts(setup, dense, experts):
+        if group.ranks > 1:
+            sent = each * float(count) * (group.ranks - 1) / group.ranks
+            terms.append(around_ring(setup, f"weights{name}", sent, group, gathers=True))
+    return tuple(terms)
+
+
+def reduce_terms(setup: Setup, dense: Fraction, experts: Fraction) -> Terms:
+    """Return the reduction of the gradients of so many parameters of a rank.
+
+    Each group reduces and scatters them, and its part goes around the replicas of the group. Where nothing is divided
+    they are gathered again.
+    """
+    each, terms = state_bytes(setup.training).gradient, list[Term]()
+    for name, count, group in _parts(setup, dense, experts):
+        replicas = ShardGroup(group.replicas, 1, group.apart * group.ranks)
+        own = each * float(count)
+        is_whole = setup.training.level == NOTHING
+        terms += _summed(setup, f"gradients{name}", own, group, gathered=is_whole)
+        terms += _summed(setup, f"gradients{name} of replicas", own / group.ranks, replicas, gathered=True)
+    return tuple(terms)
+
+
+def _summed(setup: Setup, name: str, size: float, group: ShardGroup, *, gathered: bool) -> Iterator[Term]:
+    """Yield the sum of so many bytes over a group, of which each rank has a part, unless they are gathered again."""
+    if group.ranks > 1:
+        sent = size * (group.ranks - 1) / group.ranks
+        yield around_ring(setup, name, sent, group)
+        if gathered:
+            yield around_ring(setup, f"{name}, gathered again", sent, group)
+
+
+def _parts(setup: Setup, dense: Fraction, experts: Fraction) -> list[tuple[str, Fraction, ShardGroup]]:
+    """Return the parameters of a rank that several ranks hold: what they are called, how many, and which ranks."""
+    parts = [("", dense, setup.shard_group()), (" of experts", experts, setup.shard_group(experts=True))]
+    return [(name, count, group) for name, count, group in parts if count]
+
+
+TERMS = {GATHER: gather_terms, REDUCE: reduce_terms, OPTIMIZER: optimizer_terms}
+
+
+def stage_terms(setup: Setup, stage: Stage, what: str) -> Terms:
+    """Return what the gather, the reduction or the optimizer of a stage is made of."""
+    experts = stage.size("experts")
+    return TERMS[what](setup, stage.size("parameters") - experts, experts)
+
+
+def item_terms(setup: Setup, item: Item, what: str) -> Terms:
+    """Return the same of an item as a stage of its own."""
+    return TERMS[what](setup, item.size("parameters") - item.experts, item.experts)
+
+
+def milliseconds(terms: Terms) -> Fraction:
+    """Return the sum of terms as the schedule has it, in whole microseconds."""
+    return Fraction(round(float(total(terms)) * PER_MS), PER_MS)
+
+
+def step_values(setup: Setup, stages: Sequence[Stage], placement: Placement, *, trains: bool = True) -> dict[str, Any]:
+    """Return costs and memory of stages beside those of passes, by parameters of make_problem; none without `shard`.
+
+    Forward passes alone (not `trains`) have neither gradients nor optimizers.
+    """
+    training = setup.training
+    if training.shard is None:
+        return {}
+    each, tied = state_bytes(training), tied_terms(setup, placement)
+    times = [*([] if training.shard == NOTHING else [GATHER]), *([REDUCE, OPTIMIZER] if trains else [])]
+    sizes = {"weights": each.weight, **({"gradients": each.gradient, "states": each.optimizer} if trains else {})}
+    return {
+        **{key: [milliseconds(stage_terms(setup, stage, key)) for stage in stages] for key in times},
+        **({"tied": milliseconds(tied)} if tied and trains else {}),
+        **{key: [stage.size("parameters") * size / GB for stage in stages] for key, size in sizes.items()},
+        "static": [(stage.states - _kept(setup, stage) + stage.size("logits")) / GB for stage in stages],
+        "shard": {"level": training.shard, "ranks": setup.shard_group().ranks},
+    }
+
+
+def with_keys(derived: Mapping[str, Any] | None, given: Any) -> Any:
+    """Return `shard` with the keys that were given, a word being the level, on top of those that are derived."""
+    above = {"level": given} if isinstance(given, str) else given
+    return {**derived, **above} if derived and isinstance(above, Mapping) else derived if given is None else given
+
+
+def _kept(setup: Setup, stage: Stage) -> Fraction:
+    """Return the bytes that stay of a stage if the ranks that divide dense parameters divide those of experts too."""
+    each, training, ranks = state_bytes(setup.training), setup.training, setup.shard_group().ranks
+    sizes = ((each.weight, WEIGHTS), (each.gradient, GRADIENTS), (each.optimizer, OPTIMIZER_STATES))
+    parts = (Fraction(size, ranks if training.divides(level) else 1) for size, level in sizes)
+    return stage.size("parameters") * sum(parts, Fraction(0))

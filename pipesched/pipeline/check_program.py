@@ -1,0 +1,287 @@
+"""The check of what a plan has of the step beside its passes: which operations, where, and in which order.
+
+It restates the rules from the problem, and reads the plan alone, without times. So a program that somebody wrote is
+refused with a sentence before anything reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+from pipesched.checks import joined
+from pipesched.pipeline.ops import NO_NUMBER, Op, OpIndex, StepOp
+from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.problem import Problem
+
+ON_DEVICES, ON_LANES = ("OPTIMIZER", "E", "G"), ("UNSHARD", "RESHARD", "REDUCE_GRAD", "REDUCE_TIED")
+NEED_WEIGHTS = "FBIWR"
+AT_ONCE = -1  # what an operation of a lane stands after that is issued at once
+NOT_DUE = {
+    "UNSHARD": "each stage is gathered once, where the problem has costs.gather",
+    "RESHARD": "weights stay whole below level weights",
+    "REDUCE_GRAD": "the problem does not reduce gradients so",
+    "REDUCE_TIED": "the problem does not reduce tied gradients there",
+    "OPTIMIZER": "each stage has one, where the problem has costs.optimizer",
+    "E": "the problem has no such side work",
+    "G": "the problem has no such backward of side work",
+}
+
+
+def level_is(problem: Problem, *levels: str) -> bool:
+    """Return whether the problem shards at one of these levels."""
+    return problem.shard is not None and problem.shard.level in levels
+
+
+def reduces_each(problem: Problem) -> bool:
+    """Return whether gradients are reduced once a stage and microbatch."""
+    return problem.shard is not None and problem.shard.reduce == "each"
+
+
+def tied_ends(problem: Problem) -> tuple[int, ...]:
+    """Return the first and the last stage where they add up tied gradients between two devices."""
+    there = problem.settled_placement.devices
+    return (0, problem.stages - 1) if problem.costs.tied is not None and there[0] != there[-1] else ()
+
+
+def due_operations(problem: Problem) -> Iterator[Op]:
+    """Yield the operations of the step that each plan of a problem has.
+
+    At level weights it has as many gathers as its program has turns, which `wrong_programs` looks at.
+    """
+    stages, microbatches = range(problem.stages), range(problem.microbatches)
+    trains = problem.mode == "train"
+    if problem.costs.gather is not None and not level_is(problem, "weights"):
+        yield from (_op(stage, "UNSHARD", 0) for stage in stages)
+    if trains and (problem.costs.reduce is not None or level_is(problem, "gradients", "weights")):
+        numbers = microbatches if reduces_each(problem) else [NO_NUMBER]
+        yield from (_op(stage, "REDUCE_GRAD", number) for stage in stages for number in numbers)
+    if trains:
+        yield from (_op(stage, "REDUCE_TIED") for stage in tied_ends(problem))
+    if trains and problem.costs.optimizer is not None:
+        yield from (_op(stage, "OPTIMIZER") for stage in stages)
+    for number, item in enumerate(problem.side):
+        yield from (_op(number, "E", microbatch) for microbatch in microbatches)
+        yield from (_op(number, "G", microbatch) for microbatch in microbatches if item.backward is not None)
+
+
+def _op(stage: int, kind: str, number: int = NO_NUMBER) -> Op:
+    return StepOp._make((stage, kind, number, 0))
+
+
+def step_operations(index: OpIndex) -> dict[int, Op]:
+    """Return the operations of the step by their numbers."""
+    numbered = (
+        (number, _op(place, rows.kind, which if rows.numbered else NO_NUMBER))
+        for rows in index.scoped
+        for place, row in enumerate(index.rows(rows.kind))
+        for which, number in enumerate(row)
+    )
+    return dict(numbered)
+
+
+def unfit_step(problem: Problem, plan: Plan) -> Iterator[str]:
+    """Yield operations of the step that are missing, stand twice, or stand where none of their kind may."""
+    index, ops = plan.index, step_operations(plan.index)
+    found: dict[Op, list[str]] = {}
+    slots = [[number for number in order if number >= index.passes] for order in plan.orders] if ops else []
+    lanes = [[number for number, _ in program] for program in plan.network]
+    for kinds, rows, what in ((ON_DEVICES, slots, "device"), (ON_LANES, lanes, "the network lane of device")):
+        for device, number in ((device, number) for device, row in enumerate(rows) for number in row):
+            op = ops.get(number) or index.op(number)
+            if op.kind in kinds:
+                found.setdefault(op, []).append(f"{what} {device}")
+            else:
+                home = "a network lane moves it" if op.kind in ON_LANES else "a device runs it"
+                yield f"{op} has no place on {what} {device}: {home}"
+    due = dict.fromkeys(due_operations(problem))
+    has_turns = level_is(problem, "weights")
+    for op, where in found.items():
+        if op not in due and not (has_turns and op.kind in ("UNSHARD", "RESHARD")):
+            yield f"{op} on {where[0]} is none of the problem: {NOT_DUE[op.kind]}"
+        elif len(where) > 1:
+            yield f"{op} runs {len(where)} times: on {joined(where)}"
+    for op in due:
+        if op not in found:
+            yield f"{op} is missing{_home(problem, op)}"
+
+
+def _home(problem: Problem, op: Op) -> str:
+    if op.kind in ("E", "G"):
+        return f": it runs on {_devices(problem.side[op.stage].devices)}"
+    device = problem.settled_placement.devices[op.stage]
+    return f" on device {device}" if op.kind in ON_DEVICES else f" on the network lane of device {device}"
+
+
+def _devices(devices: Sequence[int]) -> str:
+    return f"device {devices[0]}" if len(devices) == 1 else f"one of the devices {', '.join(map(str, devices))}"
+
+
+def wrong_programs(problem: Problem, plan: Plan) -> Iterator[str]:
+    """Yield operations of the step on other devices than theirs, and what is wrong with the programs of lanes.
+
+    The operations are those that `unfit_step` finds nothing wrong with.
+    """
+    ops = step_operations(plan.index)
+    yield from _misplaced(problem, plan, ops)
+    for device in range(len(plan.network)):
+        yield from program_of(problem, plan, device, ops).wrong
+
+
+def _misplaced(problem: Problem, plan: Plan, ops: Mapping[int, Op]) -> Iterator[str]:
+    there = problem.settled_placement.devices
+    yield from _misplaced_slots(problem, plan, ops)
+    for device, program in enumerate(plan.network):
+        for op in (ops[number] for number, _ in program):
+            if there[op.stage] != device:
+                yield f"{op} is on the network lane of device {device}, not on that of device {there[op.stage]}"
+    for before, after in plan.waits:
+        if after in ops and ops[after].kind == "RESHARD":
+            device, other = there[ops[after].stage], plan.index.op(before)
+            yield f"{ops[after]} on the network lane of device {device} cannot wait for {other}: it takes no time"
+
+
+def _misplaced_slots(problem: Problem, plan: Plan, ops: Mapping[int, Op]) -> Iterator[str]:
+    runs_on = {number: device for device, order in enumerate(plan.orders) for number in order if number in ops}
+    for number, device in runs_on.items():
+        op, forward = ops[number], device
+        if op.kind == "OPTIMIZER":
+            allowed: tuple[int, ...] = (problem.settled_placement.devices[op.stage],)
+        else:
+            allowed = problem.side[op.stage].devices
+            forward = runs_on.get(plan.index.row("E", op.stage)[op.microbatch], device)
+        if device not in allowed:
+            yield f"{op} runs on device {device}, not on {_devices(allowed)}"
+        elif forward != device:
+            yield f"{op} runs on device {device}, but its forward on device {forward}"
+
+
+@dataclass
+class CheckedProgram:
+    """What the program of a lane means for the slots of its device, and a sentence for each rule that it breaks.
+
+    `gathered` holds slots, each with the UNSHARD behind whose end it starts; `freed` each RESHARD with its UNSHARD.
+    """
+
+    gathered: list[tuple[int, int]] = field(default_factory=list)
+    freed: list[tuple[int, int]] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+
+def program_of(problem: Problem, plan: Plan, device: int, ops: Mapping[int, Op]) -> CheckedProgram:
+    """Return what the program of the lane of a device means, as far as it is right; `ops` are those of the step."""
+    places = {number: place for place, number in enumerate(plan.orders[device])}
+    found = CheckedProgram()
+    lane = f"on the network lane of device {device}"
+    issued: list[tuple[int, int]] = []  # by the place behind which each stands
+    for number, after in plan.network[device]:
+        op = ops[number]
+        if op.kind == "REDUCE_TIED":
+            if after != AT_ONCE:
+                found.wrong.append(f"{op} {lane} stands after {plan.index.op(after)}, but it is issued behind no slot")
+        elif after != AT_ONCE and after not in places:
+            found.wrong.append(f"{op} {lane} stands after {plan.index.op(after)}, which is no slot of device {device}")
+        else:
+            place = places.get(after, -1)
+            if issued and place < issued[-1][1]:
+                what = f"after {plan.index.op(after)}" if after != AT_ONCE else "before all slots"
+                found.wrong.append(f"{op} {lane} stands {what}, and goes back behind {ops[issued[-1][0]]}")
+            issued.append((number, place))
+    if not found.wrong:
+        for forward, backward in plan.pairs.items():
+            if forward in places:
+                places[backward] = places[forward]
+        found.wrong += _early_reductions(plan.index, [(ops[number], place) for number, place in issued], places, lane)
+        if level_is(problem, "weights"):
+            _Turns(plan, device, ops, found).run(issued)
+        else:
+            gathers = [(number, place) for number, place in issued if ops[number].kind == "UNSHARD"]
+            _first_forwards(plan, device, gathers, places, found)
+    return found
+
+
+def _early_reductions(
+    index: OpIndex, issued: Sequence[tuple[Op, int]], places: Mapping[int, int], lane: str
+) -> Iterator[str]:
+    """Yield reductions that are issued before a backward that they need."""
+    for op, place in issued:
+        if op.kind == "REDUCE_GRAD":
+            last = max(backwards_of(index, op), key=lambda one: places.get(one, -1))
+            if places.get(last, -1) > place:
+                yield f"{op} {lane} stands before {index.op(last)}, which it needs"
+
+
+def backwards_of(index: OpIndex, op: Op) -> list[int]:
+    """Return each B and W that an operation of a stage needs: all, or of its microbatch where it has one."""
+    rows = [index.row(kind, op.stage) for kind in "BW" if kind in index.letters]
+    if op.number is None:
+        return [*chain(*rows)]
+    part = slice(op.number * index.slices, (op.number + 1) * index.slices)
+    return [*chain.from_iterable(row[part] for row in rows)]
+
+
+def _first_forwards(
+    plan: Plan, device: int, gathers: Sequence[tuple[int, int]], places: Mapping[int, int], found: CheckedProgram
+) -> None:
+    """Note of each gather, below level weights, the first forward of its stage, which comes after it."""
+    index = plan.index
+    for number, place in gathers:
+        stage = index.stage_of(number)
+        first = min((one for one in index.row("F", stage) if one in places), key=places.__getitem__, default=None)
+        if first is None:
+            continue
+        found.gathered.append((first, number))
+        if places[first] <= place:
+            found.wrong.append(f"{index.op(first)} runs on device {device} before {index.op(number)} is issued there")
+
+
+class _Turns:
+    """The weights of a device's stages along its slots, at level weights: which are whole, and by which gather."""
+
+    def __init__(self, plan: Plan, device: int, ops: Mapping[int, Op], found: CheckedProgram) -> None:
+        self.plan, self.index, self.device, self.ops, self.found = plan, plan.index, device, ops, found
+        self.whole: dict[int, int] = {}  # the UNSHARD of each stage that is whole
+        self.turns: dict[int, int] = {}
+
+    def run(self, issued: Sequence[tuple[int, int]]) -> None:
+        """Go along the slots and the program, of which each operation stands behind the slot at a place."""
+        coming = 0
+        for place, slot in enumerate(self.plan.orders[self.device]):
+            while coming < len(issued) and issued[coming][1] < place:
+                self._move(issued[coming][0])
+                coming += 1
+            self._use(slot)
+        for number, _ in issued[coming:]:
+            self._move(number)
+        for number in self.whole.values():
+            op = self.ops[number]._replace(kind="RESHARD")
+            self.found.wrong.append(f"{op} is missing on the network lane of device {self.device}")
+
+    def _move(self, number: int) -> None:
+        op, lane = self.ops[number], f"on the network lane of device {self.device}"
+        if op.kind == "UNSHARD":
+            due = self.turns.get(op.stage, 0)
+            if op.stage in self.whole:
+                freed = self.ops[self.whole[op.stage]]._replace(kind="RESHARD")
+                what = f"gathers stage {op.stage}, which is whole: {freed} is missing before it"
+                self.found.wrong.append(f"{op} {lane} {what}")
+            elif op.microbatch != due:
+                self.found.wrong.append(f"{op} {lane} is turn {op.microbatch} of stage {op.stage}, not {due}")
+            self.turns[op.stage], self.whole[op.stage] = op.microbatch + 1, number
+        elif op.kind == "RESHARD":
+            gathered = self.whole.pop(op.stage, None)
+            if gathered is None or self.ops[gathered].microbatch != op.microbatch:
+                self.found.wrong.append(f"{op} {lane} frees stage {op.stage}, which no UNSHARD of its turn made whole")
+            else:
+                self.found.freed.append((number, gathered))
+
+    def _use(self, slot: int) -> None:
+        for number in (slot, self.plan.pairs[slot]) if slot in self.plan.pairs else (slot,):
+            if number < self.index.passes:
+                stage = self.index.stage_of(number)
+                if stage in self.whole:
+                    self.found.gathered.append((slot, self.whole[stage]))
+                else:
+                    op = self.index.op(number)
+                    self.found.wrong.append(f"{op} runs on device {self.device} while stage {stage} is sharded")

@@ -1,0 +1,188 @@
+"""The check of a step's times: restated from the problem, its plan, and when each operation starts and ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, pairwise
+
+from pipesched.checks import shown
+from pipesched.pipeline.check_program import (
+    AT_ONCE,
+    CheckedProgram,
+    backwards_of,
+    program_of,
+    step_operations,
+    tied_ends,
+    unfit_step,
+    wrong_programs,
+)
+from pipesched.pipeline.check_times import CheckedTimes
+from pipesched.pipeline.ops import Op
+from pipesched.pipeline.quantities import Exact, in_units
+from pipesched.pipeline.schedule import Schedule
+
+COST_OF = {"UNSHARD": "gather", "REDUCE_GRAD": "reduce", "OPTIMIZER": "optimizer"}  # by stage
+
+
+def incomplete_step(schedule: Schedule) -> Iterator[str]:
+    """Yield operations of the step that are missing, stand twice or out of place, or have no start from time 0 on."""
+    yield from unfit_step(schedule.problem, schedule.plan)
+    for number, op in step_operations(schedule.plan.index).items():
+        if schedule.start_ticks[number] < 0 and number in _planned(schedule):
+            yield f"{op} starts before time 0"
+
+
+def _planned(schedule: Schedule) -> set[int]:
+    network = chain.from_iterable(schedule.plan.network)
+    return {*chain(*schedule.plan.orders), *(number for number, _ in network)}
+
+
+def wrong_step(schedule: Schedule) -> Iterator[str]:
+    """Yield operations of the step that are out of place, or have other times than the rules say."""
+    wrong = [*wrong_programs(schedule.problem, schedule.plan)]
+    yield from wrong
+    if not wrong and schedule.plan.index.scoped:
+        yield from _StepTimes(schedule).broken()
+
+
+class _StepTimes:
+    """The operations of the step with their times."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule, self.problem, self.plan = schedule, schedule.problem, schedule.plan
+        self.index, self.starts, self.ends = self.plan.index, schedule.start_ticks, schedule.end_ticks
+        self.ops = step_operations(self.index)
+        self.there = self.problem.settled_placement.devices
+        self.runs_on = {n: device for device, order in enumerate(self.plan.orders) for n in order if n in self.ops}
+        self.programs = [
+            program_of(self.problem, self.plan, device, self.ops) for device in range(len(self.plan.network))
+        ]
+
+    def broken(self) -> Iterator[str]:
+        """Yield a sentence for each rule that is broken."""
+        yield from self._lengths()
+        for device, program in enumerate(self.programs):
+            yield from self._of_lane(device, program)
+        yield from self._apart()
+        yield from self._needs()
+        yield from self._side()
+
+    def _time(self, ticks: int) -> str:
+        return shown(in_units(ticks, self.problem.ticks.per_unit))
+
+    def _where(self, number: int) -> str:
+        """Return the text of an operation and where it runs."""
+        if number < self.index.passes or number in self.runs_on:
+            return str(self.index.op(number))
+        return f"{self.ops[number]} on the network lane of device {self.there[self.ops[number].stage]}"
+
+    def _lengths(self) -> Iterator[str]:
+        for number, op in self.ops.items():
+            lasts = self.ends[number] - self.starts[number]
+            if self.schedule.own_lengths and op.kind != "RESHARD":
+                if lasts < 0:
+                    yield f"{self._where(number)} ends before it starts"
+                continue
+            due = self._due(number, op)
+            if lasts != due:
+                yield f"{self._where(number)} lasts {self._time(lasts)}, not {self._time(due)}"
+
+    def _due(self, number: int, op: Op) -> int:
+        """Return what an operation lasts, in ticks."""
+        problem = self.problem
+        speed: Exact = 1
+        if problem.speed is not None and number in self.runs_on:
+            speed = problem.speed[self.runs_on[number]]
+        time: Exact = 0
+        if op.kind in COST_OF:
+            column = getattr(problem.costs, COST_OF[op.kind])
+            time = 0 if column is None else column[op.stage]
+        elif op.kind == "REDUCE_TIED":
+            time = problem.costs.tied or 0
+        elif op.kind in ("E", "G"):
+            item = problem.side[op.stage]
+            times = (item.forward if op.kind == "E" else item.backward) or (0,)
+            time = times[op.microbatch] if len(times) > 1 else times[0]
+        return CheckedTimes(problem).scaled(time, speed)
+
+    def _of_lane(self, device: int, program: CheckedProgram) -> Iterator[str]:
+        """Yield what starts too early on a lane, or on its device before the weights are there; and RESHARD late."""
+        gathered, entries = dict(program.freed), self.plan.network[device]
+        for number, after in entries:
+            ready = 0 if after == AT_ONCE else self.ends[after]
+            if number in gathered:
+                due = max(ready, self.ends[gathered[number]])
+                if self.starts[number] != due:
+                    what = f"{self._where(number)} is at {self._time(self.starts[number])}"
+                    yield f"{what}, not at {self._time(due)}, when the slot before it and its UNSHARD have ended"
+            elif self.starts[number] < ready:
+                yield self._early(number, after)
+        for before, number in pairwise(number for number, _ in entries if number not in gathered):
+            if self.starts[number] < self.ends[before]:
+                yield f"{self._where(number)} starts before {self.index.op(before)} has ended on the same lane"
+        for slot, gather in program.gathered:
+            if self.starts[slot] < self.ends[gather]:
+                yield self._early(slot, gather, f" on device {device}")
+
+    def _early(self, number: int, before: int, where: str = "", lag: int = 0) -> str:
+        """Return the sentence of an operation that starts before another has ended (and its message is there)."""
+        start, end = self._time(self.starts[number]), self._time(self.ends[before] + lag)
+        what = "the message" if lag else "the end"
+        return f"{self._where(number)}{where} starts at {start}, before {what} of {self._where(before)} at {end}"
+
+    def _apart(self) -> Iterator[str]:
+        """Yield both ends of REDUCE_TIED where they do not start and end together."""
+        both = [number for number, op in self.ops.items() if op.kind == "REDUCE_TIED"]
+        if len({(self.starts[number], self.ends[number]) for number in both}) > 1:
+            names = " and ".join(map(self._where, both))
+            yield f"{names} are one, but do not start and end together"
+
+    def _needs(self) -> Iterator[str]:
+        """Yield what starts before the last of the backwards, and of the operations of the step, that it needs."""
+        clipped = self._latest([*range(self.index.stages)], everything=True) if self.problem.clip else ()
+        for number, op in self.ops.items():
+            before: Iterable[int] = ()
+            if op.kind == "REDUCE_GRAD":
+                before = self._last(backwards_of(self.index, op))
+            elif op.kind == "REDUCE_TIED":
+                before = self._latest(tied_ends(self.problem))
+            elif op.kind == "OPTIMIZER":
+                is_end = op.stage in tied_ends(self.problem)
+                before = clipped or self._latest([op.stage], everything=is_end)
+            for one in before:
+                if self.starts[number] < self.ends[one]:
+                    where = f" on device {self.runs_on[number]}" if number in self.runs_on else ""
+                    yield self._early(number, one, where)
+
+    def _latest(self, stages: Sequence[int], *, everything: bool = False) -> list[int]:
+        """Return the last backward and the last reduction of some stages; with `everything` the tied one too."""
+        index = self.index
+        kinds = ["B", "W", "REDUCE_GRAD"]
+        rows = [index.row(kind, stage) for kind in kinds if kind in index.kinds for stage in stages]
+        tied = index.of_kind("REDUCE_TIED") if everything else ()
+        return [*chain.from_iterable(map(self._last, (*rows, tied)))]
+
+    def _last(self, numbers: Sequence[int]) -> list[int]:
+        """Return that of some operations which ends last, if there are any."""
+        return [max(numbers, key=self.ends.__getitem__)] if numbers else []
+
+    def _side(self) -> Iterator[str]:
+        """Yield side work, and what it is for, that starts before its input is there."""
+        index, slices = self.index, self.index.slices
+        for number, op in self.ops.items():
+            if op.kind not in ("E", "G"):
+                continue
+            item, device = self.problem.side[op.stage], self.runs_on[number]
+            message = CheckedTimes(self.problem).scaled(item.p2p, 1)
+            lag = 0 if device == self.there[item.into] else message
+            part = slice(op.microbatch * slices, (op.microbatch + 1) * slices)
+            if op.kind == "E":
+                used = index.row("F", item.into)[part][0]
+                if self.starts[used] < self.ends[number] + lag:
+                    yield self._early(used, number, f" on device {self.there[item.into]}", lag)
+                continue
+            rows = [index.row(kind, item.into)[part] for kind in "BI" if kind in index.letters]
+            last, forward = self._last([*chain(*rows)])[0], index.row("E", op.stage)[op.microbatch]
+            for before, hop in ((last, lag), (forward, 0)):
+                if self.starts[number] < self.ends[before] + hop:
+                    yield self._early(number, before, f" on device {device}", hop)

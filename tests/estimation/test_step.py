@@ -1,0 +1,336 @@
+"""What a step costs beside its passes where data-parallel ranks divide parameters: rings, optimizers, memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+import pipesched
+from pipesched.errors import ConfigError
+from pipesched.estimation.derived import derive
+from pipesched.estimation.items import GB
+from pipesched.estimation.memory import state_bytes
+from pipesched.estimation.result import Estimate
+from pipesched.estimation.setup import Setup
+from pipesched.estimation.setup_reader import setup_of
+from pipesched.estimation.trace import trace
+from pipesched.pipeline.placement import named_placement
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import to_fraction
+from pipesched.pipeline.recut import recut
+from pipesched.pipeline.step import LEVELS
+from tests.estimation.setups import setup
+
+HOPS = ("HOP_NVLINK", "HOP_PCIE", "HOP_NETWORK")
+EXPERTS: dict[str, Any] = {
+    "model_type": "qwen3_moe",
+    "head_dim": 128,
+    "num_experts": 8,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 1408,
+}
+
+
+def llama(shard: str | None, ranks: int | None = None) -> Setup:
+    """Llama-3-8B on 64 H100: 16 data-parallel ranks on two nodes."""
+    return setup_of(
+        model="llama-3-8b",
+        hardware="h100-sxm",
+        parallel={"gpus": 64, "pipeline": 4, "shard_ranks": ranks},
+        batch={"sequence": 8192, "micro": 1, "global": 128},
+        training={"shard": shard, "efficiency": {"network": 0.8}, "layout": "Et*8|t*9|t*9|t*6L"},
+    ).setup
+
+
+def derived(given_setup: Setup) -> Problem:
+    """The problem of a setup, a stage a device."""
+    problem = derive(given_setup, {})
+    return recut(problem, named_placement("loop", problem.devices, problem.stages))
+
+
+def milliseconds(times: object) -> list[float]:
+    """Times as a table has them."""
+    assert isinstance(times, tuple)
+    return [*map(float, times)]
+
+
+@pytest.fixture
+def without_hops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages take no time but that of their bytes."""
+    for name in HOPS:
+        monkeypatch.setattr(f"pipesched.estimation.communication.{name}", 0)
+
+
+GATHERS = [13.302, 11.502, 11.502, 10.746]
+REDUCTIONS = [26.604, 23.004, 23.004, 21.492]
+
+
+@pytest.mark.usefixtures("without_hops")
+@pytest.mark.parametrize(
+    ("shard", "gather", "reduce", "stays"),
+    [
+        ("none", None, [53.209, 46.008, 46.008, 42.985], 40.864),
+        ("optimizer", GATHERS, REDUCTIONS, 15.324),
+        ("gradients", GATHERS, REDUCTIONS, 6.811),
+        ("weights", GATHERS, REDUCTIONS, 2.554),
+    ],
+)
+def test_levels_of_a_llama(shard: str, gather: list[float] | None, reduce: list[float], stays: float) -> None:
+    """Gradients and weights go around 16 ranks at 8 cards a node; what stays is divided level by level."""
+    problem = derived(llama(shard))
+    costs = problem.costs
+    assert (None if costs.gather is None else milliseconds(costs.gather)) == gather
+    assert milliseconds(costs.reduce) == reduce
+    assert problem.shard is not None
+    assert (problem.shard.level, problem.shard.ranks, problem.shard.ahead, problem.shard.reduce) == (
+        shard,
+        16,
+        3,
+        "last",
+    )
+    assert float(Fraction(problem.grains.static[0], problem.grains.per_unit)) == pytest.approx(stays, abs=5e-4)
+    assert to_fraction(problem.memory.static[0]) == 0
+
+
+@pytest.mark.usefixtures("without_hops")
+def test_groups_of_a_node_and_their_replicas() -> None:
+    """Eight ranks gather over the links of a node; gradients also go around two replicas, a card each."""
+    problem = derived(llama("weights", 8))
+    assert milliseconds(problem.costs.gather)[0] == 11.036
+    assert milliseconds(problem.costs.reduce)[0] == 50.45
+    found = Estimate(pipesched.run(problem, "1f1b"))
+    parts = [part.value for part in trace(found, "stage.0.reduce").parts]
+    assert [round(part, 3) for part in (parts[0], parts[1] + parts[2])] == [22.072, 28.378]
+
+
+def test_a_ring_pays_for_its_hops() -> None:
+    """Of 15 hops around 16 ranks on two nodes 14 are inside a node and one is between them."""
+    own = 1e-3 * (14 * 3.4 + 14)
+    for shard, rounds in (("weights", 1), ("none", 2)):
+        problem = derived(llama(shard))
+        want = (26.604 if rounds == 1 else 53.209) + rounds * own
+        assert milliseconds(problem.costs.reduce)[0] == pytest.approx(want, abs=1.1e-3)
+    assert milliseconds(derived(llama("weights")).costs.gather)[0] == pytest.approx(13.302 + own, abs=1.1e-3)
+
+
+def test_many_nodes_gather_slowly() -> None:
+    """From 32 nodes on a gather reaches 0.6 of the rate of a reduction."""
+    few, many = (setup(parallel={"gpus": 8 * ranks}, batch={"size": 16 * ranks}, training={"shard": "weights"})
+                 for ranks in (124, 128))  # fmt: skip
+    for one, share in ((few, 1.0), (many, 0.6)):
+        problem = derived(one)
+        late = 1e-3 * ((one.parallel.data - one.parallel.data // 4) * 3.4 + (one.parallel.data // 4 - 1) * 14)
+        gather, reduce = (milliseconds(getattr(problem.costs, key))[0] - late for key in ("gather", "reduce"))
+        assert gather == pytest.approx(reduce / 2 / share, rel=1e-4)
+
+
+def test_the_optimizer_moves_28_bytes_of_each_parameter() -> None:
+    """Of its own part from level optimizer on, of all of them without."""
+    for shard, ranks in (("none", 1), ("optimizer", 16), ("weights", 16)):
+        one = llama(shard)
+        hardware, problem = one.hardware, derived(one)
+        weights = float(problem.memory.weights[0])  # GB, of 2 bytes each
+        want = 28 * weights / 2 * 1e9 / ranks / (hardware.bandwidth * hardware.efficiency.memory) * 1e-6
+        assert milliseconds(problem.costs.optimizer)[0] == pytest.approx(want, abs=5e-4)
+
+
+def test_tied_gradients_are_a_message() -> None:
+    """Where the model ties its vocabulary and both ends have a copy; the same device needs no message."""
+    tied, own = ({"tie_word_embeddings": ties} for ties in (True, False))
+    training = {"shard": "optimizer"}
+    one = setup(tied, training=training)
+    problem = derived(one)
+    sent = 4 * 4096 * 32000 / 2
+    assert problem.costs.tied is not None
+    assert float(problem.costs.tied) == pytest.approx(sent / (400 * 0.7) * 1e-6, abs=5e-4)
+    assert derived(setup(own, training=training)).costs.tied is None
+    assert derived(setup(tied, parallel={"pipeline": 1}, training=training)).costs.tied is None
+    folded = setup(tied, parallel={"chunks": 2}, training=training)
+    assert recut(derive(folded, {}), named_placement("v", 4, 8)).costs.tied is None
+
+
+def test_without_a_level_there_is_no_step() -> None:
+    """Nothing of the problem, of its memory or of its devices changes."""
+    problem = derived(llama(None))
+    assert not problem.has_step
+    assert not any(map(any, (problem.memory.weights, problem.memory.gradients, problem.memory.states)))
+
+
+SETUPS = st.builds(
+    lambda shard, sizes, experts, precision: (shard, sizes, experts, precision),
+    st.sampled_from(LEVELS),
+    st.sampled_from(
+        [
+            {"gpus": 32, "tensor": 2, "pipeline": 4},
+            {"gpus": 32, "tensor": 4, "pipeline": 2, "shard_ranks": 2},
+            {"gpus": 32, "tensor": 1, "pipeline": 2, "context": 2, "shard_ranks": 4},
+            {"gpus": 24, "tensor": 1, "pipeline": 4, "shard_ranks": 3},
+            {"gpus": 8, "tensor": 2, "pipeline": 4},
+        ]
+    ),
+    st.sampled_from([None, (2, 1), (4, 1), (2, 2)]),
+    st.sampled_from([{}, {"gradients": "bf16"}, {"precision": "fp16"}, {"precision": "fp32"}]),
+)
+
+
+@given(SETUPS)
+def test_what_stays_is_what_a_rank_has(drawn: tuple[Any, ...]) -> None:
+    """The problem keeps weights, gradients and states as the table of bytes says, experts by their own ranks."""
+    shard, sizes, experts, precision = drawn
+    ways = dict(zip(("expert", "expert_tensor"), experts or (1, 1), strict=True))
+    try:
+        one = setup(
+            EXPERTS if experts else None,
+            parallel={**sizes, **ways},
+            batch={"size": 96},
+            training={"shard": shard, **precision},
+        )
+    except ConfigError:
+        return
+    problem = derived(one)
+    bytes_of = state_bytes(one.training)
+    own = one.parallel.data * one.parallel.context
+    ranks = own if one.parallel.shard_ranks is None else one.parallel.shard_ranks
+    level = LEVELS.index(shard)
+    stages = problem.cutter.stages  # type: ignore[union-attr]
+    for number, stage in enumerate(stages):
+        total = Fraction(0)
+        for count, among in (
+            (stage.size("parameters") - stage.size("experts"), ranks),
+            (stage.size("experts"), min(ranks, one.parallel.expert_data)),
+        ):
+            for place, each in ((3, bytes_of.weight), (2, bytes_of.gradient), (1, bytes_of.optimizer)):
+                total += count * each / (among if level >= place else 1)
+        static = Fraction(problem.grains.static[number], problem.grains.per_unit)
+        assert static == (total + stage.size("logits")) / GB
+        assert stage.states == total
+        assert to_fraction(problem.memory.weights[number]) == stage.size("parameters") * bytes_of.weight / GB
+        assert to_fraction(problem.memory.static[number]) >= stage.size("logits") / GB
+
+
+@given(SETUPS)
+def test_times_follow_from_bytes_and_rings(drawn: tuple[Any, ...]) -> None:
+    """Each time is that of its bytes over the links of its ring, and of its hops, dense and expert parts added up."""
+    shard, sizes, experts, precision = drawn
+    ways = dict(zip(("expert", "expert_tensor"), experts or (1, 1), strict=True))
+    try:
+        one = setup(
+            EXPERTS if experts else None,
+            parallel={**sizes, **ways},
+            batch={"size": 96},
+            training={"shard": shard, **precision},
+        )
+    except ConfigError:
+        return
+    problem, bytes_of = derived(one), state_bytes(one.training)
+    parallel = one.parallel
+    own = parallel.data * parallel.context
+    ranks = own if parallel.shard_ranks is None or shard == "none" else parallel.shard_ranks
+    for number, stage in enumerate(problem.cutter.stages):  # type: ignore[union-attr]
+        gather = reduce = 0.0
+        for count, alike, apart in (
+            (stage.size("parameters") - stage.size("experts"), own, parallel.tensor),
+            (stage.size("experts"), parallel.expert_data, parallel.expert * parallel.expert_tensor),
+        ):
+            among = alike if shard == "none" else min(ranks, alike)
+            if count:
+                gather += ring(bytes_of.weight * float(count), among, apart)
+                reduce += ring(bytes_of.gradient * float(count), among, apart) * (1 + (shard == "none"))
+                reduce += 2 * ring(bytes_of.gradient * float(count) / among, alike // among, apart * among)
+        if problem.costs.gather is not None:
+            assert float(problem.costs.gather[number]) == pytest.approx(gather, abs=6e-4)
+        assert problem.costs.reduce is not None
+        assert float(problem.costs.reduce[number]) == pytest.approx(reduce, abs=6e-4)
+        assert (problem.costs.gather is None) == (shard == "none")
+
+
+def ring(size: float, ranks: int, apart: int) -> float:
+    """The milliseconds of a part of `size` bytes around ranks of the GPU of these tests, at 0.7 of its links."""
+    inside = max(1, 8 // apart)
+    rate = 400.0 if ranks * apart <= 8 else min(400.0, 50.0 * inside)
+    nodes = -(-ranks // inside)
+    return size * (ranks - 1) / ranks / (rate * 0.7) * 1e-6 + ((ranks - nodes) * 3.4 + (nodes - 1) * 14) * 1e-3
+
+
+@pytest.mark.parametrize("shard", LEVELS)
+@pytest.mark.parametrize("what", ["gather", "reduce"])
+def test_a_trace_of_the_network_adds_up(shard: str, what: str) -> None:
+    """Its parts are the number, and that is the cost; without a level there is none."""
+    found = Estimate(pipesched.run(derived(llama(shard)), "1f1b"))
+    traced = trace(found, f"stage.1.{what}")
+    assert sum(part.value for part in traced.parts) == pytest.approx(traced.value)
+    costs = getattr(found.problem.costs, what)
+    assert traced.value == pytest.approx(0 if costs is None else float(costs[1]), abs=5e-4)
+    assert all("GB/s" in part.formula for part in traced.parts)
+    with pytest.raises(ConfigError, match="unknown number of a stage"):
+        trace(Estimate(pipesched.run(derived(llama(None)), "1f1b")), f"stage.1.{what}")
+
+
+@pytest.mark.parametrize(
+    ("training", "sizes", "key", "message"),
+    [
+        ({"shard": "weight"}, {}, "training.shard", "unknown level 'weight'; did you mean 'weights'?"),
+        (
+            {"shard": "weights"},
+            {"shard_ranks": 3},
+            "parallel.shard_ranks",
+            "must divide data x context = 16: .* 2 or 4",
+        ),
+        ({"shard": "weights"}, {"shard_ranks": 0}, "parallel.shard_ranks", "at least 1"),
+        ({}, {"shard_ranks": 8}, "parallel.shard_ranks", "has no effect without `training.shard`"),
+        ({"shard": ["none"]}, {}, "training.shard", "`pipesched tune` searches these; give one of none, optimizer"),
+        ({"shard": "auto"}, {}, "training.shard", "is auto: `pipesched tune` searches these"),
+        (
+            {"shard": "weights", "distributed_optimizer": True},
+            {},
+            "training.distributed_optimizer",
+            "true is level optimizer, not weights",
+        ),
+        (
+            {"shard": "optimizer", "distributed_optimizer": False},
+            {},
+            "training.distributed_optimizer",
+            "false is level none, not optimizer",
+        ),
+    ],
+)
+def test_what_does_not_go_together(training: dict[str, Any], sizes: dict[str, Any], key: str, message: str) -> None:
+    """One message about the key at fault, with what would do."""
+    with pytest.raises(ConfigError, match=message) as caught:
+        setup_of(
+            model="llama-3-8b",
+            hardware="h100-sxm",
+            parallel={"gpus": 64, "pipeline": 4, **sizes},
+            batch={"sequence": 8192, "global": 128},
+            training=training,
+        )
+    assert caught.value.key == key
+
+
+def test_both_words_may_agree() -> None:
+    """`distributed_optimizer` may stand beside the level that it means."""
+    for level, switch in (("none", False), ("optimizer", True)):
+        for training in ({"shard": level}, {"shard": level, "distributed_optimizer": switch}):
+            read = setup_of(
+                model="llama-3-8b",
+                hardware="h100-sxm",
+                parallel={"gpus": 64, "pipeline": 4},
+                batch={"sequence": 8192, "global": 128},
+                training=training,
+            ).setup.training
+            assert (read.shard, read.distributed_optimizer) == (level, switch)
+
+
+def test_experts_need_ranks_that_divide_theirs() -> None:
+    """The ranks with the same experts are others: six cannot be groups of four."""
+    sizes = {"gpus": 12, "tensor": 3, "pipeline": 1, "expert": 2}
+    model = {**EXPERTS, "num_attention_heads": 12, "num_key_value_heads": 3, "moe_intermediate_size": 1536,
+             "intermediate_size": 1536, "hidden_size": 1536}  # fmt: skip
+    plain = setup(model, parallel={**sizes, "sequence": False}, batch={"size": 16})
+    assert plain.parallel.expert_data == 6
+    with pytest.raises(ConfigError, match="4 do not divide the 6 ranks with the same experts: for instance 3 or 6"):
+        replace(plain, training=replace(plain.training, shard="weights"))

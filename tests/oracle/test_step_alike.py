@@ -1,0 +1,144 @@
+"""The package beside the second replay of whole steps: random plans of random steps, and the rule of families."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from random import Random
+
+from hypothesis import given, settings, strategies as st
+
+from pipesched import make_problem, plan, schedule_plan
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.schedule import Schedule
+from tests.oracle.drawn import Config, random_rows
+from tests.oracle.drawn_step import random_texts, step_configs
+from tests.oracle.step_graph import Texts
+from tests.oracle.step_replay import COSTS, Whole, replay_step
+from tests.oracle.step_rule import best_ahead, by_rule
+from tests.oracle.step_setup import Step, read_step
+from tests.strategies import texts_of
+
+CHANCES = st.sampled_from([0, 0.5, 1])
+
+
+def scheduled(problem: Problem, texts: Texts, *, by_rule: bool = False) -> Schedule:
+    """What the package makes of a plan; `by_rule` without its network programs."""
+    waits = [(behind, before) for before, behind in texts.waits]
+    network = None if by_rule else [*texts.programs]
+    return schedule_plan(problem, plan(problem, [*map(list, texts.rows)], waits=waits, network=network))
+
+
+def programs_of(schedule: Schedule) -> list[list[tuple[str, str | None]]]:
+    """The network programs of a schedule as texts; a pair's slot by its forward."""
+    op = schedule.plan.index.op
+    return [
+        [(str(op(number)), None if after < 0 else str(op(after))) for number, after in program]
+        for program in schedule.plan.network
+    ]
+
+
+def as_forwards(texts: Texts) -> list[list[tuple[str, str | None]]]:
+    """The network programs of a plan, with pairs by their forwards."""
+    return [
+        [(text, None if after is None else after.removeprefix("(").partition(";")[0]) for text, after in program]
+        for program in texts.programs
+    ]
+
+
+def require_alike(schedule: Schedule, step: Step, whole: Whole) -> None:
+    """All times and metrics of a schedule are those of a replay."""
+    problem, index = schedule.problem, schedule.plan.index
+    ticks, grains = problem.ticks.per_unit, problem.grains.per_unit
+    numbers = {
+        text: index.number(op) for number in _planned(schedule) for op in [index.op(number)] for text in [str(op)]
+    }
+    assert {*numbers} == {*whole.start}
+    assert {text: Fraction(schedule.start_ticks[one], ticks) for text, one in numbers.items()} == whole.start
+    assert {text: Fraction(schedule.end_ticks[one], ticks) for text, one in numbers.items()} == whole.end
+    assert Fraction(schedule.makespan_ticks, ticks) == whole.makespan
+    assert [Fraction(time, ticks) for time in schedule.busy_ticks] == whole.busy
+    assert [Fraction(peak, grains) for peak in schedule.peak_grains] == whole.peak
+    for what in ("activations", "weights", "gradients", "side"):
+        assert schedule.peak_of(what) == [*map(float, getattr(whole.peaks, what))], what
+    assert [Fraction(size, grains) for size in schedule.memory_grains] == _memory(step, whole)
+    assert Fraction(schedule.span_ticks, ticks) == whole.span
+    found = schedule.step
+    assert found is not None
+    assert found.exposed == whole.exposed
+    assert found.pipeline == float(whole.pipeline)
+    assert found.network == float(whole.network)
+    assert {key: found.cost(key) for key in COSTS} == {key: float(cost) for key, cost in whole.costs.items()}
+    for key in ("gather", "reduce", "tied"):
+        assert found.time(key) == [float(lane[key]) for lane in whole.lanes]
+
+
+def _planned(schedule: Schedule) -> list[int]:
+    rows = [number for order in schedule.plan.orders for number in order]
+    backwards = [schedule.plan.pairs[number] for number in rows if number in schedule.plan.pairs]
+    return [*rows, *backwards, *(entry.number for program in schedule.plan.network for entry in program)]
+
+
+def _memory(step: Step, whole: Whole) -> list[Fraction]:
+    return [peak + static for peak, static in zip(whole.peak, step.statics(), strict=True)]
+
+
+@given(step_configs(), st.randoms(use_true_random=False), CHANCES, CHANCES, CHANCES)
+def test_random_plans(config: Config, random: Random, split: float, pair: float, again: float) -> None:
+    """Halves, pairs, recompute, side work anywhere, lanes in any order, waits: the same times and metrics."""
+    step = read_step(config)
+    texts = random_texts(step, random, split=split, pair=pair, again=again)
+    require_alike(scheduled(make_problem(**config), texts), step, replay_step(step, texts))
+
+
+@given(step_configs(slices=True), st.randoms(use_true_random=False), CHANCES)
+def test_random_plans_of_slices(config: Config, random: Random, split: float) -> None:
+    """The same with microbatches in slices."""
+    step = read_step(config)
+    texts = random_texts(step, random, split=split)
+    require_alike(scheduled(make_problem(**config), texts), step, replay_step(step, texts))
+
+
+@given(step_configs(forward_only=True), st.randoms(use_true_random=False))
+def test_random_plans_of_forwards(config: Config, random: Random) -> None:
+    """The same of forward passes alone."""
+    step = read_step(config)
+    texts = random_texts(step, random)
+    require_alike(scheduled(make_problem(**config), texts), step, replay_step(step, texts))
+
+
+@given(step_configs(), st.randoms(use_true_random=False), CHANCES, CHANCES)
+def test_rule_of_families(config: Config, random: Random, split: float, pair: float) -> None:
+    """Passes in any order get the same other slots, the same programs, and the same times."""
+    step = read_step(config)
+    rows = random_rows(step.setup, random, split=split, pair=pair)
+    texts = by_rule(step, rows, fed(rows))
+    schedule = scheduled(make_problem(**config), Texts(rows), by_rule=True)
+    assert texts_of(schedule.plan) == [*map(list, texts.rows)]
+    assert programs_of(schedule) == as_forwards(texts)
+    require_alike(schedule, step, replay_step(step, texts))
+
+
+@settings(max_examples=10)
+@given(step_configs(levels=("weights",), has_side=False), st.randoms(use_true_random=False), st.booleans())
+def test_automatic_ahead(config: Config, random: Random, has_budget: bool) -> None:
+    """The shortest number of stages ahead that fits; where none fits that of the least largest memory."""
+    config["shard"]["ahead"] = "auto"
+    step = read_step(config)
+    rows = random_rows(step.setup, random)
+    if has_budget:
+        some = replace(step, ahead=[random.randint(1, 2)] * step.setup.devices)
+        config["budget"] = [max(one, 1) for one in _memory(some, replay_step(some, by_rule(some, rows)))]
+        step = read_step(config)
+    ahead, whole = best_ahead(step, rows)
+    schedule = scheduled(make_problem(**config), Texts(rows), by_rule=True)
+    assert schedule.problem.sharding.ahead == ahead
+    require_alike(schedule, step, whole)
+
+
+def fed(rows: Sequence[Sequence[str]]) -> list[int]:
+    """The microbatches in the order of their first forwards on stage 0."""
+    texts = [text for row in rows for slot in row for text in slot.strip("()").removesuffix(")OVERLAP_F_B").split(";")]
+    order = [int(text[2:].partition(".")[0]) for text in texts if text.startswith("0F")]
+    return [*dict.fromkeys(order)]
