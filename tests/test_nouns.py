@@ -178,6 +178,7 @@ WRONG: dict[tuple[str, str], list[Any]] = {
     ("plan", "pairs"): [None, [], {-1: 0}, {0: 24}, {"0F0": "0B0"}],
     ("plan", "note"): [None, 1, "two\nlines"],
     ("plan", "lanes"): [None, 1, [1], [[]], [([24], [])], [([], ["0L0"])], [([0], [1], [2])]],
+    ("plan", "network"): [None, 1, [[0]], [[(-1, -1)], []], [[(24, -1)], []], [[(0, 24)], []]],
     ("plan", "waits"): [None, 1, [1], [(0,)], [(0, 24)], [("0F0", "0B0")], [(0, 1, 2)]],
     ("schedule", "problem"): [None, "x", pipesched.make_problem(devices=2)],
     ("schedule", "plan"): [None, [[0]], SOLVED.schedule.plan],
@@ -277,10 +278,10 @@ def blamed(noun: str, field: str, value: Any) -> str:
     """The parameter that the error names: the field, but for a placement's devices, and where two fields disagree."""
     if (noun, field) == ("placement", "devices"):
         return "placement"
+    if noun in ("shard", "side item"):  # which are about the parameter that they are an entry of
+        return noun.partition(" ")[0]
     if value == (1, 1) and field in ("forward", "activation"):  # the number of stages, which the next one lacks
         return "backward_input" if field == "forward" else "retain"
-    if noun in ("shard", "side item"):
-        return noun.partition(" ")[0]
     if (noun, field) == ("schedule", "problem") and isinstance(value, pipesched.Problem):
         return "plan"
     return field

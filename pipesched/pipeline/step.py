@@ -105,7 +105,7 @@ class SideItem:
         with entry_of("side", "name"):
             require_label(self.name, "side")
         for key in ("forward", "backward"):
-            if getattr(self, key) is not None:
+            if key == "forward" or self.backward is not None:
                 object.__setattr__(self, key, _exact_times(getattr(self, key), key))
         object.__setattr__(self, "p2p", _exact_times((self.p2p,), "p2p")[0])
         for key in ("activation", "output", "static"):
