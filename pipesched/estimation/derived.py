@@ -37,6 +37,7 @@ from pipesched.pipeline.unit_arguments import WHOLE_ONLY
 from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.pipeline.units_of_measure import is_several
 from pipesched.results.handover.stage_items import stages_of
+from pipesched.schedulers.plan_of import plan_of
 from pipesched.schedulers.registry import family
 
 TIMED = 10  # cuts of the same largest work that are timed
@@ -311,13 +312,13 @@ def _fastest(problems: Sequence[Problem], algorithm: str) -> Problem:
     try:
         if chosen.requires is not None:
             chosen.requires(first)
-        found = chosen.plan(first)
+        found = plan_of(chosen, first)
     except PipeschedError:  # it does not apply, or has no plan within the budget
         return first
 
     def length(problem: Problem) -> tuple[int, Fraction]:
         try:
-            plan = found if problem is first or "objective" in chosen.options else chosen.plan(problem)
+            plan = found if problem is first or "objective" in chosen.options else plan_of(chosen, problem)
         except PipeschedError:
             return 2, Fraction(0)
         schedule = schedule_plan(problem, plan)
