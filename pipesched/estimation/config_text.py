@@ -9,7 +9,10 @@ from pipesched.estimation.derived import budget_of
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import TokenBatch
 from pipesched.pipeline.costs import Entry
-from pipesched.pipeline.quantities import to_fraction
+from pipesched.pipeline.memory import KEPT
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import plain, to_fraction
+from pipesched.pipeline.step_arguments import SHARD_KEYS, item_values
 from pipesched.schedulers.family import ANY
 from pipesched.schedulers.registry import family
 from pipesched.text.writer import ConfigText, ConfigWriter, decimal_text, flow, in_list, quoted
@@ -129,9 +132,7 @@ def _write_step(config: ConfigWriter, problem: Problem) -> None:
     values: dict[str, object] = {}
     if problem.shard is not None:
         values["shard"] = {key: getattr(problem.shard, key) for key in SHARD_KEYS}
-        if not problem.shard.divides(WEIGHTS):
-            del values["shard"]["ahead"]
-    if problem.clip is not None:
+    if problem.clip:
         values["step"] = {"clip": problem.clip}
     if problem.side:
         values["side"] = [item_values(item, plain) for item in problem.side]
