@@ -24,11 +24,9 @@ from pipesched.estimation.setup_reader import setup_of
 from pipesched.estimation.trace import trace
 from pipesched.pipeline.costs import STEP_TIMES
 from pipesched.pipeline.placement import named_placement
-from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.pipeline.recut import recut
-from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.pipeline.step import LEVELS, Shard
 from pipesched.render.estimate import estimate_view
 from tests.estimation.setups import LLAMA, setup
@@ -356,28 +354,11 @@ def test_the_step_is_the_makespan(algorithm: str, shard: str) -> None:
     assert step.time == schedule.makespan
     assert step.time == pytest.approx(step.pipeline + step.communication + step.optimizer)
     assert (step.pipeline, step.communication) == (times.pipeline, times.network)
-    alone = Estimate(
-        pipesched.run(derive(setup(parallel={"gpus": 32, "chunks": 2}, batch={"size": 64}, nic=5), {}), algorithm)
-    )
-    assert step.pipeline >= alone.step.pipeline - 1e-9 or algorithm != "1f1b"
-    instant = replace(found.problem.costs, gather=None, reduce=None, tied=None)
-    if shard in ("none", "optimizer"):
-        without = schedule_plan(replace(found.problem, costs=instant, shard=None), plain_plan(schedule))
-        assert step.pipeline + step.optimizer == pytest.approx(without.makespan)
-
-
-def plain_plan(schedule: Schedule) -> Plan:
-    """The passes of a schedule as a plan of their own."""
-    plan = schedule.plan
-    orders = [[str(plan.index.op(number)) for number in order if number < plan.index.passes] for order in plan.orders]
-    return pipesched.plan(
-        replace(
-            schedule.problem,
-            costs=replace(schedule.problem.costs, gather=None, reduce=None, optimizer=None),
-            shard=None,
-        ),
-        orders,
-    )
+    without = setup(parallel={"gpus": 32, "chunks": 2}, batch={"size": 64}, nic=5)
+    alone = Estimate(pipesched.run(derive(without, {}), algorithm))
+    assert step.pipeline == pytest.approx(alone.step.pipeline)
+    assert step.communication > 0
+    assert step.optimizer > 0
 
 
 @pytest.mark.parametrize("shard", LEVELS)
@@ -469,13 +450,14 @@ def test_the_written_config_has_the_step(shard: str) -> None:
 
 def test_what_does_not_fit_may_be_divided_further() -> None:
     """The next levels are among the changes that fit, where a level is asked for."""
-    tight = setup(parallel={"gpus": 64}, batch={"size": 128}, training={"shard": "none"}, memory=9)
-    found = pipesched.estimate(None, **{
-        "model": {**LLAMA}, "hardware": {"preset": "h100-sxm", "memory": 9},
-        "parallel": {"gpus": 64, "tensor": 2, "pipeline": 4}, "batch": {"sequence": 4096, "global": 128},
+    config: dict[str, Any] = {
+        "model": LLAMA,
+        "hardware": {"preset": "h100-sxm", "memory": 9},
+        "parallel": {"gpus": 64, "tensor": 2, "pipeline": 4},
+        "batch": {"sequence": 4096, "global": 128},
         "training": {"shard": "none"},
-    })  # fmt: skip
-    assert tight.training.shard == "none"
+    }
+    found = pipesched.estimate(None, **config)
     assert not found.fits
     keys = {key for change in changes(found) for key in change.values}
     assert "training.shard" in keys
