@@ -72,12 +72,14 @@ def _row(draw: st.DrawFn, stages: int) -> tuple[Any, ...]:
 @st.composite
 def _items(draw: st.DrawFn, problem: Problem) -> SideItem:
     """Side work of a problem."""
-    times = st.lists(amounts(), min_size=problem.microbatches, max_size=problem.microbatches).map(tuple)
+    count = problem.microbatches
+    times: st.SearchStrategy[Any] = st.lists(amounts(), min_size=count, max_size=count).map(tuple)
+    sizes: dict[str, Any] = {key: draw(amounts(0, 3)) for key in ("p2p", "activation", "output", "static")}
     devices = draw(st.permutations(range(problem.devices)))
     return SideItem(
         forward=draw(times),
         backward=draw(st.none() | times),
         devices=tuple(devices[: draw(st.integers(1, problem.devices))]),
         into=draw(st.integers(0, problem.stages - 1)),
-        **{key: draw(amounts(0, 3)) for key in ("p2p", "activation", "output", "static")},
+        **sizes,
     )
