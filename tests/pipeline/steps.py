@@ -52,9 +52,9 @@ def whole_steps(draw: st.DrawFn, *, most_microbatches: int = 3) -> Problem:
     keys = ["gather"] * needs_gather + [key for key in ("reduce", "optimizer") if draw(st.booleans())]
     costs: dict[str, Any] = {key: _row(draw, problem.stages) for key in keys}
     sizes: dict[str, Any] = {key: _row(draw, problem.stages) for key in ("weights", "gradients", "states")}
-    tied = draw(st.none() | amounts())
+    tied: Any = draw(st.none() | amounts())
     reduce = draw(st.sampled_from(REDUCES if level in ("gradients", "weights") else REDUCES[:1]))
-    ahead = draw(st.sampled_from([1, 2, 3, "full", "auto"])) if level == "weights" else 3
+    ahead: Any = draw(st.sampled_from([1, 2, 3, "full", "auto"])) if level == "weights" else 3
     return replace(
         problem,
         costs=replace(problem.costs, **costs, tied=tied),
