@@ -43,10 +43,10 @@ def wrong_step(schedule: Schedule) -> Iterator[str]:
     wrong = [*misplaced_step(schedule.problem, schedule.plan), *chain.from_iterable(one.wrong for one in programs)]
     yield from wrong
     if not wrong and schedule.plan.index.scoped:
-        yield from _Times(schedule, programs).broken()
+        yield from _StepTimes(schedule, programs).broken()
 
 
-class _Times:
+class _StepTimes:
     """The operations of the step with their times."""
 
     def __init__(self, schedule: Schedule, programs: Sequence[CheckedProgram]) -> None:

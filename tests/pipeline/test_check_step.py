@@ -13,7 +13,7 @@ from pipesched import make_problem, plan, run, schedule_plan
 from pipesched.errors import ConfigError, Deadlock, InvalidSchedule, NoSchedule
 from pipesched.pipeline.check import check, checked, violations
 from pipesched.pipeline.check_memory import excesses, replayed_peaks
-from pipesched.pipeline.ops import parse_op
+from pipesched.pipeline.op_texts import parse_op
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.step import LEVELS, Shard, SideItem
