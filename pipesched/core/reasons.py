@@ -171,7 +171,7 @@ class TimedTasks:
 
     @cached_property
     def last(self) -> int:
-        """The task whose result is out last, of several the first, and that of a device; NOTHING where there is none."""
+        """The task whose result is out last, the first of several, of devices first; NOTHING where there is none."""
         ending = (task for order in self.ending_orders for task in order if self.outs[task] == self.makespan)
         return next(ending, NOTHING)
 

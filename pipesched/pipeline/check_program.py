@@ -173,10 +173,11 @@ class CheckedProgram:
 def checked_programs(problem: Problem, plan: Plan) -> list[CheckedProgram]:
     """Return what the program of each lane means, as far as it is right."""
     ops = step_operations(plan.index)
-    return [_program(problem, plan, device, ops) for device in range(len(plan.network))]
+    return [checked_program(problem, plan, device, ops) for device in range(len(plan.network))]
 
 
-def _program(problem: Problem, plan: Plan, device: int, ops: Mapping[int, Op]) -> CheckedProgram:
+def checked_program(problem: Problem, plan: Plan, device: int, ops: Mapping[int, Op]) -> CheckedProgram:
+    """Return what the program of the lane of a device means; `ops` are the operations of the step by number."""
     places = {number: place for place, number in enumerate(plan.orders[device])}
     found = CheckedProgram()
     lane = f"on the network lane of device {device}"
