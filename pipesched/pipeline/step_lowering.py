@@ -57,7 +57,10 @@ def reshard_times(plan: Plan, ends: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 class StepArrows(NamedTuple):
-    """What a step makes operations wait for beside their orders: data, whole weights, and the places in programs."""
+    """What a step makes operations wait for beside their orders: data, whole weights, and the places in programs.
+
+    All passes wait for whole weights, also those that come later than others of their stage.
+    """
 
     data: list[Edge]
     weights: list[Edge]
@@ -67,7 +70,7 @@ class StepArrows(NamedTuple):
 def step_arrows(problem: Problem, plan: Plan) -> StepArrows:
     """Return the precedences of the step of a plan, by what makes them."""
     step = _Step(problem, plan, ALL_KINDS)
-    return StepArrows([*step.needs(), *step.tied()], [*step.residency()], [*step.issued()])
+    return StepArrows([*step.needs(), *step.tied()], [*step.residency(every=True)], [*step.issued()])
 
 
 def waits_of(plan: Plan) -> Iterator[tuple[int, int]]:
@@ -260,8 +263,11 @@ class _Step:
         for after in self.index.of_kind("OPTIMIZER"):
             yield from (arrow(one, after) for one in before)
 
-    def residency(self) -> Iterator[Edge]:
-        """Yield the wait of the first pass behind each UNSHARD: those behind it come later on the device."""
+    def residency(self, *, every: bool = False) -> Iterator[Edge]:
+        """Yield the wait of the first pass behind each UNSHARD: those behind it come later on the device.
+
+        With `every` also that of all others.
+        """
         index, pairs, first = self.index, self.plan.pairs, self.index.passes
         for order, program in zip(self.plan.orders, self.plan.network, strict=False):
             gathers = [(index.op(number).stage, number, after) for number, after in program
@@ -277,8 +283,8 @@ class _Step:
                 for one in (slot, pairs[slot]) if slot in pairs else (slot,):
                     stage = index.stage_of(one) if one < first else -1
                     if stage in coming:
-                        left -= 1
-                        yield arrow(coming.pop(stage), slot)
+                        left -= not every
+                        yield arrow(coming[stage] if every else coming.pop(stage), slot)
                 coming.update(by_slot.get(slot, ()))
 
     def tied(self) -> Iterator[Edge]:
