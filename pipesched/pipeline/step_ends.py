@@ -108,8 +108,7 @@ def side_times(problem: Problem, number: int, key: str) -> Iterator[int]:
     """Yield for each microbatch the least that an item's "forward" or "backward" lasts on any of its devices."""
     devices, each = problem.side[number].devices, distinct_microbatches(problem, number, key)
     lasts = [
-        min(problem.step_ticks.side_lasts(key, number, microbatch, device) for device in devices)
-        for microbatch in each
+        min(problem.step_ticks.side_lasts(key, number, microbatch, device) for device in devices) for microbatch in each
     ]
     yield from lasts * (problem.microbatches // len(lasts))
 
