@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pipesched import ConfigError, Deadlock, InvalidSchedule, make_problem, plan, schedule_plan
+from pipesched.pipeline.bounds import lower_bound
 from pipesched.pipeline.check import violations
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
@@ -87,6 +88,29 @@ def _planned(schedule: Schedule) -> list[int]:
 
 def _memory(step: Step, whole: Whole) -> list[Fraction]:
     return [peak + static for peak, static in zip(whole.peak, step.statics(), strict=True)]
+
+
+TWO = {"devices": 2, "microbatches": 1, "forward": 1}
+
+
+@pytest.mark.parametrize(
+    ("config", "rows"),
+    [
+        (  # the earlier of two has the longer latency
+            TWO | {"side": [{"forward": 1, "devices": [1], "p2p": 4}, {"forward": 1, "devices": [1]}]},
+            ["0F0 0B0", "0E0 1E0 1F0 1B0"],
+        ),
+        (TWO | {"speed": [1, 2], "optimizer": 2, "tied": 1}, ["0F0 0B0 0OPTIMIZER", "1F0 1B0 1OPTIMIZER"]),
+        (TWO | {"microbatches": 2, "side": [{"forward": [1, 3]}]}, ["0E0 0E1 0F0 0F1 0B0 0B1", "1F0 1F1 1B0 1B1"]),
+    ],
+)
+def test_known_plans(config: Config, rows: list[str]) -> None:
+    """Two side items of one stage; a shared reduction before optimizers of two speeds; side work of two sizes."""
+    step, texts = read_step(config), Texts([row.split() for row in rows])
+    texts = texts._replace(programs=[[("0REDUCE_TIED", None)], [("1REDUCE_TIED", None)]] if step.ties else [[], []])
+    schedule = scheduled(make_problem(**config), texts)
+    require_alike(schedule, step, replay_step(step, texts))
+    assert lower_bound(schedule).ticks <= schedule.makespan_ticks
 
 
 @given(step_configs(), st.randoms(use_true_random=False), CHANCES, CHANCES, CHANCES)
