@@ -194,7 +194,12 @@ class _Step:
     def _waits(self, number: int, need: Need) -> Iterator[Edge]:
         """Yield the precedences of one operation by one of its needs."""
         op, task = self.index.op(number), self._task.get(number, number)
-        for before in self._latest_of(self._needed(op, need)):
+        needed = self._needed(op, need)
+        # Of side work an earlier one may have the longer latency, so that each one counts.
+        latest = (
+            chain.from_iterable(map(self._latest_in, needed)) if need.join is Join.SIDES else self._latest_of(needed)
+        )
+        for before in latest:
             yield arrow(before, task, self._lag(before, number, need))
 
     def _needed(self, op: Op, need: Need) -> Iterable[range]:
