@@ -147,7 +147,9 @@ def read_csv(text: Text, timing: Timing) -> ReadSchedule:
     plan, placement = order_of(text)
     fitted, given = timing(plan, placement, text.name)
     name = Path(text.name).stem
-    return ReadSchedule(Outcome(name if name.isprintable() else "csv", schedule_plan(fitted, planned(fitted, plan))), given=given)
+    return ReadSchedule(
+        Outcome(name if name.isprintable() else "csv", schedule_plan(fitted, planned(fitted, plan))), given=given
+    )
 
 
 def order_of(text: Text) -> tuple[Plan, Placement]:

@@ -107,7 +107,9 @@ class Runtime:
             self._channels = _channels_for(self._team, lists, device)
             self._mirrors = WeightCopies(self._team, placement, self._modules, tied)
             self._team.meet()
-        self._engine = Engine(self._program, problem.stages, self._runners, self._channels, transfers, on_op, collective)
+        self._engine = Engine(
+            self._program, problem.stages, self._runners, self._channels, transfers, on_op, collective
+        )
 
     def step(
         self,
