@@ -17,7 +17,7 @@ from pipesched.core.clock import look
 from pipesched.display import Displayable, from_file
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.pipeline.check_memory import excesses, replayed_peaks
-from pipesched.pipeline.check_step import incomplete_step, misplaced_step, mistimed_step
+from pipesched.pipeline.check_step import incomplete_step, wrong_step
 from pipesched.pipeline.check_times import CheckedTimes, device_of, halves
 from pipesched.pipeline.metrics import picker
 from pipesched.pipeline.ops import OpIndex
@@ -393,7 +393,6 @@ def _watched(rule: Callable[[Schedule], Iterator[str]], schedule: Schedule) -> I
 RULES = (  # each group assumes the ones before
     (_other_problem,),
     (_incomplete, _untimed, incomplete_step),
-    (_misplaced, _wrong_lengths, _collisions, _impatient, _too_early, misplaced_step),
-    (mistimed_step,),
+    (_misplaced, _wrong_lengths, _collisions, _impatient, _too_early, wrong_step),
     (_wrong_memory,),
 )

@@ -254,16 +254,18 @@ class _Turns:
             self._use(slot)
         for number, _ in issued[coming:]:
             self._move(number)
-        for stage, number in self.whole.items():
+        for number in self.whole.values():
             op = self.ops[number]._replace(kind="RESHARD")
-            self.found.wrong.append(f"{op} is missing on the network lane of device {self.device}, for stage {stage}")
+            self.found.wrong.append(f"{op} is missing on the network lane of device {self.device}")
 
     def _move(self, number: int) -> None:
         op, lane = self.ops[number], f"on the network lane of device {self.device}"
         if op.kind == "UNSHARD":
             due = self.turns.get(op.stage, 0)
             if op.stage in self.whole:
-                self.found.wrong.append(f"{op} {lane} gathers stage {op.stage}, which is whole already")
+                freed = self.ops[self.whole[op.stage]]._replace(kind="RESHARD")
+                what = f"gathers stage {op.stage}, which is whole: {freed} is missing before it"
+                self.found.wrong.append(f"{op} {lane} {what}")
             elif op.microbatch != due:
                 self.found.wrong.append(f"{op} {lane} is turn {op.microbatch} of stage {op.stage}, not {due}")
             self.turns[op.stage], self.whole[op.stage] = op.microbatch + 1, number

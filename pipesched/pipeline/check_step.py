@@ -37,18 +37,15 @@ def _planned(schedule: Schedule) -> set[int]:
     return {*chain(*schedule.plan.orders), *(number for number, _ in network)}
 
 
-def misplaced_step(schedule: Schedule) -> Iterator[str]:
-    """Yield operations of the step on other devices than theirs, and what is wrong with the programs of lanes."""
-    yield from wrong_programs(schedule.problem, schedule.plan)
+def wrong_step(schedule: Schedule) -> Iterator[str]:
+    """Yield operations of the step that are out of place, or have other times than the rules say."""
+    wrong = [*wrong_programs(schedule.problem, schedule.plan)]
+    yield from wrong
+    if not wrong and schedule.plan.index.scoped:
+        yield from _StepTimes(schedule).broken()
 
 
-def mistimed_step(schedule: Schedule) -> Iterator[str]:
-    """Yield operations of the step that last too long or too short, and those that start too early."""
-    if schedule.plan.index.scoped:
-        yield from _Times(schedule).broken()
-
-
-class _Times:
+class _StepTimes:
     """The operations of the step with their times."""
 
     def __init__(self, schedule: Schedule) -> None:

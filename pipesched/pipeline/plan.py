@@ -153,6 +153,10 @@ def mismatch(problem: Problem, plan: Plan) -> str | None:
     if planned == (problem.devices, problem.stages, problem.microbatches):
         if plan.index.slices != problem.slices.count:
             return f"the plan has {plan.index.slices} slices a microbatch; the problem has {problem.slices.count}"
+        if len(plan.network) not in (0, problem.devices):
+            return (
+                f"the plan has programs of {len(plan.network)} network lanes; the problem has {problem.devices} devices"
+            )
         if len(plan.lanes) in (0, problem.lane_pairs):
             return None
         return f"the plan has {len(plan.lanes)} pairs of transfer lanes; the problem has {problem.lane_pairs}"

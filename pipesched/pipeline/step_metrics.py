@@ -6,18 +6,38 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import earliest_times
+from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.step_plan import NOTHING_BEFORE, lane_of
 
-if TYPE_CHECKING:
-    from pipesched.pipeline.metrics import ScheduleMetrics
-
 PARTS = {"gather": ("UNSHARD",), "reduce": ("REDUCE_GRAD",), "tied": ("REDUCE_TIED",), "optimizer": ("OPTIMIZER",)}
 NETWORK = ("gather", "reduce", "tied")
+
+
+class TimedStep(Protocol):
+    """What of a schedule these measures look at."""
+
+    problem: Problem
+    plan: Plan
+    start_ticks: Sequence[int]
+    end_ticks: Sequence[int]
+
+    @property
+    def graph(self) -> TaskGraph:
+        """The task graph of the plan, with the durations of its operations."""
+
+    @property
+    def makespan_ticks(self) -> int:
+        """Last end minus first start, over all devices and network lanes."""
+
+    @property
+    def last_ticks(self) -> int:
+        """The end of all that runs on devices and network lanes."""
 
 
 class StepTimes:
@@ -27,7 +47,7 @@ class StepTimes:
     the operations of network lanes that cannot end later without a later makespan.
     """
 
-    def __init__(self, schedule: ScheduleMetrics) -> None:
+    def __init__(self, schedule: TimedStep) -> None:
         self._schedule = schedule
         self._numbers = {
             part: [*chain.from_iterable(map(schedule.plan.index.of_kind, kinds))] for part, kinds in PARTS.items()
@@ -73,13 +93,28 @@ class StepTimes:
         return [self._units(sum(durations[number] for number in row if number in numbers)) for row in rows]
 
     @cached_property
-    def exposed(self) -> list[str]:
-        """The operations of network lanes without slack that last some time, device by device in the lanes' order."""
+    def _exposed(self) -> list[int]:
         schedule = self._schedule
         slack = latest_ends(schedule.graph, schedule.plan.machines, schedule.end_ticks, schedule.last_ticks)
         lanes = chain.from_iterable(schedule.plan.network_lanes)
-        late = [number for number in lanes if schedule.graph.durations[number] and not slack[number]]
-        return [str(schedule.plan.index.op(number)) for number in late]
+        return [number for number in lanes if schedule.graph.durations[number] and not slack[number]]
+
+    @cached_property
+    def exposed(self) -> list[str]:
+        """The operations of network lanes without slack that last some time, device by device in the lanes' order."""
+        return [*map(str, map(self._schedule.plan.index.op, self._exposed))]
+
+    def exposed_of(self, part: str) -> list[int]:
+        """Return the numbers of those of one of "gather", "reduce" and "tied"."""
+        numbers = {*self._numbers[part]}
+        return [number for number in self._exposed if number in numbers]
+
+    def hidden_on(self, part: str) -> list[int]:
+        """Return the devices on whose lanes one of "gather", "reduce" and "tied" lasts, and none of it is exposed."""
+        exposed, durations = {*self._exposed}, self._schedule.graph.durations
+        lasting = {number for number in self._numbers[part] if durations[number]}
+        rows = [lasting.intersection(lane) for lane in self._schedule.plan.network_lanes]
+        return [device for device, row in enumerate(rows) if row and exposed.isdisjoint(row)]
 
     @cached_property
     def document(self) -> dict[str, Any]:
@@ -130,7 +165,7 @@ def _waits_for(graph: TaskGraph, before: dict[int, int], task: int) -> Iterable[
         yield before[task]
 
 
-def span_ticks(schedule: ScheduleMetrics) -> int:
+def span_ticks(schedule: TimedStep) -> int:
     """Return the smallest time after which the next step may follow as the same picture.
 
     The largest (last end - first start) over devices, over network lanes, and over stages. The gathers at the head of a
@@ -153,7 +188,7 @@ def span_ticks(schedule: ScheduleMetrics) -> int:
 NOT_OF_STAGES = ("O", "L", "E", "G", "RESHARD")
 
 
-def _late_heads(schedule: ScheduleMetrics) -> list[tuple[int, int]]:
+def _late_heads(schedule: TimedStep) -> list[tuple[int, int]]:
     """Return the starts of the gathers at the heads of lanes where each stands as late as it may."""
     graph, index = schedule.graph, schedule.plan.index
     gathers = {*index.of_kind("UNSHARD")}

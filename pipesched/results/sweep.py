@@ -11,11 +11,10 @@ from pipesched.display import Displayable
 from pipesched.pipeline.costs import BRIEF
 from pipesched.pipeline.step import AUTO, FULL, LEVELS, REDUCES
 from pipesched.results.comparison import Comparison, Entry
-from pipesched.schedulers.feeding.rules import WORDS
-from pipesched.schedulers.options import ORDER
+from pipesched.schedulers.options import OPTIONS, VARIED
 
 VARIED_WORDS: Mapping[str, tuple[str, ...]] = {  # by the key of what is varied: words that may stand for numbers
-    ORDER: tuple(WORDS),
+    **{key: OPTIONS[key].names for key in VARIED},
     "shard": LEVELS,
     "shard.ahead": (FULL, AUTO),
     "shard.reduce": REDUCES,

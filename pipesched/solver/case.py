@@ -102,6 +102,11 @@ class Case(ABC):
         time = sum(self.graph.durations) + len(self.graph) * max(self.problem.largest_hops, default=0)
         return time // (self.quantum or 1) <= self.policy.cases.most_counted
 
+    @property
+    def has_model(self) -> bool:
+        """Whether the exact model knows the objective: of a span with a step it does not."""
+        return self.objective == "makespan" or not self.problem.has_step
+
     @cached_property
     def tasks_on(self) -> list[list[int]]:
         """The tasks of each device, by their numbers."""

@@ -68,7 +68,7 @@ def _search_case(search: Search, number: int, clock: Clock | None, method: str) 
         share = 1.0 if is_last and (method == "improve" or size > policy.large) else improvement.part
         _improve(search, number, improvement, clock.part(share * clock.left))
     searches = not case.keeps_activations or method == "cpsat" or size <= policy.large
-    if searches and number in search.open and not clock.is_over:
+    if searches and case.has_model and number in search.open and not clock.is_over:
         search.at(f"CP-SAT, {case.name}")
         try:
             with under(clock):

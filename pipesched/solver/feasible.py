@@ -24,6 +24,7 @@ from pipesched.solver.case import Case
 from pipesched.solver.keeping import KeepingCase
 from pipesched.solver.policy import DEFAULT, SolvePolicy
 from pipesched.solver.saving import SavingCase
+from pipesched.solver.step_case import StepCase
 
 AUTO = "auto"
 
@@ -43,7 +44,7 @@ def as_cases(problems: Sequence[Problem], objective: str, allowed: Allowed, poli
     """Return a case for each problem on its placement."""
     if any(allowed):
         return [SavingCase(settled, objective, allowed, policy=policy) for settled in problems]
-    return [KeepingCase(settled, objective, policy=policy) for settled in problems]
+    return [(StepCase if settled.has_step else KeepingCase)(settled, objective, policy=policy) for settled in problems]
 
 
 def placed_with(problem: Problem, names: str | Sequence[str] | None, chunks: Sequence[int]) -> list[Problem]:

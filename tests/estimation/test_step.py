@@ -1,4 +1,4 @@
-"""What a step costs beside its passes where data-parallel ranks divide parameters: rings, optimizers, memory that stays."""
+"""What a step costs beside its passes where data-parallel ranks divide parameters: rings, optimizers, memory."""
 
 from __future__ import annotations
 

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from random import Random
-from typing import Any
 
 from hypothesis import given, settings, strategies as st
 
 from pipesched import make_problem, plan, schedule_plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
-from pipesched.pipeline.step import Shard, SideItem
 from tests.oracle.drawn import Config, random_rows
 from tests.oracle.drawn_step import random_texts, step_configs
 from tests.oracle.step_graph import Texts
@@ -22,43 +20,7 @@ from tests.oracle.step_rule import best_ahead, by_rule
 from tests.oracle.step_setup import Step, read_step
 from tests.strategies import texts_of
 
-TIMES, SIZES = ("gather", "reduce", "optimizer"), ("weights", "gradients", "states")
 CHANCES = st.sampled_from([0, 0.5, 1])
-
-
-def problem_of(config: Config) -> Problem:
-    """The problem that a config describes."""
-    plain = {
-        key: value for key, value in config.items() if key not in (*TIMES, *SIZES, "tied", "shard", "clip", "side")
-    }
-    problem = make_problem(**plain)
-
-    def listed(key: str) -> tuple[Any, ...]:
-        value = config[key]
-        return tuple(value) if isinstance(value, list) else (value,) * problem.stages
-
-    costs: dict[str, Any] = {key: listed(key) for key in TIMES if key in config} | {"tied": config.get("tied")}
-    sizes: dict[str, Any] = {key: listed(key) for key in SIZES if key in config}
-    shard: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in config["shard"].items()
-    }
-    return replace(
-        problem,
-        costs=replace(problem.costs, **costs),
-        memory=replace(problem.memory, **sizes),
-        shard=Shard(**shard),
-        clip=config.get("clip"),
-        side=tuple(_item(problem, item) for item in config.get("side", ())),
-    )
-
-
-def _item(problem: Problem, given: Config) -> SideItem:
-    item: Config = {"devices": [*range(problem.devices)], "backward": None, **given}
-    for key in ("forward", "backward"):
-        item[key] = (
-            tuple(item[key]) if isinstance(item[key], list) else item[key] if item[key] is None else (item[key],)
-        )
-    return SideItem(**{**item, "devices": tuple(item["devices"])})
 
 
 def scheduled(problem: Problem, texts: Texts, *, by_rule: bool = False) -> Schedule:
@@ -127,7 +89,7 @@ def test_random_plans(config: Config, random: Random, split: float, pair: float,
     """Halves, pairs, recompute, side work anywhere, lanes in any order, waits: the same times and metrics."""
     step = read_step(config)
     texts = random_texts(step, random, split=split, pair=pair, again=again)
-    require_alike(scheduled(problem_of(config), texts), step, replay_step(step, texts))
+    require_alike(scheduled(make_problem(**config), texts), step, replay_step(step, texts))
 
 
 @given(step_configs(slices=True), st.randoms(use_true_random=False), CHANCES)
@@ -135,7 +97,7 @@ def test_random_plans_of_slices(config: Config, random: Random, split: float) ->
     """The same with microbatches in slices."""
     step = read_step(config)
     texts = random_texts(step, random, split=split)
-    require_alike(scheduled(problem_of(config), texts), step, replay_step(step, texts))
+    require_alike(scheduled(make_problem(**config), texts), step, replay_step(step, texts))
 
 
 @given(step_configs(forward_only=True), st.randoms(use_true_random=False))
@@ -143,7 +105,7 @@ def test_random_plans_of_forwards(config: Config, random: Random) -> None:
     """The same of forward passes alone."""
     step = read_step(config)
     texts = random_texts(step, random)
-    require_alike(scheduled(problem_of(config), texts), step, replay_step(step, texts))
+    require_alike(scheduled(make_problem(**config), texts), step, replay_step(step, texts))
 
 
 @given(step_configs(), st.randoms(use_true_random=False), CHANCES, CHANCES)
@@ -152,7 +114,7 @@ def test_rule_of_families(config: Config, random: Random, split: float, pair: fl
     step = read_step(config)
     rows = random_rows(step.setup, random, split=split, pair=pair)
     texts = by_rule(step, rows, fed(rows))
-    schedule = scheduled(problem_of(config), Texts(rows), by_rule=True)
+    schedule = scheduled(make_problem(**config), Texts(rows), by_rule=True)
     assert texts_of(schedule.plan) == [*map(list, texts.rows)]
     assert programs_of(schedule) == as_forwards(texts)
     require_alike(schedule, step, replay_step(step, texts))
@@ -170,7 +132,7 @@ def test_automatic_ahead(config: Config, random: Random, has_budget: bool) -> No
         config["budget"] = [max(one, 1) for one in _memory(some, replay_step(some, by_rule(some, rows)))]
         step = read_step(config)
     ahead, whole = best_ahead(step, rows)
-    schedule = scheduled(problem_of(config), Texts(rows), by_rule=True)
+    schedule = scheduled(make_problem(**config), Texts(rows), by_rule=True)
     assert schedule.problem.sharding.ahead == ahead
     require_alike(schedule, step, whole)
 

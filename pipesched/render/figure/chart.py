@@ -125,7 +125,7 @@ class Chart:
     def _idle(self) -> None:
         """Draw a pale band a row, from the first start to the last end of all; where no slot covers it, it is idle."""
         left = min(self.schedule.first_start_ticks) / self.unit
-        right = max(self.schedule.last_end_ticks) / self.unit
+        right = self.schedule.last_ticks / self.unit
         rows = [*self.layout.devices, *self.layout.lanes]
         bands = [rectangle(left, right, row.top, row.top + row.height) for row in rows]
         self.axes.add_collection(PolyCollection(bands, facecolors=PALE, edgecolors="none"), autolim=False)

@@ -28,7 +28,7 @@ BUSY = "#5b7fa6"
 
 def still(schedules: Sequence[tuple[str, Outcome]]) -> str:
     """Return the picture of these schedules, one below the other, each with its title."""
-    until = max(max(one.schedule.last_end_ticks) / one.problem.ticks.per_unit for _, one in schedules) or 1
+    until = max(one.schedule.last_ticks / one.problem.ticks.per_unit for _, one in schedules) or 1
     slots = sum(len(order) for _, outcome in schedules for order in outcome.schedule.plan.orders)
     parts, top = [], 0.0
     rows = sum(len(_devices(outcome.schedule)) for _, outcome in schedules)

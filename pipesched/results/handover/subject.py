@@ -21,6 +21,7 @@ from pipesched.results.handover.stage_items import StageItems
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.block import in_chunks
 from pipesched.schedulers.family import Family, prepare
+from pipesched.schedulers.plan_of import plan_of
 from pipesched.schedulers.registry import family, own_name
 
 if TYPE_CHECKING:
@@ -192,7 +193,7 @@ class Subject:
             options: dict[str, Any] = {}
             if name == GROUPED and self.chunks > 1:
                 options["group_size"] = min(max(self.group_size, 1), self.microbatches)
-            plan = known.plan(fitted, **options)
+            plan = plan_of(known, fitted, **options)
         except (ConfigError, NoSchedule, Deadlock):
             return False
         mine = without_step(self.schedule.plan)

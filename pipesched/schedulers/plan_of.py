@@ -1,0 +1,72 @@
+"""The plan of a family: of passes alone where the problem has a step, so that each family orders passes and no more.
+
+A family that obeys a budget is asked again with less where the step, which comes to its order afterwards, then holds
+too much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+from pipesched.errors import Deadlock, NoSchedule
+from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import canonical
+from pipesched.pipeline.schedule import schedule_plan
+from pipesched.schedulers.family import Family
+
+MOST_TRIES = 4  # plans under ever smaller budgets
+
+
+def plan_of(family: Family, problem: Problem, **options: Any) -> Plan:
+    """Return the plan of a family for a problem as it runs it. Raises what the family does."""
+    if not problem.has_step:
+        return family.plan(problem, **options)
+    less = [0] * problem.devices
+    plan = family.plan(of_passes(problem, less), **options)
+    for _ in range(MOST_TRIES if family.obeys_budget and problem.memory.budget is not None else 0):
+        beyond = _beyond(problem, plan)
+        if not any(beyond):
+            return plan
+        less = [*map(sum, zip(less, beyond, strict=True))]
+        try:
+            plan = family.plan(of_passes(problem, less), **options)
+        except NoSchedule:  # passes alone need more
+            return plan
+    return plan
+
+
+def _beyond(problem: Problem, plan: Plan) -> list[int]:
+    """Return how many grains beyond its budget each device holds with the step."""
+    try:
+        schedule = schedule_plan(problem, plan)
+    except Deadlock:
+        return [0] * problem.devices
+    limits = zip(schedule.peak_grains, problem.capacity_grains, strict=True)
+    return [max(peak - capacity, 0) if capacity is not None else 0 for peak, capacity in limits]
+
+
+def of_passes(problem: Problem, less: Sequence[int]) -> Problem:
+    """Return the passes of a problem on its placement, on the same scales, with so many grains less of each budget.
+
+    All that stays counts as the static memory of one stage of its device.
+    """
+    scale, memory, nothing = problem.grains.per_unit, problem.memory, (0,) * problem.stages
+    there = problem.settled_placement.devices
+    static = [
+        canonical(Fraction(problem.static_grains(device), scale)) if stage == there.index(device) else 0
+        for stage, device in enumerate(there)
+    ]
+    budget = memory.budget and tuple(
+        canonical(max(Fraction(limit) - Fraction(grains, scale), Fraction(0)))
+        for limit, grains in zip(memory.budget, less, strict=True)
+    )
+    kept = {"weights": nothing, "gradients": nothing, "states": nothing}
+    memory = replace(memory, static=tuple(static), budget=budget, resolution=scale, **kept)
+    costs = replace(
+        problem.costs, gather=None, reduce=None, optimizer=None, tied=None, resolution=problem.ticks.per_unit
+    )
+    return replace(problem, costs=costs, memory=memory, shard=None, clip=None, side=())
