@@ -115,7 +115,7 @@ class SetupCutter:
         return {
             **vars(training), **vars(batch), "context": 0,
             **{key: getattr(model, key) for key in ("layers", "hidden", "ffn", "heads", "kv_heads")},
-            **{way: ranks for way, ranks in vars(parallel).items() if ranks > 1},
+            **{way: ranks for way, ranks in vars(parallel).items() if (ranks or 0) > 1},
             "expert_tensor": parallel.expert_tensor * is_apart, "gpus": parallel.gpus, "data": parallel.data,
             "is_split": parallel.spread > 1, "is_whole": parallel.spread < parallel.tensor, training.precision: True,
             "gathers": parallel.context > 1 and training.context == GATHER,
