@@ -38,12 +38,8 @@ from pipesched.schedulers.family import Family, prepare
 from pipesched.schedulers.feeding.choose import ordering_of
 from pipesched.schedulers.feeding.fed_family import FedFamily
 from pipesched.schedulers.feeding.ordering import Ordering
-<<<<<<< HEAD
-from pipesched.schedulers.options import COMMON, OBJECTIVES, OFFLOAD, ORDER, RECOMPUTE, checked_options
-from pipesched.schedulers.plan_of import plan_of
-=======
 from pipesched.schedulers.options import COMMON, OBJECTIVES, OFFLOAD, ORDER, RECOMPUTE, SIDE_RULE, checked_options
->>>>>>> stepside
+from pipesched.schedulers.plan_of import plan_of
 from pipesched.schedulers.registry import family
 
 FOR_THIS_CUT = f"{Status.OPTIMAL} for this cut"
