@@ -23,44 +23,6 @@ from tests.strategies import texts_of
 CHANCES = st.sampled_from([0, 0.5, 1])
 
 
-<<<<<<< HEAD
-def problem_of(config: Config) -> Problem:
-    """The problem that a config describes."""
-    plain = {
-        key: value for key, value in config.items() if key not in (*TIMES, *SIZES, "tied", "shard", "clip", "side")
-    }
-    problem = make_problem(**plain)
-
-    def listed(key: str) -> tuple[Any, ...]:
-        value = config[key]
-        return tuple(value) if isinstance(value, list) else (value,) * problem.stages
-
-    costs: dict[str, Any] = {key: listed(key) for key in TIMES if key in config} | {"tied": config.get("tied")}
-    sizes: dict[str, Any] = {key: listed(key) for key in SIZES if key in config}
-    shard: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in config["shard"].items()
-    }
-    return replace(
-        problem,
-        costs=replace(problem.costs, **costs),
-        memory=replace(problem.memory, **sizes),
-        shard=Shard(**shard),
-        clip=config.get("clip"),
-        side=tuple(_item(problem, item) for item in config.get("side", ())),
-    )
-
-
-def _item(problem: Problem, given: Config) -> SideItem:
-    item: Config = {"devices": [*range(problem.devices)], "backward": None, **given}
-    for key in ("forward", "backward"):
-        item[key] = (
-            tuple(item[key]) if isinstance(item[key], list) else item[key] if item[key] is None else (item[key],)
-        )
-    return SideItem(**{**item, "devices": tuple(item["devices"])})
-
-
-=======
->>>>>>> steporacle
 def scheduled(problem: Problem, texts: Texts, *, by_rule: bool = False) -> Schedule:
     """What the package makes of a plan; `by_rule` without its network programs."""
     waits = [(behind, before) for before, behind in texts.waits]
