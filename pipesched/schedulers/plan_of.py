@@ -6,7 +6,7 @@ too much.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -24,15 +24,23 @@ MOST_TRIES = 4  # plans under ever smaller budgets
 
 
 def plan_of(family: Family, problem: Problem, timed: Timing = schedule_plan, **options: Any) -> Plan:
-    """Return the plan of a family for a problem as it runs it; `timed` says what its step holds.
+    """Return the plan of a family for a problem as it runs it; `timed` says what its step takes and holds.
 
     Raises what the family does.
     """
     if not problem.has_step:
         return family.plan(problem, **options)
+    if not family.obeys_budget or problem.memory.budget is None:
+        return family.plan(of_passes(problem, [0] * problem.devices), **options)
+    plans = [_plan_within(family, problem, one, options) for one in dict.fromkeys((timed, schedule_plan))]
+    return plans[0] if len(plans) == 1 else min(plans, key=lambda plan: _worth(problem, plan, timed))
+
+
+def _plan_within(family: Family, problem: Problem, timed: Timing, options: Mapping[str, Any]) -> Plan:
+    """Return the plan under the budget, or under ever less of it until the step fits too."""
     less = [0] * problem.devices
     plan = family.plan(of_passes(problem, less), **options)
-    for _ in range(MOST_TRIES if family.obeys_budget and problem.memory.budget is not None else 0):
+    for _ in range(MOST_TRIES):
         beyond = _beyond(problem, plan, timed)
         if not any(beyond):
             return plan
@@ -42,6 +50,15 @@ def plan_of(family: Family, problem: Problem, timed: Timing = schedule_plan, **o
         except (NoSchedule, ConfigError):  # passes alone need more, or nothing is left
             return plan
     return plan
+
+
+def _worth(problem: Problem, plan: Plan, timed: Timing) -> tuple[bool, int]:
+    """Return what decides between plans: whether one exceeds the budget, and how long it takes."""
+    try:
+        schedule = timed(problem, plan)
+    except Deadlock:
+        return True, 0
+    return not schedule.fits, schedule.makespan_ticks
 
 
 def _beyond(problem: Problem, plan: Plan, timed: Timing) -> list[int]:
@@ -69,7 +86,7 @@ def of_passes(problem: Problem, less: Sequence[int]) -> Problem:
         canonical(max(Fraction(limit) - Fraction(grains, scale), Fraction(0)))
         for limit, grains in zip(memory.budget, less, strict=True)
     )
-    kept = {"weights": nothing, "gradients": nothing, "states": nothing}
+    kept: dict[str, Any] = {"weights": nothing, "gradients": nothing, "states": nothing}
     memory = replace(memory, static=tuple(static), budget=budget, resolution=scale, **kept)
     costs = replace(
         problem.costs, gather=None, reduce=None, optimizer=None, tied=None, resolution=problem.ticks.per_unit
