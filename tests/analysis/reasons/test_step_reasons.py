@@ -36,8 +36,18 @@ F_AND_B: dict[str, Any] = {
     "reduce": 30,
     "optimizer": 5,
 }
-SMALL: dict[str, Any] = {"devices": 2, "stages": 4, "microbatches": 2, "forward": 5, "backward": 10, "gather": 4, "reduce": 3,
-         "optimizer": 2, "tied": 1, "side": (ITEM,)}  # fmt: skip
+SMALL: dict[str, Any] = {
+    "devices": 2,
+    "stages": 4,
+    "microbatches": 2,
+    "forward": 5,
+    "backward": 10,
+    "gather": 4,
+    "reduce": 3,
+    "optimizer": 2,
+    "tied": 1,
+    "side": (ITEM,),
+}
 
 
 def small() -> Schedule:
