@@ -119,7 +119,9 @@ def as_loaded(text: str, schedule: Schedule, ahead: int) -> list[list[str]]:
     from torch.distributed.pipelining import schedules
 
     devices = schedule.problem.settled_placement.devices
-    rows = {rank: [schedules._Action.from_str(cell) for cell in row.split(",")] for rank, row in enumerate(text.split())}
+    rows = {
+        rank: [schedules._Action.from_str(cell) for cell in row.split(",")] for rank, row in enumerate(text.split())
+    }
     whole = {rank: schedules._add_unshard_reshard(row, ahead) for rank, row in rows.items()}
     reduced = {rank: schedules._add_reduce_grad(row, schedule.problem.microbatches) for rank, row in whole.items()}
     lowered = schedules._add_send_recv(reduced, lambda stage: devices[stage], len(devices))

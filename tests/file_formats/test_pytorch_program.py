@@ -35,7 +35,9 @@ def read(folder: Path, text: str, given: Problem) -> Schedule:
 def programs(schedule: Schedule) -> list[list[tuple[str, str | None]]]:
     """The programs of the network lanes, as texts."""
     op = schedule.plan.index.op
-    return [[(str(op(one)), str(op(after)) if after >= 0 else None) for one, after in row] for row in schedule.plan.network]
+    return [
+        [(str(op(one)), str(op(after)) if after >= 0 else None) for one, after in row] for row in schedule.plan.network
+    ]
 
 
 @pytest.mark.parametrize("ahead", [1, 2, 3])
@@ -60,7 +62,13 @@ SMALL: dict[str, Any] = {"stages": 2, "microbatches": 2, "optimizer": None, "tie
 def test_a_program_by_hand(tmp_path: Path) -> None:
     """Turns are counted, a reduction stands where the file has it, and that of a stage without one by the rule."""
     assert programs(read(tmp_path, BY_HAND, problem(**SMALL))) == [
-        [("0UNSHARD0", None), ("0RESHARD0", "0F1"), ("0UNSHARD1", "0F1"), ("0RESHARD1", "0B1"), ("0REDUCE_GRAD", "0B1")],
+        [
+            ("0UNSHARD0", None),
+            ("0RESHARD0", "0F1"),
+            ("0UNSHARD1", "0F1"),
+            ("0RESHARD1", "0B1"),
+            ("0REDUCE_GRAD", "0B1"),
+        ],
         [("1UNSHARD0", None), ("1REDUCE_GRAD", "1B1"), ("1RESHARD0", "1B1")],
     ]
 
