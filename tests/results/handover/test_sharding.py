@@ -32,7 +32,11 @@ def sharded(level: str) -> Outcome:
         ("megatron", "none", None),
         ("megatron", "optimizer", OVERLAPPED),
         ("zero-bubble", "optimizer", OVERLAPPED),
-        ("primus", "optimizer", "use_distributed_optimizer: true, overlap_grad_reduce: true, overlap_param_gather: true"),
+        (
+            "primus",
+            "optimizer",
+            "use_distributed_optimizer: true, overlap_grad_reduce: true, overlap_param_gather: true",
+        ),
         ("deepspeed", "none", '"zero_optimization": {"stage": 0}'),
         ("deepspeed", "optimizer", '"zero_optimization": {"stage": 1}'),
         ("torchtitan", "none", None),
@@ -76,20 +80,15 @@ def test_side_work(framework: str) -> None:
 
 def test_a_step_does_not_hide_the_order() -> None:
     """A schedule with optimizers among its slots is that of its family all the same; any other is a CSV."""
-    assert "--enable-zero-bubble" in pipesched.hand_over(
-        pipesched.run(
-            pipesched.make_problem(
-                devices=4, microbatches=8, forward=1, backward_input=1, backward_weight=1, gather=1, reduce=1, optimizer=1
-            ),
-            "zb-h1",
-        ),
-        "zero-bubble",
-    )
+    split = {"forward": 1, "backward_input": 1, "backward_weight": 1}
+    outcome = made("zb-h1", **split, gather=1, reduce=1, optimizer=1)
+    assert "--enable-zero-bubble" in pipesched.hand_over(outcome, "zero-bubble")
 
 
 def options(text: str) -> list[str]:
     """The options of torchtitan on data parallelism."""
-    return [word.removeprefix("--parallelism.") for word in pasted(text).split() if "data_par" in word or "fsdp" in word]
+    words = [word.removeprefix("--parallelism.") for word in pasted(text).split()]
+    return [word for word in words if word.startswith(("data_parallel", "fsdp"))]
 
 
 @pytest.mark.parametrize(
