@@ -12,6 +12,7 @@ from threading import Event, Lock, Thread
 from typing import Any, NamedTuple
 
 from pipesched.core.clock import look
+from pipesched.core.timing import UNTIMED
 
 WORDS = {"OPTIMAL": "optimal", "FEASIBLE": "feasible", "INFEASIBLE": "infeasible"}
 Progress = Callable[[list[int], int, int], None]  # (starts, objective, bound), at every better schedule
@@ -63,6 +64,7 @@ class TaskModel:
         self.starts: list[Any] = []
         self.durations: list[int] = []
         self.intervals: list[Any] = []
+        self.presences: dict[int, Any] = {}  # of tasks that may be left out
 
     def task(self, duration: int, earliest: int, latest: int) -> int:
         """Add a task that starts in [earliest, latest], and return its number, counted from 0."""
@@ -71,6 +73,20 @@ class TaskModel:
         self.starts.append(start)
         self.durations.append(duration)
         self.intervals.append(self.model.new_fixed_size_interval_var(start, duration, ""))
+        return len(self.starts) - 1
+
+    def optional(self, duration: int, latest: int) -> int:
+        """Add a task that may be left out, and then starts at UNTIMED; return its number."""
+        look()
+        windows = [[UNTIMED, UNTIMED], *([[0, latest]] if latest >= 0 else [])]
+        start = self.model.new_int_var_from_domain(self.cp.Domain.from_intervals(windows), "")
+        present = self.model.new_bool_var("")
+        self.model.add(start >= 0).only_enforce_if(present)
+        self.model.add(start == UNTIMED).only_enforce_if(~present)
+        self.presences[len(self.starts)] = present
+        self.starts.append(start)
+        self.durations.append(duration)
+        self.intervals.append(self.model.new_optional_fixed_size_interval_var(start, duration, present, ""))
         return len(self.starts) - 1
 
     def end(self, task: int) -> Any:
@@ -117,9 +133,11 @@ class TaskModel:
         """Set further parameters of CP-SAT that suit a kind of problem; none by default."""
 
     def hint(self, starts: Sequence[int]) -> None:
-        """Begin the search from a schedule: the start of each task."""
+        """Begin the search from a schedule: the start of each task, UNTIMED for one that is left out."""
         for variable, start in zip(self.starts, starts, strict=True):
             self.model.add_hint(variable, start)
+        for task, present in self.presences.items():
+            self.model.add_hint(present, starts[task] != UNTIMED)
 
     def solve(
         self, limits: Limits, progress: Progress | None = None, on_bound: Callable[[int], None] | None = None

@@ -12,7 +12,8 @@ from pipesched.core.timing import UNTIMED
 from pipesched.documents.json_text import get
 from pipesched.documents.problem import exact_time
 from pipesched.errors import ConfigError
-from pipesched.pipeline.ops import Slot, parse_slot
+from pipesched.pipeline.op_texts import parse_slot
+from pipesched.pipeline.ops import Slot
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from pipesched.documents.entries import WrittenSlot, written_entries
 from pipesched.errors import ConfigError
-from pipesched.pipeline.ops import Op, Pair, parse_network
+from pipesched.pipeline.op_texts import parse_network
+from pipesched.pipeline.ops import Op, Pair
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
 

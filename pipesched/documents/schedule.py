@@ -34,7 +34,8 @@ from pipesched.documents.problem import problem_document, read_problem
 from pipesched.documents.solver import report_of, solver_document, wrong_solver_claims
 from pipesched.documents.units import fed_by, is_of_units, known_ordering, order_document, read_ordering, wrong_order
 from pipesched.errors import ConfigError, InvalidSchedule, WrongOperation
-from pipesched.pipeline.ops import Op, Pair, parse_op, parse_slot, parse_transfer
+from pipesched.pipeline.op_texts import parse_op, parse_slot, parse_transfer
+from pipesched.pipeline.ops import Op, Pair
 from pipesched.pipeline.plan import plan_from_slots
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units

@@ -21,7 +21,8 @@ from pipesched.file_formats.registry import SCHEDULE, format_of, formats_that_ho
 from pipesched.pipeline.bounds import lower_bound
 from pipesched.pipeline.check import checked, violations
 from pipesched.pipeline.kinds import KINDS
-from pipesched.pipeline.ops import Slot, parse_op
+from pipesched.pipeline.op_texts import parse_op
+from pipesched.pipeline.ops import Slot
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units

@@ -19,7 +19,7 @@ from pipesched.pipeline.layer_arguments import (
     stage_values,
     values_across,
 )
-from pipesched.pipeline.layers import SIZES, TIMES, rows_of
+from pipesched.pipeline.layers import SHARES, SIZES, TIMES, rows_of
 from pipesched.pipeline.memory import KEPT, Memory
 from pipesched.pipeline.placement import Placement, explicit_placement, named_placement
 from pipesched.pipeline.problem import MOST_OPERATIONS, Problem, letters_of, require_size
@@ -173,33 +173,43 @@ def make_problem(
     Raises:
         ConfigError: For a bad value; its `key` is the parameter.
     """
-    if layout is not None and layers is None and layer is None:
-        return _of_blocks(dict(locals()))
-    p = count_of("devices", devices)
-    s = _stages(p, stages, chunks, layout)
-    given = {
-        "forward": forward, "backward": backward, "backward_input": backward_input, "backward_weight": backward_weight,
-        "recompute": recompute, "overlap": overlap, "offload": offload, "reload": reload,
-        "activation": activation, "static": static, "weights": weights, "gradients": gradients, "states": states,
-        "gather": gather, "reduce": reduce, "optimizer": optimizer,
-    }  # fmt: skip
-    time, size = Unit(TIME, require_label(time_unit, "time_unit")), Unit(MEMORY, require_label(unit, "unit"))
-    across, split = {"p2p": p2p, "retain": retain, "checkpoint": checkpoint}, _is_split(given, layer)
+    values = dict(locals())
+    is_of_blocks = layout is not None and layers is None and layer is None
+    return _of_blocks(values) if is_of_blocks else _of_stages(values)
+
+
+OF_STAGES = (*TIMES, "backward", *SIZES)  # parameters with a value for each stage, which layers add up to
+
+
+def _of_stages(values: Mapping[str, Any]) -> Problem:
+    """Return the problem of stages, or of layers that make them, by the parameters of make_problem.
+
+    Raises ConfigError.
+    """
+    p = count_of("devices", values["devices"])
+    s = _stages(p, values["stages"], values["chunks"], values["layout"])
+    given = {key: values[key] for key in OF_STAGES}
+    time = Unit(TIME, require_label(values["time_unit"], "time_unit"))
+    size = Unit(MEMORY, require_label(values["unit"], "unit"))
+    across, split = {key: values[key] for key in ("p2p", *SHARES)}, _is_split(given, values["layer"])
+    tables = {**given, **{key: values[key] for key in ("p2p", "layer", "side")}}
     m, units = read_units(
-        (sizes, slices, mode), {**given, "p2p": p2p, "layer": layer, "side": side}, microbatches, (p, s), time
+        (values["sizes"], values["slices"], values["mode"]), tables, values["microbatches"], (p, s), time
     )
-    model = read_layers(GivenLayers(layers, layer, first, last, layout, across, m), p, s, time, size)
+    by_layer = {key: values[key] for key in ("layers", "layer", "first", "last", "layout")}
+    model = read_layers(GivenLayers(**by_layer, across=across, microbatches=m), p, s, time, size)
     if model is not None:
         across = values_across(model, across)
         given = stage_values(model, given)
         require_one_layout(units["slices"], model)
     require_size(letters_of(units["mode"], split=split), s, m, units["slices"].count)
-    unlike: dict[str, Any] = {"speed": read_speed(speed, p), "links": read_links(links, p, time), **units}
-    given = {**given, **across, "budget": budget, "kv": kv, "tied": tied}
-    there = read_placement(placement, p, s)
+    unlike = {**units, "speed": read_speed(values["speed"], p), "links": read_links(values["links"], p, time)}
+    given = {**given, **across, **{key: values[key] for key in ("budget", "kv", "tied")}}
+    there = read_placement(values["placement"], p, s)
     costs, memory = _costs(given, s, m, time, split=split), _memory(given, p, s, m, size)
-    unlike |= read_step(shard, clip, side, costs, StepShape(p, s, m, time, size))
-    return _checked(Problem(p, s, m, there, costs, memory, name, time_unit, lanes, model, **unlike))
+    unlike |= read_step(values["shard"], values["clip"], values["side"], costs, StepShape(p, s, m, time, size))
+    labels = (values["name"], values["time_unit"], values["lanes"])
+    return _checked(Problem(p, s, m, there, costs, memory, *labels, model, **unlike))
 
 
 def _is_split(given: Mapping[str, Any], layer: Any) -> bool:

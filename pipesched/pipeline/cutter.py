@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from pipesched.pipeline.cutting.items import CutItems
 from pipesched.pipeline.placement import Placement
 
-if TYPE_CHECKING:
-    from pipesched.pipeline.problem import Problem
+P = TypeVar("P")  # the type of problems, which know cutters and not the other way round
 
 
 @runtime_checkable
-class Cutter(Protocol):
+class Cutter(Protocol[P]):
     """What a problem was derived from, where its stages can be cut anew: for another number, or another placement."""
 
-    def cut(self, problem: Problem, placement: Placement, algorithm: str | None) -> Problem:
+    def cut(self, problem: P, placement: Placement, algorithm: str | None) -> P:
         """Return `problem` cut for a placement, which it then has; `algorithm` is what will schedule it, if known.
 
         Raises NotApplicable where there is no such cut.
@@ -34,10 +33,10 @@ class Cutter(Protocol):
     def layers_of_stages(self) -> tuple[int, ...]:
         """The layers of each stage."""
 
-    def cut_items(self, problem: Problem) -> CutItems:
+    def cut_items(self, problem: P) -> CutItems:
         """Return what each item takes and holds at least, on a placement of so many stages a device."""
 
-    def cut_at(self, problem: Problem, ends: Sequence[int]) -> Problem:
+    def cut_at(self, problem: P, ends: Sequence[int]) -> P:
         """Return `problem`, on its placement, with stages that end before these items."""
 
     def require_recompute(self) -> None:

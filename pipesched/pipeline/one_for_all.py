@@ -48,8 +48,16 @@ class OneForAll:
     def _index(self, kinds: str) -> OpIndex:
         self.ways = self.problem.directions(self.problem.microbatches)
         index = OpIndex(kinds, self.problem.stages, len(self.ways))
-        self._graph = lower(replace(self.problem, microbatches=len(self.ways)), index)
+        self._graph = lower(self._of_one(len(self.ways)), index)
         return index
+
+    def _of_one(self, microbatches: int) -> Problem:
+        """Return the problem with so many microbatches, on the same scale, without side work, which counts apart."""
+        problem = self.problem
+        if problem.side:
+            costs = replace(problem.costs, resolution=problem.ticks.per_unit)
+            problem = replace(problem, side=(), costs=costs)
+        return replace(problem, microbatches=microbatches)
 
     @property
     def durations(self) -> Sequence[int]:
@@ -151,9 +159,7 @@ class OneForAll:
             way = self.ways[self.index.owner_of(number)]
             work = len(way.microbatches) * time
             jobs[way.devices[self.index.stage_of(number)]].append(Job(head, work, tail))
-        for mine, more in zip(jobs, self.step.slots, strict=True):
-            mine += more
-        return jobs
+        return [[*mine, *more] for mine, more in zip(jobs, self.step.slots, strict=True)]
 
     @cached_property
     def step(self) -> StepJobs:

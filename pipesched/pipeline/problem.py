@@ -75,7 +75,7 @@ class Problem(Displayable):
     time_unit: str = ""
     lanes: str = "device"
     layers: Layers | None = field(default=None, compare=False)
-    cutter: Cutter | None = field(default=None, compare=False)
+    cutter: Cutter[Problem] | None = field(default=None, compare=False)
     speed: tuple[Exact, ...] | None = None
     links: tuple[tuple[Exact, ...], ...] | None = None
     sizes: Sizes | None = None

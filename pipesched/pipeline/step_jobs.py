@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pipesched.core.bounds import Job
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.step_ends import StepEnds, gathers, reduces, side_times, step_ends, tied_stages, updates
+from pipesched.pipeline.step_ends import gathers, reduces, side_times, step_ends, tied_stages, updates
 from pipesched.pipeline.units import FORWARD_ONLY
 
 
@@ -50,14 +50,14 @@ class StepJobs:
             self._side()
 
     def _gathers(self) -> None:
-        """All passes of a stage follow its gather."""
+        """Let all passes of a stage follow its gather."""
         for stage, device in enumerate(self._there if gathers(self.problem) else ()):
             one = self.passes[stage]
             tail = max(one.work + one.tail, one.after_first)
             self.lanes[device].append(Job(0, self.problem.step_ticks.gather[stage], tail))
 
     def _reductions(self) -> None:
-        """Reductions follow all passes of their stage, or those of their microbatch; tied ones all others."""
+        """Let reductions follow all passes of their stage, or those of their microbatch; tied ones all others."""
         problem, ticks = self.problem, self.problem.step_ticks
         each = problem.sharding.reduces_each
         for stage, device in enumerate(self._there if reduces(problem) else ()):
@@ -70,7 +70,7 @@ class StepJobs:
             self.lanes[self._there[stage]].append(Job(head, ticks.tied, max(self.ends.updated[one] for one in ends)))
 
     def _optimizers(self) -> None:
-        """An optimizer follows the gradients of its stage, of tied stages both, or where they are clipped all."""
+        """Let optimizers follow the gradients of their stage, of tied stages both, or where they are clipped all."""
         problem, ends = self.problem, tied_stages(self.problem)
         done = [*map(self._reduced, range(problem.stages))]
         if ends:
@@ -80,7 +80,7 @@ class StepJobs:
             self.slots[device].append(Job(head, problem.step_ticks.optimizer[stage], 0))
 
     def _side(self) -> None:
-        """Side work of a single device counts there, all other is shared."""
+        """Count side work of a single device there; all other is shared."""
         for number, item in enumerate(self.problem.side):
             one, home = self.passes[item.into], self._there[item.into]
             lag = 0 if home in item.devices else self.problem.step_ticks.side_p2p[number]

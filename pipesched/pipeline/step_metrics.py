@@ -6,18 +6,38 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import earliest_times
+from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.step_plan import NOTHING_BEFORE, lane_of
 
-if TYPE_CHECKING:
-    from pipesched.pipeline.metrics import ScheduleMetrics
-
 PARTS = {"gather": ("UNSHARD",), "reduce": ("REDUCE_GRAD",), "tied": ("REDUCE_TIED",), "optimizer": ("OPTIMIZER",)}
 NETWORK = ("gather", "reduce", "tied")
+
+
+class TimedStep(Protocol):
+    """What of a schedule these measures look at."""
+
+    problem: Problem
+    plan: Plan
+    start_ticks: Sequence[int]
+    end_ticks: Sequence[int]
+
+    @property
+    def graph(self) -> TaskGraph:
+        """The task graph of the plan, with the durations of its operations."""
+
+    @property
+    def makespan_ticks(self) -> int:
+        """Last end minus first start, over all devices and network lanes."""
+
+    @property
+    def last_ticks(self) -> int:
+        """The end of all that runs on devices and network lanes."""
 
 
 class StepTimes:
@@ -27,7 +47,7 @@ class StepTimes:
     the operations of network lanes that cannot end later without a later makespan.
     """
 
-    def __init__(self, schedule: ScheduleMetrics) -> None:
+    def __init__(self, schedule: TimedStep) -> None:
         self._schedule = schedule
         self._numbers = {
             part: [*chain.from_iterable(map(schedule.plan.index.of_kind, kinds))] for part, kinds in PARTS.items()
@@ -77,6 +97,8 @@ class StepTimes:
         schedule = self._schedule
         slack = latest_ends(schedule.graph, schedule.plan.machines, schedule.end_ticks, schedule.last_ticks)
         lanes = chain.from_iterable(schedule.plan.network_lanes)
+        if self._numbers["tied"]:  # one operation on two lanes
+            slack |= dict.fromkeys(self._numbers["tied"], min(slack[number] for number in self._numbers["tied"]))
         return [number for number in lanes if schedule.graph.durations[number] and not slack[number]]
 
     @cached_property
@@ -145,7 +167,7 @@ def _waits_for(graph: TaskGraph, before: dict[int, int], task: int) -> Iterable[
         yield before[task]
 
 
-def span_ticks(schedule: ScheduleMetrics) -> int:
+def span_ticks(schedule: TimedStep) -> int:
     """Return the smallest time after which the next step may follow as the same picture.
 
     The largest (last end - first start) over devices, over network lanes, and over stages. The gathers at the head of a
@@ -168,7 +190,7 @@ def span_ticks(schedule: ScheduleMetrics) -> int:
 NOT_OF_STAGES = ("O", "L", "E", "G", "RESHARD")
 
 
-def _late_heads(schedule: ScheduleMetrics) -> list[tuple[int, int]]:
+def _late_heads(schedule: TimedStep) -> list[tuple[int, int]]:
     """Return the starts of the gathers at the heads of lanes where each stands as late as it may."""
     graph, index = schedule.graph, schedule.plan.index
     gathers = {*index.of_kind("UNSHARD")}

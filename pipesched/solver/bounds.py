@@ -13,6 +13,7 @@ from pipesched.core.clock import TimeIsUp
 from pipesched.core.paths import UNREACHED, tails
 from pipesched.pipeline.bounds import Bound, alone_bounds, highest, problem_bounds, work_bounds
 from pipesched.solver.case import Case
+from pipesched.solver.step_rules import StepRules
 
 
 def keeping_bound(case: Case) -> Bound:
@@ -41,6 +42,21 @@ def _keeping_bounds(case: Case) -> Iterator[Bound]:
         yield from work_bounds(case.problem, letters, paired=paired)
     if not paired:  # the graph has no pairs
         yield from _span_bounds(case) if case.objective == "span" else _budget_bounds(case)
+
+
+def step_bounds(case: Case, rules: StepRules) -> Iterator[Bound]:
+    """Yield bounds, in time, on the objective of a case with a step."""
+    return _until_time_is_up(_step_bounds(case, rules))
+
+
+def _step_bounds(case: Case, rules: StepRules) -> Iterator[Bound]:
+    letters, paired = case.index.letters, case.problem.costs.overlap is not None
+    if case.objective == "span":
+        yield from work_bounds(case.problem, letters, paired=paired)
+        return
+    yield from problem_bounds(case.problem, letters, paired=paired)
+    if case.problem.memory.budget is not None and not paired:
+        yield from rules.bounds()
 
 
 def _saving_bounds(case: Case, letters: str) -> Iterator[Bound]:

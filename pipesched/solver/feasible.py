@@ -24,6 +24,8 @@ from pipesched.solver.case import Case
 from pipesched.solver.keeping import KeepingCase
 from pipesched.solver.policy import DEFAULT, SolvePolicy
 from pipesched.solver.saving import SavingCase
+from pipesched.solver.step_case import StepCase
+from pipesched.solver.step_saving import StepSavingCase
 
 AUTO = "auto"
 
@@ -42,8 +44,11 @@ def cases_of(
 def as_cases(problems: Sequence[Problem], objective: str, allowed: Allowed, policy: SolvePolicy) -> list[Case]:
     """Return a case for each problem on its placement."""
     if any(allowed):
-        return [SavingCase(settled, objective, allowed, policy=policy) for settled in problems]
-    return [KeepingCase(settled, objective, policy=policy) for settled in problems]
+        return [
+            (StepSavingCase if settled.has_step else SavingCase)(settled, objective, allowed, policy=policy)
+            for settled in problems
+        ]
+    return [(StepCase if settled.has_step else KeepingCase)(settled, objective, policy=policy) for settled in problems]
 
 
 def placed_with(problem: Problem, names: str | Sequence[str] | None, chunks: Sequence[int]) -> list[Problem]:

@@ -14,6 +14,7 @@ from pipesched.pipeline.feeding import differs, equals, in_order, renumbered
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import schedule_plan
+from pipesched.pipeline.step_plan import without_step
 from pipesched.schedulers.feeding.every_order import in_turn
 from pipesched.schedulers.feeding.rules import VERL, Order, rules
 from pipesched.solver.case import Candidate, Case
@@ -58,7 +59,7 @@ def in_given_numbers(case: Case, candidates: Iterator[Candidate], fed: FedOrder)
         yield from candidates
         return
     for candidate in candidates:
-        plan = renumbered(candidate.schedule.plan, fed.order)
+        plan = renumbered(without_step(candidate.schedule.plan), fed.order)
         yield Candidate(f"{candidate.source}{fed.words}", schedule_plan(case.problem, plan))
 
 

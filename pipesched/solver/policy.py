@@ -118,6 +118,15 @@ class WindowPolicy:
 
 
 @dataclass(frozen=True)
+class MovePolicy:
+    """Moves of slots, of problems with a step."""
+
+    fruitless: int = 200  # moves: without success, after which the search ends
+    each: int = 4  # the same, for each slot
+    farthest: int = 6  # slots: that a slot moves by, at most
+
+
+@dataclass(frozen=True)
 class PolishPolicy:
     """The second phase: the same objective with less memory."""
 
@@ -220,6 +229,7 @@ class SolvePolicy:
     exact: ExactPolicy = ExactPolicy()  # solver/exact.py, solver/one_device.py, and their models
     justification: JustificationPolicy = JustificationPolicy()  # solver/justify.py
     windows: WindowPolicy = WindowPolicy()  # solver/improve.py
+    moves: MovePolicy = MovePolicy()  # solver/step_moves.py
     polish: PolishPolicy = PolishPolicy()  # solver/polish.py
     periods: PeriodPolicy = PeriodPolicy()  # solver/periodic/
     advice: AdvicePolicy = AdvicePolicy()  # solver/advice/

@@ -51,7 +51,7 @@ def _within(search: Search, case: Case, budget: int, clock: Clock) -> Schedule |
             for schedule in _tries(search, limited, clock):
                 look()
                 if schedule.fits and limited.value(schedule) <= search.value:
-                    return replace(schedule, problem=case.problem)
+                    return replace(schedule, problem=replace(case.problem, shard=schedule.problem.shard))
     except (NoSchedule, TimeIsUp):
         return None
     return None
@@ -61,7 +61,7 @@ def _tries(search: Search, case: Case, clock: Clock) -> Iterator[Schedule]:
     """Yield schedules within the budget of the case."""
     for candidate in case.ruled_candidates():
         yield candidate.schedule
-    if case.index.size <= case.policy.polish.large and can_begin(case, clock):
+    if case.has_model and case.index.size <= case.policy.polish.large and can_begin(case, clock):
         model = case.model(min(search.bound.ticks, search.value), search.value)
         answer = model.solve(search.limits._replace(seconds=seconds_for(case, clock), gap=1.0))
         if answer.starts:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -29,6 +30,7 @@ from pipesched.schedulers.feeding.choose import ordering_of
 from pipesched.schedulers.feeding.fed_family import FedFamily
 from pipesched.schedulers.feeding.rules import BEST
 from pipesched.schedulers.options import ORDER, labelled
+from pipesched.schedulers.plan_of import plan_of
 from pipesched.schedulers.registry import compared
 from pipesched.solver.case import Candidate, Case
 from pipesched.solver.fed_orders import along_ways, case_in_order, in_given_numbers, orders_by_rule
@@ -153,7 +155,7 @@ def _plan(problem: Problem, family: Family, placement: Placement, order: str | N
 
     Raises ConfigError, NoSchedule, or InvalidSchedule.
     """
-    own, fed = along_ways(placement, range(problem.microbatches)), FedFamily(problem, family, family.plan)
+    own, fed = along_ways(placement, range(problem.microbatches)), FedFamily(problem, family, partial(plan_of, family))
     if order is not None:
         found = ordering_of(fed, order)
         own = own if found is None else along_ways(placement, found.order)

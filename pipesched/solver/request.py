@@ -122,6 +122,8 @@ class SolveRequest:
             raise ConfigError(f"goes with whole microbatches, not with `slices` ({problem.slices.count} each)", saving)
         if self.method == "periodic" and problem.has_units:
             raise ConfigError("repeats blocks of whole microbatches that are alike, with their backwards", "method")
+        if self.method == "periodic" and problem.has_step:
+            raise ConfigError("repeats blocks of passes, and knows no step beside them", "method")
 
     def _require_effect(self) -> None:
         """Raise ConfigError for an argument that has no effect beside another, and for an offload without its cost."""

@@ -8,7 +8,7 @@ sound, but proofs take up to 30 times as long.)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain, islice, pairwise
 from typing import Any, NamedTuple
@@ -57,13 +57,13 @@ class SavingModel(TaskModel):
         devices = case.problem.devices
         wait = 0 if case.objective == "makespan" else most * (devices - 1) + sum(case.problem.largest_hops)
         self.horizon = (most + wait) // self.quantum
-        self.presences: dict[int, Any] = {}
         graph = self.graph = _numbered(case)
         for duration, head, tail in zip(graph.durations, heads(graph), tails(graph), strict=True):
             self.task(duration // self.quantum, head // self.quantum, (most + wait - tail - duration) // self.quantum)
         durations = lower(case.problem, full).durations
         for duration in durations[len(self.starts) :]:
-            self.optional(duration // self.quantum)
+            lasts = duration // self.quantum
+            self.optional(lasts, self.horizon - lasts)
         self.activations = list(self._choices())
 
     def tune(self, parameters: Any, limits: Limits) -> None:
@@ -73,18 +73,6 @@ class SavingModel(TaskModel):
         parameters.exploit_all_precedences = not is_large
         if is_large:
             parameters.cp_model_probing_level = 0
-
-    def optional(self, duration: int) -> int:
-        """Add a task that may be left out, and then starts at UNTIMED; return its number."""
-        window = self.cp.Domain.from_intervals([[UNTIMED, UNTIMED], [0, self.horizon - duration]])
-        start, present = self.model.new_int_var_from_domain(window, ""), self.model.new_bool_var("")
-        self.model.add(start >= 0).only_enforce_if(present)
-        self.model.add(start == UNTIMED).only_enforce_if(~present)
-        self.presences[len(self.starts)] = present
-        self.starts.append(start)
-        self.durations.append(duration)
-        self.intervals.append(self.model.new_optional_fixed_size_interval_var(start, duration, present, ""))
-        return len(self.starts) - 1
 
     def _choices(self) -> Iterator[ActivationChoice]:
         index, pools = self.full, self.case.graph.pools
@@ -198,12 +186,6 @@ class SavingModel(TaskModel):
         for choice in self.activations:
             self.model.add(self.end(choice.weight) - first[choice.device] <= goal)
         self.model.minimize(goal)
-
-    def hint(self, starts: Sequence[int]) -> None:
-        """Begin from a schedule, and from what it does to each activation."""
-        super().hint(starts)
-        for task, present in self.presences.items():
-            self.model.add_hint(present, starts[task] != UNTIMED)
 
 
 def _numbered(case: Case) -> TaskGraph:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pipesched.comparing.sweep import varied_field, sweep_points
+from pipesched.comparing.sweep import sweep_points, varied_field
 from pipesched.config.algorithm import Algorithm
 from pipesched.config.load import algorithm_of, load, load_config, load_values
 from pipesched.errors import ConfigError, NotApplicable

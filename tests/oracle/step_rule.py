@@ -114,7 +114,6 @@ def _reduces(step: Step, row: Sequence[str], at: int) -> list[str]:
 def _issued(step: Step, row: Sequence[str], ahead: int) -> dict[int, list[str]]:
     """The RESHARDs and UNSHARDs behind each slot (-1: before the first), with `ahead` stages whole at once."""
     works = [[op.stage for op in _ops(slot) if op.kind in WORKS] for slot in row]
-    first = next((at for at, stages in enumerate(works) if stages), 0)
     turns: dict[int, int] = {}
     whole: set[int] = set()
     issued: dict[int, list[str]] = {}
@@ -125,7 +124,7 @@ def _issued(step: Step, row: Sequence[str], ahead: int) -> dict[int, list[str]]:
                 if len(wanted) >= ahead:
                     break
                 wanted += [stage for stage in dict.fromkeys(coming) if stage not in wanted]
-            behind = issued.setdefault(at - 1 if at > first else -1, [])
+            behind = issued.setdefault(at - 1, [])
             behind += [f"{stage}RESHARD{turns[stage]}" for stage in sorted(whole - {*wanted})]
             for stage in wanted:
                 if stage not in whole:

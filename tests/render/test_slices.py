@@ -15,7 +15,7 @@ from rich.console import Console
 import pipesched
 from pipesched import Gantt, Outcome, Table
 from pipesched.pipeline.kinds import KINDS
-from pipesched.pipeline.ops import parse_op
+from pipesched.pipeline.op_texts import parse_op
 from pipesched.render.fold import fold_of
 from pipesched.render.palette import HUES, colour_of, place_of
 from pipesched.render.summary import heading, summary

@@ -25,7 +25,8 @@ from pipesched.analysis.measured.ranges import (
 )
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
-from pipesched.pipeline.ops import Op, Pair, Slot, parse_op, parse_slot
+from pipesched.pipeline.op_texts import parse_op, parse_slot
+from pipesched.pipeline.ops import Op, Pair, Slot
 
 SOURCE = TraceSource("torch.profiler", "us", clock_a_step=False)
 RUN, WAIT = "PP:", "WAIT:"

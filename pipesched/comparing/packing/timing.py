@@ -20,6 +20,7 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.results.document_costs import MILLION, DocumentCosts, DocumentLoad
 from pipesched.schedulers.family import Family, prepare
+from pipesched.schedulers.plan_of import plan_of
 from pipesched.schedulers.registry import family
 
 LARGEST = 1 << 62  # of sums in 64 bits
@@ -53,7 +54,7 @@ def positions_of(problem: Problem, algorithm: str) -> Positions:
     """
     chosen = family(algorithm)
     fitted = prepare(problem, chosen)
-    return Positions(fitted, chosen.plan(fitted))
+    return Positions(fitted, plan_of(chosen, fitted))
 
 
 class RankTimes:
@@ -173,7 +174,7 @@ class RankTimes:
             return Timed(Fraction(0))
         try:
             fitted = prepare(self.costs.problem(self.base, rank), self._family)
-            schedule = schedule_plan(fitted, self._family.plan(fitted))
+            schedule = schedule_plan(fitted, plan_of(self._family, fitted))
         except (NotApplicable, NoSchedule, Deadlock):
             return None
         return Timed(Fraction(schedule.makespan_ticks, schedule.problem.ticks.per_unit), schedule.fits)

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 def can_repeat(case: Case) -> bool:
     """Return whether blocks of the case can be repeated: in one direction, of whole microbatches that are alike, with
-    activations that are kept."""
+    activations that are kept, and with no step beside them."""
     problem = case.problem
-    return case.keeps_activations and not problem.settled_placement.mirrored and not problem.has_units
+    is_plain = not (problem.settled_placement.mirrored or problem.has_units or problem.has_step)
+    return case.keeps_activations and is_plain
 
 
 def pays(case: Case) -> bool:

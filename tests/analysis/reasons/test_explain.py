@@ -21,7 +21,7 @@ from pipesched.core.order_moves import legal_places
 from pipesched.errors import NoSchedule
 from pipesched.pipeline.capacity import least_capacity
 from pipesched.pipeline.check import violations
-from pipesched.pipeline.ops import parse_op
+from pipesched.pipeline.op_texts import parse_op
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.schedulers.registry import family
 from tests.examples import examples, part

@@ -15,7 +15,7 @@ from pipesched.analysis.reasons.why import why
 from pipesched.core.idle_time import Idle
 from pipesched.core.order_moves import legal_places
 from pipesched.errors import Deadlock, InvalidSchedule
-from pipesched.pipeline.ops import parse_op
+from pipesched.pipeline.op_texts import parse_op
 from pipesched.render.explanation import move_lines
 from tests.plain_reasons import PlainSchedule
 from tests.strategies import plan_of

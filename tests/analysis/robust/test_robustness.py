@@ -22,7 +22,7 @@ from pipesched.analysis.robust.variation import BLOCK, Factors, Variation
 from pipesched.core.tasks import Edge
 from pipesched.core.timing import earliest_times
 from pipesched.errors import ConfigError, Deadlock, NotApplicable
-from pipesched.pipeline.ops import parse_op
+from pipesched.pipeline.op_texts import parse_op
 from pipesched.schedulers.registry import FAMILIES
 from tests.analysis.robust import plain
 from tests.examples import at_night_but

@@ -1,0 +1,99 @@
+"""The plan of a family: of passes alone where the problem has a step, so that each family orders passes and no more.
+
+A family that obeys a budget is asked again with less where the step, which comes to its order afterwards, then holds
+too much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+from pipesched.errors import ConfigError, Deadlock, NoSchedule
+from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import canonical
+from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.schedulers.family import Family
+
+Timing = Callable[[Problem, Plan], Schedule]  # makes the schedule of a plan
+
+MOST_TRIES = 4  # plans under ever smaller budgets
+
+
+def plan_of(family: Family, problem: Problem, timed: Timing = schedule_plan, **options: Any) -> Plan:
+    """Return the plan of a family for a problem as it runs it; `timed` says what its step takes and holds.
+
+    Raises what the family does.
+    """
+    if not problem.has_step:
+        return family.plan(problem, **options)
+    if not family.obeys_budget or problem.memory.budget is None:
+        return family.plan(of_passes(problem, [0] * problem.devices), **options)
+    plans = [_plan_within(family, problem, one, options) for one in dict.fromkeys((timed, schedule_plan))]
+    return plans[0] if len(plans) == 1 else min(plans, key=lambda plan: _worth(problem, plan, timed))
+
+
+def _plan_within(family: Family, problem: Problem, timed: Timing, options: Mapping[str, Any]) -> Plan:
+    """Return the plan under the budget, or under ever less of it until the step fits too."""
+    less = [0] * problem.devices
+    plan = family.plan(of_passes(problem, less), **options)
+    for _ in range(MOST_TRIES):
+        beyond = _beyond(problem, plan, timed)
+        if not any(beyond):
+            return plan
+        less = [*map(sum, zip(less, beyond, strict=True))]
+        try:
+            plan = family.plan(of_passes(problem, less), **options)
+        except (NoSchedule, ConfigError):  # passes alone need more, or nothing is left
+            return plan
+    return plan
+
+
+def _worth(problem: Problem, plan: Plan, timed: Timing) -> tuple[bool, int]:
+    """Return what decides between plans: whether one exceeds the budget, and how long it takes."""
+    try:
+        schedule = timed(problem, plan)
+    except Deadlock:
+        return True, 0
+    return not schedule.fits, schedule.makespan_ticks
+
+
+def _beyond(problem: Problem, plan: Plan, timed: Timing) -> list[int]:
+    """Return how many grains beyond its budget each device holds with the step."""
+    try:
+        schedule = timed(problem, plan)
+    except Deadlock:
+        return [0] * problem.devices
+    limits = zip(schedule.peak_grains, problem.capacity_grains, strict=True)
+    return [max(peak - capacity, 0) if capacity is not None else 0 for peak, capacity in limits]
+
+
+def of_passes(problem: Problem, less: Sequence[int]) -> Problem:
+    """Return the passes of a problem on its placement, on the same scales, with so many grains less of each budget.
+
+    All that stays counts as the static memory of one stage of its device.
+    """
+    scale, memory, nothing = problem.grains.per_unit, problem.memory, (0,) * problem.stages
+    there = problem.settled_placement.devices
+    static = [
+        canonical(Fraction(problem.static_grains(device), scale)) if stage == there.index(device) else 0
+        for stage, device in enumerate(there)
+    ]
+    budget = memory.budget and tuple(
+        canonical(max(Fraction(limit) - Fraction(grains, scale), Fraction(0)))
+        for limit, grains in zip(memory.budget, less, strict=True)
+    )
+<<<<<<< HEAD
+    memory = replace(memory, static=tuple(static), budget=budget, resolution=scale)
+    memory = replace(memory, weights=nothing, gradients=nothing, states=nothing)
+=======
+    kept: dict[str, Any] = {"weights": nothing, "gradients": nothing, "states": nothing}
+    memory = replace(memory, static=tuple(static), budget=budget, resolution=scale, **kept)
+>>>>>>> stepside
+    costs = replace(
+        problem.costs, gather=None, reduce=None, optimizer=None, tied=None, resolution=problem.ticks.per_unit
+    )
+    return replace(problem, costs=costs, memory=memory, shard=None, clip=None, side=())

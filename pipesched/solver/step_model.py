@@ -1,0 +1,215 @@
+"""The exact model of a case with a step: passes as in `model`, and beside them what `step_tasks` lists.
+
+Below level weights lanes have any order. At level weights they follow the rule of the slots: the model says so where
+all stages of a device are whole at once, or one; else it leaves the gathers of later turns out, so that its bounds hold
+and schedules are timed by the rule afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, combinations
+from typing import Any
+
+from pipesched.core.clock import look
+from pipesched.core.integers import ceil_div
+from pipesched.pipeline.residences import residences
+from pipesched.pipeline.step import GRADIENTS, WEIGHTS
+from pipesched.solver.case import Case
+from pipesched.solver.model import TunedModel
+from pipesched.solver.step_rules import StepRules
+from pipesched.solver.step_tasks import SideTasks
+
+Stay = tuple[Any, int]  # an interval, and the grains that are held in it
+
+
+class StepModel(TunedModel):
+    """The model of a case with a step whose makespan lies in [least, most] ticks."""
+
+    def __init__(self, case: Case, rules: StepRules, least: int, most: int) -> None:
+        super().__init__(case)
+        self.rules, self.step, self.quantum = rules, rules.step, case.quantum
+        self.problem, self.index = case.problem, case.index
+        self.least, self.horizon = ceil_div(least, self.quantum), most // self.quantum
+        optional = {*chain.from_iterable((*one.forwards.values(), *one.backwards.values()) for one in self.step.side)}
+        columns = rules.graph.durations, rules.heads, rules.tails
+        for number, (ticks, head, tail) in enumerate(zip(*columns, strict=True)):
+            lasts, last = ticks // self.quantum, (most - tail - ticks) // self.quantum
+            if number in optional:
+                self.optional(lasts, last)
+            else:
+                self.task(lasts, head // self.quantum, last)
+
+    def dependencies(self) -> None:
+        """Start each operation after what it waits for, with the latency between devices."""
+        for before, after, lag in self.rules.graph.edges:
+            for one, other in zip(before, after, strict=True):
+                self.after(one, other, lag // self.quantum)
+
+    def machines(self) -> None:
+        """Run one operation at a time on each device and on each network lane."""
+        for device, tasks in enumerate(self.case.tasks_on):
+            self.one_at_a_time([*tasks, *self.step.on_machine(device)])
+            self.one_at_a_time(self.step.on_machine(self.problem.devices + device))
+
+    def side_work(self) -> None:
+        """Run side work on one device, forward and backward on the same, between the passes that it serves."""
+        for side in self.step.side:
+            present = {device: self.presences[task] for device, task in side.forwards.items()}
+            self.model.add_exactly_one(present.values())
+            used, needed = self.step.used_by(side), self.step.gradients_for(side)
+            for device, forward in side.forwards.items():
+                lag = self.step.lag(side.item, device) // self.quantum
+                here = present[device]
+                self.model.add(self.starts[used] >= self.end(forward) + lag).only_enforce_if(here)
+                if side.backwards:
+                    backward = side.backwards[device]
+                    self.model.add(here == self.presences[backward])
+                    self.model.add(self.starts[backward] >= self.end(forward)).only_enforce_if(here)
+                    for one in needed:
+                        self.model.add(self.starts[backward] >= self.end(one) + lag).only_enforce_if(here)
+
+    def lanes(self) -> None:
+        """At level weights reduce gradients in the order in which they are there, and gather what was not kept."""
+        if not self.problem.sharding.divides(WEIGHTS):
+            return
+        for device in range(self.problem.devices):
+            stages = self.problem.settled_placement.stages_on(device)
+            done = [(task, self._last(stage, number)) for stage in stages
+                    for number, task in enumerate(self.step.reductions.get(stage, ()))]  # fmt: skip
+            for (one, before), (other, after) in combinations(done, 2):
+                first = self.model.new_bool_var("")
+                for this, that, here, there, holds in ((one, other, before, after, first),
+                                                       (other, one, after, before, ~first)):  # fmt: skip
+                    self.model.add(self.end(this) <= self.starts[that]).only_enforce_if(holds)
+                    self.model.add(here <= there).only_enforce_if(holds)
+            self._gather_behind(device, stages[0])
+            if self.rules.ahead(device) == 1 and not self.rules.is_whole(device):
+                self._gather_between(stages)
+
+    def _gather_behind(self, device: int, stage: int) -> None:
+        """Gather first once all side work before the first pass of a device has ended, as the rule issues it there."""
+        gather = self.step.gathers[stage]
+        for side in self.step.side:
+            for task in (one[device] for one in (side.forwards, side.backwards) if device in one):
+                before = self.model.new_bool_var("")
+                self.model.add(self.end(task) <= self.starts[gather]).only_enforce_if(before)
+                literals = [before, ~self.presences[task]]
+                for forward in self.index.row("F", stage):
+                    literals.append(self.model.new_bool_var(""))
+                    self.model.add(self.starts[task] >= self.end(forward)).only_enforce_if(literals[-1])
+                self.model.add_bool_or(literals)
+
+    def _last(self, stage: int, number: int) -> Any:
+        """Return the end of the last backward that a reduction of a stage needs."""
+        row, each = self.index.row(self.index.last, stage), self.problem.sharding.reduces_each
+        part = row[self.index.in_units(range(number, number + 1))] if each else row
+        return self._latest(part)
+
+    def _latest(self, tasks: Sequence[int]) -> Any:
+        if len(tasks) == 1:
+            return self.end(tasks[0])
+        latest = self.model.new_int_var(0, self.horizon, "")
+        self.model.add_max_equality(latest, [self.end(task) for task in tasks])
+        return latest
+
+    def _gather_between(self, stages: Sequence[int]) -> None:
+        """Where one stage is whole at a time, gather between passes of different stages of the device."""
+        passes = {stage: [*chain.from_iterable(self.index.row(kind, stage) for kind in self.index.letters)]
+                  for stage in stages}  # fmt: skip
+        reduced = {
+            self.index.row(self.index.last, stage)[number if self.problem.sharding.reduces_each else -1]: task
+            for stage in stages
+            for number, task in enumerate(self.step.reductions.get(stage, ()))
+            if self.rules.is_sorted and self.index.slices == 1
+        }
+        gathers = self.problem.step_ticks.gather
+        for one, other in combinations(stages, 2):
+            for a in passes[one]:
+                look()
+                for b in passes[other]:
+                    first = self.model.new_bool_var("")
+                    for x, y, stage, holds in ((a, b, other, first), (b, a, one, ~first)):
+                        ready = self.end(reduced.get(x, x))
+                        least = gathers[stage] // self.quantum
+                        self.model.add(self.starts[y] >= ready + least).only_enforce_if(holds)
+
+    def memory(self) -> None:
+        """Keep what devices hold over time within their capacity."""
+        for device, capacity in enumerate(self.problem.capacity_grains):
+            if capacity is not None:
+                stays = [*self._passes(device), *self._of_stages(device), *self._of_side(device)]
+                held = [(interval, size) for interval, size in stays if size]
+                if held:
+                    intervals, sizes = zip(*held, strict=True)
+                    self.hold(intervals, sizes, capacity)
+
+    def _passes(self, device: int) -> Iterator[Stay]:
+        for stay in residences(self.problem, self.index, device):
+            yield self.between(self.begin(stay), self.end(stay.last), self.horizon), stay.size
+
+    def _of_stages(self, device: int) -> Iterator[Stay]:
+        """Yield the stays of whole weights and whole gradients."""
+        shard, grains, index = self.problem.sharding, self.problem.step_grains, self.index
+        for stage in self.problem.settled_placement.stages_on(device):
+            if shard.divides(WEIGHTS):
+                passes = [*chain.from_iterable(index.row(kind, stage) for kind in index.letters)]
+                if self.rules.is_whole(device):
+                    end = self._latest(index.row(index.letters[-1], stage))
+                    start = self.starts[self.step.gathers[stage]]
+                    yield self.between(start, end, self.horizon), grains.weights[stage]
+                else:
+                    yield from ((self.intervals[task], grains.weights[stage]) for task in passes)
+            if shard.divides(GRADIENTS) and self.step.reductions:
+                yield from self._gradients(stage, grains.gradients[stage])
+
+    def _gradients(self, stage: int, size: int) -> Iterator[Stay]:
+        row = self.index.row(self.index.last, stage)
+        for number, task in enumerate(self.step.reductions[stage]):
+            each = self.problem.sharding.reduces_each
+            part = row[self.index.in_units(range(number, number + 1))] if each else row
+            first = self.model.new_int_var(0, self.horizon, "")
+            self.model.add_min_equality(first, [self.starts[one] for one in part])
+            yield self.between(first, self.end(task), self.horizon), size
+
+    def _of_side(self, device: int) -> Iterator[Stay]:
+        """Yield the stays of activations of side work, and of its outputs and their gradients."""
+        grains, there = self.problem.step_grains, self.problem.settled_placement.devices
+        for side in self.step.side:
+            if device in side.forwards:
+                forward, backward = side.forwards[device], side.backwards.get(device)
+                end = self.end(forward if backward is None else backward)
+                here = self.presences[forward]
+                stay = self.between(self.starts[forward], end, self.horizon, here)
+                yield stay, grains.side_activation[side.item]
+            if there[self.problem.side[side.item].into] == device:
+                yield from self._outputs(side, grains.side_output[side.item])
+
+    def _outputs(self, side: SideTasks, size: int) -> Iterator[Stay]:
+        used = self.starts[self.step.used_by(side)]
+        for forward in side.forwards.values():
+            yield self.between(self.end(forward), used, self.horizon, self.presences[forward]), size
+        for backward in side.backwards.values():
+            ready = self._latest(self.step.gradients_for(side))
+            yield self.between(ready, self.starts[backward], self.horizon, self.presences[backward]), size
+
+    def objective(self) -> None:
+        """Minimize the makespan, network lanes included."""
+        goal = self.model.new_int_var(self.least, self.horizon, self.case.objective)
+        for task in range(len(self.starts)):
+            last = self.model.add(self.end(task) <= goal)
+            if task in self.presences:
+                last.only_enforce_if(self.presences[task])
+        self.model.minimize(goal)
+
+
+def step_model(case: Case, rules: StepRules, least: int, most: int) -> StepModel:
+    """Return the model with every rule of a case with a step; [least, most] are in ticks."""
+    model = StepModel(case, rules, least, most)
+    model.dependencies()
+    model.machines()
+    model.side_work()
+    model.lanes()
+    model.memory()
+    model.objective()
+    return model

@@ -1,0 +1,115 @@
+"""What is known of every order of a case with a step: precedences, and the longest paths through them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+from pipesched.core.bounds import Job, jackson_preemptive
+from pipesched.core.paths import heads, tails
+from pipesched.core.tasks import Edge, TaskGraph, arrow
+from pipesched.pipeline.bounds import Bound
+from pipesched.pipeline.capacity import capacity_edges, edges_in_order
+from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.step import AUTO, WEIGHTS
+from pipesched.pipeline.step_ends import step_ends
+from pipesched.pipeline.step_rule import ahead_of
+from pipesched.solver.step_tasks import StepTasks
+
+
+class StepRules:
+    """The tasks of a case with a step and their precedences; `passes` is the task graph of its passes.
+
+    Side work with a backward on a device of choice couples the forwards and backwards of its microbatch, and side work
+    may differ between microbatches: then not all rows of operations have microbatches in order (`is_sorted`).
+    """
+
+    def __init__(self, problem: Problem, index: OpIndex, passes: TaskGraph) -> None:
+        self.problem, self.index, self.passes = problem, index, passes
+        self.step = StepTasks(problem, index)
+        times = [times for item in problem.side for times in (item.forward, item.backward) if times is not None]
+        self._is_alike = all(len({*one}) == 1 for one in times)
+        couples = any(item.backward is not None and len(item.devices) > 1 for item in problem.side)
+        self.is_sorted = self._is_alike and not couples
+
+    @cached_property
+    def graph(self) -> TaskGraph:
+        """The passes and what the step has beside them, with the precedences that hold in every order searched."""
+        durations = [*self.passes.durations, *(task.ticks for task in self.step.tasks)]
+        edges = [*self.passes.edges, *self.step.edges, *self._orders(), *self._lanes()]
+        return TaskGraph(durations, [0] * len(durations), (1,), edges)
+
+    @cached_property
+    def heads(self) -> list[int]:
+        """The earliest start of each task, in ticks."""
+        return heads(self.graph, self._of_kind("F", step_ends(self.problem).released))
+
+    @cached_property
+    def tails(self) -> list[int]:
+        """The ticks between the end of each task and the end of the schedule."""
+        kind = self.index.gradient if self.index.gradients else ""
+        return tails(self.graph, self._of_kind(kind, step_ends(self.problem).behind_gradient))
+
+    def _of_kind(self, kind: str, ticks: Sequence[int]) -> list[int]:
+        """Return for each task of a kind the ticks of its stage, 0 for others."""
+        found = [0] * len(self.graph)
+        for stage in range(self.index.stages if kind else 0):
+            for number in self.index.row(kind, stage):
+                found[number] = ticks[stage]
+        return found
+
+    def _orders(self) -> Iterator[Edge]:
+        """Yield the order of microbatches that are alike, and what then follows from the budget.
+
+        Where operations are coupled one row alone has them in order: it gives them their numbers.
+        """
+        problem, index = self.problem, self.index
+        if not self._is_alike:
+            return
+        if not self.is_sorted:
+            yield from edges_in_order(problem, index, [index.row("F", 0)])
+            return
+        yield from edges_in_order(problem, index, [row for kind in index.letters for row in index.rows(kind)])
+        yield from capacity_edges(problem, index)
+        if problem.sharding.reduces_each and not problem.has_units:
+            for tasks in self.step.reductions.values():
+                yield from map(arrow, tasks, tasks[1:])
+
+    def ahead(self, device: int) -> int:
+        """Return how many stages of a device are whole at once, at level weights; 0 where that is left to a choice."""
+        return 0 if self.problem.sharding.ahead == AUTO else ahead_of(self.problem, device)
+
+    def is_whole(self, device: int) -> bool:
+        """Return whether all stages of a device are whole at once."""
+        count = len(self.problem.settled_placement.stages_on(device))
+        return count == 1 or self.ahead(device) >= count
+
+    def _lanes(self) -> Iterator[Edge]:
+        """Yield what the rule of level weights says of every order: gathers by stage, before reductions; tied last."""
+        if not self.problem.sharding.divides(WEIGHTS):
+            return
+        tied = self.step.tied
+        for device in range(self.problem.devices):
+            stages = self.problem.settled_placement.stages_on(device)
+            gathers = [self.step.gathers[stage] for stage in stages]
+            reductions = [task for stage in stages for task in self.step.reductions.get(stage, ())]
+            yield from map(arrow, gathers, gathers[1:])
+            if self.is_whole(device):
+                yield from (arrow(gathers[-1], task) for task in reductions)
+            if tied is not None and tied in self.step.on_machine(self.problem.devices + device):
+                yield from (arrow(task, tied) for task in (*gathers, *reductions))
+
+    def bounds(self) -> Iterator[Bound]:
+        """Yield bounds on the makespan by the longest paths, and of each device and network lane by Jackson."""
+        columns = self.heads, self.graph.durations, self.tails
+        yield Bound(max(map(sum, zip(*columns, strict=True))), "residences one after another under the budget")
+        jobs = [Job(*column) for column in zip(*columns, strict=True)]
+        optional = {task for side in self.step.side for task in (*side.forwards.values(), *side.backwards.values())}
+        machines = self.passes.by_resource(range(len(self.passes)))
+        for machine in range(2 * self.problem.devices):
+            tasks = machines[machine] if machine < self.problem.devices else []
+            own = [jobs[task] for task in (*tasks, *self.step.on_machine(machine)) if task not in optional]
+            lane = machine - self.problem.devices
+            what = f"device {machine}" if lane < 0 else f"the network of device {lane}"
+            yield Bound(jackson_preemptive(own), f"Jackson's preemptive schedule of {what} under the budget")
