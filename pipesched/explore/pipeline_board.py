@@ -28,6 +28,7 @@ from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.pipeline.step import WEIGHTS
 from pipesched.render.explanation import gap_words
 from pipesched.render.strip import peak_text
 from pipesched.render.timescale import number
@@ -197,9 +198,19 @@ class PipelineBoard(Board):
 
     def reordered(self, row: int, order: Sequence[int]) -> PipelineBoard:
         plan = moved_plan(self.schedule, row, order)
+        if plan.network and self.problem.sharding.divides(WEIGHTS):
+            self._require_same(plan, row)
         board = PipelineBoard(self.problem, plan, self.fixed)
         _ = board.schedule
         return board
+
+    def _require_same(self, plan: Plan, row: int) -> None:
+        """Raise InvalidSchedule where a move changes the program of the lane of a device that gathers weights."""
+        for old, new in zip(self.plan.network[row], plan.network[row], strict=True):
+            if old != new:
+                op = self.plan.index.op(new.number)
+                what = f"it would change the program of network lane {row}: {op} stands behind a slot that would move"
+                raise InvalidSchedule(what)
 
     def gap_words(self, gap: Gap) -> str:
         return gap_words(idle_gap(self.schedule, self.tasks, gap), self.problem.time_unit)
