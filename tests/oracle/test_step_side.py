@@ -10,6 +10,7 @@ from pipesched import make_problem, plan, schedule_plan
 from pipesched.pipeline.check import violations
 from pipesched.pipeline.schedule import Schedule
 from pipesched.schedulers.side_work.rules import side_schedule
+from tests.examples import part
 from tests.oracle.drawn import Config, random_rows
 from tests.oracle.drawn_step import step_configs
 from tests.oracle.step_graph import Texts
@@ -49,18 +50,21 @@ def _require_replayed(schedule: Schedule, step: Step) -> None:
     assert not [*violations(schedule)]
 
 
+@part(4)
 @given(step_configs(has_side=True), st.randoms(use_true_random=False), CHANCES, CHANCES)
 def test_bubbles(config: Config, random: Random, split: float, pair: float) -> None:
     """Halves, pairs, sharded weights, lanes, items of unequal times into any stage, some devices, budgets."""
     require_good(config, random_rows(read_step(config).setup, random, split=split, pair=pair))
 
 
+@part(4)
 @given(step_configs(has_side=True, slices=True), st.randoms(use_true_random=False), CHANCES)
 def test_bubbles_of_slices(config: Config, random: Random, split: float) -> None:
     """The same with microbatches in slices."""
     require_good(config, random_rows(read_step(config).setup, random, split=split))
 
 
+@part(4)
 @given(step_configs(has_side=True, forward_only=True), st.randoms(use_true_random=False))
 def test_bubbles_of_forwards(config: Config, random: Random) -> None:
     """The same of forward passes alone."""
