@@ -86,8 +86,8 @@ def of_passes(problem: Problem, less: Sequence[int]) -> Problem:
         canonical(max(Fraction(limit) - Fraction(grains, scale), Fraction(0)))
         for limit, grains in zip(memory.budget, less, strict=True)
     )
-    kept: dict[str, Any] = {"weights": nothing, "gradients": nothing, "states": nothing}
-    memory = replace(memory, static=tuple(static), budget=budget, resolution=scale, **kept)
+    memory = replace(memory, static=tuple(static), budget=budget, resolution=scale)
+    memory = replace(memory, weights=nothing, gradients=nothing, states=nothing)
     costs = replace(
         problem.costs, gather=None, reduce=None, optimizer=None, tied=None, resolution=problem.ticks.per_unit
     )
