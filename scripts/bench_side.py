@@ -8,19 +8,20 @@ Each row is a problem of 1f1b with an encoder of forward 2 and backward 4 for ea
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from pipesched.pipeline.arguments import make_problem
 from pipesched.results.outcome import Outcome, run
 
 SIZES = ((4, 8), (8, 64), (8, 512), (8, 4096), (32, 2048))  # devices, microbatches
-ENCODER = [{"forward": 2, "backward": 4, "activation": 0.5, "output": 0.1}]
-COSTS = {"forward": 5, "backward": 10}
+ENCODER: list[dict[str, Any]] = [{"forward": 2, "backward": 4, "activation": 0.5, "output": 0.1}]
+COSTS: dict[str, Any] = {"forward": 5, "backward": 10}
 REPEATS = 3
 
 
-def timed(devices: int, microbatches: int, **more: object) -> tuple[Outcome, float]:
+def timed(devices: int, microbatches: int, **more: Any) -> tuple[Outcome, float]:
     """Return the outcome of a run, and the least seconds of several."""
-    options = {key: more.pop(key) for key in ("side_rule",) if key in more}
+    options: dict[str, Any] = {key: more.pop(key) for key in ("side_rule",) if key in more}
     best = float("inf")
     for _ in range(REPEATS):
         problem = make_problem(devices=devices, microbatches=microbatches, **COSTS, **more)

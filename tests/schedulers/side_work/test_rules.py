@@ -9,9 +9,9 @@ import pytest
 from pipesched import ConfigError, Problem, algorithms, compare, make_problem, run, sweep
 from tests.examples import at_night_but
 
-VISION = {"name": "vision", "forward": 2, "backward": 4}
-FOUR = {"devices": 4, "microbatches": 8, "forward": 5, "backward": 10}
-TWO = {"devices": 2, "microbatches": 3, "forward": 5, "backward": 10}
+VISION: dict[str, Any] = {"name": "vision", "forward": 2, "backward": 4}
+FOUR: dict[str, Any] = {"devices": 4, "microbatches": 8, "forward": 5, "backward": 10}
+TWO: dict[str, Any] = {"devices": 2, "microbatches": 3, "forward": 5, "backward": 10}
 
 
 @pytest.mark.parametrize(
@@ -37,8 +37,8 @@ def problem_of(family: str, **more: Any) -> Problem:
     """A problem that a family runs, with side work that differs among microbatches, lanes and optimizers."""
     items = [VISION | {"activation": 0.5, "output": 0.1}, {"forward": [*range(8)], "into": 3, "devices": [0, 2]}]
     stages = 4 * next(one for one in algorithms() if one.name == family).chunks
-    halves = {"backward_input": 5, "backward_weight": 5}
-    step = {"gather": 3, "reduce": 4, "optimizer": 2, "clip": True}
+    halves: dict[str, Any] = {"backward_input": 5, "backward_weight": 5}
+    step: dict[str, Any] = {"gather": 3, "reduce": 4, "optimizer": 2, "clip": True}
     return make_problem(devices=4, stages=stages, microbatches=8, forward=5, side=items, **halves, **step, **more)
 
 
@@ -75,7 +75,15 @@ def test_budget(family: str) -> None:
 def test_sharded_weights() -> None:
     """Where weights come and go, `auto` takes the number of stages ahead with which side work costs least."""
     side = [VISION]
-    config = {"devices": 2, "stages": 8, "microbatches": 4, "forward": 5, "backward": 10, "gather": 4, "reduce": 4}
+    config: dict[str, Any] = {
+        "devices": 2,
+        "stages": 8,
+        "microbatches": 4,
+        "forward": 5,
+        "backward": 10,
+        "gather": 4,
+        "reduce": 4,
+    }
     made = {
         ahead: run(make_problem(**config, side=side, shard={"level": "weights", "ahead": ahead}), "interleaved")
         for ahead in (1, 2, 3, 4, "auto")
