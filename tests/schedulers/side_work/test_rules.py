@@ -88,7 +88,7 @@ def test_sharded_weights() -> None:
         ahead: run(make_problem(**config, side=side, shard={"level": "weights", "ahead": ahead}), "interleaved")
         for ahead in (1, 2, 3, 4, "auto")
     }
-    lengths = {ahead: outcome.schedule.makespan for ahead, outcome in made.items()}
+    lengths: dict[Any, float] = {ahead: outcome.schedule.makespan for ahead, outcome in made.items()}
     assert lengths["auto"] == min(lengths.values())
     assert lengths[made["auto"].problem.sharding.ahead] == lengths["auto"]
 
@@ -107,7 +107,7 @@ def test_comparisons() -> None:
     """Each rule in a sweep, and as an option of one algorithm."""
     text = "devices: 4\nmicrobatches: 8\ncosts: {forward: 5, backward: 10}\nside: [{forward: 2, backward: 4}]"
     table = sweep(text, "side_rule", ["first", "bubbles"], ["1f1b"])
-    assert [point.comparison[0].outcome.schedule.makespan for point in table.points] == [177, 171]
+    assert [point.comparison[0].metrics["makespan"] for point in table.points] == [177, 171]
     compared = compare(make_problem(**FOUR, side=[VISION]), ["1f1b", "naive"], each={"naive": {"side_rule": "first"}})
     assert [entry.label for entry in compared] == ["1f1b", "naive, side_rule first"]
 
