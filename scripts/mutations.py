@@ -518,7 +518,7 @@ MUTATIONS = [
     Mutation(
         name="one group of all microbatches",
         file="schedulers/interleaved",
-        old="return grouped_by(problem, rule, problem.devices,",
+        old="return grouped_by(problem, rule, wanted,",
         new="return grouped_by(problem, rule, problem.microbatches,",
         tests=("schedulers/test_quality_families",),
     ),

@@ -14,7 +14,7 @@ from pipesched.cli.options import Screen
 from pipesched.cli.output import chart_of
 from pipesched.errors import ConfigError
 from pipesched.pipeline.units_of_measure import has_unit
-from pipesched.schedulers.options import ORDER
+from pipesched.schedulers.options import VARIED
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -112,13 +112,14 @@ def read_sweep(text: str, values: Values, algorithms: str | Sequence[str], **set
 
     name, _, listed = text.partition("=")
     field, parts = _parameter(name.strip()), [part.strip() for part in listed.split(",") if part.strip()]
-    words = VARIED_WORDS.get(ORDER if field == ORDER else varied_field(field).key, ())
+    is_option = field in VARIED
+    words = VARIED_WORDS.get(field if is_option else varied_field(field).key, ())
     varied = _values(parts, words)
     if not varied:
         raise ConfigError("--sweep: no values; write for instance microbatches=4,8,16,32")
     with flags_of_problem():
         key, points = varied_points(values, field, varied)
-    note_values(values if field == ORDER else {**values, varied_field(field).name: Given(varied, "--sweep")})
+    note_values(values if is_option else {**values, varied_field(field).name: Given(varied, "--sweep")})
     return Sweep(key, compared_points(points, algorithms, **settings))
 
 
@@ -139,7 +140,7 @@ def require_unvaried(text: str, overrides: Mapping[str, Any]) -> None:
     from pipesched.comparing.sweep import replaces, varied_field
 
     parameter = _parameter(text.partition("=")[0].strip())
-    if parameter == ORDER:
+    if parameter in VARIED:
         return
     field = varied_field(parameter)
     name = "" if field.key.endswith("]") else field.name  # of one device the others keep theirs

@@ -13,6 +13,7 @@ from pipesched.comparing.contestants import BLOCK, Contestant, GivenAlgorithm
 from pipesched.config.algorithm import Algorithm
 from pipesched.config.imported import timed_by
 from pipesched.errors import ConfigError, InvalidSchedule, NotApplicable
+from pipesched.file_formats.pytorch_program import planned
 from pipesched.pipeline.arguments import read_placement
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.plan import placement_of
@@ -35,7 +36,7 @@ def scheduled(problem: Problem, name: str, given: Contestant) -> Outcome:
     try:
         placement = placement_of(given.plan) if given.placement is None else given.placement
         fitted = timed_by(given.plan, placement, problem, file).fitted
-        return Outcome(name, checked(schedule_plan(fitted, given.plan)))
+        return Outcome(name, checked(schedule_plan(fitted, planned(fitted, given.plan))))
     except ConfigError as error:
         lacks = "the problem has " if error.key == "problem" else ""
         raise NotApplicable(f"{lacks}{error.message}") from None

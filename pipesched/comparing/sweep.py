@@ -19,7 +19,7 @@ from pipesched.pipeline.quantities import OutOfLimits, exact, plain, to_fraction
 from pipesched.pipeline.units_of_measure import TIME, Unit, count_of, first_entries, has_unit, is_several, read_number
 from pipesched.results.comparison import Comparison, Entry
 from pipesched.results.sweep import VARIED_WORDS, Sweep, SweepPoint
-from pipesched.schedulers.options import ORDER
+from pipesched.schedulers.options import VARIED
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -50,9 +50,9 @@ def sweep(
         path_or_text: As for `load`; None is the problem of the first schedule among `plans`, else the built-in default.
         field: What to vary: a parameter of `make_problem` (`microbatches`), or its key in a config (`costs.forward`);
             `speed[2]` is the speed of device 2 alone. Or `shard`, what data-parallel ranks divide, and `shard.ahead`,
-            `shard.ranks`, `shard.reduce`. Or `order`, an option of every family.
+            `shard.ranks`, `shard.reduce`. Or `order` or `side_rule`, options of every family.
         values: The values it takes, at most 10,000; texts with units too ("250us"), and words: of `shard` its levels,
-            of `shard.ahead` numbers, full and auto, of `order` given, verl and best.
+            of `shard.ahead` numbers, full and auto, of `order` given, verl and best, of `side_rule` first and bubbles.
         algorithms: As for `compare`, like `plans`, `each`, `jobs`, `executor` and the `options` of families.
         overrides: Values that replace those of the config at every point, by the parameters of `make_problem`; None is
             the default. What is varied cannot stand there too.
@@ -64,7 +64,7 @@ def sweep(
 
     given = {} if overrides is None else require_mapping(overrides, "values by the parameters they set", "overrides")
     listed = _listed(values)
-    if not _is_order(field):
+    if not _is_option(field):
         _require_no_conflict(varied_field(field), given)
     read = read_plans(plans)
     base = problem_of_plans(read) if path_or_text is None else path_or_text
@@ -73,9 +73,9 @@ def sweep(
     return Sweep(key, compared_points(points, algorithms, **settings, **options))
 
 
-def _is_order(field: object) -> bool:
-    """Return whether a sweep is over the rules of feeding; arrays compare to arrays."""
-    return isinstance(field, str) and field == ORDER
+def _is_option(field: object) -> bool:
+    """Return whether a sweep is over the words of an option of families; arrays compare to arrays."""
+    return isinstance(field, str) and field in VARIED
 
 
 class VariedPoint(NamedTuple):
@@ -87,18 +87,18 @@ class VariedPoint(NamedTuple):
 
 
 def varied_points(base: Values, field: str, values: Sequence[Any]) -> tuple[str, list[VariedPoint]]:
-    """Return the key of what a sweep varies, and its points: of values of a config, or of the option `order`.
+    """Return the key of what a sweep varies, and its points: of values of a config, or of an option of families.
 
     Raises ConfigError for a field that is none of these, and for a bad value.
     """
-    if field != ORDER:
+    if field not in VARIED:
         varied = varied_field(field)
         return varied.key, [VariedPoint(*point) for point in sweep_points(base, varied, values)]
     from pipesched.config.values import problem_of
 
     problem = problem_of(base)
-    words = [require_name(VARIED_WORDS[ORDER], value, ORDER, "values") for value in values]
-    return ORDER, [VariedPoint(word, problem, {ORDER: word}) for word in words]
+    words = [require_name(VARIED_WORDS[field], value, field, "values") for value in values]
+    return field, [VariedPoint(word, problem, {field: word}) for word in words]
 
 
 def compared_points(
@@ -174,8 +174,7 @@ def sweep_points(base: Values, field: Field, values: Sequence[Any]) -> list[tupl
 
     points = list[tuple[int | float | str, Problem]]()
     parameter = BY_NAME[field.name] if _entry_of(field) else field
-    for value in values:
-        is_word = _is_word(value, field)
+    for value, is_word in [(value, _is_word(value, field)) for value in values]:
         changed = dict(base)
         put(changed, parameter, Given(_with_others(value, field, base)))
         problem = problem_of(changed)

@@ -22,7 +22,7 @@ from pipesched.estimation.model import items_of
 from pipesched.estimation.pairs import hides_experts, pair_times
 from pipesched.estimation.setup import GATHER, NONE, Setup
 from pipesched.estimation.sliced import sliced
-from pipesched.estimation.step import step_values, with_step
+from pipesched.estimation.step import step_values, with_keys
 from pipesched.estimation.terms import PER_MS
 from pipesched.estimation.times import OPERATIONS
 from pipesched.pipeline.arguments import make_problem, read_placement
@@ -34,6 +34,7 @@ from pipesched.pipeline.quantities import MOST_DIGITS, Exact, to_fraction
 from pipesched.pipeline.recut import recut
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.pipeline.unit_arguments import WHOLE_ONLY
+from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.pipeline.units_of_measure import is_several
 from pipesched.results.handover.stage_items import stages_of
 from pipesched.schedulers.plan_of import plan_of
@@ -41,7 +42,6 @@ from pipesched.schedulers.registry import family
 
 TIMED = 10  # cuts of the same largest work that are timed
 MOST_TIMED = 200_000  # forwards that are timed in all
-STEP_KEYS = ("gather", "reduce", "optimizer", "tied", "weights", "gradients", "states", "shard")
 PARTS = {"forward", "backward", "backward_input", "backward_weight", "overlap"}  # parameters that pairs follow from
 BESIDE = ("microbatches", "budget", "name", "lanes", "speed", "links")  # parameters that no cut changes
 SIZES = ("devices", "stages", "chunks", "layers", "layer", "first", "last", "layout", "time_unit", "unit")
@@ -111,11 +111,13 @@ class SetupCutter:
         """Return the ranks of ways of parallelism that have several, sizes, and True for each choice that was made."""
         setup = self.setup
         model, parallel, batch, training = setup.model, setup.parallel, setup.batch, setup.training
+        group = setup.shard_group()
         is_apart = model.experts is not None and parallel.expert_tensor != parallel.tensor
         return {
             **vars(training), **vars(batch), "context": 0,
             **{key: getattr(model, key) for key in ("layers", "hidden", "ffn", "heads", "kv_heads")},
-            **{way: ranks for way, ranks in vars(parallel).items() if ranks > 1},
+            **{way: ranks for way, ranks in vars(parallel).items() if ranks is not None and ranks > 1},
+            "shard_ranks": group.ranks if training.shard else 0, "replicas": group.replicas if training.shard else 0,
             "expert_tensor": parallel.expert_tensor * is_apart, "gpus": parallel.gpus, "data": parallel.data,
             "is_split": parallel.spread > 1, "is_whole": parallel.spread < parallel.tensor, training.precision: True,
             "gathers": parallel.context > 1 and training.context == GATHER,
@@ -201,9 +203,10 @@ class SetupCutter:
         Raises NotApplicable where numbers that replace ours are for another number of stages.
         """
         latency = {} if given.links is None else {"p2p": 0}  # the links are instead of the network that is derived
-        values = {**self._costs(placement), **latency, **self.replaced}
+        derived = self._costs(placement)
+        values = {**derived, **latency, **self.replaced}
+        values["shard"] = with_keys(derived.get("shard"), self.replaced.get("shard"))
         values.pop("placement", None)
-        step = {key: values.pop(key) for key in STEP_KEYS if key in values}
         if values.get("slices") not in (None, 1):
             values["slices"] = sliced(values["slices"], self.stages, self.items_of_microbatches or [self.items])
             values["overlap"] = self.replaced.get("overlap")
@@ -229,7 +232,7 @@ class SetupCutter:
             raise NotApplicable(error.message, error.key, entry=error.entry) from None
         # the same ticks for every cut: what they take is compared
         costs = replace(made.costs, resolution=PER_MS if given.speed is None else self._finest(given.speed))
-        return with_step(replace(made, costs=costs, cutter=self), step)
+        return replace(made, costs=costs, cutter=self)
 
     def _finest(self, speed: Sequence[Exact]) -> int:
         """Return the ticks in a ms that make times on devices of these speeds whole, whatever the cut.
@@ -266,7 +269,7 @@ class SetupCutter:
                 _share(stage.size("checkpoint"), size) for stage, size in zip(stages, activations, strict=True)
             ],
             "static": [(stage.states + stage.size("logits")) / GB for stage in stages],
-            **step_values(self.setup, stages, placement),
+            **step_values(self.setup, stages, placement, trains=replaced.get("mode") != FORWARD_ONLY),
         }
 
     def _stages_of(self, items: Items) -> tuple[Stage, ...]:

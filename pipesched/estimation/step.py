@@ -7,7 +7,6 @@ milliseconds; nothing is taken to be hidden, as the schedule says what is.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -18,8 +17,7 @@ from pipesched.estimation.setup import Setup, ShardGroup
 from pipesched.estimation.terms import PER_MS, Term, Terms, total
 from pipesched.estimation.times import optimizer_terms
 from pipesched.pipeline.placement import Placement
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.step import GRADIENTS, NOTHING, OPTIMIZER_STATES, WEIGHTS, Shard
+from pipesched.pipeline.step import GRADIENTS, NOTHING, OPTIMIZER_STATES, WEIGHTS
 
 GATHER, REDUCE, OPTIMIZER = STEP_TIMES = ("gather", "reduce", "optimizer")
 
@@ -86,24 +84,30 @@ def milliseconds(terms: Terms) -> Fraction:
     return Fraction(round(float(total(terms)) * PER_MS), PER_MS)
 
 
-def step_values(setup: Setup, stages: Sequence[Stage], placement: Placement) -> dict[str, Any]:
-    """Return costs and memory of stages beside those of passes, by parameters of make_problem; none without `shard`."""
+def step_values(setup: Setup, stages: Sequence[Stage], placement: Placement, *, trains: bool = True) -> dict[str, Any]:
+    """Return costs and memory of stages beside those of passes, by parameters of make_problem; none without `shard`.
+
+    Forward passes alone (not `trains`) have neither gradients nor optimizers.
+    """
     training = setup.training
     if training.shard is None:
         return {}
-    each = state_bytes(training)
-    sizes = {"weights": each.weight, "gradients": each.gradient, "states": each.optimizer}
-    tied = tied_terms(setup, placement)
+    each, tied = state_bytes(training), tied_terms(setup, placement)
+    times = [*([] if training.shard == NOTHING else [GATHER]), *([REDUCE, OPTIMIZER] if trains else [])]
+    sizes = {"weights": each.weight, **({"gradients": each.gradient, "states": each.optimizer} if trains else {})}
     return {
-        **{key: [milliseconds(stage_terms(setup, stage, key)) for stage in stages] for key in (REDUCE, OPTIMIZER)},
-        **(
-            {} if training.shard == NOTHING else {GATHER: [milliseconds(stage_terms(setup, s, GATHER)) for s in stages]}
-        ),
-        **({"tied": milliseconds(tied)} if tied else {}),
+        **{key: [milliseconds(stage_terms(setup, stage, key)) for stage in stages] for key in times},
+        **({"tied": milliseconds(tied)} if tied and trains else {}),
         **{key: [stage.size("parameters") * size / GB for stage in stages] for key, size in sizes.items()},
         "static": [(stage.states - _kept(setup, stage) + stage.size("logits")) / GB for stage in stages],
         "shard": {"level": training.shard, "ranks": setup.shard_group().ranks},
     }
+
+
+def with_keys(derived: Mapping[str, Any] | None, given: Any) -> Any:
+    """Return `shard` with the keys that were given, a word being the level, on top of those that are derived."""
+    above = {"level": given} if isinstance(given, str) else given
+    return {**derived, **above} if derived and isinstance(above, Mapping) else derived if given is None else given
 
 
 def _kept(setup: Setup, stage: Stage) -> Fraction:
@@ -112,19 +116,3 @@ def _kept(setup: Setup, stage: Stage) -> Fraction:
     sizes = ((each.weight, WEIGHTS), (each.gradient, GRADIENTS), (each.optimizer, OPTIMIZER_STATES))
     parts = (Fraction(size, ranks if training.divides(level) else 1) for size, level in sizes)
     return stage.size("parameters") * sum(parts, Fraction(0))
-
-
-def with_step(problem: Problem, values: Mapping[str, Any]) -> Problem:
-    """INTERIM"""
-    costs = {key: tuple(values[key]) for key in STEP_TIMES if key in values}
-    if "tied" in values:
-        costs["tied"] = values["tied"]
-    memory = {key: tuple(values[key]) for key in ("weights", "gradients", "states") if key in values}
-    if not costs:
-        return problem
-    return replace(
-        problem,
-        costs=replace(problem.costs, **costs),
-        memory=replace(problem.memory, **memory),
-        shard=Shard(**values["shard"]),
-    )

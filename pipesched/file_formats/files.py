@@ -142,10 +142,14 @@ def timing_by(problem: Problem | None) -> Timing:
 
 def read_csv(text: Text, timing: Timing) -> ReadSchedule:
     """Return the schedule in a CSV of PyTorch. Raises ConfigError, and InvalidSchedule for one that cannot run."""
+    from pipesched.file_formats.pytorch_program import planned
+
     plan, placement = order_of(text)
     fitted, given = timing(plan, placement, text.name)
     name = Path(text.name).stem
-    return ReadSchedule(Outcome(name if name.isprintable() else "csv", schedule_plan(fitted, plan)), given=given)
+    return ReadSchedule(
+        Outcome(name if name.isprintable() else "csv", schedule_plan(fitted, planned(fitted, plan))), given=given
+    )
 
 
 def order_of(text: Text) -> tuple[Plan, Placement]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from pipesched.checks import joined
 from pipesched.errors import Inexpressible, InvalidSchedule
 from pipesched.file_formats.pytorch_cells import Action
 from pipesched.file_formats.pytorch_csv import CsvText, csv_text, feeding_note, numbered_slots
@@ -46,7 +45,7 @@ def dump_comms(schedule: Schedule) -> CsvText:
 def _lacking(plan: Plan) -> str:
     """Return what of the step is left out."""
     kinds = [kind for kind in LEFT_OUT if kind in plan.index.kinds]
-    return f"has no {joined(kinds)}: PyTorch's schedules lack {'them' if len(kinds) > 1 else 'it'}" if kinds else ""
+    return f"leaves out {' and '.join(kinds)}, which PyTorch's schedules lack" if kinds else ""
 
 
 def _with_programs(plan: Plan, rank_of: Sequence[int]) -> list[Row]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from pipesched.checks import joined, shown
 from pipesched.errors import Inexpressible, InvalidSchedule, NotApplicable
 from pipesched.file_formats.pytorch_cells import COMPUTATIONS, Cell, Sheet, read_cells
+from pipesched.file_formats.pytorch_program import with_programs
 from pipesched.file_formats.pytorch_rules import mistakes, unscaled
 from pipesched.pipeline.feeding import differs
 from pipesched.pipeline.ops import Op, Pair, Slot
@@ -85,9 +86,9 @@ def _renamed(slot: Slot, names: Mapping[int, int]) -> Slot:
 
 
 def parse(text: str, source: str) -> Imported:
-    """Return the plan in a CSV, compute_only or compute_comms, without its communication and sharding.
+    """Return the plan in a CSV, compute_only or compute_comms, without its communication.
 
-    Stages, microbatches and placement are those of the cells. Raises ConfigError with `source` for a text that is no
+    Its sharding stands beside the plan, for `planned`. Stages, microbatches and placement are those of the cells. Raises ConfigError with `source` for a text that is no
     cell, and InvalidSchedule with every mistake that would stop PyTorch, or make its gradients wrong.
     """
     sheet = Sheet(read_cells(text, source))
@@ -95,7 +96,7 @@ def parse(text: str, source: str) -> Imported:
     if violations:
         raise InvalidSchedule(f"{source} does not run in PyTorch: " + "; ".join(violations[:3]), violations)
     plan = plan_from_slots([list(_slots(row)) for row in sheet.rows], sheet.stages, sheet.microbatches)
-    return Imported(replace(plan, note=_note(sheet)), Placement(tuple(sheet.rank_of.values())))
+    return Imported(with_programs(sheet, replace(plan, note=_note(sheet))), Placement(tuple(sheet.rank_of.values())))
 
 
 def _note(sheet: Sheet) -> str:

@@ -203,9 +203,7 @@ def _of_stages(values: Mapping[str, Any]) -> Problem:
         given = stage_values(model, given)
         require_one_layout(units["slices"], model)
     require_size(letters_of(units["mode"], split=split), s, m, units["slices"].count)
-    unlike: dict[str, Any] = {
-        "speed": read_speed(values["speed"], p), "links": read_links(values["links"], p, time), **units,
-    }  # fmt: skip
+    unlike = {**units, "speed": read_speed(values["speed"], p), "links": read_links(values["links"], p, time)}
     given = {**given, **across, **{key: values[key] for key in ("budget", "kv", "tied")}}
     there = read_placement(values["placement"], p, s)
     costs, memory = _costs(given, s, m, time, split=split), _memory(given, p, s, m, size)

@@ -17,7 +17,7 @@ from pipesched.core.clock import look
 from pipesched.display import Displayable, from_file
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.pipeline.check_memory import excesses, replayed_peaks
-from pipesched.pipeline.check_step import incomplete_step, misplaced_step, mistimed_step
+from pipesched.pipeline.check_step import incomplete_step, wrong_step
 from pipesched.pipeline.check_times import CheckedTimes, device_of, halves
 from pipesched.pipeline.metrics import picker
 from pipesched.pipeline.ops import OpIndex
@@ -375,9 +375,10 @@ def _wrong_memory(schedule: Schedule) -> Iterator[str]:
 
 
 def _holds_differently(problem: Problem) -> bool:
-    """Return whether microbatches do not all hold the same from F to B, and free it then."""
+    """Return whether microbatches do not all hold the same from F to B, and free it then, or a step holds more."""
     unlike = problem.memory.microbatches is not None or (problem.sizes and len({*problem.sizes.activation}) > 1)
-    return bool(unlike) or problem.slices.count > 1 or problem.mode == "forward" or problem.has_step
+    beside = bool(problem.side) or (problem.shard is not None and problem.shard.level in ("gradients", "weights"))
+    return bool(unlike) or problem.slices.count > 1 or problem.mode == "forward" or beside
 
 
 def _time(schedule: Schedule, ticks: int) -> str:
@@ -393,7 +394,6 @@ def _watched(rule: Callable[[Schedule], Iterator[str]], schedule: Schedule) -> I
 RULES = (  # each group assumes the ones before
     (_other_problem,),
     (_incomplete, _untimed, incomplete_step),
-    (_misplaced, _wrong_lengths, _collisions, _impatient, _too_early, misplaced_step),
-    (mistimed_step,),
+    (_misplaced, _wrong_lengths, _collisions, _impatient, _too_early, wrong_step),
     (_wrong_memory,),
 )

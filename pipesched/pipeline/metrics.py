@@ -217,8 +217,8 @@ class ScheduleMetrics:
 
     @cached_property
     def _beside(self) -> list[Stay]:
-        """What comes and goes beside activations."""
-        if not self.problem.has_step:
+        """What comes and goes beside activations; trials of passes alone have nothing."""
+        if not self.plan.index.scoped:
             return []
         return [*stays(self.problem, self.plan, self.start_ticks, self.end_ticks)]
 

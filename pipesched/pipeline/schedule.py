@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -167,11 +167,16 @@ def schedule_plan(problem: Problem, plan: Plan, lengths: Sequence[int] | None = 
         raise ConfigError(wrong, "plan")
     problem = settled(problem, plan)
     if problem.sharding.ahead == AUTO:
-        return _best_ahead(problem, plan)
+        return best_ahead(problem, lambda one: schedule_plan(one, plan))
     is_given = bool(plan.network or plan.index.scoped)
     plan = with_step(problem, plan)
     if is_given:
         _require_step(problem, plan)
+    return timed_plan(problem, plan, lengths)
+
+
+def timed_plan(problem: Problem, plan: Plan, lengths: Sequence[int] | None = None) -> Schedule:
+    """Return a plan that is complete as it stands with every slot as early as possible. Raises as `schedule_plan`."""
     graph = lower_plan(problem, plan)
     if lengths is not None:
         graph = replace(graph, durations=_lengths(lengths, plan.index.size))
@@ -195,17 +200,14 @@ def _require_step(problem: Problem, plan: Plan) -> None:
         raise InvalidSchedule("the plan breaks the rules of its problem: " + "; ".join(wrong[:3]), wrong)
 
 
-def _best_ahead(problem: Problem, plan: Plan) -> Schedule:
+def best_ahead(problem: Problem, timed: Callable[[Problem], Schedule]) -> Schedule:
     """Return the schedule with the number of stages ahead, the same for all devices, that is the shortest that fits.
 
-    Where none fits it is that of the least largest memory; of equals the smallest number.
+    Where none fits it is that of the least largest memory; of equals the smallest number. `timed` makes the schedules.
     """
     there = problem.settled_placement.devices
     most = max(there.count(device) for device in range(problem.devices))
-    found = [
-        schedule_plan(replace(problem, shard=replace(problem.sharding, ahead=ahead)), plan)
-        for ahead in range(1, most + 1)
-    ]
+    found = [timed(replace(problem, shard=replace(problem.sharding, ahead=ahead))) for ahead in range(1, most + 1)]
     fitting = [one for one in found if one.fits]
     if fitting:
         return min(fitting, key=lambda one: one.makespan_ticks)

@@ -19,7 +19,7 @@ PARTS = {"gather": ("UNSHARD",), "reduce": ("REDUCE_GRAD",), "tied": ("REDUCE_TI
 NETWORK = ("gather", "reduce", "tied")
 
 
-class Timed(Protocol):
+class TimedStep(Protocol):
     """What of a schedule these measures look at."""
 
     problem: Problem
@@ -47,7 +47,7 @@ class StepTimes:
     the operations of network lanes that cannot end later without a later makespan.
     """
 
-    def __init__(self, schedule: Timed) -> None:
+    def __init__(self, schedule: TimedStep) -> None:
         self._schedule = schedule
         self._numbers = {
             part: [*chain.from_iterable(map(schedule.plan.index.of_kind, kinds))] for part, kinds in PARTS.items()
@@ -93,13 +93,30 @@ class StepTimes:
         return [self._units(sum(durations[number] for number in row if number in numbers)) for row in rows]
 
     @cached_property
-    def exposed(self) -> list[str]:
-        """The operations of network lanes without slack that last some time, device by device in the lanes' order."""
+    def _exposed(self) -> list[int]:
         schedule = self._schedule
         slack = latest_ends(schedule.graph, schedule.plan.machines, schedule.end_ticks, schedule.last_ticks)
         lanes = chain.from_iterable(schedule.plan.network_lanes)
-        late = [number for number in lanes if schedule.graph.durations[number] and not slack[number]]
-        return [str(schedule.plan.index.op(number)) for number in late]
+        if self._numbers["tied"]:  # one operation on two lanes
+            slack |= dict.fromkeys(self._numbers["tied"], min(slack[number] for number in self._numbers["tied"]))
+        return [number for number in lanes if schedule.graph.durations[number] and not slack[number]]
+
+    @cached_property
+    def exposed(self) -> list[str]:
+        """The operations of network lanes without slack that last some time, device by device in the lanes' order."""
+        return [*map(str, map(self._schedule.plan.index.op, self._exposed))]
+
+    def exposed_of(self, part: str) -> list[int]:
+        """Return the numbers of those of one of "gather", "reduce" and "tied"."""
+        numbers = {*self._numbers[part]}
+        return [number for number in self._exposed if number in numbers]
+
+    def hidden_on(self, part: str) -> list[int]:
+        """Return the devices on whose lanes one of "gather", "reduce" and "tied" lasts, and none of it is exposed."""
+        exposed, durations = {*self._exposed}, self._schedule.graph.durations
+        lasting = {number for number in self._numbers[part] if durations[number]}
+        rows = [lasting.intersection(lane) for lane in self._schedule.plan.network_lanes]
+        return [device for device, row in enumerate(rows) if row and exposed.isdisjoint(row)]
 
     @cached_property
     def document(self) -> dict[str, Any]:
@@ -150,7 +167,7 @@ def _waits_for(graph: TaskGraph, before: dict[int, int], task: int) -> Iterable[
         yield before[task]
 
 
-def span_ticks(schedule: Timed) -> int:
+def span_ticks(schedule: TimedStep) -> int:
     """Return the smallest time after which the next step may follow as the same picture.
 
     The largest (last end - first start) over devices, over network lanes, and over stages. The gathers at the head of a
@@ -173,7 +190,7 @@ def span_ticks(schedule: Timed) -> int:
 NOT_OF_STAGES = ("O", "L", "E", "G", "RESHARD")
 
 
-def _late_heads(schedule: Timed) -> list[tuple[int, int]]:
+def _late_heads(schedule: TimedStep) -> list[tuple[int, int]]:
     """Return the starts of the gathers at the heads of lanes where each stands as late as it may."""
     graph, index = schedule.graph, schedule.plan.index
     gathers = {*index.of_kind("UNSHARD")}

@@ -29,25 +29,29 @@ def with_step(problem: Problem, plan: Plan, given: Sequence[Sequence[Issued]] = 
     """
     if not problem.has_step or plan.network:
         return plan
-    whole = plan if plan.index.scoped else _with_slots(problem, plan)
-    programs, index = network_programs(problem, whole, given), whole.index
-    slots = map(index.op, slots_of_step(whole.orders, index))
+    return with_programs(problem, plan if plan.index.scoped else _with_slots(problem, plan), given)
+
+
+def with_programs(problem: Problem, plan: Plan, given: Sequence[Sequence[Issued]] = ()) -> Plan:
+    """Return a plan of all slots with the programs of its network lanes; `given` are those of `with_step`."""
+    programs, index = network_programs(problem, plan, given), plan.index
+    slots = map(index.op, slots_of_step(plan.orders, index))
     index = with_scoped(index, [*slots, *(op for program in programs for op, _ in program)], len(problem.side))
     network = [[NetworkEntry(index.number(op), after) for op, after in program] for program in programs]
-    return with_parts(whole, index=index, network=network)
+    return with_parts(plan, index=index, network=network)
 
 
 def _with_slots(problem: Problem, plan: Plan) -> Plan:
     """Return the plan with optimizers and side work among its slots."""
-    updates = [*optimizers(problem, plan)] if problem.costs.optimizer is not None else [()] * problem.devices
     before, behind = side_first(problem, plan)
-    rows = [(before[device], [*behind[device], *updates[device]]) for device in range(problem.devices)]
-    ops = [op for both in rows for part in both for op in part]
-    index = with_scoped(plan.index, ops, len(problem.side))
-    orders = [
-        [*map(index.number, head), *order, *map(index.number, tail)]
-        for (head, tail), order in zip(rows, plan.orders, strict=True)
-    ]
+    parts = zip(before, plan.orders, behind, optimizers(problem, plan), strict=True)
+    return with_slots(problem, plan, [[*head, *order, *tail, *last] for head, order, tail, last in parts])
+
+
+def with_slots(problem: Problem, plan: Plan, rows: Sequence[Sequence[int | Op]]) -> Plan:
+    """Return the plan with these slots of each device: the numbers of its passes, and operations of the step."""
+    index = with_scoped(plan.index, (op for row in rows for op in row if isinstance(op, Op)), len(problem.side))
+    orders = [[index.number(one) if isinstance(one, Op) else one for one in row] for row in rows]
     return with_parts(plan, index=index, orders=orders)
 
 
@@ -55,7 +59,7 @@ def optimizers(problem: Problem, plan: Plan) -> Iterator[list[Op]]:
     """Yield the optimizers of each device, by the last backward of their stages; stages with tied weights last."""
     tied = _tied_stages(problem)
     for device in range(problem.devices):
-        last = _last_backwards(problem, plan, device)
+        last = {} if problem.costs.optimizer is None else _last_backwards(problem, plan, device)
         stages = sorted(last, key=lambda stage: (stage in tied, last[stage]))
         yield [StepOp._make((stage, "OPTIMIZER", NO_NUMBER, 0)) for stage in stages]
 

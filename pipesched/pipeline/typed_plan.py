@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
@@ -9,7 +10,7 @@ from typing import Any
 
 from pipesched.checks import shown
 from pipesched.errors import ConfigError, InvalidSchedule
-from pipesched.pipeline.kinds import KINDS
+from pipesched.pipeline.kinds import KINDS, STEP_KINDS, Scope
 from pipesched.pipeline.op_texts import parse_network, parse_op, parse_slot, parse_transfer
 from pipesched.pipeline.ops import Op, Pair, Slot
 from pipesched.pipeline.plan import Plan, plan_from_slots, require_each_once
@@ -137,14 +138,18 @@ def _issued(entry: Any, device: int) -> tuple[Op, Op | None]:
 def _require_programs(programs: Sequence[Sequence[tuple[Op, Op | None]]], rows: Sequence[Sequence[Slot]]) -> None:
     """Raise InvalidSchedule for programs with an operation twice, or one behind what is no slot of its device."""
     seen: dict[Op, int] = {}
+    turns = Counter((op.stage, op.kind) for op, _ in chain(*programs))
     for device, program in enumerate(programs):
         slots = {slot.forward if isinstance(slot, Pair) else slot for slot in rows[device]}
         for op, after in program:
             if op in seen:
                 where = f"device {device}" if seen[op] == device else f"devices {seen[op]} and {device}"
                 raise InvalidSchedule(f"{op} stands twice on the network lane{'s' * (seen[op] != device)} of {where}")
+            where = f"on the network lane of device {device}"
+            if STEP_KINDS[op.kind].scope is Scope.TURN and op.microbatch >= turns[op.stage, op.kind]:
+                what = f"is no turn of stage {op.stage}: it has {turns[op.stage, op.kind]}, numbered from 0"
+                raise InvalidSchedule(f"{op} {where} {what}")
             if after is not None and after not in slots:
-                where = f"on the network lane of device {device}"
                 raise InvalidSchedule(f"{op} {where} stands after {after}, which is no slot of device {device}")
             seen[op] = device
 

@@ -7,9 +7,10 @@ from collections.abc import Sequence, Set
 from rich.segment import Segment
 from rich.style import Style
 
-from pipesched.pipeline.kinds import KINDS
+from pipesched.pipeline.kinds import ALL_KINDS, STEP_KINDS, Scope
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.step_plan import SIDE_KINDS
 from pipesched.render.palette import CRITICAL_STYLE, DIM, PAIR_STYLE, break_mark, fill, fill_of_kind, place_of
 from pipesched.render.rows import PAIR, Run
 
@@ -26,6 +27,26 @@ def chunk_of_stage(schedule: Schedule) -> list[int]:
         chunks.append(seen.get(device, 0))
         seen[device] = chunks[-1] + 1
     return chunks
+
+
+def chunk_of(op: Op, of_stages: Sequence[int]) -> int:
+    """Return the chunk of an operation, by those of the stages; side work has none."""
+    return 0 if op.kind in SIDE_KINDS else of_stages[op.stage]
+
+
+def hue_number(op: Op) -> int | None:
+    """Return the microbatch that has the hue of an operation; None where its kind has it."""
+    return op.microbatch if is_numbered(op.kind) else None
+
+
+def is_numbered(kind: str) -> bool:
+    """Return whether operations of a kind are of a microbatch; others are told apart by their stages."""
+    return kind not in STEP_KINDS or STEP_KINDS[kind].scope is Scope.SIDE
+
+
+def letter_of(kind: str) -> str:
+    """Return the one letter that stands for a kind in a chart."""
+    return kind if len(kind) == 1 else ALL_KINDS[kind].mark.upper()
 
 
 class ColourCells:
@@ -74,7 +95,7 @@ class ColourCells:
         style = style + CRITICAL_STYLE if run.slot in self.underlined else style
         label = "op" if of_two and self.label != "none" and len(f"{op}") <= run.width else self.label
         text = label_of(label, op, paired, run.width)
-        if not self.cuts and label == "microbatch" and len(f"{op.microbatch}") > run.width:
+        if not self.cuts and label == "microbatch" and len(_number_of(op)) > run.width:
             text = ""
         return Segment(text.ljust(run.width), style)
 
@@ -83,9 +104,9 @@ class ColourCells:
             return fill_of_kind(op.kind)
         if run.shared:
             return fill(None, op.kind)
-        chunk = self.chunk[op.stage]
-        if self.by_kind:
-            return fill(None, op.kind, chunk, self.chunks)
+        if self.by_kind or not is_numbered(op.kind):
+            return fill(None, op.kind, chunk_of(op, self.chunk), self.chunks)
+        chunk = chunk_of(op, self.chunk)
         return fill(op.microbatch, op.kind, chunk, self.chunks, place_of(op.slice, self.plan.index.slices))
 
 
@@ -93,7 +114,7 @@ def label_of(label: str, op: Op, paired: Op | None, width: int) -> str:
     """Return the text that `label` asks for; of a number that does not fit, its last digits."""
     if label == "none":
         return ""
-    if label == "stage":
+    if label == "stage" or not (is_numbered(op.kind) or (label == "op" and len(f"{op}") <= width)):
         return str(op.stage)[-width:]
     if label == "op":
         return (f"{op}" if paired is None else f"{op}&{paired}")[:width]
@@ -103,6 +124,11 @@ def label_of(label: str, op: Op, paired: Op | None, width: int) -> str:
             return text
     text = _apart(op, paired, "{0.microbatch}")
     return text if len(text) <= width else str(op.microbatch)[-width:]
+
+
+def _number_of(op: Op) -> str:
+    """Return what tells an operation from others of its kind: its microbatch, or its stage."""
+    return str(op.microbatch if is_numbered(op.kind) else op.stage)
 
 
 def _apart(op: Op, paired: Op | None, form: str) -> str:
@@ -137,9 +163,9 @@ class LetterCells:
         if run.slot is None:
             return self.idle * run.width
         if run.slot in self.plan.pairs:
-            return PAIR.ljust(run.width, KINDS["B"].mark)
+            return PAIR.ljust(run.width, ALL_KINDS["B"].mark)
         kind = self.plan.index.kind_of(run.slot)
-        return kind.ljust(run.width, KINDS[kind].mark)
+        return letter_of(kind).ljust(run.width, ALL_KINDS[kind].mark)
 
     def _text(self, run: Run) -> str:
         if run.slot is None or run.shared:
@@ -150,7 +176,10 @@ class LetterCells:
     def _number(self, run: Run, of_stage: Sequence[int]) -> str:
         if run.slot is None or run.shared:
             return " " * run.width
-        return str(of_stage[self.plan.index.op(run.slot).stage])[-run.width :].ljust(run.width)
+        op = self.plan.index.op(run.slot)
+        if op.kind in STEP_KINDS:  # the line above shows their stages, and side work has none
+            return " " * run.width
+        return str(of_stage[op.stage])[-run.width :].ljust(run.width)
 
 
 Cells = ColourCells | LetterCells

@@ -38,10 +38,10 @@ def edge(together: Sequence[Schedule], comparison: Comparison) -> int:
     Ticks of charts that are drawn together are of one length, since their problems are the same model.
     """
     best = comparison.best
-    ends = [max(schedule.last_end_ticks) for schedule in together]
+    ends = [schedule.last_ticks for schedule in together]
     if best is None or best.outcome is None:
         return max(ends)
-    return min(max(ends), LONGEST * max(best.outcome.schedule.last_end_ticks))
+    return min(max(ends), LONGEST * best.outcome.schedule.last_ticks)
 
 
 def some_devices(devices: int, many: int = MANY_DEVICES) -> list[int] | None:
@@ -53,7 +53,7 @@ def some_devices(devices: int, many: int = MANY_DEVICES) -> list[int] | None:
 
 def not_drawn(schedule: Schedule, until: int | None, rows: Sequence[int] | str | None) -> list[str]:
     """Return in words which parts of a schedule are not drawn; `until` is the tick at which it may be cut."""
-    end, scale = max(schedule.last_end_ticks), schedule.problem.ticks.per_unit
+    end, scale = schedule.last_ticks, schedule.problem.ticks.per_unit
     remarks = []
     if until is not None and end > until:
         remarks.append(f"cut at {number(in_units(until, scale))}, ends at {number(in_units(end, scale))}")

@@ -16,12 +16,13 @@ from pipesched.results.comparison import Comparison, Entry, memory_of
 from pipesched.results.status import Status
 from pipesched.results.trainers import PYTORCH
 
-MAKESPAN, PEAK = "\nmakespan", "peak\nmemory"
-KEPT_LONGEST = (MAKESPAN, PEAK, "vs\nbound", "vs\nbest", "runs\nin", "\nbubble", "of\nspan", "over\nideal")
+MAKESPAN, PEAK, EXPOSED = "\nmakespan", "peak\nmemory", "\nexposed"
+KEPT_LONGEST = (MAKESPAN, PEAK, "vs\nbound", "vs\nbest", EXPOSED, "runs\nin", "\nbubble", "of\nspan", "over\nideal")
 MEANINGS = {
     "\nbubble": "bubble: idle device-time / (devices x makespan)",
     "over\nideal": "over ideal: Megatron's",
     "of\nspan": "of span: Zero Bubble's",
+    EXPOSED: "exposed: what gathers and reductions add to the makespan",
 }
 DECIDED = 0.9  # how likely a step is shorter, from which that counts as known
 UNKNOWN = "cannot be told apart"
@@ -55,7 +56,8 @@ class ComparisonTable:
             names.append(name)
             rows.append(cells)
         if rows:
-            yield (table := FittedTable(names, rows, KEPT_LONGEST, units_of(self.comparison)))
+            kept = [title for title in KEPT_LONGEST if any(cells[title] for cells in rows)]
+            yield (table := FittedTable(names, rows, kept, units_of(self.comparison)))
             columns = table.columns(options.max_width)
             meanings = [text for column, text in MEANINGS.items() if column in columns]
             if is_apart:
@@ -82,7 +84,7 @@ def _folded(comparison: Comparison, *, fold: bool) -> list[tuple[Entry, int]]:
 
 def units_of(comparison: Comparison) -> dict[str, str]:
     """Return the units of measure that the config names, by the titles of columns."""
-    units = {MAKESPAN: comparison.time_unit, PEAK: comparison.memory_unit}
+    units = {MAKESPAN: comparison.time_unit, EXPOSED: comparison.time_unit, PEAK: comparison.memory_unit}
     return {title: unit for title, unit in units.items() if unit}
 
 
@@ -121,6 +123,7 @@ def _cells(entry: Entry, best: Entry | None, star: str) -> tuple[Text, dict[str,
         "\nbubble": Text(f"{metrics['bubble']:.1%}"),
         "over\nideal": Text(f"{metrics['bubble_over_ideal']:.1%}"),
         "of\nspan": Text(f"{metrics['bubble_span']:.1%}"),
+        EXPOSED: Text(number(metrics["step"]["network"]) if "step" in metrics else ""),
         PEAK: Text(peak if metrics["fits"] else f"{peak} over", style="" if metrics["fits"] else BAD),
         "vs\nbound": Text(_optimal(entry), style=GOOD) if optimal else Text(f"{metrics['gap']:+.1%}"),
         "runs\nin": Text(_trainers(entry)),

@@ -52,9 +52,16 @@ def fold_of(schedule: Schedule) -> Fold | None:
     steady = steady_state(schedule)
     if steady is None:
         return None
-    is_last = steady.start + steady.repeats * steady.ticks >= max(schedule.last_end_ticks)
+    is_last = steady.start + steady.repeats * steady.ticks >= schedule.last_ticks
     periods = steady.repeats - 1 - is_last
-    return Fold(steady, periods) if periods else None
+    fold = Fold(steady, periods)
+    return fold if periods and not _hides_step(schedule, fold.gap) else None
+
+
+def _hides_step(schedule: Schedule, gap: Window) -> bool:
+    """Return whether something of the step beside its passes would run in the time that is left out."""
+    starts, ends, first = schedule.start_ticks, schedule.end_ticks, schedule.plan.index.passes
+    return any(starts[number] < gap.end and ends[number] > gap.start for number in range(first, len(starts)))
 
 
 def is_narrow(schedules: Iterable[Schedule], scales: Sequence[TimeScale]) -> bool:

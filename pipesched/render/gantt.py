@@ -2,7 +2,8 @@
 
 With colours a slot is filled with its microbatch's hue. Without them, or in ASCII, a device takes a line of kinds, a
 line of microbatches and, with several chunks, a line of chunks. Where several slots share a column, it shows the kind
-that fills most of it. Transfer lanes stand below their device, or below the second of the two that share them.
+that fills most of it. Network lanes stand below their device, and transfer lanes,
+or these below the second of the two that share them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from pipesched.render.frame import WIDE, LineFrame, axis, has_colour, has_few_co
 from pipesched.render.labels import MEASURED_MEMORY, Spelling, as_parameters, counted
 from pipesched.render.legend import Item, LegendKey, Look, wrap
 from pipesched.render.palette import DIM, OVER, break_mark
-from pipesched.render.rows import Run, device_row, lane_rows, rows_of
+from pipesched.render.rows import NETWORK_LANE, Run, device_row, lane_rows, rows_of
 from pipesched.render.strip import full_scale, memory_strip, peak_text
 from pipesched.render.timescale import TimeScale, Window, fit, fit_parts, operation_times, quantum
 from pipesched.render.view import MOST_DEVICES, View
@@ -92,7 +93,7 @@ class Gantt(Displayable):
         view = View(start, end, zoom, label, memory, rows=rows, fold=fold)
         self.ascii_only = require_flag(ascii_only, "ascii_only")
         self.together = _together(together, self.schedule)
-        longest = max(max(member.last_end_ticks) for member in self.together)
+        longest = max(member.last_ticks for member in self.together)
         last = longest if until is None else require_whole(until, "until", least=int(longest > 0))
         self.window, self.label = view.window(self.schedule, last), label
         self.may_fold = fold is not False and view.part is None and until is None
@@ -169,7 +170,7 @@ class Gantt(Displayable):
         parts = {}
         for member in (self.schedule, *self.together):
             fold = self._fold if member is self.schedule else fold_of(member)
-            parts[id(member)] = fold.parts(Window(0, max(member.last_end_ticks))) if fold else [self.window]
+            parts[id(member)] = fold.parts(Window(0, member.last_ticks)) if fold else [self.window]
         return parts
 
     def _folded(self, schedule: Schedule, columns: int) -> Sequence[TimeScale]:
@@ -184,7 +185,9 @@ class Gantt(Displayable):
         ascii_only = self.ascii_only or options.ascii_only
         word = "device " if width >= WIDE else "d"
         gutter = max(len(problem.device_name(device, word)) for device in range(problem.devices)) + 1
-        has_lines = self.memory or self.marks or any(member.plan.lanes for member in self.together)
+        has_lines = (
+            self.memory or self.marks or any(member.plan.lanes or member.plan.network for member in self.together)
+        )
         gutter = max(gutter, len("mem ") if has_lines else 0)
         tail = len(" idle") if width >= WIDE else 0
         if self.memory:
@@ -234,8 +237,8 @@ class Gantt(Displayable):
             yield from line([Segment("mem".ljust(layout.gutter), DIM), *strip, peak])
 
     def _lane(self, name: str, runs: list[Run], cells: Cells, layout: LineFrame) -> Iterator[Segment]:
-        """Yield the lines of a transfer lane."""
-        of_two = self.schedule.problem.lanes == "pair"
+        """Yield the lines of a lane."""
+        of_two = self.schedule.problem.lanes == "pair" and name != NETWORK_LANE
         for number, segments in enumerate(cells.lines(runs, of_two=of_two)):
             head = Segment(" " * layout.gutter) if number else Segment(name.ljust(layout.gutter), DIM)
             yield from line([head, *segments])

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 
-from pipesched.pipeline.kinds import KINDS
+from pipesched.pipeline.kinds import ALL_KINDS, KINDS, STEP_KINDS
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
-from pipesched.render.cells import ASCII_IDLE, IDLE, Line, chunk_of_stage
+from pipesched.render.cells import ASCII_IDLE, IDLE, Line, chunk_of_stage, is_numbered, letter_of
 from pipesched.render.frame import LineFrame
+from pipesched.render.held import above_static
 from pipesched.render.palette import DIM, HUES, OVER, PAIR_STYLE, fill, fill_of_kind, place_of
 from pipesched.render.rows import Row, Run
 from pipesched.render.strip import full_scale
@@ -49,7 +50,7 @@ class LegendKey:
     def __init__(self, schedules: Sequence[Schedule], layout: LineFrame, *, memory: bool, by_kind: bool) -> None:
         self.schedules, self.scale, self.memory, self.by_kind = schedules, layout.scale, memory, by_kind
         self.colour, self.few, self.ascii_only = layout.colour, layout.few_colours, layout.ascii_only
-        self.kinds = [kind for kind in KINDS if any(_occurs(kind, schedule) for schedule in schedules)]
+        self.kinds = [kind for kind in ALL_KINDS if any(_occurs(kind, schedule) for schedule in schedules)]
         self.lanes_of_two = any(schedule.offloaded and schedule.problem.lanes == "pair" for schedule in schedules)
         self.pairs = any(schedule.plan.pairs for schedule in schedules)
         self.chunks = max(max(chunk_of_stage(schedule)) for schedule in schedules) + 1
@@ -79,8 +80,9 @@ class LegendKey:
         else:
             yield self._microbatches()
         for kind in self.kinds:
-            look_of_kind = fill_of_kind(kind) if self.few else fill(first, kind, 0, self.chunks)
-            yield [Segment(f" {kind} ", look_of_kind), Segment(f" {KINDS[kind].name}")]
+            hue = first if is_numbered(kind) else None
+            look_of_kind = fill_of_kind(kind) if self.few else fill(hue, kind, 0, self.chunks)
+            yield [Segment(f" {letter_of(kind)} ", look_of_kind), Segment(f" {ALL_KINDS[kind].name}")]
         if self.pairs:
             look_of_pair = (fill_of_kind("F") if self.few else fill(second, "F")) + PAIR_STYLE
             yield [Segment("1&0", look_of_pair), Segment(" overlapped pair")]
@@ -105,8 +107,8 @@ class LegendKey:
 
     def _letter_items(self, look: Look) -> Iterator[Item]:
         for kind in self.kinds:
-            mark = KINDS[kind].mark if look.apart else ""
-            yield [Segment(f"{kind}{mark} {KINDS[kind].name}")]
+            mark = ALL_KINDS[kind].mark if look.apart else ""
+            yield [Segment(f"{letter_of(kind)}{mark} {ALL_KINDS[kind].name}")]
         if self.pairs:
             yield [Segment(f"&{'=' * look.apart} overlapped pair")]
         if not look.apart:
@@ -114,11 +116,13 @@ class LegendKey:
         lanes = "; on lanes of two devices stage" if self.lanes_of_two else ""
         what = "microbatch.slice" if self.slices > 1 else "microbatch"
         yield [Segment(f"below: {what}" + (", then chunk" if self.chunks > 1 else "") + lanes)]
+        if not all(map(is_numbered, self.kinds)):
+            yield [Segment("below net and optimizers: stage")]
 
     def _memory_items(self) -> Iterator[Item]:
         problem = self.schedules[0].problem
         top = number(in_units(full_scale(self.schedules), problem.grains.per_unit))
-        above = " above static memory" if any(problem.memory.static) else ""
+        above = above_static(problem)
         yield [Segment(f"mem: {'9' if self.ascii_only else '█'} = {top} {problem.memory.unit}".rstrip() + above)]
         if problem.memory.budget is not None:
             yield [Segment("█" if self.colour else "!", OVER), Segment(" over budget")]
@@ -126,8 +130,11 @@ class LegendKey:
 
 def _occurs(kind: str, schedule: Schedule) -> bool:
     """Return whether a schedule has operations of this kind."""
-    if kind not in schedule.plan.index.letters:
+    index, durations = schedule.plan.index, schedule.graph.durations
+    if kind not in index.kinds:
         return False
+    if kind in STEP_KINDS:
+        return any(durations[number] for number in index.of_kind(kind))
     if KINDS[kind].is_transfer:
         return bool(schedule.offloaded)
     return KINDS[kind].in_ideal or bool(schedule.recomputed)

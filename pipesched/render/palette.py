@@ -35,9 +35,22 @@ KIND_SHADE = {
     "R": (GREY, 0.7),
     "O": (WHITE, 0.3),
     "L": (BLACK, 0.25),
+    "E": (WHITE, 0.78),
+    "G": (BLACK, 0.68),
+}
+STEP_HUES: dict[str, Rgb] = {  # of kinds of the step, where no microbatch has their hue; Tol's too
+    "UNSHARD": (221, 204, 119),  # sand
+    "REDUCE_GRAD": (136, 34, 85),  # wine
+    "REDUCE_TIED": (51, 34, 136),  # indigo
+    "OPTIMIZER": (60, 64, 72),  # slate, as the next two
+    "E": (180, 187, 194),
+    "G": (112, 119, 126),
 }
 KIND_HUE = {"F": 0, "B": 1, "I": 5, "W": 2, "R": 3, "O": 4, "L": 7}
 KIND_ANSI = {"F": "blue", "B": "yellow", "I": "red", "W": "green", "R": "magenta", "O": "cyan", "L": "white"}
+KIND_ANSI |= {"UNSHARD": "bright_yellow", "REDUCE_GRAD": "bright_red", "REDUCE_TIED": "bright_magenta"}
+KIND_ANSI |= {"OPTIMIZER": "bright_black", "E": "bright_cyan", "G": "bright_blue"}
+WHITE_ON = ("F", "I", "R", "REDUCE_TIED", "OPTIMIZER", "G")  # of these colours
 FALLING = {"W": False, "R": True}  # the stripes of a kind in figures: whether they fall from left to right
 CHUNK_STEP = 0.34  # each further chunk of a device is this much lighter
 SLICE_DARKEST, SLICE_SPAN = 1.2, 0.7  # of a shade with black in it: that of the first slice, and how far the last is
@@ -59,8 +72,11 @@ def colour_of(microbatch: int | None, kind: str, chunk: int = 0, chunks: int = 1
 
     `place` is that of a slice in its microbatch, from 0 to 1, later ones are lighter; None of a whole microbatch.
     """
-    hue = HUES[KIND_HUE[kind] if microbatch is None else microbatch % len(HUES)]
-    other, share = KIND_SHADE[kind]
+    if microbatch is None:
+        hue = STEP_HUES[kind] if kind in STEP_HUES else HUES[KIND_HUE[kind]]
+    else:
+        hue = HUES[microbatch % len(HUES)]
+    other, share = KIND_SHADE.get(kind, (WHITE, 0.0))
     if place is not None and other == BLACK:
         share *= SLICE_DARKEST - SLICE_SPAN * place
     elif place is not None:
@@ -91,7 +107,7 @@ def fill(microbatch: int | None, kind: str, chunk: int = 0, chunks: int = 1, pla
 
 def fill_of_kind(kind: str) -> Style:
     """Return the style of a filled slot in a terminal of 16 colours."""
-    return Style(color="white" if kind in "FIR" else "black", bgcolor=KIND_ANSI[kind])
+    return Style(color="white" if kind in WHITE_ON else "black", bgcolor=KIND_ANSI[kind])
 
 
 @lru_cache(maxsize=4096)

@@ -13,6 +13,7 @@ from rich.text import Text
 from pipesched.pipeline.quantities import plain, to_fraction
 from pipesched.render.comparison import MAKESPAN, PEAK, refusals, units_of
 from pipesched.render.grid import folded, grid, heads, right, uncut
+from pipesched.render.held import held_text
 from pipesched.render.labels import with_unit
 from pipesched.render.palette import DIM, OVER
 from pipesched.render.scatter import PlotPoint, Scatter, Wall
@@ -39,8 +40,7 @@ def pareto(
         "",
         _table(pareto_points, units_of(comparison), narrow=narrow),
     ]
-    has_static = any(pareto_points[0].outcome.problem.memory.static)
-    held = "activations and static memory" if has_static else "activations"
+    held = held_text(pareto_points[0].outcome.problem)
     return Group(*parts, Text(MEANING.format(held), style="dim"), *refused)
 
 

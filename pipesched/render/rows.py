@@ -12,8 +12,10 @@ from pipesched.core.integers import ceil_div
 from pipesched.pipeline.kinds import LANES
 from pipesched.pipeline.metrics import picker
 from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.step_plan import lane_of
 from pipesched.render.timescale import TimeScale, in_all
 
+NETWORK_LANE = "net"  # the name of its row
 PAIR = "&"  # the kind of an overlapped pair
 MOST_SEEN = 12  # slots of a shared column that are looked at for marks
 
@@ -150,15 +152,23 @@ def device_row(schedule: Schedule, device: int) -> Row:
 
 
 def lane_rows(schedule: Schedule, device: int) -> Iterator[tuple[str, Row]]:
-    """Yield name and row of each transfer lane below a device: its own ones, or below the second device the pair's."""
-    problem = schedule.problem
-    pair = problem.lane_pair(device)
-    if not schedule.plan.lanes or device != problem.devices_of_lanes(pair)[-1]:
-        return
-    for lane, order in zip(LANES, schedule.plan.lanes[pair], strict=True):
+    """Yield name and row of each lane below a device that moves something.
+
+    Its network lane, then its transfer lanes; below the second device of two that share these, those of the pair.
+    """
+    for name, order in _lanes(schedule, device):
         if order:
             pick = picker(order)
-            yield lane.value, Row(order, pick(schedule.start_ticks), pick(schedule.end_ticks), kinds_of(schedule))
+            yield name, Row(order, pick(schedule.start_ticks), pick(schedule.end_ticks), kinds_of(schedule))
+
+
+def _lanes(schedule: Schedule, device: int) -> Iterator[tuple[str, Sequence[int]]]:
+    problem, plan = schedule.problem, schedule.plan
+    if plan.network:
+        yield NETWORK_LANE, lane_of(plan.network[device], plan.index)
+    pair = problem.lane_pair(device)
+    if plan.lanes and device == problem.devices_of_lanes(pair)[-1]:
+        yield from ((lane.value, order) for lane, order in zip(LANES, plan.lanes[pair], strict=True))
 
 
 def rows_of(schedule: Schedule) -> Iterator[Row]:

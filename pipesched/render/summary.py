@@ -19,7 +19,9 @@ from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.units import FORWARD_ONLY, Slices
 from pipesched.render.advice import advice_rows
 from pipesched.render.grid import folded, grid, uncut
-from pipesched.render.labels import MEASURED_MEMORY, Spelling, as_parameters, counted
+from pipesched.render.held import FEW_DEVICES, class_rows, has_static, peak_row
+from pipesched.render.labels import Spelling, as_parameters, counted
+from pipesched.render.step_rows import step_rows
 from pipesched.render.timescale import number
 from pipesched.results.cuts import CutReport
 from pipesched.results.outcome import Outcome, Repetition, SolveReport
@@ -34,8 +36,8 @@ MUCH = 0.03  # of the makespan: with more imbalance it is said what moving work 
 FEW_STAGES = 16  # whose layers are listed
 MOST_LISTED = 64  # the same, of layers that differ
 FEW_MICROBATCHES = 16  # that are listed beside a note; of more, in it
-FEW_DEVICES = 7  # whose peaks are listed; of more, the largest and the smallest
 ENDS = {StoppedBy.INTERRUPT: "interrupted"}  # what is said instead of feasible
+LANES_TOO, SPAN_TOO = " and network lanes", ", a network lane or a stage"  # what counts too in a step with these
 FORMULAS = {
     "makespan": "last end - first start, over all devices",
     "span": "largest (last end - first start) of a device",
@@ -97,7 +99,8 @@ def _rows(outcome: Outcome, timing: bool, memory: bool, spell: Spelling) -> Iter
         yield from _solve_rows(outcome.report, time, timing, problem.memory.unit, cut)
         if not problem.costs.split and problem.mode != FORWARD_ONLY:
             yield "backward", "whole", spell("`split_backward` lets its halves I and W run apart")
-    yield "makespan", Text(time(schedule.makespan), style="bold"), ""
+    beside = schedule.step is not None
+    yield "makespan", Text(time(schedule.makespan), style="bold"), FORMULAS["makespan"] + LANES_TOO * beside
     if outcome.report is None or outcome.report.objective != "makespan":
         yield "lower bound", time(outcome.lower_bound), outcome.bound.reason
     if outcome.report is None:
@@ -106,13 +109,15 @@ def _rows(outcome: Outcome, timing: bool, memory: bool, spell: Spelling) -> Iter
         yield "order", *_order(outcome.ordering, outcome.algorithm)
     if problem.slices.tried:
         yield "slices", str(problem.slices.count), _tried(problem.slices)
-    yield "span", time(schedule.span), ""
+    yield "span", time(schedule.span), FORMULAS["span"] + SPAN_TOO * beside
     yield "ideal", time(schedule.ideal), f"{FORMULAS['ideal']}, without recompute" if schedule.recomputed else ""
     yield from _useless(schedule, time)
     yield from _layers(problem, time)
     yield "bubble over ideal", f"{schedule.bubble_over_ideal:.2%}", ""
     yield "bubble of span", f"{schedule.bubble_span:.2%}", ""
-    yield "memory" if any(problem.memory.static) else "peak memory", *_peak(outcome, memory)
+    yield from step_rows(schedule, time)
+    yield "memory" if has_static(problem) else "peak memory", *peak_row(schedule, memory)
+    yield from class_rows(schedule, memory)
     yield from _saved(outcome, spell)
     if problem.memory.budget is not None:
         yield "budget", *_budget(outcome, memory)
@@ -297,31 +302,6 @@ def _by_speed(schedule: Schedule) -> float:
     speeds = [*map(to_fraction, schedule.problem.speed or ())]
     work = sum(speed * useful for speed, useful in zip(speeds, schedule.useful_ticks, strict=True))
     return float(work / sum(speeds) / schedule.problem.ticks.per_unit)
-
-
-def _peak(outcome: Outcome, every: bool) -> tuple[str, str]:
-    """Return the most that a device holds, and a note of all devices, or of many the largest and the smallest."""
-    held, memory = outcome.schedule.memory, outcome.problem.memory
-    what = "activations and static memory" if any(memory.static) else "activations"
-    value = f"{number(max(held))} {memory.unit}".strip()
-    if outcome.schedule.own_lengths:
-        what = f"{MEASURED_MEMORY}; {what}"
-    if every or len(held) <= FEW_DEVICES:
-        whose = f"devices 0..{len(held) - 1}" if len(held) > 1 else "device 0"
-        return value, f"{what} of {whose}: {', '.join(map(number, held))}"
-    return value, f"{what}: {_extremes(held)}"
-
-
-def _extremes(values: Sequence[int | float]) -> str:
-    """Return as text the largest and the smallest of the values of all devices, and whose they are."""
-    texts = []
-    for word, extreme in (("largest", max(values)), ("smallest", min(values))):
-        devices = [device for device, value in enumerate(values) if value == extreme]
-        where = f"{len(devices)} devices, {devices[0]} the first"
-        if len(devices) in (1, len(values)):
-            where = f"device {devices[0]}" if len(values) > 1 and len(devices) == 1 else "every device"
-        texts.append(f"{word} {number(extreme)} on {where}")
-    return texts[0].replace("largest ", "") if max(values) == min(values) else ", ".join(texts)
 
 
 def _saved(outcome: Outcome, spell: Spelling) -> Iterator[tuple[str, str, str]]:

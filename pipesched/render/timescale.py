@@ -88,7 +88,16 @@ def _apart(ends: list[int]) -> list[int]:
 
 def quantum(schedules: Iterable[Schedule]) -> int:
     """Return the quantum of problems: the greatest common divisor of all their times, in ticks."""
-    return gcd(*(gcd(*operation_times(schedule), *_latencies(schedule)) for schedule in schedules))
+    return gcd(
+        *(gcd(*operation_times(schedule), *_step_times(schedule), *_latencies(schedule)) for schedule in schedules)
+    )
+
+
+def _step_times(schedule: Schedule) -> Iterator[int]:
+    """Yield the durations and latencies of all that a step has beside its passes, in ticks."""
+    if schedule.problem.has_step:
+        yield from {*schedule.graph.durations[schedule.plan.index.passes :]}
+        yield from schedule.problem.step_ticks.side_p2p
 
 
 def _latencies(schedule: Schedule) -> Iterator[int]:
@@ -102,7 +111,7 @@ def _latencies(schedule: Schedule) -> Iterator[int]:
 
 
 def operation_times(schedule: Schedule) -> Iterator[int]:
-    """Yield the durations of all kinds of operations of a schedule, in ticks."""
+    """Yield the durations of all kinds of passes and transfers of a schedule, in ticks."""
     problem = schedule.problem
     if problem.has_units:
         keys = [KINDS[letter].cost for letter in schedule.plan.index.letters] + ["overlap"] * bool(schedule.plan.pairs)

@@ -78,7 +78,7 @@ class View:
 
         Raises ConfigError for a window with nothing in it.
         """
-        scale, last = schedule.problem.ticks.per_unit, max(schedule.last_end_ticks) if until is None else until
+        scale, last = schedule.problem.ticks.per_unit, schedule.last_ticks if until is None else until
         begin, finish = _time(self.start, "start"), _time(self.end, "end")
         first = 0 if begin is None else max(round(begin * scale), 0)
         end = last if finish is None else min(round(finish * scale), last)

@@ -18,7 +18,7 @@ from pipesched.checks import (
     shown,
 )
 from pipesched.display import Displayable, HasPage
-from pipesched.errors import Deadlock, NotApplicable
+from pipesched.errors import ConfigError, Deadlock, NotApplicable
 from pipesched.pipeline.bounds import Bound, lower_bound
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.costs import fields_of
@@ -29,7 +29,7 @@ from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.savable import require_kept
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.pipeline.step_metrics import StepTimes
 from pipesched.results.cuts import CutReport
 from pipesched.results.slice_count import with_best_slices
@@ -38,8 +38,8 @@ from pipesched.schedulers.family import Family, prepare
 from pipesched.schedulers.feeding.choose import ordering_of
 from pipesched.schedulers.feeding.fed_family import FedFamily
 from pipesched.schedulers.feeding.ordering import Ordering
-from pipesched.schedulers.options import COMMON, OBJECTIVES, OFFLOAD, ORDER, RECOMPUTE, checked_options
-from pipesched.schedulers.plan_of import plan_of
+from pipesched.schedulers.options import COMMON, OBJECTIVES, OFFLOAD, ORDER, RECOMPUTE, SIDE_RULE, checked_options
+from pipesched.schedulers.plan_of import Timing, plan_of
 from pipesched.schedulers.registry import family
 
 FOR_THIS_CUT = f"{Status.OPTIMAL} for this cut"
@@ -285,7 +285,8 @@ def run(problem: Problem, algorithm: str, **options: Any) -> Outcome:
             (block). Every algorithm takes `recompute` and `offload`: "full" is all stages, a number so many of the
             first; of a problem by layers, `recompute` takes so many layers of each stage. Every one takes `order`, in
             which it feeds the microbatches: "given" (default), "verl" (the rule of that library), "best" (the shortest
-            schedule), or a list of them. One that is None is not given: it has its default.
+            schedule), or a list of them; and `side_rule`, where side work stands: "bubbles" (default: where devices
+            would wait) or "first" (before and behind all passes). One that is None is not given: it has its default.
 
     Raises:
         NotApplicable: The algorithm does not suit the problem, has no such option, or fewer stages than that.
@@ -303,13 +304,25 @@ def run(problem: Problem, algorithm: str, **options: Any) -> Outcome:
         from pipesched.schedulers.savings import with_fewer_layers
 
         fitted = with_fewer_layers(fitted, chosen, given[RECOMPUTE])
-    sliced = with_best_slices(fitted, lambda one: _plan(one, chosen, given))
-    fed = FedFamily(sliced, chosen, lambda one: _plan(one, chosen, given))
+    timed = _timing(fitted, given.get(SIDE_RULE))
+    sliced = with_best_slices(fitted, lambda one: _plan(one, chosen, given, timed), timed)
+    fed = FedFamily(sliced, chosen, lambda one: _plan(one, chosen, given, timed), timed)
     wanted = given.get(ORDER)
     with _explained(chosen, given):
         ordering = None if wanted is None else ordering_of(fed, wanted)
         schedule = checked(fed.schedule(None if ordering is None else ordering.order))
     return Outcome(chosen.name, schedule, ordering=ordering)
+
+
+def _timing(problem: Problem, rule: str | None) -> Timing:
+    """Return what makes schedules of plans: with side work by a rule, where there is some. Raises ConfigError."""
+    if not problem.side:
+        if rule is not None:
+            raise ConfigError("has no effect without side work (`side`)", SIDE_RULE)
+        return schedule_plan
+    from pipesched.schedulers.side_work.rules import side_schedule
+
+    return lambda one, plan: side_schedule(one, plan, rule)
 
 
 @contextmanager
@@ -322,13 +335,14 @@ def _explained(chosen: Family, options: Mapping[str, Any]) -> Iterator[None]:
         raise NotApplicable(f"{chosen.name} with {said or 'these numbers'} has no valid order here: {error}") from None
 
 
-def _plan(problem: Problem, chosen: Family, options: Mapping[str, Any]) -> Plan:
+def _plan(problem: Problem, chosen: Family, options: Mapping[str, Any], timed: Timing) -> Plan:
     """Return the plan of a family, with recompute and offload where its options ask for them."""
     own = {key: value for key, value in options.items() if key not in COMMON}
     recompute, offload = options.get(RECOMPUTE), options.get(OFFLOAD)
+    plan = plan_of(chosen, problem, timed, **own)
     if recompute is None and offload is None:
-        return plan_of(chosen, problem, **own)
+        return plan
     from pipesched.schedulers.saved_plan import saved_plan
     from pipesched.schedulers.savings import savings
 
-    return saved_plan(problem, plan_of(chosen, problem, **own), savings(problem, chosen, recompute, offload))
+    return saved_plan(problem, plan, savings(problem, chosen, recompute, offload))

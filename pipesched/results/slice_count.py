@@ -11,10 +11,12 @@ from pipesched.errors import Deadlock, NoSchedule, NotApplicable, PipeschedError
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem, require_size
 from pipesched.pipeline.quantities import canonical, plain
-from pipesched.pipeline.schedule import schedule_plan
+from pipesched.pipeline.schedule import Schedule
 
 
-def with_best_slices(problem: Problem, plan: Callable[[Problem], Plan]) -> Problem:
+def with_best_slices(
+    problem: Problem, plan: Callable[[Problem], Plan], timed: Callable[[Problem, Plan], Schedule]
+) -> Problem:
     """Return `problem` with the number of slices of which `plan` is the shortest, of equals the smallest number.
 
     Every number up to the most that its rule allows is tried, and a problem without a rule is returned as it is.
@@ -29,7 +31,7 @@ def with_best_slices(problem: Problem, plan: Callable[[Problem], Plan]) -> Probl
         look()
         sliced = replace(problem, slices=rule.slices(count))
         try:
-            schedule = schedule_plan(sliced, plan(sliced))
+            schedule = timed(sliced, plan(sliced))
         except (NotApplicable, NoSchedule, Deadlock) as error:
             refusals.append(error)
         else:

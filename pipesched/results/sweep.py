@@ -11,11 +11,10 @@ from pipesched.display import Displayable
 from pipesched.pipeline.costs import BRIEF
 from pipesched.pipeline.step import AUTO, FULL, LEVELS, REDUCES
 from pipesched.results.comparison import Comparison, Entry
-from pipesched.schedulers.feeding.rules import WORDS
-from pipesched.schedulers.options import ORDER
+from pipesched.schedulers.options import OPTIONS, VARIED
 
 VARIED_WORDS: Mapping[str, tuple[str, ...]] = {  # by the key of what is varied: words that may stand for numbers
-    ORDER: tuple(WORDS),
+    **{key: OPTIONS[key].names for key in VARIED},
     "shard": LEVELS,
     "shard.ahead": (FULL, AUTO),
     "shard.reduce": REDUCES,
@@ -33,7 +32,7 @@ class SweepPoint:
     comparison: Comparison
 
     def __post_init__(self) -> None:
-        if self.value not in {*chain.from_iterable(VARIED_WORDS.values())}:
+        if self.value not in [*chain.from_iterable(VARIED_WORDS.values())]:
             require_number(self.value, "value")
         require_type(self.comparison, Comparison, "a Comparison", "comparison")
 

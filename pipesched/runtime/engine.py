@@ -12,7 +12,7 @@ from pipesched.pipeline.ops import Op
 from pipesched.runtime.channels import Shape, shapes_of
 from pipesched.runtime.graph import has_gradient
 from pipesched.runtime.measured import Measured
-from pipesched.runtime.program import RECEIVE, RUN, ProgramStep, message_of
+from pipesched.runtime.program import CALL, RECEIVE, RUN, ProgramStep, message_of
 from pipesched.runtime.stage import StageRunner
 from pipesched.runtime.transfers import Transfers
 
@@ -36,9 +36,10 @@ class Engine:
         channels: Any,
         transfers: Transfers,
         on_op: Callable[[str], None] | None,
+        collective: Callable[[str], None] | None = None,
     ) -> None:
         self._program, self._stages, self._runners, self._channels = program, stages, runners, channels
-        self._transfers, self._on_op = transfers, on_op
+        self._transfers, self._on_op, self._collective = transfers, on_op, collective
         self._again = {op[::2] for action, op, _ in program if action == RUN and op.kind == "R"}
         self._from = {self._key(step.op): step.peer for step in program if step.action == RECEIVE}
         self._here: dict[OperationKey, Any] = {}  # messages that have been made, or posted, and not been taken
@@ -71,6 +72,8 @@ class Engine:
                     self._operate(step.op)
                 elif step.action == RECEIVE:
                     self._post(step)
+                elif step.action == CALL:
+                    self._call(step.op)
                 else:
                     self._send(step)
             self.doing = "the end of the step"
@@ -95,6 +98,11 @@ class Engine:
         self.measured.note(op, start, end, waited, runner.live_bytes(op.microbatch), self._bytes_moved)
         if self._on_op is not None:
             self._on_op(name)
+
+    def _call(self, op: Op) -> None:
+        """Let the user's code do what the step has beside its passes."""
+        if self._collective is not None:
+            self._collective(str(op))
 
     def _run(self, op: Op, runner: StageRunner) -> None:
         if op.kind == "F":

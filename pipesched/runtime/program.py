@@ -2,30 +2,38 @@
 
 All ranks' lists are parts of one sequence, in which every message is sent and received at the moment that its operation
 has run. So no rank can wait for another that waits for it, even where a send blocks until it is received; and two ranks
-exchange their messages in the same order.
+exchange their messages in the same order. What a step has beside its passes (gathers, reductions, optimizers) is
+called for where the program of the plan has it: behind the slot that it names; tied gradients, which two ranks reduce
+together, at one moment of the sequence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
 from itertools import chain, pairwise
 from typing import NamedTuple
 
-from pipesched.errors import InvalidSchedule
-from pipesched.pipeline.kinds import KINDS
+from pipesched.errors import InvalidSchedule, PipeschedWarning
+from pipesched.pipeline.kinds import KINDS, STEP_KINDS, STEP_SLOTS
 from pipesched.pipeline.lowering import lower_plan
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.pipeline.step_plan import NOTHING_BEFORE
 from pipesched.pipeline.waits import waits_of_times
 
-RUN, SEND, RECEIVE = "run", "send", "receive"
+RUN, SEND, RECEIVE, CALL = "run", "send", "receive", "call"
+TIED = "REDUCE_TIED"
 
 
 class ProgramStep(NamedTuple):
-    """One entry of a rank's list: run an operation, or send or receive what one gives to the neighbouring stage."""
+    """One entry of a rank's list: run an operation, or send or receive what one gives to the neighbouring stage.
+
+    Operations of the step beside its passes are for the user's code to run, which is called.
+    """
 
     action: str
     op: Op
@@ -62,9 +70,15 @@ def programs(schedule: Schedule) -> list[list[ProgramStep]]:
         waits = waits_of_times(schedule.graph, schedule.start_ticks, order, schedule.problem.devices)
         plan = replace(plan, waits=waits)
     placement, index = schedule.problem.settled_placement, plan.index
-    rows = [_Row() for _ in range(schedule.problem.devices)]
+    issued = [_issued(plan, device) for device in range(schedule.problem.devices)]
+    rows = [_Row(behind.get(NOTHING_BEFORE, ())) for behind in issued]
     earlier = _predecessors_of_transfers(plan)
     for number in order:
+        if number >= index.passes:
+            if index.kind_of(number) in (*STEP_SLOTS, TIED):
+                device = placement.devices[index.stage_of(number)]
+                rows[device].call([index.op(number), *issued[device].get(number, ())])
+            continue
         for op in [index.op(number), *([index.op(plan.pairs[number])] if number in plan.pairs else [])]:
             device = placement.device(op.stage, op.microbatch, index.microbatches)
             if KINDS[op.kind].is_transfer:
@@ -77,16 +91,19 @@ def programs(schedule: Schedule) -> list[list[ProgramStep]]:
                 if other != device:
                     rows[device].send(op, other)
                     rows[other].receive(op, device)
+        if number in issued[device]:
+            rows[device].call(issued[device][number])
     return [row.steps() for row in rows]
 
 
 class _Row:
     """The list of one device under construction: transfers stand directly behind the last that they wait for."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: Iterable[Op] = ()) -> None:
         self._entries: list[tuple[int, int, int, ProgramStep]] = []
         self._places: dict[int, int] = {}
         self._count = 0
+        self.call(first)
 
     def _append(self, step: ProgramStep) -> None:
         self._count += 1
@@ -95,6 +112,10 @@ class _Row:
     def add(self, op: Op, number: int) -> None:
         self._append(ProgramStep(RUN, op))
         self._places[number] = self._count
+
+    def call(self, ops: Iterable[Op]) -> None:
+        for op in ops:
+            self._append(ProgramStep(CALL, op))
 
     def send(self, op: Op, peer: int) -> None:
         self._entries.append((self._count, 1, 0, ProgramStep(SEND, op, peer)))
@@ -109,6 +130,24 @@ class _Row:
 
     def steps(self) -> list[ProgramStep]:
         return [entry[-1] for entry in sorted(self._entries, key=lambda entry: entry[:3])]
+
+
+def _issued(plan: Plan, device: int) -> dict[int, list[Op]]:
+    """Return what is issued on a network lane behind each slot, in the order of its program, but for tied gradients."""
+    issued: dict[int, list[Op]] = {}
+    for number, after in plan.network[device] if plan.network else ():
+        op = plan.index.op(number)
+        if op.kind != TIED:
+            issued.setdefault(after, []).append(op)
+    return issued
+
+
+def warn_left_out(schedule: Schedule, level: int = 3) -> None:
+    """Give the warning that nobody runs what a step has beside its passes, about the caller so many frames up."""
+    kinds = [kind for kind in schedule.plan.index.kinds if kind in STEP_KINDS]
+    if kinds:
+        what = f"{', '.join(kinds)} of the schedule: left out, as there is no `collective` of a Runtime to run them"
+        warnings.warn(what, PipeschedWarning, stacklevel=level)
 
 
 def _predecessors_of_transfers(plan: Plan) -> dict[int, list[int]]:

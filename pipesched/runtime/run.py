@@ -13,7 +13,7 @@ from pipesched.runtime.devices import CUDA, device_of, name_of_gpu, transfers_fo
 from pipesched.runtime.engine import Engine
 from pipesched.runtime.measured import report_of
 from pipesched.runtime.mistakes import add_place
-from pipesched.runtime.program import SEND, programs
+from pipesched.runtime.program import SEND, programs, warn_left_out
 from pipesched.runtime.refusals import batch_norms, require_modules, require_none_in_training
 from pipesched.runtime.source import checked_schedule
 from pipesched.runtime.stage import Role, StageRunner
@@ -42,11 +42,14 @@ class Runtime:
         host: Makes a buffer of so many bytes (a tensor of uint8) in the memory of the host, for offload. Default:
             pinned where there is a GPU.
         on_op: Called with the text of each operation of this rank ("0O1") when it has run.
+        collective: Called with the text of each gather, free and reduction of this rank ("0UNSHARD0", "0REDUCE_GRAD"),
+            and of each optimizer ("0OPTIMIZER"), where the schedule issues it: it runs them. Default: they are left
+            out, which a warning says.
 
     Raises:
         InvalidSchedule: On every rank, before anything is sent, for a schedule that breaks rules or cannot run.
-        ConfigError: For modules that are missing, or that cannot be trained in microbatches (BatchNorm), and for a
-            group of another size.
+        ConfigError: For modules that are missing, or that cannot be trained in microbatches (BatchNorm), for a group of
+            another size, and for a schedule with side work.
         RankFailed: For what another rank raised.
     """
 
@@ -61,6 +64,7 @@ class Runtime:
         seed: int = 0,
         host: Callable[[int], Any] | None = None,
         on_op: Callable[[str], None] | None = None,
+        collective: Callable[[str], None] | None = None,
     ) -> None:
         self._team = Team(group)
         try:
@@ -79,7 +83,8 @@ class Runtime:
             self._modules = require_modules(modules, stages, rank)
             self._norms = batch_norms(self._modules, self._program)
             require_none_in_training(self._norms, rank)
-            for key, value in (("loss_fn", loss_fn), ("host", host), ("on_op", on_op)):
+            functions = {"loss_fn": loss_fn, "host": host, "on_op": on_op, "collective": collective}
+            for key, value in functions.items():
                 require_callable(value, key)
             require_whole(seed, "seed")
             weights_here(tied, self._modules)
@@ -89,6 +94,8 @@ class Runtime:
         self._team.agree(sha256(repr((lists, tied)).encode()).hexdigest(), error, device and name_of_gpu(device))
         if rank == 0:
             warn_untried(device)
+            if collective is None:
+                warn_left_out(schedule)
         transfers = transfers_for(device, host)
         self._runners = {
             stage: StageRunner(
@@ -100,7 +107,9 @@ class Runtime:
             self._channels = _channels_for(self._team, lists, device)
             self._mirrors = WeightCopies(self._team, placement, self._modules, tied)
             self._team.meet()
-        self._engine = Engine(self._program, problem.stages, self._runners, self._channels, transfers, on_op)
+        self._engine = Engine(
+            self._program, problem.stages, self._runners, self._channels, transfers, on_op, collective
+        )
 
     def step(
         self,

@@ -20,8 +20,8 @@ def checked_schedule(source: object, name: str = "source", problem: Problem | No
     """Return the schedule of a path, a document (a mapping, or its JSON text) or an Outcome, or the Schedule itself.
 
     `problem` goes with the path of a CSV, or with the name of an algorithm, which schedules it. `name` is the parameter
-    that the source was given as. Raises ConfigError for what cannot be read as a schedule, for slices and for forwards
-    alone, and InvalidSchedule, naming operations, for one that breaks the rules of its problem: an operation that is
+    that the source was given as. Raises ConfigError for what cannot be read as a schedule, for slices, for forwards
+    alone and for side work, and InvalidSchedule, naming operations, for one that breaks the rules of its problem: an operation that is
     missing or stands twice, an order that cannot run.
     """
     try:
@@ -37,11 +37,13 @@ def checked_schedule(source: object, name: str = "source", problem: Problem | No
 
 
 def _require_training(problem: Problem, name: str) -> None:
-    """Raise ConfigError for a schedule of slices, or of forwards alone."""
+    """Raise ConfigError for a schedule of slices, of forwards alone, or with side work."""
     if problem.slices.count > 1:
         raise ConfigError(f"has {problem.slices.count} slices a microbatch; training runs whole microbatches", name)
     if problem.mode == FORWARD_ONLY:
         raise ConfigError("is of forwards alone (`mode` forward); training runs backwards too", name)
+    if problem.side:
+        raise ConfigError("has side work (`side`), for which training has no modules", name)
 
 
 def _schedule_of(source: object, problem: Problem | None) -> Schedule:

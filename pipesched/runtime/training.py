@@ -23,7 +23,7 @@ from pipesched.results.outcome import Outcome
 from pipesched.runtime import model_source
 from pipesched.runtime.devices import CUDA, kind_of_device, take_device, warn_untried
 from pipesched.runtime.mistakes import failure_of
-from pipesched.runtime.program import programs
+from pipesched.runtime.program import programs, warn_left_out
 from pipesched.runtime.rank_processes import rank_processes
 from pipesched.runtime.run import Runtime
 from pipesched.runtime.source import checked_schedule
@@ -130,6 +130,7 @@ def _run(job: TrainRequest, tell: Callable[[int, float], None]) -> dict[str, Any
     for key in ("data", "loss"):
         _require_importable(getattr(job.source, key), key)
     warn_untried(torch.device(kind), level=4)
+    warn_left_out(job.schedule, level=4)
     with rank_processes(devices, kind) as call:
         result: dict[str, Any] = call(train_rank, job, listener=tell)[0]
         return result

@@ -79,7 +79,8 @@ def in_chunks(problem: Problem) -> tuple[Problem, int]:
     """
     retain = tuple(min(part, 1) for part in problem.memory.retain)
     memory = replace(problem.memory, activation=(1,) * problem.stages, retain=retain)
-    return replace(problem, memory=memory), memory.grains.activation[0]
+    counted = replace(problem, memory=memory)
+    return counted, counted.grains.activation[0]
 
 
 def with_weights(problem: Problem, forwards: Sequence[Time], inputs: Sequence[Time], period: Time) -> Block:

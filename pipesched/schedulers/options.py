@@ -16,12 +16,14 @@ from pipesched.pipeline.quantities import require_limits, to_fraction
 from pipesched.pipeline.units_of_measure import first_entries, is_several
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.feeding.rules import WORDS
+from pipesched.schedulers.side_work.names import RULES
 
 COUNT, WHOLE, FLAG, WORD, PERIOD, STARTS = "count", "whole number", "flag", "word", "period", "starts"
 STAGES, FULL = "stages", "full"  # so many of the first stages, or all
 MICROBATCHES = "microbatches"  # a list of all of them, or a word for one
-RECOMPUTE, OFFLOAD, ORDER = "recompute", "offload", "order"
-COMMON = (RECOMPUTE, OFFLOAD, ORDER)  # what every family takes
+RECOMPUTE, OFFLOAD, ORDER, SIDE_RULE = "recompute", "offload", "order", "side_rule"
+COMMON = (RECOMPUTE, OFFLOAD, ORDER, SIDE_RULE)  # what every family takes
+VARIED = (ORDER, SIDE_RULE)  # those whose words a sweep may vary
 LONGEST = 24  # letters of a list beside a name
 OBJECTIVES = {  # each as a key of schedules, with the other to break ties
     "span": attrgetter("span_ticks", "makespan_ticks"),
@@ -90,6 +92,12 @@ OPTIONS: dict[str, Option] = {
             MICROBATCHES,
             "every algorithm: feed the microbatches in this order: given (default), verl (its rule), best, or a list",
             WORDS,
+        ),
+        Option(
+            SIDE_RULE,
+            WORD,
+            "every algorithm: side work where devices would wait: bubbles (default), or before and behind all: first",
+            RULES,
         ),
     )
 }

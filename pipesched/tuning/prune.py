@@ -136,16 +136,21 @@ def looked_at(space: Space, open_point: OpenPoint) -> OpenPoint | PrunedPoints:
     point, chosen = open_point.point, family(open_point.point.algorithm)
     known = setup_bounds(space.bounded(open_point.setup), has_pairs=chosen.has_pairs)
     stages = chosen.chunks_run(point.layout.chunks) * open_point.setup.parallel.pipeline
-    least = FamilyBounds(known, chosen, stages).least
-    if least == inf:
+    time = FamilyBounds(known, chosen, stages).time
+    if time == inf:
         text = "weights, optimizer and the microbatches that are under way at once are too much"
         return PrunedPoints(point.layout, (point.algorithm,), MEMORY, text, most=open_point.most)
-    return open_point._replace(most=min(open_point.most, _rate(known, least)), close=True)
+    return open_point._replace(most=min(open_point.most, _most(known, time)), close=True)
 
 
 def _rate(known: SetupBounds, least: float) -> float:
-    """Return a rate that no pipeline exceeds that takes so many microseconds at least; not less by rounding."""
-    return most_tokens_a_second(known.setup, least + known.once) * (1 + 1e-9)
+    """Return a rate that no pipeline exceeds that takes so many microseconds at least."""
+    return _most(known, least + known.once)
+
+
+def _most(known: SetupBounds, time: float) -> float:
+    """Return a rate that no step exceeds that takes so many microseconds at least; not less by rounding."""
+    return most_tokens_a_second(known.setup, time) * (1 + 1e-9)
 
 
 @cache

@@ -12,7 +12,7 @@ devices together must have all layers: the least time in which they can is a bou
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import groupby
@@ -26,11 +26,12 @@ from pipesched.estimation.items import GB, HEAD, LAYER, MTP, STATES, Item, Items
 from pipesched.estimation.memory import FRAGMENTATION
 from pipesched.estimation.pairs import hides_experts
 from pipesched.estimation.setup import Setup
-from pipesched.estimation.step import GATHER, OPTIMIZER, REDUCE, TERMS, item_terms, milliseconds
+from pipesched.estimation.step import TERMS
 from pipesched.estimation.terms import PER_MS, total
 from pipesched.estimation.times import optimizer_terms
 from pipesched.pipeline.placement import Placement, named_placement
 from pipesched.schedulers.family import ANY, Family
+from pipesched.tuning.step_bounds import StepBounds
 
 PER_SECOND = 10**6  # microseconds
 GIGA = Fraction(10**9)
@@ -54,8 +55,18 @@ class SetupBounds:
         """The items of the model."""
         return Items(self.setup)
 
+    @property
+    def has_step(self) -> bool:
+        """Whether gathers, reductions and optimizers are operations of the schedule; then nothing has two copies."""
+        return self.setup.training.shard is not None
+
     @cached_property
-    def _layers(self) -> tuple[Item, ...]:
+    def step(self) -> StepBounds:
+        """What these take."""
+        return StepBounds(self.setup, self._different)
+
+    @cached_property
+    def layers(self) -> tuple[Item, ...]:
         """The layers, those that are alike once."""
         return tuple(item for item in self._different if item.kind == LAYER)
 
@@ -75,7 +86,7 @@ class SetupBounds:
     @cached_property
     def quickest(self) -> int:
         """The microseconds of the layer that takes least work."""
-        return min(map(self.work, self._layers))
+        return min(map(self.work, self.layers))
 
     @cached_property
     def work_of_layers(self) -> float:
@@ -90,12 +101,12 @@ class SetupBounds:
     @cached_property
     def states_of_layer(self) -> float:
         """The bytes of the states of the smallest layer."""
-        return float(min(item.states for item in self._layers))
+        return float(min(item.states for item in self.layers))
 
     @cached_property
     def activation(self) -> float:
         """The bytes that a microbatch leaves in the layer that keeps least."""
-        return float(min(map(self._kept, self._layers)))
+        return float(min(map(self._kept, self.layers)))
 
     def states_of_ends(self, *, first: bool, last: bool) -> float:
         """Return the bytes of the states of the embedding, and of the head with its logits."""
@@ -125,7 +136,7 @@ class SetupBounds:
         return (
             *(setup.parallel.pipeline, setup.microbatches, setup.training, items.logits),
             *(tuple(each), tuple(pieces), tuple(counts), *(term.value for term in once), *across),
-            *(() if setup.training.shard is None else self._signature_of_step),
+            *(self._signature_of_step if self.has_step else ()),
         )
 
     @property
@@ -148,7 +159,7 @@ class SetupBounds:
         even = (self.states + float(kept)) / self.setup.parallel.pipeline
         ends = [item for item in self._different if item.kind in (MTP, HEAD)]
         alone = [item.states + self._kept(item) + items.logits for item in ends]
-        layers = [item.states + self._kept(item) for item in self._layers]
+        layers = [item.states + self._kept(item) for item in self.layers]
         return max(even, *map(float, alone), *map(float, layers))
 
     def _kept(self, item: Item) -> Fraction:
@@ -161,10 +172,16 @@ class SetupBounds:
         """Microseconds that no pipeline is shorter than, in whatever memory: with one copy of the weights, with two."""
         setup, items = self.setup, self.items
         work, count = self._work_from(0), setup.microbatches
-        longest = max(map(self.work, (items.each[0], *self._layers, items.each[-1])))
+        longest = max(map(self.work, (items.each[0], *self.layers, items.each[-1])))
         there = items.sum_of("forward", 0, len(items)) + items.sum_of("backward_input", 0, len(items))
         even = max(work / setup.parallel.pipeline * count, float(there))
         return max(even, longest * count), max(even, longest * count / 2)  # copies have half the microbatches each
+
+    @cached_property
+    def updated(self) -> float:
+        """Microseconds of passes and optimizers that a device has at least, where these are operations."""
+        updates = sum(map(self.step.update, self.items.each))
+        return (self._work_from(0) * self.setup.microbatches + updates) / self.setup.parallel.pipeline
 
     def least(self, *, whole: bool, copies: int = 1) -> float:
         """Return microseconds that no pipeline with so many copies of weights is below; `whole`: unsplit backwards."""
@@ -180,28 +197,14 @@ class SetupBounds:
     @cached_property
     def once(self) -> float:
         """Microseconds of the communication of gradients and of the optimizer, at least."""
-        if self.setup.training.shard is not None:
-            return self._once_in_schedule
+        if self.has_step:
+            return self.step.head + self.step.reduction + self.step.least_update
         setup = self.setup
         size = len(self.items)
         count = self.items.sum_of("parameters", 0, size) / setup.parallel.pipeline
         experts = sum((item.experts for item in self.items.each), Fraction(0)) / setup.parallel.pipeline
         terms = (data_terms(setup, count - experts, experts), optimizer_terms(setup, count - experts, experts))
         return sum(float(total(one)) for one in terms) * PER_MS
-
-    @cached_property
-    def _once_in_schedule(self) -> float:
-        """Microseconds before the first pass and behind the last one, at least.
-
-        Every pass comes after the gather of the first stage, which has the embedding; the stage with the last one is
-        then reduced and updated.
-        """
-
-        def once(item: Item, what: str) -> int:
-            return int(milliseconds(item_terms(self.setup, item, what)) * PER_MS)
-
-        first, *_ = self.items.each
-        return once(first, GATHER) + min(once(item, REDUCE) + once(item, OPTIMIZER) for item in self._different)
 
     @cached_property
     def _held(self) -> tuple[float, float]:
@@ -242,16 +245,48 @@ HALVINGS = 12  # of the range in which the least time is looked for: to 0.1 %
 
 @dataclass(frozen=True)
 class FamilyBounds:
-    """What a family can reach with a setup when it runs so many stages."""
+    """What a family can reach with a setup when it runs so many stages.
+
+    With `updates`, optimizers count that are operations of the schedule, and reductions of devices with one stage; what
+    devices wait behind their last pass does not count then, as these run meanwhile.
+    """
 
     known: SetupBounds
     family: Family
     stages: int
+    updates: bool = False
+
+    @cached_property
+    def time(self) -> float:
+        """Microseconds that no step under the family is shorter than; infinite where memory holds no cut."""
+        passes = self.least + self.known.once
+        if not self.known.has_step:
+            return passes
+        updated, step = replace(self, updates=True), self.known.step
+        return max(passes, updated.least + step.head + (step.hops if self._is_alone else 0))
+
+    @property
+    def _is_alone(self) -> bool:
+        """Whether devices have one stage."""
+        return self.stages == self.known.setup.parallel.pipeline
+
+    def _behind(self, item: Item) -> float:
+        """Return what a device does for an item once a step, in microseconds a microbatch."""
+        if not self.updates:
+            return 0.0
+        step = self.known.step
+        return (step.update(item) + self._is_alone * step.reduced(item)) / self.known.setup.microbatches
+
+    @cached_property
+    def _behind_layer(self) -> float:
+        return min(map(self._behind, self.known.layers))
 
     @cached_property
     def least(self) -> float:
         """Microseconds that no pipeline of the family is shorter than; infinite where memory holds no cut."""
         low = self.known.least(whole=self.family.splits_backward is False, copies=self.family.copies)
+        if self.updates:
+            low = max(low, self.known.updated)
         if self.family.copies > 1 and self.known.setup.parallel.pipeline % 2:
             return low  # the device in the middle is its own mirror
         if min(self._kept) < 0 or not self._holds(inf):
@@ -267,7 +302,8 @@ class FamilyBounds:
     def _holds(self, time: float) -> bool:
         """Return whether the devices together can have all layers, in so many microseconds and within their memory."""
         layers, most = self.family.copies * self.known.setup.model.layers, 0
-        work, each = self.known.quickest / self.family.copies, time / self.known.setup.microbatches
+        work = self.known.quickest / self.family.copies + self._behind_layer
+        each = time / self.known.setup.microbatches
         for device, kept in enumerate(self._kept):
             left = each - self._waits(device, each) - self._ends(device)
             if left < 0:
@@ -288,15 +324,15 @@ class FamilyBounds:
         work = float((before - 1) * known.quickest)
         if self.family.placement in ("linear", ANY):  # stages of a device follow each other
             work = max(work, known.work_of_layers - (len(self._kept) - device) * each)
-        share = 1.0 if self.family.splits_backward is False else known.share_of_forward
+        is_whole = self.family.splits_backward is False and not self.updates
+        share = 1.0 if is_whole else known.share_of_forward
         return share * work / known.setup.microbatches
 
     def _ends(self, device: int) -> float:
         """Return the work of the embedding and the head on a device."""
         known, stages = self.known, self._stages[device]
         ends = (known.items.each[end] for end, stage in ((0, 0), (-1, self.stages - 1)) if stage in stages)
-        work = sum(map(known.work, ends))
-        return work / self.family.copies
+        return sum(known.work(end) / self.family.copies + self._behind(end) for end in ends)
 
     @cached_property
     def _placement(self) -> Placement:

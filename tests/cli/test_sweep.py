@@ -12,11 +12,11 @@ from pipesched.cli.comparing import read_sweep
 from pipesched.cli.flags import PROBLEM_FLAGS
 from pipesched.comparing.compare import compare
 from pipesched.config.load import load, load_values
-from pipesched.text.fields import BY_NAME, LAYOUT, MODE, PLACEMENT, words_of
+from pipesched.text.fields import BY_NAME, words_of
 
 Cli = Callable[..., "CompletedProcess[str]"]
 
-NUMERIC = sorted(flag for name, flag in PROBLEM_FLAGS.items() if BY_NAME[name].shape not in (PLACEMENT, LAYOUT, MODE))
+NUMERIC = sorted(flag for name, flag in PROBLEM_FLAGS.items() if BY_NAME[name].takes_numbers)
 
 
 @pytest.mark.parametrize(
@@ -80,6 +80,11 @@ def test_every_numeric_flag_can_be_swept(cli: Cli, flag: str) -> None:
         ("budget=0", ["--mem-budget", "more than 0"]),
         ("forward=1e400", ["--forward", "1E+400 is too large: at most 1e12"]),
         ("forward=1e99999999999999999999", ["1e99999999999999999999"]),
+        ("clip=true", ["--sweep", "'clip' cannot be varied"]),
+        ("shard=optimizr", ["--sweep", "unknown value 'optimizr'; did you mean 'optimizer'?"]),
+        ("shard=2", ["--sweep", "must be a name, one of none, optimizer, gradients, weights, not 2"]),
+        ("shard.ahead=1,ful", ["--sweep", "'ful' is no number, nor one of full, auto"]),
+        ("shard.ahead=1,2", ["--shard-ahead", "has no effect below level weights"]),
     ],
 )
 def test_bad_sweep(cli: Cli, sweep: str, fragments: list[str]) -> None:
@@ -98,6 +103,8 @@ def test_bad_sweep(cli: Cli, sweep: str, fragments: list[str]) -> None:
         ("costs.p2p=1,2", ["--p2p", "7"], "--p2p"),
         ("chunks=1,2", ["--stages", "8"], "--stages"),
         ("stages=4,8", ["--chunks", "2"], "--chunks"),
+        ("shard=none,weights", ["--shard", "optimizer"], "--shard"),
+        ("shard-ahead=1,2", ["--shard", "weights", "--shard-ahead", "3"], "--shard-ahead"),
     ],
 )
 def test_an_option_that_the_sweep_replaces_is_refused(cli: Cli, sweep: str, given: list[str], flag: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -11,7 +12,9 @@ import pytest
 from pipesched.comparing.compare import compare
 from pipesched.comparing.sweep import sweep, sweep_points, varied_field
 from pipesched.config.load import load, load_values
+from pipesched.documents.comparison import sweep_document, sweep_of
 from pipesched.errors import ConfigError
+from pipesched.pipeline.step import Shard
 from pipesched.render.sweep import sweep_lines, sweep_plot
 from pipesched.results.comparison import Entry
 from pipesched.text.fields import BY_KEY, COUNT, NUMERIC, SLICES, Field
@@ -97,6 +100,10 @@ BAD = [  # the field, its values, the key of the error, what the message holds
     ("name", [1], "field", ["'name' cannot be varied", "microbatches"]),
     ("unit", ["GB"], "field", ["'unit' cannot be varied"]),
     ("placement", ["loop"], "field", ["'placement' cannot be varied"]),
+    ("shard", ["optimizr"], "values", ["unknown value 'optimizr'; did you mean 'optimizer'?"]),
+    ("shard.ahead", ["ful"], "values", ["'ful' is no number, nor one of full, auto"]),
+    ("shard.reduce", [1], "values", ["one of last, each, not 1"]),
+    ("side", [1], "field", ["'side' cannot be varied"]),
     ("microbatches", [], "values", ["must list at least one value"]),
     ("microbatches", 4, "values", ["must list at least one value"]),
     ("microbatches", "48", "values", ["must list at least one value"]),
@@ -119,6 +126,36 @@ def test_bad_sweep(field: str, values: Any, key: str, fragments: list[str]) -> N
     assert error.value.key == key
     for fragment in fragments:
         assert fragment in str(error.value)
+
+
+def test_words_of_a_shard() -> None:
+    """Levels, and numbers and words of stages ahead, go on top of what else the config says of a shard."""
+    config = "devices: 2\nmemory: {weights: 8, states: 32}\nshard: {level: weights, ranks: 8, ahead: 2}\n"
+    levels = sweep_points(load_values(config, {}), varied_field("shard"), ["none", "gradients", "weights"])
+    assert [(word, problem.shard) for word, problem in levels] == [
+        ("none", Shard("none", 8)), ("gradients", Shard("gradients", 8)), ("weights", Shard("weights", 8, 2)),
+    ]  # fmt: skip
+    swept = sweep(config, "shard.ahead", [1, "3", "full"], "1f1b")
+    assert ([point.value for point in swept], swept.field, swept.of_words) == ([1, 3, "full"], "shard.ahead", True)
+    ahead = [entry.outcome.problem.sharding.ahead for point in swept for entry in point.comparison if entry.outcome]
+    assert ahead == [1, 3, "full"]
+    assert [x for x, _, _ in sweep_lines(swept, "makespan")["1f1b"]] == [0, 1, 2]
+    assert sweep_of(sweep_document(swept)).points[2].value == "full"
+    assert sweep_of(sweep_document(sweep(config, "shard", ["none", "weights"], "1f1b"))).field == "shard"
+
+
+@pytest.mark.parametrize(
+    ("field", "given", "is_refused"),
+    [
+        ("shard", {"shard": "weights"}, True), ("shard", {"shard": {"level": "weights"}}, True),
+        ("shard", {"shard": Shard("weights")}, True), ("shard", {"shard": {"ranks": 2}}, False),
+        ("shard.ranks", {"shard": "weights"}, False), ("shard.ranks", {"shard": {"ranks": 3}}, True),
+    ],
+)  # fmt: skip
+def test_another_entry_of_a_shard_is_no_conflict(field: str, given: dict[str, Any], is_refused: bool) -> None:
+    """An override of the entry that is varied is refused; another one holds at every point."""
+    with pytest.raises(ConfigError) if is_refused else nullcontext():
+        sweep(None, field, ["none"] if field == "shard" else [1], "1f1b", overrides=given)
 
 
 def test_rules_of_feeding() -> None:

@@ -47,6 +47,18 @@ def shares(key: str, counted: str) -> Callable[[Problem], list[Fraction] | None]
     return read
 
 
+def step_times(key: str) -> Callable[[Problem], list[Fraction] | None]:
+    def read(problem: Problem) -> list[Fraction] | None:
+        counted = getattr(problem.step_ticks, key) if problem.has_step else None
+        return agreed(getattr(problem.costs, key), counted, problem.ticks.per_unit)
+
+    return read
+
+
+def kept(key: str) -> Callable[[Problem], list[Fraction]]:
+    return lambda p: [to_fraction(size) for size in getattr(p.memory, key)]
+
+
 READERS: dict[str, Callable[[Problem], Any]] = {
     "name": lambda p: p.name,
     "devices": lambda p: p.devices,
@@ -82,6 +94,12 @@ READERS: dict[str, Callable[[Problem], Any]] = {
     "memory.checkpoint": shares("checkpoint", "checkpointed"),
     "memory.static": sizes("static"),
     "memory.budget": sizes("budget"),
+    **{f"costs.{key}": step_times(key) for key in ("gather", "reduce", "optimizer")},
+    "costs.tied": lambda p: p.costs.tied,
+    **{f"memory.{key}": kept(key) for key in ("weights", "gradients", "states")},
+    "shard": lambda p: p.shard and (p.shard.level, p.shard.ranks, p.shard.ahead, p.shard.reduce),
+    "step.clip": lambda p: p.clip,
+    "side": lambda p: [(item.forward, item.backward, item.into, item.devices) for item in p.side],
 }
 
 TENTH = Fraction(1, 10)
@@ -137,7 +155,21 @@ VALUES = [  # key, the text of its value in a file with 3 devices, what it means
     ("memory.kv", "0.25", 0.25),
     ("memory.static", "[1, 2, 0.1]", [1, 2, TENTH]),
     ("memory.budget", "[1, 2.5, 3]", [1, Fraction(5, 2), 3]),
-]
+    ("costs.gather", "[1, 2.5, 3]", [1, Fraction(5, 2), 3]),
+    ("costs.reduce", "0.1", [TENTH] * 3),
+    ("costs.optimizer", "0", [0, 0, 0]),
+    ("costs.tied", "2.5", 2.5),
+    ("memory.weights", "[1, 2, 0.1]", [1, 2, TENTH]),
+    ("memory.gradients", "2", [2, 2, 2]),
+    ("memory.states", "0.1", [TENTH] * 3),
+    ("shard", "gradients", ("gradients", 1, 3, "last")),
+    ("shard", "{level: weights, ranks: 8, ahead: full, reduce: each}", ("weights", 8, "full", "each")),
+    ("shard", "{level: weights, ahead: [1, 2, 3]}", ("weights", 1, (1, 2, 3), "last")),
+    ("step.clip", "true", True),
+    ("side", "[{forward: 3}]", [((3,), None, 0, (0, 1, 2))]),
+    ("side", "[{forward: [3, 1, 2, 1, 1, 1], backward: 2, into: 2, devices: [2, 0]}]",
+     [((3, 1, 2, 1, 1, 1), (2,), 2, (2, 0))]),
+]  # fmt: skip
 
 
 def config_with(key: str, text: str) -> str:
@@ -145,6 +177,8 @@ def config_with(key: str, text: str) -> str:
     values = {"devices": "3"}
     if key.startswith("costs.backward_"):
         values |= {"costs.backward_input": "1", "costs.backward_weight": "1"}
+    if key == "step.clip":
+        values |= {"costs.optimizer": "1"}
     if key == "costs.reload":
         values |= {"costs.offload": "9"}
     if key in ("layer", "first", "last", "layout"):
@@ -196,6 +230,17 @@ DEFAULTS = [  # the config, a key, what it is without being given
     ("devices: 2", "memory.checkpoint", [0, 0]),
     ("devices: 2", "memory.static", [0, 0]),
     ("devices: 2", "memory.budget", None),
+    ("devices: 2", "costs.gather", None),
+    ("devices: 2", "costs.tied", None),
+    ("devices: 2", "memory.states", [0, 0]),
+    ("devices: 2", "shard", None),
+    ("devices: 2\ncosts: {reduce: 1}", "shard", ("none", 1, 3, "last")),
+    ("devices: 2\ncosts: {gather: 1}", "shard", ("optimizer", 1, 3, "last")),
+    ("devices: 2\ncosts: {gather: 1}\nshard: {ranks: 4}", "shard", ("optimizer", 4, 3, "last")),
+    ("devices: 2\nlayers: 4\nlayer: {gather: 1}\nshard: {ranks: 4}", "shard", ("optimizer", 4, 3, "last")),
+    ("devices: 2\nshard: {ranks: 4}", "shard", ("none", 4, 3, "last")),
+    ("devices: 2", "step.clip", None),
+    ("devices: 2\ncosts: {reduce: 1}", "step.clip", False),
 ]
 
 

@@ -46,6 +46,9 @@ OVERRIDES = [  # a parameter, its value, the same value for make_problem, in ano
     ("static", 0.5, "0.5"),
     ("budget", [30, 40], [30, 40]),
 ]
+BY_STEP = {  # tests/config/test_step.py
+    *("gather", "reduce", "optimizer", "tied", "weights", "gradients", "states", "shard", "clip", "side")
+}
 BY_MICROBATCH = {"sizes", "slices", "mode", "kv"}  # tests/config/test_units.py
 HALVES = {"backward_input", "backward_weight"}
 BY_LAYERS = {"chunks", "layers", "layer", "first", "last", "layout"}  # tests/config/test_layers.py
@@ -59,10 +62,10 @@ def test_an_override_replaces_the_value_of_the_file(load: Load, name: str, value
 
 
 def test_every_parameter_is_tested() -> None:
-    """The table above, and the tests of halves, layers and microbatches that differ, have each parameter; `algorithm`
-    is no part of a problem."""
+    """The table above, and the tests of halves, layers, microbatches that differ and steps, have each parameter;
+    `algorithm` is no part of a problem."""
     parameters = {name for name, field in BY_NAME.items() if field.shape != ALGORITHM}
-    assert {name for name, _, _ in OVERRIDES} | HALVES | BY_LAYERS | BY_MICROBATCH == parameters
+    assert {name for name, _, _ in OVERRIDES} | HALVES | BY_LAYERS | BY_MICROBATCH | BY_STEP == parameters
 
 
 @pytest.mark.parametrize("name", sorted({"budget", "overlap", "recompute", "microbatches", "placement"}))

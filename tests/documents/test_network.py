@@ -8,15 +8,13 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.documents import schedule as documents
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse, wrong_claims
 from pipesched.errors import ConfigError
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.schedule import TimedOp
-from tests.stepped import REDUCED, SHARDED, side, stepped
+from tests.stepped import REDUCED, SHARDED, SIDE, SMALL
 
-SMALL = {"devices": 2, "microbatches": 2, "gather": 2, "reduce": 3, "optimizer": 1, "tied": 1}
 CASES: list[tuple[str, dict[str, Any]]] = [
     ("1f1b", REDUCED),
     ("1f1b", SMALL),
@@ -24,13 +22,13 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("interleaved", SHARDED),
     ("looped-bfs", SHARDED),
     ("1f1b", {"devices": 2, "microbatches": 3, "optimizer": 0.5}),
-    ("1f1b", {"devices": 2, "microbatches": 3, "side": side(2, activation=0.5, output=0.1)}),
+    ("1f1b", SIDE),
 ]
 
 
 def text_of(name: str, given: dict[str, Any]) -> tuple[pipesched.Outcome, str]:
     """A schedule, and the text of its document."""
-    outcome = pipesched.run(stepped(**given), name)
+    outcome = pipesched.run(pipesched.make_problem(**given), name)
     return outcome, dump(document(outcome))
 
 
@@ -91,10 +89,9 @@ def test_a_problem_without_a_step_says_nothing_of_one() -> None:
 
 
 @pytest.mark.parametrize(("name", "given"), CASES)
-def test_round_trip(name: str, given: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_round_trip(name: str, given: dict[str, Any]) -> None:
     """A document read back has the same plan, times and metrics, and the same text."""
     outcome, text = text_of(name, given)
-    monkeypatch.setattr(documents, "read_problem", lambda _: outcome.problem)
     back = parse(text, "a.json")
     assert dump(document(back)) == text
     assert [*wrong_claims(text, back)] == []
@@ -107,9 +104,9 @@ def test_round_trip(name: str, given: dict[str, Any], monkeypatch: pytest.Monkey
     assert ([*one.start_ticks], [*one.end_ticks]) == ([*other.start_ticks], [*other.end_ticks])
 
 
-def test_waits_may_name_operations_of_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waits_may_name_operations_of_the_step() -> None:
     """A wait edge from an optimizer to a reduction of another lane is written and read."""
-    problem = stepped(devices=2, microbatches=2, reduce=3, optimizer=1)
+    problem = pipesched.make_problem(devices=2, microbatches=2, reduce=3, optimizer=1)
     orders = ["0F0 0F1 0B0 0B1 0OPTIMIZER", "1F0 1B0 1F1 1B1 1OPTIMIZER"]
     plan = pipesched.plan(
         problem,
@@ -120,7 +117,6 @@ def test_waits_may_name_operations_of_the_step(monkeypatch: pytest.MonkeyPatch) 
     outcome = pipesched.Outcome("by hand", pipesched.schedule_plan(problem, plan))
     text = dump(document(outcome))
     assert json.loads(text)["waits"] == [["0REDUCE_GRAD", "1OPTIMIZER"]]
-    monkeypatch.setattr(documents, "read_problem", lambda _: outcome.problem)
     assert parse(text, "a.json").schedule.plan.waits == plan.waits
 
 
@@ -149,15 +145,14 @@ Place = list[str | int]
         (["metrics", "peak_weights"], [], "metrics.peak_weights must list a number for each device, not []"),
     ],
 )
-def test_wrong_network(place: Place, value: object, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_network(place: Place, value: object, said: str) -> None:
     """A document with a wrong network is refused with a sentence that names the file and the operation."""
-    outcome, text = text_of("1f1b", SMALL)
+    _, text = text_of("1f1b", SMALL)
     content = json.loads(text)
     inner: Any = content
     for key in place[:-1]:
         inner = inner[key]
     inner[place[-1]] = value
-    monkeypatch.setattr(documents, "read_problem", lambda _: outcome.problem)
     with pytest.raises(ConfigError) as caught:
         parse(json.dumps(content), "a.json")
     assert str(caught.value).startswith(f"a.json: {said}")
@@ -171,10 +166,9 @@ def test_network_without_a_step() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"network": 46}, {"exposed": ["0UNSHARD0"]}, {"tied": {"time": [], "exposed": 0}}])
-def test_wrong_claims_of_a_step(wrong: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_claims_of_a_step(wrong: dict[str, Any]) -> None:
     """What a document says the step costs is compared with its schedule."""
-    outcome, text = text_of("1f1b", REDUCED)
-    monkeypatch.setattr(documents, "read_problem", lambda _: outcome.problem)
+    _, text = text_of("1f1b", REDUCED)
     content = json.loads(text)
     content["metrics"]["step"] |= wrong
     claims = [*wrong_claims(json.dumps(content), parse(text, "a.json"))]

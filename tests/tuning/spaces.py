@@ -105,8 +105,15 @@ def _drawn(draw: Random, base: Config, *, short: bool) -> tuple[Config, list[str
 
 def points(config: Config, algorithms: Sequence[str]) -> int:
     """How many points a space has."""
-    fields = [*(config["parallel"].get(way, 1) for way in WAYS), config["batch"]["micro"]]
-    return prod(len(listed(field)) for field in (*fields, config["training"]["recompute"])) * len(algorithms)
+    return prod(map(len, fields_of(config))) * len(algorithms)
+
+
+def fields_of(config: Config) -> list[list[Any]]:
+    """The candidates of each field of a layout."""
+    parallel, training = config["parallel"], config.get("training", {})
+    ways = [parallel.get(way, 1) for way in WAYS]
+    others = [config["batch"].get("micro", 1), training.get("recompute", "none")]
+    return [*map(listed, (*ways, *others, training.get("shard"), parallel.get("shard_ranks")))]
 
 
 def listed(value: Any) -> list[Any]:
@@ -117,18 +124,17 @@ def listed(value: Any) -> list[Any]:
 def enumerated(config: Config, algorithms: Sequence[str], **more: Any) -> Iterator[Found]:
     """Every point of a space, estimated by itself."""
     parallel, batch, training = config["parallel"], config["batch"], config.get("training", {})
-    fields = [*(listed(parallel.get(way, 1)) for way in WAYS), listed(batch.get("micro", 1))]
-    for *ways, micro, recompute in product(*fields, listed(training.get("recompute", "none"))):
+    for *ways, micro, recompute, shard, ranks in product(*fields_of(config)):
         one = {
             **config,
             **more,
-            "parallel": {**parallel, **dict(zip(WAYS, ways, strict=True))},
+            "parallel": {**parallel, **dict(zip(WAYS, ways, strict=True)), "shard_ranks": ranks},
             "batch": {**batch, "micro": micro},
-            "training": {**training, "recompute": recompute},
+            "training": {**training, "recompute": recompute, "shard": shard},
         }
         plain = recompute["full"] if isinstance(recompute, dict) else recompute
         for algorithm in algorithms:
-            yield Found((*ways, micro, plain), algorithm, estimated(one, algorithm))
+            yield Found((*ways, micro, plain, shard, ranks), algorithm, estimated(one, algorithm))
 
 
 def estimated(config: Config, algorithm: str) -> Estimate | None:

@@ -10,7 +10,7 @@ import pipesched
 from pipesched.results.trainers import TRAINERS, families_of, takes
 from pipesched.tuning import search
 from tests.examples import at_night_but
-from tests.tuning.spaces import DENSE_FIRST, GPU, LLAMA, Config, Found, enumerated, held, small_space
+from tests.tuning.spaces import DENSE_FIRST, EXPERTS, GPU, LLAMA, Config, Found, enumerated, held, small_space
 
 pytestmark = pytest.mark.slow
 SEEDS = (0, 1, 2, 3, 5, 6, 7, 8, 9, 11)
@@ -153,3 +153,22 @@ def test_only_what_a_trainer_takes(trainer: str) -> None:
         assert estimate is not None
         assert row.runs_in == [name for name in TRAINERS if takes(estimate.outcome, name)]
     assert tuning.pruned["divisibility"] >= len([one for one in every if one.estimate is None])
+
+
+@pytest.mark.parametrize("memory", at_night_but((5.5, 12), (3, 4.5, 5.5, 8, 12)))
+@pytest.mark.parametrize("base", [LLAMA, EXPERTS])
+def test_levels_of_sharding_and_their_ranks(base: Config, memory: float) -> None:
+    """Gathers, reductions and optimizers are operations of the schedules, and no bound leaves out the best of them."""
+    config: Config = {
+        "model": {**base, "num_hidden_layers": 6, "vocab_size": 64000},
+        "hardware": {**GPU, "memory": memory, "gpus_per_node": 4},
+        "parallel": {
+            "gpus": 16, "tensor": [1, 2], "pipeline": [2, 4], "chunks": [1, 2], "context": 1,
+            "expert": 1 if base is LLAMA else [1, 4], "shard_ranks": [2, 8, 4],
+        },
+        "batch": {"sequence": 1024, "global": 32, "micro": 1},
+        "training": {"shard": ["weights", "none", "gradients", "optimizer"]},
+    }  # fmt: skip
+    tuning = hold_against_all_points(config, ["1f1b", "interleaved", "zb-h1", "dualpipe"])
+    assert len({row.point.layout.shard for row in tuning}) > 1
+    assert min(tuning.pruned[reason] for reason in ("divisibility", "bound", "dominance")) > 0

@@ -20,6 +20,7 @@ from pipesched.estimation.setup import Parallel, Setup, TokenBatch, TrainingSetu
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.ops import Pair
 from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.pipeline.step import LEVELS
 from pipesched.results.outcome import run
 from pipesched.schedulers.family import prepare
 from pipesched.schedulers.registry import FAMILIES, family
@@ -97,6 +98,71 @@ def test_no_schedule_beats_its_bounds(first: int) -> None:
             assert known.ideal[chosen.copies - 1] <= found.step.pipeline * 1000 * (1 + ROUNDING), said
     assert known_to_fit > 40
     assert impossible > 5
+
+
+def sharded_setup(seed: int) -> Setup:
+    """The same on more ranks, which divide something of what a rank has, often over a slow network."""
+    draw, setup = Random(seed), random_setup(seed)
+    data = draw.choice((2, 4, 8))
+    ranks = draw.choice((None, *(size for size in (1, 2, 4) if size <= data)))
+    parallel, batch = setup.parallel, setup.batch
+    try:
+        return replace(
+            setup,
+            hardware=replace(setup.hardware, nic=draw.choice((2, 20, 50)), gpus_per_node=draw.choice((2, 4, 8))),
+            parallel=replace(parallel, gpus=parallel.gpus // parallel.data * data, shard_ranks=ranks),
+            batch=replace(batch, size=batch.size // parallel.data * data),
+            training=replace(setup.training, shard=draw.choice(LEVELS)),
+        )
+    except ConfigError:
+        return sharded_setup(seed + 1000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.nightly) for first in range(5, 40, 5))])
+def test_no_step_beats_its_bounds(first: int) -> None:
+    """Where gathers, reductions and optimizers are operations of the schedule: neither its time, nor its memory."""
+    known_to_fit = impossible = 0
+    for seed in range(first, first + 5):
+        setup = sharded_setup(seed)
+        for name in NAMES:
+            found = simulated(setup, name)
+            if found is None:
+                continue
+            chosen, said = family(name), (seed, name)
+            known = setup_bounds(with_one_stage(setup), has_pairs=chosen.has_pairs)
+            bounds = FamilyBounds(known, chosen, found.problem.stages)
+            spare = min(float(device.budget - device.total) / 1e9 for device in found.devices)
+            assert misses(setup, known.floor) <= -spare + ROUNDING, said
+            time = found.step.time * 1000 * (1 + ROUNDING)
+            least = known.least(whole=chosen.splits_backward is False, copies=chosen.copies)
+            assert known.ideal[chosen.copies - 1] + known.once <= time, said
+            if found.fits:
+                known_to_fit += 1
+                assert least + known.once <= time, said
+                assert bounds.time <= time, said
+            else:
+                impossible += bounds.time == inf
+    assert known_to_fit > 30
+    assert impossible > 5
+
+
+@pytest.mark.parametrize("shard", LEVELS)
+def test_bounds_of_steps_are_close(shard: str) -> None:
+    """Also where reductions over a slow network and optimizers take as long as the passes."""
+    setup = random_setup(2)
+    setup = replace(
+        setup,
+        hardware=replace(setup.hardware, memory=80, nic=10, gpus_per_node=2),
+        parallel=replace(setup.parallel, gpus=8 * setup.parallel.gpus // setup.parallel.data),
+        batch=replace(setup.batch, size=12 * 8 * setup.batch.micro),
+        training=replace(setup.training, shard=shard),
+    )
+    found = simulated(setup, "1f1b")
+    assert found is not None
+    assert found.step.communication > 0.3 * found.step.pipeline
+    bounds = FamilyBounds(setup_bounds(with_one_stage(setup)), family("1f1b"), setup.parallel.pipeline)
+    assert bounds.time > 0.7 * found.step.time * 1000
 
 
 def test_bounds_are_close() -> None:

@@ -14,6 +14,7 @@ from pipesched.pipeline.quantities import plain
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.figure.page import FONT, GREY, RED, Key
 from pipesched.render.figure.rows import STRIP, ChartRow, Polygon
+from pipesched.render.held import above_static
 from pipesched.render.labels import MEASURED_MEMORY, with_unit
 from pipesched.render.timescale import Window, number
 
@@ -31,7 +32,7 @@ def draw_memory(axes: Axes, schedule: Schedule, rows: Mapping[int, ChartRow], wi
     for device, row in rows.items():
         capacity = schedule.problem.capacity_grains[device]
         floor = row.top + row.height + STRIP
-        steps = [*schedule.memory_steps(device), (max(schedule.last_end_ticks), 0)]
+        steps = [*schedule.memory_steps(device), (schedule.last_ticks, 0)]
         held.append(_area(steps, unit, floor, grain))
         floors.append(_line(window, unit, floor))
         _peak(axes, schedule, device, floor - STRIP / 2)
@@ -80,7 +81,7 @@ def _peak(axes: Axes, schedule: Schedule, device: int, height: float) -> None:
 def memory_key(schedules: Sequence[Schedule]) -> Iterator[Key]:
     """Yield the entries of the legend: what the strips of schedules of one problem show."""
     problem = schedules[0].problem
-    above = " above static memory" if any(problem.memory.static) else ""
+    above = above_static(problem)
     name = MEASURED_MEMORY if any(schedule.own_lengths for schedule in schedules) else "memory"
     yield Patch(facecolor=FILL), with_unit(name, problem.memory.unit) + above
     if any(schedule.over_budget for schedule in schedules):

@@ -20,6 +20,7 @@ from pipesched.schedulers.feeding.search import OrderJudge, neighbour, walk
 MOST_PLANNED = 200_000  # operations in all plans
 FEWEST_PLANS, MOST_PLANS = 8, 200
 SLOW_PLANS = 6  # of a family that takes most of a second for each
+SIDE_PLANS = 24  # with side work, which takes many timings to put in: all orders of four microbatches
 MOST_TIMED = 8_000  # orders that are timed under the positions of one plan
 
 
@@ -69,6 +70,7 @@ def best_of_plans(known: FedFamily) -> Ordering:
     by_rule = [plans.planned(order) for order in rules(problem)]
     operations = len(problem.letters) * problem.stages * problem.microbatches * problem.slices.count
     most = SLOW_PLANS if known.family.is_slow else max(FEWEST_PLANS, min(MOST_PLANNED // operations, MOST_PLANS))
+    most = min(most, SIDE_PLANS) if problem.side else most
     is_exact = count_orders(equal) <= most
     if is_exact:
         for order in every_order(equal).tolist():

@@ -30,7 +30,7 @@ def ordering_of(known: FedFamily, wanted: Any) -> Ordering | None:
 
 
 def _best(known: FedFamily) -> Ordering:
-    if known.family.looks_at_each:
+    if known.family.looks_at_each or known.problem.has_step:  # whose slots and lanes depend on times
         from pipesched.schedulers.feeding.best_of_plans import best_of_plans
 
         return best_of_plans(known)

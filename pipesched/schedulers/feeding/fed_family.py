@@ -17,10 +17,17 @@ class FedFamily:
     """A family and a problem as it runs it; `make` plans that, and the problem with its microbatches in other orders.
 
     It plans the problem whose i-th microbatch is `order[i]`; operations then get the numbers back that their data have.
+    `timed` makes the schedule of a plan.
     """
 
-    def __init__(self, problem: Problem, family: Family, make: Callable[[Problem], Plan]) -> None:
-        self.problem, self.family, self._make = problem, family, make
+    def __init__(
+        self,
+        problem: Problem,
+        family: Family,
+        make: Callable[[Problem], Plan],
+        timed: Callable[[Problem, Plan], Schedule] = schedule_plan,
+    ) -> None:
+        self.problem, self.family, self._make, self._timed = problem, family, make, timed
 
     @cached_property
     def positions(self) -> Plan:
@@ -39,6 +46,6 @@ class FedFamily:
         Where the placement is mirrored, that of its problem says which of them go the second way.
         """
         if order is None:
-            return schedule_plan(self.problem, self.positions)
+            return self._timed(self.problem, self.positions)
         placement = self.problem.settled_placement.fed(order)
-        return schedule_plan(replace(self.problem, placement=placement), self.plan(order))
+        return self._timed(replace(self.problem, placement=placement), self.plan(order))

@@ -1,0 +1,116 @@
+"""Charts, summaries and comparisons of schedules whose step has more than passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+import pipesched
+from pipesched.render.comparison import ComparisonTable
+from pipesched.render.fold import fold_of
+from pipesched.render.gantt import Gantt
+from pipesched.render.step_rows import devices_text
+from pipesched.render.summary import summary
+from tests.stepped import REDUCED, SHARDED, SIDE, TIED
+
+Renderer = Callable[..., str]
+Golden = Callable[[str, str], None]
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "tied": ("1f1b", TIED),
+    "sharded": ("interleaved", SHARDED),
+    "side": ("1f1b", SIDE),
+}
+
+
+def made(name: str) -> pipesched.Outcome:
+    """The schedule of one of the cases."""
+    algorithm, given = CASES[name]
+    return pipesched.run(pipesched.make_problem(**given), algorithm)
+
+
+def rows(table: Table) -> Iterator[tuple[str, ...]]:
+    """The cells of a table, row by row."""
+    columns = [[str(cell) for cell in column.cells] for column in table.columns]
+    return zip(*columns, strict=True)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("case", [*CASES])
+def test_chart_in_letters(draw: Renderer, golden: Golden, case: str, width: int) -> None:
+    """A line `net` under each device, optimizers and side work as slots, their marks in the legend."""
+    golden(f"step-{case}-{width}.txt", draw(Gantt(made(case), ascii_only=width == 80), width))
+
+
+@pytest.mark.parametrize("case", [*CASES])
+def test_chart_in_colour(draw: Renderer, golden: Golden, case: str) -> None:
+    """The same in true colour: gathers, reductions and optimizers have colours of their own."""
+    golden(f"step-{case}-colour.txt", draw(Gantt(made(case), memory=True), 100, colour=True))
+
+
+def test_chart_in_sixteen_colours() -> None:
+    """Each kind has a colour of its own there."""
+    console = Console(width=80, force_terminal=True, color_system="standard", no_color=False, record=True)
+    with console.capture() as capture:
+        console.print(Gantt(made("tied")))
+    backgrounds = {part.split("m")[0].split(";")[-1] for part in capture.get().split("\x1b[")[1:]}
+    assert {"44", "43", "103", "101", "105", "100"} <= backgrounds
+
+
+@pytest.mark.parametrize("case", [*CASES])
+def test_summary(draw: Renderer, golden: Golden, case: str) -> None:
+    """What the step costs beside the passes, what of it is hidden, and the peak of each class of memory."""
+    golden(f"step-{case}-summary.txt", draw(summary(made(case)), 100))
+
+
+def test_exposed_and_hidden() -> None:
+    """The golden 1f1b with reduce 30: its words."""
+    found = {name.strip(): (value, note) for name, value, note in rows(summary(made("tied")))}
+    assert found["reduce"] == ("30 a device", "30 exposed (0REDUCE_GRAD), hidden on devices 1-3")
+    assert found["tied"] == ("8 on devices 0, 3", "8 exposed (0REDUCE_TIED, 3REDUCE_TIED)")
+    assert found["exposed"][0] == "53"
+    assert found["pipeline"][0] == "330"
+
+
+def test_many_exposed_operations_are_counted() -> None:
+    """Of reductions after each microbatch the first few are named."""
+    shard = {"level": "gradients", "reduce": "each"}
+    problem = pipesched.make_problem(devices=1, microbatches=9, reduce=4, shard=shard)
+    notes = [note for name, _, note in rows(summary(pipesched.run(problem, "1f1b"))) if name == "  reduce"]
+    assert notes == ["12 exposed (0REDUCE_GRAD0, 0REDUCE_GRAD1, 0REDUCE_GRAD2, 0REDUCE_GRAD3, and 5 more)"]
+
+
+def test_nothing_is_exposed_without_a_step() -> None:
+    """A summary without a step has none of these rows."""
+    names = {name for name, *_ in rows(summary(pipesched.run(pipesched.make_problem(devices=2), "1f1b")))}
+    assert not {"pipeline", "exposed", "  activations"} & names
+
+
+@pytest.mark.parametrize(
+    ("devices", "text"), [([2], "device 2"), ([0, 1], "devices 0-1"), ([0, 2, 3, 4, 9], "devices 0, 2-4, 9")]
+)
+def test_devices_text(devices: list[int], text: str) -> None:
+    """Neighbours are a range."""
+    assert devices_text(devices) == text
+
+
+def test_comparison_has_a_column(draw: Renderer) -> None:
+    """What the network adds, where there is a step, and no such column where there is none."""
+    names = ["1f1b", "zb-h1"]
+    text = draw(ComparisonTable(pipesched.compare(pipesched.make_problem(**REDUCED), names)), 120)
+    [row] = [line.split() for line in text.splitlines() if line.startswith("1f1b ")]
+    head = text.splitlines()[1].split()
+    assert row[head.index("exposed")] == "45"
+    plain = draw(ComparisonTable(pipesched.compare(pipesched.make_problem(devices=2), names)), 120)
+    assert "exposed" not in plain
+
+
+def test_a_fold_leaves_nothing_of_the_step_out() -> None:
+    """Reductions after each microbatch would be left out with the periods, so there is no fold."""
+    given: dict[str, Any] = {"devices": 2, "microbatches": 64, "reduce": 1}
+    assert fold_of(pipesched.run(pipesched.make_problem(**given), "1f1b").schedule) is not None
+    each = {"level": "gradients", "reduce": "each"}
+    assert fold_of(pipesched.run(pipesched.make_problem(**given, shard=each), "1f1b").schedule) is None
