@@ -13,7 +13,7 @@ TWO: dict[str, Any] = {"devices": 2, "microbatches": 4, "forward": 5, "backward"
 
 
 @pytest.mark.parametrize("actions", [{"offload": True}, {"recompute": True}, {"offload": True, "recompute": True}])
-def test_savings_beside_a_step(actions: dict[str, bool]) -> None:
+def test_savings_beside_a_step(actions: dict[str, Any]) -> None:
     """The step follows the passes, the budget holds, and saving memory makes the step shorter."""
     problem = make_problem(**TWO, gather=3, reduce=4, optimizer=1, budget=1.2)
     kept = solve(problem, time_limit=3, advice=False)
