@@ -8,7 +8,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -156,7 +155,9 @@ def _plan(problem: Problem, family: Family, placement: Placement, order: str | N
 
     Raises ConfigError, NoSchedule, or InvalidSchedule.
     """
-    own, fed = along_ways(placement, range(problem.microbatches)), FedFamily(problem, family, partial(plan_of, family))
+    timed = side_schedule if problem.side else schedule_plan
+    fed = FedFamily(problem, family, lambda one: plan_of(family, one, timed), timed)
+    own = along_ways(placement, range(problem.microbatches))
     if order is not None:
         found = ordering_of(fed, order)
         own = own if found is None else along_ways(placement, found.order)
