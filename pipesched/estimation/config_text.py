@@ -9,11 +9,19 @@ from pipesched.estimation.derived import budget_of
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import TokenBatch
 from pipesched.pipeline.costs import Entry
-from pipesched.pipeline.quantities import to_fraction
+from pipesched.pipeline.memory import KEPT
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import plain, to_fraction
+from pipesched.pipeline.step_arguments import SHARD_KEYS, item_values
 from pipesched.schedulers.family import ANY
 from pipesched.schedulers.registry import family
 from pipesched.text.writer import ConfigText, ConfigWriter, decimal_text, flow, in_list, quoted
 
+ONCE = {  # of a stage and step
+    "gather": "its weights around the ranks that divide them",
+    "reduce": "its gradients around these, and around their replicas",
+    "optimizer": "28 bytes of each parameter that a rank updates",
+}
 DEVICE = "device"  # lanes that need no word
 GIVEN = "as given"
 WIDTH = 118
@@ -32,6 +40,7 @@ def config_text(estimate: Estimate) -> ConfigText:
     with config.section("memory"):
         config.put("unit", "GB")
         _write_memory(entries, estimate)
+    _write_step(config, estimate.problem)
     return config.text
 
 
@@ -94,6 +103,11 @@ def _write_costs(entries: _Entries, estimate: Estimate) -> None:
         entries.put("offload", costs.offload, f"an activation over PCIe at {estimate.setup.hardware.pcie:g} GB/s")
     if costs.reload is not None and costs.reload != costs.offload:
         entries.put("reload", costs.reload)
+    for key, remark in ONCE.items():
+        if getattr(costs, key) is not None:
+            entries.put(key, getattr(costs, key), remark)
+    if costs.tied is not None:
+        entries.put("tied", (costs.tied,), "the gradients of a vocabulary at both ends, as a message")
 
 
 def _write_memory(entries: _Entries, estimate: Estimate) -> None:
@@ -102,11 +116,30 @@ def _write_memory(entries: _Entries, estimate: Estimate) -> None:
     if any(share != 1 for share in memory.retain):
         entries.put("retain", memory.retain)
     entries.put("checkpoint", memory.checkpoint, "the inputs of layers, as a part of that")
-    entries.put("static", memory.static, "weights, gradients, optimizer, and logits at the last stage")
+    has_parts = any(any(getattr(memory, key)) for key in KEPT)
+    what = "weights, gradients, optimizer, and logits at the last stage"
+    entries.put("static", memory.static, what if not has_parts else "logits at the last stage")
+    for key in KEPT if has_parts else ():
+        entries.put(key, getattr(memory, key), "of a stage, whole")
     if memory.budget is not None:
         is_own = {*memory.budget} == {budget_of(setup)}
         text = f"of {setup.hardware.memory:g} GB, less the GPU's context and 4 % that fragments"
         entries.put("budget", memory.budget, text if is_own else GIVEN)
+
+
+def _write_step(config: ConfigWriter, problem: Problem) -> None:
+    """Write what a step has beside costs and memory."""
+    values: dict[str, object] = {}
+    if problem.shard is not None:
+        values["shard"] = {key: getattr(problem.shard, key) for key in SHARD_KEYS}
+    if problem.clip:
+        values["step"] = {"clip": problem.clip}
+    if problem.side:
+        values["side"] = [item_values(item, plain) for item in problem.side]
+    if values:
+        config.gap()
+    for key, value in values.items():
+        config.put(key, flow(value))
 
 
 def _algorithm(estimate: Estimate) -> str:

@@ -111,11 +111,13 @@ class SetupCutter:
         """Return the ranks of ways of parallelism that have several, sizes, and True for each choice that was made."""
         setup = self.setup
         model, parallel, batch, training = setup.model, setup.parallel, setup.batch, setup.training
+        group = setup.shard_group()
         is_apart = model.experts is not None and parallel.expert_tensor != parallel.tensor
         return {
             **vars(training), **vars(batch), "context": 0,
             **{key: getattr(model, key) for key in ("layers", "hidden", "ffn", "heads", "kv_heads")},
-            **{way: ranks for way, ranks in vars(parallel).items() if ranks > 1},
+            **{way: ranks for way, ranks in vars(parallel).items() if ranks is not None and ranks > 1},
+            "shard_ranks": group.ranks if training.shard else 0, "replicas": group.replicas if training.shard else 0,
             "expert_tensor": parallel.expert_tensor * is_apart, "gpus": parallel.gpus, "data": parallel.data,
             "is_split": parallel.spread > 1, "is_whole": parallel.spread < parallel.tensor, training.precision: True,
             "gathers": parallel.context > 1 and training.context == GATHER,

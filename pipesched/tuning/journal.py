@@ -36,7 +36,7 @@ class Journal:
             if one.point.key not in self.known:
                 self._write(_trial_entry(one))
             return
-        entry = {"point": [*one.layout], "algorithms": [*one.algorithms], "dropped": one.reason, "why": one.text}
+        entry = {"point": one.layout.values, "algorithms": [*one.algorithms], "dropped": one.reason, "why": one.text}
         key = _key(entry)
         if key not in self._pruned:
             self._pruned.add(key)
@@ -138,7 +138,7 @@ def _require_head(entry: dict[str, Any], path: Path, space: Space) -> None:
 
 def _trial_entry(trial: Trial) -> dict[str, Any]:
     return {
-        "point": [*trial.point.layout],
+        "point": trial.point.layout.values,
         "algorithm": trial.point.algorithm,
         "step": None if trial.step is None else [*trial.step],
         **{key: getattr(trial, key) for key in TRIAL_KEYS},

@@ -174,13 +174,14 @@ class SetupBounds:
         work, count = self._work_from(0), setup.microbatches
         longest = max(map(self.work, (items.each[0], *self.layers, items.each[-1])))
         there = items.sum_of("forward", 0, len(items)) + items.sum_of("backward_input", 0, len(items))
-        if self.has_step:
-            updates = sum(map(self.step.update, items.each))
-            even = (work * count + updates) / setup.parallel.pipeline
-            alone = [float(self.work(item) * count + self.step.update(item)) for item in self._different]
-            return (max(even, float(there) + self.step.least_update, *alone),) * 2
         even = max(work / setup.parallel.pipeline * count, float(there))
         return max(even, longest * count), max(even, longest * count / 2)  # copies have half the microbatches each
+
+    @cached_property
+    def updated(self) -> float:
+        """Microseconds of passes and optimizers that a device has at least, where these are operations."""
+        updates = sum(map(self.step.update, self.items.each))
+        return (self._work_from(0) * self.setup.microbatches + updates) / self.setup.parallel.pipeline
 
     def least(self, *, whole: bool, copies: int = 1) -> float:
         """Return microseconds that no pipeline with so many copies of weights is below; `whole`: unsplit backwards."""
@@ -197,7 +198,7 @@ class SetupBounds:
     def once(self) -> float:
         """Microseconds of the communication of gradients and of the optimizer, at least."""
         if self.has_step:
-            return self.step.head + self.step.reduction
+            return self.step.head + self.step.reduction + self.step.least_update
         setup = self.setup
         size = len(self.items)
         count = self.items.sum_of("parameters", 0, size) / setup.parallel.pipeline
@@ -262,7 +263,7 @@ class FamilyBounds:
         if not self.known.has_step:
             return passes
         updated, step = replace(self, updates=True), self.known.step
-        return max(passes, updated.least + step.head + (step.hops if self._is_alone else step.reduction))
+        return max(passes, updated.least + step.head + (step.hops if self._is_alone else 0))
 
     @property
     def _is_alone(self) -> bool:
@@ -284,6 +285,8 @@ class FamilyBounds:
     def least(self) -> float:
         """Microseconds that no pipeline of the family is shorter than; infinite where memory holds no cut."""
         low = self.known.least(whole=self.family.splits_backward is False, copies=self.family.copies)
+        if self.updates:
+            low = max(low, self.known.updated)
         if self.family.copies > 1 and self.known.setup.parallel.pipeline % 2:
             return low  # the device in the middle is its own mirror
         if min(self._kept) < 0 or not self._holds(inf):

@@ -28,9 +28,8 @@ FIELDS = (
     "parallel.expert_tensor",
     "batch.micro",
     "training.recompute",
-    "training.shard",
-    "parallel.shard_ranks",
 )
+OF_SHARDS = ("training.shard", "parallel.shard_ranks")  # where a level is asked for
 NODE = "node"  # the GPUs of a node as ranks that divide parameters
 WAYS = tuple(field.partition(".")[2] for field in FIELDS[:6])
 
@@ -56,6 +55,11 @@ class Layout(NamedTuple):
     def parallel(self) -> dict[str, int]:
         """The ways of parallelism, by their keys."""
         return {key: getattr(self, key) for key in WAYS}
+
+    @property
+    def values(self) -> list[Any]:
+        """The values of its fields, without those of shards where it has none."""
+        return [*self] if self.shard is not None else [*self[: len(FIELDS)]]
 
     @property
     def in_one_chunk(self) -> Layout:
@@ -86,7 +90,7 @@ class SpacePoint(NamedTuple):
     @property
     def key(self) -> str:
         """A text that no other point of any space has."""
-        return f"{'/'.join(map(str, self.layout))}/{self.algorithm}"
+        return f"{'/'.join(map(str, self.layout.values))}/{self.algorithm}"
 
 
 MOST_CHUNKS, MOST_MICRO = 8, 8
@@ -134,7 +138,7 @@ class Space:
     @property
     def points(self) -> int:
         """The number of points: the full product."""
-        return prod(len(self.candidates[field]) for field in FIELDS) * len(self.algorithms)
+        return prod(map(len, self.candidates.values())) * len(self.algorithms)
 
     @property
     def digest(self) -> str:
@@ -145,7 +149,7 @@ class Space:
 
     def layouts(self) -> Iterator[Layout]:
         """Yield every combination of candidates."""
-        return map(self._layout, product(*(self.candidates[key] for key in FIELDS)))
+        return map(self._layout, product(*self.candidates.values()))
 
     def _layout(self, values: tuple[Any, ...]) -> Layout:
         """Return a layout; as many ranks as a node has beside tensor ranks are 0 where these do not divide it."""

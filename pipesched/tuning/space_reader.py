@@ -25,11 +25,10 @@ from pipesched.schedulers.registry import FAMILIES, family
 from pipesched.text.given import located as located_value, only_numbers
 from pipesched.text.sections import Entries, Section, located
 from pipesched.text.yaml_reader import Value
-from pipesched.tuning.space import FIELDS, Space, automatic
+from pipesched.tuning.space import FIELDS, OF_SHARDS, Space, automatic
 
 ABSENT = {  # other fields are searched
-    "batch.micro": 1, "training.recompute": NONE, "parallel.expert_tensor": 1,
-    "training.shard": None, "parallel.shard_ranks": None,
+    "batch.micro": 1, "training.recompute": NONE, "parallel.expert_tensor": 1, SHARD_RANKS: None,
 }  # fmt: skip
 UNLIKE = ("speed", "links")  # of devices, which no point of a space has
 EMPTY = Section(Value({}, 0))
@@ -102,9 +101,8 @@ def _space(
     candidates = {
         field: _candidates(field, _entry(sections, field))
         or automatic(field, model, hardware, unsized.gpus, unsized.tokens)
-        for field in FIELDS
+        for field in (*FIELDS, *_of_shards(sections))
     }
-    _require_levels(sections, candidates)
     tried = _every(values) if algorithms is None else _named(algorithms)
     left = tried if only is None else families_of(only, tried)
     if not left:
@@ -130,13 +128,20 @@ def _space(
     )
 
 
-def _require_levels(sections: Mapping[str, Section], candidates: Mapping[str, Sequence[Any]]) -> None:
-    """Raise ConfigError for ranks without a level, and for levels beside another `distributed_optimizer`."""
-    levels = [level for level in candidates["training.shard"] if level is not None]
-    if not levels and {*candidates["parallel.shard_ranks"]} != {None}:
-        raise ConfigError("has no effect without `training.shard`, which says what these ranks divide", SHARD_RANKS)
-    if levels and "training" in sections:
-        require_agreement(Entries(sections["training"].value, "training", TRAINING_KEYS), levels)
+def _of_shards(sections: Mapping[str, Section]) -> tuple[str, ...]:
+    """Return the fields of shards, none where no level is asked for.
+
+    Raises ConfigError for ranks without a level, and for levels beside another `distributed_optimizer`.
+    """
+    level, ranks = OF_SHARDS
+    given = _given(sections, level)
+    if given is None:
+        if _given(sections, ranks) is not None:
+            raise ConfigError("has no effect without `training.shard`, which says what these ranks divide", ranks)
+        return ()
+    levels = _candidates(level, given) or LEVELS
+    require_agreement(Entries(sections["training"].value, "training", TRAINING_KEYS), levels)
+    return OF_SHARDS
 
 
 def _budget(value: Any) -> Fraction | None:
@@ -186,18 +191,24 @@ def _without_fields(name: str, section: Section) -> Section:
     if name in ("model", "hardware") or not isinstance(data, dict):
         return section
     return section._replace(
-        value=Value({key: value for key, value in data.items() if f"{name}.{key}" not in FIELDS}, section.value.line)
+        value=Value(
+            {key: value for key, value in data.items() if f"{name}.{key}" not in (*FIELDS, *OF_SHARDS)},
+            section.value.line,
+        )
     )
 
 
 def _entry(sections: Mapping[str, Section], field: str) -> Any:
     """Return what a config gives for a field; `auto` where it gives nothing and the field is searched by default."""
+    given = _given(sections, field)
+    return ABSENT.get(field, AUTO) if given is None else given
+
+
+def _given(sections: Mapping[str, Section], field: str) -> Any:
     name, _, key = field.partition(".")
     data = sections.get(name, EMPTY).value.data
     value = data.get(key) if isinstance(data, dict) else None
-    if value is None or value.data is None:
-        return ABSENT.get(field, AUTO)
-    return value.plain()
+    return None if value is None else value.plain()
 
 
 def _candidates(field: str, plain: Any) -> tuple[Any, ...]:

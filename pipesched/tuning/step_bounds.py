@@ -1,7 +1,7 @@
 """What a step takes at least beside its passes, where gathers, reductions and optimizers are operations of a schedule.
 
-Every pass comes after the gather of the first stage, which has the embedding. A device updates all its stages, and
-behind its last pass the stage of that pass is reduced first: with one stage a device all that it has.
+Every pass comes after the gather of the first stage, which has the embedding. Behind the last pass its stage is reduced
+and updated; meanwhile a device may update others. With one stage a device that is all that it has.
 """
 
 from __future__ import annotations

@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
+from rich.console import Console
 
 import pipesched
+from pipesched.config.estimate import changes
+from pipesched.documents.estimate import estimate_document
 from pipesched.errors import ConfigError
+from pipesched.estimation.config_text import config_text
 from pipesched.estimation.derived import derive
 from pipesched.estimation.items import GB
 from pipesched.estimation.memory import state_bytes
@@ -18,12 +22,14 @@ from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import Setup
 from pipesched.estimation.setup_reader import setup_of
 from pipesched.estimation.trace import trace
+from pipesched.pipeline.costs import STEP_TIMES
 from pipesched.pipeline.placement import named_placement
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.pipeline.recut import recut
-from pipesched.pipeline.step import LEVELS
-from tests.estimation.setups import setup
+from pipesched.pipeline.step import LEVELS, Shard
+from pipesched.render.estimate import estimate_view
+from tests.estimation.setups import LLAMA, setup
 
 HOPS = ("HOP_NVLINK", "HOP_PCIE", "HOP_NETWORK")
 EXPERTS: dict[str, Any] = {
@@ -334,3 +340,125 @@ def test_experts_need_ranks_that_divide_theirs() -> None:
     assert plain.parallel.expert_data == 6
     with pytest.raises(ConfigError, match="4 do not divide the 6 ranks with the same experts: for instance 3 or 6"):
         replace(plain, training=replace(plain.training, shard="weights"))
+
+
+@pytest.mark.parametrize("algorithm", ["1f1b", "interleaved", "zb-h1"])
+@pytest.mark.parametrize("shard", LEVELS)
+def test_the_step_is_the_makespan(algorithm: str, shard: str) -> None:
+    """Its parts add up to it; the pipeline is what it would be alone, the optimizer what the network leaves of it."""
+    given_setup = setup(parallel={"gpus": 32, "chunks": 2}, batch={"size": 64}, training={"shard": shard}, nic=5)
+    found = Estimate(pipesched.run(derive(given_setup, {}), algorithm))
+    step, schedule = found.step, found.outcome.schedule
+    times = schedule.step
+    assert times is not None
+    assert step.time == schedule.makespan
+    assert step.time == pytest.approx(step.pipeline + step.communication + step.optimizer)
+    assert (step.pipeline, step.communication) == (times.pipeline, times.network)
+    without = setup(parallel={"gpus": 32, "chunks": 2}, batch={"size": 64}, nic=5)
+    alone = Estimate(pipesched.run(derive(without, {}), algorithm))
+    assert step.pipeline == pytest.approx(alone.step.pipeline)
+    assert step.communication > 0
+    assert step.optimizer > 0
+
+
+@pytest.mark.parametrize("shard", LEVELS)
+def test_devices_hold_what_stays_and_what_is_whole_for_a_while(shard: str) -> None:
+    """The sum is what the schedule holds at most, and what is fixed; traces add up."""
+    given_setup = setup(parallel={"gpus": 32, "chunks": 2}, batch={"size": 64}, training={"shard": shard})
+    found = Estimate(pipesched.run(derive(given_setup, {}), "interleaved"))
+    schedule = found.outcome.schedule
+    for number, device in enumerate(found.devices):
+        stays = device.weights + device.gradients + device.optimizer + device.logits
+        assert float(stays + device.activations + device.unsharded) == pytest.approx(schedule.memory[number] * 1e9)
+        assert float(device.activations) == pytest.approx(schedule.peak_of("activations")[number] * 1e9)
+        assert (device.unsharded > 0) == (shard in ("gradients", "weights"))
+        assert device.total == stays + device.activations + device.unsharded + device.fixed
+        for what in ("unsharded", "total", "communication", "optimizer_step"):
+            traced = trace(found, f"device.{number}.{what}")
+            assert sum(part.value for part in traced.parts) == pytest.approx(traced.value)
+    row = estimate_document(found)["devices"][0]
+    assert [*row][3:6] == ["optimizer", "activations", "unsharded"]
+    plain = estimate_document(Estimate(pipesched.run(derive(setup(), {}), "1f1b")))
+    assert "unsharded" not in plain["devices"][0]
+    assert "exposed" not in plain["step"]
+    with pytest.raises(ConfigError, match="unknown number of a device"):
+        trace(Estimate(pipesched.run(derive(setup(), {}), "1f1b")), "device.0.unsharded")
+
+
+def test_the_report_names_what_nothing_hides() -> None:
+    """The document has the whole of `metrics.step`, the table the operations of the network without slack."""
+    found = Estimate(pipesched.run(derived(llama("weights")), "1f1b"))
+    content = estimate_document(found)["step"]
+    assert list(content["exposed"]) == ["pipeline", "network", "gather", "reduce", "tied", "optimizer", "exposed"]
+    assert content["exposed"]["exposed"] == ["0UNSHARD0", "0REDUCE_GRAD"]
+    assert content["exposed"]["gather"]["time"] == milliseconds(found.problem.costs.gather)
+    with (console := Console(width=120, color_system=None)).capture() as capture:
+        console.print(estimate_view(found))
+    text = capture.get()
+    assert "what nothing hides: 0UNSHARD0, 0REDUCE_GRAD" in text
+    assert "unsharded" in text
+
+
+@pytest.mark.parametrize("what", ["communication", "optimizer", "time", "pipeline"])
+def test_times_of_a_step_have_formulas(what: str) -> None:
+    """They speak of the schedule, whose operations these are."""
+    traced = trace(Estimate(pipesched.run(derived(llama("optimizer")), "1f1b")), f"step.{what}")
+    assert "makespan" in traced.parts[0].formula
+
+
+@pytest.mark.parametrize(
+    ("given_values", "column", "value"),
+    [
+        ({"gather": 4}, "gather", 4),
+        ({"reduce": [1, 2, 3, 4]}, "reduce", 1),
+        ({"optimizer": 7}, "optimizer", 7),
+        ({"weights": 3}, "weights", 3),
+        ({"states": 0}, "states", 0),
+    ],
+)
+def test_keys_beside_the_model_count_instead(given_values: dict[str, Any], column: str, value: int) -> None:
+    """Each replaces its own numbers; all others stay derived."""
+    plain, changed = (derive(llama("weights"), values) for values in ({}, given_values))
+    for key in ("gather", "reduce", "optimizer", "weights", "gradients", "states"):
+        columns = [getattr(one.costs if key in STEP_TIMES else one.memory, key) for one in (plain, changed)]
+        assert columns[1][0] == (value if key == column else columns[0][0])
+
+
+def test_keys_of_shard_beside_the_model_count_instead() -> None:
+    """A word is the level; a mapping leaves the level and the ranks of the setup as they are."""
+    assert derive(llama("weights"), {"shard": {"ahead": 2}}).shard == Shard("weights", 16, 2)
+    assert derive(llama("weights"), {"shard": "gradients"}).shard == Shard("gradients", 16)
+    assert derive(llama(None), {"shard": {"level": "weights", "ranks": 4}}).shard == Shard("weights", 4)
+
+
+def test_forward_passes_alone_gather_only() -> None:
+    """There are no gradients to reduce, and nothing is updated."""
+    problem = derive(llama("weights"), {"mode": "forward"})
+    assert milliseconds(problem.costs.gather)[0] > 13
+    assert (problem.costs.reduce, problem.costs.optimizer, problem.costs.tied) == (None, None, None)
+    assert not any(problem.memory.gradients + problem.memory.states)
+
+
+@pytest.mark.parametrize("shard", LEVELS)
+def test_the_written_config_has_the_step(shard: str) -> None:
+    """It is read back as a problem of the same schedule and memory."""
+    found = Estimate(pipesched.run(derive(setup(training={"shard": shard}, parallel={"gpus": 16}), {}), "1f1b"))
+    again = pipesched.run(pipesched.load(config_text(found)), "1f1b").schedule
+    assert again.makespan == pytest.approx(found.step.time, rel=1e-6)
+    assert again.memory == pytest.approx(found.outcome.schedule.memory, rel=1e-6)
+
+
+def test_what_does_not_fit_may_be_divided_further() -> None:
+    """The next levels are among the changes that fit, where a level is asked for."""
+    config: dict[str, Any] = {
+        "model": LLAMA,
+        "hardware": {"preset": "h100-sxm", "memory": 9},
+        "parallel": {"gpus": 64, "tensor": 2, "pipeline": 4},
+        "batch": {"sequence": 4096, "global": 128},
+        "training": {"shard": "none"},
+    }
+    found = pipesched.estimate(None, **config)
+    assert not found.fits
+    keys = {key for change in changes(found) for key in change.values}
+    assert "training.shard" in keys
+    assert "training.distributed_optimizer" not in keys

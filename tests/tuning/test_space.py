@@ -8,9 +8,10 @@ import pytest
 
 from pipesched.errors import ConfigError
 from pipesched.estimation.model import divisors
+from pipesched.pipeline.step import LEVELS
 from pipesched.schedulers.registry import FAMILIES, family
 from pipesched.tuning.prune import REASONS, PrunedPoints, sift
-from pipesched.tuning.space import FIELDS, Layout, Space, SpacePoint
+from pipesched.tuning.space import FIELDS, OF_SHARDS, Layout, Space, SpacePoint
 from pipesched.tuning.space_reader import read_space
 from tests.tuning.spaces import DENSE_FIRST, EXPERTS, GPU, LLAMA, Config
 
@@ -100,6 +101,49 @@ def test_points_are_each_either_dropped_or_kept_once() -> None:
         assert len({point.key for point in points}) == len(points)
 
 
+def test_levels_and_ranks_that_are_searched() -> None:
+    """All four levels, among all ranks with the same parameters and among those of a node beside tensor ranks."""
+    sizes = {"gpus": 32, "tensor": [1, 2, 16], "pipeline": 2, "chunks": 1, "context": 1}
+    found = space(["1f1b"], parallel={**sizes, "shard_ranks": "auto"}, training={"shard": "auto"})
+    assert found.candidates["training.shard"] == ("none", "optimizer", "gradients", "weights")
+    assert found.points == 3 * 4 * 2
+    layouts = [*found.layouts()]
+    assert [layout.shard_ranks for layout in layouts if layout.shard == "weights"] == [None, 8, None, 4, None, 0]
+    asked = {(one.tensor, one.shard): found.setup(one) for one in layouts if one.shard_ranks is None}
+    assert asked[2, "weights"].shard_group().ranks == 8
+    pruned = [one for one in sift(found) if isinstance(one, PrunedPoints)]
+    reasons = {(one.layout.tensor, one.layout.shard, one.layout.shard_ranks): one.reason for one in pruned}
+    for tensor, ranks in ((1, 8), (2, 4)):
+        assert [reasons.get((tensor, level, ranks)) for level in LEVELS] == ["dominance", None, None, None]
+    assert {reason for (tensor, *_), reason in reasons.items() if tensor == 16} == {"divisibility"}
+    given = space(["1f1b"], parallel={**sizes, "shard_ranks": [4, 3]}, training={"shard": "weights"})
+    assert given.candidates["parallel.shard_ranks"] == (4, 3)
+    assert given.points == 3 * 2
+    plain = space(["1f1b"], parallel=sizes)
+    assert {"training.shard", "parallel.shard_ranks"}.isdisjoint(plain.candidates)
+    assert not any("None" in SpacePoint(layout, "1f1b").key for layout in plain.layouts())
+
+
+@pytest.mark.parametrize(
+    ("parallel", "training", "message"),
+    [
+        ({"shard_ranks": "auto"}, {}, r"^parallel\.shard_ranks: has no effect without `training\.shard`"),
+        ({"shard_ranks": [2, 0]}, {"shard": "auto"}, r"^parallel\.shard_ranks: must be a whole number of at least 1"),
+        ({}, {"shard": ["weights", "weigths"]}, r"^training\.shard: unknown level 'weigths'; did you mean 'weights'"),
+        ({}, {"shard": []}, r"^training\.shard: lists no candidates"),
+        (
+            {},
+            {"shard": "auto", "distributed_optimizer": True},
+            r"^training\.distributed_optimizer: true is level optimizer, not none",
+        ),
+    ],
+)
+def test_levels_that_are_refused(parallel: Config, training: Config, message: str) -> None:
+    """Words and ranks that are none, ranks without a level, and a switch that says otherwise."""
+    with pytest.raises(ConfigError, match=message):
+        space(["1f1b"], parallel={**SMALL["parallel"], **parallel}, training=training)
+
+
 def test_sequence_parallelism_goes_with_tensor_parallelism() -> None:
     """Unless the config says otherwise, for all layouts."""
     tensor = {**SMALL["parallel"], "tensor": [1, 2]}
@@ -145,7 +189,7 @@ def test_a_layout_reads_as_a_text() -> None:
         str(Layout(1, 2, 3, 1, 4, 1, 2, 5)) == "tensor 1, pipeline 2, chunks 3, expert 4, micro 2, recompute 5 layers"
     )
     assert str(Layout(2, 1, 1, 1, 1, 1, 1, "full")) == "tensor 2, pipeline 1, recompute full"
-    assert len(FIELDS) == len(Layout._fields)
+    assert len((*FIELDS, *OF_SHARDS)) == len(Layout._fields)
 
 
 @pytest.mark.parametrize(("number", "found"), [(1, (1,)), (12, (1, 2, 3, 4, 6, 12)), (49, (1, 7, 49)), (13, (1, 13))])
