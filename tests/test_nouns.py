@@ -22,6 +22,7 @@ from pipesched.documents.schedule import document
 from pipesched.errors import ConfigError
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import LanePair
+from pipesched.pipeline.step import Shard, SideItem
 from pipesched.render.view import View
 from pipesched.results.status import Status, StoppedBy
 from pipesched.results.sweep import SweepPoint
@@ -95,6 +96,8 @@ NOUNS: dict[str, Any] = {
     "catalogue": pipesched.algorithms(),
     "family": family("interleaved"),
     "varied": SWEEP.points[0],
+    "shard": Shard("weights", 8, 2, "each"),
+    "side item": SideItem((1, 2), (3,), (1, 0), 1, 1, 1, 1, 1, "vision"),
 }
 
 
@@ -122,19 +125,46 @@ WRONG: dict[tuple[str, str], list[Any]] = {
     ("layers", "rule"): [None, "even", 5],
     ("layers", "p2p"): [4, "11", (1,) * 9, ("x",) * 3, (1, 1, -1)],
     ("layers", "blocks"): [None, 1, "yes"],
-    **{("part", key): ["x", -1, nan, ALIEN] for key in ("overlap", "offload", "reload", "retain", "checkpoint")},
+    **{
+        ("part", key): ["x", -1, nan, ALIEN]
+        for key in ("overlap", "offload", "reload", "retain", "checkpoint", "gather", "reduce", "optimizer")
+    },
     **{
         ("part", key): [None, "x", -1, nan, ALIEN]
-        for key in ("forward", "backward_input", "backward_weight", "recompute", "activation", "static")
+        for key in (
+            "forward",
+            "backward_input",
+            "backward_weight",
+            "recompute",
+            "activation",
+            "static",
+            "weights",
+            "gradients",
+            "states",
+        )
     },
     **{
         ("costs", key): [5, "1111", (1, 1), (1, 1, 1, -1), (1, 1, 1, nan), (1, 1, 1, inf), (1, 1, 1, ALIEN)]
-        for key in ("forward", "backward_input", "backward_weight", "recompute", "overlap", "offload", "reload")
+        for key in (
+            "forward",
+            "backward_input",
+            "backward_weight",
+            "recompute",
+            "overlap",
+            "offload",
+            "reload",
+            "gather",
+            "reduce",
+            "optimizer",
+        )
     },
+    ("costs", "tied"): ["x", -1, nan, inf, (1, 1), ALIEN],
     ("costs", "p2p"): [None, 0, (), (0, 0), (0, 0, -1), (0, 0, "x"), (0, 0, True)],
     ("costs", "split"): [None, 1, "yes"],
     ("costs", "resolution"): [None, 0, -10, 1.5, "10", True],
     **{("memory", key): [None, 1, (1, 1), (1, 1, 1, -1), (1, 1, 1, nan)] for key in ("activation", "static")},
+    **{("memory", key): [1, (1, 1), (1, 1, 1, -1), (1, 1, 1, nan)] for key in ("weights", "gradients", "states")},
+    ("memory", "resolution"): [None, 0, -10, 1.5, "10", True],
     ("memory", "retain"): [None, 1, (1, 1), (1, 1, 1, -1)],
     ("memory", "checkpoint"): [None, 1, (1, 1), (1, 1, 1, -1), (1, 1, 1, 1.5)],
     ("memory", "budget"): [7, (7, 0), (7, -1), (7, nan), (7, ALIEN)],
@@ -148,6 +178,7 @@ WRONG: dict[tuple[str, str], list[Any]] = {
     ("plan", "pairs"): [None, [], {-1: 0}, {0: 24}, {"0F0": "0B0"}],
     ("plan", "note"): [None, 1, "two\nlines"],
     ("plan", "lanes"): [None, 1, [1], [[]], [([24], [])], [([], ["0L0"])], [([0], [1], [2])]],
+    ("plan", "network"): [None, 1, [[0]], [[(-1, -1)], []], [[(24, -1)], []], [[(0, 24)], []]],
     ("plan", "waits"): [None, 1, [1], [(0,)], [(0, 24)], [("0F0", "0B0")], [(0, 1, 2)]],
     ("schedule", "problem"): [None, "x", pipesched.make_problem(devices=2)],
     ("schedule", "plan"): [None, [[0]], SOLVED.schedule.plan],
@@ -159,6 +190,19 @@ WRONG: dict[tuple[str, str], list[Any]] = {
     ("schedule", "arrival_ticks"): [None, 5, "x" * 24, [0], (0,) * 25, [0.5] * 24, [True] * 24, ["0"] * 24],
     ("problem", "sizes"): [1, "x", {"work": [1]}, pipesched.Sizes((1, 2), (1, 1), (1, 1))],
     ("problem", "slices"): [None, 2, "auto", {"count": 2}],
+    ("problem", "shard"): [1, "weights", {"level": "weights"}, Shard("weights", 1, (1, 2, 3))],
+    ("problem", "clip"): [1, "yes", True],
+    ("problem", "side"): [1, None, [{"forward": 1}], [SideItem((1,), None, (9,))]],
+    ("shard", "level"): [None, 3, "zero3"],
+    ("shard", "ranks"): [None, 0, 1.5, "8", True],
+    ("shard", "ahead"): [None, 0, 1.5, "8", "all", True, [1, 0]],
+    ("shard", "reduce"): [None, "all", 1],
+    ("side item", "forward"): [None, 1, (), (-1,), (nan,), ("x",), (ALIEN,)],
+    ("side item", "backward"): [1, (), (-1,), (nan,), ("x",), (ALIEN,)],
+    ("side item", "devices"): [None, 0, (), (1, 1), (-1,), (0.5,)],
+    ("side item", "into"): [None, -1, 0.5, "1"],
+    **{("side item", key): [None, -1, nan, "x", (1, 1)] for key in ("p2p", "activation", "output", "static")},
+    ("side item", "name"): [None, 1, "two\nlines"],
     ("problem", "mode"): [None, 1, "training"],
     ("report", "objective"): [None, "time", 5, ALIEN],
     ("report", "status"): [None, "optimal", StoppedBy.PROOF],
@@ -234,6 +278,8 @@ def blamed(noun: str, field: str, value: Any) -> str:
     """The parameter that the error names: the field, but for a placement's devices, and where two fields disagree."""
     if (noun, field) == ("placement", "devices"):
         return "placement"
+    if noun in ("shard", "side item"):  # which are about the parameter that they are an entry of
+        return noun.partition(" ")[0]
     if value == (1, 1) and field in ("forward", "activation"):  # the number of stages, which the next one lacks
         return "backward_input" if field == "forward" else "retain"
     if (noun, field) == ("schedule", "problem") and isinstance(value, pipesched.Problem):
@@ -243,8 +289,8 @@ def blamed(noun: str, field: str, value: Any) -> str:
 
 def test_every_field_of_a_noun_is_refused_something() -> None:
     """The table above has a row for each field of each noun that is made by hand."""
-    made = ("problem", "costs", "memory", "layers", "part", "placement", "plan", "schedule", "bound", "outcome",
-            "report", "entry", "comparison", "varied", "sweep", "frontier", "family")  # fmt: skip
+    made = ("shard", "side item", "problem", "costs", "memory", "layers", "part", "placement", "plan", "schedule",
+            "bound", "outcome", "report", "entry", "comparison", "varied", "sweep", "frontier", "family")  # fmt: skip
     assert {(noun, field.name) for noun in made for field in fields(NOUNS[noun])} == set(WRONG)
 
 

@@ -182,7 +182,9 @@ class ComparisonOptions(NamedTuple):
     only: str | None = option("--only TRAINER", ONLY, _trainer)
     pareto: bool = option("--pareto", "makespan against memory, plotted; without names of every algorithm")
     sweep: str | None = option(
-        "--sweep FIELD=VALUES", "vary a field: microbatches=4,8,16,32, or a range 8:96:8, prints the bubble against it"
+        "--sweep FIELD=VALUES",
+        "vary a field: microbatches=4,8,16,32, a range 8:96:8, or words, shard=optimizer,weights; prints the bubble"
+        " against it",
     )
     show: str | None = option(
         "--show MEASURE",

@@ -125,7 +125,7 @@ def _on_every_longest_path(tasks: TimedTasks) -> set[int]:
     for task in critical:
         if not tasks.allowed[task]:
             jump(-1, number[task])
-        if tasks.ends[task] == tasks.makespan and tasks.machine[task] < tasks.devices:
+        if tasks.ends[task] == tasks.makespan and tasks.may_end(task):
             jump(number[task], len(critical))
         for arc in tasks.arcs(task):
             if arc.before in number and tasks.ends[arc.before] + arc.lag == tasks.allowed[task]:
@@ -144,16 +144,17 @@ def moved(order: Sequence[int], start: int, to: int) -> list[int]:
     return [*rest[:to], order[start], *rest[to:]]
 
 
-def candidate_moves(tasks: TimedTasks) -> Iterator[tuple[int, int, int]]:
+def candidate_moves(tasks: TimedTasks, limits: TimedTasks | None = None) -> Iterator[tuple[int, int, int]]:
     """Yield (task, from, to) for each move that may shorten the schedule, the shortest distances first.
 
-    Of two moves that give the same order (neighbours that change places) the first is yielded.
+    Of two moves that give the same order (neighbours that change places) the first is yielded. `limits` are the same
+    tasks with the arcs alone that stay as they are when one moves; default: all do.
     """
     chosen = movable(tasks)
     positions = _positions(tasks)
     found = [
         (abs(to - positions[task]), on_path, task, positions[task], to)
-        for on_path, (task, places) in enumerate(zip(chosen, legal_places(tasks, chosen), strict=True))
+        for on_path, (task, places) in enumerate(zip(chosen, legal_places(limits or tasks, chosen), strict=True))
         for to in range(places.first, places.last + 1)
         if to != positions[task]
     ]

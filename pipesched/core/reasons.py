@@ -32,7 +32,8 @@ class Arc(NamedTuple):
 class TimedTasks:
     """Tasks in the orders of machines, with times: the subject of every question here.
 
-    The first `devices` of `orders` are of devices, the others of lanes, whose own idle time nobody asks for. `inputs`
+    The first `devices` of `orders` are of devices, the others of lanes, whose own idle time nobody asks for; the last
+    `late_lanes` of these may end the schedule, as devices do. `inputs`
     are the arcs of data into each task, `waits` the tasks that each waits for besides. `starts` and `ends` are in
     ticks, from 0, the first start; tasks in no order have none. `deliveries[i]` ticks after its end the result of task
     i is out, occupying nobody (default: at once), and `delivery_tags[i]` names what makes them, as the tag of an arc.
@@ -50,6 +51,7 @@ class TimedTasks:
     deliveries: Sequence[int] = ()
     delivery_tags: Sequence[int] = ()
     arrived: Sequence[int] = ()
+    late_lanes: int = 0
 
     @cached_property
     def outs(self) -> Sequence[int]:
@@ -84,8 +86,18 @@ class TimedTasks:
 
     @cached_property
     def makespan(self) -> int:
-        """When the last result of a device is out."""
-        return max((self.outs[task] for order in self.orders[: self.devices] for task in order), default=0)
+        """When the last result of a device, or of a lane that may end the schedule, is out."""
+        return max((self.outs[task] for order in self.ending_orders for task in order), default=0)
+
+    @property
+    def ending_orders(self) -> list[Sequence[int]]:
+        """The orders of devices, and of the lanes that may end the schedule."""
+        return [*self.orders[: self.devices], *self.orders[len(self.orders) - self.late_lanes :]]
+
+    def may_end(self, task: int) -> bool:
+        """Return whether a task is of a device, or of a lane that may end the schedule."""
+        machine = self.machine[task]
+        return machine < self.devices or machine >= len(self.orders) - self.late_lanes
 
     def arcs(self, task: int) -> Iterator[Arc]:
         """Yield all that a task waits for: its inputs, the task before it, its wait edges."""
@@ -159,8 +171,8 @@ class TimedTasks:
 
     @cached_property
     def last(self) -> int:
-        """The task of a device whose result is out last, the first of several; NOTHING where no device has any."""
-        ending = (task for order in self.orders[: self.devices] for task in order if self.outs[task] == self.makespan)
+        """The task whose result is out last, the first of several, of devices first; NOTHING where there is none."""
+        ending = (task for order in self.ending_orders for task in order if self.outs[task] == self.makespan)
         return next(ending, NOTHING)
 
     def chain(self, task: int) -> Iterator[int]:

@@ -60,7 +60,7 @@ def path_counts(
         for column in own if lasting is None else lasting(task):
             found.least[column] += 1
         known[task] = found
-        if tasks.outs[task] == tasks.makespan and tasks.machine[task] < tasks.devices:
+        if tasks.outs[task] == tasks.makespan and tasks.may_end(task):
             ending.append(_passed(found, tasks.delivery_tags[task] if tasks.delivery_tags else NOTHING))
         for arc in arcs:
             held[arc.before] -= 1

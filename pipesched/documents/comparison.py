@@ -17,8 +17,8 @@ from pipesched.results.outcome import Outcome
 from pipesched.results.sweep import VARIED_WORDS, Sweep, SweepPoint
 from pipesched.results.trainers import runs_in, weight_copies
 from pipesched.schedulers.feeding.ordering import Ordering
-from pipesched.schedulers.feeding.rules import BEST, WORDS
-from pipesched.schedulers.options import OPTIONS, ORDER
+from pipesched.schedulers.feeding.rules import BEST
+from pipesched.schedulers.options import OPTIONS, ORDER, VARIED
 
 
 def comparison_document(comparison: Comparison) -> dict[str, Any]:
@@ -133,14 +133,14 @@ def sweep_of(content: dict[str, Any]) -> Sweep:
     """Return the sweep in a document: its rows by the value of the field. Raises ConfigError."""
     rows = get(content, "rows", list)
     first = rows[0] if rows and isinstance(rows[0], dict) else {}
-    field = next((key for key in first if key not in _ENTRY_KEYS or _is_word(first[key])), None)
+    field = next((key for key in first if key not in _ENTRY_KEYS or _is_varied(key, first[key])), None)
     if field is None:
         raise ConfigError("'rows' must name the field that was varied")
     points: dict[Any, list[Entry]] = {}
     for number, row in enumerate(rows):
         value = get(row, field, object)
-        if _is_word(value):
-            row = {**row, field: []}  # noqa: PLW2901  no list of microbatches
+        if _is_varied(field, value):
+            row = {key: one for key, one in row.items() if key != field}  # noqa: PLW2901  no option of the entry
         elif value not in VARIED_WORDS.get(field, ()):
             value = require_finite(plain_numbers(value), f"rows[{number}]: {field}")
         points.setdefault(value, []).append(_entry(row, number))
@@ -149,9 +149,9 @@ def sweep_of(content: dict[str, Any]) -> Sweep:
     return Sweep(field, tuple(SweepPoint(value, comparison) for value, comparison in compared), memory)
 
 
-def _is_word(value: Any) -> bool:
-    """Return whether a value is a word of the option `order`, as a sweep over it has them."""
-    return isinstance(value, str) and value in WORDS
+def _is_varied(key: str, value: Any) -> bool:
+    """Return whether a value is a word of an option, as a sweep over it has them."""
+    return key in VARIED and isinstance(value, str) and value in VARIED_WORDS[key]
 
 
 _ENTRY_KEYS = (

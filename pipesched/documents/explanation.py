@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pipesched.analysis.reasons.explanation import Explanation
 from pipesched.analysis.reasons.why import Why
 from pipesched.documents.json_text import VERSION
+from pipesched.pipeline.step_plan import SIDE_KINDS
 
 if TYPE_CHECKING:
     from pipesched.analysis.measured.timeline import Timeline
@@ -38,7 +39,13 @@ def explanation_document(explanation: Explanation) -> dict[str, Any]:
         "critical_path": [str(slot) for slot in explanation.critical_path],
         "slack": explanation.slack,
         "sensitivity": [
-            {"stage": row.stage, "kind": row.kind, "count": row.on_path, "faster": row.faster, "slower": row.slower}
+            {
+                "side" if row.kind in SIDE_KINDS else "stage": row.stage,
+                "kind": row.kind,
+                "count": row.on_path,
+                "faster": row.faster,
+                "slower": row.slower,
+            }
             for row in explanation.sensitivity
         ],
         "p2p_sensitivity": [row._asdict() for row in explanation.p2p_sensitivity],

@@ -1,9 +1,9 @@
 """Chrome's trace event format: a schedule for Perfetto (ui.perfetto.dev) and chrome://tracing. Write only.
 
-Threads are devices and, below them, their transfer lanes; complete events (X) are slots and transfers; counters (C) are
-the activation memory of a device. Each activation or gradient that travels, to another device or to host memory and
-back, is a flow: an arrow from an event "s" to an event "f". A viewer binds those two to the slice around them, so they
-stand a tenth of a slot inside, where no neighbour touches.
+Threads are devices and, below them, their network and transfer lanes; complete events (X) are slots and what lanes
+move; counters (C) are the memory of a device that comes and goes. Each activation or gradient that travels, to another
+device or to host memory and back, is a flow: an arrow from an event "s" to an event "f". A viewer binds those two to
+the slice around them, so they stand a tenth of a slot inside, where no neighbour touches.
 Field by field: "Trace TraceEvent Format", docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU.
 """
 
@@ -13,10 +13,12 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from pipesched.pipeline.kinds import GRADIENT_LETTERS, KINDS, LANES, Kind, Resource
+from pipesched.pipeline.kinds import ALL_KINDS, GRADIENT_LETTERS, KINDS, LANES, Kind, Resource, Scope
 from pipesched.pipeline.ops import Op, Pair, Slot
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.step import SideItem
+from pipesched.pipeline.step_plan import lane_of
 from pipesched.pipeline.units_of_measure import TIME
 from pipesched.results.outcome import Outcome
 
@@ -30,6 +32,12 @@ COLOURS = {  # a kind's name among the viewer's reserved colours; Perfetto colou
     "O": "background_memory_dump",
     "L": "light_memory_dump",
     "F&B": "detailed_memory_dump",
+    "UNSHARD": "yellow",
+    "REDUCE_GRAD": "terrible",
+    "REDUCE_TIED": "bad",
+    "OPTIMIZER": "grey",
+    "E": "good",
+    "G": "olive",
 }
 OTHER = "generic_work"
 ACTIVATION, GRADIENT, OFFLOAD, HOSTED, LOAD = "activation", "gradient", "offload", "in host memory", "load"
@@ -46,7 +54,7 @@ class Thread(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """One slot or transfer on a thread, in ticks."""
+    """One slot, transfer or network operation on a thread, in ticks."""
 
     slot: Slot
     thread: int
@@ -75,7 +83,7 @@ def document(outcome: Outcome) -> dict[str, Any]:
     threads = list(_threads(outcome.schedule))
     slices = list(_slices(outcome.schedule, threads))
     events = [_slot_event(piece, clock) for piece in slices]
-    events += _flows(slices, clock)
+    events += _flows(slices, clock, problem.side)
     events += _counters(outcome.schedule, clock)
     events.sort(key=lambda event: event["ts"])  # stable: a slice stands before what binds to it
     return {
@@ -91,10 +99,15 @@ def document(outcome: Outcome) -> dict[str, Any]:
 
 
 def _threads(schedule: Schedule) -> Iterator[Thread]:
-    """Yield the devices, each followed by the lanes of which it is the last user, but for lanes without transfers."""
+    """Yield the devices, each followed by its network lane and the transfer lanes of which it is the last user.
+
+    Lanes that move nothing are left out.
+    """
     problem, plan = schedule.problem, schedule.plan
     for device, order in enumerate(plan.orders):
         yield Thread(problem.device_name(device), order)
+        moving = lane_of(plan.network[device], plan.index) if plan.network else []
+        yield from [Thread(f"device {device} network", moving)] * bool(moving)
         users = problem.devices_of_lanes(problem.lane_pair(device))
         if plan.lanes and device == users[-1]:
             name = f"device {device}" if len(users) == 1 else f"devices {users[0]}-{users[-1]}"
@@ -142,18 +155,21 @@ def _slot_event(piece: Slice, clock: TimeUnit) -> TraceEvent:
 
 
 def _unit(op: Op, prefix: str) -> dict[str, int]:
-    """Return what an operation is of: its stage, its microbatch, and its slice where there are several."""
-    of = {"stage": op.stage, "microbatch": op.microbatch, **({"slice": op.slice} if op.is_sliced else {})}
+    """Return what an operation is of: its stage or item, its microbatch or turn, its slice where there are several."""
+    scope = ALL_KINDS[op.kind].scope
+    where = "side" if scope is Scope.SIDE else "stage"
+    number = {} if op.number is None else {"turn" if scope is Scope.TURN else "microbatch": op.number}
+    of = {where: op.stage, **number, **({"slice": op.slice} if op.is_sliced else {})}
     return {f"{prefix}{key}": number for key, number in of.items()}
 
 
-def _flows(slices: list[Slice], clock: TimeUnit) -> Iterator[TraceEvent]:
+def _flows(slices: list[Slice], clock: TimeUnit, side: Sequence[SideItem]) -> Iterator[TraceEvent]:
     """Yield an arrow from each operation to each one on another device or lane that waits for its result."""
     by_op = {op: piece for piece in slices for op in (piece.slot if isinstance(piece.slot, Pair) else (piece.slot,))}
     arrows = (
         (flow, by_op[op], by_op[target])
         for op in by_op
-        for flow, target in _receivers(op)
+        for flow, target in (*_receivers(op), *_of_side(op, side))
         if target in by_op and by_op[op].thread != by_op[target].thread
     )
     for number, (flow, sender, receiver) in enumerate(arrows):
@@ -171,9 +187,18 @@ def _receivers(op: Op) -> Iterator[tuple[str, Op]]:
     """
     for letter, kind in KINDS.items():
         for need in kind.needs:
-            if need.letter == op.kind and op.stage >= need.stage and not need.slice:
+            if need.letter == op.kind and op.stage >= need.stage and not need.slice and need.join is None:
                 there = op._replace(stage=op.stage - need.stage, kind=letter)
                 yield _flow(KINDS[op.kind], kind), there
+
+
+def _of_side(op: Op, side: Sequence[SideItem]) -> Iterator[tuple[str, Op]]:
+    """Yield what travels from side work into its stage, and the gradient that travels back."""
+    if op.kind == "E":
+        yield ACTIVATION, op._replace(stage=side[op.stage].into, kind="F")
+    if op.kind in GRADIENT_LETTERS:
+        items = (number for number, item in enumerate(side) if item.into == op.stage)
+        yield from ((GRADIENT, op._replace(stage=number, kind="G", slice=0)) for number in items)
 
 
 def _flow(before: Kind, after: Kind) -> str:

@@ -47,13 +47,24 @@ def least_capacity(problem: Problem, device: int, allowed: Allowed = KEEP_ONLY) 
     placement, count, floor = problem.settled_placement, problem.microbatches, 0
     for way in placement.directions(count):
         stages = [stage for stage in placement.stages_on(device) if placement.device(stage, way[0], count) == device]
-        rows = [(_peaks(problem, stage), _kept(problem, stage, allowed)) for stage in stages]
+        rows = [(_peaks(problem, stage), _kept(problem, stage, allowed), _beside(problem, stage)) for stage in stages]
         for entry in way if problem.has_units else (0,):
             held = 0
-            for peaks, kept in rows:
-                floor = max(floor, held + peaks[entry])
+            for peaks, kept, beside in rows:
+                floor = max(floor, held + peaks[entry] + beside)
                 held += kept[entry]
     return floor
+
+
+def _beside(problem: Problem, stage: int) -> int:
+    """Return what of the step a stage holds beside the activations of its backward: whole weights, and gradients.
+
+    Of a split backward it is W that needs the gradients, which may run once other activations are gone.
+    """
+    if not problem.has_step:
+        return 0
+    grains, has_whole = problem.step_grains, not problem.costs.split and problem.mode != FORWARD_ONLY
+    return grains.weights[stage] + (grains.gradients[stage] if has_whole else 0)
 
 
 def _peaks(problem: Problem, stage: int) -> Sequence[int]:

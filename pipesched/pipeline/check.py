@@ -375,9 +375,10 @@ def _wrong_memory(schedule: Schedule) -> Iterator[str]:
 
 
 def _holds_differently(problem: Problem) -> bool:
-    """Return whether microbatches do not all hold the same from F to B, and free it then."""
+    """Return whether microbatches do not all hold the same from F to B, and free it then, or a step holds more."""
     unlike = problem.memory.microbatches is not None or (problem.sizes and len({*problem.sizes.activation}) > 1)
-    return bool(unlike) or problem.slices.count > 1 or problem.mode == "forward" or problem.has_step
+    beside = bool(problem.side) or (problem.shard is not None and problem.shard.level in ("gradients", "weights"))
+    return bool(unlike) or problem.slices.count > 1 or problem.mode == "forward" or beside
 
 
 def _time(schedule: Schedule, ticks: int) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, repeat
 
 from pipesched.checks import joined
 from pipesched.pipeline.ops import NO_NUMBER, Op, OpIndex, StepOp
@@ -85,7 +85,8 @@ def unfit_step(problem: Problem, plan: Plan) -> Iterator[str]:
     """Yield operations of the step that are missing, stand twice, or stand where none of their kind may."""
     index, ops = plan.index, step_operations(plan.index)
     found: dict[Op, list[str]] = {}
-    slots = [[number for number in order if number >= index.passes] for order in plan.orders] if ops else []
+    first = index.passes
+    slots = [[number for number in order if number >= first] for order in plan.orders] if ops else []
     lanes = [[number for number, _ in program] for program in plan.network]
     for kinds, rows, what in ((ON_DEVICES, slots, "device"), (ON_LANES, lanes, "the network lane of device")):
         for device, number in ((device, number) for device, row in enumerate(rows) for number in row):
@@ -123,13 +124,13 @@ def wrong_programs(problem: Problem, plan: Plan) -> Iterator[str]:
 
     The operations are those that `unfit_step` finds nothing wrong with.
     """
+    yield from misplaced_step(problem, plan)
+    yield from chain.from_iterable(program.wrong for program in checked_programs(problem, plan))
+
+
+def misplaced_step(problem: Problem, plan: Plan) -> Iterator[str]:
+    """Yield operations of the step on other devices than theirs, and waits that nothing can keep."""
     ops = step_operations(plan.index)
-    yield from _misplaced(problem, plan, ops)
-    for device in range(len(plan.network)):
-        yield from program_of(problem, plan, device, ops).wrong
-
-
-def _misplaced(problem: Problem, plan: Plan, ops: Mapping[int, Op]) -> Iterator[str]:
     there = problem.settled_placement.devices
     yield from _misplaced_slots(problem, plan, ops)
     for device, program in enumerate(plan.network):
@@ -169,8 +170,14 @@ class CheckedProgram:
     wrong: list[str] = field(default_factory=list)
 
 
-def program_of(problem: Problem, plan: Plan, device: int, ops: Mapping[int, Op]) -> CheckedProgram:
-    """Return what the program of the lane of a device means, as far as it is right; `ops` are those of the step."""
+def checked_programs(problem: Problem, plan: Plan) -> list[CheckedProgram]:
+    """Return what the program of each lane means, as far as it is right."""
+    ops = step_operations(plan.index)
+    return [checked_program(problem, plan, device, ops) for device in range(len(plan.network))]
+
+
+def checked_program(problem: Problem, plan: Plan, device: int, ops: Mapping[int, Op]) -> CheckedProgram:
+    """Return what the program of the lane of a device means; `ops` are the operations of the step by number."""
     places = {number: place for place, number in enumerate(plan.orders[device])}
     found = CheckedProgram()
     lane = f"on the network lane of device {device}"
@@ -207,9 +214,10 @@ def _early_reductions(
     """Yield reductions that are issued before a backward that they need."""
     for op, place in issued:
         if op.kind == "REDUCE_GRAD":
-            last = max(backwards_of(index, op), key=lambda one: places.get(one, -1))
-            if places.get(last, -1) > place:
-                yield f"{op} {lane} stands before {index.op(last)}, which it needs"
+            needed = backwards_of(index, op)
+            there = [*map(places.get, needed, repeat(-1))]
+            if max(there) > place:
+                yield f"{op} {lane} stands before {index.op(needed[there.index(max(there))])}, which it needs"
 
 
 def backwards_of(index: OpIndex, op: Op) -> list[int]:
@@ -228,7 +236,8 @@ def _first_forwards(
     index = plan.index
     for number, place in gathers:
         stage = index.stage_of(number)
-        first = min((one for one in index.row("F", stage) if one in places), key=places.__getitem__, default=None)
+        row = index.row("F", stage)
+        first = next((one for one in plan.orders[device] if one in row), None)
         if first is None:
             continue
         found.gathered.append((first, number))

@@ -10,11 +10,11 @@ from pipesched.pipeline.check_program import (
     AT_ONCE,
     CheckedProgram,
     backwards_of,
-    program_of,
+    checked_programs,
+    misplaced_step,
     step_operations,
     tied_ends,
     unfit_step,
-    wrong_programs,
 )
 from pipesched.pipeline.check_times import CheckedTimes
 from pipesched.pipeline.ops import Op
@@ -39,24 +39,23 @@ def _planned(schedule: Schedule) -> set[int]:
 
 def wrong_step(schedule: Schedule) -> Iterator[str]:
     """Yield operations of the step that are out of place, or have other times than the rules say."""
-    wrong = [*wrong_programs(schedule.problem, schedule.plan)]
+    programs = checked_programs(schedule.problem, schedule.plan)
+    wrong = [*misplaced_step(schedule.problem, schedule.plan), *chain.from_iterable(one.wrong for one in programs)]
     yield from wrong
     if not wrong and schedule.plan.index.scoped:
-        yield from _StepTimes(schedule).broken()
+        yield from _StepTimes(schedule, programs).broken()
 
 
 class _StepTimes:
     """The operations of the step with their times."""
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: Schedule, programs: Sequence[CheckedProgram]) -> None:
         self.schedule, self.problem, self.plan = schedule, schedule.problem, schedule.plan
         self.index, self.starts, self.ends = self.plan.index, schedule.start_ticks, schedule.end_ticks
         self.ops = step_operations(self.index)
         self.there = self.problem.settled_placement.devices
         self.runs_on = {n: device for device, order in enumerate(self.plan.orders) for n in order if n in self.ops}
-        self.programs = [
-            program_of(self.problem, self.plan, device, self.ops) for device in range(len(self.plan.network))
-        ]
+        self.programs, self._known = programs, dict[tuple[Exact, Exact], int]()
 
     def broken(self) -> Iterator[str]:
         """Yield a sentence for each rule that is broken."""
@@ -103,7 +102,12 @@ class _StepTimes:
             item = problem.side[op.stage]
             times = (item.forward if op.kind == "E" else item.backward) or (0,)
             time = times[op.microbatch] if len(times) > 1 else times[0]
-        return CheckedTimes(problem).scaled(time, speed)
+        return self._ticks(time, speed)
+
+    def _ticks(self, time: Exact, speed: Exact = 1) -> int:
+        if (time, speed) not in self._known:
+            self._known[time, speed] = CheckedTimes(self.problem).scaled(time, speed)
+        return self._known[time, speed]
 
     def _of_lane(self, device: int, program: CheckedProgram) -> Iterator[str]:
         """Yield what starts too early on a lane, or on its device before the weights are there; and RESHARD late."""
@@ -173,8 +177,7 @@ class _StepTimes:
             if op.kind not in ("E", "G"):
                 continue
             item, device = self.problem.side[op.stage], self.runs_on[number]
-            message = CheckedTimes(self.problem).scaled(item.p2p, 1)
-            lag = 0 if device == self.there[item.into] else message
+            lag = 0 if device == self.there[item.into] else self._ticks(item.p2p)
             part = slice(op.microbatch * slices, (op.microbatch + 1) * slices)
             if op.kind == "E":
                 used = index.row("F", item.into)[part][0]

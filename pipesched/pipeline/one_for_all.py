@@ -52,7 +52,7 @@ class OneForAll:
         return index
 
     def _of_one(self, microbatches: int) -> Problem:
-        """Return the problem with so many microbatches, on the same scale, without their side work, which counts apart."""
+        """Return the problem with so many microbatches, on the same scale, without side work, which counts apart."""
         problem = self.problem
         if problem.side:
             costs = replace(problem.costs, resolution=problem.ticks.per_unit)

@@ -113,6 +113,16 @@ def with_parts(plan: Plan, **parts: Any) -> Plan:
     return changed
 
 
+def without_step(plan: Plan) -> Plan:
+    """Return the passes of a plan alone: its orders without optimizers and side work, and no programs."""
+    if not plan.index.scoped:
+        return plan
+    first = plan.index.passes
+    orders = [[number for number in order if number < first] for order in plan.orders]
+    waits = [(before, after) for before, after in plan.waits if max(before, after) < first]
+    return with_parts(plan, index=plan.index.without_step, orders=orders, waits=waits, network=())
+
+
 def require_device(device: object, devices: int) -> int:
     """Return `device` if it is the number of one of so many devices. Raises ConfigError."""
     try:

@@ -105,14 +105,15 @@ class SideItem:
         with entry_of("side", "name"):
             require_label(self.name, "side")
         for key in ("forward", "backward"):
-            if getattr(self, key) is not None:
+            if key == "forward" or self.backward is not None:
                 object.__setattr__(self, key, _exact_times(getattr(self, key), key))
         object.__setattr__(self, "p2p", _exact_times((self.p2p,), "p2p")[0])
         for key in ("activation", "output", "static"):
             with entry_of("side", key):
                 object.__setattr__(self, key, exact_tuple((getattr(self, key),), "side", 1, "")[0])
         object.__setattr__(self, "into", require_whole(self.into, "side", entry="into"))
-        devices = tuple(require_whole(one, "side", entry="devices") for one in self.devices)
+        listed = require_sequence(self.devices, "side")
+        devices = tuple(require_whole(one, "side", entry="devices") for one in listed)
         object.__setattr__(self, "devices", devices)
         if not devices or len({*devices}) < len(devices):
             what = "names no device" if not devices else "names a device twice"

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
+from typing import NamedTuple
 
 from pipesched.core.tasks import NOWHERE, Edge, EdgeRows, TaskGraph, arrow
 from pipesched.pipeline.kinds import ALL_KINDS, WHEN_CLIPPED, Join, Kind, Need, Resource, Scope
@@ -53,6 +54,23 @@ def reshard_times(plan: Plan, ends: Sequence[int]) -> Iterator[tuple[int, int]]:
         if number in frees:
             gathered = index.number(index.op(number)._replace(kind="UNSHARD"))
             yield number, max(ends[gathered], 0 if after == NOTHING_BEFORE else ends[after])
+
+
+class StepArrows(NamedTuple):
+    """What a step makes operations wait for beside their orders: data, whole weights, and the places in programs.
+
+    All passes wait for whole weights, also those that come later than others of their stage.
+    """
+
+    data: list[Edge]
+    weights: list[Edge]
+    issued: list[Edge]
+
+
+def step_arrows(problem: Problem, plan: Plan) -> StepArrows:
+    """Return the precedences of the step of a plan, by what makes them."""
+    step = _Step(problem, plan, ALL_KINDS)
+    return StepArrows([*step.needs(), *step.tied()], [*step.residency(every=True)], [*step.issued()])
 
 
 def waits_of(plan: Plan) -> Iterator[tuple[int, int]]:
@@ -149,15 +167,18 @@ class _Step:
 
     def edges(self) -> Iterator[Edge]:
         """Yield all precedences of the step: of data, of residency, of the programs, and of tied lanes."""
-        yield from self._needs()
-        yield from self._residency()
-        for program in self.plan.network:
-            for number, after in program:
-                if after != NOTHING_BEFORE and self._place_of(number) is not None:
-                    yield arrow(self._task.get(after, after), number)
-        yield from self._tied()
+        yield from self.needs()
+        yield from self.residency()
+        yield from self.issued()
+        yield from self.tied()
 
-    def _needs(self) -> Iterator[Edge]:
+    def issued(self) -> Iterator[Edge]:
+        """Yield the wait of each operation of a lane for the slot behind which it is issued."""
+        for number, after in chain.from_iterable(self.plan.network):
+            if after != NOTHING_BEFORE and self._place_of(number) is not None:
+                yield arrow(self._task.get(after, after), number)
+
+    def needs(self) -> Iterator[Edge]:
         """Yield what the table of kinds says, of operations that the plan has."""
         present = {*self.index.kinds}
         for letter in self.index.kinds:
@@ -173,7 +194,12 @@ class _Step:
     def _waits(self, number: int, need: Need) -> Iterator[Edge]:
         """Yield the precedences of one operation by one of its needs."""
         op, task = self.index.op(number), self._task.get(number, number)
-        for before in self._latest_of(self._needed(op, need)):
+        needed = self._needed(op, need)
+        # Of side work an earlier one may have the longer latency, so that each one counts.
+        latest = (
+            chain.from_iterable(map(self._latest_in, needed)) if need.join is Join.SIDES else self._latest_of(needed)
+        )
+        for before in latest:
             yield arrow(before, task, self._lag(before, number, need))
 
     def _needed(self, op: Op, need: Need) -> Iterable[range]:
@@ -242,8 +268,11 @@ class _Step:
         for after in self.index.of_kind("OPTIMIZER"):
             yield from (arrow(one, after) for one in before)
 
-    def _residency(self) -> Iterator[Edge]:
-        """Yield the wait of the first pass behind each UNSHARD: those behind it come later on the device."""
+    def residency(self, *, every: bool = False) -> Iterator[Edge]:
+        """Yield the wait of the first pass behind each UNSHARD: those behind it come later on the device.
+
+        With `every` also that of all others.
+        """
         index, pairs, first = self.index, self.plan.pairs, self.index.passes
         for order, program in zip(self.plan.orders, self.plan.network, strict=False):
             gathers = [(index.op(number).stage, number, after) for number, after in program
@@ -259,11 +288,11 @@ class _Step:
                 for one in (slot, pairs[slot]) if slot in pairs else (slot,):
                     stage = index.stage_of(one) if one < first else -1
                     if stage in coming:
-                        left -= 1
-                        yield arrow(coming.pop(stage), slot)
+                        left -= not every
+                        yield arrow(coming[stage] if every else coming.pop(stage), slot)
                 coming.update(by_slot.get(slot, ()))
 
-    def _tied(self) -> Iterator[Edge]:
+    def tied(self) -> Iterator[Edge]:
         """Yield what makes REDUCE_TIED of both ends one: each waits for what comes before the other on its lane."""
         tied = [number for number in self.index.of_kind("REDUCE_TIED") if self._place_of(number)]
         lanes = self.plan.machines

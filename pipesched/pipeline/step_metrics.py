@@ -97,6 +97,8 @@ class StepTimes:
         schedule = self._schedule
         slack = latest_ends(schedule.graph, schedule.plan.machines, schedule.end_ticks, schedule.last_ticks)
         lanes = chain.from_iterable(schedule.plan.network_lanes)
+        if self._numbers["tied"]:  # one operation on two lanes
+            slack |= dict.fromkeys(self._numbers["tied"], min(slack[number] for number in self._numbers["tied"]))
         return [number for number in lanes if schedule.graph.durations[number] and not slack[number]]
 
     @cached_property

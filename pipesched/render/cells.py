@@ -29,6 +29,16 @@ def chunk_of_stage(schedule: Schedule) -> list[int]:
     return chunks
 
 
+def chunk_of(op: Op, of_stages: Sequence[int]) -> int:
+    """Return the chunk of an operation, by those of the stages; side work has none."""
+    return 0 if op.kind in SIDE_KINDS else of_stages[op.stage]
+
+
+def hue_number(op: Op) -> int | None:
+    """Return the microbatch that has the hue of an operation; None where its kind has it."""
+    return op.microbatch if is_numbered(op.kind) else None
+
+
 def is_numbered(kind: str) -> bool:
     """Return whether operations of a kind are of a microbatch; others are told apart by their stages."""
     return kind not in STEP_KINDS or STEP_KINDS[kind].scope is Scope.SIDE
@@ -95,13 +105,9 @@ class ColourCells:
         if run.shared:
             return fill(None, op.kind)
         if self.by_kind or not is_numbered(op.kind):
-            return fill(None, op.kind, self._chunk(op), self.chunks)
-        chunk = self._chunk(op)
+            return fill(None, op.kind, chunk_of(op, self.chunk), self.chunks)
+        chunk = chunk_of(op, self.chunk)
         return fill(op.microbatch, op.kind, chunk, self.chunks, place_of(op.slice, self.plan.index.slices))
-
-    def _chunk(self, op: Op) -> int:
-        """Return the chunk of an operation; side work has none."""
-        return 0 if op.kind in SIDE_KINDS else self.chunk[op.stage]
 
 
 def label_of(label: str, op: Op, paired: Op | None, width: int) -> str:

@@ -10,13 +10,15 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from pipesched.analysis.reasons.explanation import Explanation, IdleGap, Sensitivity
+from pipesched.analysis.reasons.step_parts import numbers_of
 from pipesched.analysis.reasons.timed_moves import moved_before
 from pipesched.analysis.reasons.what_costs_do import OVERLAP, Planner, what_if
 from pipesched.analysis.reasons.why import Why
 from pipesched.core.idle_time import Idle, classes
-from pipesched.pipeline.kinds import KINDS
+from pipesched.pipeline.kinds import ALL_KINDS, STEP_KINDS
 from pipesched.pipeline.ops import Op, Slot
 from pipesched.pipeline.schedule import schedule_plan
+from pipesched.pipeline.step_plan import SIDE_KINDS
 from pipesched.render.gantt import Gantt
 from pipesched.render.grid import grid, right, uncut
 from pipesched.render.marks import IDLE_MARKS, MarkLines
@@ -150,7 +152,7 @@ def gap_words(gap: IdleGap, unit: str = "") -> str:
     if waiting is None:
         return f"all done here; {culprit} still runs" if gap.idle is Idle.DRAIN else f"all done here; after {culprit}"
     if gap.idle is Idle.TRANSFER:
-        is_transfer = isinstance(culprit, Op) and KINDS[culprit.kind].is_transfer
+        is_transfer = isinstance(culprit, Op) and ALL_KINDS[culprit.kind].is_transfer
         return f"{waiting} waits for {culprit if is_transfer else f'the transfer after {culprit}'}"
     return f"{waiting} waits for {culprit}{_through(waiting, culprit)}"
 
@@ -160,7 +162,7 @@ def _through(waiting: Slot, culprit: Slot) -> str:
     ways = [(before, after) for before in _parts(culprit) for after in _parts(waiting)]
     before, after = next((way for way in ways if way[0].microbatch == way[1].microbatch), ways[0])
     first, last = before.stage, after.stage
-    return "" if first == last else f", through stages {first}-{last}"
+    return "" if first == last or {before.kind, after.kind} & {*SIDE_KINDS} else f", through stages {first}-{last}"
 
 
 def _parts(slot: Slot) -> Sequence[Op]:
@@ -180,8 +182,9 @@ def _sensitivity_table(explanation: Explanation, plan_again: Planner | None) -> 
         after = what_if(schedule, row.stage, row.kind, TENTH, plan_again)
         again = "" if after.planned_again is None else number(after.planned_again)
         cells = [f"-{row.faster}" if row.faster else "0", f"+{row.slower}", number(after.same_order)]
-        kind = OVERLAP if row.kind == OVERLAP else KINDS[row.kind].name
-        table.add_row(f"{kind} of stage {row.stage}", *cells, *([again] if plan_again else []))
+        kind = OVERLAP if row.kind == OVERLAP else ALL_KINDS[row.kind].name
+        place = "item" if row.kind in SIDE_KINDS else "stage"
+        table.add_row(f"{kind} of {place} {row.stage}", *cells, *([again] if plan_again else []))
     latencies = sorted(explanation.p2p_sensitivity, key=lambda row: (-row.faster, -row.slower, row.boundary))
     for latency in latencies[: MOST_COSTS // 2]:
         if latency.faster or latency.slower:
@@ -192,7 +195,9 @@ def _sensitivity_table(explanation: Explanation, plan_again: Planner | None) -> 
 
 
 def _cost(explanation: Explanation, row: Sensitivity) -> int:
-    ticks = explanation.schedule.problem.ticks
+    ticks, schedule = explanation.schedule.problem.ticks, explanation.schedule
+    if row.kind in STEP_KINDS:
+        return max(schedule.graph.durations[number] for number in numbers_of(schedule.plan.index, row[:2]))
     if row.kind == OVERLAP:
         return ticks.overlap[row.stage] if ticks.overlap is not None else 0
     return ticks.of(row.kind)[row.stage]

@@ -42,9 +42,9 @@ STEP_HUES: dict[str, Rgb] = {  # of kinds of the step, where no microbatch has t
     "UNSHARD": (221, 204, 119),  # sand
     "REDUCE_GRAD": (136, 34, 85),  # wine
     "REDUCE_TIED": (51, 34, 136),  # indigo
-    "OPTIMIZER": (64, 64, 64),
-    "E": (187, 187, 187),
-    "G": (119, 119, 119),
+    "OPTIMIZER": (60, 64, 72),  # slate, as the next two
+    "E": (180, 187, 194),
+    "G": (112, 119, 126),
 }
 KIND_HUE = {"F": 0, "B": 1, "I": 5, "W": 2, "R": 3, "O": 4, "L": 7}
 KIND_ANSI = {"F": "blue", "B": "yellow", "I": "red", "W": "green", "R": "magenta", "O": "cyan", "L": "white"}

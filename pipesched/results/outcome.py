@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -39,7 +39,7 @@ from pipesched.schedulers.feeding.choose import ordering_of
 from pipesched.schedulers.feeding.fed_family import FedFamily
 from pipesched.schedulers.feeding.ordering import Ordering
 from pipesched.schedulers.options import COMMON, OBJECTIVES, OFFLOAD, ORDER, RECOMPUTE, SIDE_RULE, checked_options
-from pipesched.schedulers.plan_of import plan_of
+from pipesched.schedulers.plan_of import Timing, plan_of
 from pipesched.schedulers.registry import family
 
 FOR_THIS_CUT = f"{Status.OPTIMAL} for this cut"
@@ -305,8 +305,8 @@ def run(problem: Problem, algorithm: str, **options: Any) -> Outcome:
 
         fitted = with_fewer_layers(fitted, chosen, given[RECOMPUTE])
     timed = _timing(fitted, given.get(SIDE_RULE))
-    sliced = with_best_slices(fitted, lambda one: _plan(one, chosen, given), timed)
-    fed = FedFamily(sliced, chosen, lambda one: _plan(one, chosen, given), timed)
+    sliced = with_best_slices(fitted, lambda one: _plan(one, chosen, given, timed), timed)
+    fed = FedFamily(sliced, chosen, lambda one: _plan(one, chosen, given, timed), timed)
     wanted = given.get(ORDER)
     with _explained(chosen, given):
         ordering = None if wanted is None else ordering_of(fed, wanted)
@@ -314,7 +314,7 @@ def run(problem: Problem, algorithm: str, **options: Any) -> Outcome:
     return Outcome(chosen.name, schedule, ordering=ordering)
 
 
-def _timing(problem: Problem, rule: str | None) -> Callable[[Problem, Plan], Schedule]:
+def _timing(problem: Problem, rule: str | None) -> Timing:
     """Return what makes schedules of plans: with side work by a rule, where there is some. Raises ConfigError."""
     if not problem.side:
         if rule is not None:
@@ -335,13 +335,14 @@ def _explained(chosen: Family, options: Mapping[str, Any]) -> Iterator[None]:
         raise NotApplicable(f"{chosen.name} with {said or 'these numbers'} has no valid order here: {error}") from None
 
 
-def _plan(problem: Problem, chosen: Family, options: Mapping[str, Any]) -> Plan:
+def _plan(problem: Problem, chosen: Family, options: Mapping[str, Any], timed: Timing) -> Plan:
     """Return the plan of a family, with recompute and offload where its options ask for them."""
     own = {key: value for key, value in options.items() if key not in COMMON}
     recompute, offload = options.get(RECOMPUTE), options.get(OFFLOAD)
+    plan = plan_of(chosen, problem, timed, **own)
     if recompute is None and offload is None:
-        return plan_of(chosen, problem, **own)
+        return plan
     from pipesched.schedulers.saved_plan import saved_plan
     from pipesched.schedulers.savings import savings
 
-    return saved_plan(problem, plan_of(chosen, problem, **own), savings(problem, chosen, recompute, offload))
+    return saved_plan(problem, plan, savings(problem, chosen, recompute, offload))

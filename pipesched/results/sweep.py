@@ -32,7 +32,7 @@ class SweepPoint:
     comparison: Comparison
 
     def __post_init__(self) -> None:
-        if self.value not in {*chain.from_iterable(VARIED_WORDS.values())}:
+        if self.value not in [*chain.from_iterable(VARIED_WORDS.values())]:
             require_number(self.value, "value")
         require_type(self.comparison, Comparison, "a Comparison", "comparison")
 

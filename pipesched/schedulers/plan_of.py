@@ -6,43 +6,65 @@ too much.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from pipesched.errors import Deadlock, NoSchedule
+from pipesched.errors import ConfigError, Deadlock, NoSchedule
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import canonical
-from pipesched.pipeline.schedule import schedule_plan
+from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.schedulers.family import Family
+
+Timing = Callable[[Problem, Plan], Schedule]  # makes the schedule of a plan
 
 MOST_TRIES = 4  # plans under ever smaller budgets
 
 
-def plan_of(family: Family, problem: Problem, **options: Any) -> Plan:
-    """Return the plan of a family for a problem as it runs it. Raises what the family does."""
+def plan_of(family: Family, problem: Problem, timed: Timing = schedule_plan, **options: Any) -> Plan:
+    """Return the plan of a family for a problem as it runs it; `timed` says what its step takes and holds.
+
+    Raises what the family does.
+    """
     if not problem.has_step:
         return family.plan(problem, **options)
+    if not family.obeys_budget or problem.memory.budget is None:
+        return family.plan(of_passes(problem, [0] * problem.devices), **options)
+    plans = [_plan_within(family, problem, one, options) for one in dict.fromkeys((timed, schedule_plan))]
+    return plans[0] if len(plans) == 1 else min(plans, key=lambda plan: _worth(problem, plan, timed))
+
+
+def _plan_within(family: Family, problem: Problem, timed: Timing, options: Mapping[str, Any]) -> Plan:
+    """Return the plan under the budget, or under ever less of it until the step fits too."""
     less = [0] * problem.devices
     plan = family.plan(of_passes(problem, less), **options)
-    for _ in range(MOST_TRIES if family.obeys_budget and problem.memory.budget is not None else 0):
-        beyond = _beyond(problem, plan)
+    for _ in range(MOST_TRIES):
+        beyond = _beyond(problem, plan, timed)
         if not any(beyond):
             return plan
         less = [*map(sum, zip(less, beyond, strict=True))]
         try:
             plan = family.plan(of_passes(problem, less), **options)
-        except NoSchedule:  # passes alone need more
+        except (NoSchedule, ConfigError):  # passes alone need more, or nothing is left
             return plan
     return plan
 
 
-def _beyond(problem: Problem, plan: Plan) -> list[int]:
+def _worth(problem: Problem, plan: Plan, timed: Timing) -> tuple[bool, int]:
+    """Return what decides between plans: whether one exceeds the budget, and how long it takes."""
+    try:
+        schedule = timed(problem, plan)
+    except Deadlock:
+        return True, 0
+    return not schedule.fits, schedule.makespan_ticks
+
+
+def _beyond(problem: Problem, plan: Plan, timed: Timing) -> list[int]:
     """Return how many grains beyond its budget each device holds with the step."""
     try:
-        schedule = schedule_plan(problem, plan)
+        schedule = timed(problem, plan)
     except Deadlock:
         return [0] * problem.devices
     limits = zip(schedule.peak_grains, problem.capacity_grains, strict=True)
@@ -64,8 +86,8 @@ def of_passes(problem: Problem, less: Sequence[int]) -> Problem:
         canonical(max(Fraction(limit) - Fraction(grains, scale), Fraction(0)))
         for limit, grains in zip(memory.budget, less, strict=True)
     )
-    kept = {"weights": nothing, "gradients": nothing, "states": nothing}
-    memory = replace(memory, static=tuple(static), budget=budget, resolution=scale, **kept)
+    memory = replace(memory, static=tuple(static), budget=budget, resolution=scale)
+    memory = replace(memory, weights=nothing, gradients=nothing, states=nothing)
     costs = replace(
         problem.costs, gather=None, reduce=None, optimizer=None, tied=None, resolution=problem.ticks.per_unit
     )

@@ -14,6 +14,7 @@ from typing import ClassVar, NamedTuple
 
 from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits, TaskModel
+from pipesched.core.integers import round_up
 from pipesched.core.paths import heads, topological_order
 from pipesched.core.tasks import TaskGraph
 from pipesched.pipeline.bounds import Bound
@@ -23,6 +24,7 @@ from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.placement import placement_name
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.step_ends import step_times
 from pipesched.solver.policy import DEFAULT, SolvePolicy
 
 PERIODIC = "periodic"  # the search for blocks that repeat, as `Candidate.search` has it
@@ -101,6 +103,13 @@ class Case(ABC):
         """Whether times are small enough for searches in machine words, of CP-SAT and numpy."""
         time = sum(self.graph.durations) + len(self.graph) * max(self.problem.largest_hops, default=0)
         return time // (self.quantum or 1) <= self.policy.cases.most_counted
+
+    @property
+    def longest(self) -> int:
+        """What all operations take one after another, with all latencies, in ticks: some schedule is no longer."""
+        step = sum(step_times(self.problem)) * self.problem.microbatches if self.problem.has_step else 0
+        lags = sum(edge.lag * len(edge.before) for edge in self.graph.edges)
+        return round_up(sum(self.graph.durations) + lags + 2 * step, self.quantum or 1)
 
     @property
     def has_model(self) -> bool:

@@ -77,6 +77,23 @@ def _search_case(search: Search, number: int, clock: Clock | None, method: str) 
             return
 
 
+def find_first(search: Search) -> None:
+    """Let CP-SAT look for a schedule where no heuristic found one that fits: of cases with a step, if they are small.
+
+    Of others list scheduling finds one, if any order fits.
+    """
+    for number, case in enumerate(search.cases):
+        if not case.problem.has_step or not case.has_model or case.index.size > case.policy.cases.large:
+            continue
+        search.at(f"{SOURCE}, {case.name}")
+        clock = search.clock.part(search.clock.left / (len(search.cases) - number))
+        try:
+            with under(clock):
+                prove(search, number, clock)
+        except TimeIsUp:
+            continue
+
+
 def _improve(search: Search, number: int, improvement: Improvement, clock: Clock) -> None:
     case, own = search.cases[number], search.candidates[number]
     if own is None or own.schedule.plan.pairs:
@@ -109,7 +126,7 @@ def prove(search: Search, number: int, clock: Clock) -> None:
         return
     counts = case.problem.costs.overlap is None
     least = search.bounds[number].ticks
-    most = case.most_sought(search.value, least, is_own=search.best is own)
+    most = case.longest if search.best is None else case.most_sought(search.value, least, is_own=search.best is own)
     model = case.model(least, most)
     if own is not None and not own.schedule.plan.pairs:
         model.hint([start // case.quantum for start in case.hint(own.schedule)])

@@ -25,6 +25,7 @@ from pipesched.solver.keeping import KeepingCase
 from pipesched.solver.policy import DEFAULT, SolvePolicy
 from pipesched.solver.saving import SavingCase
 from pipesched.solver.step_case import StepCase
+from pipesched.solver.step_saving import StepSavingCase
 
 AUTO = "auto"
 
@@ -43,7 +44,10 @@ def cases_of(
 def as_cases(problems: Sequence[Problem], objective: str, allowed: Allowed, policy: SolvePolicy) -> list[Case]:
     """Return a case for each problem on its placement."""
     if any(allowed):
-        return [SavingCase(settled, objective, allowed, policy=policy) for settled in problems]
+        return [
+            (StepSavingCase if settled.has_step else SavingCase)(settled, objective, allowed, policy=policy)
+            for settled in problems
+        ]
     return [(StepCase if settled.has_step else KeepingCase)(settled, objective, policy=policy) for settled in problems]
 
 

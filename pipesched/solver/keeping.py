@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 
+from pipesched.core.cpsat import TaskModel
 from pipesched.core.tasks import TaskGraph
 from pipesched.pipeline.capacity import capacity_edges, order_edges
 from pipesched.pipeline.kinds import COMPUTATION_LETTERS
@@ -40,7 +41,6 @@ class KeepingCase(Case):
     fed_candidates = fed_candidates
     ruled_candidates = ruled_candidates
     quick_named_candidates = quick_named_candidates
-    model = full_model
 
     @cached_property
     def ordered(self) -> TaskGraph:
@@ -69,6 +69,9 @@ class KeepingCase(Case):
             return None
         plan = refined(schedule.plan, self.index)
         return None if plan is None else schedule_plan(self.problem, plan)
+
+    def model(self, least: int, most: int) -> TaskModel:
+        return full_model(self, least, most)
 
     def replay(self, starts: Sequence[int]) -> Schedule:
         """Return the schedule of an order; microbatches are renamed so that each row runs them in order."""

@@ -26,7 +26,7 @@ from pipesched.results.status import Status, StoppedBy
 from pipesched.solver.advice.advise import advised, kept_seconds
 from pipesched.solver.ahead import PortfoliosAhead
 from pipesched.solver.case import Candidate
-from pipesched.solver.case_search import search_in_turn
+from pipesched.solver.case_search import find_first, search_in_turn
 from pipesched.solver.cuts.tried import Tried, tried
 from pipesched.solver.feasible import as_cases, feasible, placed_with
 from pipesched.solver.first import quick_rounds, take_first
@@ -127,9 +127,16 @@ def solve_request(request: SolveRequest) -> Outcome:
             clock.limit = max(clock.limit - request.policy.ahead.closing, clock.limit / 2)
         stopped_by = _run(search, request, pool, periods)
     if search.best is None:
-        raise NoSchedule("stopped before any schedule was found")
+        raise NoSchedule(_why_none(search))
     is_open = not request.keeps_cuts and is_cut_open(request.problem)
     return advised(_outcome(search, stopped_by, periods, is_open=is_open), request, search.at)
+
+
+def _why_none(search: Search) -> str:
+    """Say why there is no schedule at all."""
+    if search.clock.is_over or not any(case.problem.has_step for case in search.cases):
+        return "stopped before any schedule was found"
+    return "no order was found that keeps the budget with what the step holds beside activations"
 
 
 def _tried(request: SolveRequest, clock: Clock) -> Tried:
@@ -223,6 +230,8 @@ def _heuristics(
             _try_portfolio(search, number, named, fed)
     if search.best is None:
         take_first(search)
+    if search.best is None:
+        find_first(search)
     return left
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from math import gcd
 
 from pipesched.core.clock import Clock
@@ -19,6 +20,7 @@ from pipesched.errors import InvalidSchedule
 from pipesched.pipeline.bounds import Bound, highest
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.plan import Plan, plan_from_slots
+from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.pipeline.step import AUTO, WEIGHTS
 from pipesched.pipeline.step_ends import step_times
@@ -30,6 +32,7 @@ from pipesched.solver.portfolio import refined
 from pipesched.solver.step_model import StepModel, step_model
 from pipesched.solver.step_moves import moved_schedules
 from pipesched.solver.step_rules import StepRules
+from pipesched.solver.step_saving import completed
 
 MOVES = "moves"
 
@@ -55,6 +58,15 @@ class StepCase(KeepingCase):
         """Moves of slots, timed by the rule: the model does not know all of that at level weights."""
         parts = self.policy.cases.justification_part, self.policy.cases.windows_part
         return tuple(Improvement(MOVES, part, _by_moves) for part in parts)
+
+    def ruled_candidates(self) -> Iterator[Candidate]:
+        return completed(self.problem, self._of, lambda case: case.ruled_candidates())
+
+    def quick_ruled_candidates(self) -> Iterator[Candidate]:
+        return islice(self.ruled_candidates(), 1)
+
+    def _of(self, bare: Problem) -> Case:
+        return KeepingCase(bare, self.objective, policy=self.policy)
 
     def bound(self) -> Bound:
         return highest(step_bounds(self, self.rules), self.quantum)

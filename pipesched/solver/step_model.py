@@ -83,8 +83,22 @@ class StepModel(TunedModel):
                                                        (other, one, after, before, ~first)):  # fmt: skip
                     self.model.add(self.end(this) <= self.starts[that]).only_enforce_if(holds)
                     self.model.add(here <= there).only_enforce_if(holds)
+            self._gather_behind(device, stages[0])
             if self.rules.ahead(device) == 1 and not self.rules.is_whole(device):
                 self._gather_between(stages)
+
+    def _gather_behind(self, device: int, stage: int) -> None:
+        """Gather first once all side work before the first pass of a device has ended, as the rule issues it there."""
+        gather = self.step.gathers[stage]
+        for side in self.step.side:
+            for task in (one[device] for one in (side.forwards, side.backwards) if device in one):
+                before = self.model.new_bool_var("")
+                self.model.add(self.end(task) <= self.starts[gather]).only_enforce_if(before)
+                literals = [before, ~self.presences[task]]
+                for forward in self.index.row("F", stage):
+                    literals.append(self.model.new_bool_var(""))
+                    self.model.add(self.starts[task] >= self.end(forward)).only_enforce_if(literals[-1])
+                self.model.add_bool_or(literals)
 
     def _last(self, stage: int, number: int) -> Any:
         """Return the end of the last backward that a reduction of a stage needs."""

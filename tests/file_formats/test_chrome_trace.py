@@ -16,9 +16,10 @@ from hypothesis import given, strategies as st
 import pipesched
 from pipesched.documents.json_text import dump
 from pipesched.file_formats.chrome_trace import COLOURS, document
-from pipesched.pipeline.kinds import KINDS
+from pipesched.pipeline.kinds import ALL_KINDS
 from pipesched.pipeline.schedule import Schedule
 from tests.replay import device_of, inputs, parts, replay
+from tests.stepped import SMALL
 from tests.strategies import SETTLED, Texts, plan_of, problems, random_plan, random_saving_plan, saving_plan_of
 
 Event = dict[str, Any]
@@ -33,6 +34,7 @@ REQUIRED = {  # the fields that the format asks for, by phase
 RESERVED = {
     *("rail_response", "rail_idle", "rail_load", "rail_animation", "thread_state_iowait"),
     *("detailed_memory_dump", "light_memory_dump", "background_memory_dump"),
+    *("yellow", "terrible", "bad", "grey", "good", "olive"),
 }
 
 
@@ -228,8 +230,30 @@ def test_arguments_of_a_slot_and_of_a_pair() -> None:
 
 def test_every_kind_has_a_colour() -> None:
     """No kind of operation is without one of the viewer's colours."""
-    assert set(COLOURS) == {*KINDS, "F&B"}
+    assert set(COLOURS) == {*ALL_KINDS, "F&B"} - {"RESHARD"}
     assert set(COLOURS.values()) == RESERVED
+
+
+def test_network_lanes_are_threads() -> None:
+    """A device that gathers or reduces has a thread for that below its own; a reduction says its stage alone."""
+    content = trace(**SMALL)
+    require_format(content)
+    names = [event["args"]["name"] for event in of(content, "M") if event["name"] == "thread_name"]
+    assert names == ["device 0", "device 0 network", "device 1", "device 1 network"]
+    slots = {event["name"]: event for event in of(content, "X")}
+    assert slots["1REDUCE_GRAD"]["args"] == {"op": "1REDUCE_GRAD", "kind": "REDUCE_GRAD", "stage": 1}
+    assert slots["0UNSHARD0"]["args"] == {"op": "0UNSHARD0", "kind": "UNSHARD", "stage": 0, "turn": 0}
+    assert (slots["0REDUCE_GRAD"]["tid"], slots["0OPTIMIZER"]["tid"]) == (2, 1)
+
+
+def test_side_work_travels() -> None:
+    """Its output goes to the first forward on another device, and the gradient comes back."""
+    content = trace(devices=2, microbatches=2, side=[{"forward": 2, "backward": 4, "devices": [1]}])
+    require_format(content)
+    slots = {event["name"]: event for event in of(content, "X")}
+    assert slots["0E1"]["args"] == {"op": "0E1", "kind": "E", "side": 0, "microbatch": 1}
+    passes = trace(devices=2, microbatches=2)
+    assert len(of(content, "s")) == len(of(passes, "s")) + 4
 
 
 def test_memory_counters_reach_the_peaks() -> None:

@@ -7,17 +7,22 @@ from dataclasses import replace
 from fractions import Fraction
 from random import Random
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
-from pipesched import make_problem, plan, schedule_plan
+from pipesched import ConfigError, Deadlock, InvalidSchedule, make_problem, plan, schedule_plan
+from pipesched.pipeline.bounds import lower_bound
+from pipesched.pipeline.check import violations
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
 from tests.oracle.drawn import Config, random_rows
 from tests.oracle.drawn_step import random_texts, step_configs
+from tests.oracle.replay import Stuck
 from tests.oracle.step_graph import Texts
+from tests.oracle.step_legal import Illegal
 from tests.oracle.step_replay import COSTS, Whole, replay_step
 from tests.oracle.step_rule import best_ahead, by_rule
-from tests.oracle.step_setup import Step, read_step
+from tests.oracle.step_setup import Program, Step, parse, read_step
 from tests.strategies import texts_of
 
 CHANCES = st.sampled_from([0, 0.5, 1])
@@ -64,6 +69,7 @@ def require_alike(schedule: Schedule, step: Step, whole: Whole) -> None:
         assert schedule.peak_of(what) == [*map(float, getattr(whole.peaks, what))], what
     assert [Fraction(size, grains) for size in schedule.memory_grains] == _memory(step, whole)
     assert Fraction(schedule.span_ticks, ticks) == whole.span
+    assert [*violations(schedule)] == []
     found = schedule.step
     assert found is not None
     assert found.exposed == whole.exposed
@@ -82,6 +88,29 @@ def _planned(schedule: Schedule) -> list[int]:
 
 def _memory(step: Step, whole: Whole) -> list[Fraction]:
     return [peak + static for peak, static in zip(whole.peak, step.statics(), strict=True)]
+
+
+TWO = {"devices": 2, "microbatches": 1, "forward": 1}
+
+
+@pytest.mark.parametrize(
+    ("config", "rows"),
+    [
+        (  # the earlier of two has the longer latency
+            TWO | {"side": [{"forward": 1, "devices": [1], "p2p": 4}, {"forward": 1, "devices": [1]}]},
+            ["0F0 0B0", "0E0 1E0 1F0 1B0"],
+        ),
+        (TWO | {"speed": [1, 2], "optimizer": 2, "tied": 1}, ["0F0 0B0 0OPTIMIZER", "1F0 1B0 1OPTIMIZER"]),
+        (TWO | {"microbatches": 2, "side": [{"forward": [1, 3]}]}, ["0E0 0E1 0F0 0F1 0B0 0B1", "1F0 1F1 1B0 1B1"]),
+    ],
+)
+def test_known_plans(config: Config, rows: list[str]) -> None:
+    """Two side items of one stage; a shared reduction before optimizers of two speeds; side work of two sizes."""
+    step, texts = read_step(config), Texts([row.split() for row in rows])
+    texts = texts._replace(programs=[[("0REDUCE_TIED", None)], [("1REDUCE_TIED", None)]] if step.ties else [[], []])
+    schedule = scheduled(make_problem(**config), texts)
+    require_alike(schedule, step, replay_step(step, texts))
+    assert lower_bound(schedule).ticks <= schedule.makespan_ticks
 
 
 @given(step_configs(), st.randoms(use_true_random=False), CHANCES, CHANCES, CHANCES)
@@ -106,6 +135,41 @@ def test_random_plans_of_forwards(config: Config, random: Random) -> None:
     step = read_step(config)
     texts = random_texts(step, random)
     require_alike(scheduled(make_problem(**config), texts), step, replay_step(step, texts))
+
+
+@given(step_configs(), st.randoms(use_true_random=False), CHANCES)
+def test_changed_programs(config: Config, random: Random, pair: float) -> None:
+    """A program with an entry moved, dropped, doubled or issued elsewhere runs in both, or is refused by both."""
+    step = read_step(config)
+    texts = random_texts(step, random, pair=pair)
+    texts = texts._replace(programs=changed(texts, random), waits=())
+    try:
+        whole = replay_step(step, texts)
+    except (Illegal, Stuck):
+        with pytest.raises((InvalidSchedule, Deadlock, ConfigError)):
+            scheduled(make_problem(**config), texts)
+        return
+    require_alike(scheduled(make_problem(**config), texts), step, whole)
+
+
+def changed(texts: Texts, random: Random) -> list[Program]:
+    """The programs of a plan with one change."""
+    programs = [[*program] for program in texts.programs]
+    device = random.randrange(len(programs))
+    program, row = programs[device], texts.rows[device]
+    if not program:
+        return programs
+    at, change = random.randrange(len(program)), random.choice(["move", "drop", "double", "issue", "give"])
+    entry = program.pop(at)
+    if change == "move":
+        program.insert(random.randint(0, len(program)), entry)
+    elif change == "double":
+        program[at:at] = [entry, entry]
+    elif change == "issue" and parse(entry[0]).kind != "REDUCE_TIED":
+        program.insert(at, (entry[0], random.choice([None, *row])))
+    elif change == "give":
+        random.choice(programs).append((entry[0], None))
+    return programs
 
 
 @given(step_configs(), st.randoms(use_true_random=False), CHANCES, CHANCES)

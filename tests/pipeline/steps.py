@@ -52,9 +52,9 @@ def whole_steps(draw: st.DrawFn, *, most_microbatches: int = 3) -> Problem:
     keys = ["gather"] * needs_gather + [key for key in ("reduce", "optimizer") if draw(st.booleans())]
     costs: dict[str, Any] = {key: _row(draw, problem.stages) for key in keys}
     sizes: dict[str, Any] = {key: _row(draw, problem.stages) for key in ("weights", "gradients", "states")}
-    tied = draw(st.none() | amounts())
+    tied: Any = draw(st.none() | amounts())
     reduce = draw(st.sampled_from(REDUCES if level in ("gradients", "weights") else REDUCES[:1]))
-    ahead = draw(st.sampled_from([1, 2, 3, "full", "auto"])) if level == "weights" else 3
+    ahead: Any = draw(st.sampled_from([1, 2, 3, "full", "auto"])) if level == "weights" else 3
     return replace(
         problem,
         costs=replace(problem.costs, **costs, tied=tied),
@@ -72,12 +72,14 @@ def _row(draw: st.DrawFn, stages: int) -> tuple[Any, ...]:
 @st.composite
 def _items(draw: st.DrawFn, problem: Problem) -> SideItem:
     """Side work of a problem."""
-    times = st.lists(amounts(), min_size=problem.microbatches, max_size=problem.microbatches).map(tuple)
+    count = problem.microbatches
+    times: st.SearchStrategy[Any] = st.lists(amounts(), min_size=count, max_size=count).map(tuple)
+    sizes: dict[str, Any] = {key: draw(amounts(0, 3)) for key in ("p2p", "activation", "output", "static")}
     devices = draw(st.permutations(range(problem.devices)))
     return SideItem(
         forward=draw(times),
         backward=draw(st.none() | times),
         devices=tuple(devices[: draw(st.integers(1, problem.devices))]),
         into=draw(st.integers(0, problem.stages - 1)),
-        **{key: draw(amounts(0, 3)) for key in ("p2p", "activation", "output", "static")},
+        **sizes,
     )

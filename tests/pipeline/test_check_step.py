@@ -48,7 +48,7 @@ def whole(**given: Any) -> Schedule:
     costs = {"gather": 4, "reduce": 3, "optimizer": 2, "tied": 1, "side": (ITEM,), "kept": (2, 4, 12)}
     shape = {"devices": 2, "stages": 4, "microbatches": 2, "forward": 5, "backward": 10, "p2p": 1}
     problem = with_costs(**{**shape, **costs, "shard": Shard("weights", ahead=1), **given})
-    return run(problem, "interleaved").schedule
+    return run(problem, "interleaved", side_rule="first").schedule
 
 
 def shifted(schedule: Schedule, number: int, start: int, end: int) -> Schedule:

@@ -50,7 +50,8 @@ def test_no_stay_is_taken_for_longer_than_its_longest_way(config: Config) -> Non
     units = EachForItself(problem, problem.letters, paired=False)
     index, graph = units.index, lower(problem, units.index)
     for stage, row in enumerate(units.paths):
-        for forward, gradient, path in zip(index.row("F", stage), index.row(index.gradient, stage), row, strict=True):
+        ways = [*row] * units.alike  # of those that are looked at, the slices of the first of alike microbatches
+        for forward, gradient, path in zip(index.row("F", stage), index.row(index.gradient, stage), ways, strict=True):
             longest = longest_path(graph, forward, gradient)
             assert path == longest if index.slices == 1 else path <= longest
 

@@ -61,8 +61,9 @@ def idle_gap(schedule: Schedule, tasks: TimedTasks, gap: Gap, p2p: Sequence[int 
 class Sensitivity(NamedTuple):
     """What a cost does to the makespan, with the order fixed.
 
-    The cost is that of a `kind` on a stage; it stands `on_path` times on the critical path. Each unit that it is lower
-    gains `faster` units of makespan, each unit that it is higher costs `slower`: for small changes, exactly.
+    The cost is that of a `kind` on a stage (of side work E and G on an item; that of tied gradients, one for both ends,
+    on stage 0); it stands `on_path` times on the critical path. Each unit that it is lower gains `faster` units of
+    makespan, each unit that it is higher costs `slower`: for small changes, exactly.
     """
 
     stage: int

@@ -30,7 +30,7 @@ class MemoryFit:
 
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
-        self._first = min(schedule.first_start_ticks)
+        self._first = schedule.last_ticks - schedule.makespan_ticks
         self._levels: dict[int, Levels] = {}
 
     def __call__(self, task: int, time: int) -> bool:

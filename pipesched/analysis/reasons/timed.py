@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from pipesched.checks import shown
 from pipesched.core.reasons import NOTHING, Arc, TimedTasks
+from pipesched.core.tasks import Edge
 from pipesched.core.timing import UNTIMED
 from pipesched.errors import ConfigError
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.lowering import precedence_rows
 from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.step import WEIGHTS
+from pipesched.pipeline.step_lowering import step_arrows, waits_of
 from pipesched.results.outcome import Outcome
 
 
@@ -22,29 +26,45 @@ def given_schedule(schedule: object) -> Schedule:
     return checked(subject)
 
 
-def timed_tasks(schedule: Schedule) -> TimedTasks:
+def timed_tasks(schedule: Schedule, *, moving: bool = False) -> TimedTasks:
     """Return the operations of a schedule as tasks, with its times from its first start on; a pair is its forward.
 
-    The tag of an arc is the boundary between stages that it crosses from one device to another.
+    The tag of an arc is the boundary between stages that it crosses from one device to another. Of a step, what a lane
+    moves waits for the slot behind which it is issued as if by a wait edge; `moving` leaves out all that follows from
+    the order of slots: where they are issued, and at level weights which gather a slot needs.
     """
-    plan, first = schedule.plan, min(schedule.first_start_ticks)
+    plan, first = schedule.plan, schedule.last_ticks - schedule.makespan_ticks
     waits: list[list[int]] = [[] for _ in range(plan.index.size)]
     task = {backward: forward for forward, backward in plan.pairs.items()}
-    for before, after in plan.waits:
+    for before, after in waits_of(plan):
         waits[task.get(after, after)].append(task.get(before, before))
+    inputs = _inputs(schedule, task)
+    if plan.index.scoped:
+        step = step_arrows(schedule.problem, plan)
+        is_fixed = not (moving and schedule.problem.sharding.divides(WEIGHTS))
+        for before, after, lag in arrows_of(chain(step.data, step.weights if is_fixed else ())):
+            inputs[after].append(Arc(before, lag))
+        for before, after, _ in () if moving else arrows_of(step.issued):
+            waits[after].append(before)
     starts, ends = schedule.start_ticks, schedule.end_ticks
     if first:
         starts, ends = [time - first for time in starts], [time - first for time in ends]
     return TimedTasks(
         schedule.graph.durations,
-        _inputs(schedule, task),
+        inputs,
         waits,
         plan.machines,
         len(plan.orders),
         starts,
         ends,
         arrived=arrivals(schedule, first),
+        late_lanes=len(plan.network),
     )
+
+
+def arrows_of(edges: Iterable[Edge]) -> Iterator[tuple[int, int, int]]:
+    """Yield (before, after, lag) of single precedences."""
+    return ((before[0], after[0], lag) for before, after, lag in edges)
 
 
 def arrivals(schedule: Schedule, first: int) -> Sequence[int]:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 from pipesched.analysis.reasons.explanation import OrderMove
+from pipesched.analysis.reasons.moved_programs import graph_of, moved_plan
 from pipesched.analysis.reasons.timed import timed_tasks
 from pipesched.core.clock import look
 from pipesched.core.order_moves import candidate_moves, moved
 from pipesched.core.reasons import TimedTasks
-from pipesched.core.timing import Times, earliest_times
-from pipesched.errors import Deadlock
+from pipesched.core.timing import earliest_times
+from pipesched.errors import InvalidSchedule
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule, timed_schedule
+from pipesched.pipeline.step_lowering import reshard_times
 
 MOST_RETIMED = 5_000_000  # operations, over all moves
 MOST_MOVES = 10
+LOWERED = 8  # times as long as timing alone: making the task graph of a move anew, where programs of lanes change
 
 
 class _Found(NamedTuple):
@@ -36,16 +38,21 @@ def best_moves(schedule: Schedule, tasks: TimedTasks) -> tuple[list[OrderMove], 
     `tasks` are those of the schedule, which is at its earliest times. A move leaves the order of all others; the budget
     is not looked at.
     """
-    most = max(MOST_RETIMED // max(len(tasks.topological), 1), 1)
+    has_programs = bool(schedule.plan.network)
+    size = len(tasks.topological) * (LOWERED if has_programs else 1)
+    most = max(MOST_RETIMED // max(size, 1), 1)
+    limits = timed_tasks(schedule, moving=True) if has_programs else None
     found: list[_Found] = []
     is_complete = True
-    for number, (task, start, to) in enumerate(candidate_moves(tasks)):
+    for number, (task, start, to) in enumerate(candidate_moves(tasks, limits)):
         if number == most:
             is_complete = False
             break
         look()
-        times = _retimed(schedule, tasks, task, start, to)
-        makespan = _makespan(tasks, times)
+        try:
+            makespan = _makespan(_retimed(schedule, tasks, task, start, to))
+        except InvalidSchedule:  # a slot would need weights, or a lane a slot, that its program has elsewhere
+            continue
         if makespan < tasks.makespan:
             found.append(_Found(makespan, number, task, start, to))
     return [_move(schedule, tasks, move) for move in sorted(found)[:MOST_MOVES]], is_complete
@@ -60,33 +67,33 @@ def moved_before(schedule: Schedule, pairs: Iterable[tuple[int, int]]) -> Iterat
     for task, other in pairs:
         order = tasks.orders[tasks.machine[task]]
         try:
-            times = _retimed(schedule, tasks, task, order.index(task), order.index(other))
-        except Deadlock:
+            after = _retimed(schedule, tasks, task, order.index(task), order.index(other))
+        except InvalidSchedule:
             yield None
         else:
-            yield in_units(_makespan(tasks, times), schedule.problem.ticks.per_unit)
+            yield in_units(_makespan(after), schedule.problem.ticks.per_unit)
 
 
-def _retimed(schedule: Schedule, tasks: TimedTasks, task: int, start: int, to: int) -> Times:
-    """Return the earliest times after a move."""
-    orders = [*tasks.orders]
+def _retimed(schedule: Schedule, tasks: TimedTasks, task: int, start: int, to: int) -> Schedule:
+    """Return the schedule after a move, at its earliest times. Raises InvalidSchedule where it cannot run."""
     machine = tasks.machine[task]
-    orders[machine] = moved(orders[machine], start, to)
-    return earliest_times(schedule.graph, orders)
+    plan = moved_plan(schedule, machine, moved(tasks.orders[machine], start, to))
+    graph = graph_of(schedule, plan)
+    times = earliest_times(graph, plan.machines)
+    for number, time in reshard_times(plan, times.ends):
+        times.starts[number] = times.ends[number] = time
+    return timed_schedule(schedule.problem, plan, times.starts, times.ends, graph)
 
 
-def _makespan(tasks: TimedTasks, times: Times) -> int:
-    """Return the last end of a device; some operation starts at 0."""
-    return max(max((times.ends[task] for task in order), default=0) for order in tasks.orders[: tasks.devices])
+def _makespan(schedule: Schedule) -> int:
+    """Return the last end of a device or a network lane; some operation starts at 0."""
+    orders = [*schedule.plan.orders, *schedule.plan.network_lanes]
+    return max(schedule.end_ticks[order[-1]] for order in orders if order)
 
 
 def _move(schedule: Schedule, tasks: TimedTasks, found: _Found) -> OrderMove:
     device, problem = tasks.machine[found.task], schedule.problem
-    times = _retimed(schedule, tasks, found.task, found.start, found.to)
-    orders = [*schedule.plan.orders]
-    orders[device] = moved(orders[device], found.start, found.to)
-    plan = replace(schedule.plan, orders=orders)
-    after = timed_schedule(problem, plan, times.starts, times.ends, schedule.graph)
+    after = _retimed(schedule, tasks, found.task, found.start, found.to)
     return OrderMove(
         schedule.plan.slot(found.task),
         device,

@@ -11,21 +11,23 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from pipesched.analysis.reasons.explanation import LatencySensitivity, Sensitivity
+from pipesched.analysis.reasons.step_parts import changed_step, numbers_of, row_of_step
 from pipesched.core.reasons import TimedTasks
 from pipesched.core.sensitivity import path_counts
 from pipesched.core.tasks import Edge
 from pipesched.core.timing import earliest_times
 from pipesched.errors import ConfigError, NoSchedule
 from pipesched.pipeline.costs import Costs, Entry
-from pipesched.pipeline.kinds import KINDS
+from pipesched.pipeline.kinds import KINDS, STEP_KINDS
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import canonical, plain, to_fraction
 from pipesched.pipeline.schedule import Schedule, schedule_plan, timed_schedule
+from pipesched.pipeline.step_plan import SIDE_KINDS
 from pipesched.results.outcome import Outcome
 
 OVERLAP = "overlap"
 Planner = Callable[[Problem], Outcome]  # makes a schedule of a problem, by the algorithm and the options of another
-Row = tuple[int, str]  # a stage, and a kind of operation or OVERLAP
+Row = tuple[int, str]  # a stage (or an item of side work), and a kind of operation or OVERLAP
 
 
 def sensitivities(
@@ -38,7 +40,8 @@ def sensitivities(
     problem = schedule.problem
     boundaries = max(problem.stages - 1, 0)
     parts = _parts(schedule)
-    rows = sorted({row for order in tasks.orders for task in order for row, _ in parts(task)})
+    found_rows = {row for order in tasks.orders for task in order for row, _ in parts(task)}
+    rows = sorted(found_rows, key=lambda row: (row[1] in SIDE_KINDS, row))
     column = {row: boundaries + number for number, row in enumerate(rows)}
     found = path_counts(
         tasks,
@@ -73,6 +76,8 @@ def _parts(schedule: Schedule) -> Callable[[int], Sequence[tuple[Row, bool]]]:
         return (stage, kind), getattr(problem.ticks, key)[stage] > 0
 
     def parts(task: int) -> Sequence[tuple[Row, bool]]:
+        if task >= index.passes:
+            return [(row_of_step(index, task), schedule.graph.durations[task] > 0)]
         if task not in plan.pairs:
             return [part(task, index.kind_of(task))]
         both = (task, plan.pairs[task])
@@ -89,9 +94,15 @@ class WhatIf(NamedTuple):
 
 
 def what_if(schedule: Schedule, stage: int, kind: str, factor: Fraction, plan_again: Planner | None = None) -> WhatIf:
-    """Return the makespan if one cost of a stage is `factor` times what it is. `kind` is a letter, or "overlap"."""
-    problem = schedule.problem
-    changed = replace(problem, costs=_changed(problem.costs, stage, kind, factor), layers=None)
+    """Return the makespan if one cost of a stage is `factor` times what it is.
+
+    `kind` is a letter, or "overlap", or a kind of the step; of side work `stage` is the item.
+    """
+    problem = replace(schedule.problem, layers=None)
+    if kind in STEP_KINDS:
+        changed = changed_step(problem, (stage, kind), factor)
+    else:
+        changed = replace(problem, costs=_changed(problem.costs, stage, kind, factor))
     if problem.has_units:
         same = _each_by_its_own(schedule, stage, kind, factor)
     else:
@@ -118,6 +129,10 @@ def _each_by_its_own(schedule: Schedule, stage: int, kind: str, factor: Fraction
 
 def _times_of(schedule: Schedule, stage: int, kind: str) -> Iterator[tuple[int, int]]:
     """Yield the entries of orders that have a cost, each with the ticks of it: a pair those of its part, or its own."""
+    if kind in STEP_KINDS:
+        numbers = numbers_of(schedule.plan.index, (stage, kind))
+        yield from ((number, schedule.graph.durations[number]) for number in numbers)
+        return
     plan, index, lasts = schedule.plan, schedule.plan.index, schedule.problem.unit_ticks.lasts
     forward_of = {backward: forward for forward, backward in plan.pairs.items()}
     has_own, row = OVERLAP in lasts, index.row("F" if kind == OVERLAP else kind, stage)
@@ -136,7 +151,7 @@ def _lengths(schedule: Schedule, changed: Problem, stage: int, kind: str, factor
     index, pairs = schedule.plan.index, schedule.plan.pairs
     scale = Fraction(changed.ticks.per_unit, schedule.problem.ticks.per_unit)
     letter = "F" if kind == OVERLAP else kind
-    row = set(index.row(letter, stage))
+    row = {*(numbers_of(index, (stage, kind)) if kind in STEP_KINDS else index.row(letter, stage))}
     return [
         int(length * scale * (factor if number in row and (number in pairs) == (kind == OVERLAP) else 1))
         for number, length in enumerate(schedule.lengths)

@@ -93,6 +93,8 @@ def _place(schedule: Schedule, machine: int) -> str:
     devices = schedule.problem.devices
     if machine < devices:
         return f"device {machine}"
+    if machine >= devices + 2 * len(schedule.plan.lanes):
+        return f"the network lane of device {machine - devices - 2 * len(schedule.plan.lanes)}"
     lane, back = divmod(machine - devices, 2)
     sharing = schedule.problem.devices_of_lanes(lane)
     of = f"device{'s' * (len(sharing) > 1)} {' and '.join(map(str, sharing))}"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ROWS = 32  # operations whose factors are drawn together
 ABSENT = -1  # the machine of an operation that does not run
 Wait = tuple[int, int]  # what is waited for (an operation, or its vector), and the ticks after its end
-Step = tuple[int, list[Wait], bool]  # the vector it writes, those that it waits for, whether it is a device's last
+Step = tuple[int, list[Wait], bool]  # the vector it writes, those that it waits for, whether it may end the schedule
 
 
 class Replay:
@@ -39,7 +39,7 @@ class Replay:
         for number, order in enumerate(plan.machines):
             for task in order:
                 machine[task] = number
-        last = {order[-1] for order in plan.orders if order}
+        last = {order[-1] for order in chain(plan.orders, plan.network_lanes) if order}
         tasks = [*chain.from_iterable(plan.machines)]
         tasks_in_order, self.steps, self.vectors = _steps(_waits(schedule, machine), tasks, last)
         texts = _texts(plan)
@@ -57,7 +57,10 @@ class Replay:
         return np.concatenate(parts) / self.per_unit
 
     def _block(self, factors: Factors, variation: Variation) -> NDArray[np.float64]:
-        """Return the makespan of each sample of a block, in ticks: the last end of a device, since one starts at 0."""
+        """Return the makespan of each sample of a block, in ticks: the last end of a device or a network lane.
+
+        Something starts at 0.
+        """
         import numpy as np
 
         add, maximum = np.add, np.maximum
@@ -102,12 +105,19 @@ class Replay:
 
 
 def _texts(plan: Plan) -> list[str]:
-    """Return the text of each operation by its number; a pair's stands at its forward."""
+    """Return the text of each operation by its number; a pair's stands at its forward.
+
+    Both ends of tied gradients have that of the first: they are one.
+    """
     names = [str(plan.index.op(number)) for number in plan.index.row("F", 0)]
     units = [name.removeprefix("0F") for name in names]
     texts = plan.index.spread(lambda letter, stage: [f"{stage}{letter}{unit}" for unit in units])
     for forward in plan.pairs:
         texts[forward] = str(plan.slot(forward))
+    texts += [str(plan.index.op(number)) for number in range(plan.index.passes, plan.index.size)]
+    ends = plan.index.of_kind("REDUCE_TIED")
+    for number in ends:
+        texts[number] = texts[ends[0]]
     return texts
 
 

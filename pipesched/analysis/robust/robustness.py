@@ -62,9 +62,10 @@ def robustness(
             plan.
         noise: The coefficient of variation (standard deviation over mean) of each operation's factor, which is
             independent of all others.
-        device_noise: The same of a further factor for each device and sample, for all that the device runs; transfers
-            have none.
-        straggler: The factor by which each device in turn is slower, transfers apart; exact, without samples.
+        device_noise: The same of a further factor for each device and sample, for all that the device runs; transfers,
+            and what network lanes move, have none.
+        straggler: The factor by which each device in turn is slower, transfers and network lanes apart; exact, without
+            samples.
         samples: The number of steps that are drawn, at most 1,000,000.
         seed: The seed of the draws: the same one gives the same figures.
         executor: What draws them: the text of `open_executor`, or what it returns; default: this process. The figures
@@ -212,7 +213,7 @@ def _result(part: _TimedPart) -> Any:
 def straggler_makespans(schedule: Schedule, slowness: Fraction) -> list[int | float]:
     """Return for each device the makespan, in the user's time unit, when its operations take `slowness` times as long.
 
-    Transfers keep their durations, and latencies too. Everything is computed in integers.
+    Transfers and network lanes keep their durations, and latencies too. Everything is computed in integers.
     """
     problem, plan, graph = schedule.problem, schedule.plan, schedule.graph
     up, down = slowness.as_integer_ratio()

@@ -17,10 +17,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from pipesched.core.integers import ceil_div
-from pipesched.pipeline.kinds import KINDS
+from pipesched.pipeline.kinds import ALL_KINDS
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.schedule import Schedule
-from pipesched.render.cells import chunk_of_stage
+from pipesched.render.cells import chunk_of, chunk_of_stage, hue_number, is_numbered
 from pipesched.render.figure.memory import draw_memory, memory_key
 from pipesched.render.figure.page import (
     DIGIT,
@@ -124,7 +124,7 @@ class Chart:
 
     def _idle(self) -> None:
         """Draw a pale band a row, from the first start to the last end of all; where no slot covers it, it is idle."""
-        left = min(self.schedule.first_start_ticks) / self.unit
+        left = (self.schedule.last_ticks - self.schedule.makespan_ticks) / self.unit
         right = self.schedule.last_ticks / self.unit
         rows = [*self.layout.devices, *self.layout.lanes]
         bands = [rectangle(left, right, row.top, row.top + row.height) for row in rows]
@@ -147,10 +147,10 @@ class Chart:
             )
 
     def _colour(self, op: Op) -> Rgb:
-        chunk = self.chunk[op.stage]
-        if self.by_kind:
+        chunk, microbatch = chunk_of(op, self.chunk), hue_number(op)
+        if self.by_kind or microbatch is None:
             return colour_of(None, op.kind, chunk, self.chunks)
-        return colour_of(op.microbatch, op.kind, chunk, self.chunks, place_of(op.slice, self.slices))
+        return colour_of(microbatch, op.kind, chunk, self.chunks, place_of(op.slice, self.slices))
 
     def _stripes(self, across: float, down: float) -> None:
         """Draw white diagonals over the slots of a striped kind."""
@@ -196,9 +196,9 @@ def key(charts: Sequence[Chart]) -> Iterator[Key]:
     by_kind, chunks = charts[0].by_kind, max(chart.chunks for chart in charts)
     first, second = (None, None) if by_kind else (0, 1)
     drawn = {bar.op.kind for chart in charts for bar in chart.bars}
-    for kind in KINDS:
+    for kind in ALL_KINDS:
         if kind in drawn:
-            yield _swatch(colour_of(first, kind), kind), KINDS[kind].name
+            yield _swatch(colour_of(first if is_numbered(kind) else None, kind), kind), ALL_KINDS[kind].name
     if any(chart.schedule.plan.pairs for chart in charts):
         yield _two_tone(colour_of(first, "F"), colour_of(second, "B")), "overlapped pair"
     if chunks > 1:
@@ -222,7 +222,12 @@ def is_thin(schedule: Schedule, view: View, window: Window) -> bool:
 
 
 def label_text(op: Op, style: str) -> str:
-    """Return the label of a slot; `style` is one of labels.LABELS but not auto, or slice: that with its microbatch."""
+    """Return the label of a slot; `style` is one of labels.LABELS but not auto, or slice: that with its microbatch.
+
+    What is of no microbatch is labelled by its stage.
+    """
+    if not is_numbered(op.kind) and style != "none":
+        return str(op.stage)
     texts = {"microbatch": str(op.microbatch), "op": str(op), "stage": str(op.stage), "none": ""}
     return {**texts, "slice": f"{op.microbatch}.{op.slice}"}[style]
 

@@ -1,4 +1,4 @@
-"""The layout of a chart: from the top down each device's slots, its memory, and its transfer lanes.
+"""The layout of a chart: from the top down each device's slots, its memory, and its lanes.
 
 The unit of widths is the user's time unit, and that of heights the height of a device's slots.
 """
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.labels import counted
-from pipesched.render.rows import Row, device_row, lane_rows
+from pipesched.render.rows import NETWORK_LANE, Row, device_row, lane_rows
 from pipesched.render.timescale import Window
 from pipesched.render.view import MOST_DEVICES, View
 
@@ -83,7 +83,7 @@ def layout(schedule: Schedule, view: View) -> ChartRows:
         users = problem.devices_of_lanes(problem.lane_pair(device))
         shared = f" {users[0]}-{users[-1]}" if len(users) > 1 else ""
         for name, slots in lane_rows(schedule, device):
-            lanes.append(ChartRow(name + shared, slots, top + LANE_GAP, LANE))
+            lanes.append(ChartRow(name if name == NETWORK_LANE else name + shared, slots, top + LANE_GAP, LANE))
             top += LANE_GAP + LANE
         top += GAP
     return ChartRows(devices, lanes, top, left_out)

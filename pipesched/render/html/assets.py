@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
-ENGINE = ("unpack", "graph", "timing", "moves", "memory", "reasons", "document")  # needs no browser
+ENGINE = ("unpack", "graph", "timing", "moves", "memory", "reasons", "step", "document")  # needs no browser
 VIEW = ("state", "scene", "draw", "overlay", "panels", "link", "input", "api", "start")
 LITERAL = re.compile(
     r"""//[^\n]*  # a comment, which is no literal, and goes

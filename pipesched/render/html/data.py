@@ -18,6 +18,7 @@ import base64
 import gzip
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from pipesched.core.idle_time import Idle
@@ -34,6 +35,7 @@ from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan, timed_schedule
+from pipesched.render.html.step_data import step_data
 from pipesched.render.html.unit_data import unit_data
 from pipesched.render.marks import IDLE_MARKS
 from pipesched.render.palette import HUES, colour_of, place_of
@@ -92,6 +94,7 @@ def schedule_data(outcome: Outcome, name: str, palette: Palette | None = None) -
         "stored": schedule.makespan_ticks,
         "bound": {"ticks": bound.ticks, "own": lower_bound(schedule).ticks, "free": _bound_without_budget(schedule)},
         "solver": None if outcome.report is None else solver_document(outcome.report),
+        **({"step": step_data(schedule, {} if palette is None else palette)} if problem.has_step else {}),
         "plan": plan_data(schedule),
     }
 
@@ -119,12 +122,12 @@ def plan_data(schedule: Schedule) -> dict[str, Any]:
         numbers = [number for order in plan.machines for number in order]
         lengths = [schedule.graph.durations[number] for number in numbers]
         arrived = [schedule.arrival_ticks[number] if schedule.arrival_ticks else UNTIMED for number in numbers]
-    if len(plan) > MOST_PLAIN:
+    if len(plan) > MOST_PLAIN and not plan.network:
         return {"packed": packed(plan, late, lengths, arrived)}
     op = plan.index.op
     return {
         "orders": [[str(slot) for slot in plan.slots(device)] for device in range(len(plan.orders))],
-        "lanes": [[str(op(number)) for number in lane] for pair in plan.lanes for lane in pair],
+        "lanes": [[str(op(number)) for number in lane] for lane in (*chain(*plan.lanes), *plan.network_lanes)],
         "waits": [[str(op(before)), str(op(after))] for before, after in plan.waits],
         "starts": late,
         "lengths": lengths,

@@ -11,13 +11,14 @@ from pipesched.checks import shown
 from pipesched.core.idle_time import classes
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.pipeline.check import checked
-from pipesched.pipeline.kinds import KINDS
+from pipesched.pipeline.kinds import ALL_KINDS
 from pipesched.pipeline.schedule import Schedule
+from pipesched.render.cells import is_numbered, letter_of
 from pipesched.render.html.assets import asset, program, style
 from pipesched.render.html.data import IDLE_LOOKS, STRIPES, Palette, looks_data, schedule_data
 from pipesched.render.html.still import still
 from pipesched.render.marks import IDLE_MARKS
-from pipesched.render.palette import colour_of
+from pipesched.render.palette import Rgb, colour_of
 from pipesched.results.capabilities import capability_of
 from pipesched.results.comparison import Comparison
 from pipesched.results.outcome import Outcome
@@ -100,13 +101,14 @@ def embedded(document: str, name: str, height: int) -> str:
 def legend(outcomes: Iterable[Outcome]) -> str:
     """Return the entries: the kinds that run, then the classes of idle time and the critical path, shown on request."""
     schedules = [outcome.schedule for outcome in outcomes]
-    letters = {letter for schedule in schedules for letter in schedule.plan.index.letters}
+    letters = {kind for schedule in schedules for kind in schedule.plan.index.kinds if kind != "RESHARD"}
     ways = {schedule.own_lengths for schedule in schedules}
     idles = {idle for measured in ways for idle in classes(measured=measured)}
     entries = [
-        f'<li class="{name}">{_box(f"rgb{colour_of(hue, letter)}", STRIPES.get(letter, ""))}{letter} {kind.name}'
+        f'<li class="{name}">{_box(f"rgb{_colour(letter, hue)}", STRIPES.get(letter, ""))}'
+        f"{letter_of(letter)} {kind.name}"
         for name, hue in (("of-hue", 0), ("of-kind", None))
-        for letter, kind in KINDS.items()
+        for letter, kind in ALL_KINDS.items()
         if letter in letters
     ]
     for idle, (colour, stripes) in IDLE_LOOKS.items():
@@ -116,6 +118,11 @@ def legend(outcomes: Iterable[Outcome]) -> str:
         entries.append(f'<li class="of-idle">{_box(f"rgba({colour},.35)", stripes)}{mark.letter} {mark.meaning}')
     shades = SHADES_SAY if any(schedule.plan.index.slices > 1 for schedule in schedules) else ""
     return "".join((*entries, f'<li class="of-path">{_box("transparent")}critical path', HUES_SAY, shades))
+
+
+def _colour(kind: str, hue: int | None) -> Rgb:
+    """Return the colour of a kind: of a microbatch's hue, where it has one."""
+    return colour_of(hue if is_numbered(kind) else None, kind)
 
 
 HUES_SAY = '<li class="of-hue">hue: microbatch<li class="of-kind">hue: kind, where operations are narrow'

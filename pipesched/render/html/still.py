@@ -9,6 +9,8 @@ from fractions import Fraction
 from pipesched.pipeline.ops import Op, Pair
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.step_plan import SIDE_KINDS, lane_of
+from pipesched.render.cells import hue_number, is_numbered
 from pipesched.render.chosen import some_devices
 from pipesched.render.palette import Rgb, colour_of, place_of, text_on
 from pipesched.render.timescale import number
@@ -39,6 +41,8 @@ def still(schedules: Sequence[tuple[str, Outcome]]) -> str:
         for device in _devices(outcome.schedule):
             chart.add(device, top + HEAD, busy=slots > MOST_SLOTS)
             top += height + (2 if height > 6 else 1)
+            if outcome.schedule.plan.network and slots <= MOST_SLOTS:
+                top += chart.add_network(device, top + HEAD)
         parts += chart.parts(labelled=slots <= MOST_LABELLED and height > 11)
         top += HEAD + 6
     parts.append(_axis(until, top, schedules[0][1].problem.time_unit))
@@ -108,6 +112,8 @@ def _axis(until: float, y: float, unit: str) -> str:
 
 def _label(op: Op, width: float) -> str:
     """Return the microbatch of an operation, with its slice where that fits too."""
+    if not is_numbered(op.kind):
+        return str(op.stage)
     text = f"{op.microbatch}.{op.slice}"
     return text if op.is_sliced and len(text) * DIGIT < width else f"{op.microbatch}"
 
@@ -134,6 +140,18 @@ class _Chart:
         else:
             self._add_slots(device, y)
 
+    def add_network(self, device: int, y: float) -> float:
+        """Add what the network lane of a device moves, in a row half as high; return the height that it takes."""
+        schedule, height = self.schedule, self.height / 2
+        stages = schedule.problem.settled_placement.stages_on(device)
+        for task in lane_of(schedule.plan.network[device], schedule.plan.index):
+            op = schedule.plan.index.op(task)
+            start, end = schedule.start_ticks[task] * self.scale, schedule.end_ticks[task] * self.scale
+            box = f"M{_short(start)} {_short(y + height / 2)}h{_short(max(end - start - 0.4, 0.3))}"
+            colour = colour_of(None, op.kind, stages.index(op.stage), len(stages))
+            self.boxes.setdefault((colour, 2), []).append(box)
+        return height + 2
+
     def parts(self, *, labelled: bool) -> Iterator[str]:
         """Yield the elements."""
         yield from self.names
@@ -154,7 +172,8 @@ class _Chart:
             parts: Sequence[Op] = slot if isinstance(slot, Pair) else [slot]
             for number_of_part, op in enumerate(parts):
                 place = place_of(op.slice, schedule.plan.index.slices)
-                colour = colour_of(op.microbatch, op.kind, chunks.index(op.stage), len(chunks), place)
+                chunk = 0 if op.kind in SIDE_KINDS else chunks.index(op.stage)
+                colour = colour_of(hue_number(op), op.kind, chunk, len(chunks), place)
                 middle = y + (number_of_part + 0.5) * self.height / len(parts)
                 box = f"M{_short(x)} {_short(middle)}h{_short(max(width - 0.4, 0.3))}"
                 self.boxes.setdefault((colour, len(parts)), []).append(box)

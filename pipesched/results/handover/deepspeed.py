@@ -15,8 +15,9 @@ ARGUMENTS = {
 CONFIG = {  # in JSON
     "micro": '"train_micro_batch_size_per_gpu": {micro}', "data": '"gradient_accumulation_steps": {microbatches}',
     "size": '"train_batch_size": {size}', "bf16": '"bf16": {{"enabled": true}}', "fp16": '"fp16": {{"enabled": true}}',
-    "distributed_optimizer": '"zero_optimization": {{"stage": 1}}',
+    "distributed_optimizer": '"zero_optimization": {{"stage": 1}}', "undivided": '"zero_optimization": {{"stage": 0}}',
 }  # fmt: skip
+SHARD = {key: CONFIG[key] for key in ("distributed_optimizer", "undivided")}
 AGAIN = {key: torchtitan.REMARKS[key] for key in ("selective", "full_layers")}
 REMARKS = {**DATA, "is_split": "sequence parallelism: the layers do it themselves", **AGAIN}
 SAVING = "recompute by layer (activation_checkpoint_interval)"
@@ -35,4 +36,4 @@ def answer(subject: Subject) -> Answer:
     lines += ["{" + ", ".join(subject.told(CONFIG)) + "}"] * bool(subject.known)
     count = subject.microbatches
     usual = f'{count} microbatches a step: "gradient_accumulation_steps": {count}'
-    return HandoverText(lines, subject.told(REMARKS) or [usual])
+    return HandoverText(lines, subject.told(REMARKS) or [usual, *subject.told_of_shard(SHARD)])

@@ -13,7 +13,9 @@ from pipesched.pipeline.check import checked
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.step import LEVELS
 from pipesched.results.handover import deepspeed, megatron, primus, torchtitan, zero_bubble
+from pipesched.results.handover.sharding import ZERO_1, lacks_level
 from pipesched.results.handover.subject import GROUPED, SLICED, Answer, HandoverText, Refusal, Subject, subject_of
 from pipesched.results.handover.whole_steps import no_whole_step
 from pipesched.results.outcome import Outcome
@@ -22,7 +24,8 @@ from pipesched.results.outcome import Outcome
 class Framework(NamedTuple):
     """A framework: what it answers, the families that it has, and how it saves memory where we have operations.
 
-    `takes_orders`: it also runs an order of no family, from a file. `takes_slices`: it cuts microbatches.
+    `takes_orders`: it also runs an order of no family, from a file. `takes_slices`: it cuts microbatches. `levels` are
+    those of `shard` that its pipelines have; with `has_groups` not all data-parallel ranks need to divide together.
     """
 
     name: str
@@ -31,12 +34,21 @@ class Framework(NamedTuple):
     saving: str
     takes_orders: bool = False
     takes_slices: bool = False
+    levels: tuple[str, ...] = ZERO_1
+    has_groups: bool = False
 
     def answer(self, subject: Subject) -> Answer:
         """Return the text, or the refusal."""
         why = no_whole_step(subject.problem, self.name, takes_slices=self.takes_slices)
         if why is not None:
             return Refusal(why)
+        undivided = lacks_level(subject.problem.shard, self.levels)
+        if undivided:
+            most = f"level {self.levels[-1]} is the most"
+            return Refusal(f"{self.name} divides no {undivided} among data-parallel ranks in its pipelines: {most}")
+        if subject.known.get("instances") and not self.has_groups:
+            ranks = "{same} data-parallel ranks, and here groups of {ranks} do".format(**subject.known)
+            return Refusal(f"{self.name} divides optimizer states among all {ranks}")
         if not subject.saving:
             return self.answers(subject)
         kinds = " and ".join(f"{KINDS[letter].name.partition(' ')[0]} ({letter})" for letter in subject.saving)
@@ -45,8 +57,10 @@ class Framework(NamedTuple):
 
 BLOCKS = "the stages of the config, which were cut as blocks, were taken for decoder layers"
 FRAMEWORKS = {
-    "megatron": Framework(megatron.NAME, megatron.answer, megatron.HAS, megatron.SAVING),
-    "torchtitan": Framework(torchtitan.NAME, torchtitan.answer, torchtitan.CLASSES, torchtitan.SAVING, True),
+    "megatron": Framework(megatron.NAME, megatron.answer, megatron.HAS, megatron.SAVING, has_groups=True),
+    "torchtitan": Framework(
+        torchtitan.NAME, torchtitan.answer, torchtitan.CLASSES, torchtitan.SAVING, True, levels=LEVELS, has_groups=True
+    ),
     "deepspeed": Framework(deepspeed.NAME, deepspeed.answer, ("1f1b",), deepspeed.SAVING),
     "primus": Framework(primus.NAME, primus.answer, primus.ALGORITHMS, primus.SAVING),
     "zero-bubble": Framework(

@@ -19,8 +19,11 @@ OPTIONS = {  # of a model
     "is_split": "--sequence-parallel", "selective": "--recompute-activations", "bf16": "--bf16", "fp16": "--fp16",
     "full": "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1",
     "full_layers": "--recompute-granularity full --recompute-method block --recompute-num-layers {full_layers}",
-    "distributed_optimizer": "--use-distributed-optimizer", "bf16 gradients": "--grad-reduce-in-bf16",
+    "distributed_optimizer": "--use-distributed-optimizer", "overlapped": "--overlap-grad-reduce --overlap-param-gather",
+    "bf16 gradients": "--grad-reduce-in-bf16",
 }  # fmt: skip
+SHARD = {key: OPTIONS[key] for key in ("distributed_optimizer", "overlapped")}
+GROUPS = {"instances": "groups of {ranks} ranks divide them: --num-distributed-optimizer-instances {replicas}"}
 DATA = {"data": "{microbatches} microbatches a step; the data-parallel size, {data}, follows from the {gpus} GPUs"}
 MODEL = {
     "hidden": "the model's own options are yours to give: --num-layers {layers} --hidden-size {hidden}"
@@ -41,7 +44,8 @@ def answer(subject: Subject) -> Answer:
         flags.append(f"--microbatch-group-size-per-virtual-pipeline-stage {subject.group_size}")
     flags += subject.told(OPTIONS)
     remarks = [microbatch_remark(subject), *_differences(subject)][:2]
-    return HandoverText([" ".join(flags)], [*remarks, *subject.told(MODEL)])
+    sharding = [*subject.told(GROUPS), *subject.told_of_shard(SHARD)]
+    return HandoverText([" ".join(flags)], [*remarks, *sharding, *subject.told(MODEL)])
 
 
 def _differences(subject: Subject) -> Iterator[str]:

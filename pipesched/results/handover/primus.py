@@ -11,6 +11,9 @@ ALGORITHMS = {
     "1f1b": "1f1b", GROUPED: "1f1b-interleaved", "zb-h1": "zero-bubble", "zb-auto": "zero-bubble-heuristic",
     "zb-v": "zbv-formatted", "v-half": "v-half", "v-min": "v-min",
 }  # fmt: skip
+SHARD = {
+    "distributed_optimizer": "use_distributed_optimizer: true, overlap_grad_reduce: true, overlap_param_gather: true"
+}
 ON = {"is_split": "sequence_parallel", "bf16": "bf16"}  # flags that are on where nothing is said
 SAVING = "offload of all activations (offload: true)"
 
@@ -35,4 +38,5 @@ def answer(subject: Subject) -> Answer:
         key, _, value = option.partition(" ")
         lines.append(f"{key.replace('-', '_')}: {value or 'true'}")
     lines += [f"{flag}: false" for key, flag in ON.items() if subject.known and not subject.known.get(key)]
-    return HandoverText(lines, subject.told(DATA) or [f"{subject.microbatches} microbatches a step"])
+    remarks = subject.told(DATA) or [f"{subject.microbatches} microbatches a step"]
+    return HandoverText(lines, [*remarks, *subject.told_of_shard(SHARD)])

@@ -12,8 +12,11 @@ from pipesched.checks import require_sequence, require_type, require_whole
 from pipesched.errors import ConfigError, Deadlock, NoSchedule
 from pipesched.pipeline.feeding import in_order, renumbered
 from pipesched.pipeline.kinds import COMPUTATION_LETTERS
+from pipesched.pipeline.metrics import ACTIVATIONS
 from pipesched.pipeline.placement import named_placement
+from pipesched.pipeline.plan import without_step
 from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.results.handover.sharding import facts_of_shard
 from pipesched.results.handover.stage_items import StageItems
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.block import in_chunks
@@ -128,11 +131,20 @@ class Subject:
         facts = self.problem.cutter.facts()
         size = facts["micro"] * facts["data"] * self.microbatches
         numbers = {"devices": self.devices, "microbatches": self.microbatches, "size": size}
-        return {**facts, **numbers, "step": size * facts["sequence"]}
+        shard = facts_of_shard(self.problem.shard, facts["data"], facts["context"] or 1)
+        return {**facts, **numbers, "step": size * facts["sequence"], **shard}
 
     def told(self, table: Mapping[str, str]) -> list[str]:
         """Return the texts of a table whose keys the model knows, with its values."""
         return [text.format(**self.known) for key, text in table.items() if self.known.get(key)]
+
+    def told_of_shard(self, table: Mapping[str, str]) -> list[str]:
+        """Return the remark on `shard` where no model says how many ranks there are: the texts of a table."""
+        if self.problem.shard is None or self.problem.cutter is not None:
+            return []
+        facts = facts_of_shard(self.problem.shard)
+        texts = [text.format(**facts) for key, text in table.items() if facts.get(key)]
+        return [f"shard {self.problem.shard.level}: {' '.join(texts)}"] if texts else []
 
     @property
     def is_uneven(self) -> bool:
@@ -184,7 +196,7 @@ class Subject:
             plan = plan_of(known, fitted, **options)
         except (ConfigError, NoSchedule, Deadlock):
             return False
-        mine = self.schedule.plan
+        mine = without_step(self.schedule.plan)
         return all([*plan.slots(device)] == [*mine.slots(device)] for device in range(self.devices))
 
     def _may_be_of(self, known: Family) -> bool:
@@ -202,7 +214,7 @@ class Subject:
         """The most activations that a device holds at once."""
         alike = replace(self.problem, sizes=None, memory=replace(self.problem.memory, kv=0))
         counted, chunk = in_chunks(alike)
-        return max(schedule_plan(counted, self.schedule.plan).peak_grains) // chunk
+        return max(schedule_plan(counted, self.schedule.plan).peak_grains_of(ACTIVATIONS)) // chunk
 
 
 def subject_of(schedule: object, layers: object = None, made_by: str = "") -> Subject:
@@ -232,7 +244,7 @@ def _by_places(outcome: Outcome) -> Outcome:
         return outcome
     places = sorted(range(len(order)), key=order.__getitem__)
     fed = replace(in_order(schedule.problem, order), placement=schedule.problem.settled_placement.by_number)
-    return Outcome(outcome.algorithm, schedule_plan(fed, renumbered(schedule.plan, places)))
+    return Outcome(outcome.algorithm, schedule_plan(fed, renumbered(without_step(schedule.plan), places)))
 
 
 def _is_by_number(order: Sequence[int]) -> bool:

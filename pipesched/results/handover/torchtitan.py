@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 
+from pipesched.results.handover.sharding import is_uneven
 from pipesched.results.handover.stage_items import torchtitan_modules
 from pipesched.results.handover.subject import GROUPED, Answer, HandoverText, Refusal, Subject
 
@@ -24,17 +25,24 @@ SAVING = "recompute by layer (activation checkpointing)"
 OPTION = "--parallelism."
 OPTIONS = {  # of a model
     **{way: f"{OPTION}{way}_parallel_degree={{{way}}}" for way in ("tensor", "context", "expert")},
-    "data": f"{OPTION}data_parallel_replicate_degree={{data}} {OPTION}data_parallel_shard_degree=1",
+    "replicated": f"{OPTION}data_parallel_replicate_degree={{data}} {OPTION}data_parallel_shard_degree=1",
+    "fsdp": f"{OPTION}data_parallel_replicate_degree={{replicas}} {OPTION}data_parallel_shard_degree={{shards}}"
+    f" {OPTION}fsdp_reshard_after_forward={{reshard}}",
     "is_whole": f"{OPTION}no-enable-sequence-parallel",
     "tokens": "--training.num_tokens_per_microbatch_per_dp_rank={tokens}",
     "step": "--training.num_tokens_per_train_step={step}", "sequence": "--training.max_context_length={sequence}",
 }  # fmt: skip
+SHARD = {  # where no model says how many ranks there are
+    "fsdp": f"{OPTION}data_parallel_shard_degree={{ranks}} {OPTION}fsdp_reshard_after_forward={{reshard}};"
+    " data_parallel_replicate_degree is the number of such groups",
+    "distributed_optimizer": f"{NAME} shards optimizer states only together with weights (FSDP)",
+}
 REMARKS = {  # on what has no option
     "expert_tensor": f"{NAME} has no option for expert tensor parallelism of {{expert_tensor}}",
     "selective": "activation checkpointing: selective", "full": "activation checkpointing: full",
     "full_layers": "activation checkpointing: full of {full_layers} layers a stage",
     "precision": "precision: {precision}",
-    "distributed_optimizer": f"{NAME} shards optimizer states only together with weights (FSDP)",
+    "distributed_optimizer": SHARD["distributed_optimizer"],
 }  # fmt: skip
 
 
@@ -43,6 +51,10 @@ def answer(subject: Subject) -> Answer:
     if subject.placement not in MAPS:
         what = "keeps two copies of each stage" if subject.placement == "bidirectional" else "has another stage map"
         return Refusal(f"{NAME} has a stage a rank, loops and the V by its classes; this {what}")
+    known = subject.known
+    if known.get("fsdp") and is_uneven(known, known["context"] or 1):
+        groups = f"groups of {known['ranks']} ranks (`shard`) do not come out even among {known['same']}"
+        return Refusal(f"{NAME} shards over all ranks that share a sequence, and {groups}")
     by_name = CLASSES.get(subject.family) if _class_fits(subject) else None
     options = {
         "pipeline_parallel_degree": str(subject.devices),
@@ -60,7 +72,8 @@ def answer(subject: Subject) -> Answer:
     elif subject.chunks > USUAL_CHUNKS:
         remarks.append(f"{subject.chunks} stages a rank: give module_fqns_per_model_part too, else there are 2")
     texts = [*(f"{OPTION}{key}={value}" for key, value in options.items()), *subject.told(OPTIONS)]
-    return HandoverText([" ".join(texts)], [*remarks, *subject.told(REMARKS)], "" if by_name else FILE)
+    remarks += [*subject.told(REMARKS), *subject.told_of_shard(SHARD)]
+    return HandoverText([" ".join(texts)], remarks, "" if by_name else FILE)
 
 
 def _class_fits(subject: Subject) -> bool:

@@ -32,7 +32,8 @@ def answer(subject: Subject) -> Answer:
     model = subject.told({key: text for key, text in megatron.OPTIONS.items() if key not in LACKS})
     lacking = subject.told({key: f"{NAME} has no {megatron.OPTIONS[key]}" for key in LACKS})
     flags = " ".join([megatron.pipeline_flag(subject), *own, *model])
-    return HandoverText([flags], [megatron.microbatch_remark(subject), *lacking])
+    remarks = [megatron.microbatch_remark(subject), *subject.told_of_shard(megatron.SHARD), *lacking]
+    return HandoverText([flags], remarks)
 
 
 def _groups(subject: Subject) -> list[str]:

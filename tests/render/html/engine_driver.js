@@ -3,7 +3,7 @@ const fs = require("fs");
 const readline = require("readline");
 
 const names = ["scheduleOf", "earliest", "timed", "reasons", "early", "gapsOf", "sensitivities", "legalPlaces", "bestMove",
-  "scheduleDocument", "slotText"];
+  "scheduleDocument", "slotText", "whyNot", "programRefusal", "moved", "taskOf"];
 const program = fs.readFileSync(process.argv[2], "utf8");
 const engine = new Function("window", `${program}\nreturn { ${names.join(", ")} };`)(globalThis);
 
@@ -25,8 +25,18 @@ function explained(s) {
   };
 }
 
-async function answer({ data, orders, explain }) {
+// What a move of an operation to a position does: why it is refused, or the document that it leaves.
+function afterMove(loaded, [op, to]) {
+  const s = engine.timed(loaded, loaded.orders), t = engine.taskOf(s, op);
+  const refusal = engine.whyNot(s, t, to) || engine.programRefusal(s, t, to);
+  if (refusal) return { refusal };
+  const from = s.orders[s.machine[t]].indexOf(t), next = engine.timed(s, engine.moved(s.orders, s.machine[t], from, to));
+  return { document: engine.scheduleDocument({ ...next, edits: 1 }) };
+}
+
+async function answer({ data, orders, explain, move }) {
   const loaded = await engine.scheduleOf(data);
+  if (move) return afterMove(loaded, move);
   const s = engine.timed(loaded, orders ? [...orders, ...loaded.orders.slice(data.problem.devices)] : loaded.orders);
   if (s.deadlock) return { deadlock: s.deadlock };
   const result = { starts: [...s.starts], ends: [...s.ends], pairs: [...s.pairs], waits: s.waits };

@@ -16,6 +16,7 @@ from pipesched.render.html.assets import ENGINE, VIEW, asset, compact, program, 
 from pipesched.render.html.page import page
 from pipesched.render.html.still import still
 from pipesched.render.palette import colour_of, place_of
+from tests.stepped import TIED
 from tests.unit_schedules import sliced
 
 OUTCOME = pipesched.run(pipesched.make_problem(devices=4, microbatches=8, forward=5, backward=10), "1f1b")
@@ -177,6 +178,13 @@ def test_still_picture_of_slices() -> None:
     assert all(f'stroke="#{red:02x}{green:02x}{blue:02x}"' in picture for red, green, blue in shades)
     assert {f">{microbatch}.{part}<" in picture for microbatch in range(4) for part in range(4)} == {True}
     assert ">0<" in picture
+
+
+def test_still_picture_of_a_step() -> None:
+    """A row half as high below each device has the colours of gathers and reductions."""
+    picture = still([("x", pipesched.run(pipesched.make_problem(**TIED), "1f1b"))])
+    half = re.findall(r'stroke="(#[0-9a-f]+)" stroke-width="9"', picture)
+    assert {*half} == {"#dc7", "#825", "#328"}  # sand, wine and indigo
 
 
 def test_still_picture_of_many_slots() -> None:

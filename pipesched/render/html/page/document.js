@@ -2,8 +2,8 @@
 
 const metrics = s => cached(s, "metrics", () => {
   const { makespan, busy, idle, firsts, lasts, bubble } = totals(s);
-  const span = max(...lasts.map((end, device) => end - firsts[device]));
-  const useful = ranks(s).map(order => order.reduce((sum, t) => sum + (s.useful[kindOf(s, t)] ? s.duration[t] : 0), 0));
+  const span = s.step ? stepSpan(s) : max(...lasts.map((end, device) => end - firsts[device]));
+  const useful = ranks(s).map(order => order.reduce((sum, t) => sum + (s.useful[kindOf(s, t)] ?? true ? s.duration[t] : 0), 0));
   const ideal = max(...useful), all = useful.reduce((a, b) => a + b), devices = [...busy.keys()];
   const peaks = devices.map(device => memoryOf(s, device).peak), fit = !devices.some(device => excess(s, device));
   const bound = s.edits ? ownBound(s, fit) : s.bound.ticks;
@@ -16,6 +16,7 @@ const metrics = s => cached(s, "metrics", () => {
     memory: peaks.map((peak, device) => size(peak + s.static[device])),
     imbalance: ratio(s.P * ideal - all, s.P * makespan), utilization: ratio(all, s.P * makespan),
     bottleneck: useful.indexOf(ideal), fits: fit,
+    ...(s.step && Object.fromEntries(["activations", "weights", "gradients", "side"].map(sort => [`peak_${sort}`, devices.map(device => size(memoryOf(s, device, sort).peak))]))),
   };
 });
 
@@ -27,9 +28,9 @@ function timesDocument(s) {
     op: slotText(s, t), start: s.starts[t] / s.per, end: s.ends[t] / s.per,
     ...(s.lengths && !s.edits && s.there[t] >= 0 && { arrived: s.there[t] / s.per }),
   });
-  const transfers = s.orders.slice(s.P).flat().sort((a, b) => s.starts[a] - s.starts[b] || s.ends[a] - s.ends[b]);
+  const transfers = transferLanes(s).flat().sort((a, b) => s.starts[a] - s.starts[b] || s.ends[a] - s.ends[b]);
   const devices = ranks(s), of = (_, device) => transfers.filter(t => deviceOf(s, t) === device).map(entry);
-  return { devices: devices.map(order => order.map(entry)), transfers: s.orders.length > s.P ? devices.map(of) : [] };
+  return { devices: devices.map(order => order.map(entry)), transfers: lanePairs(s) ? devices.map(of) : [] };
 }
 
 // The microbatches by the start of their first forward on stage 0; where they enter at both ends, of one end, then the other.
@@ -40,9 +41,9 @@ function scheduleDocument(s) {
   const found = metrics(s), { devices, transfers } = timesDocument(s);
   const status = totals(s).makespan === ownBound(s, found.fits) ? "optimal" : "heuristic";
   return {
-    format: "pipesched.schedule", version: s.fed ? 2 : 1, algorithm: s.algorithm, status: s.edits ? status : s.status,
-    problem: s.problem, ...(s.edits && s.fed ? { order: feeding(s) } : s.fed), metrics: found, devices,
-    ...(transfers.length && { transfers }),
+    format: "pipesched.schedule", version: s.fed || s.step ? 2 : 1, algorithm: s.algorithm, status: s.edits ? status : s.status,
+    problem: s.problem, ...(s.edits && s.fed ? { order: feeding(s) } : s.fed), metrics: { ...found, ...(s.step && { step: stepMetrics(s) }) }, devices,
+    ...(transfers.length && { transfers }), ...(s.step && { network: networkDocument(s) }),
     ...(s.waits.length && { waits: s.waits.map(([before, after]) => [opText(s, after), opText(s, before)]) }),
     ...(!s.edits && s.solver && { solver: s.solver }),
   };

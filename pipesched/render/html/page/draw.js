@@ -114,7 +114,7 @@ function drawTitle(s, top) {
 
 function drawRowName({ s, device, kind, machine, top, height }) {
   if (height < 8) return;
-  const names = { device: s.names?.[device] || `device ${device}`, memory: "memory", lane: (machine - s.P) % 2 ? "back" : "out" };
+  const names = { device: s.names?.[device] || `device ${device}`, memory: "memory", net: "net", lane: (machine - s.P) % 2 ? "back" : "out" };
   const text = scene.left > 40 ? names[kind] : kind === "device" ? String(device) : names[kind][0];
   write(paint, text, 4, top + height / 2 + 0.5, { size: min(height, 11), colour: kind === "device" ? ink.fg : ink.dim });
 }
@@ -156,7 +156,7 @@ function putColumns(row, width) {
 
 function drawSlot(row, t) {
   const { s } = row, { x, y, width: whole, height } = boxOf(s, t, row), parts = partsOf(s, t), width = max(whole - 0.6, 1);
-  const stripes = page.stripes[s.letters[kindOf(s, t)]], each = height / parts.length;
+  const stripes = page.stripes[letterOf(s, t)], each = height / parts.length;
   parts.forEach((part, i) => fill(paint, css(s.colour[part]), x, y + i * each, width, each));
   const lines = isLight(s.colour[t]) ? "rgba(0,0,0,.3)" : "rgba(255,255,255,.4)";
   if (stripes && width > 5 && height > 5) {
@@ -166,7 +166,7 @@ function drawSlot(row, t) {
   const from = max(x, scene.left), seen = min(x + width, scene.left + plotWidth()) - from;
   if (each < 8 || seen < LABEL) return;
   parts.forEach((part, i) => {
-    const text = [opText(s, part), sliced(s, part), `${microbatchOf(s, part)}`].find(one => one.length * 7 + 3 < seen), colour = s.colour[part];
+    const text = [opText(s, part), sliced(s, part), `${countOf(s, part)}`].find(one => one.length * 7 + 3 < seen), colour = s.colour[part];
     const ground = stripes && stripes !== "line" ? css(colour) : "", ink = isLight(colour) ? "#000" : "#fff";
     if (text) write(paint, text, from + seen / 2, y + each * (i + 0.5) + 0.5, { size: min(each - 1, 11), align: "center", colour: ink, ground });
   });

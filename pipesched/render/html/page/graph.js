@@ -4,7 +4,10 @@
 
 async function scheduleOf(data) {
   const { devices: P, stages: S, microbatches: M } = data.problem, { slices: n = 1 } = data, U = M * n;
-  const size = data.letters.length * S * U, s = { ...data, P, S, M, n, U, size, seconds: new Set(data.second), edits: 0, cache: {} };
+  const passes = data.letters.length * S * U, size = passes + (data.step ? data.step.beside.length : 0), seconds = new Set(data.second);
+  const { signs = [...data.letters], names = [], beside: others = [] } = data.step || {};
+  const s = { ...data, kinds: [...data.kinds, ...names], signs, P, S, M, n, U, passes, size, seconds, edits: 0, cache: {} };
+  s.numbers = new Map(others.map(([text], i) => [text, passes + i]));
   assign(s, data.plan.packed ? unpacked(s, await numbersIn(data.plan.packed)) : named(s, data.plan), {
     task: Int32Array.from({ length: size }, (_, number) => number),
     present: new Uint8Array(size),
@@ -28,11 +31,12 @@ const untold = size => new Int32Array(size).fill(-1);
 const cached = (s, key, make) => (key in s.cache ? s.cache[key] : (s.cache[key] = make(s)));
 
 const rowOf = (s, number) => floor(number / s.U);
-const microbatchOf = (s, number) => floor((number % s.U) / s.n);
-const stageOf = (s, number) => rowOf(s, number) % s.S;
-const kindOf = (s, number) => floor(rowOf(s, number) / s.S);
-const sliced = (s, number) => `${microbatchOf(s, number)}${s.n > 1 ? `.${number % s.n}` : ""}`;
-const opText = (s, number) => `${stageOf(s, number)}${s.letters[kindOf(s, number)]}${sliced(s, number)}`;
+const microbatchOf = (s, number) => (number < s.passes ? floor((number % s.U) / s.n) : beside(s, number)[3]); // -1: of none
+const stageOf = (s, number) => (number < s.passes ? rowOf(s, number) % s.S : beside(s, number)[2]); // of side work its item
+const kindOf = (s, number) => (number < s.passes ? floor(rowOf(s, number) / s.S) : beside(s, number)[1]);
+const countOf = (s, number) => (microbatchOf(s, number) < 0 ? stageOf(s, number) : microbatchOf(s, number)); // what tells it from others
+const sliced = (s, number) => `${countOf(s, number)}${s.n > 1 && number < s.passes ? `.${number % s.n}` : ""}`;
+const opText = (s, number) => beside(s, number)?.[0] ?? `${stageOf(s, number)}${s.letters[kindOf(s, number)]}${sliced(s, number)}`;
 const partsOf = (s, t) => (s.pairs.has(t) ? [t, s.pairs.get(t)] : [t]);
 const ofDevice = (s, t) => s.machine[t] < s.P;
 
@@ -54,6 +58,7 @@ const turns = (s, number) => s.seconds.has(microbatchOf(s, number)); // the othe
 const entryOf = (s, entry, number) => (entry.length ? s.columns[entry[0]][number % s.U] : entry);
 
 function deviceOf(s, number) {
+  if (number >= s.passes) return beside(s, number)[5];
   const device = s.placement[stageOf(s, number)];
   return turns(s, number) ? s.P - 1 - device : device;
 }
@@ -61,6 +66,7 @@ function deviceOf(s, number) {
 // What each task lasts, takes at its start and gives back at its end.
 function fillColumns(s) {
   const column = at => Float64Array.from({ length: s.size }, (_, number) => {
+    if (number >= s.passes) return at ? 0 : beside(s, number)[4];
     const row = s.rows[rowOf(s, number)]; // of unlike devices with what it lasts in the other direction, last
     return s.present[number] && ((!at && turns(s, number) && row[3]) || entryOf(s, row[at], number));
   });
@@ -85,6 +91,7 @@ function eachArc(s, use) {
       if (present[a] && present[b] && floor(other / n) === floor(unit / n)) use(task[a], task[b], entryOf(s, lag, unit), boundary, 1);
     }
   }
+  eachStepArc(s, use);
   for (const [a, b] of waits) use(task[a], task[b], 0, -1, 0);
 }
 
@@ -105,4 +112,4 @@ function arcsInto(size, each) {
 }
 
 // The same the other way round: in `before` are the tasks that wait for a task.
-const usersOf = s => (s.users ??= arcsInto(s.size, use => eachArc(s, (before, after) => use(after, before))));
+const usersOf = s => (s.users ??= arcsInto(s.size, use => eachArc(s, (before, after, lag) => use(after, before, lag))));

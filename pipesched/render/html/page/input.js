@@ -85,7 +85,7 @@ function dropPlace({ others }, x) {
 
 function beginDrag({ s, t, x }) {
   if (!ofDevice(s, t)) {
-    say(`${slotText(s, t)} stays: it is a transfer, and lanes keep their order.`);
+    say(`${slotText(s, t)} stays: it is ${isNetwork(s, t) ? "moved by the network" : "a transfer"}, and lanes keep their order.`);
     gesture = { kind: "none" };
     return;
   }

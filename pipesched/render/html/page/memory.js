@@ -1,9 +1,10 @@
 // The activation memory of devices over time, in grains.
 
 // Times and, from each on, the level: what is freed at a time counts before what is taken then.
-const memoryOf = (s, device) => cached(s, `memory${device}`, () => {
-  const changes = [], times = [0], levels = [0];
-  const tasks = s.orders.flatMap((order, on) => (on === device ? order : on < s.P ? [] : order.filter(t => deviceOf(s, t) === device)));
+// Of all that a device holds, or of one class.
+const memoryOf = (s, device, sort = "") => cached(s, `memory${device}${sort}`, () => {
+  const changes = sort === "activations" ? [] : stayChanges(s, device, sort), times = [0], levels = [0];
+  const tasks = sort && sort !== "activations" ? [] : s.orders.flatMap((order, on) => (on === device ? order : on < s.P ? [] : order.filter(t => deviceOf(s, t) === device)));
   for (const t of tasks) changes.push([s.starts[t], s.takes[t]], [s.ends[t], -s.gives[t]]);
   changes.sort((a, b) => a[0] - b[0]);
   let level = 0;

@@ -49,7 +49,7 @@ function reach(s, arcs, t, direction) {
     follow(here);
   }
   const found = place < 0 ? -1 : order[place], stages = [];
-  for (let on = place < 0 ? -1 : from[found]; on >= 0 && on !== t; on = from[on]) stages.push(stageOf(s, on));
+  for (let on = place < 0 ? -1 : from[found]; on >= 0 && on !== t; on = from[on]) if (on < s.passes) stages.push(stageOf(s, on));
   return { place, task: found, stages };
 }
 
@@ -72,7 +72,7 @@ function bestMove(s, most = 5e6) {
   path.forEach((t, i) => {
     if (!ofDevice(s, t) || ![t, ...path.slice(i + 1, i + 2)].some(isHeldByOrder)) return;
     const { position, first, last } = legalPlaces(s, t);
-    for (let to = first; to <= last; to++) if (to !== position) tries.push({ task: t, from: position, to });
+    for (let to = first; to <= last; to++) if (to !== position && !programRefusal(s, t, to)) tries.push({ task: t, from: position, to });
   });
   tries.sort((a, b) => abs(a.to - a.from) - abs(b.to - b.from));
   const count = max(floor(most / s.sequence.length), 1);

@@ -35,6 +35,7 @@ function drawOverlay() {
 // The same microbatch in all schedules, where slots are few enough to see it.
 function drawMicrobatch({ s: chosen, t: task }) {
   const microbatch = microbatchOf(chosen, task);
+  if (microbatch < 0) return;
   for (const row of scene.rows) {
     const { s } = row, tasks = tasksSeen(row);
     for (const t of tasks.length > 2000 ? [] : tasks) {

@@ -59,7 +59,7 @@ function showVerified() {
 
 function placeText(s, t) {
   const lane = s.machine[t] - s.P;
-  return `${lane < 0 ? `device ${s.machine[t]}` : `lane ${lane >> 1} ${lane % 2 ? "back" : "out"}`} position ${placeOf(s, t)}`;
+  return `${lane < 0 ? `device ${s.machine[t]}` : isNetwork(s, t) ? `network ${lane - 2 * lanePairs(s)}` : `lane ${lane >> 1} ${lane % 2 ? "back" : "out"}`} position ${placeOf(s, t)}`;
 }
 
 const spanText = (s, t) => `${time(s, s.starts[t])} to ${time(s, s.ends[t])}`;
@@ -69,7 +69,11 @@ function showDetails() {
   if (!picked) return;
   const { s, t } = picked, { slack } = reasons(s), list = element("dl");
   const put = (name, text) => { if (text) list.append(element("dt", name), element("dd", text)); };
-  const whole = partsOf(s, t).map(part => `${s.kinds[kindOf(s, part)]} of microbatch ${sliced(s, part)} on stage ${stageOf(s, part)}`);
+  const whole = partsOf(s, t).map(part => {
+    const what = s.kinds[kindOf(s, part)], stage = stageOf(s, part);
+    if (microbatchOf(s, part) < 0) return `${what} of stage ${stage}`;
+    return `${what} of microbatch ${sliced(s, part)} ${part < s.passes ? "on stage" : "of side item"} ${stage}`;
+  });
   put("operation", `${slotText(s, t)}: ${whole.join(", with ")}`);
   put("where", placeText(s, t));
   put("runs", `${spanText(s, t)}${unit}`);
@@ -80,7 +84,7 @@ function showDetails() {
     const { first, last, position } = legalPlaces(s, t);
     put("legal positions", first === last ? `${first} alone` : `${first} to ${last}`);
     const makespan = to => {
-      if (to < first || to > last) return "not legal";
+      if (to < first || to > last || programRefusal(s, t, to)) return "not legal";
       return time(s, totals(timed(s, moved(s.orders, s.machine[t], position, to))).makespan);
     };
     put("makespan if moved", `left: ${makespan(position - 1)}, right: ${makespan(position + 1)}`);
@@ -132,7 +136,7 @@ function showCosts(s) {
   }
   const costs = sensitivities(early(s)).filter(row => row.faster || row.slower);
   costs.sort((a, b) => b.faster * b.cost - a.faster * a.cost || b.slower - a.slower);
-  const name = ({ kind, stage, boundary: at }) => (kind ? `${s.kinds[s.letters.indexOf(kind)] || kind} of stage ${stage}` : `p2p ${at}-${at + 1}`);
+  const name = ({ kind, stage, boundary: at }) => (kind ? `${s.kinds[s.signs.indexOf(kind)] || kind} of stage ${stage}` : `p2p ${at}-${at + 1}`);
   fillTable("costs", ["cost", "a unit less", "a unit more"], costs.slice(0, MOST_COSTS).map(row => [name(row), row.faster ? `-${row.faster}` : "0", `+${row.slower}`]),
     { caption: `makespan with the order fixed${s.isLate ? ", at its earliest times" : ""}` });
 }

@@ -36,7 +36,7 @@ const reasons = s => cached(s, "reasons", () => {
   }
 
   const heldBy = t => (tight[t] === FREE ? -1 : sourceOf(t)), path = [];
-  const last = ranks(s).flatMap(order => order.find(t => ends[t] === end) ?? [])[0] ?? -1;
+  const last = [...ranks(s), ...networkLanes(s)].flatMap(order => order.find(t => ends[t] === end) ?? [])[0] ?? -1;
   for (let t = last; t >= 0; t = heldBy(t)) path.unshift(t);
   return {
     allowed, slack, path, last, heldBy,
@@ -146,7 +146,7 @@ function idleByClass(s, classes) {
 
 // What a task costs: [name "3 F", what it lasts]. A pair has that of its parts, or its own where the config gives one.
 const costsOf = (s, t) => (s.pairs.has(t) && s.overlap ? [[`${stageOf(s, t)} overlap`, entryOf(s, s.overlap[stageOf(s, t)], t)]]
-  : partsOf(s, t).map(part => [`${stageOf(s, part)} ${s.letters[kindOf(s, part)]}`, entryOf(s, s.rows[rowOf(s, part)][0], part)]));
+  : partsOf(s, t).map(part => [`${stageOf(s, part)} ${letterOf(s, part)}`, part < s.passes ? entryOf(s, s.rows[rowOf(s, part)][0], part) : s.duration[part]]));
 
 // The lesser (sign 1) or the greater (-1) of each two counts, in the first; a copy of the second where there is no first.
 function extreme(held, other, sign) {

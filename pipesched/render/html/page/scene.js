@@ -3,7 +3,6 @@
 const AXIS = 24, TITLE = 22, STRIP = 18, LAST = 6;
 let scene = { rows: [], titles: [], width: 0, height: 0, left: 0 };
 
-const lanePairs = s => (s.orders.length - s.P) / 2;
 const totalRows = () => sheets.reduce((sum, s) => sum + s.P, 0);
 
 function layOut() {
@@ -21,6 +20,7 @@ function layOut() {
     for (let device = 0; device < s.P; device++) {
       add(s, device, "device", high, space, device);
       if (shows.memory) add(s, device, "memory", STRIP, space);
+      if (s.step && s.orders[s.P + 2 * pairs + device].length) add(s, device, "net", high > 20 ? 11 : 7, space, s.P + 2 * pairs + device);
       if (!pairs || ((device + 1) % each && device < s.P - 1)) continue;
       for (const lane of [0, 1]) add(s, device, "lane", high > 20 ? 11 : 7, 1, s.P + 2 * floor(device / each) + lane);
       top += space;

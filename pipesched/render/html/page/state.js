@@ -39,8 +39,8 @@ function addSheet(s) {
   s.index = sheets.push(s) - 1;
   s.loaded ??= { orders, starts, ends, sequence, isLate, makespan: totals(s).makespan };
   s.tints ??= [0, 1].map(byKind => Uint32Array.from({ length: s.size }, (_, number) => {
-    const m = microbatchOf(s, number), hues = page.palette[s.tones[+turns(s, number)][rowOf(s, number)]];
-    const shades = (hues.length - 1) / page.hues, shade = round((number % s.n) * (shades - 1) / (s.n - 1 || 1)); // of a microbatch
+    const m = max(microbatchOf(s, number), 0), hues = page.palette[beside(s, number)?.[6] ?? s.tones[+turns(s, number)][rowOf(s, number)]];
+    const shades = (hues.length - 1) / page.hues, shade = number >= s.passes ? 0 : round((number % s.n) * (shades - 1) / (s.n - 1 || 1)); // of a microbatch
     return hues[byKind ? 0 : 1 + (m % page.hues) * shades + shade];
   }));
 }
@@ -49,8 +49,8 @@ const retime = (s, orders, times = earliest(s, orders)) => assign(s, { orders, .
 
 // Moves a task to a position: null, or why that cannot be. No words, no drawing.
 function changeOrder(s, t, to) {
-  if (!ofDevice(s, t)) return `${slotText(s, t)} is a transfer: lanes keep their order`;
-  const refusal = whyNot(s, t, to), from = placeOf(s, t), machine = s.machine[t];
+  if (!ofDevice(s, t)) return `${slotText(s, t)} is ${isNetwork(s, t) ? "moved by the network" : "a transfer"}: lanes keep their order`;
+  const refusal = whyNot(s, t, to) || programRefusal(s, t, to), from = placeOf(s, t), machine = s.machine[t];
   if (refusal || from === to) return refusal;
   const orders = moved(s.orders, machine, from, to), times = earliest(s, orders);
   if (times.deadlock) return times.deadlock.map(([late, , first]) => `${slotText(s, late)} waits for ${slotText(s, first)}`).join("; ");

@@ -58,7 +58,8 @@ const totals = s => cached(s, "totals", () => {
   const devices = ranks(s), firsts = devices.map(order => (order.length ? s.starts[order[0]] : 0));
   const lasts = devices.map(order => (order.length ? s.ends[order[order.length - 1]] : 0));
   const busy = (s.busy ??= devices.map(order => order.reduce((sum, t) => sum + s.duration[t], 0))); // in whatever order
-  const begin = min(...firsts), end = max(...lasts), makespan = end - begin;
+  const moving = networkLanes(s).filter(lane => lane.length);
+  const begin = min(...firsts, ...moving.map(lane => s.starts[lane[0]])), end = max(...lasts, ...moving.map(lane => s.ends[lane[lane.length - 1]])), makespan = end - begin;
   const idle = busy.map(time => makespan - time), allIdle = idle.reduce((a, b) => a + b);
   return { begin, end, makespan, firsts, lasts, busy, idle, allIdle, bubble: makespan ? allIdle / (s.P * makespan) : 0 };
 });

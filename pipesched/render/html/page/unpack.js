@@ -4,12 +4,13 @@
 const { abs, ceil, floor, max, min, round } = Math, { assign } = Object;
 
 // What a text names: [operation], or [forward, backward] of a pair; null for what is no operation of the problem.
-function numbersOf({ letters, S, M, n, U }, text) {
+function numbersOf({ letters, S, M, n, U, numbers: known }, text) {
+  if (known.has(text)) return [known.get(text)];
   const pair = /^\(([\w.]+);([\w.]+)\)OVERLAP_F_B$/.exec(text);
   const numbers = (pair ? pair.slice(1) : [text]).map(op => {
     const [, stage, letter, microbatch, , slice] = /^(0|[1-9]\d{0,8})([A-Z])(0|[1-9]\d{0,8})(\.(0|[1-9]\d{0,8}))?$/.exec(op) || [];
-    const known = letters.includes(letter) && +stage < S && +microbatch < M && (n > 1 ? +slice < n : !slice);
-    return known ? (letters.indexOf(letter) * S + +stage) * U + microbatch * n + (slice | 0) : -1;
+    const isKnown = letters.includes(letter) && +stage < S && +microbatch < M && (n > 1 ? +slice < n : !slice);
+    return isKnown ? (letters.indexOf(letter) * S + +stage) * U + microbatch * n + (slice | 0) : -1;
   });
   return numbers.includes(-1) ? null : numbers;
 }

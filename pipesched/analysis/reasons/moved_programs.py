@@ -1,0 +1,47 @@
+"""The programs of network lanes once a slot has moved: what lanes move keeps its order, issued where the rule says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pipesched.core.tasks import TaskGraph
+from pipesched.errors import InvalidSchedule
+from pipesched.pipeline.check_program import checked_program, step_operations
+from pipesched.pipeline.lowering import lower_plan
+from pipesched.pipeline.plan import Plan, with_parts
+from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.step_plan import NetworkEntry
+from pipesched.pipeline.step_rule import network_programs
+
+
+def moved_plan(schedule: Schedule, device: int, order: Sequence[int]) -> Plan:
+    """Return the plan of a schedule with another order of a device, and the program that this makes of its lane.
+
+    What the lane moves keeps its order; each stands behind the slot that the rule names in the new order. Raises
+    InvalidSchedule where that is no legal program.
+    """
+    orders = [*schedule.plan.orders]
+    orders[device] = order
+    plan = with_parts(schedule.plan, orders=orders)
+    if not plan.index.scoped:
+        return plan
+    ops = step_operations(plan.index)
+    after = dict(network_programs(schedule.problem, plan)[device])
+    numbers = [number for number, _ in plan.network[device]]
+    if {ops[number] for number in numbers} != {*after}:
+        raise InvalidSchedule(f"device {device} gathers and frees other stages in this order")
+    network = [*plan.network]
+    network[device] = [NetworkEntry(number, after[ops[number]]) for number in numbers]
+    plan = with_parts(plan, network=network)
+    wrong = checked_program(schedule.problem, plan, device, ops).wrong
+    if wrong:
+        raise InvalidSchedule(wrong[0], wrong)
+    return plan
+
+
+def graph_of(schedule: Schedule, plan: Plan) -> TaskGraph:
+    """Return the task graph of a moved plan, with the durations that the schedule has."""
+    if not plan.index.scoped:
+        return schedule.graph
+    return replace(lower_plan(schedule.problem, plan), durations=schedule.graph.durations)
