@@ -24,7 +24,7 @@ class FreeTime(NamedTuple):
     high: int | None
 
 
-class Unplaced(NamedTuple):
+class SideTask(NamedTuple):
     """An operation and, for each device that may run it, from when on and for how long."""
 
     op: Op
@@ -39,7 +39,7 @@ class Placed(NamedTuple):
     place: int
 
 
-def fill(gaps: Sequence[Sequence[FreeTime]], works: Iterable[Unplaced], loads: list[int]) -> list[Placed]:
+def fill(gaps: Sequence[Sequence[FreeTime]], works: Iterable[SideTask], loads: list[int]) -> list[Placed]:
     """Return a place for each work, one after another; `gaps` are those of each device, in order of time.
 
     Each goes where it ends first, of equals to the device that has less of it: `loads` counts that, and is updated.

@@ -19,7 +19,7 @@ from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, timed_plan
 from pipesched.pipeline.step_rule import optimizers, with_programs, with_slots
-from pipesched.schedulers.side_work.gaps import FreeTime, Placed, Unplaced, fill
+from pipesched.schedulers.side_work.gaps import FreeTime, Placed, SideTask, fill
 
 Rows = list[list[int | Op]]  # the slots of each device: numbers of passes, and operations of the step
 Part = tuple[int, int]  # an item of side work, and a microbatch
@@ -114,7 +114,7 @@ class SideInsertion:
 
     def _works(
         self, kind: str, parts: Set[Part], times: _SlotTimes, devices: Mapping[Part, int]
-    ) -> Iterator[tuple[int, Unplaced]]:
+    ) -> Iterator[tuple[int, SideTask]]:
         """Yield side work of a kind with the time from which on it may run."""
         ticks, there, key = self.problem.step_ticks, self.problem.settled_placement.devices, BOTH[kind]
         for part in sorted(parts):
@@ -129,7 +129,7 @@ class SideInsertion:
                 (device, ready + (lag if device != home else 0), self.lasts(key, number, alike, device))
                 for device in ((devices[part],) if part in devices else item.devices)
             ]
-            yield ready, Unplaced(StepOp._make((number, kind, microbatch, 0)), choices)
+            yield ready, SideTask(StepOp._make((number, kind, microbatch, 0)), choices)
 
 
 class _SlotTimes:

@@ -107,7 +107,8 @@ def test_comparisons() -> None:
     """Each rule in a sweep, and as an option of one algorithm."""
     text = "devices: 4\nmicrobatches: 8\ncosts: {forward: 5, backward: 10}\nside: [{forward: 2, backward: 4}]"
     table = sweep(text, "side_rule", ["first", "bubbles"], ["1f1b"])
-    assert [point.comparison[0].metrics["makespan"] for point in table.points] == [177, 171]
+    found = [point.comparison[0].outcome for point in table.points]
+    assert [outcome and outcome.schedule.makespan for outcome in found] == [177, 171]
     compared = compare(make_problem(**FOUR, side=[VISION]), ["1f1b", "naive"], each={"naive": {"side_rule": "first"}})
     assert [entry.label for entry in compared] == ["1f1b", "naive, side_rule first"]
 
