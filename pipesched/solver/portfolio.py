@@ -145,7 +145,7 @@ def _schedule(case: Case, fused: Problem, plan: Plan) -> Schedule | None:
     """Return the schedule of a plan of fused stages as one of the case; with pairs that pay, as one of these stages."""
     if plan.pairs and case.problem.costs.overlap is not None:
         placement = replace(fused.settled_placement, second=case.problem.settled_placement.second)
-        return schedule_plan(replace(fused, placement=placement), plan)
+        return side_schedule(replace(fused, placement=placement), plan)
     fine = refined(plan, case.index)
     return None if fine is None else side_schedule(case.problem, fine)
 
