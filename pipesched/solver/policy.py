@@ -123,7 +123,7 @@ class MovePolicy:
     """Moves of slots, of problems with a step."""
 
     fruitless: int = 200  # moves: without success, after which the search ends
-    each: int = 4  # the same, for each slot
+    each: int = 4  # moves: as many more for each slot
     farthest: int = 6  # slots: that a slot moves by, at most
 
 
