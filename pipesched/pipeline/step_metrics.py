@@ -10,10 +10,11 @@ from typing import Any, Protocol
 
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import earliest_times
+from pipesched.pipeline.kinds import TRANSFER_LETTERS
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units
-from pipesched.pipeline.step_plan import NOTHING_BEFORE, lane_of
+from pipesched.pipeline.step_plan import NOTHING_BEFORE, SIDE_KINDS, lane_of
 
 PARTS = {"gather": ("UNSHARD",), "reduce": ("REDUCE_GRAD",), "tied": ("REDUCE_TIED",), "optimizer": ("OPTIMIZER",)}
 NETWORK = ("gather", "reduce", "tied")
@@ -187,7 +188,7 @@ def span_ticks(schedule: TimedStep) -> int:
     return max(max(map(ends.__getitem__, row)) - min(map(starts.__getitem__, row)) for row in lists if row)
 
 
-NOT_OF_STAGES = ("O", "L", "E", "G", "RESHARD")
+NOT_OF_STAGES = (*TRANSFER_LETTERS, *SIDE_KINDS, "RESHARD")
 
 
 def _late_heads(schedule: TimedStep) -> list[tuple[int, int]]:
