@@ -16,7 +16,6 @@ from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 
 ON_DEVICES, ON_LANES = ("OPTIMIZER", "E", "G"), ("UNSHARD", "RESHARD", "REDUCE_GRAD", "REDUCE_TIED")
-NEED_WEIGHTS = "FBIWR"
 AT_ONCE = -1  # what an operation of a lane stands after that is issued at once
 NOT_DUE = {
     "UNSHARD": "each stage is gathered once, where the problem has costs.gather",
