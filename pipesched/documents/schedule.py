@@ -129,6 +129,8 @@ def outcome_of(content: dict[str, Any], name: str) -> Outcome:
             report = report_of(get(content, "solver", dict), content.get("metrics"), schedule)
         return Outcome(_algorithm(content), schedule, report, known_ordering(schedule, ordering))
     except ConfigError as error:
+        if isinstance(error, WrongOperation) and error.key == "network":
+            raise InvalidSchedule(error.message) from None  # a program that breaks a rule, as others that `check` finds
         kind = WrongOperation if isinstance(error, WrongOperation) else ConfigError
         raise kind(f"{name}: {error}") from None
 

@@ -88,8 +88,9 @@ def _renamed(slot: Slot, names: Mapping[int, int]) -> Slot:
 def parse(text: str, source: str) -> Imported:
     """Return the plan in a CSV, compute_only or compute_comms, without its communication.
 
-    Its sharding stands beside the plan, for `planned`. Stages, microbatches and placement are those of the cells. Raises ConfigError with `source` for a text that is no
-    cell, and InvalidSchedule with every mistake that would stop PyTorch, or make its gradients wrong.
+    Its sharding stands beside the plan (`planned`). Stages, microbatches and placement are those of the cells. Raises
+    ConfigError with `source` for a text that is no cell, and InvalidSchedule with every mistake that would stop
+    PyTorch, or make its gradients wrong.
     """
     sheet = Sheet(read_cells(text, source))
     violations = list(mistakes(sheet))

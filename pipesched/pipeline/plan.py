@@ -13,7 +13,16 @@ from pipesched.checks import joined, require_label, require_name, require_sequen
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError, WrongOperation
 from pipesched.pipeline.costs import fields_of
-from pipesched.pipeline.kinds import ALL_KINDS, KINDS, LANES, LETTERS, STEP_KINDS, TRANSFER_LETTERS, Scope
+from pipesched.pipeline.kinds import (
+    ALL_KINDS,
+    KINDS,
+    LANES,
+    LETTERS,
+    NETWORK_KINDS,
+    STEP_KINDS,
+    TRANSFER_LETTERS,
+    Scope,
+)
 from pipesched.pipeline.ops import Op, OpIndex, Pair, Slot
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.problem import Problem
@@ -239,7 +248,7 @@ def require_each_once(planned: Iterable[Op], stages: int, microbatches: int, sli
             )
             raise WrongOperation(f"{op} is no operation here: a microbatch has {one}")
         if op in seen:
-            raise WrongOperation(f"{op} stands twice in the plan")
+            raise WrongOperation(f"{op} stands twice in the plan", "network" if op.kind in NETWORK_KINDS else None)
         seen.add(op)
 
 
@@ -262,7 +271,7 @@ def _require_turns(ops: Iterable[Op]) -> None:
         listed = counts[op.stage, op.kind]
         if op.microbatch >= listed:
             what = f"stage {op.stage} has {listed} {op.kind}, numbered from 0"
-            raise WrongOperation(f"{op} is out of range: {what}")
+            raise WrongOperation(f"{op} is out of range: {what}", "network")
 
 
 def _numbered(waits: Iterable[tuple[Op, Op]], index: OpIndex, planned: set[Op]) -> Iterator[tuple[int, int]]:

@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
-from pipesched.core.tasks import NOWHERE, Edge, EdgeRows, TaskGraph, arrow
+from pipesched.core.tasks import NOWHERE, Edge, EdgeRows, LaggedRow, TaskGraph, arrow
 from pipesched.pipeline.kinds import ALL_KINDS, WHEN_CLIPPED, Join, Kind, Need, Resource, Scope
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.plan import Plan
@@ -29,11 +29,12 @@ def with_step_tasks(graph: TaskGraph, problem: Problem, plan: Plan, kinds: Kinds
     RESHARD is a task of no length on no resource, in whose time nothing waits for it: `reshard_times` says when it is.
     """
     step = _Step(problem, plan, kinds)
-    first = len(graph.unit_counts)
-    tasks = [step.task(number, first) for number in range(plan.index.passes, plan.index.size)]
+    tasks = [*step.tasks(len(graph.unit_counts))]
     nothing = [0] * len(tasks)
-    arrows = [*step.edges()]
-    edges = EdgeRows([*graph.edges.rows, *arrows]) if isinstance(graph.edges, EdgeRows) else [*graph.edges, *arrows]
+    before = graph.edges.rows if isinstance(graph.edges, EdgeRows) else graph.edges
+    rows = [*before, *step.edges()]
+    plain = [row for row in rows if isinstance(row, Edge)]
+    edges = plain if len(plain) == len(rows) else EdgeRows(rows)
     return replace(
         graph,
         durations=[*graph.durations, *(duration for duration, _, _ in tasks)],
@@ -70,7 +71,8 @@ class StepArrows(NamedTuple):
 def step_arrows(problem: Problem, plan: Plan) -> StepArrows:
     """Return the precedences of the step of a plan, by what makes them."""
     step = _Step(problem, plan, ALL_KINDS)
-    return StepArrows([*step.needs(), *step.tied()], [*step.residency(every=True)], [*step.issued()])
+    data = EdgeRows([*step.needs(), *step.tied()])
+    return StepArrows([*data], [*step.residency(every=True)], [*step.issued()])
 
 
 def waits_of(plan: Plan) -> Iterator[tuple[int, int]]:
@@ -149,23 +151,33 @@ class _Step:
         place = self._place_of(number)
         return 0 if place is None else place[0]
 
-    def task(self, number: int, first_lane: int) -> tuple[int, int, int]:
-        """Return duration, resource and device of an operation of the step."""
-        op, device = self.index.op(number), self.device_of(number)
-        kind = self.kinds[op.kind]
-        if kind.resource is Resource.NOTHING or self._place_of(number) is None:
-            return 0, NOWHERE, device
-        resource = first_lane + device if kind.resource is Resource.NETWORK else device
-        return self.lasts(op, kind, device), resource, device
+    def tasks(self, first_lane: int) -> Iterator[tuple[int, int, int]]:
+        """Yield duration, resource and device of each operation of the step, by their numbers."""
+        for letter in (rows.kind for rows in self.index.scoped):
+            kind = self.kinds[letter]
+            for place, row in enumerate(self.index.rows(letter)):
+                for which, number in enumerate(row):
+                    device = self._device_at(kind, place, number)
+                    if kind.resource is Resource.NOTHING or number not in self._of_step:
+                        yield 0, NOWHERE, device
+                    else:
+                        resource = first_lane + device if kind.resource is Resource.NETWORK else device
+                        yield self._lasts(kind, place, which, device), resource, device
 
-    def lasts(self, op: Op, kind: Kind, device: int) -> int:
+    def _device_at(self, kind: Kind, place: int, number: int) -> int:
+        """Return the device of an operation of the step that is of a stage, a device or an item."""
+        if kind.scope is Scope.SIDE:
+            return self._of_step.get(number, (0, 0))[0]
+        return place if kind.scope is Scope.DEVICE else self.devices[place]
+
+    def _lasts(self, kind: Kind, place: int, microbatch: int, device: int) -> int:
         """Return the duration of an operation, by the cost that its kind names."""
         if kind.scope is Scope.SIDE:
-            return self.ticks.side_lasts(kind.cost, op.stage, op.microbatch, device)
+            return self.ticks.side_lasts(kind.cost, place, microbatch, device)
         column: int | tuple[int, ...] = getattr(self.ticks, kind.cost)
-        return column if isinstance(column, int) else column[op.stage]
+        return column if isinstance(column, int) else column[place]
 
-    def edges(self) -> Iterator[Edge]:
+    def edges(self) -> Iterator[Edge | LaggedRow]:
         """Yield all precedences of the step: of data, of residency, of the programs, and of tied lanes."""
         yield from self.needs()
         yield from self.residency()
@@ -178,18 +190,63 @@ class _Step:
             if after != NOTHING_BEFORE and self._place_of(number) is not None:
                 yield arrow(self._task.get(after, after), number)
 
-    def needs(self) -> Iterator[Edge]:
+    def needs(self) -> Iterator[Edge | LaggedRow]:
         """Yield what the table of kinds says, of operations that the plan has."""
         present = {*self.index.kinds}
         for letter in self.index.kinds:
             for need in self.kinds[letter].needs:
                 is_of_step = letter not in self.index.letters or need.letter not in self.index.letters
-                if is_of_step and need.letter in present:
+                if not is_of_step or need.letter not in present:
+                    continue
+                if self._is_whole and self._is_by_microbatch(letter, need):
+                    yield from self._bundles(letter, need)
+                else:
                     for number in self.index.of_kind(letter):
                         if self._place_of(number) is not None:
                             yield from self._waits(number, need)
         if self.problem.clip:
             yield from self._clipped()
+
+    @cached_property
+    def _is_whole(self) -> bool:
+        """Whether the plan has every operation, each as a task of its own."""
+        planned = sum(map(len, self.plan.orders)) + sum(map(len, chain(*self.plan.lanes)))
+        slots = [rows.size for rows in self.index.scoped if self.kinds[rows.kind].resource is Resource.DEVICE]
+        frees = [rows.size for rows in self.index.scoped if self.kinds[rows.kind].resource is Resource.NOTHING]
+        every = sum(rows.size for rows in self.index.scoped) - sum(frees)
+        return not self.plan.pairs and planned == self.index.passes + sum(slots) and len(self._of_step) == every
+
+    def _is_by_microbatch(self, letter: str, need: Need) -> bool:
+        """Return whether each operation of a kind waits for those of its own microbatch."""
+        if need.join is Join.SIDES or (need.join is None and self.kinds[letter].scope is Scope.SIDE):
+            return True
+        return need.join is Join.MICROBATCHES and self.kinds[letter].scope is Scope.REDUCTION and self._reduces_each
+
+    @cached_property
+    def _reduces_each(self) -> bool:
+        return any(rows.numbered for rows in self.index.scoped if rows.kind == "REDUCE_GRAD")
+
+    def _bundles(self, letter: str, need: Need) -> Iterator[Edge | LaggedRow]:
+        """Yield the precedences of operations that each wait for their own microbatch, row by row."""
+        index, slices = self.index, self.index.slices
+        if need.join is Join.SIDES:
+            for number, item in enumerate(self.problem.side):
+                is_behind = self.kinds[letter].scope is Scope.SIDE
+                passes, side = (
+                    index.row(need.letter if is_behind else letter, item.into),
+                    index.row(letter if is_behind else need.letter, number),
+                )
+                there, late = self.devices[item.into], self.ticks.side_p2p[number]
+                lags = [0 if self._of_step[one][0] == there else late for one in side]
+                ends = (passes[::slices], side) if is_behind else (side, passes[::slices])
+                if side:
+                    yield LaggedRow(*ends, lags)
+        elif need.join is None:
+            yield from (Edge(index.row(need.letter, at), row) for at, row in enumerate(index.rows(letter)) if row)
+        else:
+            for stage, row in enumerate(index.rows(letter)):
+                units = index.row(need.letter, stage)
+                yield from (Edge(units[part::slices], row) for part in range(slices))
 
     def _waits(self, number: int, need: Need) -> Iterator[Edge]:
         """Yield the precedences of one operation by one of its needs."""

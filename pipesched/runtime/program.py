@@ -144,7 +144,7 @@ def _issued(plan: Plan, device: int) -> dict[int, list[Op]]:
 
 def warn_left_out(schedule: Schedule, level: int = 3) -> None:
     """Give the warning that nobody runs what a step has beside its passes, about the caller so many frames up."""
-    kinds = [kind for kind in schedule.plan.index.kinds if kind in STEP_KINDS]
+    kinds = [kind for kind in STEP_KINDS if kind in schedule.plan.index.kinds]
     if kinds:
         what = f"{', '.join(kinds)} of the schedule: left out, as there is no `collective` of a Runtime to run them"
         warnings.warn(what, PipeschedWarning, stacklevel=level)

@@ -136,7 +136,7 @@ def test_binary_needs_a_file(cli: Cli, to: str) -> None:
 @pytest.mark.parametrize(
     ("args", "fragments"),
     [
-        (["-a", "1f1b"], ["--to", "json, pytorch-csv, chrome-trace, html, svg, png, pdf"]),
+        (["-a", "1f1b"], ["--to", "json, pytorch-csv, pytorch-csv-comms, chrome-trace, html, svg, png, pdf"]),
         (["-a", "1f1b", "-o", "-"], ["--to"]),
         (["-a", "1f1b", "-o", "a.txt"], ["'a.txt'", ".json, .csv, .trace.json, .html, .svg, .png or .pdf"]),
         (["-a", "1f1b", "--to", "xml"], ["unknown format 'xml'", "pytorch-csv"]),

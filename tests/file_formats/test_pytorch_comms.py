@@ -40,20 +40,20 @@ def test_the_program_of_sharded_weights() -> None:
     """UNSHARD and RESHARD stand where the schedule issues them, without turns; one stage ahead, another follows."""
     shard = {"level": "weights", "ahead": 1}
     assert dump_comms(scheduled("interleaved", 2, 4, 2, gather=4, shard=shard)) == (
-        "0UNSHARD,0F0,0SEND_F0,0F1,0SEND_F1,0RESHARD,2UNSHARD,2RECV_F0,2F0,2SEND_F0,2RECV_F1,2F1,2SEND_F1,2RECV_B0,"
+        "0UNSHARD,0F0,0SEND_F0,2RECV_F0,0F1,0SEND_F1,2RECV_F1,0RESHARD,2UNSHARD,2F0,2SEND_F0,2F1,2SEND_F1,2RECV_B0,"
         "2B0,2SEND_B0,2RECV_B1,2B1,2SEND_B1,2REDUCE_GRAD,2RESHARD,0UNSHARD,0RECV_B0,0B0,0RECV_B1,0B1,0REDUCE_GRAD,"
         "0RESHARD\n"
-        "1UNSHARD,1RECV_F0,1F0,1SEND_F0,1RECV_F1,1F1,1SEND_F1,1RESHARD,3UNSHARD,3RECV_F0,3F0,3B0,3SEND_B0,3RECV_F1,"
-        "3F1,3B1,3SEND_B1,3REDUCE_GRAD,3RESHARD,1UNSHARD,1RECV_B0,1B0,1SEND_B0,1RECV_B1,1B1,1SEND_B1,1REDUCE_GRAD,"
+        "1UNSHARD,1RECV_F0,1F0,1SEND_F0,1RECV_F1,1F1,1SEND_F1,1RESHARD,3UNSHARD,3RECV_F0,3F0,3RECV_F1,3B0,3SEND_B0,"
+        "1RECV_B0,3F1,3B1,3SEND_B1,1RECV_B1,3REDUCE_GRAD,3RESHARD,1UNSHARD,1B0,1SEND_B0,1B1,1SEND_B1,1REDUCE_GRAD,"
         "1RESHARD\n"
     )
 
 
 def test_what_is_left_out_is_said() -> None:
-    """PyTorch has no optimizer and no reduction of tied weights; below level weights a stage is gathered once."""
+    """PyTorch has no optimizer and no reduction of tied weights; gathers below level weights are the optimizer's."""
     text = dump_comms(scheduled("1f1b", 2, 2, 2, **STEP))
-    assert text.splitlines()[0] == "0UNSHARD,0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1,0REDUCE_GRAD"
-    assert text.note == "leaves out REDUCE_TIED and OPTIMIZER, which PyTorch's schedules lack"
+    assert text.splitlines()[0] == "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1,0REDUCE_GRAD"
+    assert text.note == "leaves out OPTIMIZER and REDUCE_TIED, which PyTorch's schedules lack"
     assert dump_comms(scheduled("1f1b", 2, 2, 2, reduce=4)).note == ""
 
 

@@ -53,7 +53,7 @@ def step_configs(
     config |= {key: draw(times) for key in sizes if draw(st.booleans())}
     config["shard"] = draw(shards(level, p, can_reduce=not forward_only))
     if draw(st.booleans()) if has_side is None else has_side:
-        items = sides(p, s, config["microbatches"], has_backward=not forward_only)
+        items = sides(p, s, config["microbatches"], has_backward=not forward_only, least=least)
         config["side"] = draw(st.lists(items, min_size=1, max_size=2))
     return config
 
@@ -74,9 +74,11 @@ def shards(draw: st.DrawFn, level: str, devices: int, *, can_reduce: bool = True
 
 
 @st.composite
-def sides(draw: st.DrawFn, devices: int, stages: int, microbatches: int, *, has_backward: bool = True) -> Config:
+def sides(
+    draw: st.DrawFn, devices: int, stages: int, microbatches: int, *, has_backward: bool = True, least: int = 0
+) -> Config:
     """An item of side work."""
-    times = st.one_of(amounts(), st.lists(amounts(), min_size=microbatches, max_size=microbatches))
+    times = st.one_of(amounts(least), st.lists(amounts(least), min_size=microbatches, max_size=microbatches))
     item: Config = {"forward": draw(times), "into": draw(st.integers(0, stages - 1))}
     if has_backward and draw(st.booleans()):
         item["backward"] = draw(times)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import assume, given, strategies as st
+from typer.testing import CliRunner
 
 from pipesched import make_problem, plan, run, schedule_plan
+from pipesched.cli.app import app
+from pipesched.documents.schedule import document
 from pipesched.errors import ConfigError, Deadlock, InvalidSchedule, NoSchedule
 from pipesched.pipeline.check import check, checked, violations
 from pipesched.pipeline.check_memory import excesses, replayed_peaks
@@ -18,6 +23,7 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.step import LEVELS, Shard, SideItem
 from pipesched.pipeline.step_plan import NetworkEntry
+from pipesched.results.outcome import Outcome
 from pipesched.schedulers.registry import FAMILIES
 from tests.pipeline.steps import LEVELS_CASE, ZERO_BUBBLE, whole_steps, with_costs
 from tests.strategies import plan_of, random_plan
@@ -305,3 +311,22 @@ def test_own_lengths() -> None:
     assert [*violations(replace(longer, own_lengths=True))] == []
     reversed_ = shifted(schedule, number, 0, -5)
     assert "0OPTIMIZER ends before it starts" in [*violations(replace(reversed_, own_lengths=True))]
+
+
+@pytest.mark.parametrize(
+    ("lane", "op"),
+    [
+        (lambda row: [entry for entry in row if entry["op"] != "0RESHARD0"], "0RESHARD1"),
+        (lambda row: [*row, row[0]], "0UNSHARD0"),
+        (lambda row: [*row[:-1], {**row[-1], "after": "7B7"}], "0REDUCE_TIED"),
+        (lambda row: [{**row[0], "end": row[0]["end"] + 1}, *row[1:]], "0UNSHARD0"),
+    ],
+)
+def test_documents(lane: Any, op: str, tmp_path: Path) -> None:
+    """The command says which operation of a document's program breaks a rule, and ends with 1."""
+    content = document(Outcome("interleaved", whole()))
+    content["network"][0] = lane(content["network"][0])
+    file = tmp_path / "step.json"
+    file.write_text(json.dumps(content), encoding="utf-8")
+    result = CliRunner().invoke(app, ["check", str(file)])
+    assert (result.exit_code, op in result.output) == (1, True), result.output

@@ -27,7 +27,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "bounds": {"part": 0.3, "least": 0.05, "most_steps": 2_000_000},
     "portfolio": {
         "part": 0.15, "fed_part": 0.15, "ties_part": 0.1, "ties_least": 2.0, "slow": 1_000, "one_limit": 10_000,
-        "all_ties": 1_000, "pauses": (0, 2, 10), "looser": (1.5, 2, 3, None), "warm_ups": 16,
+        "all_ties": 1_000, "pauses": (0, 2, 10), "looser": (1.5, 2, 3, None), "held": (1.0, 0.5, 0.0), "warm_ups": 16,
     },
     "cuts": {
         "count": 3, "most": 1_000, "part": 0.1, "ordered_part": 0.8, "margins": (0.0, 0.05, inf), "most_moves": 100_000,
@@ -46,6 +46,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "first_size": 120, "least_size": 30, "most_size": 1_000, "growth": 1.15, "shrinkage": 0.8, "fruitless": 300,
         "pause_part": 0.5, "loading": 0.4, "effort": 0.1, "each": 2, "draws": 8,
     },
+    "moves": {"fruitless": 200, "each": 4, "farthest": 6},
     "polish": {"part": 0.1, "round_part": 0.34, "rounds": 24, "large": 3_500},
     "periods": {
         "part": 0.4, "part_alone": 0.8, "first_part": 0.2, "large_part": 0.35, "search_part": 0.4, "refuted_part": 0.5,

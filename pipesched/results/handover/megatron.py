@@ -19,8 +19,8 @@ OPTIONS = {  # of a model
     "is_split": "--sequence-parallel", "selective": "--recompute-activations", "bf16": "--bf16", "fp16": "--fp16",
     "full": "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1",
     "full_layers": "--recompute-granularity full --recompute-method block --recompute-num-layers {full_layers}",
-    "distributed_optimizer": "--use-distributed-optimizer", "overlapped": "--overlap-grad-reduce --overlap-param-gather",
-    "bf16 gradients": "--grad-reduce-in-bf16",
+    "distributed_optimizer": "--use-distributed-optimizer", "bf16 gradients": "--grad-reduce-in-bf16",
+    "overlapped": "--overlap-grad-reduce --overlap-param-gather",
 }  # fmt: skip
 SHARD = {key: OPTIONS[key] for key in ("distributed_optimizer", "overlapped")}
 GROUPS = {"instances": "groups of {ranks} ranks divide them: --num-distributed-optimizer-instances {replicas}"}

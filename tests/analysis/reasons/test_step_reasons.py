@@ -27,9 +27,27 @@ from tests.strategies import plan_of, random_plan, texts_of
 LITTLE = Fraction(1, 100_000)
 COLUMNS = {"UNSHARD": "gather", "REDUCE_GRAD": "reduce", "OPTIMIZER": "optimizer", "E": "forward", "G": "backward"}
 ITEM = SideItem(forward=(2,), backward=(4,), devices=(0, 1), p2p=1)
-F_AND_B = {"devices": 4, "microbatches": 8, "forward": 10, "backward": 20, "gather": 15, "reduce": 30, "optimizer": 5}
-SMALL = {"devices": 2, "stages": 4, "microbatches": 2, "forward": 5, "backward": 10, "gather": 4, "reduce": 3,
-         "optimizer": 2, "tied": 1, "side": (ITEM,)}  # fmt: skip
+F_AND_B: dict[str, Any] = {
+    "devices": 4,
+    "microbatches": 8,
+    "forward": 10,
+    "backward": 20,
+    "gather": 15,
+    "reduce": 30,
+    "optimizer": 5,
+}
+SMALL: dict[str, Any] = {
+    "devices": 2,
+    "stages": 4,
+    "microbatches": 2,
+    "forward": 5,
+    "backward": 10,
+    "gather": 4,
+    "reduce": 3,
+    "optimizer": 2,
+    "tied": 1,
+    "side": (ITEM,),
+}
 
 
 def small() -> Schedule:

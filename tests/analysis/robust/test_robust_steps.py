@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,11 +26,11 @@ FINE = 10**6  # parts of a tick
 NOISE = Variation(noise=0.3, device_noise=0.2, samples=2, seed=5)
 
 
-def factor(text: str, noise: float) -> np.ndarray:  # type: ignore[type-arg]
+def factor(text: str, noise: float) -> list[float]:
     """The factors of a text in each sample."""
     row = np.empty((1, NOISE.samples))
     Factors(NOISE.seed, 0, NOISE.samples).fill(row, [text], noise)
-    return row[0]
+    return [float(one) for one in row[0]]
 
 
 def sampled(schedule: Schedule, sample: int) -> float:
@@ -50,14 +51,14 @@ def sampled(schedule: Schedule, sample: int) -> float:
 def small(shard: Shard) -> Schedule:
     """A schedule with every kind of operation, and no latencies."""
     item = SideItem(forward=(2,), backward=(4,), devices=(0, 1))
-    costs = {"gather": 4, "reduce": 9, "optimizer": 2, "tied": 3, "side": (item,)}
-    shape = {"devices": 2, "stages": 4, "microbatches": 2, "forward": 5, "backward": 10}
+    costs: dict[str, Any] = {"gather": 4, "reduce": 9, "optimizer": 2, "tied": 3, "side": (item,)}
+    shape: dict[str, Any] = {"devices": 2, "stages": 4, "microbatches": 2, "forward": 5, "backward": 10}
     return run(with_costs(shard, **shape, **costs), "interleaved", side_rule="first").schedule
 
 
 @pytest.mark.parametrize("shard", [Shard("optimizer"), Shard("gradients", reduce="each"), Shard("weights", ahead=1)])
 def test_each_sample_is_a_replay(shard: Shard) -> None:
-    """Operations of the step have the factors of their texts, both ends of tied gradients one, lanes none of devices."""
+    """Operations of a step have the factors of their texts, both ends of tied gradients one, lanes none of devices."""
     schedule = small(shard)
     found = Replay(schedule).makespans(NOISE)
     assert found.tolist() == pytest.approx([sampled(schedule, sample) for sample in (0, 1)], rel=1e-5)
