@@ -132,7 +132,9 @@ def gpu_time(estimate: Estimate) -> tuple[TimeShare, ...]:
     step = estimate.step
     whole = step.time * estimate.problem.devices
     if GIVEN & {*estimate.cutter.replaced}:  # times of the config, in place of those that have terms
-        sums = {"forwards and backwards": float(sum(estimate.outcome.schedule.busy))}
+        schedule = estimate.outcome.schedule
+        updates = 0 if schedule.step is None else sum(schedule.step.time("optimizer"))
+        sums = {"forwards and backwards": float(sum(schedule.busy) - updates)}
     else:
         sums = _derived(estimate)
         hidden = _hidden(estimate)
@@ -140,9 +142,7 @@ def gpu_time(estimate: Estimate) -> tuple[TimeShare, ...]:
             part = min(hidden, sums.get(kind, 0.0))
             sums[kind], hidden = sums.get(kind, 0.0) - part, hidden - part
     sums["gradients and parameters"] = step.communication * estimate.problem.devices
-    times = estimate.outcome.schedule.step if estimate.has_step else None
-    updates = step.optimizer * estimate.problem.devices if times is None else sum(times.time("optimizer"))
-    sums["optimizer"] = updates
+    sums["optimizer"] = step.optimizer * estimate.problem.devices
     sums["idle"] = max(whole - sum(sums.values()), 0.0)
     shares = [TimeShare(name, value / whole) for name, value in sums.items() if value > 0]
     return tuple(sorted(shares, key=lambda one: -one.share))
