@@ -105,6 +105,8 @@ def _begin(
         return State(loaded(board_of(outcome), outcome.algorithm), planner), None
     if outcome.schedule.plan.lanes:
         raise ConfigError("--empty: places what devices run; leave out --offload")
+    if outcome.problem.has_step:
+        raise ConfigError("--empty: places passes alone; leave out what the step has beside them, or open a schedule")
     state = State(loaded(board_of(outcome).emptied(), outcome.algorithm), planner)
     return state, Unplaced(state)
 

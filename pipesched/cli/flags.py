@@ -11,7 +11,7 @@ from collections.abc import Collection
 
 from pipesched.cli.groups import GROUPS
 from pipesched.cli.options import ALGORITHM
-from pipesched.cli.problem_options import ESTIMATE_OPTIONS, FIELD_OPTIONS, INSIDE_OPTIONS, SETUP_OPTIONS
+from pipesched.cli.problem_options import ESTIMATE_OPTIONS, FIELD_OPTIONS, INSIDE_OPTIONS, SETUP_OPTIONS, SHARD_OPTIONS
 from pipesched.errors import ConfigError
 from pipesched.text.fields import BY_NAME, FIELDS
 
@@ -19,6 +19,7 @@ PROBLEM_FLAGS = {name: one.flag for name, one in FIELD_OPTIONS.items()}  # by th
 ALGORITHM_FLAGS = {key: one.flag for key, one in ALGORITHM.items()}
 SETUP_FLAGS = {key: one.flag for key, one in SETUP_OPTIONS.items()}  # by the dotted key of a training run
 ESTIMATE_FLAGS = {key: one.flag for key, one in ESTIMATE_OPTIONS.items()}
+SHARD_FLAGS = {key: one.flag for key, one in SHARD_OPTIONS.items()}
 INSIDE_FLAGS = {key: one.flag for key, one in INSIDE_OPTIONS.items()}  # by the dotted key of an entry
 KEY_FLAGS = {
     **{field.key: PROBLEM_FLAGS[field.name] for field in FIELDS if field.name in PROBLEM_FLAGS},
@@ -83,7 +84,7 @@ def about_problem(error: ConfigError, config: str | None = None, given: Collecti
     inside, _, rest = str(entry).partition("[")
     if error.where is None and f"{key}.{inside}" in INSIDE_FLAGS:
         key, entry = f"{key}.{inside}", int(rest[:-1]) if rest else None
-    flag = {**PROBLEM_FLAGS, **SETUP_FLAGS, **ESTIMATE_FLAGS, **INSIDE_FLAGS}.get(key)
+    flag = {**PROBLEM_FLAGS, **SETUP_FLAGS, **ESTIMATE_FLAGS, **SHARD_FLAGS, **INSIDE_FLAGS}.get(key)
     where = error.where
     if where is None and flag is not None and (config is None or key in given):
         where = flag

@@ -122,13 +122,15 @@ SETUP_OPTIONS: dict[str, CommandOption] = {  # by the dotted key of a training r
 }
 ESTIMATE_OPTIONS: dict[str, CommandOption] = {  # of `estimate` and `tune`, beside those
     "parallel.chunks": option("--chunks N", "stages of a device; default 1", as_value),
+    "training.recompute": option(
+        "--recompute NAME|N", "none (default), selective, full, or full of N layers of each stage", _recompute
+    ),
+}
+SHARD_OPTIONS: dict[str, CommandOption] = {  # of both as well
     "training.shard": option(
         "--shard NAME", "what data-parallel ranks divide: none, optimizer, gradients or weights (ZeRO 0 to 3)", as_value
     ),
     "parallel.shard_ranks": option("--shard-ranks N", "among how many of these ranks; default: all", as_value),
-    "training.recompute": option(
-        "--recompute NAME|N", "none (default), selective, full, or full of N layers of each stage", _recompute
-    ),
 }
 _OF_BOTH = {name: FIELD_OPTIONS[name] for name in ("microbatches", "placement", "budget")}
 PROBLEM = {
@@ -139,7 +141,7 @@ PROBLEM = {
     **{key: one._replace(hidden=True) for key, one in SETUP_OPTIONS.items()},
     "model": SETUP_OPTIONS["model"]._replace(help=COMPANIONS),
 }
-ESTIMATION = {**_CONFIG, **SETUP_OPTIONS, **ESTIMATE_OPTIONS, **_OF_BOTH}
+ESTIMATION = {**_CONFIG, **SETUP_OPTIONS, **ESTIMATE_OPTIONS, **SHARD_OPTIONS, **_OF_BOTH}
 _SEARCHED = dict.fromkeys((f"parallel.{key}" for key in ("tensor", "pipeline", "chunks", "context", "expert")), "auto")
 SPACE = {
     **ESTIMATION,

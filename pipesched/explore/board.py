@@ -43,6 +43,11 @@ class Board(Protocol):
         """What waits for each task, but for the orders of machines."""
 
     @property
+    def limits(self) -> tuple[TimedTasks, Sequence[Sequence[int]]]:
+        """The tasks, and what waits for each, with no more waits than hold whatever the orders: where tasks may go."""
+        return self.tasks, self.users
+
+    @property
     def amounts(self) -> Amounts:
         """The measures."""
 
@@ -76,7 +81,7 @@ class Board(Protocol):
         return ""
 
     def reordered(self, row: int, order: Sequence[int]) -> Board:
-        """Return the board with another order of one row, at its earliest times. Raises Deadlock."""
+        """Return the board with another order of one row, at its earliest times. Raises InvalidSchedule."""
 
     def gap_words(self, gap: Gap) -> str:
         """Say why a row idles."""
@@ -137,7 +142,7 @@ def rows_of(board: Board) -> Sequence[Sequence[int]]:
 
 def legal(board: Board, task: int) -> PlaceLimits:
     """Return where a task may stand."""
-    return limits_of(board.tasks, board.users, task)
+    return limits_of(*board.limits, task)
 
 
 def refusal(board: Board, task: int, position: int, known: PlaceLimits | None = None) -> str:
@@ -152,7 +157,7 @@ def refusal(board: Board, task: int, position: int, known: PlaceLimits | None = 
     limits = known or legal(board, task)
     if limits.allow(position):
         return ""
-    data = by_data(board.tasks, board.users, task)  # the plainer reason, if the position is too far for that already
+    data = by_data(*board.limits, task)  # the plainer reason, if the position is too far for that already
     reasons = limits if data.allow(position) else data
     return waits_for(board, reasons.behind if position < limits.first else reasons.before)
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from pipesched.core.idle_time import Idle
 from pipesched.core.order_moves import moved
 from pipesched.core.reasons import NOTHING, Arc, TimedTasks
-from pipesched.errors import Deadlock
+from pipesched.errors import InvalidSchedule
 from pipesched.explore.board import LIVE, Board, legal, place_of
 from pipesched.explore.selection_moves import Pause
 from pipesched.explore.sheet import Version
@@ -122,7 +122,7 @@ def makespan_after(board: Board, task: int, position: int) -> str:
     row, start = place_of(board, task)
     try:
         after = board.reordered(row, moved(board.tasks.orders[row], start, position)).tasks.makespan
-    except Deadlock:
+    except InvalidSchedule:
         return "cannot run"
     return f"{board.number(after)} ({change(board, after - board.tasks.makespan)})"
 

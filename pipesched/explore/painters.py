@@ -18,7 +18,7 @@ from pipesched.render.frame import LineFrame
 from pipesched.render.labels import MEASURED_MEMORY
 from pipesched.render.legend import Item, LegendKey, Look
 from pipesched.render.palette import DIM
-from pipesched.render.rows import Row, Run, device_row, lane_rows
+from pipesched.render.rows import NETWORK_LANE, Row, Run, device_row, lane_rows
 from pipesched.render.strip import full_scale, memory_strip, peak_text
 from pipesched.render.timescale import operation_times, quantum
 from pipesched.render.units_chart import UnitChart
@@ -121,11 +121,18 @@ class PipelinePainter(Painter):
             strip = memory_strip(self.schedule, number, layout.scales, full, **colours)
             yield Extra("mem", strip, peak_text(self.schedule, number))
         for name, lane in lane_rows(self.schedule, number):
-            of_two = self.schedule.problem.lanes == "pair"
+            of_two = self.schedule.problem.lanes == "pair" and name != NETWORK_LANE
             runs = lane.runs(*layout.scales)
-            row = self.schedule.problem.resource(number, Resource(name))
+            row = self._lane(number, name)
             for count, line in enumerate(self.cells.lines(runs, of_two=of_two)):
                 yield Extra("" if count else name, line, "", row, runs)
+
+    def _lane(self, device: int, name: str) -> int:
+        """Return the row of a lane of a device."""
+        plan, problem = self.schedule.plan, self.schedule.problem
+        if name == NETWORK_LANE:
+            return problem.devices + 2 * len(plan.lanes) + device
+        return problem.resource(device, Resource(name))
 
     def legend(self, look: Look, *, memory: bool) -> Iterator[Item]:
         if not any(self.schedule.busy_ticks):

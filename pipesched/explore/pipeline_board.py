@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pipesched.analysis.reasons.explanation import Sensitivity, idle_gap
 from pipesched.analysis.reasons.idle import gaps_of
+from pipesched.analysis.reasons.moved_programs import moved_plan
 from pipesched.analysis.reasons.timed import arrivals, timed_tasks
 from pipesched.analysis.reasons.what_costs_do import sensitivities
 from pipesched.core.idle_time import Gap
@@ -20,13 +21,14 @@ from pipesched.file_formats.files import content_of, read, refuse_existing, writ
 from pipesched.file_formats.registry import SCHEDULE, format_of, formats_that_hold
 from pipesched.pipeline.bounds import lower_bound
 from pipesched.pipeline.check import checked, violations
-from pipesched.pipeline.kinds import KINDS
+from pipesched.pipeline.kinds import ALL_KINDS, NETWORK_KINDS, STEP_KINDS
 from pipesched.pipeline.op_texts import parse_op
 from pipesched.pipeline.ops import Slot
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.pipeline.step import WEIGHTS
 from pipesched.render.explanation import gap_words
 from pipesched.render.strip import peak_text
 from pipesched.render.timescale import number
@@ -77,6 +79,8 @@ class PipelineBoard(Board):
     @cached_property
     def tasks(self) -> TimedTasks:
         schedule, plan = self.schedule, self.plan
+        if plan.network:  # what lanes wait for depends on the orders
+            return timed_tasks(schedule)
         starts, ends = ([time - self.first for time in times] for times in (schedule.start_ticks, schedule.end_ticks))
         fixed, arrived = self.fixed, arrivals(schedule, self.first)
         return TimedTasks(
@@ -86,12 +90,21 @@ class PipelineBoard(Board):
 
     @cached_property
     def first(self) -> int:
+        if self.plan.network:
+            return self.schedule.last_ticks - self.schedule.makespan_ticks
         starts = (times[0] for times in self.schedule.slot_start_ticks if times)
         return min(starts, default=0)
 
-    @property
+    @cached_property
     def users(self) -> Sequence[Sequence[int]]:
-        return self.fixed.users
+        return users_of(self.tasks) if self.plan.network else self.fixed.users
+
+    @cached_property
+    def limits(self) -> tuple[TimedTasks, Sequence[Sequence[int]]]:
+        if not self.plan.network:
+            return self.tasks, self.users
+        tasks = timed_tasks(self.schedule, moving=True)
+        return tasks, users_of(tasks)
 
     @cached_property
     def amounts(self) -> Amounts:
@@ -143,6 +156,9 @@ class PipelineBoard(Board):
             op = parse_op(text)
         except ConfigError:
             return None
+        if op.kind in STEP_KINDS:
+            is_there = op.stage < index.places(op.kind) and max(op.microbatch, 0) < len(index.row(op.kind, op.stage))
+            return index.number(op) if is_there and f"{index.op(index.number(op))}" == f"{op}" else None
         if op.kind not in index.letters or op.stage >= index.stages or op.microbatch >= index.microbatches:
             return None
         if op.slice >= index.slices or op.is_sliced != (index.slices > 1):
@@ -158,26 +174,43 @@ class PipelineBoard(Board):
         devices = self.problem.devices
         if row < devices:
             return f"device {row}"
+        network = row - devices - 2 * len(self.plan.lanes)
+        if network >= 0:
+            return f"the network lane of device {network}"
         lane, back = divmod(row - devices, 2)
         of = " and ".join(map(str, self.problem.devices_of_lanes(lane)))
         return f"the lane of device {of} {'from' if back else 'to'} host memory"
 
     def drawn_with(self, row: int) -> int:
         devices = self.problem.devices
-        return row if row < devices else self.problem.devices_of_lanes((row - devices) // 2)[-1]
+        network = row - devices - 2 * len(self.plan.lanes)
+        if row < devices or network >= 0:
+            return row if row < devices else network
+        return self.problem.devices_of_lanes((row - devices) // 2)[-1]
 
     def why_fixed(self, task: int) -> str:
-        if KINDS[self.plan.index.op(task).kind].is_transfer:
+        kind = self.plan.index.op(task).kind
+        if kind in NETWORK_KINDS:
+            return f"{self.name(task)} is moved by the network; only what devices run can be moved"
+        if ALL_KINDS[kind].is_transfer:
             return f"{self.name(task)} is a transfer; only what devices run can be moved"
         return ""
 
     def reordered(self, row: int, order: Sequence[int]) -> PipelineBoard:
-        orders = [*self.plan.orders]
-        orders[row] = order
-        plan = replace(self.plan, orders=orders)
+        plan = moved_plan(self.schedule, row, order)
+        if plan.network and self.problem.sharding.divides(WEIGHTS):
+            self._require_same(plan, row)
         board = PipelineBoard(self.problem, plan, self.fixed)
         _ = board.schedule
         return board
+
+    def _require_same(self, plan: Plan, row: int) -> None:
+        """Raise InvalidSchedule where a move changes the program of the lane of a device that gathers weights."""
+        for old, new in zip(self.plan.network[row], plan.network[row], strict=True):
+            if old != new:
+                op = self.plan.index.op(new.number)
+                what = f"it would change the program of network lane {row}: {op} stands behind a slot that would move"
+                raise InvalidSchedule(what)
 
     def gap_words(self, gap: Gap) -> str:
         return gap_words(idle_gap(self.schedule, self.tasks, gap), self.problem.time_unit)
@@ -205,7 +238,7 @@ class PipelineBoard(Board):
         kind = "overlap" if task in self.plan.pairs and self.problem.costs.overlap is not None else op.kind
         for row in self.sensitive:
             if (row.stage, row.kind) == (op.stage, kind):
-                what = kind if kind == "overlap" else KINDS[kind].name
+                what = kind if kind == "overlap" else ALL_KINDS[kind].name
                 return f"{what} of stage {row.stage}: a unit less gains {row.faster}, a unit more costs {row.slower}"
         return ""
 

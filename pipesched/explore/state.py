@@ -10,7 +10,7 @@ from difflib import get_close_matches
 
 from pipesched.core.order_moves import moved
 from pipesched.core.reasons import NOTHING
-from pipesched.errors import ConfigError, Deadlock, InvalidSchedule, NoSchedule
+from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule
 from pipesched.explore.board import LIVE, Board, legal, place_of, refusal
 from pipesched.explore.details import change, pause_reasons
 from pipesched.explore.places import PlaceLimits
@@ -153,7 +153,7 @@ class State:
             return False
         try:
             after = board.reordered(row, moved(board.tasks.orders[row], start, position))
-        except Deadlock as error:
+        except InvalidSchedule as error:
             return self._refuse(str(error))
         said = f"{board.name(task)} from position {start} to {position}"
         late = "; the late times of the file are gone, all is as early as it can be" if board.is_late else ""
@@ -175,7 +175,10 @@ class State:
             return why or f"{board.name(task)} stays at position {start}"
         if not self.is_live:
             return f"{board.name(task)} to position {position}"
-        after = board.reordered(row, moved(board.tasks.orders[row], start, position))
+        try:
+            after = board.reordered(row, moved(board.tasks.orders[row], start, position))
+        except InvalidSchedule as error:
+            return str(error)
         gain = change(board, after.amounts.makespan - board.amounts.makespan)
         return f"{board.name(task)} to position {position}: makespan {board.number(after.amounts.makespan)} ({gain})"
 

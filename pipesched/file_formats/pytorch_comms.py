@@ -18,7 +18,7 @@ from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.step_plan import NOTHING_BEFORE, ends_of_stages
 from pipesched.results.trainers import refused_by_pytorch
 
-OF_STAGES = ("UNSHARD", "RESHARD", "REDUCE_GRAD")  # PyTorch's actions of a whole stage
+SHARDING = ("UNSHARD", "RESHARD")  # PyTorch's actions of a stage whose weights are divided
 LEFT_OUT = ("OPTIMIZER", "REDUCE_TIED")  # which its schedules lack
 Row = Sequence[Slot | Action]
 
@@ -26,10 +26,10 @@ Row = Sequence[Slot | Action]
 def dump_comms(schedule: Schedule) -> CsvText:
     """Return the schedule as a compute_comms CSV, a line for each rank.
 
-    UNSHARD and RESHARD stand as in the programs of the schedule, and so do its reductions; a stage without one is
-    reduced behind its last backward, because PyTorch divides gradients there. SEND and RECV stand where PyTorch puts
-    them. Microbatches are renumbered as in `dump`. Optimizers and reductions of tied weights are left out, which the
-    note of the text says. Raises Inexpressible for what PyTorch's runtime lacks.
+    At level weights UNSHARD and RESHARD stand as in the programs of the schedule, and so do its reductions; a stage
+    without one is reduced behind its last backward, because PyTorch divides gradients there. SEND and RECV stand where
+    PyTorch puts them. Microbatches are renumbered as in `dump`. Optimizers and reductions of tied weights are left out,
+    which the note of the text says. Raises Inexpressible for what PyTorch's runtime lacks.
     """
     refusal = refused_by_pytorch(schedule)
     if refusal is None and schedule.problem.sharding.reduces_each:
@@ -72,8 +72,9 @@ def _issued(plan: Plan, device: int, stages: int) -> dict[int, list[Action]]:
     for stage, place in sorted(ends.items(), key=lambda end: end[1]):
         if stage not in reduced:
             issued.setdefault(order[place], []).append(Action(stage, "REDUCE_GRAD", None))
+    kinds = ("REDUCE_GRAD", *(SHARDING if "RESHARD" in plan.index.kinds else ()))
     for op, after in ops:
-        if op.kind in OF_STAGES:
+        if op.kind in kinds:
             issued.setdefault(after, []).append(Action(op.stage, op.kind, None))
     return issued
 

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from pipesched.pipeline.kinds import NETWORK_KINDS, STEP_SLOTS
 from pipesched.pipeline.ops import NO_NUMBER, Op, OpIndex, ScopedRows
-
-if TYPE_CHECKING:
-    from pipesched.pipeline.plan import Plan
 
 NOTHING_BEFORE = -1
 
@@ -45,16 +41,6 @@ def with_scoped(index: OpIndex, ops: Iterable[Op], sides: int) -> OpIndex:
 
 
 SIDE_KINDS = ("E", "G")
-
-
-def without_step(plan: Plan) -> Plan:
-    """Return the plan of the passes alone."""
-    index, first = plan.index, plan.index.passes
-    if not index.scoped:
-        return plan
-    orders = [[number for number in order if number < first] for order in plan.orders]
-    waits = [pair for pair in plan.waits if max(pair) < first]
-    return replace(plan, index=index._replace(scoped=()), orders=orders, waits=waits, network=())
 
 
 def lane_of(program: Program, index: OpIndex) -> list[int]:

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from pipesched.pipeline.feeding import differs, equals, in_order, renumbered
 from pipesched.pipeline.placement import Placement
+from pipesched.pipeline.plan import without_step
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import schedule_plan
-from pipesched.pipeline.step_plan import without_step
 from pipesched.schedulers.feeding.every_order import in_turn
 from pipesched.schedulers.feeding.rules import VERL, Order, rules
 from pipesched.solver.case import Candidate, Case

@@ -44,6 +44,7 @@ class PortfolioPolicy:
     all_ties: int = 1_000  # operations: up to so many, every rule of list scheduling is tried with every tie
     pauses: tuple[int, ...] = (0, 2, 10)  # longest operations: added to each residence in shares of the budget
     looser: tuple[float | None, ...] = (1.5, 2, 3, None)  # budgets: limits of orders in which memory is saved
+    held: tuple[float, ...] = (1.0, 0.5, 0.0)  # of what a step holds at most: left free of the budget, in turn
     warm_ups: int = 16  # tries: of other warm-ups of a device, about, where memory is saved
 
 

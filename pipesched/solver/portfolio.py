@@ -8,7 +8,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -32,6 +31,7 @@ from pipesched.schedulers.feeding.rules import BEST
 from pipesched.schedulers.options import ORDER, labelled
 from pipesched.schedulers.plan_of import plan_of
 from pipesched.schedulers.registry import compared
+from pipesched.schedulers.side_work.rules import side_schedule
 from pipesched.solver.case import Candidate, Case
 from pipesched.solver.fed_orders import along_ways, case_in_order, in_given_numbers, orders_by_rule
 from pipesched.solver.rules import RULES
@@ -145,9 +145,9 @@ def _schedule(case: Case, fused: Problem, plan: Plan) -> Schedule | None:
     """Return the schedule of a plan of fused stages as one of the case; with pairs that pay, as one of these stages."""
     if plan.pairs and case.problem.costs.overlap is not None:
         placement = replace(fused.settled_placement, second=case.problem.settled_placement.second)
-        return schedule_plan(replace(fused, placement=placement), plan)
+        return side_schedule(replace(fused, placement=placement), plan)
     fine = refined(plan, case.index)
-    return None if fine is None else schedule_plan(case.problem, fine)
+    return None if fine is None else side_schedule(case.problem, fine)
 
 
 def _plan(problem: Problem, family: Family, placement: Placement, order: str | None) -> Plan:
@@ -155,7 +155,9 @@ def _plan(problem: Problem, family: Family, placement: Placement, order: str | N
 
     Raises ConfigError, NoSchedule, or InvalidSchedule.
     """
-    own, fed = along_ways(placement, range(problem.microbatches)), FedFamily(problem, family, partial(plan_of, family))
+    timed = side_schedule if problem.side else schedule_plan
+    fed = FedFamily(problem, family, lambda one: plan_of(family, one, timed), timed)
+    own = along_ways(placement, range(problem.microbatches))
     if order is not None:
         found = ordering_of(fed, order)
         own = own if found is None else along_ways(placement, found.order)

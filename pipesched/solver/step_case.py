@@ -19,12 +19,11 @@ from pipesched.core.timing import UNTIMED
 from pipesched.errors import InvalidSchedule
 from pipesched.pipeline.bounds import Bound, highest
 from pipesched.pipeline.ops import Op
-from pipesched.pipeline.plan import Plan, plan_from_slots
+from pipesched.pipeline.plan import Plan, plan_from_slots, without_step
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.pipeline.step import AUTO, WEIGHTS
 from pipesched.pipeline.step_ends import step_times
-from pipesched.pipeline.step_plan import without_step
 from pipesched.solver.bounds import step_bounds
 from pipesched.solver.case import Candidate, Case, Improvement
 from pipesched.solver.keeping import KeepingCase
@@ -60,7 +59,8 @@ class StepCase(KeepingCase):
         return tuple(Improvement(MOVES, part, _by_moves) for part in parts)
 
     def ruled_candidates(self) -> Iterator[Candidate]:
-        return completed(self.problem, self._of, lambda case: case.ruled_candidates())
+        parts = self.policy.portfolio.held
+        return completed(self.problem, parts, self._of, lambda case: case.ruled_candidates())
 
     def quick_ruled_candidates(self) -> Iterator[Candidate]:
         return islice(self.ruled_candidates(), 1)

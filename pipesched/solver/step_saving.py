@@ -12,28 +12,27 @@ from itertools import islice
 from math import gcd
 
 from pipesched.pipeline.capacity import least_capacity
+from pipesched.pipeline.plan import without_step
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.pipeline.step_ends import step_times
-from pipesched.pipeline.step_plan import without_step
 from pipesched.pipeline.waits import plan_of_times
 from pipesched.schedulers.plan_of import of_passes
+from pipesched.schedulers.side_work.rules import side_schedule
 from pipesched.solver.case import Candidate, Case
 from pipesched.solver.saving import SavingCase
 
-PARTS = ((1, 1), (1, 2), (0, 1))  # of what the step holds at most: taken from the budget, in turn
 
-
-def problems_of_passes(problem: Problem) -> Iterator[Problem]:
-    """Yield the passes of a problem with a step under several parts of its budget, the smallest first."""
+def problems_of_passes(problem: Problem, parts: Sequence[float]) -> Iterator[Problem]:
+    """Yield the passes of a problem with a step; of its budget these parts of what the step holds at most stay free."""
     if problem.memory.budget is None:
         yield of_passes(problem, [0] * problem.devices)
         return
     bare = of_passes(problem, [0] * problem.devices)
     known: set[tuple[int, ...]] = set()
-    for times, over in PARTS:
+    for part in parts:
         less = tuple(
-            max(min(_held(problem, device) * times // over, (capacity or 0) - least_capacity(bare, device)), 0)
+            max(min(int(_held(problem, device) * part), (capacity or 0) - least_capacity(bare, device)), 0)
             for device, capacity in enumerate(bare.capacity_grains)
         )
         if less not in known:
@@ -52,13 +51,17 @@ def _held(problem: Problem, device: int) -> int:
 
 
 def completed(
-    problem: Problem, make: Callable[[Problem], Case], search: Callable[[Case], Iterator[Candidate]]
+    problem: Problem,
+    parts: Sequence[float],
+    make: Callable[[Problem], Case],
+    search: Callable[[Case], Iterator[Candidate]],
 ) -> Iterator[Candidate]:
     """Yield what a search finds for the passes of a problem, with the step by the rule of families."""
-    for bare in problems_of_passes(problem):
-        for candidate in search(make(bare)):
+    cases = [make(bare) for bare in problems_of_passes(problem, parts)]
+    for case in cases:
+        for candidate in search(case):
             if not candidate.schedule.plan.pairs:
-                yield candidate._replace(schedule=schedule_plan(problem, candidate.schedule.plan))
+                yield candidate._replace(schedule=side_schedule(problem, candidate.schedule.plan))
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +76,7 @@ class StepSavingCase(SavingCase):
         return gcd(super().quantum, *step_times(self.problem)) or 1
 
     def _searched(self, search: Callable[[Case], Iterator[Candidate]]) -> Iterator[Candidate]:
-        return completed(self.problem, self._of, search)
+        return completed(self.problem, self.policy.portfolio.held, self._of, search)
 
     def _of(self, bare: Problem) -> Case:
         return SavingCase(bare, self.objective, self.allowed, policy=self.policy)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pipesched.cli.app import COMMANDS, LazyCommands
-from pipesched.cli.flags import ESTIMATE_FLAGS, SETUP_FLAGS
+from pipesched.cli.flags import ESTIMATE_FLAGS, SETUP_FLAGS, SHARD_FLAGS
 from pipesched.cli.groups import GROUPS
 from pipesched.estimation.presets import preset_names
 
@@ -80,6 +80,21 @@ def test_options_on_top_of_a_file(cli: Cli) -> None:
         assert (result.returncode, result.stderr.count("are estimated")) == (0, 1)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--shard", "wheights"], "--shard: unknown level 'wheights'; did you mean 'weights'?"),
+        (["--shard", "weights", "--shard-ranks", "3"], "--shard-ranks: must divide data x context = 2"),
+        (["--shard-ranks", "2"], "--shard-ranks: has no effect without"),
+    ],
+)
+def test_levels_are_told_by_their_flags(cli: Cli, options: list[str], message: str) -> None:
+    """What is wrong with a level or its ranks is the fault of the option as it was typed."""
+    result = cli("estimate", *words(), *options)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"pipesched: {message}")
+
+
 def test_every_option_sets_its_key() -> None:
     """Each option stands for a key of a section; what spells a number is one, but for names."""
     estimation = GROUPS["estimation"]
@@ -94,6 +109,9 @@ def test_every_option_sets_its_key() -> None:
     }
     assert estimation.read({"training.recompute": "full"}).overrides == {"training": {"recompute": "full"}}
     assert {*SETUP_FLAGS, *ESTIMATE_FLAGS} <= set(estimation.options)
+    levels = {"training.shard": "weights", "parallel.shard_ranks": "8"}
+    assert {*SHARD_FLAGS} == {*levels}
+    assert estimation.read(levels).overrides == {"training": {"shard": "weights"}, "parallel": {"shard_ranks": 8}}
 
 
 def test_commands_that_take_a_problem_take_them_hidden() -> None:

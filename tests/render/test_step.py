@@ -29,7 +29,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 def made(name: str) -> pipesched.Outcome:
     """The schedule of one of the cases."""
     algorithm, given = CASES[name]
-    return pipesched.run(pipesched.make_problem(**given), algorithm)
+    rule = {"side_rule": "first"} if given is SIDE else {}
+    return pipesched.run(pipesched.make_problem(**given), algorithm, **rule)
 
 
 def rows(table: Table) -> Iterator[tuple[str, ...]]:

@@ -16,7 +16,7 @@ from pipesched.pipeline.ops import Op
 LOOK = 32  # gaps of a device that are looked at for one piece of work, before its last
 
 
-class Gap(NamedTuple):
+class FreeTime(NamedTuple):
     """A time in which a device is free: `place` says between which slots that is; `high` None: without end."""
 
     place: int
@@ -24,7 +24,7 @@ class Gap(NamedTuple):
     high: int | None
 
 
-class Work(NamedTuple):
+class SideTask(NamedTuple):
     """An operation and, for each device that may run it, from when on and for how long."""
 
     op: Op
@@ -39,12 +39,12 @@ class Placed(NamedTuple):
     place: int
 
 
-def fill(gaps: Sequence[Sequence[Gap]], works: Iterable[Work], loads: list[int]) -> list[Placed]:
+def fill(gaps: Sequence[Sequence[FreeTime]], works: Iterable[SideTask], loads: list[int]) -> list[Placed]:
     """Return a place for each work, one after another; `gaps` are those of each device, in order of time.
 
     Each goes where it ends first, of equals to the device that has less of it: `loads` counts that, and is updated.
     """
-    devices = [_Device(one) for one in gaps]
+    devices = [_FreeDevice(one) for one in gaps]
     placed = []
     for step, work in zip(count(1), works):
         if not step & EVERY:
@@ -62,10 +62,10 @@ def fill(gaps: Sequence[Sequence[Gap]], works: Iterable[Work], loads: list[int])
     return placed
 
 
-class _Device:
+class _FreeDevice:
     """The gaps of a device; work fills each of them from its beginning."""
 
-    def __init__(self, gaps: Sequence[Gap]) -> None:
+    def __init__(self, gaps: Sequence[FreeTime]) -> None:
         self.places = [gap.place for gap in gaps]
         self.lows = [gap.low for gap in gaps]
         self.highs = [gap.high for gap in gaps]

@@ -12,6 +12,7 @@ from pipesched.core.clock import look
 from pipesched.core.tasks import reversed_graph
 from pipesched.core.timing import earliest_times
 from pipesched.errors import InvalidSchedule
+from pipesched.pipeline.bounds import lower_bound
 from pipesched.pipeline.schedule import Schedule
 from pipesched.schedulers.side_work.insertion import WAYS, Part, SideInsertion
 
@@ -25,7 +26,9 @@ def improved(insertion: SideInsertion, best: Schedule, is_better: Callable[[Sche
     """Return the best schedule that is found from this one on, or itself."""
     rounds = min(MOST_ROUNDS, MOST_SLOTS // len(best.start_ticks))
     random, here = Random(0), best
-    tight = _tight(best) if rounds >= FEWEST_ROUNDS else []
+    if rounds < FEWEST_ROUNDS or best.makespan_ticks == lower_bound(best).ticks:
+        return best
+    tight = _tight(best)
     for turn in range(rounds):
         look()
         if not tight:

@@ -19,21 +19,26 @@ from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, timed_plan
 from pipesched.pipeline.step_rule import optimizers, with_programs, with_slots
-from pipesched.schedulers.side_work.gaps import Gap, Placed, Work, fill
+from pipesched.schedulers.side_work.gaps import FreeTime, Placed, SideTask, fill
 
 Rows = list[list[int | Op]]  # the slots of each device: numbers of passes, and operations of the step
 Part = tuple[int, int]  # an item of side work, and a microbatch
 BOTH = {"E": "forward", "G": "backward"}
 
 
-class Way(NamedTuple):
+class Filling(NamedTuple):
     """How side work is put in: which kind first, whose devices the other one takes, and whether between slots too."""
 
     kinds: tuple[str, ...]
     between: bool = True
 
 
-WAYS = (Way(("G", "E")), Way(("E", "G")), Way(("G", "E"), between=False), Way(("E", "G"), between=False))
+WAYS = (
+    Filling(("G", "E")),
+    Filling(("E", "G")),
+    Filling(("G", "E"), between=False),
+    Filling(("E", "G"), between=False),
+)
 
 
 class SideInsertion:
@@ -50,12 +55,12 @@ class SideInsertion:
         whole = [[*row, *last] for row, last in zip(rows, self.updates, strict=True)]
         return timed_plan(self.problem, with_programs(self.problem, with_slots(self.problem, self.plan, whole)))
 
-    def schedule(self, way: Way) -> Schedule:
+    def schedule(self, way: Filling) -> Schedule:
         """Return the schedule with all side work put in. Raises Deadlock."""
         every = {(item, one) for item in range(len(self.problem.side)) for one in range(self.problem.microbatches)}
         return self._put_in(self.alone, every, way)
 
-    def again(self, schedule: Schedule, some: Set[Part], way: Way) -> Schedule:
+    def again(self, schedule: Schedule, some: Set[Part], way: Filling) -> Schedule:
         """Return the schedule with some of the side work taken out and put in again. Raises Deadlock."""
         rows: Rows = [
             [slot for slot in row if not isinstance(slot, Op) or (slot.stage, slot.microbatch) not in some]
@@ -63,7 +68,7 @@ class SideInsertion:
         ]
         return self._put_in(self.timed(rows), some, way)
 
-    def _put_in(self, schedule: Schedule, parts: Set[Part], way: Way) -> Schedule:
+    def _put_in(self, schedule: Schedule, parts: Set[Part], way: Filling) -> Schedule:
         """Return the schedule with these parts of the side work put in, first those of one kind."""
         devices: dict[Part, int] = {}
         for kind in way.kinds:
@@ -108,8 +113,8 @@ class SideInsertion:
         return placed[::-1] if kind == "E" else placed
 
     def _works(
-        self, kind: str, parts: Set[Part], times: _Times, devices: Mapping[Part, int]
-    ) -> Iterator[tuple[int, Work]]:
+        self, kind: str, parts: Set[Part], times: _SlotTimes, devices: Mapping[Part, int]
+    ) -> Iterator[tuple[int, SideTask]]:
         """Yield side work of a kind with the time from which on it may run."""
         ticks, there, key = self.problem.step_ticks, self.problem.settled_placement.devices, BOTH[kind]
         for part in sorted(parts):
@@ -124,10 +129,10 @@ class SideInsertion:
                 (device, ready + (lag if device != home else 0), self.lasts(key, number, alike, device))
                 for device in ((devices[part],) if part in devices else item.devices)
             ]
-            yield ready, Work(StepOp._make((number, kind, microbatch, 0)), choices)
+            yield ready, SideTask(StepOp._make((number, kind, microbatch, 0)), choices)
 
 
-class _Times:
+class _SlotTimes:
     """The slots of a schedule in an order of time."""
 
     def __init__(self, schedule: Schedule) -> None:
@@ -137,7 +142,7 @@ class _Times:
         """Return when side work of a microbatch into a stage may run at first."""
         raise NotImplementedError
 
-    def gaps(self, device: int, last: int, shortest: int) -> list[Gap]:
+    def gaps(self, device: int, last: int, shortest: int) -> list[FreeTime]:
         """Return where a device is free for work that is not shorter; `last` slots at the end keep their place."""
         raise NotImplementedError
 
@@ -156,14 +161,14 @@ class _Times:
         return self.index.in_units(range(microbatch, microbatch + 1))
 
 
-class _Forwards(_Times):
+class _Forwards(_SlotTimes):
     """Time as it runs: slots as early as they can, backwards of side work behind what they wait for."""
 
     def ready(self, stage: int, microbatch: int) -> int:
         rows = [self.index.row(kind, stage)[self.units(microbatch)] for kind in self.index.gradients]
         return max(self.schedule.end_ticks[number] for number in chain(*rows))
 
-    def gaps(self, device: int, last: int, shortest: int) -> list[Gap]:
+    def gaps(self, device: int, last: int, shortest: int) -> list[FreeTime]:
         order = self.schedule.plan.orders[device]
         slots = order[: len(order) - last]
         starts, ends, gathers = self.schedule.start_ticks, self.schedule.end_ticks, self.gathers(device)
@@ -171,12 +176,12 @@ class _Forwards(_Times):
         for place, slot in enumerate(slots):
             high = min([starts[slot], *(starts[one] for one in gathers.get(before, ()))])
             if high - low >= max(shortest, 1):
-                found.append(Gap(place, low, high))
+                found.append(FreeTime(place, low, high))
             low, before = ends[slot], slot
-        return [*found, Gap(len(slots), low, None)]
+        return [*found, FreeTime(len(slots), low, None)]
 
 
-class _Backwards(_Times):
+class _Backwards(_SlotTimes):
     """Time as it runs backwards from the end: slots as late as they can, forwards of side work before their stage."""
 
     def __init__(self, schedule: Schedule) -> None:
@@ -189,7 +194,7 @@ class _Backwards(_Times):
     def ready(self, stage: int, microbatch: int) -> int:
         return self.ends[self.last - self.index.row("F", stage)[self.units(microbatch)][0]]
 
-    def gaps(self, device: int, last: int, shortest: int) -> list[Gap]:
+    def gaps(self, device: int, last: int, shortest: int) -> list[FreeTime]:
         order, gathers = self.schedule.plan.orders[device], self.gathers(device)
         slots = order[: len(order) - last]
         low = self.ends[self.last - order[len(slots)]] if last else 0
@@ -199,6 +204,6 @@ class _Backwards(_Times):
             low = max([low, *(self.ends[self.last - one] for one in gathers.get(before, ()))])
             high = self.starts[self.last - before] if place else None
             if high is None or high - low >= max(shortest, 1):
-                found.append(Gap(place, low, high))
+                found.append(FreeTime(place, low, high))
             low = self.ends[self.last - before] if place else low
         return found

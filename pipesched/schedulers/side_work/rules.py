@@ -13,7 +13,7 @@ from pipesched.schedulers.side_work.improve import improved
 from pipesched.schedulers.side_work.insertion import WAYS, SideInsertion
 from pipesched.schedulers.side_work.names import FIRST
 
-ALL_WAYS = 60_000  # slots up to which all ways are tried, else the first one alone
+ALL_WAYS = 4_000  # slots up to which all ways are tried, else the first one alone
 
 
 def side_schedule(problem: Problem, plan: Plan, rule: str | None = None) -> Schedule:

@@ -34,15 +34,15 @@ def data_of(text: str) -> Any:
 
 @pytest.mark.parametrize("name", ["naive", "1f1b", "eager-1f1b"])
 def test_sizes(name: str) -> None:
-    """A page of 64 operations has less than 80 kB; nothing in it is packed."""
+    """A page of 64 operations has less than 87 kB; nothing in it is packed."""
     text = page(pipesched.run(OUTCOME.problem, name))
-    assert len(text.encode()) < 80_000
+    assert len(text.encode()) < 87_000
     assert '"packed"' not in text
 
 
 def test_the_program() -> None:
-    """The program of a page has at most 60 KiB; it is the files of `page/`, of which each has at most 350 lines."""
-    assert len(program().encode()) <= 60 * 1024
+    """The program of a page has at most 68 KiB; it is the files of `page/`, of which each has at most 350 lines."""
+    assert len(program().encode()) <= 68 * 1024
     names = {f"{name}.js" for name in (*ENGINE, *VIEW)}
     assert {path.name for path in (files("pipesched.render.html") / "page").iterdir()} == {*names, *PARTS}
     assert all(asset(name).count("\n") < 350 for name in names)

@@ -31,12 +31,12 @@ const untold = size => new Int32Array(size).fill(-1);
 const cached = (s, key, make) => (key in s.cache ? s.cache[key] : (s.cache[key] = make(s)));
 
 const rowOf = (s, number) => floor(number / s.U);
-const microbatchOf = (s, number) => (number < s.passes ? floor((number % s.U) / s.n) : beside(s, number)[3]); // -1: of none
-const stageOf = (s, number) => (number < s.passes ? rowOf(s, number) % s.S : beside(s, number)[2]); // of side work its item
-const kindOf = (s, number) => (number < s.passes ? floor(rowOf(s, number) / s.S) : beside(s, number)[1]);
+const microbatchOf = (s, number) => (number < s.passes ? floor((number % s.U) / s.n) : ofStep(s, number)[3]); // -1: of none
+const stageOf = (s, number) => (number < s.passes ? rowOf(s, number) % s.S : ofStep(s, number)[2]); // of side work its item
+const kindOf = (s, number) => (number < s.passes ? floor(rowOf(s, number) / s.S) : ofStep(s, number)[1]);
 const countOf = (s, number) => (microbatchOf(s, number) < 0 ? stageOf(s, number) : microbatchOf(s, number)); // what tells it from others
 const sliced = (s, number) => `${countOf(s, number)}${s.n > 1 && number < s.passes ? `.${number % s.n}` : ""}`;
-const opText = (s, number) => beside(s, number)?.[0] ?? `${stageOf(s, number)}${s.letters[kindOf(s, number)]}${sliced(s, number)}`;
+const opText = (s, number) => ofStep(s, number)?.[0] ?? `${stageOf(s, number)}${s.letters[kindOf(s, number)]}${sliced(s, number)}`;
 const partsOf = (s, t) => (s.pairs.has(t) ? [t, s.pairs.get(t)] : [t]);
 const ofDevice = (s, t) => s.machine[t] < s.P;
 
@@ -58,7 +58,7 @@ const turns = (s, number) => s.seconds.has(microbatchOf(s, number)); // the othe
 const entryOf = (s, entry, number) => (entry.length ? s.columns[entry[0]][number % s.U] : entry);
 
 function deviceOf(s, number) {
-  if (number >= s.passes) return beside(s, number)[5];
+  if (number >= s.passes) return ofStep(s, number)[5];
   const device = s.placement[stageOf(s, number)];
   return turns(s, number) ? s.P - 1 - device : device;
 }
@@ -66,7 +66,7 @@ function deviceOf(s, number) {
 // What each task lasts, takes at its start and gives back at its end.
 function fillColumns(s) {
   const column = at => Float64Array.from({ length: s.size }, (_, number) => {
-    if (number >= s.passes) return at ? 0 : beside(s, number)[4];
+    if (number >= s.passes) return at ? 0 : ofStep(s, number)[4];
     const row = s.rows[rowOf(s, number)]; // of unlike devices with what it lasts in the other direction, last
     return s.present[number] && ((!at && turns(s, number) && row[3]) || entryOf(s, row[at], number));
   });

@@ -39,7 +39,7 @@ function addSheet(s) {
   s.index = sheets.push(s) - 1;
   s.loaded ??= { orders, starts, ends, sequence, isLate, makespan: totals(s).makespan };
   s.tints ??= [0, 1].map(byKind => Uint32Array.from({ length: s.size }, (_, number) => {
-    const m = max(microbatchOf(s, number), 0), hues = page.palette[beside(s, number)?.[6] ?? s.tones[+turns(s, number)][rowOf(s, number)]];
+    const m = max(microbatchOf(s, number), 0), hues = page.palette[ofStep(s, number)?.[6] ?? s.tones[+turns(s, number)][rowOf(s, number)]];
     const shades = (hues.length - 1) / page.hues, shade = number >= s.passes ? 0 : round((number % s.n) * (shades - 1) / (s.n - 1 || 1)); // of a microbatch
     return hues[byKind ? 0 : 1 + (m % page.hues) * shades + shade];
   }));

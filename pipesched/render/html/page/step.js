@@ -2,13 +2,12 @@
 // network lanes, which are the last P orders. A move keeps each lane's order; a reduction that follows the rule stands
 // behind the last backward that it needs, whatever the order.
 
-const beside = (s, number) => (s.step && number >= s.passes ? s.step.beside[number - s.passes] : null);
+const ofStep = (s, number) => (s.step && number >= s.passes ? s.step.beside[number - s.passes] : null);
 const letterOf = (s, number) => s.signs[kindOf(s, number)];
 const lanePairs = s => (s.orders.length - s.P - (s.step ? s.P : 0)) / 2;
 const transferLanes = s => s.orders.slice(s.P, s.P + 2 * lanePairs(s));
 const networkLanes = s => (s.step ? s.orders.slice(s.P + 2 * lanePairs(s)) : []);
 const isNetwork = (s, t) => s.machine[t] >= s.P + 2 * lanePairs(s);
-const rangeOf = (from, to) => Array.from({ length: to - from }, (_, i) => from + i);
 
 // Calls use(before, after, lag, boundary, 1) for each precedence of the step.
 function eachStepArc({ step, task, present }, use) {
@@ -49,7 +48,7 @@ function programRefusal(s, t, to) {
   return null;
 }
 
-const freedAt = (s, [number, after]) => max(s.ends[beside(s, number)[7]], after < 0 ? 0 : s.ends[s.task[after]]);
+const freedAt = (s, [number, after]) => max(s.ends[ofStep(s, number)[7]], after < 0 ? 0 : s.ends[s.task[after]]);
 
 // The changes [time, grains] of what a device holds beside activations, of one class if it is named.
 function stayChanges(s, device, sort) {
@@ -60,7 +59,7 @@ function stayChanges(s, device, sort) {
 
 function networkDocument(s) {
   return s.step.programs.map(program => program.map(entry => {
-    const [number] = entry, after = afterOf(s, entry), freed = beside(s, number).length > 7 ? freedAt(s, [number, after]) : -1;
+    const [number] = entry, after = afterOf(s, entry), freed = ofStep(s, number).length > 7 ? freedAt(s, [number, after]) : -1;
     const [start, end] = freed < 0 ? [s.starts[number], s.ends[number]] : [freed, freed];
     return { op: opText(s, number), start: start / s.per, end: end / s.per, after: after < 0 ? null : slotText(s, s.task[after]) };
   }));

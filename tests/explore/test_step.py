@@ -1,0 +1,100 @@
+"""The editor with steps that have more than passes: lanes are drawn and stay, moves make programs anew or fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import pipesched
+from pipesched.explore.drawing import BoardScreen, draw
+from pipesched.explore.pipeline_board import PipelineBoard, board_of
+from pipesched.explore.planning import PipelinePlanner
+from pipesched.explore.sheet import loaded
+from pipesched.explore.state import State
+from pipesched.explore.viewport import Viewport
+from pipesched.pipeline.check import violations
+from tests.stepped import SHARDED, SIDE, TIED
+
+
+def state_of(algorithm: str, given: dict[str, Any]) -> State:
+    """The schedule of an algorithm, to be edited."""
+    outcome = pipesched.run(pipesched.make_problem(**given), algorithm)
+    return State(loaded(board_of(outcome), outcome.algorithm), PipelinePlanner(lambda *_: outcome))
+
+
+def board(state: State) -> PipelineBoard:
+    """What it edits."""
+    assert isinstance(state.board, PipelineBoard)
+    return state.board
+
+
+def select(state: State, text: str) -> None:
+    """Select an operation by its text."""
+    task = state.board.find(text)
+    assert task is not None
+    state.select(task)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "given", "shown"),
+    [
+        ("1f1b", TIED, ["net Uuu", "RrrrrT", "gather weights", "reduce tied gradients", "optimizer"]),
+        ("interleaved", SHARDED, ["net UUU", "gather weights", "reduce gradients"]),
+        ("1f1b", SIDE, ["Ee", "Gg", "side forward", "side backward"]),
+    ],
+)
+@pytest.mark.parametrize("colour", [False, True])
+def test_lines(algorithm: str, given: dict[str, Any], shown: list[str], colour: bool) -> None:
+    """A line for each network lane, and the marks of optimizers and side work; colours have the same rows."""
+    state = state_of(algorithm, given)
+    drawing = draw(state, Viewport(1), BoardScreen(80, 60, colour=colour))
+    texts = "\n".join("".join(segment.text for segment in line) for line in drawing.lines)
+    assert texts.count("\nnet ") == (0 if given is SIDE else given["devices"])
+    squeezed = " ".join(texts.split())
+    assert all(text in squeezed for text in (shown[-2:] if colour else shown))
+
+
+def test_a_move_makes_the_program_anew() -> None:
+    """The last weight gradients of a stage exchanged: its reduction stands behind the other one."""
+    given = {**TIED, "backward_input": 10, "backward_weight": 10}
+    state = state_of("zb-h2", given)
+    select(state, "3W7")
+    before = dict(board(state).plan.network[3])
+    assert state.move_by(-1), state.message
+    plan = board(state).plan
+    reduction = board(state).find("3REDUCE_GRAD")
+    assert reduction is not None
+    assert str(plan.index.op(before[reduction])) == "3W7"
+    assert str(plan.index.op(dict(plan.network[3])[reduction])) == "3W6"
+    assert [*violations(board(state).schedule)] == []
+
+
+def test_what_the_network_moves_stays() -> None:
+    """With the words of its lane."""
+    state = state_of("1f1b", TIED)
+    select(state, "0REDUCE_GRAD")
+    assert not state.move_by(-1)
+    assert state.message == "0REDUCE_GRAD is moved by the network; only what devices run can be moved"
+    assert board(state).row_name(board(state).tasks.machine[state.selected]) == "the network lane of device 0"
+
+
+def test_a_move_that_changes_what_is_gathered_is_refused() -> None:
+    """At level weights slots keep the order of their stages."""
+    state = state_of("interleaved", SHARDED)
+    select(state, "0F2")
+    before = board(state).plan.orders
+    assert not state.move_by(2)
+    said = "it would change the program of network lane 0: 0RESHARD1 stands behind a slot that would move"
+    assert state.message == said
+    assert board(state).plan.orders == before
+
+
+def test_find() -> None:
+    """Operations of the step are found by their texts, and only those that are there."""
+    one = board(state_of("interleaved", {**SHARDED, "optimizer": 3}))
+    for text in ("0UNSHARD0", "2optimizer", "6REDUCE_GRAD"):
+        task = one.find(text)
+        assert task is not None
+        assert one.name(task) == text.upper()
+    assert [one.find(text) for text in ("0UNSHARD99", "9OPTIMIZER", "0REDUCE_GRAD1", "0E0")] == [None] * 4

@@ -1,0 +1,120 @@
+"""Solves of whole steps: known optima, and what must hold on every answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pipesched import make_problem, run
+from pipesched.errors import ConfigError, NoSchedule, PipeschedError
+from pipesched.pipeline.check import violations
+from pipesched.results.outcome import Outcome
+from pipesched.schedulers.registry import FAMILIES
+from pipesched.solver.solve import solve
+
+TWO: dict[str, Any] = {"devices": 2, "microbatches": 3, "forward": 5, "backward": 10}
+FOUR: dict[str, Any] = {"devices": 4, "microbatches": 8, "forward": 10, "backward": 20}
+HALVES: dict[str, Any] = {"devices": 3, "microbatches": 3, "forward": 5, "backward_input": 6, "backward_weight": 4}
+SIDE = {"forward": 2, "backward": 4}
+STEP: dict[str, Any] = {"gather": 3, "reduce": 4, "optimizer": 2}
+WHOLE: dict[str, Any] = TWO | {"stages": 4, "gather": 3, "reduce": 4}
+
+
+def solved(given: dict[str, Any], **options: Any) -> Outcome:
+    """The answer to a solve, after what must hold on every one."""
+    outcome = solve(make_problem(**given), time_limit=20, advice=False, **options)
+    assert outcome.report is not None
+    assert outcome.schedule.fits
+    assert not [*violations(outcome.schedule)]
+    assert outcome.report.bound.ticks <= outcome.report.value_ticks
+    return outcome
+
+
+@pytest.mark.parametrize(
+    ("given", "best"),
+    [
+        (TWO | {"side": [SIDE]}, 66), (TWO | {"side": [{"forward": 2}]}, 62),  # rule `first`: 72, 64
+        (TWO | {"side": [{"forward": 2, "backward": [4, 3, 5], "devices": [1], "p2p": 1}]}, 67),
+        (TWO | STEP, 69), (TWO | STEP | {"tied": 5}, 74),
+        (FOUR | {"gather": 15, "reduce": 30, "optimizer": 5, "tied": 8}, 388),
+        (HALVES | STEP | {"reduce": 14, "tied": 5, "clip": True}, 83),
+        (TWO | STEP | {"stages": 4, "reduce": [14, 3, 5, 7], "tied": 5}, 124),
+        (WHOLE | {"shard": {"level": "weights", "ahead": 1}}, 122),
+        (WHOLE | {"optimizer": 1, "shard": {"level": "weights", "ahead": 1, "reduce": "each"}}, 123),
+        (WHOLE | {"optimizer": 1, "shard": {"level": "weights", "ahead": "auto"}}, 113),
+        ({"devices": 1, "stages": 4, "microbatches": 3, "forward": 5, "backward": 10, "gather": 3, "reduce": 4,
+          "shard": {"level": "weights", "ahead": 2}}, 187),
+        (TWO | STEP | {"gradients": 2, "weights": 1, "shard": {"level": "gradients"}, "budget": 6.5}, 99),
+        (TWO | {"side": [SIDE | {"activation": 0.5, "output": 0.1, "p2p": 1}], "budget": 3}, 67),
+    ],
+)  # fmt: skip
+def test_proved_optima(given: dict[str, Any], best: int) -> None:
+    """Slots, side work and lanes are in the best order, which is proved."""
+    outcome = solved(given)
+    assert outcome.report is not None
+    assert (outcome.schedule.makespan, str(outcome.report.status)) == (best, "optimal")
+
+
+@pytest.mark.parametrize("ahead", ["auto", 1, "full"])
+def test_no_family_is_shorter(ahead: Any) -> None:
+    """No family with whole backwards that fits is shorter, with any number of stages ahead where that is open."""
+    given = FOUR | STEP | {"stages": 8, "weights": 1, "gradients": 0.5, "budget": 14}
+    best = solved(given | {"shard": {"level": "weights", "ahead": ahead}}, method="portfolio").schedule
+    for name in FAMILIES:
+        for number in (1, 2) if ahead == "auto" else (ahead,):
+            try:
+                other = run(make_problem(**given, shard={"level": "weights", "ahead": number}), name).schedule
+            except PipeschedError:
+                continue
+            if other.fits and not other.plan.count("I"):
+                assert other.makespan >= best.makespan, (name, number)
+
+
+def test_stages_ahead_of_each_device() -> None:
+    """What is left open is a number of each device, or one for all."""
+    given = WHOLE | {"weights": [1, 1, 3, 1], "budget": [9, 6], "shard": {"level": "weights", "ahead": "auto"}}
+    schedule = solved(given, method="portfolio").schedule
+    assert schedule.problem.sharding.ahead == 1
+    assert max(schedule.peak_of("weights")) == 3
+
+
+@pytest.mark.parametrize("method", ["portfolio", "cpsat", "improve", "auto"])
+def test_every_method(method: str) -> None:
+    """Each method gives a schedule with all of the step, no longer than 1F1B's."""
+    given = TWO | STEP | {"side": [SIDE]}
+    assert solved(given, method=method).schedule.makespan <= run(make_problem(**given), "1f1b").schedule.makespan
+
+
+def test_periods_have_no_step() -> None:
+    """Blocks that repeat are of passes alone."""
+    with pytest.raises(ConfigError, match="knows no step beside them"):
+        solved(TWO | STEP, method="periodic")
+
+
+def test_the_span_has_a_bound() -> None:
+    """The span of a step is what a family has, and its bound the work of a device."""
+    outcome = solved(TWO | STEP, objective="span")
+    assert outcome.report is not None
+    assert outcome.report.value == outcome.schedule.span
+    assert outcome.report.bound.reason == "work of device 0"
+
+
+def test_a_schedule_that_no_heuristic_finds() -> None:
+    """Where side work of heuristics holds too much, CP-SAT looks for a first schedule."""
+    side = {"forward": 2, "backward": 4, "activation": 1, "output": 1}
+    assert solved(TWO | {"side": [side], "budget": 2}, method="cpsat").schedule.fits
+
+
+def test_a_budget_that_nothing_keeps() -> None:
+    """The error says what the budget is for, or the least budget of passes with whole weights and gradients."""
+    shard = {"level": "gradients"}
+    with pytest.raises(NoSchedule, match="device 0 needs a budget of at least 3 microbatch"):
+        solve(make_problem(**TWO, gradients=1, reduce=1, shard=shard, budget=2.5))
+
+
+def test_a_hint_of_the_same_problem() -> None:
+    """A solve begins from a schedule with its own lanes, and from one of the same passes without a step."""
+    hint = solved(TWO | STEP)
+    assert solved(TWO | STEP, hint=hint).schedule.makespan == 69
+    assert solved(TWO | {"reduce": 4}, hint=run(make_problem(**TWO), "1f1b")).schedule.makespan == 64
