@@ -29,6 +29,7 @@ def step_configs(
     forward_only: bool = False,
     slices: bool = False,
     pairs: bool = False,
+    saving: bool = False,
     most_devices: int = 3,
     most_microbatches: int = 4,
     least: int = 0,
@@ -37,7 +38,7 @@ def step_configs(
     config = draw(
         configs(
             placements, most_devices=most_devices, most_microbatches=most_microbatches, least=least,
-            forward_only=forward_only, slices=slices, pairs=pairs,
+            forward_only=forward_only, slices=slices, pairs=pairs, saving=saving,
         )
     )  # fmt: skip
     p, s = config["devices"], config["stages"]
@@ -95,9 +96,14 @@ def random_texts(step: Step, random: Random, *, split: float = 0, pair: float = 
     """
     rows = random_rows(step.setup, random, split=split, pair=pair)
     rows = [_with_recomputation(row, random, again) for row in rows] if step.setup.slices == 1 else rows
-    rows = _with_side_work(step, rows, random)
+    return completed(step, rows, random)
+
+
+def completed(step: Step, rows: list[list[str]], random: Random, transfers: Sequence[Sequence[str]] = ()) -> Texts:
+    """Random passes with all else that a random plan has."""
+    rows = _with_side_work(step, rows, random, transfers)
     rows = [_with_optimizers(step, row, random) for row in rows]
-    plan = Texts(rows, [_program(step, device, row, random) for device, row in enumerate(rows)])
+    plan = Texts(rows, [_program(step, device, row, random) for device, row in enumerate(rows)], transfers)
     plan = plan._replace(programs=_with_tied(step, plan.programs))
     return plan._replace(waits=_waits(graph_of(step, plan).node_of, _times(step, plan), random))
 
@@ -117,7 +123,9 @@ def _with_recomputation(row: list[str], random: Random, chance: float) -> list[s
     return row
 
 
-def _with_side_work(step: Step, rows: list[list[str]], random: Random) -> list[list[str]]:
+def _with_side_work(
+    step: Step, rows: list[list[str]], random: Random, transfers: Sequence[Sequence[str]]
+) -> list[list[str]]:
     """The rows with E and G on random devices and at random places, or by the rule `first` where that never ends."""
     whole = [[*row] for row in rows]
     for number, item in enumerate(step.side):
@@ -129,7 +137,7 @@ def _with_side_work(step: Step, rows: list[list[str]], random: Random) -> list[l
                 row.insert(random.randint(max(first + 1, len(row) // 2), len(row)), f"{number}G{mb}")
     bare = replace(step, gather=None, reduce=None, optimizer=None, tied=None, level="none")
     try:
-        _times(bare, Texts(whole, [[] for _ in whole]))
+        _times(bare, Texts(whole, [[] for _ in whole], transfers))
     except Stuck:
         return with_side_first(step, rows)
     return whole

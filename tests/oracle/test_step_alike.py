@@ -16,14 +16,14 @@ from pipesched.pipeline.check import violations
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
 from tests.oracle.drawn import Config, random_rows
-from tests.oracle.drawn_step import random_texts, step_configs
+from tests.oracle.drawn_step import completed, random_texts, step_configs
 from tests.oracle.replay import Stuck
 from tests.oracle.step_graph import Texts
 from tests.oracle.step_legal import Illegal
 from tests.oracle.step_replay import COSTS, Whole, replay_step
 from tests.oracle.step_rule import best_ahead, by_rule
 from tests.oracle.step_setup import Program, Step, parse, read_step
-from tests.strategies import texts_of
+from tests.strategies import random_saving_plan, texts_of
 
 CHANCES = st.sampled_from([0, 0.5, 1])
 
@@ -32,7 +32,10 @@ def scheduled(problem: Problem, texts: Texts, *, by_rule: bool = False) -> Sched
     """What the package makes of a plan; `by_rule` without its network programs."""
     waits = [(behind, before) for before, behind in texts.waits]
     network = None if by_rule else [*texts.programs]
-    return schedule_plan(problem, plan(problem, [*map(list, texts.rows)], waits=waits, network=network))
+    lanes = zip(texts.transfers[::2], texts.transfers[1::2], strict=True)
+    transfers = [[*offloads, *loads] for offloads, loads in lanes]
+    rows = [*map(list, texts.rows)]
+    return schedule_plan(problem, plan(problem, rows, waits=waits, network=network, transfers=transfers))
 
 
 def programs_of(schedule: Schedule) -> list[list[tuple[str, str | None]]]:
@@ -83,7 +86,8 @@ def require_alike(schedule: Schedule, step: Step, whole: Whole) -> None:
 def _planned(schedule: Schedule) -> list[int]:
     rows = [number for order in schedule.plan.orders for number in order]
     backwards = [schedule.plan.pairs[number] for number in rows if number in schedule.plan.pairs]
-    return [*rows, *backwards, *(entry.number for program in schedule.plan.network for entry in program)]
+    moved = [number for lane in schedule.plan.lanes for row in lane for number in row]
+    return [*rows, *backwards, *moved, *(entry.number for program in schedule.plan.network for entry in program)]
 
 
 def _memory(step: Step, whole: Whole) -> list[Fraction]:
@@ -118,6 +122,17 @@ def test_random_plans(config: Config, random: Random, split: float, pair: float,
     """Halves, pairs, recompute, side work anywhere, lanes in any order, waits: the same times and metrics."""
     step = read_step(config)
     texts = random_texts(step, random, split=split, pair=pair, again=again)
+    require_alike(scheduled(make_problem(**config), texts), step, replay_step(step, texts))
+
+
+@given(step_configs(saving=True), st.randoms(use_true_random=False), CHANCES, CHANCES)
+def test_random_plans_that_save_memory(config: Config, random: Random, recompute: float, offload: float) -> None:
+    """The same with recompute, and activations that move to host memory and back on lanes of their own."""
+    config["lanes"] = "device"
+    step, shape = read_step(config), {key: config[key] for key in ("devices", "stages", "microbatches", "placement")}
+    chances = {"split": 0.5, "pair": 0.5, "recompute": recompute, "offload": offload}
+    saved = random_saving_plan(make_problem(**shape, offload=1), random, **chances)
+    texts = completed(step, saved.devices, random, saved.lanes)
     require_alike(scheduled(make_problem(**config), texts), step, replay_step(step, texts))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import assume, given, strategies as st
 
-from pipesched import make_problem, plan, schedule_plan
+from pipesched import ConfigError, make_problem, plan, schedule_plan
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse, wrong_claims
 from pipesched.pipeline.check import violations
@@ -81,5 +81,8 @@ def test_wrong_documents(config: Config, random: Random) -> None:
         for key in ["start", "end"] if "RESHARD" in entry["op"] else ["start"] if change == "early" else ["end"]:
             entry[key] += late
     text = dump(content)
-    outcome = parse(text, "it")
+    try:
+        outcome = parse(text, "it")
+    except ConfigError:  # a time that is no sum of costs
+        return
     assert [*violations(outcome.schedule), *wrong_claims(text, outcome)]
