@@ -44,6 +44,9 @@ WITHOUT_FLAG = {
 } | {
     "training.layout",
     "training.recompute",
+    "training.shard",  # `--shard` of a model's commands, a level of the problem in others
+    "shard",
+    "side",  # in files and in Python only
     "estimate",  # the function
 }
 

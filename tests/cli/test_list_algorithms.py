@@ -93,7 +93,7 @@ def test_all_about_some(cli: Cli) -> None:
     result = cli("list", "interleaved", "GPipe", "--width", "200")
     assert (result.returncode, result.stderr) == (0, "")
     about, _, common = result.stdout.rstrip().rpartition("\n\n")
-    assert common == "every family also takes --recompute, --offload and --order"
+    assert common == "every family also takes --recompute, --offload, --order and --side-rule"
     first, second = about.split("naive (gpipe, afab, fill-drain)")
     assert first.splitlines()[0].strip() == "interleaved"
     for text, name in ((first, "interleaved"), (second, "naive")):

