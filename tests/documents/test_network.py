@@ -138,7 +138,7 @@ Place = list[str | int]
         (["network", 0, 0, "end"], 1.2345, "0UNSHARD0: end 1.2345 is no sum of the problem's costs"),
         (["network", 0, 1, "after"], 1, "0REDUCE_GRAD: 'after' must be the text of a slot, or null, not 1"),
         (["network", 0, 1, "after"], "0O1", "0O1 does not belong here: a device runs"),
-        (["network", 0, 1, "after"], "0B9", "network: 0REDUCE_GRAD stands after 0B9, which does not stand in the plan"),
+        (["network", 0, 1, "after"], "0B9", "0REDUCE_GRAD stands after 0B9, which does not stand in the plan"),
         (["devices", 0, 0, "op"], "0UNSHARD0", "0UNSHARD0 does not belong here: a device runs"),
         (["metrics", "step"], 1, "'step' is missing, or of the wrong type"),
         (["metrics", "step", "network"], "1", "metrics.step.network must be a number, not '1'"),
