@@ -238,11 +238,12 @@ class _Step:
                 )
                 there, late = self.devices[item.into], self.ticks.side_p2p[number]
                 lags = [0 if self._of_step[one][0] == there else late for one in side]
-                ends = (passes[::slices], side) if is_behind else (side, passes[::slices])
+                firsts = passes[::slices][: len(side)]  # a plan may have side work of the first microbatches alone
                 if side:
-                    yield LaggedRow(*ends, lags)
+                    yield LaggedRow(*((firsts, side) if is_behind else (side, firsts)), lags)
         elif need.join is None:
-            yield from (Edge(index.row(need.letter, at), row) for at, row in enumerate(index.rows(letter)) if row)
+            rows = zip(index.rows(need.letter), index.rows(letter), strict=False)
+            yield from (Edge(before[: len(row)], row[: len(before)]) for before, row in rows if row and before)
         else:
             for stage, row in enumerate(index.rows(letter)):
                 units = index.row(need.letter, stage)

@@ -13,6 +13,7 @@ from pipesched.pipeline.check import violations
 from pipesched.pipeline.check_memory import replayed_peaks
 from pipesched.pipeline.costs import Ticks
 from pipesched.pipeline.kinds import (
+    ALL_KINDS,
     COMPUTATION_LETTERS,
     GRADIENT_LETTERS,
     KEEP_ONLY,
@@ -126,7 +127,7 @@ def test_every_kind_is_whole(letter: str) -> None:
     assert kind.cost in Ticks._fields or kind.cost == "backward"
     for column in (kind.takes, kind.gives, kind.forward_gives):
         assert column is None or column in Grains._fields or isinstance(getattr(Grains, column), property)
-    assert {need.letter for need in kind.needs} <= set(LETTERS)
+    assert {need.letter for need in kind.needs} <= set(ALL_KINDS)
     assert {need.stage for need in kind.needs} <= {-1, 0, 1}
     assert kind.is_transfer == (kind.resource is not Resource.DEVICE)
 

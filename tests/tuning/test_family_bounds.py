@@ -149,7 +149,7 @@ def test_no_step_beats_its_bounds(first: int) -> None:
 
 @pytest.mark.parametrize("shard", LEVELS)
 def test_bounds_of_steps_are_close(shard: str) -> None:
-    """Also where reductions over a slow network and optimizers take as long as the passes."""
+    """Also where gathers and reductions over a slow network show."""
     setup = random_setup(2)
     setup = replace(
         setup,
@@ -160,7 +160,7 @@ def test_bounds_of_steps_are_close(shard: str) -> None:
     )
     found = simulated(setup, "1f1b")
     assert found is not None
-    assert found.step.communication > 0.3 * found.step.pipeline
+    assert found.step.communication > 0.05 * found.step.pipeline
     bounds = FamilyBounds(setup_bounds(with_one_stage(setup)), family("1f1b"), setup.parallel.pipeline)
     assert bounds.time > 0.7 * found.step.time * 1000
 

@@ -64,7 +64,7 @@ def timed_tasks(schedule: Schedule, *, moving: bool = False) -> TimedTasks:
 
 def arrows_of(edges: Iterable[Edge]) -> Iterator[tuple[int, int, int]]:
     """Yield (before, after, lag) of single precedences."""
-    return ((before[0], after[0], lag) for before, after, lag in edges)
+    return ((*pair, lag) for before, after, lag in edges for pair in zip(before, after, strict=True))
 
 
 def arrivals(schedule: Schedule, first: int) -> Sequence[int]:
