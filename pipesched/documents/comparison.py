@@ -140,7 +140,8 @@ def sweep_of(content: dict[str, Any]) -> Sweep:
     for number, row in enumerate(rows):
         value = get(row, field, object)
         if _is_varied(field, value):
-            rest: dict[str, Any] = {ORDER: []} if field == ORDER else {}  # no list of microbatches, and no option of the entry
+            # It is no list of microbatches, and no option of the entry.
+            rest: dict[str, Any] = {ORDER: []} if field == ORDER else {}
             row = {**{key: one for key, one in row.items() if key != field}, **rest}  # noqa: PLW2901
         elif value not in VARIED_WORDS.get(field, ()):
             value = require_finite(plain_numbers(value), f"rows[{number}]: {field}")
