@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, repeat
+from itertools import chain, count, repeat
 
 from pipesched.checks import joined
 from pipesched.pipeline.ops import NO_NUMBER, Op, OpIndex, StepOp
@@ -177,7 +177,7 @@ def checked_programs(problem: Problem, plan: Plan) -> list[CheckedProgram]:
 
 def checked_program(problem: Problem, plan: Plan, device: int, ops: Mapping[int, Op]) -> CheckedProgram:
     """Return what the program of the lane of a device means; `ops` are the operations of the step by number."""
-    places = {number: place for place, number in enumerate(plan.orders[device])}
+    places = dict(zip(plan.orders[device], count()))
     found = CheckedProgram()
     lane = f"on the network lane of device {device}"
     issued: list[tuple[int, int]] = []  # by the place behind which each stands

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from pipesched.pipeline.kinds import NETWORK_KINDS, STEP_SLOTS
@@ -47,13 +47,6 @@ def lane_of(program: Program, index: OpIndex) -> list[int]:
     """Return what the lane itself moves: all of a program but RESHARD, which occupies nothing."""
     free = index.of_kind("RESHARD") if any(rows.kind == "RESHARD" for rows in index.scoped) else range(0)
     return [entry.number for entry in program if entry.number not in free]
-
-
-def slots_of_step(orders: Iterable[Sequence[int]], index: OpIndex) -> Iterator[int]:
-    """Yield the operations of the step that devices run: optimizers and side work."""
-    first = index.passes
-    for order in orders:
-        yield from (number for number in order if number >= first)
 
 
 def ends_of_stages(order: Sequence[int], pairs: Mapping[int, int], index: OpIndex, count: int) -> dict[int, int]:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from pipesched.pipeline.kinds import STEP_SLOTS
 from pipesched.pipeline.ops import NO_NUMBER, Op, StepOp
 from pipesched.pipeline.plan import Plan, with_parts
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.step import FULL, GRADIENTS, WEIGHTS
-from pipesched.pipeline.step_plan import NOTHING_BEFORE, NetworkEntry, ends_of_stages, slots_of_step, with_scoped
+from pipesched.pipeline.step_plan import NOTHING_BEFORE, NetworkEntry, ends_of_stages, with_scoped
 from pipesched.pipeline.step_side import side_first
 from pipesched.pipeline.units import FORWARD_ONLY
 
@@ -35,7 +36,7 @@ def with_step(problem: Problem, plan: Plan, given: Sequence[Sequence[Issued]] = 
 def with_programs(problem: Problem, plan: Plan, given: Sequence[Sequence[Issued]] = ()) -> Plan:
     """Return a plan of all slots with the programs of its network lanes; `given` are those of `with_step`."""
     programs, index = network_programs(problem, plan, given), plan.index
-    slots = map(index.op, slots_of_step(plan.orders, index))
+    slots = (index.op(number) for kind in STEP_SLOTS for number in index.of_kind(kind))
     index = with_scoped(index, [*slots, *(op for program in programs for op, _ in program)], len(problem.side))
     network = [[NetworkEntry(index.number(op), after) for op, after in program] for program in programs]
     return with_parts(plan, index=index, network=network)
@@ -44,8 +45,12 @@ def with_programs(problem: Problem, plan: Plan, given: Sequence[Sequence[Issued]
 def _with_slots(problem: Problem, plan: Plan) -> Plan:
     """Return the plan with optimizers and side work among its slots."""
     before, behind = side_first(problem, plan)
-    parts = zip(before, plan.orders, behind, optimizers(problem, plan), strict=True)
-    return with_slots(problem, plan, [[*head, *order, *tail, *last] for head, order, tail, last in parts])
+    ends = [(head, (*tail, *last)) for head, tail, last in zip(before, behind, optimizers(problem, plan), strict=True)]
+    index = with_scoped(plan.index, (op for both in ends for part in both for op in part), len(problem.side))
+    number = index.number  # of passes it is what it was: only the ends are looked at
+    rows = zip(ends, plan.orders, strict=True)
+    orders = [[*map(number, head), *order, *map(number, tail)] for (head, tail), order in rows]
+    return with_parts(plan, index=index, orders=orders)
 
 
 def with_slots(problem: Problem, plan: Plan, rows: Sequence[Sequence[int | Op]]) -> Plan:
