@@ -136,10 +136,18 @@ ENDS = [
     ("SIGHUP to all", "first step"),
 ]
 
+EACH_DAY = [
+    ("SIGINT", "later"),
+    ("SIGINT to all", "first step"),
+    ("SIGTERM", "start of ranks"),
+    ("SIGKILL", "first step"),
+]
 
-@pytest.mark.parametrize(("ended", "moment"), ENDS)
-def test_nobody_is_left(folder: Path, ended: str, moment: str) -> None:
+
+@pytest.mark.parametrize("end", at_night_but(EACH_DAY, ENDS))
+def test_nobody_is_left(folder: Path, end: tuple[str, str]) -> None:
     """The exit code, the last line, nothing else on stderr, and no process, at any moment; Ctrl-C keeps the losses."""
+    ended, moment = end
     with training(folder, "--steps", EVER) as running:
         MOMENTS[moment](running)
         name, _, all_of_them = ended.partition(" ")
@@ -213,7 +221,7 @@ def test_interrupted_document(folder: Path) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize("as_json", at_night_but((False,), (False, True)))
 def test_a_rank_that_is_killed(folder: Path, as_json: bool) -> None:
     """The losses so far, exit code 1, and one line that names the rank."""
     with training(folder, "--steps", EVER, *["--json"] * as_json) as running:
@@ -245,9 +253,7 @@ def test_a_rank_that_is_killed_while_it_starts(folder: Path) -> None:
     assert re.fullmatch(r"pipesched: rank (\d) ended: process \1 terminated with signal SIGKILL\n", said)
 
 
-@pytest.mark.parametrize(
-    "ended", at_night_but((None, signal.SIGTERM), (None, signal.SIGINT, signal.SIGTERM, signal.SIGKILL))
-)
+@pytest.mark.parametrize("ended", at_night_but((None,), (None, signal.SIGINT, signal.SIGTERM, signal.SIGKILL)))
 def test_traces(folder: Path, ended: signal.Signals | None) -> None:
     """Each trace says how many ranks share how many cores, as a note does; one that is not whole is not there."""
     with training(folder, "--steps", "100", "--trace", "trace", cores=1) as running:

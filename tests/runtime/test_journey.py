@@ -38,7 +38,8 @@ def peak(document: str) -> float:
     return float(max(metrics["peak_memory"]))
 
 
-@pytest.mark.parametrize("model", ["untied", pytest.param("tied", marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("model", ["untied", "tied"])
 def test_from_a_model_to_its_next_plan(folder: Path, model: str) -> None:
     """Profile, solve under a budget, train 20 steps with traces, explain them, solve what was measured, train again."""
     from tests.runtime import gpt

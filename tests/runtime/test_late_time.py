@@ -84,6 +84,7 @@ def test_a_slow_link(tmp_path: Path) -> None:
     assert f"4 ranks ran on {cores}" in text
 
 
+@pytest.mark.nightly
 def test_a_slow_rank(tmp_path: Path) -> None:
     """Its operations could run, and it had not begun them: runtime, and hardly any message."""
     document, text = explained(tmp_path, "slow_rank")

@@ -62,6 +62,7 @@ def test_the_best_inside_is_the_best_of_all_points_inside() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_beyond_searches_all() -> None:
     """Then nothing is left out for want of evidence, and nothing is listed apart; the config may ask for it as well."""
     tuning = found(beyond=True)

@@ -37,7 +37,8 @@ def test_a_budget_is_obeyed_as_a_smaller_gpu_would_be() -> None:
     assert free.rows[0].rate > given.rows[0].rate
 
 
-@pytest.mark.parametrize("value", [[3, 3.5], *(pytest.param(one, marks=pytest.mark.nightly) for one in (BUDGET, 3))])
+@pytest.mark.nightly
+@pytest.mark.parametrize("value", [[3, 3.5], BUDGET, 3])
 def test_rows_under_a_budget_are_those_of_estimate(value: Any) -> None:
     """Every point that fits is a row or is not faster than the best one; the best is the best of all points."""
     config = {**PLENTY, "parallel": {**PLENTY["parallel"], "pipeline": 2}}

@@ -61,7 +61,7 @@ def alone() -> Tuning:
     return tuning
 
 
-@pytest.mark.parametrize("spec", ["local:1", "local:2", "dask"])
+@pytest.mark.parametrize("spec", at_night_but(("local:2",), ("local:1", "local:2", "dask")))
 def test_rows_do_not_depend_on_the_executor(alone: Tuning, spec: str, request: pytest.FixtureRequest) -> None:
     """Rows in their order, counts, and all that rests on them: from one process, from two, and from a Dask cluster."""
     named = request.getfixturevalue("dask") if spec == "dask" else spec
@@ -70,7 +70,7 @@ def test_rows_do_not_depend_on_the_executor(alone: Tuning, spec: str, request: p
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("spec", ["local:2", "dask"])
+@pytest.mark.parametrize("spec", at_night_but(("local:2",), ("local:2", "dask")))
 def test_a_worker_that_is_killed_changes_nothing(alone: Tuning, spec: str, request: pytest.FixtureRequest) -> None:
     """In the midst of a search: what it did is done by another one."""
     named = request.getfixturevalue("dask") if spec == "dask" else spec
@@ -135,6 +135,7 @@ def test_a_run_that_is_killed_goes_on(alone: Tuning, tmp_path: Path, monkeypatch
     assert len(set(counted.points)) == len(counted.points)
 
 
+@pytest.mark.nightly
 def test_a_journal_that_was_cut_off_anywhere_goes_on(
     alone: Tuning, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,6 +163,7 @@ def test_ctrl_c_keeps_the_best_so_far_and_its_journal(tmp_path: Path, monkeypatc
     assert len(counted.points) == 7
 
 
+@pytest.mark.nightly
 def test_the_executor_of_a_resumed_search_may_be_another(alone: Tuning, tmp_path: Path) -> None:
     """A journal of one process goes on with two, and the other way round."""
     tuned(resume=tmp_path / "j", executor="local:2")
@@ -333,6 +335,7 @@ def test_a_dask_scheduler_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) 
     assert caught.value.key == "executor"
 
 
+@pytest.mark.nightly
 def test_names_by_which_algorithms_go_too() -> None:
     """An alias is the algorithm itself, and one that is named twice counts once."""
     one = pipesched.tune(None, ["gpipe", "naive", "1F1B", "1f1b"], **SPACE)
@@ -352,7 +355,7 @@ CONFIGS: dict[str, Config] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", at_night_but(("plain", "memory", "experts"), CONFIGS))
+@pytest.mark.parametrize("name", at_night_but(("experts",), CONFIGS))
 def test_the_config_of_the_winner_gives_the_same_step(name: str, tmp_path: Path) -> None:
     """As text and as a file, with all that the config of the space said: same step, memory, stages and algorithm."""
     tuning = pipesched.tune(None, ["1f1b", "zb-h1", "interleaved", "zb-v", "list"], **{**SPACE, **CONFIGS[name]})
@@ -367,6 +370,7 @@ def test_the_config_of_the_winner_gives_the_same_step(name: str, tmp_path: Path)
         assert tuning.name in ("", found.setup.name)
 
 
+@pytest.mark.nightly
 def test_the_config_of_a_winner_whose_model_is_a_file(tmp_path: Path) -> None:
     """Names of files hold for the config of the winner too, wherever that is written and read."""
     (tmp_path / "model").mkdir()
@@ -390,6 +394,7 @@ def test_the_config_of_a_winner_whose_model_is_a_file(tmp_path: Path) -> None:
         assert (found.step, found.layout) == (tuning.best.step, tuning.best.layout)
 
 
+@pytest.mark.nightly
 def test_overrides_are_those_of_estimate(tmp_path: Path) -> None:
     """A config with overrides on top is the config that says the same."""
     path = tmp_path / "space.yaml"

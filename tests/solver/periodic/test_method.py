@@ -63,6 +63,7 @@ def test_the_report_says_how_it_repeats() -> None:
     assert report.repetition.refuted >= 29
 
 
+@pytest.mark.nightly
 def test_the_same_answer_again() -> None:
     """One worker and a seed repeat the answer."""
     problem = pipesched.make_problem(**{**LATENT, "microbatches": 12}, placement="v")
