@@ -2,7 +2,7 @@
 const fs = require("fs");
 const readline = require("readline");
 
-const names = ["scheduleOf", "earliest", "timed", "reasons", "early", "gapsOf", "sensitivities", "legalPlaces", "bestMove",
+const names = ["scheduleOf", "earliest", "timed", "reasons", "early", "gapsOf", "sensitivities", "legalPlaces", "openPlaces", "bestMove",
   "scheduleDocument", "slotText", "whyNot", "programRefusal", "moved", "taskOf"];
 const program = fs.readFileSync(process.argv[2], "utf8");
 const engine = new Function("window", `${program}\nreturn { ${names.join(", ")} };`)(globalThis);
@@ -22,6 +22,12 @@ function explained(s) {
       const found = engine.legalPlaces(s, task);
       return [found.first, found.last];
     })),
+    open: s.orders.slice(0, s.P).map((order) => order.map((task) => {
+      const found = engine.openPlaces(s, task);
+      return [found.first, found.last];
+    })),
+    unrefused: s.orders.slice(0, s.P).map((order) => order.map((task) => order.map((_, to) => to)
+      .filter((to) => !engine.whyNot(s, task, to) && !engine.programRefusal(s, task, to)))),
   };
 }
 

@@ -90,6 +90,19 @@ def test_moves() -> None:
     assert min(moved, refused) > 20
 
 
+def test_offered_positions_and_what_costs_do() -> None:
+    """The page offers those positions of a slot that it would not refuse, and costs do what `explain` says.
+
+    A schedule may end on a network lane.
+    """
+    outcomes = [made(*one) for one in (*CASES[1:11:3], ("interleaved", SHARDED))]
+    for outcome, found in zip(outcomes, answers([case(one, explain=True) for one in outcomes]), strict=True):
+        offered = [[[*range(first, last + 1)] for first, last in row] for row in found["open"]]
+        assert offered == found["unrefused"]
+        rows = {(r["stage"], r["kind"]): (r["faster"], r["slower"]) for r in found["sensitivity"] if "kind" in r}
+        assert rows == {(r.stage, r.kind): (r.faster, r.slower) for r in pipesched.explain(outcome).sensitivity}
+
+
 def is_refused(outcome: Outcome, orders: Sequence[Sequence[int]]) -> bool:
     """Whether Python too has no such schedule, or another program of a lane."""
     plan = outcome.schedule.plan
