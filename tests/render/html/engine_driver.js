@@ -22,13 +22,15 @@ function explained(s) {
       const found = engine.legalPlaces(s, task);
       return [found.first, found.last];
     })),
-    open: s.orders.slice(0, s.P).map((order) => order.map((task) => {
-      const found = engine.openPlaces(s, task);
-      return [found.first, found.last];
-    })),
-    unrefused: s.orders.slice(0, s.P).map((order) => order.map((task) => order.map((_, to) => to)
-      .filter((to) => !engine.whyNot(s, task, to) && !engine.programRefusal(s, task, to)))),
   };
+}
+
+// The positions that are offered of each slot of device 0, the first and the last; and those that are not refused.
+function offered(s) {
+  return s.orders[0].map((task) => {
+    const { first, last } = engine.openPlaces(s, task), places = s.orders[0].map((_, to) => to);
+    return [first, last, places.filter((to) => !engine.whyNot(s, task, to) && !engine.programRefusal(s, task, to))];
+  });
 }
 
 // What a move of an operation to a position does: why it is refused, or the document that it leaves.
@@ -40,8 +42,9 @@ function afterMove(loaded, [op, to]) {
   return { document: engine.scheduleDocument({ ...next, edits: 1 }) };
 }
 
-async function answer({ data, orders, explain, move }) {
+async function answer({ data, orders, explain, move, offers }) {
   const loaded = await engine.scheduleOf(data);
+  if (offers) return { offers: offered(engine.timed(loaded, loaded.orders)) };
   if (move) return afterMove(loaded, move);
   const s = engine.timed(loaded, orders ? [...orders, ...loaded.orders.slice(data.problem.devices)] : loaded.orders);
   if (s.deadlock) return { deadlock: s.deadlock };

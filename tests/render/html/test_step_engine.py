@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 import pipesched
+from pipesched.analysis.reasons.timed import timed_tasks
+from pipesched.analysis.reasons.what_costs_do import sensitivities
 from pipesched.documents.schedule import document
 from pipesched.errors import PipeschedError
 from pipesched.pipeline.schedule import schedule_plan
@@ -90,17 +92,23 @@ def test_moves() -> None:
     assert min(moved, refused) > 20
 
 
-def test_offered_positions_and_what_costs_do() -> None:
-    """The page offers those positions of a slot that it would not refuse, and costs do what `explain` says.
+def test_offered_positions() -> None:
+    """The page offers those positions of a slot that it would not refuse."""
+    cases = [("interleaved", {**SHARDED, "stages": 4}), ("1f1b", SMALL), ("zb-h1", {**SMALL, "forward": 5, **HALVES})]
+    found = answers([{"data": schedule_data(made(*one), "x"), "offers": True} for one in cases])
+    for first, last, unrefused in (slot for answer in found for slot in answer["offers"]):
+        assert [*range(first, last + 1)] == unrefused
 
-    A schedule may end on a network lane.
-    """
-    outcomes = [made(*one) for one in (*CASES[1:11:3], ("interleaved", SHARDED))]
+
+def test_what_costs_do() -> None:
+    """Costs do what `explain` says, also where the step ends on a network lane, or on two at once."""
+    outcomes = [made("interleaved", {**SHARDED, "stages": 4}), made("1f1b", {**SMALL, "optimizer": None})]
     for outcome, found in zip(outcomes, answers([case(one, explain=True) for one in outcomes]), strict=True):
-        offered = [[[*range(first, last + 1)] for first, last in row] for row in found["open"]]
-        assert offered == found["unrefused"]
         rows = {(r["stage"], r["kind"]): (r["faster"], r["slower"]) for r in found["sensitivity"] if "kind" in r}
-        assert rows == {(r.stage, r.kind): (r.faster, r.slower) for r in pipesched.explain(outcome).sensitivity}
+        tasks = timed_tasks(outcome.schedule)
+        ours, _ = sensitivities(outcome.schedule, tasks, tasks.critical_path)
+        assert rows == {(row.stage, row.kind): (row.faster, row.slower) for row in ours}
+        assert any(faster for faster, _ in rows.values())
 
 
 def is_refused(outcome: Outcome, orders: Sequence[Sequence[int]]) -> bool:
