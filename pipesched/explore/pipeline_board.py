@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -38,6 +38,7 @@ from pipesched.render.timescale import number
 from pipesched.results.outcome import Outcome
 
 MOST_SENSITIVE = 5_000  # operations up to which sensitivities are counted at every key
+MOST_TRIED = 10_000  # operations, over all positions that are tried of one
 MOST_THROUGH = 4  # names between two ends of a chain
 
 
@@ -200,27 +201,46 @@ class PipelineBoard(Board):
         return ""
 
     def narrowed(self, task: int, limits: PlaceLimits) -> PlaceLimits:
-        """Leave out where programs of lanes refuse the task; what a move breaks, a longer one breaks too."""
+        """Leave out where programs of lanes refuse the task, and what lies behind that."""
         if not self.plan.network or len(self.tasks.durations) > LIVE:
             return limits
         row, position = place_of(self, task)
-        first = self._furthest(row, position, limits.first)
-        return limits._replace(first=first, last=self._furthest(row, position, limits.last))
+        walk = self._walked if self.problem.sharding.divides(WEIGHTS) else self._furthest
+        return limits._replace(first=walk(row, position, limits.first), last=walk(row, position, limits.last))
+
+    def _walked(self, row: int, position: int, to: int) -> int:
+        """Return the last position before the first, on the way to another one, at which a move is refused.
+
+        At level weights a refused position may have others behind it that are not. Of many operations few are tried.
+        """
+        step = 1 if to > position else -1
+        most = max(MOST_TRIED // len(self.tasks.durations), 1)
+        last = position
+        for at in range(position, to + step, step)[1 : 1 + most]:
+            if not self._may_move(self.reordered, row, position, at):
+                break
+            last = at
+        return last
 
     def _furthest(self, row: int, position: int, to: int) -> int:
-        """Return the last position on the way to another one at which a move is not refused."""
+        """Return the same where a longer move than a refused one is refused too."""
         for make in (self._moved, self.reordered):  # that times it too, which takes longer: some orders deadlock
             opened, shut, at = position, to + (1 if to > position else -1), to
             while abs(shut - opened) > 1:
-                try:
-                    make(row, moved(self.plan.orders[row], position, at))
-                except InvalidSchedule:
-                    shut = at
-                else:
+                if self._may_move(make, row, position, at):
                     opened = at
+                else:
+                    shut = at
                 at = (opened + shut) // 2
             to = opened
         return to
+
+    def _may_move(self, make: Callable[[int, Sequence[int]], object], row: int, position: int, to: int) -> bool:
+        try:
+            make(row, moved(self.plan.orders[row], position, to))
+        except InvalidSchedule:
+            return False
+        return True
 
     def _moved(self, row: int, order: Sequence[int]) -> Plan:
         """Return the plan with another order of one row. Raises InvalidSchedule."""
