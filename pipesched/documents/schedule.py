@@ -143,10 +143,8 @@ def wrong_claims(text: str, outcome: Outcome) -> Iterator[str]:
     content = json.loads(text)
     claimed, ours = content.get("metrics"), outcome.metrics
     if isinstance(claimed, dict):
-        for name, own in ours.items():
-            theirs = claimed.get(name, own)
-            if name not in ("lower_bound", "gap") and not nearly_equal(theirs, own):
-                yield f"metrics.{name} is {shown(theirs)} in the document; its schedule has {shown(own)}"
+        others = {name: own for name, own in ours.items() if name not in ("lower_bound", "gap")}
+        yield from _wrong_metrics("metrics", claimed, others)
         yield from _wrong_bound(claimed, ours)
     yield from wrong_order(outcome)
     status = content.get("status", outcome.status)
@@ -155,6 +153,15 @@ def wrong_claims(text: str, outcome: Outcome) -> Iterator[str]:
         yield f"status is {shown(status)} in the document; its schedule is {outcome.status}"
     if isinstance(content.get("solver"), dict):
         yield from wrong_solver_claims(content["solver"], outcome)
+
+
+def _wrong_metrics(where: str, claimed: Mapping[str, Any], ours: Mapping[str, Any]) -> Iterator[str]:
+    for name, own in ours.items():
+        theirs = claimed.get(name, own)
+        if isinstance(own, dict) and isinstance(theirs, dict):
+            yield from _wrong_metrics(f"{where}.{name}", theirs, own)
+        elif not nearly_equal(theirs, own):
+            yield f"{where}.{name} is {shown(theirs)} in the document; its schedule has {shown(own)}"
 
 
 def _wrong_bound(claimed: dict[str, Any], ours: dict[str, Any]) -> Iterator[str]:

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from pipesched.core.idle_time import Gap
+from pipesched.core.order_moves import moved
 from pipesched.core.reasons import NOTHING, TimedTasks
+from pipesched.errors import InvalidSchedule
 from pipesched.explore.places import PlaceLimits, by_data, limits_of
 
 LIVE = 20_000  # tasks up to which everything is timed again at every key
@@ -80,6 +82,10 @@ class Board(Protocol):
         """Say why a task cannot be moved at all; empty if it can."""
         return ""
 
+    def narrowed(self, task: int, limits: PlaceLimits) -> PlaceLimits:
+        """Return the limits of a task without positions that are refused for more than what waits for what."""
+        return limits
+
     def reordered(self, row: int, order: Sequence[int]) -> Board:
         """Return the board with another order of one row, at its earliest times. Raises InvalidSchedule."""
 
@@ -142,7 +148,7 @@ def rows_of(board: Board) -> Sequence[Sequence[int]]:
 
 def legal(board: Board, task: int) -> PlaceLimits:
     """Return where a task may stand."""
-    return limits_of(*board.limits, task)
+    return board.narrowed(task, limits_of(*board.limits, task))
 
 
 def refusal(board: Board, task: int, position: int, known: PlaceLimits | None = None) -> str:
@@ -157,9 +163,22 @@ def refusal(board: Board, task: int, position: int, known: PlaceLimits | None = 
     limits = known or legal(board, task)
     if limits.allow(position):
         return ""
+    wide = limits_of(*board.limits, task)
+    if wide.allow(position):
+        return _not_moved(board, task, position)
     data = by_data(*board.limits, task)  # the plainer reason, if the position is too far for that already
-    reasons = limits if data.allow(position) else data
-    return waits_for(board, reasons.behind if position < limits.first else reasons.before)
+    reasons = wide if data.allow(position) else data
+    return waits_for(board, reasons.behind if position < wide.first else reasons.before)
+
+
+def _not_moved(board: Board, task: int, position: int) -> str:
+    """Say why a task may not stand where nothing that waits is in the way."""
+    row, start = place_of(board, task)
+    try:
+        board.reordered(row, moved(board.tasks.orders[row], start, position))
+    except InvalidSchedule as error:
+        return str(error)
+    return ""
 
 
 def waits_for(board: Board, chain: Sequence[int]) -> str:

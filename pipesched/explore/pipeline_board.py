@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -10,13 +10,15 @@ from pathlib import Path
 from pipesched.analysis.reasons.explanation import Sensitivity, idle_gap
 from pipesched.analysis.reasons.idle import gaps_of
 from pipesched.analysis.reasons.moved_programs import moved_plan
+from pipesched.analysis.reasons.step_parts import row_of_step
 from pipesched.analysis.reasons.timed import arrivals, timed_tasks
-from pipesched.analysis.reasons.what_costs_do import sensitivities
+from pipesched.analysis.reasons.what_costs_do import OVERLAP, sensitivities
 from pipesched.core.idle_time import Gap
+from pipesched.core.order_moves import moved
 from pipesched.core.reasons import NOTHING, Arc, TimedTasks
 from pipesched.errors import ConfigError, InvalidSchedule
-from pipesched.explore.board import Amounts, Board
-from pipesched.explore.places import users_of
+from pipesched.explore.board import LIVE, Amounts, Board, place_of
+from pipesched.explore.places import PlaceLimits, users_of
 from pipesched.file_formats.files import content_of, read, refuse_existing, write_file
 from pipesched.file_formats.registry import SCHEDULE, format_of, formats_that_hold
 from pipesched.pipeline.bounds import lower_bound
@@ -29,12 +31,14 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.pipeline.step import WEIGHTS
+from pipesched.pipeline.step_plan import SIDE_KINDS
 from pipesched.render.explanation import gap_words
 from pipesched.render.strip import peak_text
 from pipesched.render.timescale import number
 from pipesched.results.outcome import Outcome
 
 MOST_SENSITIVE = 5_000  # operations up to which sensitivities are counted at every key
+MOST_TRIED = 10_000  # operations, over all positions that are tried of one
 MOST_THROUGH = 4  # names between two ends of a chain
 
 
@@ -196,10 +200,57 @@ class PipelineBoard(Board):
             return f"{self.name(task)} is a transfer; only what devices run can be moved"
         return ""
 
-    def reordered(self, row: int, order: Sequence[int]) -> PipelineBoard:
+    def narrowed(self, task: int, limits: PlaceLimits) -> PlaceLimits:
+        """Leave out where programs of lanes refuse the task, and what lies behind that."""
+        if not self.plan.network or len(self.tasks.durations) > LIVE:
+            return limits
+        row, position = place_of(self, task)
+        walk = self._walked if self.problem.sharding.divides(WEIGHTS) else self._furthest
+        return limits._replace(first=walk(row, position, limits.first), last=walk(row, position, limits.last))
+
+    def _walked(self, row: int, position: int, to: int) -> int:
+        """Return the last position before the first, on the way to another one, at which a move is refused.
+
+        At level weights a refused position may have others behind it that are not. Of many operations few are tried.
+        """
+        step = 1 if to > position else -1
+        most = max(MOST_TRIED // len(self.tasks.durations), 1)
+        last = position
+        for at in range(position, to + step, step)[1 : 1 + most]:
+            if not self._may_move(self.reordered, row, position, at):
+                break
+            last = at
+        return last
+
+    def _furthest(self, row: int, position: int, to: int) -> int:
+        """Return the same where a longer move than a refused one is refused too."""
+        for make in (self._moved, self.reordered):  # that times it too, which takes longer: some orders deadlock
+            opened, shut, at = position, to + (1 if to > position else -1), to
+            while abs(shut - opened) > 1:
+                if self._may_move(make, row, position, at):
+                    opened = at
+                else:
+                    shut = at
+                at = (opened + shut) // 2
+            to = opened
+        return to
+
+    def _may_move(self, make: Callable[[int, Sequence[int]], object], row: int, position: int, to: int) -> bool:
+        try:
+            make(row, moved(self.plan.orders[row], position, to))
+        except InvalidSchedule:
+            return False
+        return True
+
+    def _moved(self, row: int, order: Sequence[int]) -> Plan:
+        """Return the plan with another order of one row. Raises InvalidSchedule."""
         plan = moved_plan(self.schedule, row, order)
         if plan.network and self.problem.sharding.divides(WEIGHTS):
             self._require_same(plan, row)
+        return plan
+
+    def reordered(self, row: int, order: Sequence[int]) -> PipelineBoard:
+        plan = self._moved(row, order)
         board = PipelineBoard(self.problem, plan, self.fixed)
         _ = board.schedule
         return board
@@ -234,12 +285,15 @@ class PipelineBoard(Board):
         """Say what a change of the cost of a task does to the makespan; of many operations, and late ones, nothing."""
         if self.is_late or self.missing or sum(map(len, self.plan.orders)) > MOST_SENSITIVE:
             return ""
-        op = self.plan.index.op(task)
-        kind = "overlap" if task in self.plan.pairs and self.problem.costs.overlap is not None else op.kind
+        index = self.plan.index
+        stage, kind = row_of_step(index, task)
+        if task in self.plan.pairs and self.problem.costs.overlap is not None:
+            kind = OVERLAP
         for row in self.sensitive:
-            if (row.stage, row.kind) == (op.stage, kind):
-                what = kind if kind == "overlap" else ALL_KINDS[kind].name
-                return f"{what} of stage {row.stage}: a unit less gains {row.faster}, a unit more costs {row.slower}"
+            if (row.stage, row.kind) == (stage, kind):
+                what = kind if kind == OVERLAP else ALL_KINDS[kind].name
+                what += f" of {'item' if kind in SIDE_KINDS else 'stage'} {row.stage}"
+                return f"{what}: a unit less gains {row.faster}, a unit more costs {row.slower}"
         return ""
 
     @cached_property

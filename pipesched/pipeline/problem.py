@@ -37,7 +37,7 @@ from pipesched.pipeline.units import FORWARD_ONLY, MODES, TRAIN, WHOLE, Sizes, S
 
 MOST_OPERATIONS = 10_000_000
 LANES = ("device", "pair")
-NO_STEP = "bidirectional has two copies of each stage: it goes without a step beside its passes"
+NO_STEP = "two copies of each stage (bidirectional) go without gathers, reductions, optimizers, shards and side work"
 
 
 class OneWay(NamedTuple):

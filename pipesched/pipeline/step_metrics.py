@@ -54,6 +54,10 @@ class StepTimes:
             part: [*chain.from_iterable(map(schedule.plan.index.of_kind, kinds))] for part, kinds in PARTS.items()
         }
 
+    def __repr__(self) -> str:
+        shown = ", ".join(self.exposed) or "nothing"
+        return f"StepTimes(pipeline {self.pipeline}, network {self.network}, exposed {shown})"
+
     def _units(self, ticks: int) -> int | float:
         return in_units(ticks, self._schedule.problem.ticks.per_unit)
 

@@ -149,10 +149,11 @@ def gap_words(gap: IdleGap, unit: str = "") -> str:
     }
     if gap.idle in could_run:
         return could_run[gap.idle]
+    is_transfer = isinstance(culprit, Op) and ALL_KINDS[culprit.kind].is_transfer
     if waiting is None:
-        return f"all done here; {culprit} still runs" if gap.idle is Idle.DRAIN else f"all done here; after {culprit}"
+        runs = gap.idle is Idle.DRAIN or is_transfer
+        return f"all done here; {culprit} still runs" if runs else f"all done here; after {culprit}"
     if gap.idle is Idle.TRANSFER:
-        is_transfer = isinstance(culprit, Op) and ALL_KINDS[culprit.kind].is_transfer
         return f"{waiting} waits for {culprit if is_transfer else f'the transfer after {culprit}'}"
     return f"{waiting} waits for {culprit}{_through(waiting, culprit)}"
 

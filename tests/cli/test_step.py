@@ -93,8 +93,16 @@ def test_bad_option(cli: Cli, options: list[str], said: str) -> None:
     assert result.stderr.count("\n") == 1
 
 
+def test_what_stands_in_the_file_is_called_by_its_key(cli: Cli, tmp_path: Path) -> None:
+    """An option that contradicts a file is told by its flag, what stands in the file by its key."""
+    (tmp_path / "a.yaml").write_text(FILE)
+    result = cli("run", "1f1b", "-c", str(tmp_path / "a.yaml"), "--shard", "none")
+    said = "--shard: level none gathers nothing: take level optimizer, or leave out `costs.gather`"
+    assert (result.returncode, result.stderr) == (2, f"pipesched: {said}\n")
+
+
 def test_bidirectional_does_not_apply(cli: Cli) -> None:
     """A family of two copies of each stage says why it has no step; the others are compared."""
     result = cli("compare", "1f1b", "dualpipe", "--reduce-cost", "2")
     assert result.returncode == 0
-    assert "dualpipe does not apply: bidirectional has two copies of each stage" in result.stdout
+    assert "dualpipe does not apply: two copies of each stage (bidirectional) go without gathers" in result.stdout

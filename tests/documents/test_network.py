@@ -173,4 +173,4 @@ def test_wrong_claims_of_a_step(wrong: dict[str, Any]) -> None:
     content["metrics"]["step"] |= wrong
     claims = [*wrong_claims(json.dumps(content), parse(text, "a.json"))]
     assert len(claims) == 1
-    assert claims[0].startswith("metrics.step is ")
+    assert claims[0].startswith("metrics.step.")

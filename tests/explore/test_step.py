@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import pipesched
+from pipesched.explore.board import legal, refusal
 from pipesched.explore.drawing import BoardScreen, draw
 from pipesched.explore.pipeline_board import PipelineBoard, board_of
 from pipesched.explore.planning import PipelinePlanner
@@ -14,7 +15,7 @@ from pipesched.explore.sheet import loaded
 from pipesched.explore.state import State
 from pipesched.explore.viewport import Viewport
 from pipesched.pipeline.check import violations
-from tests.stepped import SHARDED, SIDE, TIED
+from tests.stepped import SHARDED, SIDE, SMALL, TIED
 
 
 def state_of(algorithm: str, given: dict[str, Any]) -> State:
@@ -88,6 +89,44 @@ def test_a_move_that_changes_what_is_gathered_is_refused() -> None:
     said = "it would change the program of network lane 0: 0RESHARD1 stands behind a slot that would move"
     assert state.message == said
     assert board(state).plan.orders == before
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "given"),
+    [
+        ("interleaved", {**SHARDED, "stages": 6, "microbatches": 2}),
+        ("zb-h1", {**SMALL, "backward_input": 1, "backward_weight": 1}),
+    ],
+)
+def test_offered_positions(algorithm: str, given: dict[str, Any]) -> None:
+    """A slot moves to each position that is offered; elsewhere it moves, or is refused with a sentence."""
+    state = state_of(algorithm, given)
+    one = board(state)
+    offered = 0
+    for order in one.plan.orders:
+        for start, task in enumerate(order):
+            limits = legal(one, task)
+            offered += limits.last - limits.first
+            for to in {*range(len(order))} - {start}:
+                state.select(task)
+                said = refusal(one, task, to)
+                assert not (said and limits.allow(to))
+                if is_moved := state.move_to(to):
+                    state.undo()
+                assert is_moved == (not said), state.message
+    assert offered
+
+
+def test_what_costs_do() -> None:
+    """The cost of an operation of the step is named by its stage, of side work by its item; tied gradients have one."""
+    tied, side = board(state_of("1f1b", TIED)), board(state_of("1f1b", SIDE))
+    texts = [(tied, "3REDUCE_TIED"), (tied, "0OPTIMIZER"), (side, "0E0")]
+    found = [one.what_costs_do(task) for one, text in texts if (task := one.find(text)) is not None]
+    assert found == [
+        "reduce tied gradients of stage 0: a unit less gains 1, a unit more costs 1",
+        "optimizer of stage 0: a unit less gains 0, a unit more costs 1",
+        "side forward of item 0: a unit less gains 1, a unit more costs 1",
+    ]
 
 
 def test_find() -> None:

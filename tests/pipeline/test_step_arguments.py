@@ -105,7 +105,7 @@ BAD = [  # parameters, what the error is about, what it holds
     ({"side": [{**VISION, "devices": 1}]}, "side[0].devices", "must be all, or a list of devices, not 1"),
     ({"side": [{**VISION, "output": "1ms"}]}, "side[0].output", "must be memory"),
     ({"side": [{**VISION, "name": 3}]}, "side[0].name", "must be one line of text"),
-    ({"placement": "bidirectional", "reduce": 1}, "placement", "goes without a step"),
+    ({"placement": "bidirectional", "reduce": 1}, "placement", "go without gathers"),
     ({"mode": "forward", "reduce": 1}, "reduce", "has no effect with `mode` forward"),
     ({"mode": "forward", "optimizer": 1}, "optimizer", "has no effect with `mode` forward"),
     ({"mode": "forward", "tied": 1}, "tied", "has no effect with `mode` forward"),
@@ -163,7 +163,7 @@ def test_fused_stages() -> None:
 
 def test_bidirectional_does_not_apply() -> None:
     """Two copies of each stage have no step: a family that needs them does not apply."""
-    with pytest.raises(NotApplicable, match="goes without a step"):
+    with pytest.raises(NotApplicable, match="go without gathers"):
         fitted_to(make_problem(devices=2, reduce=1), named_placement("bidirectional", 2, 2))
 
 

@@ -2,7 +2,7 @@
 const fs = require("fs");
 const readline = require("readline");
 
-const names = ["scheduleOf", "earliest", "timed", "reasons", "early", "gapsOf", "sensitivities", "legalPlaces", "bestMove",
+const names = ["scheduleOf", "earliest", "timed", "reasons", "early", "gapsOf", "sensitivities", "legalPlaces", "openPlaces", "bestMove",
   "scheduleDocument", "slotText", "whyNot", "programRefusal", "moved", "taskOf"];
 const program = fs.readFileSync(process.argv[2], "utf8");
 const engine = new Function("window", `${program}\nreturn { ${names.join(", ")} };`)(globalThis);
@@ -25,6 +25,14 @@ function explained(s) {
   };
 }
 
+// The positions that are offered of each slot of device 0, the first and the last; and those that are not refused.
+function offered(s) {
+  return s.orders[0].map((task) => {
+    const { first, last } = engine.openPlaces(s, task), places = s.orders[0].map((_, to) => to);
+    return [first, last, places.filter((to) => !engine.whyNot(s, task, to) && !engine.programRefusal(s, task, to))];
+  });
+}
+
 // What a move of an operation to a position does: why it is refused, or the document that it leaves.
 function afterMove(loaded, [op, to]) {
   const s = engine.timed(loaded, loaded.orders), t = engine.taskOf(s, op);
@@ -34,8 +42,9 @@ function afterMove(loaded, [op, to]) {
   return { document: engine.scheduleDocument({ ...next, edits: 1 }) };
 }
 
-async function answer({ data, orders, explain, move }) {
+async function answer({ data, orders, explain, move, offers }) {
   const loaded = await engine.scheduleOf(data);
+  if (offers) return { offers: offered(engine.timed(loaded, loaded.orders)) };
   if (move) return afterMove(loaded, move);
   const s = engine.timed(loaded, orders ? [...orders, ...loaded.orders.slice(data.problem.devices)] : loaded.orders);
   if (s.deadlock) return { deadlock: s.deadlock };

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 import pipesched
+from pipesched.analysis.reasons.timed import timed_tasks
+from pipesched.analysis.reasons.what_costs_do import sensitivities
 from pipesched.documents.schedule import document
 from pipesched.errors import PipeschedError
 from pipesched.pipeline.schedule import schedule_plan
@@ -88,6 +90,25 @@ def test_moves() -> None:
         for key in ("makespan", "span", "peak_memory", "peak_weights", "peak_gradients", "peak_side", "step"):
             assert found["document"]["metrics"][key] == ours["metrics"][key], key
     assert min(moved, refused) > 20
+
+
+def test_offered_positions() -> None:
+    """The page offers those positions of a slot that it would not refuse."""
+    cases = [("interleaved", {**SHARDED, "stages": 4}), ("1f1b", SMALL), ("zb-h1", {**SMALL, "forward": 5, **HALVES})]
+    found = answers([{"data": schedule_data(made(*one), "x"), "offers": True} for one in cases])
+    for first, last, unrefused in (slot for answer in found for slot in answer["offers"]):
+        assert [*range(first, last + 1)] == unrefused
+
+
+def test_what_costs_do() -> None:
+    """Costs do what `explain` says, also where the step ends on a network lane, or on two at once."""
+    outcomes = [made("interleaved", {**SHARDED, "stages": 4}), made("1f1b", {**SMALL, "optimizer": None})]
+    for outcome, found in zip(outcomes, answers([case(one, explain=True) for one in outcomes]), strict=True):
+        rows = {(r["stage"], r["kind"]): (r["faster"], r["slower"]) for r in found["sensitivity"] if "kind" in r}
+        tasks = timed_tasks(outcome.schedule)
+        ours, _ = sensitivities(outcome.schedule, tasks, tasks.critical_path)
+        assert rows == {(row.stage, row.kind): (row.faster, row.slower) for row in ours}
+        assert any(faster for faster, _ in rows.values())
 
 
 def is_refused(outcome: Outcome, orders: Sequence[Sequence[int]]) -> bool:

@@ -90,7 +90,7 @@ function beginDrag({ s, t, x }) {
     return;
   }
   const others = s.orders[s.machine[t]].filter(other => other !== t).map(other => boxOf(s, other));
-  gesture = { kind: "drag", s, t, others, legal: legalPlaces(s, t), grip: x - boxOf(s, t).x };
+  gesture = { kind: "drag", s, t, others, legal: openPlaces(s, t), grip: x - boxOf(s, t).x };
   $("chart").classList.add("drag");
 }
 

@@ -53,6 +53,22 @@ function reach(s, arcs, t, direction) {
   return { place, task: found, stages };
 }
 
+// Those of its legal places that leave the programs of lanes as they may be: from where it stands up to the first refusal
+// on either side, for what a move breaks, a longer one breaks too.
+function openPlaces(s, t) {
+  const { position, first, last } = legalPlaces(s, t);
+  const furthest = to => {
+    let open = position, shut = to + Math.sign(to - position);
+    while (Math.abs(shut - open) > 1) {
+      const at = (open + shut) >> 1;
+      if (programRefusal(s, t, at)) shut = at;
+      else open = at;
+    }
+    return open;
+  };
+  return { position, first: furthest(first), last: furthest(last) };
+}
+
 // Why a task may not stand at a position: "3B2 waits for 3F2 through stages 4-7"; null where it may.
 function whyNot(s, t, to) {
   if (!Number.isInteger(to) || to < 0 || to >= s.orders[s.machine[t]].length) return `there is no position ${to}`;
@@ -71,8 +87,8 @@ function bestMove(s, most = 5e6) {
   const { path, isHeldByOrder } = reasons(s), tries = [];
   path.forEach((t, i) => {
     if (!ofDevice(s, t) || ![t, ...path.slice(i + 1, i + 2)].some(isHeldByOrder)) return;
-    const { position, first, last } = legalPlaces(s, t);
-    for (let to = first; to <= last; to++) if (to !== position && !programRefusal(s, t, to)) tries.push({ task: t, from: position, to });
+    const { position, first, last } = openPlaces(s, t);
+    for (let to = first; to <= last; to++) if (to !== position) tries.push({ task: t, from: position, to });
   });
   tries.sort((a, b) => abs(a.to - a.from) - abs(b.to - b.from));
   const count = max(floor(most / s.sequence.length), 1);

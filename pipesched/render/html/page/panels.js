@@ -72,7 +72,7 @@ function showDetails() {
   const whole = partsOf(s, t).map(part => {
     const what = s.kinds[kindOf(s, part)], stage = stageOf(s, part);
     if (microbatchOf(s, part) < 0) return `${what} of stage ${stage}`;
-    return `${what} of microbatch ${sliced(s, part)} ${part < s.passes ? "on stage" : "of side item"} ${stage}`;
+    return `${what} of microbatch ${sliced(s, part)} ${isOfSide(letterOf(s, part)) ? "of side item" : "on stage"} ${stage}`;
   });
   put("operation", `${slotText(s, t)}: ${whole.join(", with ")}`);
   put("where", placeText(s, t));
@@ -81,10 +81,10 @@ function showDetails() {
   const inputs = inputsOf(s, t).map(one => `${slotText(s, one.t)} (${one.what}, ${time(s, one.there)}${one.binds ? ", binds" : ""})`);
   put("waits for", inputs.join("; ") || "nothing");
   if (ofDevice(s, t)) {
-    const { first, last, position } = legalPlaces(s, t);
+    const { first, last, position } = openPlaces(s, t);
     put("legal positions", first === last ? `${first} alone` : `${first} to ${last}`);
     const makespan = to => {
-      if (to < first || to > last || programRefusal(s, t, to)) return "not legal";
+      if (to < first || to > last) return "not legal";
       return time(s, totals(timed(s, moved(s.orders, s.machine[t], position, to))).makespan);
     };
     put("makespan if moved", `left: ${makespan(position - 1)}, right: ${makespan(position + 1)}`);
@@ -136,7 +136,7 @@ function showCosts(s) {
   }
   const costs = sensitivities(early(s)).filter(row => row.faster || row.slower);
   costs.sort((a, b) => b.faster * b.cost - a.faster * a.cost || b.slower - a.slower);
-  const name = ({ kind, stage, boundary: at }) => (kind ? `${s.kinds[s.signs.indexOf(kind)] || kind} of stage ${stage}` : `p2p ${at}-${at + 1}`);
+  const name = ({ kind, stage, boundary: at }) => (kind ? `${s.kinds[s.signs.indexOf(kind)] || kind} of ${isOfSide(kind) ? "side item" : "stage"} ${stage}` : `p2p ${at}-${at + 1}`);
   fillTable("costs", ["cost", "a unit less", "a unit more"], costs.slice(0, MOST_COSTS).map(row => [name(row), row.faster ? `-${row.faster}` : "0", `+${row.slower}`]),
     { caption: `makespan with the order fixed${s.isLate ? ", at its earliest times" : ""}` });
 }

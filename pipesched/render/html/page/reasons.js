@@ -144,9 +144,10 @@ function idleByClass(s, classes) {
   return rows;
 }
 
-// What a task costs: [name "3 F", what it lasts]. A pair has that of its parts, or its own where the config gives one.
+// What a task costs: [name "3 F", what it lasts]. A pair has that of its parts, or its own where the config gives one; both
+// ends of REDUCE_TIED have one cost.
 const costsOf = (s, t) => (s.pairs.has(t) && s.overlap ? [[`${stageOf(s, t)} overlap`, entryOf(s, s.overlap[stageOf(s, t)], t)]]
-  : partsOf(s, t).map(part => [`${stageOf(s, part)} ${letterOf(s, part)}`, part < s.passes ? entryOf(s, s.rows[rowOf(s, part)][0], part) : s.duration[part]]));
+  : partsOf(s, t).map(part => [`${letterOf(s, part) === "REDUCE_TIED" ? 0 : stageOf(s, part)} ${letterOf(s, part)}`, part < s.passes ? entryOf(s, s.rows[rowOf(s, part)][0], part) : s.duration[part]]));
 
 // The lesser (sign 1) or the greater (-1) of each two counts, in the first; a copy of the second where there is no first.
 function extreme(held, other, sign) {
@@ -182,7 +183,7 @@ const sensitivities = s => cached(s, "sensitivities", () => {
       most[columns.get(name)]++;
     }
     counts.set(t, [least, most]);
-    if (s.ends[t] === end && ofDevice(s, t)) [low, high] = [extreme(low, least, 1), extreme(high, most, -1)];
+    if (s.ends[t] === end && (ofDevice(s, t) || isNetwork(s, t))) [low, high] = [extreme(low, least, 1), extreme(high, most, -1)];
   }
   return rows.map((row, i) => ({ ...row, faster: low && row.cost ? low[i] : 0, slower: high ? high[i] : 0 }));
 });

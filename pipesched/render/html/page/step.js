@@ -4,6 +4,7 @@
 
 const ofStep = (s, number) => (s.step && number >= s.passes ? s.step.beside[number - s.passes] : null);
 const letterOf = (s, number) => s.signs[kindOf(s, number)];
+const isOfSide = letter => letter === "E" || letter === "G";
 const lanePairs = s => (s.orders.length - s.P - (s.step ? s.P : 0)) / 2;
 const transferLanes = s => s.orders.slice(s.P, s.P + 2 * lanePairs(s));
 const networkLanes = s => (s.step ? s.orders.slice(s.P + 2 * lanePairs(s)) : []);
