@@ -23,6 +23,7 @@ from pipesched.pipeline.bounds import Bound, lower_bound
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.costs import fields_of
 from pipesched.pipeline.feeding import differs
+from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.metrics import HELD
 from pipesched.pipeline.open_cuts import is_cut_open
 from pipesched.pipeline.plan import Plan
@@ -32,6 +33,7 @@ from pipesched.pipeline.savable import require_kept
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.pipeline.step_metrics import StepTimes
 from pipesched.results.cuts import CutReport
+from pipesched.results.kept_budget import require_kept_budget
 from pipesched.results.slice_count import with_best_slices
 from pipesched.results.status import Status, StoppedBy
 from pipesched.schedulers.family import Family, prepare
@@ -311,6 +313,8 @@ def run(problem: Problem, algorithm: str, **options: Any) -> Outcome:
     with _explained(chosen, given):
         ordering = None if wanted is None else ordering_of(fed, wanted)
         schedule = checked(fed.schedule(None if ordering is None else ordering.order))
+    saved = Allowed(offload=given.get(OFFLOAD) is not None, recompute=given.get(RECOMPUTE) is not None)
+    require_kept_budget(chosen, schedule, saved)
     return Outcome(chosen.name, schedule, ordering=ordering)
 
 
