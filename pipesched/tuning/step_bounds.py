@@ -30,6 +30,15 @@ class StepBounds:
         return _microseconds(item_terms(self.setup, self.items[0], GATHER))
 
     @cached_property
+    def behind_first(self) -> int:
+        """Behind the last backward of the first stage."""
+        return _microseconds(item_terms(self.setup, self.items[0], REDUCE)) + self.update(self.items[0])
+
+    def behind(self, layers: Sequence[Item], count: int) -> int:
+        """Return what is behind the last backward of a stage with at least so many of these layers."""
+        return self.hops + count * min(self.reduced(layer) + self.update(layer) for layer in layers)
+
+    @cached_property
     def reduction(self) -> int:
         """Behind the last pass of a device, whatever it has."""
         return min(_microseconds(item_terms(self.setup, item, REDUCE)) for item in self.items)

@@ -149,20 +149,20 @@ def test_no_step_beats_its_bounds(first: int) -> None:
 
 @pytest.mark.parametrize("shard", LEVELS)
 def test_bounds_of_steps_are_close(shard: str) -> None:
-    """Also where gathers and reductions over a slow network show."""
+    """Also where messages, gathers and reductions over a slow network take about as long as the passes."""
     setup = random_setup(2)
     setup = replace(
         setup,
-        hardware=replace(setup.hardware, memory=80, nic=10, gpus_per_node=2),
+        hardware=replace(setup.hardware, memory=80, nic=1.5, gpus_per_node=2),
         parallel=replace(setup.parallel, gpus=8 * setup.parallel.gpus // setup.parallel.data),
         batch=replace(setup.batch, size=12 * 8 * setup.batch.micro),
         training=replace(setup.training, shard=shard),
     )
     found = simulated(setup, "1f1b")
     assert found is not None
-    assert found.step.communication > 0.05 * found.step.pipeline
+    assert found.step.communication > 0.3 * found.step.pipeline
     bounds = FamilyBounds(setup_bounds(with_one_stage(setup)), family("1f1b"), setup.parallel.pipeline)
-    assert bounds.time > 0.7 * found.step.time * 1000
+    assert bounds.time > 0.8 * found.step.time * 1000
 
 
 def test_bounds_are_close() -> None:
