@@ -1,8 +1,8 @@
 """Published runs that shard weights over data-parallel ranks (FSDP2): steps and peaks of memory beside ours.
 
-A setup of level `weights` gathers a stage as a whole, and so do PyTorch's pipelines. These runs have no pipeline: their
-one stage is gathered, held and reduced as a whole here, where FSDP2 does that layer by layer, beside the passes. So ours
-says how far that rule is from them, and nothing is fitted on it.
+A setup of level `weights` gathers a stage as a whole, and so do PyTorch's pipelines. These runs have no pipeline: here
+their one stage is gathered, held and reduced as a whole, where FSDP2 does that layer by layer, beside the passes. So
+the table says how far that rule is from them, and nothing is fitted on it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ def is_sharded(run: Run) -> bool:
 
 def sharded_rows() -> Iterator[tuple[str, Compared]]:
     """Yield steps in ms, and peaks in GB where they are published, beside ours at the level that the runs have."""
-    peaks = {record["id"]: item["value"] for record in records() for item in record["measured"] if item["name"] in NAMES}
+    values = ((record["id"], item) for record in records() for item in record["measured"])
+    peaks = {name: item["value"] for name, item in values if item["name"] in NAMES}
     for run in filter(is_sharded, published_runs()):
         found = estimate_of(replace(run.setup, training=replace(run.setup.training, shard=WEIGHTS)), run.algorithm)
         if run.step is not None:

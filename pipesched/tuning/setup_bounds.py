@@ -173,16 +173,9 @@ class SetupBounds:
         setup, items = self.setup, self.items
         work, count = self._work_from(0), setup.microbatches
         longest = max(map(self.work, (items.each[0], *self.layers, items.each[-1])))
-        even = max(work / setup.parallel.pipeline * count, self.there(items.each, whole=False))
+        there = items.sum_of("forward", 0, len(items)) + items.sum_of("backward_input", 0, len(items))
+        even = max(work / setup.parallel.pipeline * count, float(there))
         return max(even, longest * count), max(even, longest * count / 2)  # copies have half the microbatches each
-
-    def there(self, items: Sequence[Item], *, whole: bool) -> float:
-        """Return the microseconds of a microbatch through items and back."""
-        return sum(item.time("forward") for item in items) + self.back(items, whole=whole)
-
-    def back(self, items: Sequence[Item], *, whole: bool) -> float:
-        """Return the microseconds of a microbatch back through items; `whole`: of unsplit backwards."""
-        return float(sum(item.time(key) for item in items for key in TIMES[1 : 3 if whole else 2]))
 
     @cached_property
     def updated(self) -> float:
@@ -275,25 +268,14 @@ class FamilyBounds:
 
     @cached_property
     def _in_turn(self) -> float:
-        """Microseconds of a step whose first stage keeps as many microbatches under way at once as the algorithm does.
-
-        Each is under way there until it has been through all stages and back, messages included. With one stage a
-        device, some stage has as many layers as there are devices to share them: its last backward lacks only the way
-        back from there, of those that are still under way then.
-        """
-        known, chosen, step = self.known, self.family, self.known.step
-        count, devices = known.setup.microbatches, known.setup.parallel.pipeline
-        most = most_of_first(self._placement, count, chosen.name) if chosen.settled_order else None
+        """Microseconds of a step that keeps as many microbatches of the first stage under way as the algorithm does."""
+        known, chosen, setup = self.known, self.family, self.known.setup
+        most = most_of_first(self._placement, setup.microbatches, chosen.name) if chosen.settled_order else None
         if most is None:
             return 0.0
         whole = chosen.splits_backward is False and not known.paired  # pairs may hide gradients of weights
-        messages = [float(time) * PER_MS for time in boundary_times(known.setup, self._placement)]
-        passes = count * (known.there(known.items.each, whole=whole) + 2 * sum(messages)) / most
-        layers = -(-known.setup.model.layers // devices)
-        slowest = max(known.back([layer], whole=whole) for layer in known.layers)
-        back = (known.setup.model.layers - layers) * slowest + known.back(known.items.each[:1], whole=whole)
-        fullest = step.behind(known.layers, layers) - back - sum(messages) if self._is_alone else 0.0
-        return step.head + passes + max(step.behind_first, fullest)
+        messages = float(sum(boundary_times(setup, self._placement))) * PER_MS
+        return known.step.in_turn(known.items.each, most, messages, whole=whole, alone=self._is_alone)
 
     @property
     def _is_alone(self) -> bool:
