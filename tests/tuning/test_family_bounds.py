@@ -332,6 +332,21 @@ def test_no_pair_of_experts_beats_its_bounds(layers: int, nic: int) -> None:
     assert wrong or nic == 50
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize("nic", [50, 2])
+def test_no_step_with_pairs_of_experts_beats_its_bounds(nic: int) -> None:
+    """With gathers, reductions and optimizers too, which follow messages that hold microbatches up."""
+    hardware, parallel = replace(GPU, nic=nic, gpus_per_node=1), Parallel(8, 1, 2, 1, expert=4)
+    for content, shard, name in product((EXPERTS, DENSE_FIRST), ("none", "weights"), PAIRED):
+        model = read_model({**content, "num_hidden_layers": 5}, "small")
+        setup = Setup(model, hardware, parallel, TokenBatch(4096, 1, 64), TrainingSetup(shard=shard))
+        found, known = simulated(setup, name), setup_bounds(setup, has_pairs=True)
+        if found is not None:
+            bounds = FamilyBounds(known, family(name), found.problem.stages)
+            assert known.paired
+            assert 0 < bounds.time <= found.step.time * 1000 * (1 + ROUNDING), name
+
+
 def test_what_is_the_same_without_pairs_may_differ_with_them() -> None:
     """Experts on two ranks, or cut in two: as long for others, but only dispatch and combine are hidden by pairs."""
     ways = (Parallel(8, 1, 2, expert=2), Parallel(8, 1, 2, expert_tensor=2))
