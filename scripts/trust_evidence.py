@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pipesched.estimation.trust.evidence import PublishedRun
 from pipesched.estimation.trust.facts import ComparedRun, facts_of
 from pipesched.estimation.trust.judge import weights_of
+from pipesched.pipeline.step import WEIGHTS
 from published_memory import Peak
 from published_runs import FILES, Run, published_runs, records_of
+from published_sharded import is_sharded
 from published_times import estimate_of, step_of
 
 SOURCES = {"zb": "zero-bubble", "llama3": "llama3", "megatron-readme": "megatron-readme"}
@@ -37,7 +39,8 @@ def evidence_rows(runs: Iterable[Run] | None = None) -> Iterator[PublishedRun]:
 
 def _row(run: Run, step: float, url: str) -> PublishedRun:
     estimate = estimate_of(run.setup, run.algorithm)
-    facts = facts_of(run.setup, run.algorithm.partition(" ")[0])._replace(shard=run.setup.training.level)
+    level = WEIGHTS if is_sharded(run) else run.setup.training.level
+    facts = facts_of(run.setup, run.algorithm.partition(" ")[0])._replace(shard=level)
     compared = ComparedRun(*source_of(run.family), facts, weights_of(estimate))
     size = run.setup.batch.size
     return PublishedRun(run.name, url, run.setup.model.name, compared, step, step_of(estimate, run.algorithm), size)

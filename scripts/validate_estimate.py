@@ -21,6 +21,7 @@ from pathlib import Path
 from published_context import context_table
 from published_memory import memory_table
 from published_runs import DENSE, KINDS, MOE, OPEN, PARTS, RATIOS, Run, left_out, published_runs
+from published_sharded import sharded_table
 from published_times import Compared, Summary, compare, ratios, summaries, summary
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "estimate.md"
@@ -56,6 +57,7 @@ def tables(*, fast: bool = False) -> bool:
     """Print times, and memory unless `fast`; return whether a goal is missed."""
     missed = [_times(kind) for kind in KINDS if not (fast and kind == RATIOS)]
     missed.append(context_table())
+    sharded_table()
     print("\nLeft out of times")
     for (family, reason), count in Counter((run.family, run.reason) for run in left_out()).items():
         print(f"  {count:>3} of {family}: {reason}")

@@ -29,6 +29,15 @@ def most_in_flight(placement: Placement, microbatches: int, algorithm: str | Non
     return _most_in_flight(placement, enough, algorithm)
 
 
+def most_of_first(placement: Placement, microbatches: int, algorithm: str) -> int | None:
+    """Return how many microbatches the first stage holds at most at once; None where that grows with their number."""
+    device, rounds = placement.devices[0], ENOUGH * (placement.last + 1)
+    enough = microbatches if microbatches <= rounds else rounds + microbatches % (placement.last + 1)
+    numbers = {enough, min(microbatches, enough + placement.last + 1)}  # with another round of the pipeline no more
+    each = {max(counts[0] for counts in _most_in_flight(placement, number, algorithm)[device]) for number in numbers}
+    return each.pop() if len(each) == 1 else None
+
+
 @lru_cache(maxsize=1024)
 def _most_in_flight(placement: Placement, microbatches: int, algorithm: str | None) -> tuple[tuple[Counts, ...], ...]:
     devices = range(placement.last + 1)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from pipesched.errors import NotApplicable
 from pipesched.estimation.communication import around_ring, tied_terms
 from pipesched.estimation.items import GB, Item, Stage
 from pipesched.estimation.memory import state_bytes
@@ -105,9 +106,17 @@ def step_values(setup: Setup, stages: Sequence[Stage], placement: Placement, *, 
 
 
 def with_keys(derived: Mapping[str, Any] | None, given: Any) -> Any:
-    """Return `shard` with the keys that were given, a word being the level, on top of those that are derived."""
+    """Return `shard` with the keys that were given, a word being the level, on top of those that are derived.
+
+    Raises NotApplicable for level none, whose reductions are others than those that are derived.
+    """
     above = {"level": given} if isinstance(given, str) else given
-    return {**derived, **above} if derived and isinstance(above, Mapping) else derived if given is None else given
+    if not derived or not isinstance(above, Mapping):
+        return derived if given is None else given
+    if NOTHING == above.get("level") != derived["level"]:
+        what = f"level none beside `training.shard` {derived['level']}, which gathers and reductions follow from"
+        raise NotApplicable(f"{what}: set that to none", "shard", entry="level")
+    return {**derived, **above}
 
 
 def _kept(setup: Setup, stage: Stage) -> Fraction:

@@ -43,8 +43,8 @@ class Runtime:
             pinned where there is a GPU.
         on_op: Called with the text of each operation of this rank ("0O1") when it has run.
         collective: Called with the text of each gather, free and reduction of this rank ("0UNSHARD0", "0REDUCE_GRAD"),
-            and of each optimizer ("0OPTIMIZER"), where the schedule issues it: it runs them. Default: they are left
-            out, which a warning says.
+            and of each optimizer ("0OPTIMIZER"), where the schedule issues it: it runs them, and sums tied weights at
+            REDUCE_TIED, as `tied` does so behind the last of them. Default: they are left out, which a warning says.
 
     Raises:
         InvalidSchedule: On every rank, before anything is sent, for a schedule that breaks rules or cannot run.

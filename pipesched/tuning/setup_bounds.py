@@ -19,9 +19,9 @@ from itertools import groupby
 from math import inf
 from operator import mul
 
-from pipesched.estimation.communication import boundary_time, data_terms
+from pipesched.estimation.communication import boundary_time, boundary_times, data_terms
 from pipesched.estimation.derived import budget_of
-from pipesched.estimation.in_flight import Counts, most_in_flight
+from pipesched.estimation.in_flight import Counts, most_in_flight, most_of_first
 from pipesched.estimation.items import GB, HEAD, LAYER, MTP, STATES, Item, Items
 from pipesched.estimation.memory import FRAGMENTATION
 from pipesched.estimation.pairs import hides_experts
@@ -263,7 +263,19 @@ class FamilyBounds:
         if not self.known.has_step:
             return passes
         updated, step = replace(self, updates=True), self.known.step
-        return max(passes, updated.least + step.head + (step.hops if self._is_alone else 0))
+        updates = updated.least + step.head + (step.hops if self._is_alone else 0)
+        return max(passes, updates, self._in_turn)
+
+    @cached_property
+    def _in_turn(self) -> float:
+        """Microseconds of a step that keeps as many microbatches of the first stage under way as the algorithm does."""
+        known, chosen, setup = self.known, self.family, self.known.setup
+        most = most_of_first(self._placement, setup.microbatches, chosen.name) if chosen.settled_order else None
+        if most is None:
+            return 0.0
+        whole = chosen.splits_backward is False and not known.paired  # pairs may hide gradients of weights
+        messages = float(sum(boundary_times(setup, self._placement))) * PER_MS
+        return known.step.in_turn(known.items.each, most, messages, whole=whole, alone=self._is_alone)
 
     @property
     def _is_alone(self) -> bool:

@@ -1,7 +1,8 @@
 """What a step takes at least beside its passes, where gathers, reductions and optimizers are operations of a schedule.
 
 Every pass comes after the gather of the first stage, which has the embedding. Behind the last pass its stage is reduced
-and updated; meanwhile a device may update others. With one stage a device that is all that it has.
+and updated; meanwhile a device may update others. With one stage a device that is all that it has. Messages hold up who
+waits for them: where an algorithm keeps few microbatches under way, they take turns.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from pipesched.estimation.items import Item
+from pipesched.estimation.items import LAYER, Item
 from pipesched.estimation.setup import Setup
 from pipesched.estimation.step import GATHER, OPTIMIZER, REDUCE, item_terms, reduce_terms
 from pipesched.estimation.terms import PER_MS, Terms, total
@@ -28,6 +29,24 @@ class StepBounds:
     def head(self) -> int:
         """Before any pass."""
         return _microseconds(item_terms(self.setup, self.items[0], GATHER))
+
+    def in_turn(self, every: Sequence[Item], most: int, messages: float, *, whole: bool, alone: bool) -> float:
+        """Return how long a step takes at least whose first stage has so many microbatches under way at once at most.
+
+        Each is under way there until it has been through `every` item and back, with `messages` each way. If stages are
+        `alone` on their devices, some stage has as many layers as there are devices to share them: of the passes before
+        its last backward only the way back from there may be missing, of those microbatches that are under way then.
+        """
+        setup, layers = self.setup, [item for item in self.items if item.kind == LAYER]
+        first, one = every[0], sum(item.time("forward") for item in every) + _back(every, whole=whole) + 2 * messages
+        behind = float(_microseconds(item_terms(setup, first, REDUCE)) + self.update(first))
+        if alone:
+            least = -(-setup.model.layers // setup.parallel.pipeline)
+            fullest = self.hops + least * min(self.reduced(layer) + self.update(layer) for layer in layers)
+            slowest = max(_back([layer], whole=whole) for layer in layers)
+            left = _back([first], whole=whole) + (setup.model.layers - least) * slowest + messages
+            behind = max(behind, fullest - left)
+        return self.head + setup.microbatches * one / most + behind
 
     @cached_property
     def reduction(self) -> int:
@@ -53,6 +72,12 @@ class StepBounds:
         most = _microseconds(item_terms(self.setup, item, REDUCE))
         one, experts = Fraction(1), Fraction(int(item.experts > 0))
         return max(most - _microseconds(reduce_terms(self.setup, one, experts)) - 1, 0)
+
+
+def _back(items: Sequence[Item], *, whole: bool) -> float:
+    """Return the time of a microbatch back through items; `whole`: where backwards are not split."""
+    keys = ("backward_input", "backward_weight") if whole else ("backward_input",)
+    return float(sum(item.time(key) for item in items for key in keys))
 
 
 def _microseconds(terms: Terms) -> int:

@@ -431,6 +431,12 @@ def test_keys_of_shard_beside_the_model_count_instead() -> None:
     assert derive(llama(None), {"shard": {"level": "weights", "ranks": 4}}).shard == Shard("weights", 4)
 
 
+def test_level_none_beside_the_model() -> None:
+    """It has other reductions than those that are derived, so it is to be said where these come from."""
+    with pytest.raises(ConfigError, match=r"`training.shard` weights, which gathers .*: set that to none"):
+        derive(llama("weights"), {"shard": "none"})
+
+
 def test_forward_passes_alone_gather_only() -> None:
     """There are no gradients to reduce, and nothing is updated."""
     problem = derive(llama("weights"), {"mode": "forward"})

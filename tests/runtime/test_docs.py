@@ -55,6 +55,17 @@ def test_the_page_runs(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "measured").iterdir()) == ["rank0.json", "rank1.json"]
 
 
+def test_what_a_step_calls_for(tmp_path: Path) -> None:
+    """The program with `collective` prints, in each of two steps, the operations that the page lists; it trains."""
+    (tmp_path / "sharded.py").write_text(blocks(TRAIN, "python")[1])
+    done = subprocess.run(
+        [sys.executable, tmp_path / "sharded.py"], cwd=ROOT, capture_output=True, encoding="utf-8", check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    listed = next(block for block in blocks(TRAIN, "text") if "UNSHARD" in block)
+    assert done.stdout == f"{listed}{listed}True\n"
+
+
 def test_a_data_loader_hands_out_microbatches(tmp_path: Path) -> None:
     """The batch sampler of the page on packing prints what the page says: each document once, none above the cap."""
     program = blocks(PACK, "python")[-1]

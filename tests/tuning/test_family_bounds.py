@@ -149,20 +149,20 @@ def test_no_step_beats_its_bounds(first: int) -> None:
 
 @pytest.mark.parametrize("shard", LEVELS)
 def test_bounds_of_steps_are_close(shard: str) -> None:
-    """Also where gathers and reductions over a slow network show."""
+    """Also where messages, gathers and reductions over a slow network take about as long as the passes."""
     setup = random_setup(2)
     setup = replace(
         setup,
-        hardware=replace(setup.hardware, memory=80, nic=10, gpus_per_node=2),
+        hardware=replace(setup.hardware, memory=80, nic=1.5, gpus_per_node=2),
         parallel=replace(setup.parallel, gpus=8 * setup.parallel.gpus // setup.parallel.data),
         batch=replace(setup.batch, size=12 * 8 * setup.batch.micro),
         training=replace(setup.training, shard=shard),
     )
     found = simulated(setup, "1f1b")
     assert found is not None
-    assert found.step.communication > 0.05 * found.step.pipeline
+    assert found.step.communication > 0.3 * found.step.pipeline
     bounds = FamilyBounds(setup_bounds(with_one_stage(setup)), family("1f1b"), setup.parallel.pipeline)
-    assert bounds.time > 0.7 * found.step.time * 1000
+    assert bounds.time > 0.8 * found.step.time * 1000
 
 
 def test_bounds_are_close() -> None:
@@ -330,6 +330,21 @@ def test_no_pair_of_experts_beats_its_bounds(layers: int, nic: int) -> None:
             assert known.ideal[chosen.copies - 1] <= pipeline, name
             wrong += FamilyBounds(plain, chosen, stages).least > pipeline
     assert wrong or nic == 50
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("nic", [50, 2])
+def test_no_step_with_pairs_of_experts_beats_its_bounds(nic: int) -> None:
+    """With gathers, reductions and optimizers too, which follow messages that hold microbatches up."""
+    hardware, parallel = replace(GPU, nic=nic, gpus_per_node=1), Parallel(8, 1, 2, 1, expert=4)
+    for content, shard, name in product((EXPERTS, DENSE_FIRST), ("none", "weights"), PAIRED):
+        model = read_model({**content, "num_hidden_layers": 5}, "small")
+        setup = Setup(model, hardware, parallel, TokenBatch(4096, 1, 64), TrainingSetup(shard=shard))
+        found, known = simulated(setup, name), setup_bounds(setup, has_pairs=True)
+        if found is not None:
+            bounds = FamilyBounds(known, family(name), found.problem.stages)
+            assert known.paired
+            assert 0 < bounds.time <= found.step.time * 1000 * (1 + ROUNDING), name
 
 
 def test_what_is_the_same_without_pairs_may_differ_with_them() -> None:

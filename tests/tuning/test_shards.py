@@ -62,7 +62,7 @@ def test_where_the_time_goes_adds_up() -> None:
 
 
 def test_levels_that_nobody_measured_are_left_out() -> None:
-    """Of dense models states were divided, or nothing; what lies outside is told apart."""
+    """Of dense models nobody divided gradients alone; what lies outside is told apart."""
     config: dict[str, Any] = {
         **SPACE,
         "hardware": "h100-sxm",
@@ -70,8 +70,8 @@ def test_levels_that_nobody_measured_are_left_out() -> None:
         "batch": {"sequence": 4096, "global": 8},
     }
     tuning = pipesched.tune(None, ["1f1b"], **config)
-    assert tuning.pruned["evidence"] == 2
-    assert {row.point.layout.shard for row in tuning} <= {"none", "optimizer"}
+    assert tuning.pruned["evidence"] == 1
+    assert {row.point.layout.shard for row in tuning} <= {"none", "optimizer", "weights"}
     for one in tuning.beyond:
         assert [field.field for field in one.outside] == ["shard"]
         assert one.measure.startswith(f"a step of this model with shard {one.trial.point.layout.shard}")
