@@ -1,8 +1,6 @@
 """The exact model of a case with a step: passes as in `model`, and beside them what `step_tasks` lists.
 
-Below level weights lanes have any order. At level weights they follow the rule of the slots: the model says so where
-all stages of a device are whole at once, or one; else it leaves the gathers of later turns out, so that its bounds hold
-and schedules are timed by the rule afterwards.
+Below level weights lanes have any order. At level weights they follow the rule of the slots, and are timed by it.
 """
 
 from __future__ import annotations
@@ -11,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, combinations
 from typing import Any
 
-from pipesched.core.clock import look
 from pipesched.core.integers import ceil_div
 from pipesched.pipeline.residences import residences
 from pipesched.pipeline.step import GRADIENTS, WEIGHTS
 from pipesched.solver.case import Case
 from pipesched.solver.model import TunedModel
+from pipesched.solver.step_gathers import RuledGathers
 from pipesched.solver.step_rules import StepRules
 from pipesched.solver.step_tasks import SideTasks
 
@@ -30,6 +28,7 @@ class StepModel(TunedModel):
         super().__init__(case)
         self.rules, self.step, self.quantum = rules, rules.step, case.quantum
         self.problem, self.index = case.problem, case.index
+        self.gathers: dict[int, RuledGathers] = {}  # by device, where not all stages are whole at once
         self.least, self.horizon = ceil_div(least, self.quantum), most // self.quantum
         optional = {*chain.from_iterable((*one.forwards.values(), *one.backwards.values()) for one in self.step.side)}
         columns = rules.graph.durations, rules.heads, rules.tails
@@ -50,7 +49,8 @@ class StepModel(TunedModel):
         """Run one operation at a time on each device and on each network lane."""
         for device, tasks in enumerate(self.case.tasks_on):
             self.one_at_a_time([*tasks, *self.step.on_machine(device)])
-            self.one_at_a_time(self.step.on_machine(self.problem.devices + device))
+            lane = [self.intervals[task] for task in self.step.on_machine(self.problem.devices + device)]
+            self.model.add_no_overlap([*lane, *(self.gathers[device].intervals if device in self.gathers else ())])
 
     def side_work(self) -> None:
         """Run side work on one device, forward and backward on the same, between the passes that it serves."""
@@ -83,9 +83,10 @@ class StepModel(TunedModel):
                                                        (other, one, after, before, ~first)):  # fmt: skip
                     self.model.add(self.end(this) <= self.starts[that]).only_enforce_if(holds)
                     self.model.add(here <= there).only_enforce_if(holds)
-            self._gather_behind(device, stages[0])
-            if self.rules.ahead(device) == 1 and not self.rules.is_whole(device):
-                self._gather_between(stages)
+            if self.rules.is_whole(device):
+                self._gather_behind(device, stages[0])
+            else:
+                self.gathers[device] = RuledGathers(self, device, self.rules.ahead(device))
 
     def _gather_behind(self, device: int, stage: int) -> None:
         """Gather first once all side work before the first pass of a device has ended, as the rule issues it there."""
@@ -113,27 +114,6 @@ class StepModel(TunedModel):
         self.model.add_max_equality(latest, [self.end(task) for task in tasks])
         return latest
 
-    def _gather_between(self, stages: Sequence[int]) -> None:
-        """Where one stage is whole at a time, gather between passes of different stages of the device."""
-        passes = {stage: [*chain.from_iterable(self.index.row(kind, stage) for kind in self.index.letters)]
-                  for stage in stages}  # fmt: skip
-        reduced = {
-            self.index.row(self.index.last, stage)[number if self.problem.sharding.reduces_each else -1]: task
-            for stage in stages
-            for number, task in enumerate(self.step.reductions.get(stage, ()))
-            if self.rules.is_sorted and self.index.slices == 1
-        }
-        gathers = self.problem.step_ticks.gather
-        for one, other in combinations(stages, 2):
-            for a in passes[one]:
-                look()
-                for b in passes[other]:
-                    first = self.model.new_bool_var("")
-                    for x, y, stage, holds in ((a, b, other, first), (b, a, one, ~first)):
-                        ready = self.end(reduced.get(x, x))
-                        least = gathers[stage] // self.quantum
-                        self.model.add(self.starts[y] >= ready + least).only_enforce_if(holds)
-
     def memory(self) -> None:
         """Keep what devices hold over time within their capacity."""
         for device, capacity in enumerate(self.problem.capacity_grains):
@@ -159,7 +139,9 @@ class StepModel(TunedModel):
                     start = self.starts[self.step.gathers[stage]]
                     yield self.between(start, end, self.horizon), grains.weights[stage]
                 else:
-                    yield from ((self.intervals[task], grains.weights[stage]) for task in passes)
+                    for task in passes:
+                        start = self.gathers[device].whole_from[task]
+                        yield self.between(start, self.end(task), self.horizon), grains.weights[stage]
             if shard.divides(GRADIENTS) and self.step.reductions:
                 yield from self._gradients(stage, grains.gradients[stage])
 
@@ -207,9 +189,9 @@ def step_model(case: Case, rules: StepRules, least: int, most: int) -> StepModel
     """Return the model with every rule of a case with a step; [least, most] are in ticks."""
     model = StepModel(case, rules, least, most)
     model.dependencies()
-    model.machines()
     model.side_work()
     model.lanes()
+    model.machines()
     model.memory()
     model.objective()
     return model

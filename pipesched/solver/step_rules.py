@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from pipesched.core.bounds import Job, jackson_preemptive
-from pipesched.core.paths import heads, tails
+from pipesched.core.paths import heads, tails, topological_order
 from pipesched.core.tasks import Edge, TaskGraph, arrow
 from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.capacity import capacity_edges, edges_in_order
@@ -50,6 +50,19 @@ class StepRules:
         """The ticks between the end of each task and the end of the schedule."""
         kind = self.index.gradient if self.index.gradients else ""
         return tails(self.graph, self._of_kind(kind, step_ends(self.problem).behind_gradient))
+
+    @cached_property
+    def _behind(self) -> list[int]:
+        """Of each task those that come behind it in every order, as the bits of a number."""
+        behind = [0] * len(self.graph)
+        for task in reversed(topological_order(self.graph)):
+            for after, _ in self.graph.successors[task]:
+                behind[task] |= behind[after] | 1 << after
+        return behind
+
+    def reaches(self, one: int, other: int) -> bool:
+        """Return whether a task comes before another one in every order."""
+        return bool(self._behind[one] >> other & 1)
 
     def _of_kind(self, kind: str, ticks: Sequence[int]) -> list[int]:
         """Return for each task of a kind the ticks of its stage, 0 for others."""
