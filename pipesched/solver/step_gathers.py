@@ -39,7 +39,8 @@ class RuledGathers:
             stage: [*chain.from_iterable(index.row(kind, stage) for kind in index.letters)]
             for stage in owner.problem.settled_placement.stages_on(device)
         }
-        self.ahead = ahead or self.model.new_int_var(1, len(self.rows), "")
+        self.is_alone = ahead == 1  # one stage is whole at a time
+        self.ahead: Any = ahead or self.model.new_int_var(1, len(self.rows), "")
         self.orders: dict[tuple[int, int], Any] = {}
         self.whole_from: dict[int, Any] = {}
         self.intervals: list[Any] = []
@@ -61,19 +62,17 @@ class RuledGathers:
 
     def _before(self, one: int, other: int) -> Any:
         """Return the literal that a task of the device comes before another one; where both run, times follow."""
-        if (other, one) in self.orders:
-            return ~self.orders[other, one]
         if (one, other) not in self.orders:
             look()
-            owner, holds = self.owner, self.model.new_bool_var("")
-            there = [owner.presences[task] for task in (one, other) if task in owner.presences]
-            self.model.add(owner.end(one) <= owner.starts[other]).only_enforce_if(holds, *there)
-            self.model.add(owner.end(other) <= owner.starts[one]).only_enforce_if(~holds, *there)
-            if owner.rules.reaches(one, other):
-                self.model.add(holds == 1)
-            if owner.rules.reaches(other, one):
-                self.model.add(holds == 0)
-            self.orders[one, other] = holds
+            owner = self.owner
+            if owner.rules.reaches(one, other) or owner.rules.reaches(other, one):
+                holds = self.model.new_constant(owner.rules.reaches(one, other))
+            else:
+                holds = self.model.new_bool_var("")
+                there = [owner.presences[task] for task in (one, other) if task in owner.presences]
+                self.model.add(owner.end(one) <= owner.starts[other]).only_enforce_if(holds, *there)
+                self.model.add(owner.end(other) <= owner.starts[one]).only_enforce_if(~holds, *there)
+            self.orders[one, other], self.orders[other, one] = holds, ~holds
         return self.orders[one, other]
 
     def _order_those_of_no_length(self, tasks: Sequence[int]) -> None:
@@ -84,17 +83,22 @@ class RuledGathers:
             self.model.add_bool_or(~one for one in circle)
 
     def _last(self, task: int, group: Sequence[int]) -> Last:
-        """Return which of a group is the last one before a task."""
-        others = [one for one in group if one != task]
-        found = Last({one: self.model.new_bool_var("") for one in others}, self.model.new_bool_var(""))
-        self.model.add_exactly_one(*found.tasks.values(), found.none)
-        for one in others:
-            is_before = self._before(one, task)
-            self.model.add_implication(found.tasks[one], is_before)
-            self.model.add_implication(found.none, ~is_before)
+        """Return which of a group is the last one before a task: of those that may be, by the orders that are known."""
+        reaches, model = self.owner.rules.reaches, self.model
+        others = [one for one in group if one != task and not reaches(task, one)]
+        sure = [one for one in others if reaches(one, task)]
+        able = [one for one in others if not any(reaches(one, other) for other in sure)]
+        found = Last({one: model.new_bool_var("") for one in able}, model.new_constant(0))
+        if not sure:
+            found = found._replace(none=model.new_bool_var(""))
+            for one in others:
+                model.add_implication(found.none, ~self._before(one, task))
+        model.add_exactly_one(*found.tasks.values(), found.none)
+        for one, holds in found.tasks.items():
+            model.add_implication(holds, self._before(one, task))
             for other in others:
-                if other != one:
-                    self.model.add_bool_or(~found.tasks[one], self._before(other, one), ~self._before(other, task))
+                if other != one and not reaches(other, one):
+                    model.add_bool_or(~holds, self._before(other, one), ~self._before(other, task))
         return found
 
     def _gather(self, stage: int, task: int) -> None:
@@ -126,6 +130,9 @@ class RuledGathers:
             model.add_implication(holds, ~last[other].none)
             for before, is_last in last[other].tasks.items():
                 self._issue((begin, begin + lasts), before, [holds, is_last])
+        if self.is_alone:  # said once more, and pair by pair it prunes
+            for one in chain.from_iterable(self.rows[other] for other in others):
+                model.add(owner.starts[task] >= owner.end(one) + lasts).only_enforce_if(self._before(one, task))
         for extra, passes in self.extras:
             there = [owner.presences[extra]] if extra in owner.presences else []
             model.add(begin >= owner.end(extra)).only_enforce_if(first, ~is_due, passes.none, *there)
@@ -147,8 +154,8 @@ class RuledGathers:
             for before, is_last in last[one].tasks.items():
                 for earlier, is_other in last[other].tasks.items():
                     order = self._before(earlier, before)
-                    self.model.add_bool_or(holds, ~is_last, ~is_other, ~order)
-                    self.model.add_bool_or(~holds, ~is_last, ~is_other, order)
+                    for younger, is_so in ((holds, ~order), (~holds, order)):
+                        self.model.add_bool_or(younger, is_so, ~is_last, ~is_other)
         return found
 
     def _issue(self, gather: tuple[Any, Any], before: int, holds: list[Any]) -> None:
@@ -156,8 +163,9 @@ class RuledGathers:
         owner, model = self.owner, self.model
         model.add(gather[0] >= owner.end(before)).only_enforce_if(*holds)
         for extra, passes in self.extras:
-            there = [owner.presences[extra]] if extra in owner.presences else []
-            model.add(gather[0] >= owner.end(extra)).only_enforce_if(*holds, passes.tasks[before], *there)
+            if before in passes.tasks:
+                there = [owner.presences[extra]] if extra in owner.presences else []
+                model.add(gather[0] >= owner.end(extra)).only_enforce_if(*holds, passes.tasks[before], *there)
         for backward, reduction in self.reductions:
             is_earlier = [] if backward == before else [self._before(backward, before)]
             model.add(owner.end(reduction) <= gather[0]).only_enforce_if(*holds, *is_earlier)

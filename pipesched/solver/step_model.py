@@ -1,6 +1,7 @@
 """The exact model of a case with a step: passes as in `model`, and beside them what `step_tasks` lists.
 
-Below level weights lanes have any order. At level weights they follow the rule of the slots, and are timed by it.
+Below level weights lanes have any order. At level weights they follow the rule of the slots, and are timed by it; of
+devices with many passes the gathers of later turns are left out, so that bounds hold.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class StepModel(TunedModel):
                     self.model.add(here <= there).only_enforce_if(holds)
             if self.rules.is_whole(device):
                 self._gather_behind(device, stages[0])
-            else:
+            elif len(stages) * len(self.index.row("F", 0)) * len(self.index.letters) <= self.case.policy.exact.most_ruled:
                 self.gathers[device] = RuledGathers(self, device, self.rules.ahead(device))
 
     def _gather_behind(self, device: int, stage: int) -> None:
@@ -139,9 +140,10 @@ class StepModel(TunedModel):
                     start = self.starts[self.step.gathers[stage]]
                     yield self.between(start, end, self.horizon), grains.weights[stage]
                 else:
+                    whole_from = self.gathers[device].whole_from if device in self.gathers else self.starts
                     for task in passes:
-                        start = self.gathers[device].whole_from[task]
-                        yield self.between(start, self.end(task), self.horizon), grains.weights[stage]
+                        stay = self.between(whole_from[task], self.end(task), self.horizon)
+                        yield stay, grains.weights[stage]
             if shard.divides(GRADIENTS) and self.step.reductions:
                 yield from self._gradients(stage, grains.gradients[stage])
 
