@@ -13,6 +13,7 @@ from itertools import chain, combinations, permutations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.core.clock import look
+from pipesched.solver.step_prompt import is_one_of
 
 if TYPE_CHECKING:
     from pipesched.solver.step_model import StepModel
@@ -44,6 +45,9 @@ class RuledGathers:
         self.orders: dict[tuple[int, int], Any] = {}
         self.whole_from: dict[int, Any] = {}
         self.intervals: list[Any] = []
+        self.ends: dict[int, Any] = {}  # of the gather for each pass, if it has one
+        self.at_once: dict[int, Any] = {}  # of each pass whether its gather begins when it is issued, at the latest
+        self.needed: dict[int, tuple[Any, Any]] = {}  # of each pass: that a gather is due, and that it is the first
         self.reductions = [*self._reductions()]
         passes = [*chain.from_iterable(self.rows.values())]
         self.extras = [(task, self._last(task, passes)) for task in owner.step.on_machine(device)]
@@ -115,6 +119,9 @@ class RuledGathers:
         model.add(since <= self.ahead - 1).only_enforce_if(~is_due)
         begin = self.whole_from[task] = model.new_int_var(0, owner.horizon, "")
         first, lasts = last[stage].none, owner.durations[owner.step.gathers[stage]]
+        self.ends[task], self.needed[task] = begin + lasts, (is_due, first)
+        at_once = self.at_once[task] = model.new_bool_var("")
+        model.add(begin == 0).only_enforce_if(at_once, first, ~is_due)
         model.add(begin == owner.starts[owner.step.gathers[stage]]).only_enforce_if(first)
         model.add_bool_and(is_due, ~first).only_enforce_if(is_own)
         model.add_bool_or(~is_due, first, is_own)
@@ -130,6 +137,7 @@ class RuledGathers:
             model.add_implication(holds, ~last[other].none)
             for before, is_last in last[other].tasks.items():
                 self._issue((begin, begin + lasts), before, [holds, is_last])
+                model.add(begin == owner.end(before)).only_enforce_if(at_once, holds, is_last)
         if self.is_alone:  # said once more, and pair by pair it prunes
             for one in chain.from_iterable(self.rows[other] for other in others):
                 model.add(owner.starts[task] >= owner.end(one) + lasts).only_enforce_if(self._before(one, task))
@@ -138,12 +146,13 @@ class RuledGathers:
             model.add(begin >= owner.end(extra)).only_enforce_if(first, ~is_due, passes.none, *there)
         for _, reduction in self.reductions:
             model.add(begin + lasts <= owner.starts[reduction]).only_enforce_if(first, ~is_due)
-        if owner.step.tied in owner.step.on_machine(owner.problem.devices + self.device):
-            model.add(begin + lasts <= owner.starts[owner.step.tied]).only_enforce_if(is_own)
+        tied = owner.step.tied
+        if tied is not None and tied in owner.step.on_machine(owner.problem.devices + self.device):
+            model.add(begin + lasts <= owner.starts[tied]).only_enforce_if(is_own)
 
     def _younger(self, last: dict[int, Last]) -> dict[tuple[int, int], Any]:
         """Return for two stages the literal that the last pass of the first comes behind that of the second."""
-        found = {}
+        found: dict[tuple[int, int], Any] = {}
         for one, other in permutations(last, 2):
             if (other, one) in found:
                 found[one, other] = ~found[other, one]
@@ -171,3 +180,12 @@ class RuledGathers:
             model.add(owner.end(reduction) <= gather[0]).only_enforce_if(*holds, *is_earlier)
             if is_earlier:
                 model.add(gather[1] <= owner.starts[reduction]).only_enforce_if(*holds, ~is_earlier[0])
+
+    def start_promptly(self, lane: Sequence[Any]) -> None:
+        """Let each gather begin when it is issued, or at the end of something on the lane: in `lane`, or a gather."""
+        ends = [*lane, *(self.owner.end(extra) for extra, _ in self.extras)]
+        for task, begin in self.whole_from.items():
+            others = [end for other, end in self.ends.items() if other != task]
+            causes = [self.at_once[task], *is_one_of(self.owner, begin, [*ends, *others])]
+            for holds in self.needed[task]:
+                self.model.add_bool_or(causes).only_enforce_if(holds)

@@ -16,6 +16,7 @@ from pipesched.pipeline.step import GRADIENTS, WEIGHTS
 from pipesched.solver.case import Case
 from pipesched.solver.model import TunedModel
 from pipesched.solver.step_gathers import RuledGathers
+from pipesched.solver.step_prompt import start_promptly
 from pipesched.solver.step_rules import StepRules
 from pipesched.solver.step_tasks import SideTasks
 
@@ -29,6 +30,7 @@ class StepModel(TunedModel):
         super().__init__(case)
         self.rules, self.step, self.quantum = rules, rules.step, case.quantum
         self.problem, self.index = case.problem, case.index
+        self.holds_more = False  # whether a budget counts more than activations
         self.gathers: dict[int, RuledGathers] = {}  # by device, where not all stages are whole at once
         self.least, self.horizon = ceil_div(least, self.quantum), most // self.quantum
         optional = {*chain.from_iterable((*one.forwards.values(), *one.backwards.values()) for one in self.step.side)}
@@ -74,6 +76,7 @@ class StepModel(TunedModel):
         """At level weights reduce gradients in the order in which they are there, and gather what was not kept."""
         if not self.problem.sharding.divides(WEIGHTS):
             return
+        most = self.case.policy.exact.most_ruled // len(self.index.row("F", 0)) // len(self.index.letters)
         for device in range(self.problem.devices):
             stages = self.problem.settled_placement.stages_on(device)
             done = [(task, self._last(stage, number)) for stage in stages
@@ -86,7 +89,7 @@ class StepModel(TunedModel):
                     self.model.add(here <= there).only_enforce_if(holds)
             if self.rules.is_whole(device):
                 self._gather_behind(device, stages[0])
-            elif len(stages) * len(self.index.row("F", 0)) * len(self.index.letters) <= self.case.policy.exact.most_ruled:
+            elif len(stages) <= most:
                 self.gathers[device] = RuledGathers(self, device, self.rules.ahead(device))
 
     def _gather_behind(self, device: int, stage: int) -> None:
@@ -119,8 +122,9 @@ class StepModel(TunedModel):
         """Keep what devices hold over time within their capacity."""
         for device, capacity in enumerate(self.problem.capacity_grains):
             if capacity is not None:
-                stays = [*self._passes(device), *self._of_stages(device), *self._of_side(device)]
-                held = [(interval, size) for interval, size in stays if size]
+                of_step = [stay for stay in (*self._of_stages(device), *self._of_side(device)) if stay[1]]
+                held = [*(stay for stay in self._passes(device) if stay[1]), *of_step]
+                self.holds_more |= bool(of_step)
                 if held:
                     intervals, sizes = zip(*held, strict=True)
                     self.hold(intervals, sizes, capacity)
@@ -177,6 +181,13 @@ class StepModel(TunedModel):
             ready = self._latest(self.step.gradients_for(side))
             yield self.between(ready, self.starts[backward], self.horizon, self.presences[backward]), size
 
+    def prompt_starts(self) -> None:
+        """Start all as early as possible, where the memory of the step depends on times, not on orders alone."""
+        if self.holds_more and self.is_small:
+            lanes = [()] * self.problem.devices
+            slots = [*self.case.tasks_on[: self.problem.devices], *lanes]
+            start_promptly(self, [[*own, *self.step.on_machine(machine)] for machine, own in enumerate(slots)])
+
     def objective(self) -> None:
         """Minimize the makespan, network lanes included."""
         goal = self.model.new_int_var(self.least, self.horizon, self.case.objective)
@@ -195,5 +206,6 @@ def step_model(case: Case, rules: StepRules, least: int, most: int) -> StepModel
     model.lanes()
     model.machines()
     model.memory()
+    model.prompt_starts()
     model.objective()
     return model

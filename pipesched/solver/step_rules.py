@@ -142,7 +142,7 @@ class StepRules:
                 ends = [*own, *step.reductions.get(stage, ())]
                 ends += [step.tied] if step.tied is not None and stage in tied_stages(self.problem) else []
                 gather = self.graph.durations[step.gathers[stage]] if stage in step.gathers else 0
-                yield Bound(gather + self._alone(own, ends), f"stage {stage} from its first forward to its last operation")
+                yield Bound(gather + self._alone(own, ends), f"stage {stage} from its first to its last operation")
             if slots:
                 yield Bound(self._alone(slots, slots), f"Jackson's preemptive schedule of device {device} alone")
 
