@@ -126,6 +126,7 @@ class MovePolicy:
     fruitless: int = 200  # moves: without success, after which the search ends
     each: int = 4  # moves: as many more for each slot
     farthest: int = 6  # slots: that a slot moves by, at most
+    most_aheads: int = 16  # choices of stages ahead of all devices: with more, each device is looked at by itself
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,6 @@ from pipesched.solver.step_rules import StepRules
 from pipesched.solver.step_saving import completed
 
 MOVES = "moves"
-MOST_AHEADS = 16  # choices of stages ahead of all devices that are tried together
 
 Slots = Sequence[Sequence[Op]]
 Issued = list[tuple[Op, Op | None]]
@@ -163,7 +162,7 @@ class StepCase(KeepingCase):
             return best
         stages_on = self.problem.settled_placement.stages_on
         numbers = [range(1, max(len(stages_on(device)), 1) + 1) for device in range(self.problem.devices)]
-        if prod(map(len, numbers)) <= MOST_AHEADS:
+        if prod(map(len, numbers)) <= self.policy.moves.most_aheads:
             return min([best, *(self._with_ahead(plan, ahead) for ahead in product(*numbers))], key=_rank)
         for device in range(self.problem.devices):
             for ahead in self._choices(best, device):

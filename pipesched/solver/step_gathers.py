@@ -10,13 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, combinations, permutations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pipesched.core.clock import look
-from pipesched.solver.step_prompt import is_one_of
-
-if TYPE_CHECKING:
-    from pipesched.solver.step_model import StepModel
+from pipesched.solver.step_task_model import StepTaskModel
 
 
 class Last(NamedTuple):
@@ -33,7 +30,7 @@ class RuledGathers:
     the end of the pass of its stage before it. `intervals` are those of gathers behind the first of a stage.
     """
 
-    def __init__(self, owner: StepModel, device: int, ahead: int) -> None:
+    def __init__(self, owner: StepTaskModel, device: int, ahead: int) -> None:
         self.owner, self.model, self.device = owner, owner.model, device
         index = owner.index
         self.rows = {
@@ -186,6 +183,6 @@ class RuledGathers:
         ends = [*lane, *(self.owner.end(extra) for extra, _ in self.extras)]
         for task, begin in self.whole_from.items():
             others = [end for other, end in self.ends.items() if other != task]
-            causes = [self.at_once[task], *is_one_of(self.owner, begin, [*ends, *others])]
+            causes = [self.at_once[task], *self.owner.is_one_of(begin, [*ends, *others])]
             for holds in self.needed[task]:
                 self.model.add_bool_or(causes).only_enforce_if(holds)

@@ -10,37 +10,25 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, combinations
 from typing import Any
 
-from pipesched.core.integers import ceil_div
 from pipesched.pipeline.residences import residences
 from pipesched.pipeline.step import GRADIENTS, WEIGHTS
 from pipesched.solver.case import Case
-from pipesched.solver.model import TunedModel
 from pipesched.solver.step_gathers import RuledGathers
 from pipesched.solver.step_prompt import start_promptly
 from pipesched.solver.step_rules import StepRules
+from pipesched.solver.step_task_model import StepTaskModel
 from pipesched.solver.step_tasks import SideTasks
 
 Stay = tuple[Any, int]  # an interval, and the grains that are held in it
 
 
-class StepModel(TunedModel):
+class StepModel(StepTaskModel):
     """The model of a case with a step whose makespan lies in [least, most] ticks."""
 
     def __init__(self, case: Case, rules: StepRules, least: int, most: int) -> None:
-        super().__init__(case)
-        self.rules, self.step, self.quantum = rules, rules.step, case.quantum
-        self.problem, self.index = case.problem, case.index
+        super().__init__(case, rules, least, most)
         self.holds_more = False  # whether a budget counts more than activations
         self.gathers: dict[int, RuledGathers] = {}  # by device, where not all stages are whole at once
-        self.least, self.horizon = ceil_div(least, self.quantum), most // self.quantum
-        optional = {*chain.from_iterable((*one.forwards.values(), *one.backwards.values()) for one in self.step.side)}
-        columns = rules.graph.durations, rules.heads, rules.tails
-        for number, (ticks, head, tail) in enumerate(zip(*columns, strict=True)):
-            lasts, last = ticks // self.quantum, (most - tail - ticks) // self.quantum
-            if number in optional:
-                self.optional(lasts, last)
-            else:
-                self.task(lasts, head // self.quantum, last)
 
     def dependencies(self) -> None:
         """Start each operation after what it waits for, with the latency between devices."""
@@ -186,7 +174,9 @@ class StepModel(TunedModel):
         if self.holds_more and self.is_small:
             lanes = [()] * self.problem.devices
             slots = [*self.case.tasks_on[: self.problem.devices], *lanes]
-            start_promptly(self, [[*own, *self.step.on_machine(machine)] for machine, own in enumerate(slots)])
+            start_promptly(
+                self, self.gathers, [[*own, *self.step.on_machine(machine)] for machine, own in enumerate(slots)]
+            )
 
     def objective(self) -> None:
         """Minimize the makespan, network lanes included."""

@@ -6,53 +6,45 @@ what shares its device or its lane.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from pipesched.core.clock import look
+from pipesched.solver.step_gathers import RuledGathers
+from pipesched.solver.step_task_model import StepTaskModel
 
-if TYPE_CHECKING:
-    from pipesched.solver.step_model import StepModel
+Gathers = Mapping[int, RuledGathers]  # by device
 
 
-def start_promptly(owner: StepModel, machines: Sequence[Sequence[int]]) -> None:
+def start_promptly(owner: StepTaskModel, ruled: Gathers, machines: Sequence[Sequence[int]]) -> None:
     """Let each operation of a model start as early as possible; `machines` are the tasks of devices, then of lanes."""
-    ruled = {owner.step.gathers[stage] for gathers in owner.gathers.values() for stage in gathers.rows}
+    others = {owner.step.gathers[stage] for gathers in ruled.values() for stage in gathers.rows}
     for task, start in enumerate(owner.starts):
-        if task in ruled:
-            continue  # that of a pass: below
+        if task in others:
+            continue  # below, as those of passes
         causes = [
             0,
-            *_ends_of_needs(owner, task),
-            *_ends_on_machines(owner, task, machines),
+            *_ends_of_needs(owner, ruled, task),
+            *_ends_on_machines(owner, ruled, task, machines),
             *_ends_of_side(owner, task),
         ]
         there = [owner.presences[task]] if task in owner.presences else []
-        owner.model.add_bool_or(is_one_of(owner, start, causes)).only_enforce_if(*there)
-    for device, gathers in owner.gathers.items():
+        owner.model.add_bool_or(owner.is_one_of(start, causes)).only_enforce_if(*there)
+    for device, gathers in ruled.items():
         lane = [owner.end(task) for task in machines[len(machines) // 2 + device]]
         gathers.start_promptly(lane)
 
 
-def is_one_of(owner: StepModel, start: Any, causes: Sequence[Any]) -> list[Any]:
-    """Return a literal of each time that a start is this one."""
-    found = []
-    for cause in causes:
-        look()
-        found.append(owner.model.new_bool_var(""))
-        owner.model.add(start == cause).only_enforce_if(found[-1])
-    return found
-
-
-def _ends_of_needs(owner: StepModel, task: int) -> Iterator[Any]:
+def _ends_of_needs(owner: StepTaskModel, ruled: Gathers, task: int) -> Iterator[Any]:
     for before, lag in owner.rules.graph.predecessors[task]:
         yield owner.end(before) + lag // owner.quantum
-    for gathers in owner.gathers.values():
+    for gathers in ruled.values():
         if task in gathers.ends:
             yield gathers.ends[task]
 
 
-def _ends_on_machines(owner: StepModel, task: int, machines: Sequence[Sequence[int]]) -> Iterator[Any]:
+def _ends_on_machines(
+    owner: StepTaskModel, ruled: Gathers, task: int, machines: Sequence[Sequence[int]]
+) -> Iterator[Any]:
     """Yield the ends of what shares a machine with a task, and for a gather of side work before all passes."""
     devices = len(machines) // 2
     for machine, tasks in enumerate(machines):
@@ -62,11 +54,11 @@ def _ends_on_machines(owner: StepModel, task: int, machines: Sequence[Sequence[i
         if machine >= devices:
             if task in owner.step.gathers.values():
                 yield from (owner.end(other) for other in owner.step.on_machine(machine - devices))
-            if machine - devices in owner.gathers:
-                yield from owner.gathers[machine - devices].ends.values()
+            if machine - devices in ruled:
+                yield from ruled[machine - devices].ends.values()
 
 
-def _ends_of_side(owner: StepModel, task: int) -> Iterator[Any]:
+def _ends_of_side(owner: StepTaskModel, task: int) -> Iterator[Any]:
     """Yield when side work is there for a pass, and for the backward of side work its input."""
     for side in owner.step.side:
         for device, forward in side.forwards.items():
