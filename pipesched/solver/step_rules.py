@@ -31,7 +31,7 @@ class StepRules:
         times = [times for item in problem.side for times in (item.forward, item.backward) if times is not None]
         self._is_alike = all(len({*one}) == 1 for one in times)
         couples = any(item.backward is not None and len(item.devices) > 1 for item in problem.side)
-        self.is_sorted = self._is_alike and not couples
+        self.is_sorted = self._is_alike and (not couples or problem.microbatches == 1)
 
     @cached_property
     def graph(self) -> TaskGraph:

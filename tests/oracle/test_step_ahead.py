@@ -12,7 +12,7 @@ from pipesched import make_problem, run, solve
 from pipesched.errors import NoSchedule, PipeschedError
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.registry import FAMILIES
-from tests.examples import examples, part
+from tests.examples import part
 from tests.oracle.drawn import Config
 from tests.oracle.step_optimum import optimum
 from tests.oracle.step_replay import replay_step
@@ -99,7 +99,7 @@ def test_beside_every_order(config: Config) -> None:
 
 
 @pytest.mark.nightly
-@settings(examples(60), suppress_health_check=[HealthCheck.too_slow])
+@settings(part(4), suppress_health_check=[HealthCheck.too_slow])
 @given(sharded(SHAPES + LARGER))
 def test_no_family_is_shorter(config: Config) -> None:
     """Nor is any family on these stages shorter that fits, with any number of stages ahead where that is open."""
