@@ -53,6 +53,8 @@ def _step_bounds(case: Case, rules: StepRules) -> Iterator[Bound]:
     letters, paired = case.index.letters, case.problem.costs.overlap is not None
     if case.objective == "span":
         yield from work_bounds(case.problem, letters, paired=paired)
+        if not paired and case.problem.stages * len(case.graph) <= case.policy.bounds.most_steps:
+            yield from rules.span_bounds()
         return
     yield from problem_bounds(case.problem, letters, paired=paired)
     if case.problem.memory.budget is not None and not paired:

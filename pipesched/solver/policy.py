@@ -90,6 +90,7 @@ class ExactPolicy:
     near: float = 1.1  # bounds: nearer to it, a proof or one better schedule comes sooner than a series of them
     least_on_device: int = 48  # operations on a device: with fewer, CP-SAT proves the whole case
     most_on_device: int = 120  # operations on a device: with more, it does not prove even that device
+    most_ruled: int = 36  # passes on a device: with more, the model leaves out which gathers they need, and when
     device_effort: float = 12.0  # deterministic seconds of CP-SAT: for the model of a device
 
 
@@ -125,6 +126,7 @@ class MovePolicy:
     fruitless: int = 200  # moves: without success, after which the search ends
     each: int = 4  # moves: as many more for each slot
     farthest: int = 6  # slots: that a slot moves by, at most
+    most_aheads: int = 16  # choices of stages ahead of all devices: with more, each device is looked at by itself
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
-from math import gcd
+from itertools import islice, product
+from math import gcd, prod
 
 from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits
@@ -54,7 +54,7 @@ class StepCase(KeepingCase):
 
     @property
     def improvements(self) -> Sequence[Improvement]:
-        """Moves of slots, timed by the rule: the model does not know all of that at level weights."""
+        """Moves of slots, timed by the rule."""
         parts = self.policy.cases.justification_part, self.policy.cases.windows_part
         return tuple(Improvement(MOVES, part, _by_moves) for part in parts)
 
@@ -154,17 +154,23 @@ class StepCase(KeepingCase):
     def by_rule(self, slots: Slots) -> Schedule:
         """Return the schedule of slots whose lanes follow the rule, with the best number of stages ahead if it is open.
 
-        Raises InvalidSchedule for an order that waits for ever.
+        Of many choices each device is looked at by itself. Raises InvalidSchedule for an order that waits for ever.
         """
         plan = self._plan(slots)
         best = schedule_plan(self.problem, plan)
         if self.problem.sharding.ahead != AUTO:
             return best
+        stages_on = self.problem.settled_placement.stages_on
+        numbers = [range(1, max(len(stages_on(device)), 1) + 1) for device in range(self.problem.devices)]
+        if prod(map(len, numbers)) <= self.policy.moves.most_aheads:
+            return min([best, *(self._with_ahead(plan, ahead) for ahead in product(*numbers))], key=_rank)
         for device in range(self.problem.devices):
             for ahead in self._choices(best, device):
-                other = schedule_plan(replace(self.problem, shard=replace(self.problem.sharding, ahead=ahead)), plan)
-                best = min(best, other, key=_rank)
+                best = min(best, self._with_ahead(plan, ahead), key=_rank)
         return best
+
+    def _with_ahead(self, plan: Plan, ahead: tuple[int, ...]) -> Schedule:
+        return schedule_plan(replace(self.problem, shard=replace(self.problem.sharding, ahead=ahead)), plan)
 
     def _choices(self, schedule: Schedule, device: int) -> Iterator[tuple[int, ...]]:
         """Yield the numbers of stages ahead of a schedule with others for one device."""

@@ -1,8 +1,7 @@
 """The exact model of a case with a step: passes as in `model`, and beside them what `step_tasks` lists.
 
-Below level weights lanes have any order. At level weights they follow the rule of the slots: the model says so where
-all stages of a device are whole at once, or one; else it leaves the gathers of later turns out, so that its bounds hold
-and schedules are timed by the rule afterwards.
+Below level weights lanes have any order. At level weights they follow the rule of the slots, and are timed by it; of
+devices with many passes the gathers of later turns are left out, so that bounds hold.
 """
 
 from __future__ import annotations
@@ -11,34 +10,25 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, combinations
 from typing import Any
 
-from pipesched.core.clock import look
-from pipesched.core.integers import ceil_div
 from pipesched.pipeline.residences import residences
 from pipesched.pipeline.step import GRADIENTS, WEIGHTS
 from pipesched.solver.case import Case
-from pipesched.solver.model import TunedModel
+from pipesched.solver.step_gathers import RuledGathers
+from pipesched.solver.step_prompt import start_promptly
 from pipesched.solver.step_rules import StepRules
+from pipesched.solver.step_task_model import StepTaskModel
 from pipesched.solver.step_tasks import SideTasks
 
 Stay = tuple[Any, int]  # an interval, and the grains that are held in it
 
 
-class StepModel(TunedModel):
+class StepModel(StepTaskModel):
     """The model of a case with a step whose makespan lies in [least, most] ticks."""
 
     def __init__(self, case: Case, rules: StepRules, least: int, most: int) -> None:
-        super().__init__(case)
-        self.rules, self.step, self.quantum = rules, rules.step, case.quantum
-        self.problem, self.index = case.problem, case.index
-        self.least, self.horizon = ceil_div(least, self.quantum), most // self.quantum
-        optional = {*chain.from_iterable((*one.forwards.values(), *one.backwards.values()) for one in self.step.side)}
-        columns = rules.graph.durations, rules.heads, rules.tails
-        for number, (ticks, head, tail) in enumerate(zip(*columns, strict=True)):
-            lasts, last = ticks // self.quantum, (most - tail - ticks) // self.quantum
-            if number in optional:
-                self.optional(lasts, last)
-            else:
-                self.task(lasts, head // self.quantum, last)
+        super().__init__(case, rules, least, most)
+        self.holds_more = False  # whether a budget counts more than activations
+        self.gathers: dict[int, RuledGathers] = {}  # by device, where not all stages are whole at once
 
     def dependencies(self) -> None:
         """Start each operation after what it waits for, with the latency between devices."""
@@ -50,7 +40,8 @@ class StepModel(TunedModel):
         """Run one operation at a time on each device and on each network lane."""
         for device, tasks in enumerate(self.case.tasks_on):
             self.one_at_a_time([*tasks, *self.step.on_machine(device)])
-            self.one_at_a_time(self.step.on_machine(self.problem.devices + device))
+            lane = [self.intervals[task] for task in self.step.on_machine(self.problem.devices + device)]
+            self.model.add_no_overlap([*lane, *(self.gathers[device].intervals if device in self.gathers else ())])
 
     def side_work(self) -> None:
         """Run side work on one device, forward and backward on the same, between the passes that it serves."""
@@ -73,6 +64,7 @@ class StepModel(TunedModel):
         """At level weights reduce gradients in the order in which they are there, and gather what was not kept."""
         if not self.problem.sharding.divides(WEIGHTS):
             return
+        most = self.case.policy.exact.most_ruled // len(self.index.row("F", 0)) // len(self.index.letters)
         for device in range(self.problem.devices):
             stages = self.problem.settled_placement.stages_on(device)
             done = [(task, self._last(stage, number)) for stage in stages
@@ -83,9 +75,10 @@ class StepModel(TunedModel):
                                                        (other, one, after, before, ~first)):  # fmt: skip
                     self.model.add(self.end(this) <= self.starts[that]).only_enforce_if(holds)
                     self.model.add(here <= there).only_enforce_if(holds)
-            self._gather_behind(device, stages[0])
-            if self.rules.ahead(device) == 1 and not self.rules.is_whole(device):
-                self._gather_between(stages)
+            if self.rules.is_whole(device):
+                self._gather_behind(device, stages[0])
+            elif len(stages) <= most:
+                self.gathers[device] = RuledGathers(self, device, self.rules.ahead(device))
 
     def _gather_behind(self, device: int, stage: int) -> None:
         """Gather first once all side work before the first pass of a device has ended, as the rule issues it there."""
@@ -113,33 +106,13 @@ class StepModel(TunedModel):
         self.model.add_max_equality(latest, [self.end(task) for task in tasks])
         return latest
 
-    def _gather_between(self, stages: Sequence[int]) -> None:
-        """Where one stage is whole at a time, gather between passes of different stages of the device."""
-        passes = {stage: [*chain.from_iterable(self.index.row(kind, stage) for kind in self.index.letters)]
-                  for stage in stages}  # fmt: skip
-        reduced = {
-            self.index.row(self.index.last, stage)[number if self.problem.sharding.reduces_each else -1]: task
-            for stage in stages
-            for number, task in enumerate(self.step.reductions.get(stage, ()))
-            if self.rules.is_sorted and self.index.slices == 1
-        }
-        gathers = self.problem.step_ticks.gather
-        for one, other in combinations(stages, 2):
-            for a in passes[one]:
-                look()
-                for b in passes[other]:
-                    first = self.model.new_bool_var("")
-                    for x, y, stage, holds in ((a, b, other, first), (b, a, one, ~first)):
-                        ready = self.end(reduced.get(x, x))
-                        least = gathers[stage] // self.quantum
-                        self.model.add(self.starts[y] >= ready + least).only_enforce_if(holds)
-
     def memory(self) -> None:
         """Keep what devices hold over time within their capacity."""
         for device, capacity in enumerate(self.problem.capacity_grains):
             if capacity is not None:
-                stays = [*self._passes(device), *self._of_stages(device), *self._of_side(device)]
-                held = [(interval, size) for interval, size in stays if size]
+                of_step = [stay for stay in (*self._of_stages(device), *self._of_side(device)) if stay[1]]
+                held = [*(stay for stay in self._passes(device) if stay[1]), *of_step]
+                self.holds_more |= bool(of_step)
                 if held:
                     intervals, sizes = zip(*held, strict=True)
                     self.hold(intervals, sizes, capacity)
@@ -159,7 +132,10 @@ class StepModel(TunedModel):
                     start = self.starts[self.step.gathers[stage]]
                     yield self.between(start, end, self.horizon), grains.weights[stage]
                 else:
-                    yield from ((self.intervals[task], grains.weights[stage]) for task in passes)
+                    whole_from = self.gathers[device].whole_from if device in self.gathers else self.starts
+                    for task in passes:
+                        stay = self.between(whole_from[task], self.end(task), self.horizon)
+                        yield stay, grains.weights[stage]
             if shard.divides(GRADIENTS) and self.step.reductions:
                 yield from self._gradients(stage, grains.gradients[stage])
 
@@ -193,6 +169,15 @@ class StepModel(TunedModel):
             ready = self._latest(self.step.gradients_for(side))
             yield self.between(ready, self.starts[backward], self.horizon, self.presences[backward]), size
 
+    def prompt_starts(self) -> None:
+        """Start all as early as possible, where the memory of the step depends on times, not on orders alone."""
+        if self.holds_more and self.is_small:
+            lanes = [()] * self.problem.devices
+            slots = [*self.case.tasks_on[: self.problem.devices], *lanes]
+            start_promptly(
+                self, self.gathers, [[*own, *self.step.on_machine(machine)] for machine, own in enumerate(slots)]
+            )
+
     def objective(self) -> None:
         """Minimize the makespan, network lanes included."""
         goal = self.model.new_int_var(self.least, self.horizon, self.case.objective)
@@ -207,9 +192,10 @@ def step_model(case: Case, rules: StepRules, least: int, most: int) -> StepModel
     """Return the model with every rule of a case with a step; [least, most] are in ticks."""
     model = StepModel(case, rules, least, most)
     model.dependencies()
-    model.machines()
     model.side_work()
     model.lanes()
+    model.machines()
     model.memory()
+    model.prompt_starts()
     model.objective()
     return model

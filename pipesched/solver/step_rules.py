@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from pipesched.core.bounds import Job, jackson_preemptive
-from pipesched.core.paths import heads, tails
+from pipesched.core.paths import UNREACHED, heads, tails, topological_order
 from pipesched.core.tasks import Edge, TaskGraph, arrow
 from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.capacity import capacity_edges, edges_in_order
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.step import AUTO, WEIGHTS
-from pipesched.pipeline.step_ends import step_ends
+from pipesched.pipeline.step_ends import step_ends, tied_stages
 from pipesched.pipeline.step_rule import ahead_of
 from pipesched.solver.step_tasks import StepTasks
 
@@ -31,7 +31,7 @@ class StepRules:
         times = [times for item in problem.side for times in (item.forward, item.backward) if times is not None]
         self._is_alike = all(len({*one}) == 1 for one in times)
         couples = any(item.backward is not None and len(item.devices) > 1 for item in problem.side)
-        self.is_sorted = self._is_alike and not couples
+        self.is_sorted = self._is_alike and (not couples or problem.microbatches == 1)
 
     @cached_property
     def graph(self) -> TaskGraph:
@@ -50,6 +50,19 @@ class StepRules:
         """The ticks between the end of each task and the end of the schedule."""
         kind = self.index.gradient if self.index.gradients else ""
         return tails(self.graph, self._of_kind(kind, step_ends(self.problem).behind_gradient))
+
+    @cached_property
+    def _behind(self) -> list[int]:
+        """Of each task those that come behind it in every order, as the bits of a number."""
+        behind = [0] * len(self.graph)
+        for task in reversed(topological_order(self.graph)):
+            for after, _ in self.graph.successors[task]:
+                behind[task] |= behind[after] | 1 << after
+        return behind
+
+    def reaches(self, one: int, other: int) -> bool:
+        """Return whether a task comes before another one in every order."""
+        return bool(self._behind[one] >> other & 1)
 
     def _of_kind(self, kind: str, ticks: Sequence[int]) -> list[int]:
         """Return for each task of a kind the ticks of its stage, 0 for others."""
@@ -113,3 +126,31 @@ class StepRules:
             lane = machine - self.problem.devices
             what = f"device {machine}" if lane < 0 else f"the network of device {lane}"
             yield Bound(jackson_preemptive(own), f"Jackson's preemptive schedule of {what} under the budget")
+
+    def span_bounds(self) -> Iterator[Bound]:
+        """Yield bounds on the span, where microbatches are in order: of each device and stage from its first forward.
+
+        The first gather of a stage ends before that, however late it stands.
+        """
+        step, index, there = self.step, self.index, self.problem.settled_placement
+        for device in range(self.problem.devices if self.is_sorted else 0):
+            slots: list[int] = []
+            for stage in there.stages_on(device):
+                own = [number for kind in index.letters for number in index.row(kind, stage)]
+                own += [step.optimizers[stage]] if stage in step.optimizers else []
+                slots += own
+                ends = [*own, *step.reductions.get(stage, ())]
+                ends += [step.tied] if step.tied is not None and stage in tied_stages(self.problem) else []
+                gather = self.graph.durations[step.gathers[stage]] if stage in step.gathers else 0
+                yield Bound(gather + self._alone(own, ends), f"stage {stage} from its first to its last operation")
+            if slots:
+                yield Bound(self._alone(slots, slots), f"Jackson's preemptive schedule of device {device} alone")
+
+    def _alone(self, slots: Sequence[int], last: Sequence[int]) -> int:
+        """Return the least time from the start of the first of some slots of a device to the end of all `last`."""
+        begun, ends = [UNREACHED] * len(self.graph), [UNREACHED] * len(self.graph)
+        begun[slots[0]] = 0
+        for task in last:
+            ends[task] = 0
+        since, after = heads(self.graph, begun), tails(self.graph, ends)
+        return jackson_preemptive([Job(since[task], self.graph.durations[task], after[task]) for task in slots])

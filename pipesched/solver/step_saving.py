@@ -56,11 +56,15 @@ def completed(
     make: Callable[[Problem], Case],
     search: Callable[[Case], Iterator[Candidate]],
 ) -> Iterator[Candidate]:
-    """Yield what a search finds for the passes of a problem, with the step by the rule of families."""
+    """Yield what a search finds for the passes of a problem, each order once, with the step by the rule of families."""
     cases = [make(bare) for bare in problems_of_passes(problem, parts)]
+    known = set[tuple[object, ...]]()
     for case in cases:
         for candidate in search(case):
-            if not candidate.schedule.plan.pairs:
+            plan = candidate.schedule.plan
+            orders = plan.index.letters, *map(tuple, plan.orders)
+            if not plan.pairs and (plan.lanes or orders not in known):
+                known.add(orders)
                 yield candidate._replace(schedule=side_schedule(problem, candidate.schedule.plan))
 
 

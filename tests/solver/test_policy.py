@@ -39,14 +39,14 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     },
     "exact": {
         "before": 4e-4, "after": 5e-5, "small": 300, "relaxed": 1_000, "probed": 2_000, "near": 1.1,
-        "least_on_device": 48, "most_on_device": 120, "device_effort": 12.0,
+        "least_on_device": 48, "most_on_device": 120, "most_ruled": 36, "device_effort": 12.0,
     },
     "justification": {"fruitless": 30, "noise": 8},
     "windows": {
         "first_size": 120, "least_size": 30, "most_size": 1_000, "growth": 1.15, "shrinkage": 0.8, "fruitless": 300,
         "pause_part": 0.5, "loading": 0.4, "effort": 0.1, "each": 2, "draws": 8,
     },
-    "moves": {"fruitless": 200, "each": 4, "farthest": 6},
+    "moves": {"fruitless": 200, "each": 4, "farthest": 6, "most_aheads": 16},
     "polish": {"part": 0.1, "round_part": 0.34, "rounds": 24, "large": 3_500},
     "periods": {
         "part": 0.4, "part_alone": 0.8, "first_part": 0.2, "large_part": 0.35, "search_part": 0.4, "refuted_part": 0.5,

@@ -45,6 +45,11 @@ def solved(given: dict[str, Any], **options: Any) -> Outcome:
         (WHOLE | {"optimizer": 1, "shard": {"level": "weights", "ahead": "auto"}}, 113),
         ({"devices": 1, "stages": 4, "microbatches": 3, "forward": 5, "backward": 10, "gather": 3, "reduce": 4,
           "shard": {"level": "weights", "ahead": 2}}, 187),
+        ({"devices": 1, "stages": 3, "microbatches": 2, "forward": [1, 6, 5], "backward": [2, 7, 3], "gather": 9,
+          "reduce": 4, "placement": "linear", "shard": {"level": "weights", "ahead": 2}}, 68),
+        ({"devices": 1, "stages": 4, "microbatches": 1, "placement": "linear", "forward": 6, "backward": [5, 8, 1, 9],
+          "gather": [8, 7, 5, 6], "reduce": 7, "shard": {"level": "weights", "ahead": "auto", "reduce": "each"},
+          "activation": 0, "weights": 1, "gradients": [2, 1, 1, 1], "budget": 12}, 121),  # later gathers hold less
         (TWO | STEP | {"gradients": 2, "weights": 1, "shard": {"level": "gradients"}, "budget": 6.5}, 99),
         (TWO | {"side": [SIDE | {"activation": 0.5, "output": 0.1, "p2p": 1}], "budget": 3}, 67),
     ],
@@ -93,11 +98,11 @@ def test_periods_have_no_step() -> None:
 
 
 def test_the_span_has_a_bound() -> None:
-    """The span of a step is what a family has, and its bound the work of a device."""
+    """The span of a step is what a family has, and its bound is what a stage does from its first operation on."""
     outcome = solved(TWO | STEP, objective="span")
     assert outcome.report is not None
     assert outcome.report.value == outcome.schedule.span
-    assert outcome.report.bound.reason == "work of device 0"
+    assert outcome.report.bound.reason == "stage 0 from its first to its last operation"
 
 
 def test_a_schedule_that_no_heuristic_finds() -> None:
