@@ -133,6 +133,16 @@ class TaskGraph:
             table[before].append((after, lag))
         return table
 
+    def successors_of(self, tasks: range) -> dict[int, list[tuple[int, int]]]:
+        """Return `successors` of a few neighbouring tasks alone."""
+        table: dict[int, list[tuple[int, int]]] = {task: [] for task in tasks}
+        for before, after, lag in self.edges if tasks else ():
+            if before and before[0] < tasks.stop and before[-1] >= tasks.start:
+                for task, other in zip(before, after, strict=True):
+                    if task in table:
+                        table[task].append((other, lag))
+        return table
+
 
 def reversed_graph(graph: TaskGraph) -> TaskGraph:
     """Return the same tasks with time running backwards; task i becomes task n-1-i, and takes what it gave."""

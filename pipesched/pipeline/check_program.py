@@ -6,9 +6,9 @@ refused with a sentence before anything reads it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import chain, count, repeat
+from itertools import chain
 
 from pipesched.checks import joined
 from pipesched.pipeline.ops import NO_NUMBER, Op, OpIndex, StepOp
@@ -84,8 +84,7 @@ def unfit_step(problem: Problem, plan: Plan) -> Iterator[str]:
     """Yield operations of the step that are missing, stand twice, or stand where none of their kind may."""
     index, ops = plan.index, step_operations(plan.index)
     found: dict[Op, list[str]] = {}
-    first = index.passes
-    slots = [[number for number in order if number >= first] for order in plan.orders] if ops else []
+    slots = [[number for _, number in row] for row in plan.step_slots]
     lanes = [[number for number, _ in program] for program in plan.network]
     for kinds, rows, what in ((ON_DEVICES, slots, "device"), (ON_LANES, lanes, "the network lane of device")):
         for device, number in ((device, number) for device, row in enumerate(rows) for number in row):
@@ -143,7 +142,7 @@ def misplaced_step(problem: Problem, plan: Plan) -> Iterator[str]:
 
 
 def _misplaced_slots(problem: Problem, plan: Plan, ops: Mapping[int, Op]) -> Iterator[str]:
-    runs_on = {number: device for device, order in enumerate(plan.orders) for number in order if number in ops}
+    runs_on = {number: device for device, row in enumerate(plan.step_slots) for _, number in row}
     for number, device in runs_on.items():
         op, forward = ops[number], device
         if op.kind == "OPTIMIZER":
@@ -177,11 +176,12 @@ def checked_programs(problem: Problem, plan: Plan) -> list[CheckedProgram]:
 
 def checked_program(problem: Problem, plan: Plan, device: int, ops: Mapping[int, Op]) -> CheckedProgram:
     """Return what the program of the lane of a device means; `ops` are the operations of the step by number."""
-    places = dict(zip(plan.orders[device], count()))
+    program = plan.network[device]
+    places = places_in(plan.orders[device], {after for _, after in program})
     found = CheckedProgram()
     lane = f"on the network lane of device {device}"
     issued: list[tuple[int, int]] = []  # by the place behind which each stands
-    for number, after in plan.network[device]:
+    for number, after in program:
         op = ops[number]
         if op.kind == "REDUCE_TIED":
             if after != AT_ONCE:
@@ -195,52 +195,63 @@ def checked_program(problem: Problem, plan: Plan, device: int, ops: Mapping[int,
                 found.wrong.append(f"{op} {lane} stands {what}, and goes back behind {ops[issued[-1][0]]}")
             issued.append((number, place))
     if not found.wrong:
-        for forward, backward in plan.pairs.items():
-            if forward in places:
-                places[backward] = places[forward]
-        found.wrong += _early_reductions(plan.index, [(ops[number], place) for number, place in issued], places, lane)
+        found.wrong += _early_reductions(plan, device, [(ops[number], place) for number, place in issued], lane)
         if level_is(problem, "weights"):
             _Turns(plan, device, ops, found).run(issued)
         else:
             gathers = [(number, place) for number, place in issued if ops[number].kind == "UNSHARD"]
-            _first_forwards(plan, device, gathers, places, found)
+            _first_forwards(plan, device, gathers, found)
     return found
 
 
-def _early_reductions(
-    index: OpIndex, issued: Sequence[tuple[Op, int]], places: Mapping[int, int], lane: str
-) -> Iterator[str]:
+def places_in(order: Sequence[int], wanted: Set[int]) -> dict[int, int]:
+    """Return the places of some slots in an order, looked for from its end, near which most of them stand."""
+    found: dict[int, int] = {}
+    left = len(wanted.difference([AT_ONCE]))
+    for place in range(len(order) - 1, -1, -1) if left else ():
+        if order[place] in wanted and order[place] not in found:
+            found[order[place]] = place
+            if len(found) == left:
+                break
+    return found
+
+
+def _early_reductions(plan: Plan, device: int, issued: Sequence[tuple[Op, int]], lane: str) -> Iterator[str]:
     """Yield reductions that are issued before a backward that they need."""
-    for op, place in issued:
-        if op.kind == "REDUCE_GRAD":
-            needed = backwards_of(index, op)
-            there = [*map(places.get, needed, repeat(-1))]
-            if max(there) > place:
-                yield f"{op} {lane} stands before {index.op(needed[there.index(max(there))])}, which it needs"
+    reductions = [(op, place) for op, place in issued if op.kind == "REDUCE_GRAD"]
+    if not reductions:
+        return
+    order, pairs = plan.orders[device], plan.pairs
+    behind = min(place for _, place in reductions) + 1  # what stands before is before all of them
+    late = {pairs.get(number, number): place for place, number in enumerate(order[behind:], behind)}
+    for op, place in reductions:
+        needed = late.keys() & {*chain(*backwards_of(plan.index, op))} if late else ()
+        last = max(needed, key=late.__getitem__, default=None)
+        if last is not None and late[last] > place:
+            yield f"{op} {lane} stands before {plan.index.op(last)}, which it needs"
 
 
-def backwards_of(index: OpIndex, op: Op) -> list[int]:
-    """Return each B and W that an operation of a stage needs: all, or of its microbatch where it has one."""
+def backwards_of(index: OpIndex, op: Op) -> list[range]:
+    """Return the rows of each B and W that an operation of a stage needs: all, or of its microbatch if it has one."""
     rows = [index.row(kind, op.stage) for kind in "BW" if kind in index.letters]
-    if op.number is None:
-        return [*chain(*rows)]
-    part = slice(op.number * index.slices, (op.number + 1) * index.slices)
-    return [*chain.from_iterable(row[part] for row in rows)]
+    if op.microbatch == NO_NUMBER:
+        return rows
+    part = slice(op.microbatch * index.slices, (op.microbatch + 1) * index.slices)
+    return [row[part] for row in rows]
 
 
 def _first_forwards(
-    plan: Plan, device: int, gathers: Sequence[tuple[int, int]], places: Mapping[int, int], found: CheckedProgram
+    plan: Plan, device: int, gathers: Sequence[tuple[int, int]], found: CheckedProgram
 ) -> None:
     """Note of each gather, below level weights, the first forward of its stage, which comes after it."""
     index = plan.index
     for number, place in gathers:
-        stage = index.stage_of(number)
-        row = index.row("F", stage)
-        first = next((one for one in plan.orders[device] if one in row), None)
+        row = index.row("F", index.stage_of(number))
+        at, first = next(((at, one) for at, one in enumerate(plan.orders[device]) if one in row), (0, None))
         if first is None:
             continue
         found.gathered.append((first, number))
-        if places[first] <= place:
+        if at <= place:
             found.wrong.append(f"{index.op(first)} runs on device {device} before {index.op(number)} is issued there")
 
 

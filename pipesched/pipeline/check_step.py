@@ -54,8 +54,9 @@ class _StepTimes:
         self.index, self.starts, self.ends = self.plan.index, schedule.start_ticks, schedule.end_ticks
         self.ops = step_operations(self.index)
         self.there = self.problem.settled_placement.devices
-        self.runs_on = {n: device for device, order in enumerate(self.plan.orders) for n in order if n in self.ops}
+        self.runs_on = {number: device for device, row in enumerate(self.plan.step_slots) for _, number in row}
         self.programs, self._known = programs, dict[tuple[Exact, Exact], int]()
+        self._lasts: dict[range, int] = {}
 
     def broken(self) -> Iterator[str]:
         """Yield a sentence for each rule that is broken."""
@@ -147,7 +148,7 @@ class _StepTimes:
         for number, op in self.ops.items():
             before: Iterable[int] = ()
             if op.kind == "REDUCE_GRAD":
-                before = self._last(backwards_of(self.index, op))
+                before = self._last(*backwards_of(self.index, op))
             elif op.kind == "REDUCE_TIED":
                 before = self._latest(tied_ends(self.problem))
             elif op.kind == "OPTIMIZER":
@@ -163,12 +164,18 @@ class _StepTimes:
         index = self.index
         kinds = ["B", "W", "REDUCE_GRAD"]
         rows = [index.row(kind, stage) for kind in kinds if kind in index.kinds for stage in stages]
-        tied = index.of_kind("REDUCE_TIED") if everything else ()
+        tied = index.of_kind("REDUCE_TIED") if everything else range(0)
         return [*chain.from_iterable(map(self._last, (*rows, tied)))]
 
-    def _last(self, numbers: Sequence[int]) -> list[int]:
+    def _last(self, *rows: range) -> list[int]:
         """Return that of some operations which ends last, if there are any."""
-        return [max(numbers, key=self.ends.__getitem__)] if numbers else []
+        found = []
+        for row in filter(None, rows):
+            if row not in self._lasts:
+                ends = self.ends[row.start : row.stop]
+                self._lasts[row] = row[ends.index(max(ends))]
+            found.append(self._lasts[row])
+        return [max(found, key=self.ends.__getitem__)] if found else []
 
     def _side(self) -> Iterator[str]:
         """Yield side work, and what it is for, that starts before its input is there."""
@@ -185,7 +192,7 @@ class _StepTimes:
                     yield self._early(used, number, f" on device {self.there[item.into]}", lag)
                 continue
             rows = [index.row(kind, item.into)[part] for kind in "BI" if kind in index.letters]
-            last, forward = self._last([*chain(*rows)])[0], index.row("E", op.stage)[op.microbatch]
+            last, forward = self._last(*rows)[0], index.row("E", op.stage)[op.microbatch]
             for before, hop in ((last, lag), (forward, 0)):
                 if self.starts[number] < self.ends[before] + hop:
                     yield self._early(number, before, f" on device {device}", hop)

@@ -104,13 +104,11 @@ class _Step:
     @cached_property
     def _of_step(self) -> dict[int, tuple[int, int]]:
         """The machine of each operation of the step, and its place there."""
-        first = self.index.passes
-        return {
-            number: (machine, place)
-            for machine, order in enumerate(self.plan.machines)
-            for place, number in enumerate(order)
-            if number >= first
-        }
+        plan = self.plan
+        slots = {number: (machine, place) for machine, row in enumerate(plan.step_slots) for place, number in row}
+        first = len(plan.orders) + 2 * len(plan.lanes)
+        lanes = enumerate(plan.network_lanes, first)
+        return slots | {number: (machine, place) for machine, lane in lanes for place, number in enumerate(lane)}
 
     @cached_property
     def _of_passes(self) -> dict[int, tuple[int, int]]:

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
+from operator import sub
 from typing import Any, Protocol
 
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import earliest_times
-from pipesched.pipeline.kinds import TRANSFER_LETTERS
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units
-from pipesched.pipeline.step_plan import NOTHING_BEFORE, SIDE_KINDS, lane_of
+from pipesched.pipeline.step_plan import NOTHING_BEFORE, SIDE_KINDS, lane_of, stages_along
 
 PARTS = {"gather": ("UNSHARD",), "reduce": ("REDUCE_GRAD",), "tied": ("REDUCE_TIED",), "optimizer": ("OPTIMIZER",)}
 NETWORK = ("gather", "reduce", "tied")
@@ -39,6 +39,14 @@ class TimedStep(Protocol):
     @property
     def last_ticks(self) -> int:
         """The end of all that runs on devices and network lanes."""
+
+    @property
+    def first_start_ticks(self) -> list[int]:
+        """The start of each device's first slot."""
+
+    @property
+    def last_end_ticks(self) -> list[int]:
+        """The end of each device's last slot."""
 
 
 class StepTimes:
@@ -177,24 +185,28 @@ def span_ticks(schedule: TimedStep) -> int:
     starts, ends = [*schedule.start_ticks], [*schedule.end_ticks]
     for number, start in _late_heads(schedule):
         starts[number], ends[number] = start, start + schedule.graph.durations[number]
+    spans = [*map(sub, schedule.last_end_ticks, schedule.first_start_ticks)]
+    spans += [ends[lane[-1]] - starts[lane[0]] for lane in schedule.plan.network_lanes if lane]
     index = schedule.plan.index
-    rows: list[Iterable[int]] = [*schedule.plan.orders, *schedule.plan.network_lanes]
-    kinds = [kind for kind in index.kinds if kind not in NOT_OF_STAGES]
-    rows += [
-        [number for kind in kinds for number in index.row(kind, stage) if starts[number] >= 0]
-        for stage in range(index.stages)
-    ]
-    lists = ([*row] for row in rows)
-    return max(max(map(ends.__getitem__, row)) - min(map(starts.__getitem__, row)) for row in lists if row)
+    kinds = [rows.kind for rows in index.scoped if rows.kind not in NOT_OF_STAGES]
+    pairs, there = schedule.plan.pairs, schedule.problem.settled_placement.devices
+    for device, order in enumerate(schedule.plan.orders):
+        firsts, lasts = (stages_along(slots, pairs, index, there.count(device)) for slots in (order, reversed(order)))
+        for stage, first in firsts.items():
+            beside = [number for kind in kinds for number in index.row(kind, stage) if starts[number] >= 0]
+            begun = min([starts[first], *(starts[number] for number in beside)])
+            spans.append(max([ends[lasts[stage]], *(ends[number] for number in beside)]) - begun)
+    return max(spans)
 
 
-NOT_OF_STAGES = (*TRANSFER_LETTERS, *SIDE_KINDS, "RESHARD")
+NOT_OF_STAGES = (*SIDE_KINDS, "RESHARD")
 
 
 def _late_heads(schedule: TimedStep) -> list[tuple[int, int]]:
     """Return the starts of the gathers at the heads of lanes where each stands as late as it may."""
     graph, index = schedule.graph, schedule.plan.index
-    gathers = {*index.of_kind("UNSHARD")}
+    gathers = index.of_kind("UNSHARD")
+    successors = graph.successors_of(gathers)
     late: dict[int, int] = {}
     for program in schedule.plan.network:
         lane = lane_of(program, index)
@@ -204,7 +216,7 @@ def _late_heads(schedule: TimedStep) -> list[tuple[int, int]]:
         behind = lane[len(heads) : len(heads) + 1]
         limit = schedule.start_ticks[behind[0]] if behind else None
         for number in reversed(heads):
-            ready = [schedule.start_ticks[after] - lag for after, lag in graph.successors[number]]
+            ready = [schedule.start_ticks[after] - lag for after, lag in successors[number]]
             most = min([*ready, *(() if limit is None else (limit,))], default=schedule.end_ticks[number])
             limit = late[number] = most - graph.durations[number]
     return [*late.items()]

@@ -15,7 +15,7 @@ from pipesched.pipeline.ops import NO_NUMBER, Op, StepOp
 from pipesched.pipeline.plan import Plan, with_parts
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.step import FULL, GRADIENTS, WEIGHTS
-from pipesched.pipeline.step_plan import NOTHING_BEFORE, NetworkEntry, ends_of_stages, with_scoped
+from pipesched.pipeline.step_plan import NOTHING_BEFORE, NetworkEntry, ends_of_stages, stages_along, with_scoped
 from pipesched.pipeline.step_side import side_first
 from pipesched.pipeline.units import FORWARD_ONLY
 
@@ -144,21 +144,8 @@ def _residency(problem: Problem, plan: Plan, device: int, order: Sequence[int]) 
     if problem.sharding.divides(WEIGHTS):
         yield from _turns(_passes(plan, order), ahead_of(problem, device))
     elif problem.costs.gather is not None:
-        for stage in first_stages(plan, order, problem.settled_placement.devices.count(device)):
+        for stage in stages_along(order, plan.pairs, plan.index, problem.settled_placement.devices.count(device)):
             yield NOTHING_BEFORE, StepOp._make((stage, "UNSHARD", 0, 0))
-
-
-def first_stages(plan: Plan, order: Sequence[int], count: int) -> list[int]:
-    """Return the `count` stages of a device in the order of their first slots."""
-    index, first = plan.index, plan.index.passes
-    found: dict[int, None] = {}
-    for slot in order:
-        if len(found) == count:
-            break
-        for number in (slot, plan.pairs.get(slot, slot)):
-            if number < first:
-                found.setdefault(index.stage_of(number))
-    return [*found]
 
 
 def _passes(plan: Plan, order: Sequence[int]) -> list[tuple[int, tuple[int, ...]]]:
