@@ -75,6 +75,16 @@ def arrow(before: int, after: int, lag: int = 0) -> Edge:
     return Edge(range(before, before + 1), range(after, after + 1), lag)
 
 
+def runs(arrows: Sequence[tuple[int, int]], lag: int = 0) -> Iterator[Edge]:
+    """Join neighbouring arrows whose two ends both go up by one into one edge."""
+    start = 0
+    for position in range(1, len(arrows) + 1):
+        (first, target), size = arrows[start], position - start
+        if position == len(arrows) or arrows[position] != (first + size, target + size):
+            yield Edge(range(first, first + size), range(target, target + size), lag)
+            start = position
+
+
 @dataclass(frozen=True, eq=False)
 class TaskGraph:
     """Tasks with durations (integer ticks) on resources, precedences with lags, and memory.

@@ -9,7 +9,7 @@ from itertools import chain
 from operator import sub
 from typing import Any, Protocol
 
-from pipesched.core.tasks import TaskGraph
+from pipesched.core.tasks import TaskGraph, reversed_graph
 from pipesched.core.timing import earliest_times
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
@@ -58,6 +58,7 @@ class StepTimes:
 
     def __init__(self, schedule: TimedStep) -> None:
         self._schedule = schedule
+        self._costs: dict[tuple[str, ...], int] = {(): 0}  # by the parts that last some time
         self._numbers = {
             part: [*chain.from_iterable(map(schedule.plan.index.of_kind, kinds))] for part, kinds in PARTS.items()
         }
@@ -76,9 +77,11 @@ class StepTimes:
 
     def exposed_ticks(self, *parts: str) -> int:
         """Return how much shorter the step is where these parts last no time."""
-        if not any(self._schedule.graph.durations[number] for part in parts for number in self._numbers[part]):
-            return 0
-        return self._schedule.makespan_ticks - self._without(parts)
+        durations = self._schedule.graph.durations
+        lasting = tuple(part for part in parts if any(durations[number] for number in self._numbers[part]))
+        if lasting not in self._costs:
+            self._costs[lasting] = self._schedule.makespan_ticks - self._without(lasting)
+        return self._costs[lasting]
 
     @cached_property
     def pipeline(self) -> int | float:
@@ -104,7 +107,13 @@ class StepTimes:
     @cached_property
     def _exposed(self) -> list[int]:
         schedule = self._schedule
-        slack = latest_ends(schedule.graph, schedule.plan.machines, schedule.end_ticks, schedule.last_ticks)
+        graph, last, whole = schedule.graph, len(schedule.graph) - 1, schedule.last_ticks
+        planned = {*chain(*schedule.plan.machines)}
+        graph = replace(graph, edges=[edge for edge in graph.edges if edge.after and edge.after[0] in planned])
+        machines = [[last - task for task in reversed(order)] for order in schedule.plan.machines]
+        tails = earliest_times(reversed_graph(graph), machines).starts
+        moved = {task for lane in schedule.plan.network_lanes for task in lane}
+        slack = {task: whole - tails[last - task] - schedule.end_ticks[task] for task in moved}
         lanes = chain.from_iterable(schedule.plan.network_lanes)
         if self._numbers["tied"]:  # one operation on two lanes
             slack |= dict.fromkeys(self._numbers["tied"], min(slack[number] for number in self._numbers["tied"]))
@@ -134,68 +143,28 @@ class StepTimes:
         return {"pipeline": self.pipeline, "network": self.network, **parts, "exposed": self.exposed}
 
 
-def latest_ends(graph: TaskGraph, orders: Sequence[Sequence[int]], ends: Sequence[int], last: int) -> dict[int, int]:
-    """Return the slack of each task in some order: how much later it may end while all ends by `last`."""
-    latest = [last] * len(graph)
-    before: dict[int, int] = {}
-    for order in orders:
-        before.update(zip(order[1:], order, strict=False))
-    tasks = sorted(chain.from_iterable(orders), key=lambda task: (ends[task], ends[task] - graph.durations[task]))
-    for task in _backwards(graph, before, tasks):
-        start = latest[task] - graph.durations[task]
-        if task in before:
-            latest[before[task]] = min(latest[before[task]], start)
-        for other, lag in graph.predecessors[task]:
-            latest[other] = min(latest[other], start - lag)
-    return {task: latest[task] - ends[task] for task in tasks}
-
-
-def _backwards(graph: TaskGraph, before: dict[int, int], tasks: Sequence[int]) -> list[int]:
-    """Return the tasks so that each stands before all that it waits for."""
-    waiting = dict.fromkeys(tasks, 0)
-    for task in tasks:
-        for other in _waits_for(graph, before, task):
-            if other in waiting:
-                waiting[other] += 1
-    free = [task for task in tasks if not waiting[task]]
-    done: list[int] = []
-    while free:
-        task = free.pop()
-        done.append(task)
-        for other in _waits_for(graph, before, task):
-            if other in waiting:
-                waiting[other] -= 1
-                if not waiting[other]:
-                    free.append(other)
-    return done
-
-
-def _waits_for(graph: TaskGraph, before: dict[int, int], task: int) -> Iterable[int]:
-    yield from (other for other, _ in graph.predecessors[task])
-    if task in before:
-        yield before[task]
-
-
 def span_ticks(schedule: TimedStep) -> int:
     """Return the smallest time after which the next step may follow as the same picture.
 
     The largest (last end - first start) over devices, over network lanes, and over stages. The gathers at the head of a
     lane count as late as they may stand without moving a slot or the network operation behind them.
     """
-    starts, ends = [*schedule.start_ticks], [*schedule.end_ticks]
-    for number, start in _late_heads(schedule):
-        starts[number], ends[number] = start, start + schedule.graph.durations[number]
-    spans = [*map(sub, schedule.last_end_ticks, schedule.first_start_ticks)]
-    spans += [ends[lane[-1]] - starts[lane[0]] for lane in schedule.plan.network_lanes if lane]
-    index = schedule.plan.index
+    late, durations = dict(_late_heads(schedule)), schedule.graph.durations
+
+    def times(number: int) -> tuple[int, int]:
+        start = late.get(number, schedule.start_ticks[number])
+        return start, start + durations[number] if number in late else schedule.end_ticks[number]
+
+    spans: list[int] = [*map(sub, schedule.last_end_ticks, schedule.first_start_ticks)]
+    spans += [times(lane[-1])[1] - times(lane[0])[0] for lane in schedule.plan.network_lanes if lane]
+    plan, index, there = schedule.plan, schedule.plan.index, schedule.problem.settled_placement.devices
     kinds = [rows.kind for rows in index.scoped if rows.kind not in NOT_OF_STAGES]
-    pairs, there = schedule.plan.pairs, schedule.problem.settled_placement.devices
-    for device, order in enumerate(schedule.plan.orders):
-        firsts, lasts = (stages_along(slots, pairs, index, there.count(device)) for slots in (order, reversed(order)))
+    for device, order in enumerate(plan.orders):
+        firsts, lasts = (stages_along(one, plan.pairs, index, there.count(device)) for one in (order, reversed(order)))
         for stage, first in firsts.items():
-            beside = [number for kind in kinds for number in index.row(kind, stage) if starts[number] >= 0]
-            begun = min([starts[first], *(starts[number] for number in beside)])
-            spans.append(max([ends[lasts[stage]], *(ends[number] for number in beside)]) - begun)
+            beside = (number for kind in kinds for number in index.row(kind, stage))
+            starts, ends = zip(*map(times, (first, lasts[stage], *beside)), strict=True)
+            spans.append(max(ends) - min(start for start in starts if start >= 0))
     return max(spans)
 
 
