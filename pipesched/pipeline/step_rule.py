@@ -205,7 +205,11 @@ def _next_stages(rows: Sequence[tuple[int, ...]], ahead: int) -> list[list[int]]
     found: list[list[int]] = [[] for _ in rows]
     coming: dict[int, int] = {}  # all stages behind a place, the nearest first, with the place where they come
     for place in range(len(rows) - 1, -1, -1):
-        coming = {**dict.fromkeys(rows[place], place), **{s: at for s, at in coming.items() if s not in rows[place]}}
+        here = rows[place]
+        if coming and here == (next(iter(coming)),):  # the nearest again: it stays so
+            coming[here[0]] = place
+        else:
+            coming = {**dict.fromkeys(here, place), **{s: at for s, at in coming.items() if s not in here}}
         near = found[place]
         for stage, at in coming.items():
             if len(near) >= ahead and at != coming[near[-1]]:
