@@ -185,6 +185,8 @@ def _turns(places: Sequence[tuple[int, tuple[int, ...]]], ahead: int) -> Iterato
         return StepOp._make((stage, kind, turns[stage], 0))
 
     for (place, _), near in zip(places, _next_stages([stages for _, stages in places], ahead), strict=True):
+        if near == whole:
+            continue
         behind = place - 1
         for stage in sorted({*whole}.difference(near)):
             yield behind, op("RESHARD", stage)
