@@ -161,9 +161,9 @@ def span_ticks(schedule: TimedStep) -> int:
     kinds = [rows.kind for rows in index.scoped if rows.kind not in NOT_OF_STAGES]
     for device, order in enumerate(plan.orders):
         firsts, lasts = (stages_along(one, plan.pairs, index, there.count(device)) for one in (order, reversed(order)))
-        for stage, first in firsts.items():
+        for stage in firsts.keys() & lasts.keys():  # a plan with passes on other devices than theirs lacks some
             beside = (number for kind in kinds for number in index.row(kind, stage))
-            starts, ends = zip(*map(times, (first, lasts[stage], *beside)), strict=True)
+            starts, ends = zip(*map(times, (firsts[stage], lasts[stage], *beside)), strict=True)
             spans.append(max(ends) - min(start for start in starts if start >= 0))
     return max(spans)
 
