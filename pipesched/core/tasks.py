@@ -75,6 +75,16 @@ def arrow(before: int, after: int, lag: int = 0) -> Edge:
     return Edge(range(before, before + 1), range(after, after + 1), lag)
 
 
+def runs(arrows: Sequence[tuple[int, int]], lag: int = 0) -> Iterator[Edge]:
+    """Join neighbouring arrows whose two ends both go up by one into one edge."""
+    start = 0
+    for position in range(1, len(arrows) + 1):
+        (first, target), size = arrows[start], position - start
+        if position == len(arrows) or arrows[position] != (first + size, target + size):
+            yield Edge(range(first, first + size), range(target, target + size), lag)
+            start = position
+
+
 @dataclass(frozen=True, eq=False)
 class TaskGraph:
     """Tasks with durations (integer ticks) on resources, precedences with lags, and memory.
@@ -131,6 +141,16 @@ class TaskGraph:
         table: list[list[tuple[int, int]]] = [[] for _ in watched(self.durations)]
         for before, after, lag in self.arrows():
             table[before].append((after, lag))
+        return table
+
+    def successors_of(self, tasks: range) -> dict[int, list[tuple[int, int]]]:
+        """Return `successors` of a few neighbouring tasks alone."""
+        table: dict[int, list[tuple[int, int]]] = {task: [] for task in tasks}
+        for before, after, lag in self.edges if tasks else ():
+            if before and before[0] < tasks.stop and before[-1] >= tasks.start:
+                for task, other in zip(before, after, strict=True):
+                    if task in table:
+                        table[task].append((other, lag))
         return table
 
 

@@ -159,7 +159,8 @@ def _half_saved(schedule: Schedule, times_run: Sequence[int]) -> Iterator[str]:
 def _planned(schedule: Schedule) -> list[int]:
     """Return all operations of passes in the plan."""
     plan, first = schedule.plan, schedule.plan.index.passes
-    return [n for n in chain(*plan.orders, *chain(*plan.lanes), plan.pairs.values()) if n < first]
+    beside = (number for number in chain(*chain(*plan.lanes), plan.pairs.values()) if number < first)
+    return [*chain(*plan.passes, beside)]
 
 
 def _untimed(schedule: Schedule) -> Iterator[str]:
@@ -177,10 +178,8 @@ def _untimed(schedule: Schedule) -> Iterator[str]:
 def _misplaced(schedule: Schedule) -> Iterator[str]:
     """Yield operations on another device than that of their stage, and transfers on other lanes than that device's."""
     index, due = schedule.plan.index, _devices_of(schedule)
-    first = index.passes
     yield from _misplaced_transfers(schedule, due)
-    for device, slots in enumerate(schedule.plan.orders):
-        order = [number for number in slots if number < first] if index.scoped else slots
+    for device, order in enumerate(schedule.plan.passes):
         if set(picker(order)(due)) <= {device}:
             continue
         for number in order:

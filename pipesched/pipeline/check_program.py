@@ -6,12 +6,14 @@ refused with a sentence before anything reads it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, count, repeat
+from functools import lru_cache, partial
+from itertools import chain, repeat
+from operator import gt
 
 from pipesched.checks import joined
-from pipesched.pipeline.ops import NO_NUMBER, Op, OpIndex, StepOp
+from pipesched.pipeline.ops import NO_NUMBER, Op, OpIndex, ScopedRows, StepOp
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 
@@ -44,49 +46,66 @@ def tied_ends(problem: Problem) -> tuple[int, ...]:
     return (0, problem.stages - 1) if problem.costs.tied is not None and there[0] != there[-1] else ()
 
 
-def due_operations(problem: Problem) -> Iterator[Op]:
-    """Yield the operations of the step that each plan of a problem has.
+Numbers = Sequence[int]  # of the operations of a kind and a stage: microbatches, turns, or one without a number
+ONE = (NO_NUMBER,)
+
+
+def due_rows(problem: Problem) -> Iterator[tuple[str, int, Numbers]]:
+    """Yield the operations of the step that each plan of a problem has: a kind, a stage (or side item), and numbers.
 
     At level weights it has as many gathers as its program has turns, which `wrong_programs` looks at.
     """
     stages, microbatches = range(problem.stages), range(problem.microbatches)
     trains = problem.mode == "train"
     if problem.costs.gather is not None and not level_is(problem, "weights"):
-        yield from (_op(stage, "UNSHARD", 0) for stage in stages)
+        yield from (("UNSHARD", stage, range(1)) for stage in stages)
     if trains and (problem.costs.reduce is not None or level_is(problem, "gradients", "weights")):
-        numbers = microbatches if reduces_each(problem) else [NO_NUMBER]
-        yield from (_op(stage, "REDUCE_GRAD", number) for stage in stages for number in numbers)
+        yield from (("REDUCE_GRAD", stage, microbatches if reduces_each(problem) else ONE) for stage in stages)
     if trains:
-        yield from (_op(stage, "REDUCE_TIED") for stage in tied_ends(problem))
+        yield from (("REDUCE_TIED", stage, ONE) for stage in tied_ends(problem))
     if trains and problem.costs.optimizer is not None:
-        yield from (_op(stage, "OPTIMIZER") for stage in stages)
+        yield from (("OPTIMIZER", stage, ONE) for stage in stages)
     for number, item in enumerate(problem.side):
-        yield from (_op(number, "E", microbatch) for microbatch in microbatches)
-        yield from (_op(number, "G", microbatch) for microbatch in microbatches if item.backward is not None)
+        yield "E", number, microbatches
+        if item.backward is not None:
+            yield "G", number, microbatches
 
 
-def _op(stage: int, kind: str, number: int = NO_NUMBER) -> Op:
-    return StepOp._make((stage, kind, number, 0))
+def _ops(stage: int, kind: str, numbers: Iterable[int]) -> Iterator[Op]:
+    return map(partial(tuple.__new__, StepOp), zip(repeat(stage), repeat(kind), numbers, repeat(0)))
 
 
-def step_operations(index: OpIndex) -> dict[int, Op]:
+def _named(rows: ScopedRows, row: range) -> Numbers:
+    """Return the numbers in the texts of a row of operations."""
+    return range(len(row)) if rows.numbered else ONE[: len(row)]
+
+
+@lru_cache(maxsize=2)
+def step_operations(index: OpIndex) -> Mapping[int, Op]:
     """Return the operations of the step by their numbers."""
-    numbered = (
-        (number, _op(place, rows.kind, which if rows.numbered else NO_NUMBER))
-        for rows in index.scoped
-        for place, row in enumerate(index.rows(rows.kind))
-        for which, number in enumerate(row)
-    )
-    return dict(numbered)
+    rows = [(rows, place, row) for rows in index.scoped for place, row in enumerate(index.rows(rows.kind))]
+    ops = (_ops(place, rows.kind, _named(rows, row)) for rows, place, row in rows)
+    return dict(zip(chain.from_iterable(row for _, _, row in rows), chain.from_iterable(ops), strict=True))
+
+
+def _is_fit(problem: Problem, index: OpIndex, found: Mapping[Sequence[str], Sequence[Sequence[int]]]) -> bool:
+    """Return whether the operations that are due, and no others, are found once each where their kinds belong."""
+    turns = ("UNSHARD", "RESHARD") if level_is(problem, "weights") else ()
+    rows = [(rows, place, row) for rows in index.scoped for place, row in enumerate(index.rows(rows.kind)) if row]
+    named = {(rows.kind, place): _named(rows, row) for rows, place, row in rows if rows.kind not in turns}
+    every = {kinds: [*chain.from_iterable(row for rows, _, row in rows if rows.kind in kinds)] for kinds in found}
+    is_due = named == {(kind, place): numbers for kind, place, numbers in due_rows(problem)}
+    return is_due and all(sorted(chain(*found[kinds])) == every[kinds] for kinds in found)
 
 
 def unfit_step(problem: Problem, plan: Plan) -> Iterator[str]:
     """Yield operations of the step that are missing, stand twice, or stand where none of their kind may."""
-    index, ops = plan.index, step_operations(plan.index)
-    found: dict[Op, list[str]] = {}
-    first = index.passes
-    slots = [[number for number in order if number >= first] for order in plan.orders] if ops else []
+    index = plan.index
+    slots = [[number for _, number in row] for row in plan.step_slots]
     lanes = [[number for number, _ in program] for program in plan.network]
+    if _is_fit(problem, index, {ON_DEVICES: slots, ON_LANES: lanes}):
+        return
+    ops, found = step_operations(index), dict[Op, list[str]]()
     for kinds, rows, what in ((ON_DEVICES, slots, "device"), (ON_LANES, lanes, "the network lane of device")):
         for device, number in ((device, number) for device, row in enumerate(rows) for number in row):
             op = ops.get(number) or index.op(number)
@@ -95,7 +114,7 @@ def unfit_step(problem: Problem, plan: Plan) -> Iterator[str]:
             else:
                 home = "a network lane moves it" if op.kind in ON_LANES else "a device runs it"
                 yield f"{op} has no place on {what} {device}: {home}"
-    due = dict.fromkeys(due_operations(problem))
+    due = dict.fromkeys(chain.from_iterable(_ops(place, kind, named) for kind, place, named in due_rows(problem)))
     has_turns = level_is(problem, "weights")
     for op, where in found.items():
         if op not in due and not (has_turns and op.kind in ("UNSHARD", "RESHARD")):
@@ -143,7 +162,7 @@ def misplaced_step(problem: Problem, plan: Plan) -> Iterator[str]:
 
 
 def _misplaced_slots(problem: Problem, plan: Plan, ops: Mapping[int, Op]) -> Iterator[str]:
-    runs_on = {number: device for device, order in enumerate(plan.orders) for number in order if number in ops}
+    runs_on = {number: device for device, row in enumerate(plan.step_slots) for _, number in row}
     for number, device in runs_on.items():
         op, forward = ops[number], device
         if op.kind == "OPTIMIZER":
@@ -177,11 +196,12 @@ def checked_programs(problem: Problem, plan: Plan) -> list[CheckedProgram]:
 
 def checked_program(problem: Problem, plan: Plan, device: int, ops: Mapping[int, Op]) -> CheckedProgram:
     """Return what the program of the lane of a device means; `ops` are the operations of the step by number."""
-    places = dict(zip(plan.orders[device], count()))
+    program = plan.network[device]
+    places = places_in(plan.orders[device], {after for _, after in program})
     found = CheckedProgram()
     lane = f"on the network lane of device {device}"
     issued: list[tuple[int, int]] = []  # by the place behind which each stands
-    for number, after in plan.network[device]:
+    for number, after in program:
         op = ops[number]
         if op.kind == "REDUCE_TIED":
             if after != AT_ONCE:
@@ -195,52 +215,74 @@ def checked_program(problem: Problem, plan: Plan, device: int, ops: Mapping[int,
                 found.wrong.append(f"{op} {lane} stands {what}, and goes back behind {ops[issued[-1][0]]}")
             issued.append((number, place))
     if not found.wrong:
-        for forward, backward in plan.pairs.items():
-            if forward in places:
-                places[backward] = places[forward]
-        found.wrong += _early_reductions(plan.index, [(ops[number], place) for number, place in issued], places, lane)
+        found.wrong += _early_reductions(plan, device, [(ops[number], place) for number, place in issued], lane)
         if level_is(problem, "weights"):
             _Turns(plan, device, ops, found).run(issued)
         else:
             gathers = [(number, place) for number, place in issued if ops[number].kind == "UNSHARD"]
-            _first_forwards(plan, device, gathers, places, found)
+            _first_forwards(plan, device, gathers, found)
     return found
 
 
-def _early_reductions(
-    index: OpIndex, issued: Sequence[tuple[Op, int]], places: Mapping[int, int], lane: str
-) -> Iterator[str]:
+def places_in(order: Sequence[int], wanted: set[int]) -> dict[int, int]:
+    """Return the places of some slots in an order, looked for from its end, near which most of them stand."""
+    found: dict[int, int] = {}
+    left = len(wanted.difference([AT_ONCE]))
+    for place in range(len(order) - 1, -1, -1) if left else ():
+        if order[place] in wanted and order[place] not in found:
+            found[order[place]] = place
+            if len(found) == left:
+                break
+    return found
+
+
+def _early_reductions(plan: Plan, device: int, issued: Sequence[tuple[Op, int]], lane: str) -> Iterator[str]:
     """Yield reductions that are issued before a backward that they need."""
-    for op, place in issued:
-        if op.kind == "REDUCE_GRAD":
-            needed = backwards_of(index, op)
-            there = [*map(places.get, needed, repeat(-1))]
-            if max(there) > place:
-                yield f"{op} {lane} stands before {index.op(needed[there.index(max(there))])}, which it needs"
+    reductions = [(op, place) for op, place in issued if op.kind == "REDUCE_GRAD"]
+    if not reductions:
+        return
+    order, pairs = plan.orders[device], plan.pairs
+    behind = min(place for _, place in reductions) + 1  # what stands before is before all of them
+    late = {pairs.get(number, number): place for place, number in enumerate(order[behind:], behind)}
+    issued_at = {(op.stage, op.microbatch): place for op, place in reductions}
+    stages = {stage for stage, _ in issued_at}
+    if not late or not any(_is_early(plan.index, stage, issued_at, late) for stage in stages):
+        return
+    for op, place in reductions:
+        needed = late.keys() & {*chain(*backwards_of(plan.index, op))}
+        last = max(needed, key=late.__getitem__, default=None)
+        if last is not None and late[last] > place:
+            yield f"{op} {lane} stands before {plan.index.op(last)}, which it needs"
 
 
-def backwards_of(index: OpIndex, op: Op) -> list[int]:
-    """Return each B and W that an operation of a stage needs: all, or of its microbatch where it has one."""
+def _is_early(index: OpIndex, stage: int, issued_at: Mapping[tuple[int, int], int], late: Mapping[int, int]) -> bool:
+    """Return whether some backward of a stage comes behind its reduction, by the places of both."""
+    whole = issued_at.get((stage, NO_NUMBER), len(late) + max(issued_at.values()) + 1)
+    limits = [issued_at.get((stage, microbatch), whole) for microbatch in range(index.microbatches)]
+    rows = [index.row(kind, stage)[part :: index.slices] for kind in "BW" if kind in index.letters
+            for part in range(index.slices)]  # fmt: skip
+    return any(any(map(gt, map(late.get, row, repeat(-1)), limits)) for row in rows)
+
+
+def backwards_of(index: OpIndex, op: Op) -> list[range]:
+    """Return the rows of each B and W that an operation of a stage needs: all, or of its microbatch if it has one."""
     rows = [index.row(kind, op.stage) for kind in "BW" if kind in index.letters]
-    if op.number is None:
-        return [*chain(*rows)]
-    part = slice(op.number * index.slices, (op.number + 1) * index.slices)
-    return [*chain.from_iterable(row[part] for row in rows)]
+    if op.microbatch == NO_NUMBER:
+        return rows
+    part = slice(op.microbatch * index.slices, (op.microbatch + 1) * index.slices)
+    return [row[part] for row in rows]
 
 
-def _first_forwards(
-    plan: Plan, device: int, gathers: Sequence[tuple[int, int]], places: Mapping[int, int], found: CheckedProgram
-) -> None:
+def _first_forwards(plan: Plan, device: int, gathers: Sequence[tuple[int, int]], found: CheckedProgram) -> None:
     """Note of each gather, below level weights, the first forward of its stage, which comes after it."""
     index = plan.index
     for number, place in gathers:
-        stage = index.stage_of(number)
-        row = index.row("F", stage)
-        first = next((one for one in plan.orders[device] if one in row), None)
+        row = index.row("F", index.stage_of(number))
+        at, first = next(((at, one) for at, one in enumerate(plan.orders[device]) if one in row), (0, None))
         if first is None:
             continue
         found.gathered.append((first, number))
-        if places[first] <= place:
+        if at <= place:
             found.wrong.append(f"{index.op(first)} runs on device {device} before {index.op(number)} is issued there")
 
 

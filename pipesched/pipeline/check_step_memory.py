@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from pipesched.pipeline.check_program import level_is, reduces_each, step_operations
+from pipesched.pipeline.check_program import level_is, reduces_each
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Exact, to_fraction
 from pipesched.pipeline.schedule import Schedule
@@ -41,9 +41,11 @@ def _of_stages(schedule: Schedule) -> Iterator[Stays]:
             rows = [index.row(kind, stage) for kind in "BW" if kind in index.letters]
             width = index.slices if reduces_each(problem) else index.units
             reductions = index.row("REDUCE_GRAD", stage)
+            late = max(ends, default=0)  # what a plan lacks starts below 0
+            columns = [starts[n] if starts[n] >= 0 else late for row in rows for n in row]
             firsts = [
-                min(starts[n] for row in rows for n in row[at * width : (at + 1) * width] if starts[n] >= 0)
-                for at in range(len(reductions))
+                min(min(columns[at : at + width]) for at in range(first, len(columns), index.units))
+                for first in range(0, index.units, width)
             ]
             size = _grains(schedule, problem.memory.gradients[stage])
             yield device, firsts, [ends[n] for n in reductions], [size] * len(reductions)
@@ -53,19 +55,23 @@ def _of_side_work(schedule: Schedule) -> Iterator[Stays]:
     """Yield activations of side work, its outputs until they are used, and the gradients of these until then."""
     problem, index = schedule.problem, schedule.plan.index
     starts, ends, slices = schedule.start_ticks, schedule.end_ticks, schedule.plan.index.slices
-    ops = step_operations(index) if problem.side else {}
-    for device, order in enumerate(schedule.plan.orders):
-        for number in (number for number in order if number in ops and ops[number].kind == "E"):
-            side, _, microbatch, _ = ops[number]
-            item = problem.side[side]
-            last = number if item.backward is None else index.row("G", side)[microbatch]
-            yield device, [starts[number]], [ends[last]], [_grains(schedule, item.activation)]
-            part = slice(microbatch * slices, (microbatch + 1) * slices)
-            used, into = index.row("F", item.into)[part][0], problem.settled_placement.devices[item.into]
-            yield into, [ends[number]], [starts[used]], [_grains(schedule, item.output)]
-            if item.backward is not None:
-                there = max(ends[n] for kind in "BI" if kind in index.letters for n in index.row(kind, item.into)[part])
-                yield into, [there], [starts[last]], [_grains(schedule, item.output)]
+    places = problem.settled_placement.devices
+    runs_on = {number: device for device, row in enumerate(schedule.plan.step_slots) for _, number in row}
+    for side, item in enumerate(problem.side):
+        forwards, into = index.row("E", side), places[item.into]
+        held, output = _grains(schedule, item.activation), _grains(schedule, item.output)
+        lasts = forwards if item.backward is None else index.row("G", side)
+        for device in item.devices:
+            here = [at for at, number in enumerate(forwards) if runs_on[number] == device]
+            first, last = [starts[forwards[at]] for at in here], [ends[lasts[at]] for at in here]
+            yield device, first, last, [held] * len(here)
+        used = [starts[number] for number in index.row("F", item.into)[::slices]]
+        yield into, [ends[number] for number in forwards], used, [output] * len(used)
+        if item.backward is not None:
+            rows = [index.row(kind, item.into)[part::slices] for kind in "BI" if kind in index.letters
+                    for part in range(slices)]  # fmt: skip
+            there = [max(map(ends.__getitem__, each)) for each in zip(*rows, strict=True)]
+            yield into, there, [starts[number] for number in lasts], [output] * len(there)
 
 
 def _grains(schedule: Schedule, size: Exact) -> int:

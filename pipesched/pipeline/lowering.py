@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain, product, repeat
 from typing import NamedTuple
 
-from pipesched.core.tasks import NOWHERE, Edge, EdgeRows, LaggedRow, TaskGraph, arrow
+from pipesched.core.tasks import NOWHERE, Edge, EdgeRows, LaggedRow, TaskGraph, arrow, runs
 from pipesched.errors import ConfigError
 from pipesched.pipeline.kinds import KINDS, STEP_SLOTS, Need
 from pipesched.pipeline.ops import OpIndex
@@ -306,15 +306,5 @@ def _edges_of_some(rows: Iterable[Edge], absent: Set[int], pairs: Mapping[int, i
     edges: list[Edge] = []
     for before, after, lag in rows:
         present = [arrow for arrow in zip(before, after, strict=True) if absent.isdisjoint(arrow)]
-        edges += _runs([(task.get(a, a), task.get(b, b)) for a, b in present], lag)
+        edges += runs([(task.get(a, a), task.get(b, b)) for a, b in present], lag)
     return edges
-
-
-def _runs(arrows: Sequence[tuple[int, int]], lag: int) -> Iterator[Edge]:
-    """Join neighbouring arrows whose two ends both go up by one into one edge."""
-    start = 0
-    for position in range(1, len(arrows) + 1):
-        (first, target), size = arrows[start], position - start
-        if position == len(arrows) or arrows[position] != (first + size, target + size):
-            yield Edge(range(first, first + size), range(target, target + size), lag)
-            start = position

@@ -300,10 +300,11 @@ class OpIndex(NamedTuple):
 
     def stage_of(self, number: int) -> int:
         """Return the stage of an operation, or the item of side work."""
-        if self.scoped and number >= self.passes:
+        row = number // (self.microbatches * self.slices)
+        if self.scoped and row >= len(self.letters) * self.stages:
             rows, offset = self._scoped(number)
             return rows.place_of(offset)[0]
-        return number // self.units % self.stages
+        return row % self.stages
 
     def owner_of(self, number: int) -> int:
         """Return the unit of an operation, which owns an activation: its microbatch where there are no slices."""

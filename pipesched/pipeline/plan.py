@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from functools import cached_property
+from itertools import chain, pairwise
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -74,6 +75,9 @@ class Plan(Displayable):
             _require_numbers([number for number, _ in entries], self.index, "network", device)
             _require_numbers([after for _, after in entries if after != NOTHING_BEFORE], self.index, "network", device)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return fields_of(self)
+
     def __len__(self) -> int:
         """Return the number of operations (a pair counts twice)."""
         return sum(map(len, self.machines)) + len(self.pairs)
@@ -88,10 +92,24 @@ class Plan(Displayable):
             return self.orders
         return [*self.orders, *chain(*self.lanes), *self.network_lanes]
 
-    @property
+    @cached_property
     def network_lanes(self) -> list[list[int]]:
         """What each network lane moves, in order."""
         return [lane_of(program, self.index) for program in self.network]
+
+    @cached_property
+    def step_slots(self) -> list[list[tuple[int, int]]]:
+        """The optimizers and side work of each device, with their places in its order: (place, number)."""
+        first = self.index.passes if self.index.scoped else None
+        return [[] if first is None else _from_number(order, first) for order in self.orders]
+
+    @cached_property
+    def passes(self) -> Sequence[Sequence[int]]:
+        """The orders of the devices without optimizers and side work."""
+        if not any(self.step_slots):
+            return self.orders
+        return [_without(order, [place for place, _ in slots])
+                for order, slots in zip(self.orders, self.step_slots, strict=True)]  # fmt: skip
 
     def count(self, kind: str) -> int:
         """Return the number of operations of a kind. Raises ConfigError for what is none."""
@@ -127,9 +145,26 @@ def without_step(plan: Plan) -> Plan:
     if not plan.index.scoped:
         return plan
     first = plan.index.passes
-    orders = [[number for number in order if number < first] for order in plan.orders]
     waits = [(before, after) for before, after in plan.waits if max(before, after) < first]
-    return with_parts(plan, index=plan.index.without_step, orders=orders, waits=waits, network=())
+    return with_parts(plan, index=plan.index.without_step, orders=plan.passes, waits=waits, network=())
+
+
+def _from_number(order: Sequence[int], first: int) -> list[tuple[int, int]]:
+    """Return the places and numbers of what stands in an order from a number on; mostly that is at both its ends."""
+    found = [number for number in order if number >= first]
+    head = next((place for place, number in enumerate(order) if number < first), len(order))
+    tail = len(order) - len(found) + head
+    if [*order[tail:]] == found[head:]:
+        return [*enumerate(found[:head]), *enumerate(found[head:], tail)]
+    return [(place, number) for place, number in enumerate(order) if number >= first]
+
+
+def _without(order: Sequence[int], places: Sequence[int]) -> list[int]:
+    """Return what of an order stands at other places than these, which rise."""
+    left: list[int] = []
+    for before, place in pairwise([-1, *places, len(order)]):
+        left += order[before + 1 : place]
+    return left
 
 
 def require_device(device: object, devices: int) -> int:

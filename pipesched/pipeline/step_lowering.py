@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, starmap
 from typing import NamedTuple
 
-from pipesched.core.tasks import NOWHERE, Edge, EdgeRows, LaggedRow, TaskGraph, arrow
+from pipesched.core.tasks import NOWHERE, Edge, EdgeRows, LaggedRow, TaskGraph, arrow, runs
 from pipesched.pipeline.kinds import ALL_KINDS, WHEN_CLIPPED, Join, Kind, Need, Resource, Scope
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.plan import Plan
@@ -104,13 +104,11 @@ class _Step:
     @cached_property
     def _of_step(self) -> dict[int, tuple[int, int]]:
         """The machine of each operation of the step, and its place there."""
-        first = self.index.passes
-        return {
-            number: (machine, place)
-            for machine, order in enumerate(self.plan.machines)
-            for place, number in enumerate(order)
-            if number >= first
-        }
+        plan = self.plan
+        slots = {number: (machine, place) for machine, row in enumerate(plan.step_slots) for place, number in row}
+        first = len(plan.orders) + 2 * len(plan.lanes)
+        lanes = enumerate(plan.network_lanes, first)
+        return slots | {number: (machine, place) for machine, lane in lanes for place, number in enumerate(lane)}
 
     @cached_property
     def _of_passes(self) -> dict[int, tuple[int, int]]:
@@ -153,16 +151,25 @@ class _Step:
 
     def tasks(self, first_lane: int) -> Iterator[tuple[int, int, int]]:
         """Yield duration, resource and device of each operation of the step, by their numbers."""
+        planned = self._of_step
         for letter in (rows.kind for rows in self.index.scoped):
             kind = self.kinds[letter]
+            lanes = first_lane if kind.resource is Resource.NETWORK else 0
             for place, row in enumerate(self.index.rows(letter)):
+                known: dict[tuple[int, int], int] = {}
                 for which, number in enumerate(row):
                     device = self._device_at(kind, place, number)
-                    if kind.resource is Resource.NOTHING or number not in self._of_step:
+                    if kind.resource is Resource.NOTHING or number not in planned:
                         yield 0, NOWHERE, device
-                    else:
-                        resource = first_lane + device if kind.resource is Resource.NETWORK else device
-                        yield self._lasts(kind, place, which, device), resource, device
+                        continue
+                    alike = device, which if self._is_of_each(kind, place) else 0
+                    if alike not in known:
+                        known[alike] = self._lasts(kind, place, which, device)
+                    yield known[alike], lanes + device, device
+
+    def _is_of_each(self, kind: Kind, place: int) -> bool:
+        """Return whether operations of a row have times of their own."""
+        return kind.scope is Scope.SIDE and len(getattr(self.problem.side[place], kind.cost) or ()) > 1
 
     def _device_at(self, kind: Kind, place: int, number: int) -> int:
         """Return the device of an operation of the step that is of a stage, a device or an item."""
@@ -179,16 +186,23 @@ class _Step:
 
     def edges(self) -> Iterator[Edge | LaggedRow]:
         """Yield all precedences of the step: of data, of residency, of the programs, and of tied lanes."""
-        yield from self.needs()
+        needs = [*self.needs()]
+        yield from needs
         yield from self.residency()
-        yield from self.issued()
+        # Most reductions of single microbatches are issued behind the backward that they need, which says it all.
+        known = {edge for edge in needs if isinstance(edge, Edge)}
+        yield from (edge for edge in runs(sorted(self._issued())) if edge not in known)
         yield from self.tied()
 
     def issued(self) -> Iterator[Edge]:
         """Yield the wait of each operation of a lane for the slot behind which it is issued."""
+        return starmap(arrow, self._issued())
+
+    def _issued(self) -> Iterator[tuple[int, int]]:
+        task, planned = self._task, self._of_step
         for number, after in chain.from_iterable(self.plan.network):
-            if after != NOTHING_BEFORE and self._place_of(number) is not None:
-                yield arrow(self._task.get(after, after), number)
+            if after != NOTHING_BEFORE and number in planned:
+                yield task.get(after, after), number
 
     def needs(self) -> Iterator[Edge | LaggedRow]:
         """Yield what the table of kinds says, of operations that the plan has."""
@@ -332,9 +346,9 @@ class _Step:
         With `every` also that of all others.
         """
         index, pairs, first = self.index, self.plan.pairs, self.index.passes
+        unshards = index.of_kind("UNSHARD")
         for order, program in zip(self.plan.orders, self.plan.network, strict=False):
-            gathers = [(index.op(number).stage, number, after) for number, after in program
-                       if index.kind_of(number) == "UNSHARD"]  # fmt: skip
+            gathers = [(index.stage_of(number), number, after) for number, after in program if number in unshards]
             by_slot: dict[int, list[tuple[int, int]]] = {}
             for stage, number, after in gathers:
                 key = after if self.problem.sharding.divides(WEIGHTS) else NOTHING_BEFORE

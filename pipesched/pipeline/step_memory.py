@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from pipesched.pipeline.plan import Plan
@@ -47,31 +48,31 @@ def _gradients(problem: Problem, plan: Plan, starts: Sequence[int], ends: Sequen
     each = problem.sharding.reduces_each
     for stage, reductions in enumerate(index.rows("REDUCE_GRAD")):
         rows = [index.row(kind, stage) for kind in kinds]
-        for microbatch, reduction in enumerate(reductions):
-            part = index.in_units(range(microbatch, microbatch + 1)) if each else slice(None)
-            first = [starts[number] for row in rows for number in row[part] if starts[number] >= 0]
-            yield Stay(there[stage], WHOLE_GRADIENTS, min(first, default=0), ends[reduction], sizes[stage])
+        parts = [row[part :: index.slices] for row in rows for part in range(index.slices)]
+        needed = zip(*parts, strict=True) if each else [[*chain(*rows)]] * len(reductions)
+        for numbers, reduction in zip(needed, reductions, strict=False):
+            first = min((starts[number] for number in numbers if starts[number] >= 0), default=0)
+            yield Stay(there[stage], WHOLE_GRADIENTS, first, ends[reduction], sizes[stage])
 
 
 def _side(problem: Problem, plan: Plan, starts: Sequence[int], ends: Sequence[int]) -> Iterator[Stay]:
     """Yield activations of side work, and its outputs and their gradients on the device of the stage they go into."""
     index, grains, there = plan.index, problem.step_grains, problem.settled_placement.devices
-    runs_on = {number: device for device, order in enumerate(plan.orders) for number in order if number >= index.passes}
+    runs_on = {number: device for device, row in enumerate(plan.step_slots) for _, number in row}
     for number, item in enumerate(problem.side):
-        forwards, backwards = index.row("E", number), index.row("G", number) if item.backward is not None else ()
-        into, output = there[item.into], grains.side_output[number]
-        for microbatch, forward in enumerate(forwards):
-            last = backwards[microbatch] if backwards else forward
-            held = grains.side_activation[number]
+        forwards = index.row("E", number)
+        backwards = index.row("G", number) if item.backward is not None else ()
+        into, output, held = there[item.into], grains.side_output[number], grains.side_activation[number]
+        used = index.row("F", item.into)[:: index.slices]
+        for forward, last, use in zip(forwards, backwards or forwards, used, strict=False):
             yield Stay(runs_on.get(forward, into), SIDE, starts[forward], ends[last], held)
-            used = index.row("F", item.into)[microbatch * index.slices]
-            yield Stay(into, SIDE, ends[forward], starts[used], output)
-            if backwards:
-                yield Stay(into, SIDE, _gradient_end(plan, item.into, microbatch, ends), starts[last], output)
+            yield Stay(into, SIDE, ends[forward], starts[use], output)
+        for last, there_at in zip(backwards, _gradient_ends(plan, item.into, ends), strict=False):
+            yield Stay(into, SIDE, there_at, starts[last], output)
 
 
-def _gradient_end(plan: Plan, stage: int, microbatch: int, ends: Sequence[int]) -> int:
-    """Return when the input gradient of all slices of a microbatch is there."""
+def _gradient_ends(plan: Plan, stage: int, ends: Sequence[int]) -> Iterator[int]:
+    """Yield when the input gradients of all slices of each microbatch are there."""
     index = plan.index
-    part = index.in_units(range(microbatch, microbatch + 1))
-    return max(ends[number] for kind in index.gradients for number in index.row(kind, stage)[part])
+    rows = [index.row(kind, stage)[part :: index.slices] for kind in index.gradients for part in range(index.slices)]
+    return (max(map(ends.__getitem__, numbers)) for numbers in zip(*rows, strict=True))

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
+from operator import sub
 from typing import Any, Protocol
 
-from pipesched.core.tasks import TaskGraph
+from pipesched.core.tasks import TaskGraph, reversed_graph
 from pipesched.core.timing import earliest_times
-from pipesched.pipeline.kinds import TRANSFER_LETTERS
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units
-from pipesched.pipeline.step_plan import NOTHING_BEFORE, SIDE_KINDS, lane_of
+from pipesched.pipeline.step_plan import NOTHING_BEFORE, SIDE_KINDS, lane_of, stages_along
 
 PARTS = {"gather": ("UNSHARD",), "reduce": ("REDUCE_GRAD",), "tied": ("REDUCE_TIED",), "optimizer": ("OPTIMIZER",)}
 NETWORK = ("gather", "reduce", "tied")
@@ -40,6 +40,14 @@ class TimedStep(Protocol):
     def last_ticks(self) -> int:
         """The end of all that runs on devices and network lanes."""
 
+    @property
+    def first_start_ticks(self) -> list[int]:
+        """The start of each device's first slot."""
+
+    @property
+    def last_end_ticks(self) -> list[int]:
+        """The end of each device's last slot."""
+
 
 class StepTimes:
     """What of a schedule's makespan the step costs beside its passes; times are in the user's unit.
@@ -50,6 +58,7 @@ class StepTimes:
 
     def __init__(self, schedule: TimedStep) -> None:
         self._schedule = schedule
+        self._costs: dict[tuple[str, ...], int] = {(): 0}  # by the parts that last some time
         self._numbers = {
             part: [*chain.from_iterable(map(schedule.plan.index.of_kind, kinds))] for part, kinds in PARTS.items()
         }
@@ -72,9 +81,11 @@ class StepTimes:
 
     def exposed_ticks(self, *parts: str) -> int:
         """Return how much shorter the step is where these parts last no time."""
-        if not any(self._schedule.graph.durations[number] for part in parts for number in self._numbers[part]):
-            return 0
-        return self._schedule.makespan_ticks - self._without(parts)
+        durations = self._schedule.graph.durations
+        lasting = tuple(part for part in parts if any(durations[number] for number in self._numbers[part]))
+        if lasting not in self._costs:
+            self._costs[lasting] = self._schedule.makespan_ticks - self._without(lasting)
+        return self._costs[lasting]
 
     @cached_property
     def pipeline(self) -> int | float:
@@ -100,7 +111,13 @@ class StepTimes:
     @cached_property
     def _exposed(self) -> list[int]:
         schedule = self._schedule
-        slack = latest_ends(schedule.graph, schedule.plan.machines, schedule.end_ticks, schedule.last_ticks)
+        graph, last, whole = schedule.graph, len(schedule.graph) - 1, schedule.last_ticks
+        planned = {*chain(*schedule.plan.machines)}
+        graph = replace(graph, edges=[edge for edge in graph.edges if edge.after and edge.after[0] in planned])
+        machines = [[last - task for task in reversed(order)] for order in schedule.plan.machines]
+        tails = earliest_times(reversed_graph(graph), machines).starts
+        moved = {task for lane in schedule.plan.network_lanes for task in lane}
+        slack = {task: whole - tails[last - task] - schedule.end_ticks[task] for task in moved}
         lanes = chain.from_iterable(schedule.plan.network_lanes)
         if self._numbers["tied"]:  # one operation on two lanes
             slack |= dict.fromkeys(self._numbers["tied"], min(slack[number] for number in self._numbers["tied"]))
@@ -130,75 +147,39 @@ class StepTimes:
         return {"pipeline": self.pipeline, "network": self.network, **parts, "exposed": self.exposed}
 
 
-def latest_ends(graph: TaskGraph, orders: Sequence[Sequence[int]], ends: Sequence[int], last: int) -> dict[int, int]:
-    """Return the slack of each task in some order: how much later it may end while all ends by `last`."""
-    latest = [last] * len(graph)
-    before: dict[int, int] = {}
-    for order in orders:
-        before.update(zip(order[1:], order, strict=False))
-    tasks = sorted(chain.from_iterable(orders), key=lambda task: (ends[task], ends[task] - graph.durations[task]))
-    for task in _backwards(graph, before, tasks):
-        start = latest[task] - graph.durations[task]
-        if task in before:
-            latest[before[task]] = min(latest[before[task]], start)
-        for other, lag in graph.predecessors[task]:
-            latest[other] = min(latest[other], start - lag)
-    return {task: latest[task] - ends[task] for task in tasks}
-
-
-def _backwards(graph: TaskGraph, before: dict[int, int], tasks: Sequence[int]) -> list[int]:
-    """Return the tasks so that each stands before all that it waits for."""
-    waiting = dict.fromkeys(tasks, 0)
-    for task in tasks:
-        for other in _waits_for(graph, before, task):
-            if other in waiting:
-                waiting[other] += 1
-    free = [task for task in tasks if not waiting[task]]
-    done: list[int] = []
-    while free:
-        task = free.pop()
-        done.append(task)
-        for other in _waits_for(graph, before, task):
-            if other in waiting:
-                waiting[other] -= 1
-                if not waiting[other]:
-                    free.append(other)
-    return done
-
-
-def _waits_for(graph: TaskGraph, before: dict[int, int], task: int) -> Iterable[int]:
-    yield from (other for other, _ in graph.predecessors[task])
-    if task in before:
-        yield before[task]
-
-
 def span_ticks(schedule: TimedStep) -> int:
     """Return the smallest time after which the next step may follow as the same picture.
 
     The largest (last end - first start) over devices, over network lanes, and over stages. The gathers at the head of a
     lane count as late as they may stand without moving a slot or the network operation behind them.
     """
-    starts, ends = [*schedule.start_ticks], [*schedule.end_ticks]
-    for number, start in _late_heads(schedule):
-        starts[number], ends[number] = start, start + schedule.graph.durations[number]
-    index = schedule.plan.index
-    rows: list[Iterable[int]] = [*schedule.plan.orders, *schedule.plan.network_lanes]
-    kinds = [kind for kind in index.kinds if kind not in NOT_OF_STAGES]
-    rows += [
-        [number for kind in kinds for number in index.row(kind, stage) if starts[number] >= 0]
-        for stage in range(index.stages)
-    ]
-    lists = ([*row] for row in rows)
-    return max(max(map(ends.__getitem__, row)) - min(map(starts.__getitem__, row)) for row in lists if row)
+    late, durations = dict(_late_heads(schedule)), schedule.graph.durations
+
+    def times(number: int) -> tuple[int, int]:
+        start = late.get(number, schedule.start_ticks[number])
+        return start, start + durations[number] if number in late else schedule.end_ticks[number]
+
+    spans: list[int] = [*map(sub, schedule.last_end_ticks, schedule.first_start_ticks)]
+    spans += [times(lane[-1])[1] - times(lane[0])[0] for lane in schedule.plan.network_lanes if lane]
+    plan, index, there = schedule.plan, schedule.plan.index, schedule.problem.settled_placement.devices
+    kinds = [rows.kind for rows in index.scoped if rows.kind not in NOT_OF_STAGES]
+    for device, order in enumerate(plan.orders):
+        firsts, lasts = (stages_along(one, plan.pairs, index, there.count(device)) for one in (order, reversed(order)))
+        for stage in firsts.keys() & lasts.keys():  # a plan with passes on other devices than theirs lacks some
+            beside = (number for kind in kinds for number in index.row(kind, stage))
+            starts, ends = zip(*map(times, (firsts[stage], lasts[stage], *beside)), strict=True)
+            spans.append(max(ends) - min(start for start in starts if start >= 0))
+    return max(spans)
 
 
-NOT_OF_STAGES = (*TRANSFER_LETTERS, *SIDE_KINDS, "RESHARD")
+NOT_OF_STAGES = (*SIDE_KINDS, "RESHARD")
 
 
 def _late_heads(schedule: TimedStep) -> list[tuple[int, int]]:
     """Return the starts of the gathers at the heads of lanes where each stands as late as it may."""
     graph, index = schedule.graph, schedule.plan.index
-    gathers = {*index.of_kind("UNSHARD")}
+    gathers = index.of_kind("UNSHARD")
+    successors = graph.successors_of(gathers)
     late: dict[int, int] = {}
     for program in schedule.plan.network:
         lane = lane_of(program, index)
@@ -208,7 +189,7 @@ def _late_heads(schedule: TimedStep) -> list[tuple[int, int]]:
         behind = lane[len(heads) : len(heads) + 1]
         limit = schedule.start_ticks[behind[0]] if behind else None
         for number in reversed(heads):
-            ready = [schedule.start_ticks[after] - lag for after, lag in graph.successors[number]]
+            ready = [schedule.start_ticks[after] - lag for after, lag in successors[number]]
             most = min([*ready, *(() if limit is None else (limit,))], default=schedule.end_ticks[number])
             limit = late[number] = most - graph.durations[number]
     return [*late.items()]

@@ -49,6 +49,19 @@ def lane_of(program: Program, index: OpIndex) -> list[int]:
     return [entry.number for entry in program if entry.number not in free]
 
 
+def stages_along(slots: Iterable[int], pairs: Mapping[int, int], index: OpIndex, count: int) -> dict[int, int]:
+    """Return the first of some slots of each of `count` stages, in this order."""
+    found: dict[int, int] = {}
+    first = index.passes
+    for slot in slots:
+        if len(found) == count:
+            break
+        for number in (slot, pairs.get(slot, slot)):
+            if number < first:
+                found.setdefault(index.stage_of(number), slot)
+    return found
+
+
 def ends_of_stages(order: Sequence[int], pairs: Mapping[int, int], index: OpIndex, count: int) -> dict[int, int]:
     """Return the place in a device's order of the last B or W of each of its `count` stages, found from the end."""
     weights = [index.of_kind(kind) for kind in "BW" if kind in index.letters]

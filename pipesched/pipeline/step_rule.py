@@ -9,13 +9,14 @@ they need, and optimizers run behind all other slots.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import repeat
 
-from pipesched.pipeline.kinds import STEP_SLOTS
+from pipesched.pipeline.kinds import NETWORK_KINDS, STEP_SLOTS
 from pipesched.pipeline.ops import NO_NUMBER, Op, StepOp
 from pipesched.pipeline.plan import Plan, with_parts
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.step import FULL, GRADIENTS, WEIGHTS
-from pipesched.pipeline.step_plan import NOTHING_BEFORE, NetworkEntry, ends_of_stages, with_scoped
+from pipesched.pipeline.step_plan import NOTHING_BEFORE, NetworkEntry, ends_of_stages, stages_along, with_scoped
 from pipesched.pipeline.step_side import side_first
 from pipesched.pipeline.units import FORWARD_ONLY
 
@@ -38,7 +39,11 @@ def with_programs(problem: Problem, plan: Plan, given: Sequence[Sequence[Issued]
     programs, index = network_programs(problem, plan, given), plan.index
     slots = (index.op(number) for kind in STEP_SLOTS for number in index.of_kind(kind))
     index = with_scoped(index, [*slots, *(op for program in programs for op, _ in program)], len(problem.side))
-    network = [[NetworkEntry(index.number(op), after) for op, after in program] for program in programs]
+    rows = {(kind, stage): row for kind in NETWORK_KINDS for stage, row in enumerate(index.rows(kind))}
+    network = [
+        [NetworkEntry(rows[op.kind, op.stage][max(op.microbatch, 0)], after) for op, after in program]
+        for program in programs
+    ]
     return with_parts(plan, index=index, network=network)
 
 
@@ -119,24 +124,28 @@ def _reductions(problem: Problem, plan: Plan, device: int) -> Iterator[tuple[int
     if (problem.costs.reduce is None and not shard.divides(GRADIENTS)) or problem.mode == FORWARD_ONLY:
         return
     if shard.reduces_each:
-        yield from _reductions_of_each(plan, plan.orders[device])
+        count = problem.settled_placement.devices.count(device)
+        yield from _reductions_of_each(plan, plan.orders[device], count)
         return
     last = _last_backwards(problem, plan, device)
     for stage in sorted(last, key=last.__getitem__):
         yield last[stage], StepOp._make((stage, "REDUCE_GRAD", NO_NUMBER, 0))
 
 
-def _reductions_of_each(plan: Plan, order: Sequence[int]) -> Iterator[tuple[int, Op]]:
+def _reductions_of_each(plan: Plan, order: Sequence[int], count: int) -> Iterator[tuple[int, Op]]:
     """Yield the reductions of each stage and microbatch with the place of the last B or W of its slices."""
     index, pairs = plan.index, plan.pairs
-    weights = [index.of_kind(kind) for kind in "BW" if kind in index.letters]
-    last: dict[tuple[int, int], int] = {}
-    for place, slot in enumerate(order):
-        number = pairs.get(slot, slot)
-        if any(number in row for row in weights):
-            last[index.stage_of(number), index.microbatch_of(number)] = place
-    for stage, microbatch in sorted(last, key=last.__getitem__):
-        yield last[stage, microbatch], StepOp._make((stage, "REDUCE_GRAD", microbatch, 0))
+    numbers = [pairs.get(slot, slot) for slot in order] if pairs else order
+    places = dict(zip(numbers, range(len(order)), strict=True))
+    kinds = [kind for kind in "BW" if kind in index.letters]
+    last: list[tuple[int, int, int]] = []
+    for stage in stages_along(order, pairs, index, count):
+        rows = [index.row(kind, stage)[part :: index.slices] for kind in kinds for part in range(index.slices)]
+        for microbatch, needed in enumerate(zip(*rows, strict=True)):
+            last.append((max(map(places.get, needed, repeat(-1))), stage, microbatch))
+    for place, stage, microbatch in sorted(last):
+        if place >= 0:
+            yield place, StepOp._make((stage, "REDUCE_GRAD", microbatch, 0))
 
 
 def _residency(problem: Problem, plan: Plan, device: int, order: Sequence[int]) -> Iterator[tuple[int, Op]]:
@@ -144,21 +153,8 @@ def _residency(problem: Problem, plan: Plan, device: int, order: Sequence[int]) 
     if problem.sharding.divides(WEIGHTS):
         yield from _turns(_passes(plan, order), ahead_of(problem, device))
     elif problem.costs.gather is not None:
-        for stage in first_stages(plan, order, problem.settled_placement.devices.count(device)):
+        for stage in stages_along(order, plan.pairs, plan.index, problem.settled_placement.devices.count(device)):
             yield NOTHING_BEFORE, StepOp._make((stage, "UNSHARD", 0, 0))
-
-
-def first_stages(plan: Plan, order: Sequence[int], count: int) -> list[int]:
-    """Return the `count` stages of a device in the order of their first slots."""
-    index, first = plan.index, plan.index.passes
-    found: dict[int, None] = {}
-    for slot in order:
-        if len(found) == count:
-            break
-        for number in (slot, plan.pairs.get(slot, slot)):
-            if number < first:
-                found.setdefault(index.stage_of(number))
-    return [*found]
 
 
 def _passes(plan: Plan, order: Sequence[int]) -> list[tuple[int, tuple[int, ...]]]:
@@ -189,6 +185,8 @@ def _turns(places: Sequence[tuple[int, tuple[int, ...]]], ahead: int) -> Iterato
         return StepOp._make((stage, kind, turns[stage], 0))
 
     for (place, _), near in zip(places, _next_stages([stages for _, stages in places], ahead), strict=True):
+        if near == whole:
+            continue
         behind = place - 1
         for stage in sorted({*whole}.difference(near)):
             yield behind, op("RESHARD", stage)
@@ -209,7 +207,11 @@ def _next_stages(rows: Sequence[tuple[int, ...]], ahead: int) -> list[list[int]]
     found: list[list[int]] = [[] for _ in rows]
     coming: dict[int, int] = {}  # all stages behind a place, the nearest first, with the place where they come
     for place in range(len(rows) - 1, -1, -1):
-        coming = {**dict.fromkeys(rows[place], place), **{s: at for s, at in coming.items() if s not in rows[place]}}
+        here = rows[place]
+        if coming and here == (next(iter(coming)),):  # the nearest again: it stays so
+            coming[here[0]] = place
+        else:
+            coming = {**dict.fromkeys(here, place), **{s: at for s, at in coming.items() if s not in here}}
         near = found[place]
         for stage, at in coming.items():
             if len(near) >= ahead and at != coming[near[-1]]:

@@ -1,0 +1,53 @@
+"""How much longer runs take with a whole step than with passes alone, in process time.
+
+    python scripts/bench_step.py
+
+Each row is 1f1b on 8 devices; a run plans, times, checks, bounds and measures a schedule, without what `metrics.step`
+says of its cost. All cases of a size run in turn, and the least of several times counts.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from pipesched.pipeline.arguments import make_problem
+from pipesched.results.outcome import run
+
+REPEATS = 9
+STEP: dict[str, Any] = {"gather": 4, "reduce": 6, "optimizer": 2}
+HELD: dict[str, Any] = {"weights": 2, "gradients": 4, "states": 12}
+CASES: dict[int, dict[str, dict[str, Any]]] = {  # by microbatches
+    8192: {"passes alone": {}, "gather, reduce, optimizer": STEP},
+    4096: {
+        "passes alone": {},
+        "side work": {"side": [{"forward": 2, "backward": 4, "activation": 0.5, "output": 0.1}]},
+        "reductions of each": {"reduce": 6, "gradients": 4, "shard": {"level": "gradients", "reduce": "each"}},
+        "level weights": {**STEP, **HELD, "shard": "weights"},
+    },
+}
+
+
+def seconds(microbatches: int, given: dict[str, Any]) -> float:
+    """Return the process time of one run."""
+    started = time.process_time()
+    options = {"side_rule": "first"} if "side" in given else {}
+    problem = make_problem(devices=8, microbatches=microbatches, forward=5, backward=10, **given)
+    outcome = run(problem, "1f1b", **options)
+    _ = outcome.bound, outcome.schedule.span, outcome.schedule.peak_memory, outcome.schedule.busy
+    return time.process_time() - started
+
+
+def main() -> None:
+    """Print a row for each case."""
+    for microbatches, cases in CASES.items():
+        least = dict.fromkeys(cases, float("inf"))
+        for _ in range(REPEATS):
+            least = {name: min(least[name], seconds(microbatches, given)) for name, given in cases.items()}
+        alone = least["passes alone"]
+        for name, best in least.items():
+            print(f"{16 * microbatches:9,} passes  {name:28}{best:8.3f} s{best / alone:8.2f}")
+
+
+if __name__ == "__main__":
+    main()
