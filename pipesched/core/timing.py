@@ -6,7 +6,9 @@ that task wakes it again. When every machine sleeps, they wait for each other in
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Generator, Sequence
+from itertools import chain
 from operator import lt
 from typing import NamedTuple
 
@@ -30,18 +32,67 @@ def earliest_times(graph: TaskGraph, orders: Sequence[Sequence[int]]) -> Times:
 
     Raises Deadlock with the cycle, or InvalidSchedule when a task waits for one that no order holds.
     """
-    machine, position = _positions(len(graph), orders)
-    waits = _WaitTable(graph.edges, machine, position, complete=sum(map(len, orders)) == len(graph))
-    times = Times([UNTIMED] * len(graph), [UNTIMED] * len(graph))
-    _run_all(orders, graph.durations, waits, times)
-    stuck = {
-        number: next(task for task in order if times.ends[task] < 0)
-        for number, order in enumerate(orders)
-        if order and times.ends[order[-1]] < 0
-    }
-    if stuck:
-        raise _deadlock(stuck, waits, machine, times.ends)
-    return times
+    return Replay(graph, orders).times()
+
+
+class Replay:
+    """The same orders timed with one or several sets of durations; what waits for what is looked up once."""
+
+    def __init__(self, graph: TaskGraph, orders: Sequence[Sequence[int]]) -> None:
+        self.orders = orders
+        self._graph = graph
+        self._machine, self._position = _positions(len(graph), orders)
+        complete = sum(map(len, orders)) == len(graph)
+        self._waits = _WaitTable(graph.edges, self._machine, self._position, complete)
+
+    def times(self) -> Times:
+        """Return when each task runs, as `earliest_times` does."""
+        times = Times([UNTIMED] * len(self._graph), [UNTIMED] * len(self._graph))
+        _run_all(self.orders, self._graph.durations, self._waits, times, [0] * len(self.orders))
+        stuck = {
+            number: next(task for task in order if times.ends[task] < 0)
+            for number, order in enumerate(self.orders)
+            if order and times.ends[order[-1]] < 0
+        }
+        if stuck:
+            raise _deadlock(stuck, self._waits, self._machine, times.ends)
+        return times
+
+    def changed(self, times: Times, durations: Sequence[int], since: int) -> Times:
+        """Return the times with other durations, which differ in no task that starts before `since` in `times`."""
+        starts, ends = [*times.starts], [*times.ends]
+        kept = [bisect_left(order, since, key=starts.__getitem__) for order in self.orders]
+        clocks = [ends[order[count - 1]] if count else 0 for order, count in zip(self.orders, kept, strict=True)]
+        left = [order[count:] for order, count in zip(self.orders, kept, strict=True)]
+        for task in chain.from_iterable(left):
+            ends[task] = UNTIMED
+        _run_all(left, durations, self._waits, Times(starts, ends), clocks)
+        return Times(starts, ends)
+
+    def critical(self, times: Times) -> bytearray:
+        """Return for each task 1 if it is in an order and cannot end later without a later end of all, else 0."""
+        starts, ends = times
+        first, lags, several = self._waits.first, self._waits.lag, self._waits.several
+        lasts = [order[-1] for order in self.orders if order]
+        whole = max(ends[task] for task in lasts)
+        found = bytearray(len(ends))
+        left = [task for task in lasts if ends[task] == whole]
+        while left:
+            task = left.pop()
+            order, position = self.orders[self._machine[task]], self._position[task]
+            while not found[task]:  # back along its machine, as long as that did not wait
+                found[task] = 1
+                start = starts[task]
+                before = first[task]
+                if before >= 0:
+                    if ends[before] + lags[task] == start and not found[before]:
+                        left.append(before)
+                elif before == _SEVERAL:
+                    left += [before for before, lag in several[task] if ends[before] + lag == start]
+                position -= 1
+                if position >= 0 and ends[order[position]] == start:
+                    task = order[position]
+        return found
 
 
 def _positions(size: int, orders: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
@@ -109,11 +160,16 @@ def _slice(tasks: range) -> slice:
     return slice(tasks.start, tasks.stop, tasks.step)
 
 
-def _run_all(orders: Sequence[Sequence[int]], durations: Sequence[int], waits: _WaitTable, times: Times) -> None:
-    """Fill in `times`, as far as the machines get."""
+def _run_all(
+    orders: Sequence[Sequence[int]], durations: Sequence[int], waits: _WaitTable, times: Times, clocks: Sequence[int]
+) -> None:
+    """Fill in `times`, as far as the machines get; each begins at its clock."""
     sleepers: dict[int, list[_Machine]] = {}  # task -> the machines that sleep until it has ended
     awake: list[_Machine] = []
-    awake += [_machine(order, durations, waits, times, sleepers, awake) for order in orders]
+    awake += [
+        _machine(order, durations, waits, times, clock, sleepers, awake)
+        for order, clock in zip(orders, clocks, strict=True)
+    ]
     steps = 0
     while awake:
         steps += 1
@@ -134,13 +190,13 @@ def _machine(
     durations: Sequence[int],
     waits: _WaitTable,
     times: Times,
+    clock: int,
     sleepers: dict[int, list[_Machine]],
     awake: list[_Machine],
 ) -> _Machine:
     """Run the order of one machine; yield the task that it waits for whenever it has to sleep."""
     first, lags, several = waits.first, waits.lag, waits.several
     starts, ends = times
-    clock = 0
     for task in order:
         before = first[task]
         if before >= 0:

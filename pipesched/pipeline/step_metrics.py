@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from operator import sub
 from typing import Any, Protocol
 
-from pipesched.core.tasks import TaskGraph, reversed_graph
-from pipesched.core.timing import earliest_times
+from pipesched.core.tasks import TaskGraph
+from pipesched.core.timing import Replay, Times
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units
@@ -58,7 +57,9 @@ class StepTimes:
 
     def __init__(self, schedule: TimedStep) -> None:
         self._schedule = schedule
-        self._costs: dict[tuple[str, ...], int] = {(): 0}  # by the parts that last some time
+        self._times: dict[tuple[str, ...], Times] = {
+            (): Times([*schedule.start_ticks], [*schedule.end_ticks])
+        }  # by the parts that last no time
         self._numbers = {
             part: [*chain.from_iterable(map(schedule.plan.index.of_kind, kinds))] for part, kinds in PARTS.items()
         }
@@ -70,22 +71,29 @@ class StepTimes:
     def _units(self, ticks: int) -> int | float:
         return in_units(ticks, self._schedule.problem.ticks.per_unit)
 
-    def _without(self, parts: Iterable[str]) -> int:
-        """Return the makespan in ticks of the same plan where these parts last no time."""
-        schedule = self._schedule
-        durations = [*schedule.graph.durations]
-        for number in chain.from_iterable(self._numbers[part] for part in parts):
-            durations[number] = 0
-        _, ends = earliest_times(replace(schedule.graph, durations=durations), schedule.plan.machines)
-        return max(ends)
+    @cached_property
+    def _replay(self) -> Replay:
+        return Replay(self._schedule.graph, self._schedule.plan.machines)
+
+    def _times_without(self, parts: tuple[str, ...]) -> Times:
+        """Return when all runs where these parts last no time: as with all but the last, until that would begin."""
+        if parts not in self._times:
+            before = self._times_without(parts[:-1])
+            durations = [*self._schedule.graph.durations]
+            for number in chain.from_iterable(self._numbers[part] for part in parts):
+                durations[number] = 0
+            since = min(before.starts[number] for number in self._numbers[parts[-1]])
+            self._times[parts] = self._replay.changed(before, durations, since)
+        return self._times[parts]
 
     def exposed_ticks(self, *parts: str) -> int:
         """Return how much shorter the step is where these parts last no time."""
         durations = self._schedule.graph.durations
-        lasting = tuple(part for part in parts if any(durations[number] for number in self._numbers[part]))
-        if lasting not in self._costs:
-            self._costs[lasting] = self._schedule.makespan_ticks - self._without(lasting)
-        return self._costs[lasting]
+        lasting = tuple(part for part in PARTS if part in parts and any(durations[one] for one in self._numbers[part]))
+        if not lasting:
+            return 0
+        ends = self._times_without(lasting).ends
+        return self._schedule.makespan_ticks - max(ends[order[-1]] for order in self._replay.orders if order)
 
     @cached_property
     def pipeline(self) -> int | float:
@@ -111,17 +119,13 @@ class StepTimes:
     @cached_property
     def _exposed(self) -> list[int]:
         schedule = self._schedule
-        graph, last, whole = schedule.graph, len(schedule.graph) - 1, schedule.last_ticks
-        planned = {*chain(*schedule.plan.machines)}
-        graph = replace(graph, edges=[edge for edge in graph.edges if edge.after and edge.after[0] in planned])
-        machines = [[last - task for task in reversed(order)] for order in schedule.plan.machines]
-        tails = earliest_times(reversed_graph(graph), machines).starts
-        moved = {task for lane in schedule.plan.network_lanes for task in lane}
-        slack = {task: whole - tails[last - task] - schedule.end_ticks[task] for task in moved}
+        critical = self._replay.critical(self._times[()])
+        tied = self._numbers["tied"]  # one operation on two lanes
+        if any(critical[number] for number in tied):
+            for number in tied:
+                critical[number] = 1
         lanes = chain.from_iterable(schedule.plan.network_lanes)
-        if self._numbers["tied"]:  # one operation on two lanes
-            slack |= dict.fromkeys(self._numbers["tied"], min(slack[number] for number in self._numbers["tied"]))
-        return [number for number in lanes if schedule.graph.durations[number] and not slack[number]]
+        return [number for number in lanes if schedule.graph.durations[number] and critical[number]]
 
     @cached_property
     def exposed(self) -> list[str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import groupby, pairwise
 
 import pytest
 from hypothesis import assume, given, strategies as st
 
 from pipesched.core.tasks import Edge, EdgeRows, LaggedRow, TaskGraph, arrow
-from pipesched.core.timing import UNTIMED, earliest_times
+from pipesched.core.timing import UNTIMED, Replay, earliest_times
 from pipesched.errors import Deadlock, InvalidSchedule
 
 Graphs = Callable[..., st.SearchStrategy[TaskGraph]]
@@ -105,6 +106,32 @@ def test_starts_are_those_of_a_naive_replay(graphs: Graphs, data: st.DataObject)
     starts, ends = earliest_times(graph, orders)
     assert starts == replay(graph, orders)
     assert ends == [start + time for start, time in zip(starts, graph.durations, strict=True)]
+
+
+@given(data=st.data())
+def test_other_durations_move_what_is_behind_them(graphs: Graphs, data: st.DataObject) -> None:
+    """Times with new durations of some tasks, from the first of these on, are those of the whole plan timed anew."""
+    graph = data.draw(graphs())
+    orders = draw_orders(data, draw_line(data, graph))
+    replays = Replay(graph, orders)
+    times = replays.times()
+    some = data.draw(st.sets(st.sampled_from(range(len(graph))), min_size=1))
+    durations = [data.draw(st.integers(0, 9)) if task in some else old for task, old in enumerate(graph.durations)]
+    since = min(times.starts[task] for task in some)
+    assert replays.changed(times, durations, since) == earliest_times(replace(graph, durations=durations), orders)
+
+
+@given(data=st.data())
+def test_critical_tasks_are_those_whose_later_end_is_a_later_end_of_all(graphs: Graphs, data: st.DataObject) -> None:
+    """One tick more of a task moves the last end exactly if the task is critical."""
+    graph = data.draw(graphs())
+    orders = draw_orders(data, draw_line(data, graph))
+    replays = Replay(graph, orders)
+    critical = replays.critical(replays.times())
+    for task in range(len(graph)):
+        longer = [duration + (other == task) for other, duration in enumerate(graph.durations)]
+        moved = max(earliest_times(replace(graph, durations=longer), orders).ends) > max(replays.times().ends)
+        assert moved == bool(critical[task])
 
 
 @given(data=st.data())
