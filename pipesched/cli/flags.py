@@ -86,14 +86,16 @@ def about_problem(error: ConfigError, config: str | None = None, given: Collecti
         key, entry = f"{key}.{inside}", int(rest[:-1]) if rest else None
     flag = {**PROBLEM_FLAGS, **SETUP_FLAGS, **ESTIMATE_FLAGS, **SHARD_FLAGS, **INSIDE_FLAGS}.get(key)
     where = error.where
-    if config is not None:
-        known = {name: spelling for name, spelling in known.items() if name in given}
     if where is None and flag is not None and (config is None or key in given):
         where = flag
+        if config is not None:  # a dotted key that no option gave stands in the file
+            known = {name: spelling for name, spelling in known.items() if name in given or "." not in name}
     elif config is None:
         return error
-    elif where is None and key in BY_NAME:
-        where = f"{'<stdin>' if config == '-' else config}: {BY_NAME[key].key}"
+    else:
+        known = {name: spelling for name, spelling in known.items() if name in given}
+        if where is None and key in BY_NAME:
+            where = f"{'<stdin>' if config == '-' else config}: {BY_NAME[key].key}"
     if where is None:
         return error
     text = _PARAMETER.sub(lambda match: known.get(match[1], match[0]), error.message)
