@@ -73,6 +73,7 @@ def constants(path: Path) -> Iterator[str]:
             yield node.value
 
 
+@pytest.mark.slow
 def test_a_new_kind_touches_at_most_fourteen_files() -> None:
     """The list has fourteen files, and only they (and colours of traces) name the kinds that not every step has."""
     listed = {name for name in files_of(section("Add an operation kind")) if name.endswith(".py")}

@@ -383,6 +383,7 @@ def test_every_family_survives_pickle(name: str) -> None:
     assert isinstance(pickle.loads(pickle.dumps(pipesched.algorithms())), Catalogue)
 
 
+@pytest.mark.slow
 def test_formats_survive_pickle() -> None:
     """A format comes back with writers that work."""
     for form, again in zip(pipesched.formats(), pickle.loads(pickle.dumps(pipesched.formats())), strict=True):
@@ -399,6 +400,7 @@ def test_any_problem_survives_pickle(problem: pipesched.Problem) -> None:
 
 
 @given(problems(SETTLED, overlap=True), st.randoms(use_true_random=False))
+@pytest.mark.slow
 def test_any_schedule_survives_pickle(problem: pipesched.Problem, random: Any) -> None:
     """Equal metrics, and the same document letter by letter."""
     schedule = pipesched.schedule_plan(problem, plan_of(problem, random_plan(problem, random, split=0.5, pair=0.5)))

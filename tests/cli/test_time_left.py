@@ -48,6 +48,7 @@ def test_longer_limits_classify_more() -> None:
 
 
 @pytest.mark.parametrize("flags", [[], ["--json"], ["--frontier"]])
+@pytest.mark.slow
 def test_a_search_has_less_than_the_command(flags: list[str], cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the library is given is less than `--time-limit`, and of the default too."""
     given: list[float] = []

@@ -22,6 +22,7 @@ from tests.executors.work import DeadlyOnce, Noting, deadly, failing, slowly, sq
 pytest.importorskip("distributed")
 
 
+@pytest.mark.slow
 def test_results_in_order(dask: str) -> None:
     with open_executor(dask) as executor:
         assert executor.submit(squared, 7).result() == 49

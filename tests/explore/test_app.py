@@ -155,6 +155,7 @@ def test_jump_why_and_help() -> None:
     play(app_of(state), script)
 
 
+@pytest.mark.slow
 def test_the_list_of_algorithms_is_filtered_and_the_exact_name_comes_first() -> None:
     state = state_of()
 
@@ -171,6 +172,7 @@ def test_the_list_of_algorithms_is_filtered_and_the_exact_name_comes_first() -> 
     play(app_of(state), script)
 
 
+@pytest.mark.slow
 def test_parameters_are_live_and_one_step() -> None:
     state = state_of()
 
@@ -251,6 +253,7 @@ def test_escape_stops_a_solve_and_nothing_is_edited_meanwhile() -> None:
     play(app_of(state), script)
 
 
+@pytest.mark.slow
 def test_saving_asks_for_a_path_and_before_it_overwrites(tmp_path: Path) -> None:
     state = state_of()
 
@@ -272,6 +275,7 @@ def test_saving_asks_for_a_path_and_before_it_overwrites(tmp_path: Path) -> None
     play(app_of(state), script)
 
 
+@pytest.mark.slow
 def test_leaving_asks_only_where_something_is_not_saved() -> None:
     async def at_once(pilot: Pilot[None], screen: MainScreen) -> None:
         await pilot.press("q")

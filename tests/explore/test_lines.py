@@ -22,6 +22,7 @@ async def typed(pilot: Pilot[None], text: str) -> None:
     await pilot.pause()
 
 
+@pytest.mark.slow
 def test_each_key_plans_anew_and_a_line_is_one_step() -> None:
     state = state_of()
 
@@ -46,6 +47,7 @@ def test_each_key_plans_anew_and_a_line_is_one_step() -> None:
     play(app_of(state), script, WIDE)
 
 
+@pytest.mark.slow
 def test_a_cost_a_stage_and_a_bad_value() -> None:
     state = state_of()
 
@@ -68,6 +70,7 @@ def test_a_cost_a_stage_and_a_bad_value() -> None:
     play(app_of(state), script, WIDE)
 
 
+@pytest.mark.slow
 def test_the_algorithm_is_typed_too() -> None:
     state = state_of()
 
@@ -132,6 +135,7 @@ def test_an_algorithm_of_one_stage_a_device_leaves_the_parameters_as_given() -> 
     play(app_of(state), script, WIDE)
 
 
+@pytest.mark.slow
 def test_a_large_schedule_is_planned_when_the_keys_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     from pipesched.explore import state as model
     from pipesched.explore.app import main_screen as screen

@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from pipesched import Deadlock, Outcome, Problem, schedule_plan
@@ -41,6 +42,7 @@ def can_run(board: PipelineBoard, row: int, order: list[int]) -> bool:
 
 @given(problem=problems(SETTLED, most_devices=3, most_microbatches=3, most_chunks=2, overlap=True), random=randoms)
 @settings(max_examples=40)
+@pytest.mark.slow
 def test_the_legal_positions_are_those_that_schedule_plan_accepts(problem: Problem, random: Random) -> None:
     board = random_board(problem, random)
     for row, order in enumerate(board.plan.orders):

@@ -270,6 +270,7 @@ def test_missing_transfers(problem: Problem, random: Random, split: bool) -> Non
 
 
 @given(problems(("linear", "v", "explicit"), least=1), st.randoms(use_true_random=False), st.integers(0, 2))
+@pytest.mark.slow
 def test_small_changes(problem: Problem, random: Random, added: int) -> None:
     """Whatever is done to a file, with transfers and waits or not: a plan that keeps every rule, or a message."""
     rows = random_plan(problem, random, split=0.5)

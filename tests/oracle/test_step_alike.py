@@ -137,6 +137,7 @@ def test_random_plans_that_save_memory(config: Config, random: Random, recompute
 
 
 @given(step_configs(slices=True), st.randoms(use_true_random=False), CHANCES)
+@pytest.mark.slow
 def test_random_plans_of_slices(config: Config, random: Random, split: float) -> None:
     """The same with microbatches in slices."""
     step = read_step(config)

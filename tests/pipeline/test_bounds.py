@@ -222,6 +222,7 @@ def test_never_above_the_optimum_with_pairs(problem: Problem, random: Random) ->
 
 
 @given(tiny_positive, st.data())
+@pytest.mark.slow
 def test_never_above_the_optimum_under_a_budget(problem: Problem, data: st.DataObject) -> None:
     """The bound of a schedule that fits its budget is at most the optimum over every order that fits it."""
     assume(problem.stages * problem.microbatches <= 6)

@@ -71,6 +71,7 @@ def naming(schedule: Schedule, op: str) -> list[str]:
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("algorithm", FAMILIES)
+@pytest.mark.slow
 def test_families_keep_every_rule(algorithm: str, level: str) -> None:
     """Every family makes legal schedules at every level, with side work, tied gradients and a clipped norm."""
     for stages, ahead in ((2, 1), (4, 2), (4, "full")):

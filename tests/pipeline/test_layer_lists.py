@@ -174,6 +174,7 @@ def slowest(problem: Problem) -> Fraction:
 
 
 @given(list_models())
+@pytest.mark.slow
 def test_balanced_lists_equal_brute_force(given: dict[str, Any]) -> None:
     """No layout has a smaller largest work by the rule of memory: 1F1B fits, else a microbatch, else any."""
     every = [problem for layout in layouts(given["layers"], given["devices"] * given["chunks"])

@@ -187,6 +187,7 @@ def test_work_of_slices_by_stage_needs_one_layout() -> None:
 
 @examples(10)
 @given(st.lists(numbers, min_size=3, max_size=4), st.lists(numbers, min_size=2, max_size=2))
+@pytest.mark.slow
 def test_bound_over_all_cuts(forward: list[int], work: list[int]) -> None:
     """What a solve says of all cuts is no longer than the best schedule of any."""
     given: dict[str, Any] = {"devices": 2, "layer": {"forward": forward}, "sizes": {"work": work}}

@@ -101,6 +101,7 @@ def best_by_brute_force(given: dict[str, Any]) -> tuple[Fraction, Fraction]:
 
 
 @given(models())
+@pytest.mark.slow
 def test_balanced_equals_brute_force(given: dict[str, Any]) -> None:
     """No layout has a smaller largest device, or then a smaller largest stage; the budget is kept where it can be."""
     problem = make_problem(**given)
@@ -110,6 +111,7 @@ def test_balanced_equals_brute_force(given: dict[str, Any]) -> None:
 
 
 @given(models(), st.randoms(use_true_random=False))
+@pytest.mark.slow
 def test_layers_are_the_same_problem_as_lists(given: dict[str, Any], random: Any) -> None:
     """A problem by layers with any layout is the problem whose lists are worked out by hand."""
     problem = make_problem(**given)

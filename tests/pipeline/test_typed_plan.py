@@ -116,6 +116,7 @@ def test_turns_of_a_plan_that_does_not_run() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(problems(("linear", "loop"), saving=True), st.data())
+@pytest.mark.slow
 def test_a_solved_schedule_with_shared_lanes_comes_back_from_its_texts(problem: Problem, data: st.DataObject) -> None:
     """Its slots, transfers and waits, as texts without times, are a plan that runs and keeps every rule and budget."""
     budget = data.draw(st.lists(st.integers(1, 6), min_size=problem.devices, max_size=problem.devices))

@@ -140,6 +140,7 @@ def test_options_without_effect(option: dict[str, Any]) -> None:
     assert re.match(r"\w+: has no effect", str(caught.value))
 
 
+@pytest.mark.slow
 def test_of_many_algorithms_the_best_are_plotted(draw: Renderer) -> None:
     """Eight lines can be told apart; the table, then a row for each algorithm, has all, and plot and figure say so."""
     sweep = pipesched.sweep(None, "microbatches", [8, 16, 24], "all")

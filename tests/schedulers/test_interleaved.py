@@ -152,6 +152,7 @@ def test_autopipe() -> None:
 
 @pytest.mark.parametrize("devices", range(1, 9))
 @pytest.mark.parametrize("chunks", [2, 3])
+@pytest.mark.slow
 def test_the_default_group_size_never_refuses(devices: int, chunks: int) -> None:
     """Any M >= 1 runs without a group size; where groups of P deadlock the plan says which size it took."""
     for microbatches in [*range(1, 2 * devices + 2), 3 * devices + 1]:

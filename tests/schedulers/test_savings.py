@@ -147,6 +147,7 @@ def require_replay(schedule: Schedule) -> None:
 
 
 @pytest.mark.parametrize("name", every_name({}))
+@pytest.mark.slow
 def test_every_family(name: str) -> None:
     """The plan of every family runs with any savings, not sooner than without, by the rules of time, place and memory;
     more stages than there are, and the same ones twice, are refused."""
@@ -173,6 +174,7 @@ def test_every_family(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", every_name({}))
+@pytest.mark.slow
 def test_full_recompute_is_a_longer_backward(name: str) -> None:
     """Without pairs and latency, full recompute takes as long as the same plan with its cost in every backward."""
 

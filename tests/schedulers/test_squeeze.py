@@ -21,6 +21,7 @@ def replayed(problem: Problem, index: OpIndex, orders: list[list[int]]) -> Repla
 
 
 @given(blocks())
+@pytest.mark.slow
 def test_never_later_than_the_block(drawn: tuple[Problem, Block]) -> None:
     """In the room of the block by residence, all operations run, once each, within that room, and none starts
     later than when each device runs the order of the block itself."""

@@ -115,6 +115,7 @@ def test_an_objective_that_does_not_exist() -> None:
 
 @settings(deadline=None)
 @given(limited(), st.sampled_from(["span", "makespan"]))
+@pytest.mark.slow
 def test_never_over_budget_nor_worse_than_what_fits(problem: Problem, objective: str) -> None:
     """The naive replay agrees, the check passes, the peaks fit, and ZB-H1, ZB-H2 and 1F1B that fit are no better.
 

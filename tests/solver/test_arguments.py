@@ -127,6 +127,7 @@ def test_a_hint_of_fused_stages() -> None:
 
 @given(problems(("linear", "loop", "v"), most_devices=3, most_microbatches=4, least=1))
 @settings(max_examples=15)
+@pytest.mark.slow
 def test_a_hint_is_never_made_worse(problem: Problem) -> None:
     """A solve from the list schedule is no longer than that."""
     start = pipesched.run(problem, "list")

@@ -63,6 +63,7 @@ OPTIMA = [  # objective, budget, optimum, costs and the like
 
 
 @pytest.mark.parametrize(("objective", "budget", "best", "values"), OPTIMA)
+@pytest.mark.slow
 def test_proven_optima(objective: str, budget: int | None, best: int, values: dict[str, Any]) -> None:
     """Optima that another program proved."""
     report = report_of(solve(linear(**values, budget=budget), objective=objective))
@@ -121,6 +122,7 @@ def test_equal_to_brute_force(problem: Problem, span: bool) -> None:
 
 @given(tight())
 @settings(max_examples=40)
+@pytest.mark.slow
 def test_what_holds_on_every_answer(problem: Problem) -> None:
     """Every rule is kept, times are the plan's own replay, the budget holds, no bound is above the makespan."""
     outcome = solve(problem, workers=1)
@@ -196,6 +198,7 @@ def test_settled_without_cpsat() -> None:
     assert done.stdout == "False\n"
 
 
+@pytest.mark.slow
 def test_auto_takes_the_best_placement() -> None:
     """Over linear, loop and v at a budget of 3: v and split backwards win, each placement alone is no better."""
     values: dict[str, Any] = {"devices": 4, "stages": 8, "microbatches": 4, **UNIT, "budget": 2}
@@ -223,6 +226,7 @@ def test_overlapped_pairs_are_kept() -> None:
     assert outcome.bound.ticks <= outcome.schedule.makespan_ticks
 
 
+@pytest.mark.slow
 def test_same_seed_same_answer() -> None:
     """One worker and one seed repeat the schedule."""
     problem = linear(**UNIT, stages=8, placement="v", budget=3)

@@ -116,6 +116,7 @@ def test_heuristics_are_of_the_case_and_never_below_its_bound(config: Config) ->
     st.sampled_from(["differ", "sliced", "forward"]),
     st.integers(1, 4),
 )
+@pytest.mark.slow
 def test_span_beside_every_order(given: Config, shape: str, size: int) -> None:
     """The least span of all orders of a tiny problem, where any of its microbatches may be the first of a device."""
     shapes: dict[str, Config] = {

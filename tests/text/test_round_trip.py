@@ -106,6 +106,7 @@ def of_few_digits(text: str) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(problems())
+@pytest.mark.slow
 def test_measured_configs(problem: Problem) -> None:
     """`explain --measured -o`: costs of many digits, memory in fractions, fused stages."""
     with patch.object(Timeline, "problem", problem):

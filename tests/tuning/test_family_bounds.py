@@ -192,6 +192,7 @@ def layouts_of_one_space() -> Iterator[Setup]:
                 continue
 
 
+@pytest.mark.slow
 def test_setups_of_the_same_signature_have_the_same_steps_and_memory() -> None:
     """Layouts that the search takes for one another are one another's twins; there are some."""
     groups: dict[object, list[Setup]] = {}

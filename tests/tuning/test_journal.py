@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 import pipesched
 from pipesched.tuning.journal import open_journal
 from pipesched.tuning.prune import BOUND, PrunedPoints
@@ -79,6 +81,7 @@ def test_an_empty_file_and_none(tmp_path: Path) -> None:
         assert journal.known == {}
 
 
+@pytest.mark.slow
 def test_the_journal_of_a_search_tells_every_point(tmp_path: Path) -> None:
     """Every point of the space is on one line, simulated or pruned with a reason, as many as the answer counts."""
     path = tmp_path / "journal"

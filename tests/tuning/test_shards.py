@@ -31,6 +31,7 @@ def tuned() -> pipesched.Tuning:
     return pipesched.tune(None, ["1f1b", "interleaved"], top=100, **SPACE)
 
 
+@pytest.mark.slow
 def test_rows_say_what_is_divided() -> None:
     """By the level, and the ranks as a number; all that hold the same where nothing is divided."""
     tuning = tuned()

@@ -60,6 +60,7 @@ def test_the_nearest_wishes() -> None:
     assert nearest_wishes([*others, far, slow, near], ROWS[0]) == (near, *others[: MOST_SHOWN - 1])
 
 
+@pytest.mark.slow
 def test_no_wishes_once_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Points are not estimated for it then, and the answer is there."""
     monkeypatch.setattr(tuning_module, "wish", None)

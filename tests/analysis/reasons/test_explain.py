@@ -240,6 +240,7 @@ def varied(
 
 
 @pytest.mark.parametrize("name", every_name({}))
+@pytest.mark.slow
 def test_families(name: str) -> None:
     """Schedules of every family, with budgets, recompute and offload, and with later times, are explained as by the
     naive answer."""
@@ -263,6 +264,7 @@ def test_families(name: str) -> None:
     randoms,
 )
 @examples(150)
+@pytest.mark.slow
 def test_random_plans(problem: Problem, budget: bool, late: bool, random: Random) -> None:
     """Random legal plans are explained as by the naive answer."""
     judge(varied(drawn(problem, random), random, budget=budget, late=late))

@@ -155,6 +155,7 @@ def legal_moves(schedule: Schedule) -> Iterator[tuple[str, int, int, int | float
 
 @given(problem=whole_steps(most_microbatches=2), random=st.randoms(use_true_random=False))
 @settings(max_examples=25)
+@pytest.mark.slow
 def test_moves_are_all_that_shorten(problem: Problem, random: Random) -> None:
     """The best move is as short as the best of all moves with a legal program, and each is one of them."""
     schedule = schedule_plan(problem, plan_of(problem, random_plan(problem, random)))

@@ -105,6 +105,7 @@ EVERY = [("1f1b", 0), ("1f1b", 0.1), ("zb-v", 0), ("zb-v", 0.1)]
 
 
 @pytest.mark.parametrize("case", at_night_but([("1f1b", 0), ("zb-v", 0.1)], EVERY))
+@pytest.mark.slow
 def test_figures_against_an_independent_simulation(case: tuple[str, float]) -> None:
     """Mean, standard deviation and quantiles agree with plain random numbers, within four standard errors."""
     name, devices = case

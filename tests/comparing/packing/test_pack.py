@@ -56,6 +56,7 @@ def test_published_packing_with_attention() -> None:
 
 @pytest.mark.parametrize("algorithm", SETTLED)
 @pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.slow
 def test_best_of_all(algorithm: str, name: str) -> None:
     """Of five documents on two ranks, the value is the least over all packings and orders, by budget first."""
     problem = pipesched.make_problem(**UNEVEN, **PROBLEMS[name])

@@ -64,6 +64,7 @@ def sizes(picture: bytes) -> tuple[float, float]:
         (("1f1b", "zb-h1"), {"devices": 8, "stages": 8, "microbatches": 48}, View(inches=3.5), ["1f1b", "zb-h1"]),
     ],
 )
+@pytest.mark.slow
 def test_a_comparison_keeps_its_form(texts: Texts, names: Any, values: Any, view: View, drawn: list[str]) -> None:
     """Charts one below the other, of many algorithms the best three, neither flat nor tall, whatever their size."""
     picture = image_of(entries(*names, **values), view, "svg")

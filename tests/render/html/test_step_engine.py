@@ -50,6 +50,7 @@ def without_bound(content: dict[str, Any]) -> dict[str, Any]:
     return {**{key: value for key, value in content.items() if key not in ("status", "solver")}, "metrics": metrics}
 
 
+@pytest.mark.slow
 def test_documents() -> None:
     """The document that a page gives is Python's, number for number."""
     outcomes = [made(*one) for one in CASES]
@@ -63,6 +64,7 @@ def test_documents() -> None:
                 assert found["document"]["metrics"][key] == value, key
 
 
+@pytest.mark.slow
 def test_moves() -> None:
     """A move leaves what Python makes of that order by the rule, or is refused where the rule has other programs."""
     random, cases, orders = Random(1), [], []

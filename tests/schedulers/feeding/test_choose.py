@@ -78,6 +78,7 @@ def with_budget(config: Config, outcome: Outcome) -> Config:
 
 
 @pytest.mark.parametrize("name", every_name({}))
+@pytest.mark.slow
 def test_an_order_is_a_plan_of_the_microbatches_in_it(name: str) -> None:
     """Times, makespan and peaks are those of the second replay of microbatches in that order; the data keep their
     numbers, and no rule is broken."""
@@ -111,6 +112,7 @@ def renamed(rows: list[list[str]], order: list[int]) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("name", FIXED)
+@pytest.mark.slow
 def test_the_best_of_all_orders(name: str) -> None:
     """It is the first of the shortest of all orders of microbatches, those that fit the budget before others."""
 

@@ -57,6 +57,7 @@ def judge(fed: FedFamily, random: Random) -> None:
 
 
 @pytest.mark.parametrize("name", FIXED)
+@pytest.mark.slow
 def test_families(name: str) -> None:
     """Every family whose positions stay, with sizes, tables, speeds and links, on both ways of a mirrored placement."""
 
@@ -86,6 +87,7 @@ def test_random_plans(config: Config, random: Random, split: float, pair: float)
 
 @pytest.mark.parametrize("name", ["1f1b", "interleaved", "zb-h1", "chimera", "dualpipe", "1f1b-overlap"])
 @pytest.mark.parametrize("again", [True, False], ids=["recompute", "offload"])
+@pytest.mark.slow
 def test_recompute_and_offload(name: str, again: bool) -> None:
     """The same with operations between forwards and backwards, whose memory is there while transfers run."""
 

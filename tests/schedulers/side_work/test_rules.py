@@ -72,6 +72,7 @@ def test_budget(family: str) -> None:
     assert tight.makespan > free.makespan
 
 
+@pytest.mark.slow
 def test_sharded_weights() -> None:
     """Where weights come and go, `auto` takes the number of stages ahead with which side work costs least."""
     side = [VISION]
