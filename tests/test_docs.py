@@ -16,6 +16,7 @@ import pipesched
 import pipesched.hls
 from pipesched.cli.app import COMMANDS
 from pipesched.schedulers.registry import ALIASES, FAMILIES, family
+from tests.examples import at_night_but
 
 pytestmark = pytest.mark.slow
 
@@ -35,6 +36,7 @@ DOCS = _docs_script()
 
 
 WITH_COMMANDS = [page for page in DOCS.PAGES if "\n$ " in page.read_text(encoding="utf-8")]
+LONG = {page for page in WITH_COMMANDS if page.name in ("best-layout.md", "from-a-config-json.md", "real-model.md")}
 WITH_PYTHON = [page for page in DOCS.PAGES if "\n>>> " in page.read_text(encoding="utf-8")]
 
 
@@ -43,7 +45,7 @@ def name_of(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.parametrize("page", WITH_COMMANDS, ids=name_of)
+@pytest.mark.parametrize("page", at_night_but({*WITH_COMMANDS} - LONG, WITH_COMMANDS), ids=name_of)
 def test_every_example_prints_what_the_page_says(page: Path) -> None:
     """Running the commands of a page again gives the page."""
     assert DOCS.refreshed(page) == page.read_text(encoding="utf-8")

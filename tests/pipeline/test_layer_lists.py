@@ -18,6 +18,7 @@ from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.results.outcome import run
+from tests.examples import part
 from tests.pipeline.test_layout import held_at_least, held_by_1f1b, layouts, legal, models
 from tests.strategies import amounts
 
@@ -173,6 +174,7 @@ def slowest(problem: Problem) -> Fraction:
     return max(works)
 
 
+@part(4)
 @given(list_models())
 @pytest.mark.slow
 def test_balanced_lists_equal_brute_force(given: dict[str, Any]) -> None:

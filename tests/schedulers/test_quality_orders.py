@@ -47,6 +47,7 @@ PLANNED = Table(reached, least, variants=("list",), cases=tuple(UNLIKE), golden=
 
 
 @pytest.mark.parametrize(("name", "case"), SEARCHED.entries)
+@pytest.mark.nightly
 def test_searched(name: str, case: str) -> None:
     SEARCHED.check(name, case)
 

@@ -43,5 +43,6 @@ IMPROVED = Table(
 
 
 @pytest.mark.parametrize(("objective", "case"), IMPROVED.entries)
+@pytest.mark.nightly
 def test_the_search_improves_a_list_schedule(objective: str, case: str) -> None:
     IMPROVED.check(objective, case)

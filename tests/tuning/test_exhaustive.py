@@ -52,7 +52,7 @@ def hold_against_all_points(config: Config, algorithms: list[str]) -> pipesched.
     return tuning
 
 
-@pytest.mark.parametrize("seed", at_night_but(SEEDS[:4], SEEDS))
+@pytest.mark.parametrize("seed", at_night_but(SEEDS[1:3], SEEDS))
 def test_the_best_of_a_random_space_is_the_best_of_all_its_points(seed: int) -> None:
     """Models with and without experts, with and without enough memory: step, rate and memory, to the last bit."""
     small(seed)
@@ -103,6 +103,7 @@ def test_context_parallelism_over_nodes(way: str) -> None:
 
 
 @pytest.mark.parametrize("given", at_night_but(({"p2p": 3},), ({"p2p": 3}, {"budget": [4] * 4}, {"forward": 7})))
+@pytest.mark.nightly
 def test_numbers_of_the_config_count_instead(given: Config) -> None:
     """Times and memory that stand in the config replace derived ones, and no bound on these leaves out a point."""
     config: Config = {
@@ -159,6 +160,7 @@ def test_only_what_a_trainer_takes(trainer: str) -> None:
 
 @pytest.mark.parametrize("memory", at_night_but((5.5,), (3, 4.5, 5.5, 8, 12)))
 @pytest.mark.parametrize("base", [LLAMA, pytest.param(EXPERTS, marks=pytest.mark.nightly)])
+@pytest.mark.nightly
 def test_levels_of_sharding_and_their_ranks(base: Config, memory: float) -> None:
     """Gathers, reductions and optimizers are operations of the schedules, and no bound leaves out the best of them."""
     config: Config = {

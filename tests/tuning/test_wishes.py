@@ -8,7 +8,6 @@ import pipesched
 from pipesched.tuning import tune as tuning_module
 from pipesched.tuning.result import OverMemory
 from pipesched.tuning.wishes import LARGEST_SHARE, MOST_SHOWN, nearest_wishes
-from tests.examples import at_night_but
 from tests.tuning.made import ROWS, layout
 from tests.tuning.spaces import GPU, LLAMA, SPACE, Config
 
@@ -22,7 +21,8 @@ def tuned(memory: float) -> pipesched.Tuning:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("memory", at_night_but((3.5,), (3, 3.5, 4, 4.25)))
+@pytest.mark.nightly
+@pytest.mark.parametrize("memory", [3, 3.5, 4, 4.25])
 def test_a_wish_is_what_estimates_say(memory: float) -> None:
     """GB too much are those of its estimate, at most a tenth of the GPU; the rate is that with ample memory."""
     tuning = tuned(memory)

@@ -52,6 +52,7 @@ def test_what_holds_on_every_answer(problem: Problem, objective: str) -> None:
         assert known.refuted < known.period
 
 
+@pytest.mark.nightly
 def test_the_report_says_how_it_repeats() -> None:
     """No answer is longer than that of the heuristics, and what is known about blocks is of its placement."""
     problem = pipesched.make_problem(**LATENT, placement="v")
