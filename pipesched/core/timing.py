@@ -32,10 +32,10 @@ def earliest_times(graph: TaskGraph, orders: Sequence[Sequence[int]]) -> Times:
 
     Raises Deadlock with the cycle, or InvalidSchedule when a task waits for one that no order holds.
     """
-    return Replay(graph, orders).times()
+    return Retiming(graph, orders).times()
 
 
-class Replay:
+class Retiming:
     """The same orders timed with one or several sets of durations; what waits for what is looked up once."""
 
     def __init__(self, graph: TaskGraph, orders: Sequence[Sequence[int]]) -> None:

@@ -9,7 +9,7 @@ from operator import sub
 from typing import Any, Protocol
 
 from pipesched.core.tasks import TaskGraph
-from pipesched.core.timing import Replay, Times
+from pipesched.core.timing import Retiming, Times
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units
@@ -72,8 +72,8 @@ class StepTimes:
         return in_units(ticks, self._schedule.problem.ticks.per_unit)
 
     @cached_property
-    def _replay(self) -> Replay:
-        return Replay(self._schedule.graph, self._schedule.plan.machines)
+    def _replay(self) -> Retiming:
+        return Retiming(self._schedule.graph, self._schedule.plan.machines)
 
     def _times_without(self, parts: tuple[str, ...]) -> Times:
         """Return when all runs where these parts last no time: as with all but the last, until that would begin."""

@@ -126,6 +126,7 @@ def test_every_command_has_quiet(cli: Cli, command: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_long_work_says_what_it_does(process: Cli) -> None:
     """A second or more of scheduling is told once, where stderr is no terminal; quietly it is not."""
     words = ("run", "1f1b", "--devices", "64", "--microbatches", "9000")

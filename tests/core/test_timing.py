@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, strategies as st
 
 from pipesched.core.tasks import Edge, EdgeRows, LaggedRow, TaskGraph, arrow
-from pipesched.core.timing import UNTIMED, Replay, earliest_times
+from pipesched.core.timing import UNTIMED, Retiming, earliest_times
 from pipesched.errors import Deadlock, InvalidSchedule
 
 Graphs = Callable[..., st.SearchStrategy[TaskGraph]]
@@ -113,7 +113,7 @@ def test_other_durations_move_what_is_behind_them(graphs: Graphs, data: st.DataO
     """Times with new durations of some tasks, from the first of these on, are those of the whole plan timed anew."""
     graph = data.draw(graphs())
     orders = draw_orders(data, draw_line(data, graph))
-    replays = Replay(graph, orders)
+    replays = Retiming(graph, orders)
     times = replays.times()
     some = data.draw(st.sets(st.sampled_from(range(len(graph))), min_size=1))
     durations = [data.draw(st.integers(0, 9)) if task in some else old for task, old in enumerate(graph.durations)]
@@ -126,7 +126,7 @@ def test_critical_tasks_are_those_whose_later_end_is_a_later_end_of_all(graphs: 
     """One tick more of a task moves the last end exactly if the task is critical."""
     graph = data.draw(graphs())
     orders = draw_orders(data, draw_line(data, graph))
-    replays = Replay(graph, orders)
+    replays = Retiming(graph, orders)
     critical = replays.critical(replays.times())
     for task in range(len(graph)):
         longer = [duration + (other == task) for other, duration in enumerate(graph.durations)]

@@ -7,13 +7,14 @@ from itertools import pairwise
 from random import Random
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pipesched import Deadlock, Outcome, Problem, schedule_plan
 from pipesched.core.order_moves import legal_places, moved
 from pipesched.explore.board import legal, place_of, refusal
 from pipesched.explore.details import held_back_by
 from pipesched.explore.pipeline_board import PipelineBoard, board_of
+from tests.examples import examples
 from tests.explore.conftest import outcome_of
 from tests.strategies import ALL_PLACEMENTS, SETTLED, plan_of, problems, random_plan, random_saving_plan, saving_plan_of
 
@@ -41,7 +42,7 @@ def can_run(board: PipelineBoard, row: int, order: list[int]) -> bool:
 
 
 @given(problem=problems(SETTLED, most_devices=3, most_microbatches=3, most_chunks=2, overlap=True), random=randoms)
-@settings(max_examples=40)
+@examples(15)
 @pytest.mark.slow
 def test_the_legal_positions_are_those_that_schedule_plan_accepts(problem: Problem, random: Random) -> None:
     board = random_board(problem, random)

@@ -8,13 +8,14 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings, strategies as st
+from hypothesis import assume, given, strategies as st
 
 import pipesched
 from pipesched.documents.schedule import document
 from pipesched.errors import ConfigError
 from pipesched.pipeline.ops import Op, Pair
 from pipesched.pipeline.problem import Problem
+from tests.examples import examples
 from tests.replay import device_of, parts
 from tests.strategies import SETTLED, problems, random_saving_plan, saving_plan_of, texts_of
 
@@ -114,7 +115,7 @@ def test_turns_of_a_plan_that_does_not_run() -> None:
         pipesched.schedule_plan(problem, plan)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(10)
 @given(problems(("linear", "loop"), saving=True), st.data())
 @pytest.mark.slow
 def test_a_solved_schedule_with_shared_lanes_comes_back_from_its_texts(problem: Problem, data: st.DataObject) -> None:

@@ -41,5 +41,6 @@ BEST = Table(
 
 
 @pytest.mark.parametrize(("variant", "case"), BEST.entries)
+@pytest.mark.nightly
 def test_each_v_schedule_by_each_objective(variant: str, case: str) -> None:
     BEST.check(variant, case)

@@ -19,7 +19,7 @@ from pipesched.pipeline.ops import Op, Pair
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.results.trainers import refused_by_pytorch, runs_in
 from pipesched.schedulers.registry import family
-from tests.examples import part
+from tests.examples import at_night_but, part
 from tests.replay import replay
 from tests.strategies import ALL_PLACEMENTS, LINEAR, LOOP, problems, texts_of
 
@@ -146,7 +146,7 @@ def require_replay(schedule: Schedule) -> None:
     assert list(violations(schedule)) == []
 
 
-@pytest.mark.parametrize("name", every_name({}))
+@pytest.mark.parametrize("name", at_night_but(every_name({})[::2], every_name({})))
 @pytest.mark.slow
 def test_every_family(name: str) -> None:
     """The plan of every family runs with any savings, not sooner than without, by the rules of time, place and memory;

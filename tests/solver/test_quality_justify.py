@@ -41,5 +41,6 @@ JUSTIFIED = Table(
 
 
 @pytest.mark.parametrize(("seed", "case"), JUSTIFIED.entries)
+@pytest.mark.nightly
 def test_justification_of_a_list_schedule(seed: str, case: str) -> None:
     JUSTIFIED.check(seed, case)

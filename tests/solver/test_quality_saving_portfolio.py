@@ -50,5 +50,6 @@ PARTS = Table(
 
 
 @pytest.mark.parametrize(("part", "case"), PARTS.entries)
+@pytest.mark.nightly
 def test_each_part_of_the_portfolio_that_saves_memory(part: str, case: str) -> None:
     PARTS.check(part, case)

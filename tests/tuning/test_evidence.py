@@ -107,6 +107,7 @@ def test_where_nothing_inside_fits_all_is_searched() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_point_is_inside_exactly_if_its_estimate_is() -> None:
     """Of all layouts with all algorithms, before anything of them is known but their sizes."""
     space = read_space(None, CONFIG, ALGORITHMS)

@@ -214,6 +214,7 @@ def test_a_stop_event_ends_it_with_the_best_so_far(spec: str | None) -> None:
     assert seen[-1].best == tuning.best
 
 
+@pytest.mark.nightly
 def test_what_is_told_on_the_way() -> None:
     """Counts never go back, they always add up, and the best only gets better."""
     seen: list[tuple[int, int, float, int, str]] = []
@@ -264,6 +265,7 @@ def test_hopeless() -> None:
     assert tuning.nearest[0].help == ()
 
 
+@pytest.mark.nightly
 def test_points_without_a_schedule_in_memory_are_left_out_by_memory() -> None:
     """`list` obeys the budget: where it finds no schedule, sizes are not at fault."""
     parallel = {"gpus": 8, "tensor": 1, "pipeline": 4, "chunks": 1, "context": 1, "expert": 1}
@@ -355,7 +357,7 @@ CONFIGS: dict[str, Config] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", at_night_but(("experts",), CONFIGS))
+@pytest.mark.parametrize("name", at_night_but(("plain",), CONFIGS))
 def test_the_config_of_the_winner_gives_the_same_step(name: str, tmp_path: Path) -> None:
     """As text and as a file, with all that the config of the space said: same step, memory, stages and algorithm."""
     tuning = pipesched.tune(None, ["1f1b", "zb-h1", "interleaved", "zb-v", "list"], **{**SPACE, **CONFIGS[name]})

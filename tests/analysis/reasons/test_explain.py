@@ -24,7 +24,7 @@ from pipesched.pipeline.check import violations
 from pipesched.pipeline.op_texts import parse_op
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.schedulers.registry import family
-from tests.examples import examples, part
+from tests.examples import at_night_but, examples, part
 from tests.oracle.drawn import Config, random_rows, small_configs
 from tests.oracle.setup import read_setup
 from tests.plain_reasons import PlainSchedule, PlainUnits, retimed
@@ -239,7 +239,7 @@ def varied(
     return stretched(schedule, random, plain_of) if late else schedule
 
 
-@pytest.mark.parametrize("name", every_name({}))
+@pytest.mark.parametrize("name", at_night_but(every_name({})[::2], every_name({})))
 @pytest.mark.slow
 def test_families(name: str) -> None:
     """Schedules of every family, with budgets, recompute and offload, and with later times, are explained as by the

@@ -573,6 +573,7 @@ def test_memory_is_marked_and_allowed(open_page: Open) -> None:
     until(page, "memory.textContent.includes('over budget')")
 
 
+@pytest.mark.nightly
 def test_documents_of_edited_schedules(open_page: Open) -> None:
     """After random moves the document is legal, at its earliest times, and claims nothing that is wrong."""
     random = Random(5)

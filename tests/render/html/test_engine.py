@@ -195,6 +195,7 @@ def explanations() -> list[tuple[Outcome, dict[str, Any]]]:
     return list(zip(explained, found, strict=True))
 
 
+@pytest.mark.nightly
 def test_reasons(explanations: list[tuple[Outcome, dict[str, Any]]]) -> None:
     """Critical path, slack, idle time by class and culprit, sensitivities and the best move are those of explain."""
     assert {gap[3] for _, answer in explanations for gap in answer["gaps"]} == {*map(str, Idle)}

@@ -16,7 +16,7 @@ from pipesched.pipeline.check import violations
 from pipesched.pipeline.feeding import equals
 from pipesched.schedulers.feeding.rules import rules
 from pipesched.schedulers.registry import family
-from tests.examples import examples, part
+from tests.examples import at_night_but, examples, part
 from tests.oracle import orders
 from tests.oracle.drawn import Config, configs
 from tests.pipeline.test_units import judge_schedule, placements_of, randoms
@@ -77,7 +77,7 @@ def with_budget(config: Config, outcome: Outcome) -> Config:
     return config | {"budget": [max(held, Fraction(1, 100)) for held in map(Fraction, outcome.schedule.memory)]}
 
 
-@pytest.mark.parametrize("name", every_name({}))
+@pytest.mark.parametrize("name", at_night_but(every_name({})[::2], every_name({})))
 @pytest.mark.slow
 def test_an_order_is_a_plan_of_the_microbatches_in_it(name: str) -> None:
     """Times, makespan and peaks are those of the second replay of microbatches in that order; the data keep their
@@ -111,7 +111,7 @@ def renamed(rows: list[list[str]], order: list[int]) -> list[list[str]]:
     return [[*map(one, row)] for row in rows]
 
 
-@pytest.mark.parametrize("name", FIXED)
+@pytest.mark.parametrize("name", at_night_but(FIXED[::2], FIXED))
 @pytest.mark.slow
 def test_the_best_of_all_orders(name: str) -> None:
     """It is the first of the shortest of all orders of microbatches, those that fit the budget before others."""

@@ -19,7 +19,7 @@ from pipesched.schedulers.feeding.fed_plan import FedPlan
 from pipesched.schedulers.registry import family
 from pipesched.schedulers.saved_plan import saved_plan
 from pipesched.schedulers.savings import savings
-from tests.examples import part
+from tests.examples import at_night_but, part
 from tests.oracle.drawn import PLACEMENTS, Config, configs, random_rows
 from tests.oracle.setup import read_setup
 from tests.pipeline.test_units import chances, placements_of, plan_of, randoms
@@ -56,7 +56,7 @@ def judge(fed: FedFamily, random: Random) -> None:
         assert [*peaks[:, entry]] == schedule.peak_grains
 
 
-@pytest.mark.parametrize("name", FIXED)
+@pytest.mark.parametrize("name", at_night_but(FIXED[::2], FIXED))
 @pytest.mark.slow
 def test_families(name: str) -> None:
     """Every family whose positions stay, with sizes, tables, speeds and links, on both ways of a mirrored placement."""
@@ -85,7 +85,10 @@ def test_random_plans(config: Config, random: Random, split: float, pair: float)
     judge(FedFamily(make_problem(**config), family("1f1b"), lambda _: plan), random)
 
 
-@pytest.mark.parametrize("name", ["1f1b", "interleaved", "zb-h1", "chimera", "dualpipe", "1f1b-overlap"])
+SAVING = ["1f1b", "chimera", "interleaved", "zb-h1", "dualpipe", "1f1b-overlap"]
+
+
+@pytest.mark.parametrize("name", at_night_but(SAVING[::2], SAVING))
 @pytest.mark.parametrize("again", [True, False], ids=["recompute", "offload"])
 @pytest.mark.slow
 def test_recompute_and_offload(name: str, again: bool) -> None:
