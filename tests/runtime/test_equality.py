@@ -17,6 +17,7 @@ from pipesched.documents.schedule import document
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.schedule import Schedule
 from pipesched.schedulers.registry import FAMILIES
+from tests.examples import at_night_but
 from tests.runtime.random_plans import made, random_schedule, sizes_of
 from tests.runtime_ranks import Pool
 from tests.solved import solved
@@ -60,7 +61,7 @@ def assert_trains(
     return ran
 
 
-@pytest.mark.parametrize("devices", [2, 4])
+@pytest.mark.parametrize("devices", at_night_but((2,), (2, 4)))
 @pytest.mark.parametrize("algorithm", FAMILIES)
 def test_every_family(pool: Pool, tmp_path: Path, algorithm: str, devices: int) -> None:
     """Each family, two copies included, from the file of its document."""

@@ -64,6 +64,7 @@ def explained(folder: Path, model: str) -> tuple[dict[str, Any], str]:
     return document, text
 
 
+@pytest.mark.nightly
 def test_a_slow_link(tmp_path: Path) -> None:
     """Its messages are what late time is, the longest gaps name them, and the config has its latency."""
     document, text = explained(tmp_path, "slow_link")

@@ -69,5 +69,6 @@ MADE = Table(
 
 
 @pytest.mark.parametrize(("name", "case"), MADE.entries)
+@pytest.mark.nightly
 def test_each_family(name: str, case: str) -> None:
     MADE.check(name, case)

@@ -58,5 +58,6 @@ def test_searched_in_haste(name: str, case: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "case"), PLANNED.entries)
+@pytest.mark.nightly
 def test_planned_anew(name: str, case: str) -> None:
     PLANNED.check(name, case)

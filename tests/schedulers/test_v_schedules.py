@@ -72,6 +72,7 @@ def test_memory_of_the_split_ones(devices: int, half: int, least: int) -> None:
 
 
 @pytest.mark.parametrize(("name", "published"), [("zb-v", 0.0447), ("v-half", 0.1456), ("v-min", 0.2822)])
+@pytest.mark.nightly
 def test_profiled_times(name: str, published: float) -> None:
     """P8 M24 with the times of a profiled model: the bubble of span is at most the published one, in as much memory."""
     outcome = v_schedule(name, 8, 24, **PROFILED)

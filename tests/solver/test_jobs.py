@@ -110,6 +110,7 @@ def test_jobs_prove_the_same() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_stopped_with_jobs() -> None:
     """An event ends the processes too, and the best so far is the answer."""
     stop, steps = StopEvent(), list[str]()

@@ -51,6 +51,7 @@ def test_above_the_other_bounds() -> None:
     assert case.bound().ticks < least_of(case, device) <= least_of(case, None)
 
 
+@pytest.mark.nightly
 def test_a_solve_proves_by_it() -> None:
     """Within its limits a solve ends with the same optimum as without the bound."""
     report = pipesched.solve(pipesched.make_problem(**SMALL), time_limit=60, workers=1).report

@@ -82,6 +82,7 @@ def test_every_forward_leaves_the_room_that_an_i_needs() -> None:
     st.data(),
 )
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_against_every_order(problem: Any, by_span: bool, data: st.DataObject) -> None:
     """Under any budget solve finds the value of the best of all orders, whatever is retained; no bound is above it."""
     assume(problem.stages * problem.microbatches <= 6)

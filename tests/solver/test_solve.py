@@ -138,6 +138,7 @@ def test_what_holds_on_every_answer(problem: Problem) -> None:
 @given(problems(("auto", "linear", "loop", "v"), most_devices=4, most_microbatches=6, least=1), st.randoms())
 @settings(max_examples=25)
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_never_worse_than_a_heuristic_that_fits(problem: Problem, random: Random) -> None:
     """No family that fits the budget and splits the backward no more than the solve does is better.
 

@@ -175,6 +175,7 @@ def saving(draw: st.DrawFn) -> tuple[Problem, str]:
 @pytest.mark.slow
 @examples(15)
 @given(saving())
+@pytest.mark.nightly
 def test_saving_memory_beside_every_way(given: tuple[Problem, str]) -> None:
     """Recompute and offload of microbatches that differ: the least makespan of all ways, with proof."""
     problem, allowed = given

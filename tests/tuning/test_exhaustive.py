@@ -102,7 +102,7 @@ def test_context_parallelism_over_nodes(way: str) -> None:
     assert len({row.point.layout.context for row in tuning}) > 1
 
 
-@pytest.mark.parametrize("given", at_night_but(({"p2p": 3},), ({"p2p": 3}, {"budget": [4] * 4}, {"forward": 7})))
+@pytest.mark.parametrize("given", [{"p2p": 3}, {"budget": [4] * 4}, {"forward": 7}])
 @pytest.mark.nightly
 def test_numbers_of_the_config_count_instead(given: Config) -> None:
     """Times and memory that stand in the config replace derived ones, and no bound on these leaves out a point."""
@@ -132,7 +132,8 @@ def test_selective_recompute_counts_where_attention_is_not_fused() -> None:
     assert tuning.pruned["dominance"] == 0
 
 
-@pytest.mark.parametrize("trainer", at_night_but(("megatron",), TRAINERS))
+@pytest.mark.parametrize("trainer", TRAINERS)
+@pytest.mark.nightly
 def test_only_what_a_trainer_takes(trainer: str) -> None:
     """The first row is the best of all points that it does not refuse; refused ones count as not divisible."""
     config: Config = {
@@ -158,8 +159,8 @@ def test_only_what_a_trainer_takes(trainer: str) -> None:
     assert tuning.pruned["divisibility"] >= len([one for one in every if one.estimate is None])
 
 
-@pytest.mark.parametrize("memory", at_night_but((5.5,), (3, 4.5, 5.5, 8, 12)))
-@pytest.mark.parametrize("base", [LLAMA, pytest.param(EXPERTS, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("memory", [3, 4.5, 5.5, 8, 12])
+@pytest.mark.parametrize("base", [LLAMA, EXPERTS])
 @pytest.mark.nightly
 def test_levels_of_sharding_and_their_ranks(base: Config, memory: float) -> None:
     """Gathers, reductions and optimizers are operations of the schedules, and no bound leaves out the best of them."""

@@ -193,6 +193,7 @@ def layouts_of_one_space() -> Iterator[Setup]:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_setups_of_the_same_signature_have_the_same_steps_and_memory() -> None:
     """Layouts that the search takes for one another are one another's twins; there are some."""
     groups: dict[object, list[Setup]] = {}
@@ -236,6 +237,7 @@ def examples(name: str) -> tuple[tuple[Schedule, ...], ...]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.nightly
 def test_what_families_say_of_their_orders_is_what_they_do(name: str) -> None:
     """A settled order is the same whatever the costs; who never splits a backward does not where costs do."""
     assert examples(name)

@@ -70,7 +70,8 @@ def test_rows_do_not_depend_on_the_executor(alone: Tuning, spec: str, request: p
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("spec", at_night_but(("local:2",), ("local:2", "dask")))
+@pytest.mark.parametrize("spec", ["local:2", "dask"])
+@pytest.mark.nightly
 def test_a_worker_that_is_killed_changes_nothing(alone: Tuning, spec: str, request: pytest.FixtureRequest) -> None:
     """In the midst of a search: what it did is done by another one."""
     named = request.getfixturevalue("dask") if spec == "dask" else spec

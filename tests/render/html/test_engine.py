@@ -233,6 +233,7 @@ def test_documents(explanations: list[tuple[Outcome, dict[str, Any]]]) -> None:
 
 
 @pytest.mark.parametrize("lanes", ["device", "pair"])
+@pytest.mark.nightly
 def test_random_plans_with_transfers_packed_or_not(lanes: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Packed orders are the orders: pairs, lanes, wait edges and late times included."""
     random, asked = Random(1), []

@@ -94,6 +94,7 @@ def require_reached(problem: dict[str, Any], options: dict[str, Any]) -> None:
 @part(5)
 @given(given_problems())
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_of_the_advised_change_reaches_what_was_claimed(case: tuple[dict[str, Any], dict[str, Any]]) -> None:
     """The values that advice names, laid over those of the problem, make the schedule as short as claimed."""
     problem, options = case

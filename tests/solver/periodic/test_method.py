@@ -40,6 +40,7 @@ def report_of(problem: Problem, **settings: Any) -> SolveReport:
 
 @given(tight(most_devices=4, most_microbatches=8, most_chunks=2), st.sampled_from(["makespan", "span"]))
 @settings(max_examples=12, deadline=None)
+@pytest.mark.nightly
 def test_what_holds_on_every_answer(problem: Problem, objective: str) -> None:
     """Every rule is kept and the budget holds; no period of one microbatch is refuted that was found."""
     outcome = solve(problem, method="periodic", objective=objective, workers=1, time_limit=120, polish=False)
