@@ -243,6 +243,7 @@ def test_a_rank_that_is_killed(folder: Path, as_json: bool) -> None:
         assert len(said) == 1
 
 
+@pytest.mark.nightly
 def test_a_rank_that_is_killed_while_it_starts(folder: Path) -> None:
     """There are no losses then; the line is the same."""
     with training(folder) as running:
@@ -253,7 +254,8 @@ def test_a_rank_that_is_killed_while_it_starts(folder: Path) -> None:
     assert re.fullmatch(r"pipesched: rank (\d) ended: process \1 terminated with signal SIGKILL\n", said)
 
 
-@pytest.mark.parametrize("ended", at_night_but((None,), (None, signal.SIGINT, signal.SIGTERM, signal.SIGKILL)))
+@pytest.mark.parametrize("ended", [None, signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.nightly
 def test_traces(folder: Path, ended: signal.Signals | None) -> None:
     """Each trace says how many ranks share how many cores, as a note does; one that is not whole is not there."""
     with training(folder, "--steps", "100", "--trace", "trace", cores=1) as running:

@@ -23,6 +23,7 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.nightly
 def test_the_page_runs(tmp_path: Path) -> None:
     """Profile, solve, train, measured times, one's own loop, unequal rows, self-test: losses fall; ranks trace."""
     programs = {
