@@ -267,10 +267,9 @@ class _Step:
         """Yield the precedences of one operation by one of its needs."""
         op, task = self.index.op(number), self._task.get(number, number)
         needed = self._needed(op, need)
-        # Of side work an earlier one may have the longer latency, so that each one counts.
-        latest = (
-            chain.from_iterable(map(self._latest_in, needed)) if need.join is Join.SIDES else self._latest_of(needed)
-        )
+        # Of side work an earlier one may have the longer latency, so that each one counts. It waits for B or I of its
+        # microbatch, where all backwards of a stage, which may be those of one microbatch, end with B or W.
+        latest = chain.from_iterable(map(self._reduced, needed)) if need.join is Join.SIDES else self._latest_of(needed)
         for before in latest:
             yield arrow(before, task, self._lag(before, number, need))
 
