@@ -72,7 +72,7 @@ MUTATIONS = [
         file="pipeline/capacity",
         old="(*cached[:-1], 0)",
         new="[0] * len(whole)",
-        tests=("solver/test_units",),
+        tests=("pipeline/test_least_capacity", "solver/test_units"),
     ),
     Mutation(
         name="families feed microbatches as they are given alone",

@@ -40,6 +40,12 @@ def test_bidirectional_needs_the_larger_of_its_two_stages() -> None:
     assert floors(problem) == [2, 5, 2]
 
 
+def test_slices_need_the_gradients_of_keys_and_values() -> None:
+    """Two slices hold 1 each, and the first backward takes the gradients of the first slice, another 1."""
+    problem = make_problem(devices=1, microbatches=1, slices=2, activation=2, kv=1, placement="linear")
+    assert floors(problem) == [3 * problem.grains.per_unit]
+
+
 @given(problems(SETTLED, most_devices=2, most_microbatches=2, most_chunks=2, least=1), st.integers(0, 1))
 def test_no_order_below_and_one_at_the_floor(problem: Problem, device: int) -> None:
     """Trying every order finds one when each device has its floor, and none when a device has a grain less."""
