@@ -6,6 +6,7 @@ Where no placement is allowed, the error says which changes would help.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from itertools import chain
@@ -18,7 +19,8 @@ from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
 from pipesched.pipeline.placement import PLACEMENTS, Placement, named_placement
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import canonical, plain, rounded, to_fraction
-from pipesched.pipeline.recut import open_cut, settled
+from pipesched.pipeline.recut import fuse, open_cut, settled
+from pipesched.pipeline.step import WEIGHTS
 from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.solver.case import Case
 from pipesched.solver.keeping import KeepingCase
@@ -98,6 +100,23 @@ def placed(problem: Problem, names: str | Sequence[str] | None) -> list[Problem]
     if not problems:
         raise NotApplicable("; ".join(reasons), "placement")
     return in_same_ticks(list(problems.values()))
+
+
+def with_fused(problem: Problem, names: str | Sequence[str] | None, placed_ones: Sequence[Problem]) -> list[Problem]:
+    """Return what is tried with the problem's stages fused beside it, where that gathers what it may not gather alone.
+
+    A family that fuses stages counts those ahead in groups, so at level weights it may hold more of them at once.
+    """
+    chunks, rest = divmod(problem.stages, problem.devices)
+    ahead = problem.sharding.ahead
+    if rest or problem.placement is not None or not problem.sharding.divides(WEIGHTS) or isinstance(ahead, str):
+        return [*placed_ones]
+    found = [*placed_ones]
+    if min([ahead] if isinstance(ahead, int) else ahead) < chunks:
+        for size in (size for size in range(2, chunks + 1) if chunks % size == 0):
+            with suppress(NotApplicable):
+                found += placed(fuse(problem, problem.stages // size), names)
+    return in_same_ticks(found)
 
 
 def in_same_ticks(problems: Sequence[Problem]) -> list[Problem]:

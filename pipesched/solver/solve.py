@@ -28,7 +28,7 @@ from pipesched.solver.ahead import PortfoliosAhead
 from pipesched.solver.case import Candidate
 from pipesched.solver.case_search import find_first, search_in_turn
 from pipesched.solver.cuts.tried import Tried, tried
-from pipesched.solver.feasible import as_cases, feasible, placed_with
+from pipesched.solver.feasible import as_cases, feasible, placed_with, with_fused
 from pipesched.solver.first import quick_rounds, take_first
 from pipesched.solver.periodic.phase import PeriodicPhase, can_repeat
 from pipesched.solver.polish import SOURCE as POLISHING, polish as lower_memory
@@ -144,7 +144,7 @@ def _tried(request: SolveRequest, clock: Clock) -> Tried:
     problem, policy = request.split_problem, request.policy.cuts
     placed = placed_with(problem, request.placement, request.chunks or ())
     if request.keeps_cuts or not is_cut_open(problem):
-        return Tried(feasible(placed, request.allowed), None)
+        return Tried(feasible(with_fused(problem, request.placement, placed), request.allowed), None)
     counts_ways = request.objective == "makespan"
     part = clock.part(policy.part * request.limits.seconds)
     return tried(placed, request.cuts_tried, policy, request.allowed, part, counts_ways=counts_ways)

@@ -76,6 +76,16 @@ def test_no_family_is_shorter(ahead: Any) -> None:
                 assert other.makespan >= best.makespan, (name, number)
 
 
+def test_stages_that_families_fuse() -> None:
+    """A fused stage counts once among those ahead: at one ahead 1f1b holds both of a device, and is no shorter."""
+    given: dict[str, Any] = {"devices": 2, "stages": 4, "microbatches": 2, **STEP, "gather": 8}
+    shard = {"level": "weights", "ahead": 1}
+    found, fused = solved(given | {"shard": shard}).schedule, run(make_problem(**given, shard=shard), "1f1b").schedule
+    alone = solved(given | {"shard": shard, "placement": "loop"}).schedule
+    assert (found.problem.stages, fused.problem.stages, alone.problem.stages) == (2, 2, 4)
+    assert found.makespan == fused.makespan < alone.makespan
+
+
 def test_stages_ahead_of_each_device() -> None:
     """What is left open is a number of each device, or one for all."""
     given = WHOLE | {"weights": [1, 1, 3, 1], "budget": [9, 6], "shard": {"level": "weights", "ahead": "auto"}}
