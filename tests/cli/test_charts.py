@@ -292,6 +292,7 @@ def test_bad_executors(cli: Cli, monkeypatch: pytest.MonkeyPatch, command: str, 
     assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_executors_change_nothing(cli: Cli, pools: list[int]) -> None:
     """The other commands that take one print the same with two processes."""
     size = ("--devices", "4", "--stages", "4", "--microbatches", "4")

@@ -57,6 +57,7 @@ def test_exit_code(process: Process, args: list[str], code: int) -> None:
     assert bool(result.stdout) is (code == 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "args",
     [
@@ -154,6 +155,7 @@ def test_width_goes_before_columns(process: Process) -> None:
     assert wide.stdout == process("run", env={"COLUMNS": "90"}).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", ["", "0", "abc", "-3", "1", "9", "99999999999999"])
 def test_strange_columns(process: Process, columns: str) -> None:
     """COLUMNS that is no sensible width breaks nothing."""

@@ -214,6 +214,7 @@ def _interrupted_after(line: str, environment: dict[str, str]) -> tuple[int, str
         return process.returncode, out
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_interrupt_returns_the_best_so_far(environment: dict[str, str]) -> None:
     """Ctrl-C while CP-SAT runs: exit 0, the best schedule, marked."""

@@ -216,6 +216,7 @@ def test_published_steps(kind: str) -> None:
     assert kind == DENSE or all(abs(row.error) <= 0.2 for row in rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gpu", FITTED)
 def test_published_steps_of_each_gpu(gpu: str) -> None:
     """The same goal for dense models on either."""

@@ -68,6 +68,7 @@ def points(frontier: pipesched.Frontier) -> list[Sequence[Any]]:
     return [(p.budget, p.value, p.bound, p.gap, p.status, p.placement, p.source) for p in frontier]
 
 
+@pytest.mark.slow
 def test_frontier(pool: Executor) -> None:
     """Budgets are solved ahead, and count only where the frontier comes to them."""
     steps: list[str] = []
@@ -78,6 +79,7 @@ def test_frontier(pool: Executor) -> None:
     assert any(step.endswith("solved") for step in steps) == (not isinstance(pool, InThisProcess))
 
 
+@pytest.mark.slow
 def test_solve(pool: Executor) -> None:
     """Two placements that both need a proof: a worker searches the second, and the answer is that of one process."""
     problem = pipesched.make_problem(devices=3, stages=6, microbatches=5, forward=5, backward=10, budget=2.5)

@@ -74,6 +74,7 @@ def chart(screen: MainScreen) -> str:
     return "\n".join("".join(segment.text for segment in line) for line in screen.chart.drawing.lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("keys", "name"),
     [("right", "0F1"), ("l", "0F1"), ("right,left", "0F0"), ("right,h", "0F0"), ("down", "1F0"), ("j", "1F0"),
@@ -104,6 +105,7 @@ def test_a_key_moves_undoes_and_redoes() -> None:
     play(app_of(state), script)
 
 
+@pytest.mark.slow
 def test_gaps_zoom_and_marks() -> None:
     state = state_of()
 
@@ -136,6 +138,7 @@ def test_gaps_zoom_and_marks() -> None:
     play(app_of(state), script)
 
 
+@pytest.mark.slow
 def test_jump_why_and_help() -> None:
     state = state_of()
 

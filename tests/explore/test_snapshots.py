@@ -61,6 +61,7 @@ def numbered(svg: str) -> str:
     return re.sub(r"terminal-\d+-", "terminal-", svg)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_the_picture_is_the_same(name: str) -> None:
     make, size, keys = CASES[name]

@@ -230,6 +230,7 @@ def test_a_schedule_is_written_as_an_outcome(tmp_path: Path) -> None:
     assert (again.algorithm, again.metrics) == ("plan", OUTCOME.metrics)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", pipesched.formats(), ids=lambda form: form.name)
 @pytest.mark.parametrize(
     ("holds", "noun"),

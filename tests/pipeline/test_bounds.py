@@ -201,6 +201,7 @@ def test_never_above_a_legal_plan(
     assert 0 <= lower_bound(schedule).ticks <= schedule.makespan_ticks
 
 
+@pytest.mark.slow
 @part(2)
 @given(tiny, randoms)
 def test_never_above_the_optimum(problem: Problem, random: Random) -> None:

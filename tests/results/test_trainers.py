@@ -42,6 +42,7 @@ def test_the_trainers_are_the_frameworks_and_pytorch() -> None:
     assert sorted(TRAINERS) == sorted([*FRAMEWORKS, PYTORCH])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", PROBLEMS, ids=str)
 def test_a_trainer_takes_what_is_not_refused(sizes: dict[str, Any]) -> None:
     """Of each family: known by its name, or by its order alone; and with operations for recompute."""
@@ -72,6 +73,7 @@ def test_an_order_of_no_family_is_told_without_planning_by_those_that_search(mon
     assert [verdict.trainer for verdict in verdicts(outcome) if verdict.takes] == ["torchtitan", PYTORCH]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["1f1b-v", "zb-v", "v-half", "v-min"])
 @pytest.mark.parametrize("devices", [2, 3, 4, 6])
 def test_families_hold_no_more_chunks_than_they_say(name: str, devices: int) -> None:

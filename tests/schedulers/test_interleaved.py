@@ -194,6 +194,7 @@ def test_explicit_group_sizes(devices: int, chunks: int) -> None:
 RELATIVES = ("interleaved", "interleaved-overlap", "grouped-interleaved", "interleaved-zb")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RELATIVES)
 @pytest.mark.parametrize("devices", range(1, 6))
 def test_group_sizes_of_the_relatives(name: str, devices: int) -> None:
@@ -229,6 +230,7 @@ def test_groups_mean_nothing_with_one_chunk(name: str) -> None:
             assert texts_of(run(problem, name, group_size=group).schedule.plan) == texts_of(plan)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*RELATIVES, "gis-h"])
 def test_any_number_of_microbatches_without_a_group_size(name: str) -> None:
     """Every M runs; where the groups of the paper deadlock, with the next longer ones, which the note says."""
@@ -255,6 +257,7 @@ def test_peaks_of_the_relatives(name: str, peak: Callable[[int, int, int, int], 
         assert run(problem, name, group_size=group).schedule.peak_grains == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("devices", range(1, 7))
 @pytest.mark.parametrize("chunks", [2, 3])
 def test_megatrons_combined_order(devices: int, chunks: int) -> None:

@@ -49,6 +49,7 @@ def test_time_reversed(problem: Problem) -> None:
     assert heads(reversed_graph(graph))[::-1] == tails(graph)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "values", "most"),
     [

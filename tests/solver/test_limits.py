@@ -48,6 +48,7 @@ def seconds(monkeypatch: pytest.MonkeyPatch) -> Seconds:
     return counted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("placement", ["linear", "loop", "v", "wave"])
 @pytest.mark.parametrize("allowed", [{}, {"recompute": True}])
 def test_whatever_is_cut_off(placement: str, allowed: dict[str, Any], seconds: Seconds) -> None:

@@ -75,6 +75,7 @@ def test_proven_optima(objective: str, budget: int | None, best: int, values: di
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("best", "values"),
     [
@@ -286,6 +287,7 @@ def test_the_gap_is_relative_to_the_bound_in_every_stage() -> None:
     assert report.gap <= 0.2
 
 
+@pytest.mark.slow
 def test_cases_share_what_others_leave() -> None:
     """Where one placement is cut off by its share of the time and another one is soon done, the first goes on."""
     problem = make_problem(

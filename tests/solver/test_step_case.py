@@ -61,6 +61,7 @@ def test_proved_optima(given: dict[str, Any], best: int) -> None:
     assert (outcome.schedule.makespan, str(outcome.report.status)) == (best, "optimal")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ahead", ["auto", 1, "full"])
 def test_no_family_is_shorter(ahead: Any) -> None:
     """No family with whole backwards that fits is shorter, with any number of stages ahead where that is open."""

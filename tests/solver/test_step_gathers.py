@@ -111,6 +111,7 @@ def test_the_model_beside_the_rule(seed: int) -> None:
     assert makespan_in_order(case, slots_of(schedule)) == schedule.makespan_ticks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", at_night_but(range(4), range(60)))
 def test_memory_beside_the_rule(seed: int) -> None:
     """A random order runs in what it holds by the rule, as soon as by the rule, and in less memory no sooner."""

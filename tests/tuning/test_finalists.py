@@ -31,6 +31,7 @@ def finished(made: Setup, algorithm: str, seconds: float) -> Finished:
     return done
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["1f1b", "naive", "zb-h1"])
 @pytest.mark.parametrize("memory", [80, 5.5, 4])
 def test_a_solved_schedule_is_faster_than_its_start_and_fits(algorithm: str, memory: float) -> None:

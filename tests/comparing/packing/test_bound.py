@@ -40,6 +40,7 @@ def test_published_bounds() -> None:
     assert 0 < Fraction(4020833, 10**6) - rounded < Fraction(1, 10**5)
 
 
+@pytest.mark.slow
 @given(st.data())
 @settings(max_examples=40)
 def test_below_the_best_of_all(data: st.DataObject) -> None:

@@ -32,6 +32,7 @@ def outcome(algorithm: str = "1f1b", **values: Any) -> pipesched.Outcome:
 TINY = outcome(devices=2, stages=2, microbatches=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["naive", "1f1b", "zb-h1", "dualpipe-v"])
 def test_every_slot_has_its_colour(picture: Look, algorithm: str) -> None:
     """In the middle of each slot is the colour of its microbatch, kind and chunk, and between slots is the band."""

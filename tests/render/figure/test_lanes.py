@@ -32,6 +32,7 @@ def drawn(kind: str, lanes: str = "device", **view: Any) -> tuple[Schedule, byte
     return schedule, image_of(pipesched.Outcome("by hand", schedule), View(**view), kind)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lanes", ["device", "pair"])
 @pytest.mark.parametrize("memory", [False, True])
 def test_lanes_are_rows_below_their_devices(picture: Look, lanes: str, memory: bool) -> None:

@@ -100,6 +100,7 @@ let k = 2;
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["1f1b", "interleaved", "zb-h1"])
 def test_size_of_a_large_page(name: str) -> None:
     """A page of 131,072 operations has less than 400 kB."""

@@ -174,6 +174,7 @@ def test_never_worse_than_a_rule(name: str) -> None:
     judged()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["list", "hanayo", "zb-auto"])
 def test_never_worse_where_each_order_is_planned(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same of families that plan each order anew, of any number of microbatches."""

@@ -44,6 +44,7 @@ def large(*, split: bool, chunks: int = 1) -> Chain:
     return Chain(items, Devices((*range(8),) * chunks, numbers(*[1] * 8), numbers(*[80] * 8)), 32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("chain", "bound"),
     [
