@@ -55,6 +55,8 @@ class Team:
             self.store = store_of(self._group) if self.size > 1 else None
         self.shares_gpus = False
         self._control: Any = None
+        # One for all steps: a thread of gloo may hold it longer than the call, and would free it within a step
+        self._count = torch.zeros(1, dtype=torch.int64)
         self._groups: list[Any] = []
 
     def require_size(self, devices: int) -> None:
@@ -128,9 +130,9 @@ class Team:
         """Return whether something is so on any rank; all of them must call this."""
         if self._control is None:
             return here
-        count = torch.tensor([int(here)])
-        self._control.allreduce([count]).wait()
-        return bool(count)
+        self._count.fill_(int(here))
+        self._control.allreduce([self._count]).wait()
+        return bool(self._count)
 
     def tell(self, reason: str) -> None:
         """Write why this rank stops, unless a reason is known already, and close all connections."""
