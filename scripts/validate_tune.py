@@ -4,13 +4,14 @@
     python scripts/validate_tune.py --write    # also bring docs/results/tune.md up to date
 
 Each space has every size, micro and recompute on auto, and every algorithm that needs no options; `solve` is left out,
-so that only the seconds differ from run to run. Exit code 1 where a layout that fits is faster than the best of its
-space: a search that is exact cannot miss it.
+so that only the seconds differ from run to run. Exit code 1 where the first row is unlike all that was measured, or a
+layout that fits and is like something measured is faster than it: a search that is exact cannot miss it.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import re
 import time
@@ -19,16 +20,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from rich.console import Console
+
 import pipesched
 from pipesched.estimation.items import GB
 from pipesched.estimation.result import Estimate
+from pipesched.estimation.trust.answers import Trust
+from pipesched.render.tuning import tuning_view
 from pipesched.tuning.result import Tuning
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "tune.md"
 BLOCK = re.compile(r"^```text\n.*?^```$", re.MULTILINE | re.DOTALL)
+WIDTH = 100  # of what `pipesched tune` prints
 BRIDGE = "Megatron-Bridge's recipe"  # NVIDIA-NeMo/Megatron-Bridge, performance recipes of Llama 3 70B on 64 H100
+ZOO = "Megatron-MoE-ModelZoo"  # yanring/Megatron-MoE-ModelZoo, best_practice/qwen3
 USUAL = "commonly used"
-MEASURED = (1, 2)  # ranks of context parallelism that published runs with short sequences have
 
 
 class Known(NamedTuple):
@@ -38,9 +44,11 @@ class Known(NamedTuple):
     source: str
     recompute: str = "none"
     algorithm: str | None = None
+    micro: int = 1
 
     def __str__(self) -> str:
         ways = [f"{way} {size}" for way, size in self.parallel.items()]
+        ways += [f"micro {self.micro}"] * (self.micro > 1)
         return ", ".join([*ways, *[f"recompute {self.recompute}"] * (self.recompute != "none")])
 
 
@@ -56,18 +64,17 @@ class Case:
     hardware: str = "h100-sxm"
     tokens: int = 8192
 
-    def tuned(self, context: Sequence[int] | str = "auto") -> Tuning:
-        """Return the best of all points with such sizes of context parallelism, by a process on each core."""
+    def tuned(self) -> Tuning:
+        """Return the best of all points that are like something measured, by a process on each core."""
         return pipesched.tune(
             None,
             [one.name for one in pipesched.algorithms() if not one.required],
             executor="local",
             model=self.model,
             hardware=self.hardware,
-            parallel={"gpus": self.gpus, "context": context},
+            parallel={"gpus": self.gpus},
             batch={"sequence": self.tokens, "global": self.batch, "micro": "auto"},
             training={"recompute": "auto"},
-            beyond=True,
         )
 
     def estimated(self, known: Known) -> Estimate:
@@ -78,8 +85,9 @@ class Case:
             model=self.model,
             hardware=self.hardware,
             parallel={"gpus": self.gpus, **known.parallel},
-            batch={"sequence": self.tokens, "global": self.batch, "micro": 1},
+            batch={"sequence": self.tokens, "global": self.batch, "micro": known.micro},
             training={"recompute": known.recompute},
+            trust=True,
         )
 
 
@@ -111,6 +119,23 @@ CASES = (
             Known({"tensor": 8, "pipeline": 8, "chunks": 8, "context": 2}, "Megatron-Bridge's recipe for 1,024, fp8"),
         ),
     ),
+    Case(
+        "Qwen3-235B-A22B on 256 H100",
+        "qwen3-235b-a22b",
+        256,
+        2048,
+        (
+            Known(
+                {"tensor": 2, "pipeline": 8, "chunks": 4, "expert": 32},
+                f"{ZOO}, which recomputes norms, 1,663 measured",
+            ),
+            Known(
+                {"tensor": 2, "pipeline": 1, "expert": 8}, f"{ZOO}, weights sharded, 1,862 measured", "full", micro=4
+            ),
+            Known({"tensor": 4, "pipeline": 8, "chunks": 4, "expert": 8}, f"{ZOO}, 1,130 measured"),
+        ),
+        tokens=4096,
+    ),
 )
 
 
@@ -125,11 +150,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         begin = time.perf_counter()
         tuning = case.tuned()
         seconds = time.perf_counter() - begin
-        found = [(known, case.estimated(known)) for known in case.known]
-        lines += [*["" for _ in lines[:1]], *head_lines(case, tuning, seconds), *best_lines(tuning, best_rate(tuning))]
-        lines += best_lines(case.tuned(MEASURED), best_rate(tuning), f", context at most {max(MEASURED)}")
-        lines += [known_line(known, estimate, best_rate(tuning)) for known, estimate in found]
-        missed |= any(one.fits and one.step.tokens_per_second_per_gpu > best_rate(tuning) for _, one in found)
+        known = [(one, case.estimated(one)) for one in case.known]
+        lines += [*["", ""][: 2 * bool(lines)], *case_lines(case, tuning, seconds, known)]
+        missed |= is_missed(tuning, [estimate for _, estimate in known])
     print("\n".join(lines))
     if given.write:
         PAGE.write_text(refreshed(PAGE.read_text(encoding="utf-8"), "\n".join(lines)), encoding="utf-8")
@@ -141,49 +164,59 @@ def refreshed(page: str, printed: str) -> str:
     return BLOCK.sub(lambda _: f"```text\n{printed}\n```", page)
 
 
-def best_rate(tuning: Tuning) -> float:
-    """Return the tokens/s/GPU of the best."""
-    return tuning.best.rate if tuning.best else 0.0
-
-
-def head_lines(case: Case, tuning: Tuning, seconds: float) -> Iterator[str]:
-    """Yield what was searched, and the head of the table."""
-    pruned = tuning.pruned
-    yield f"{case.title}: sequences of {case.tokens}, {case.batch} a step"
-    yield f"  {tuning.space:>9,} points"
-    yield f"  {pruned['divisibility']:>9,} do not divide"
-    yield f"  {pruned['memory']:>9,} do not fit, before any simulation"
-    yield f"  {pruned['dominance']:>9,} do as another does"
-    yield f"  {pruned['bound']:>9,} cannot be faster"
-    yield f"  {tuning.simulated:>9,} simulated"
-    yield f"  {seconds:>9,.0f} s, a process on each of {os.cpu_count()} cores"
-    yield ""
-    yield f"  {'layout':<44} {'algorithm':<14} {'tokens/s/GPU':>12} {'vs best':>8} {'MFU':>6} {'GB':>6}  source"
-
-
-def best_lines(tuning: Tuning, most: float, among: str = "") -> Iterator[str]:
-    """Yield the best row of a tuning beside the best rate of all; `among` says what was searched."""
+def is_missed(tuning: Tuning, known: Sequence[Estimate]) -> bool:
+    """Return whether the first row is unlike all that was measured, or slower than a known layout that is not."""
     best = tuning.best
-    if best is not None and best.step is not None:
-        apart = _apart(best.rate, most) if among else "best"
-        layout, algorithm = best.point
-        yield _line(str(layout), algorithm, best.rate, apart, best.step.mfu, best.memory, f"tune{among}")
+    if best is None or best.trust is None or not best.trust.evidence.inside:
+        return True
+    return any(one.fits and trust_of(one).evidence.inside and rate_of(one) > best.rate for one in known)
 
 
-def known_line(known: Known, estimate: Estimate, best: float) -> str:
-    """Return the row of a layout beside the best."""
-    step, held = estimate.step, max(float(device.total) / GB for device in estimate.devices)
-    rate = step.tokens_per_second_per_gpu
-    source = known.source if estimate.fits else f"does not fit; {known.source}"
-    return _line(str(known), estimate.outcome.algorithm, rate, _apart(rate, best), step.mfu, held, source)
+def trust_of(estimate: Estimate) -> Trust:
+    """Return how sure an estimate of a case is."""
+    assert estimate.trust is not None  # it was asked for
+    return estimate.trust
 
 
-def _apart(rate: float, best: float) -> str:
-    return f"{rate / best - 1:+.1%}"
+def rate_of(estimate: Estimate) -> float:
+    """Return the tokens/s/GPU of an estimate."""
+    return estimate.step.tokens_per_second_per_gpu
 
 
-def _line(layout: str, algorithm: str, rate: float, apart: str, mfu: float, held: float, source: str) -> str:
-    return f"  {layout:<44} {algorithm:<14} {rate:>12,.1f} {apart:>8} {mfu:>6.1%} {held:>6.1f}  {source}"
+def case_lines(case: Case, tuning: Tuning, seconds: float, known: Sequence[tuple[Known, Estimate]]) -> Iterator[str]:
+    """Yield what `pipesched tune` prints of a case, and its best layout beside those in use."""
+    cores = f"a process on each of {os.cpu_count()} cores"
+    yield f"{case.title}: sequences of {case.tokens}, {case.batch} a step; {seconds:.0f} s, {cores}"
+    yield ""
+    printed = io.StringIO()
+    Console(file=printed, width=WIDTH).print(tuning_view(tuning))
+    yield from (line.rstrip() for line in printed.getvalue().rstrip().split("\n"))
+    best = tuning.best
+    if best is None or best.trust is None:
+        return
+    yield ""
+    yield f"{'beside layouts in use':<56} {'algorithm':<14} {'rate':>7} {'vs best':>8}  step, 80 % slower    GB  source"
+    layout, algorithm = best.point
+    yield _line(str(layout), algorithm, best.rate, "best", "", "", best.memory, "tune")
+    yield from (known_line(one, estimate, best.trust) for one, estimate in known)
+
+
+def known_line(known: Known, estimate: Estimate, best: Trust) -> str:
+    """Return the row of a layout: its step over that of the best between two ends, and how likely it is slower."""
+    trust = trust_of(estimate)
+    source = known.source if trust.evidence.inside else f"unlike what was measured; {known.source}"
+    if not estimate.fits:
+        source = f"does not fit; {known.source}"
+    ratio, apart = trust.against(best), f"{best.standing.time / trust.standing.time - 1:+.1%}"
+    ends, slower = f"{ratio.low:.2f}-{ratio.high:.2f}", f"{1 - ratio.faster:.0%}"
+    held = max(float(device.total) / GB for device in estimate.devices)
+    return _line(str(known), estimate.outcome.algorithm, rate_of(estimate), apart, ends, slower, held, source)
+
+
+def _line(
+    layout: str, algorithm: str, rate: float, apart: str, ends: str, slower: str, held: float, source: str
+) -> str:
+    return f"{layout:<56} {algorithm:<14} {rate:>7,.1f} {apart:>8}  {ends:<10} {slower:>6} {held:>5.1f}  {source}"
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import current_process, get_context
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from pickle import dumps, loads
@@ -24,6 +24,8 @@ from pipesched.executors.spec import cores
 
 LONGEST_END = 5.0  # seconds to wait for processes that were told to end
 KILLED, OUT_OF_MEMORY = 9, ", as happens when memory runs out"  # the signal that nothing survives
+UNGUARDED = 78  # the exit code of a process that would start processes while it imports the script of the first one
+GUARD = 'each process imports the script anew: call what starts processes under `if __name__ == "__main__":`'
 
 
 class LocalExecutor(ThreadPoolExecutor):
@@ -38,6 +40,8 @@ class LocalExecutor(ThreadPoolExecutor):
     is_started = False  # whether there are processes, or were
 
     def __init__(self, workers: int) -> None:
+        if getattr(current_process(), "_inheriting", False):  # set while the script is imported
+            raise SystemExit(UNGUARDED)
         super().__init__(workers, "pipesched-executor", _leave_interrupts_to_the_parent)
         self.workers, self.cores_each = workers, max(cores() // workers, 1)
         self._mine, self._processes = local(), list[SpawnProcess]()
@@ -119,6 +123,8 @@ class _Worker:
         except (EOFError, OSError):
             self.process.join()
             code = self.process.exitcode or 0
+            if code == UNGUARDED:
+                raise _Died(GUARD) from None
             how = f"was killed by signal {-code}" if code < 0 else "ended"
             raise _Died(f"its process {how} twice{OUT_OF_MEMORY if code == -KILLED else ''}") from None
         result, error, traceback = loads(answer)

@@ -10,7 +10,7 @@ from typing import Any
 
 from pipesched.checks import shown
 from pipesched.errors import ConfigError, InvalidSchedule
-from pipesched.pipeline.kinds import KINDS, STEP_KINDS, Scope
+from pipesched.pipeline.kinds import KINDS, STEP_KINDS, STEP_SLOTS, Scope
 from pipesched.pipeline.op_texts import parse_network, parse_op, parse_slot, parse_transfer
 from pipesched.pipeline.ops import Op, Pair, Slot
 from pipesched.pipeline.plan import Plan, plan_from_slots, require_each_once
@@ -93,8 +93,9 @@ def _rows(texts: Any, problem: Problem, key: str, parse: Any) -> list[list[Slot]
 
 
 def _most(problem: Problem) -> int:
-    """Return how many operations there are, of all kinds."""
-    return len(KINDS) * problem.stages * problem.microbatches * problem.slices.count
+    """Return how many operations there are, of all kinds; with a step its side work and the optimizers too."""
+    passes = len(KINDS) * problem.stages * problem.microbatches * problem.slices.count
+    return passes + len(STEP_SLOTS) * max(problem.stages, len(problem.side) * problem.microbatches) * problem.has_step
 
 
 def _split(row: Any, key: str, device: int, most: int) -> list[Any]:

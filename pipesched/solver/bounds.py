@@ -6,11 +6,11 @@ to microbatch, and its longest path runs through one residence after another: ce
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pipesched.core.bounds import Job, jackson_preemptive
 from pipesched.core.clock import TimeIsUp
-from pipesched.core.paths import UNREACHED, tails
+from pipesched.core.paths import UNREACHED, heads, tails
 from pipesched.pipeline.bounds import Bound, alone_bounds, highest, problem_bounds, work_bounds
 from pipesched.solver.case import Case
 from pipesched.solver.step_rules import StepRules
@@ -68,7 +68,7 @@ def _saving_bounds(case: Case, letters: str) -> Iterator[Bound]:
         return
     known = [*work_bounds(problem, letters, paired=paired)]
     if not paired and not problem.settled_placement.mirrored:
-        known.append(_alone(case, problem.settled_placement.devices[0], 0))
+        known.append(_alone(case, problem.settled_placement.devices[0], case.heads))
     yield from known
     yield from alone_bounds(problem, letters, paired=paired, least=max(bound.ticks for bound in known))
 
@@ -81,7 +81,7 @@ def _budget_bounds(case: Case) -> Iterator[Bound]:
     longest = max(head + time + tail for head, time, tail in zip(case.heads, graph.durations, after, strict=True))
     yield Bound(longest, "residences one after another under the budget")
     for device in range(case.problem.devices):
-        jobs = jobs_of(case, device, after, 0)
+        jobs = jobs_of(case, device, case.heads, after)
         yield Bound(jackson_preemptive(jobs), f"Jackson's preemptive schedule of device {device} under the budget")
 
 
@@ -90,20 +90,22 @@ def _span_bounds(case: Case) -> Iterator[Bound]:
     problem = case.problem
     every = problem.devices * len(case.graph) <= case.policy.bounds.most_steps
     for device, origin in enumerate(case.origins):
-        if origin.start is not None and (every or device == 0):
+        if len(origin.tasks) == 1 and (every or device == 0):
+            begun = [UNREACHED] * len(case.ordered)
+            begun[origin.tasks[0]] = 0
             suffix = "" if problem.memory.budget is None else " under the budget"
-            bound = _alone(case, device, origin.start)
+            bound = _alone(case, device, heads(case.ordered, begun))
             yield Bound(bound.ticks, f"{bound.reason}{suffix}")
 
 
-def _alone(case: Case, device: int, origin: int) -> Bound:
-    """Return the time from the first start of a device, at `origin`, to its own last end."""
+def _alone(case: Case, device: int, since: Sequence[int]) -> Bound:
+    """Return the time from the first start of a device, `since` which its operations have heads, to its last end."""
     ends = [0 if there == device else UNREACHED for there in case.ordered.resources]  # no other device counts
-    jobs = jobs_of(case, device, tails(case.ordered, ends), origin)
+    jobs = jobs_of(case, device, since, tails(case.ordered, ends))
     return Bound(jackson_preemptive(jobs), f"Jackson's preemptive schedule of device {device} alone")
 
 
-def jobs_of(case: Case, device: int, after: list[int], origin: int) -> list[Job]:
-    """Return the operations of a device with their heads, since `origin`, and tails `after` them, in ticks."""
+def jobs_of(case: Case, device: int, since: Sequence[int], after: Sequence[int]) -> list[Job]:
+    """Return the operations of a device with the ticks `since` a start before them, and those `after` them."""
     graph = case.ordered
-    return [Job(case.heads[task] - origin, graph.durations[task], after[task]) for task in case.tasks_on[device]]
+    return [Job(since[task], graph.durations[task], after[task]) for task in case.tasks_on[device]]

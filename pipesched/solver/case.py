@@ -222,8 +222,8 @@ class Case(ABC):
     def origins(self) -> list[Origin]:
         """The origin of each device: for the makespan time 0, for the span the device's first forward.
 
-        Without needless pauses its start is known where the forwards before it are the first on their devices too: it
-        is as early as possible.
+        Its start is known on the device of stage 0. Any other may begin with another microbatch than the device before
+        it did, and so later, which may make its span shorter; a single microbatch comes as early as possible.
         """
         if self.objective == "makespan":
             return [Origin((), 0)] * self.problem.devices
@@ -231,7 +231,8 @@ class Case(ABC):
         known: set[int] = set()
         alone = {tasks[0] for tasks in firsts if len(tasks) == 1}
         for task in sorted(alone, key=self.rank.__getitem__):
-            if all(before in known for before, _ in self.graph.predecessors[task]):
+            before = self.graph.predecessors[task]
+            if not before or (self.index.microbatches == 1 and all(other in known for other, _ in before)):
                 known.add(task)
         return [Origin(tasks, self.heads[tasks[0]] if tasks[0] in known else None) for tasks in firsts]
 

@@ -6,7 +6,8 @@ with offload and recompute `saving_model` has other rules.
 
 Exchanging equal operations breaks no rule, so a schedule may be renamed until each row of equal operations runs its
 microbatches in order, and weight gradients that last and free the same run in the order of their input gradients.
-Models demand that, which leaves them far fewer schedules to search.
+Models demand that, which leaves them far fewer schedules to search. Renamed, a device may pause before its first
+operation, so under the span that start is free but where nothing comes before it (`Case.origins`).
 """
 
 from __future__ import annotations

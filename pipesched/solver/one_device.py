@@ -58,7 +58,7 @@ def most_promising(case: Case) -> int:
     """Return the device with a limit that has the highest bound."""
     after = tails(case.ordered)
     limited = [device for device, capacity in enumerate(case.problem.capacity_grains) if capacity is not None]
-    return max(limited, key=lambda device: jackson_preemptive(jobs_of(case, device, after, 0)))
+    return max(limited, key=lambda device: jackson_preemptive(jobs_of(case, device, case.heads, after)))
 
 
 class DeviceModel(TunedModel):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from concurrent.futures import CancelledError, wait
 from contextlib import suppress
@@ -13,6 +15,7 @@ import pytest
 from pipesched import WorkerDied, open_executor
 from pipesched.errors import PipeschedError
 from pipesched.executors.batches import map_batches
+from pipesched.executors.local import GUARD
 from tests.executors.work import (
     DeadlyOnce,
     DeadlyWithOthers,
@@ -50,6 +53,18 @@ def test_a_call_that_always_kills_its_worker_is_named() -> None:
         with pytest.raises(WorkerDied, match=r"^call 3: its process was killed"):
             list(map_batches(executor, deadly, range(8), name=lambda number: f"call {number}"))
     assert not workers_left()
+
+
+def test_a_script_without_a_guard(tmp_path: Path) -> None:
+    """Which would start processes in each process: one line says so, and nothing else is printed."""
+    script = tmp_path / "unguarded.py"
+    script.write_text(
+        "from pipesched import open_executor\n"
+        "with open_executor('local:2') as executor:\n"
+        "    print(executor.submit(abs, -1).exception())\n"
+    )
+    ran = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, f"{GUARD}\n", "")
 
 
 def test_a_call_is_repeated_with_nothing_beside_it(tmp_path: Path) -> None:

@@ -206,6 +206,16 @@ def test_bad_texts(given: dict[str, Any], key: str, entry: int | None, message: 
     assert (caught.value.key, caught.value.entry) == (key, entry)
 
 
+def test_side_work_counts_among_the_operations() -> None:
+    """Three encoders of the only microbatch are eight operations of one device, more than a pass has kinds."""
+    side = [{"forward": 1, "into": 0, "backward": 1}] * 3
+    problem = pipesched.make_problem(devices=1, microbatches=1, side=side)
+    schedule = pipesched.run(problem, "1f1b").schedule
+    rows = [[str(slot) for slot in schedule.plan.slots(0)]]
+    assert len(rows[0]) == 8
+    assert pipesched.schedule_plan(problem, pipesched.plan(problem, rows)).start_ticks == schedule.start_ticks
+
+
 def test_a_plan_of_no_problem() -> None:
     """The first argument is a problem, and nothing else."""
     with pytest.raises(ConfigError, match="problem: must be a Problem"):
