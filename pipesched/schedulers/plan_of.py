@@ -14,7 +14,7 @@ from typing import Any
 from pipesched.errors import ConfigError, Deadlock, NoSchedule
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import canonical
+from pipesched.pipeline.quantities import canonical, to_fraction
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.schedulers.family import Family
 
@@ -83,7 +83,7 @@ def of_passes(problem: Problem, less: Sequence[int]) -> Problem:
         for stage, device in enumerate(there)
     ]
     budget = memory.budget and tuple(
-        canonical(max(Fraction(limit) - Fraction(grains, scale), Fraction(0)))
+        canonical(max(to_fraction(limit) - Fraction(grains, scale), Fraction(0)))
         for limit, grains in zip(memory.budget, less, strict=True)
     )
     memory = replace(memory, static=tuple(static), budget=budget, resolution=scale)

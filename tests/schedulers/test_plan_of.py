@@ -22,9 +22,10 @@ def problem_with(**more: Any) -> Problem:
     return make_problem(**GIVEN, placement="linear", **more)
 
 
-def test_passes_keep_what_stays() -> None:
+@pytest.mark.parametrize("budget", [20, 20.3])
+def test_passes_keep_what_stays(budget: float) -> None:
     """What stays of weights, gradients and states is the static memory of the passes; scales are the same."""
-    problem = problem_with(budget=20)
+    problem = problem_with(budget=budget)
     passes = of_passes(problem, [0] * 4)
     assert not passes.has_step
     assert (passes.ticks.per_unit, passes.grains.per_unit) == (problem.ticks.per_unit, problem.grains.per_unit)

@@ -52,6 +52,8 @@ def solved(given: dict[str, Any], **options: Any) -> Outcome:
           "activation": 0, "weights": 1, "gradients": [2, 1, 1, 1], "budget": 12}, 121),  # later gathers hold less
         (TWO | STEP | {"gradients": 2, "weights": 1, "shard": {"level": "gradients"}, "budget": 6.5}, 99),
         (TWO | {"side": [SIDE | {"activation": 0.5, "output": 0.1, "p2p": 1}], "budget": 3}, 67),
+        ({"devices": 2, "microbatches": 1, "forward": 2, "side": [{"forward": 1, "into": 1, "output": 1.2}],
+          "budget": [1, 1.2]}, 12),
     ],
 )  # fmt: skip
 def test_proved_optima(given: dict[str, Any], best: int) -> None:
