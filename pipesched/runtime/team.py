@@ -55,7 +55,7 @@ class Team:
             self.store = store_of(self._group) if self.size > 1 else None
         self.shares_gpus = False
         self._control: Any = None
-        # One for all steps: a thread of gloo may hold it longer than the call, and would free it within a step
+        # One for all steps: a thread of gloo may hold it longer than the call, and would free it within a step.
         self._count = torch.zeros(1, dtype=torch.int64)
         self._groups: list[Any] = []
 
