@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 SECONDS = 60
+DEVICE = os.environ.get("PIPESCHED_TEST_DEVICE", "cpu")  # cuda: ranks share GPUs where these are too few
 
 
 class Failed(Exception):

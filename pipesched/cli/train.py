@@ -19,7 +19,6 @@ from pipesched.cli.profile import Data, Dtype, Loss, Traceback, Vocab, data_opti
 from pipesched.cli.progress import doing
 from pipesched.cli.reading import asked_outcome, note_on_stderr
 from pipesched.errors import ConfigError, RankFailed
-from pipesched.executors.spec import cores
 from pipesched.pipeline.feeding import differs
 from pipesched.runtime import require_torch
 
@@ -137,7 +136,7 @@ def _train(
     traceback: bool,
 ) -> None:
     """Train; print each loss when its step ends, and then what each rank reports."""
-    from pipesched.runtime.devices import CPU, kind_of_device
+    from pipesched.runtime.devices import kind_of_device, sharing
     from pipesched.runtime.training import ended, train
 
     def hear(step: int, loss: float) -> None:
@@ -145,10 +144,9 @@ def _train(
         losses.append(loss)
         print(f"step {step}: loss {loss:.6f}", file=sys.stderr if screen.as_json else sys.stdout, flush=True)
 
-    ranks, few = schedule.problem.devices, cores()
-    if ranks > few and kind_of_device() == CPU and "RANK" not in os.environ:
-        shared = f"{ranks} ranks share {few} core{'s' * (few > 1)}"
-        note_on_stderr(f"{shared}: each operation takes longer than on a core of its own")
+    shared = None if "RANK" in os.environ else sharing(kind_of_device(), schedule.problem.devices)
+    if shared is not None:
+        note_on_stderr(shared)
     try:
         with doing("the ranks start") as say, warnings_on_stderr(), traced(traceback and not asked):
             result = train(schedule, **options, listener=hear)

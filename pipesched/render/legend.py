@@ -170,7 +170,9 @@ def explained(operations: Sequence[Operation], width: int, ascii_only: bool) -> 
         text = shortened(operation.text, max(min(LONGEST, width - len(label)), len(gap)), gap)
         yield [Segment(label + text)]
     if len(operations) > MOST:
-        yield [Segment(f"and {len(operations) - MOST} more without a name", DIM)]
+        more = f"and {len(operations) - MOST} more"
+        full = f"{more} without a name"
+        yield [Segment(full if len(full) <= width else more, DIM)]
 
 
 def shortened(text: str, most: int, gap: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from time import monotonic, sleep
 from typing import Any, NamedTuple
 
 import torch
@@ -18,6 +19,9 @@ from pipesched.runtime.channels import LENGTH, Shape, header_of, shapes_in
 from pipesched.runtime.team import PATIENCE, Team
 from pipesched.runtime.torch_internals import nccl_group
 from pipesched.runtime.transfers import Transfers, buffer_for, bytes_of
+
+PAUSE, LOOK = 1e-4, 0.2  # seconds, between two looks at the device, and at the other ranks
+REAPED = 0.25  # seconds: the watchdog of a rank looks every 0.1, and reports what ended since if the other end is gone
 
 
 class _Leaving(NamedTuple):
@@ -35,8 +39,10 @@ class CudaTransfers(Transfers):
         self._is_pooled = host is None
         super().__init__(host or self._pinned)
         self._out, self._in = torch.cuda.Stream(), torch.cuda.Stream()
-        self._leaving: list[_Leaving] = []
-        self._loaded: dict[int, Any] = {}  # by the id of an activation: the event behind its load
+        self._leaving: deque[_Leaving] = deque()
+        self._left = 0  # offloads of this step that the computing stream has waited for
+        self._copied: dict[int, Any] = {}  # by the id of an activation: the event behind its offload
+        self._loaded: dict[int, Any] = {}  # and that behind its load
         self._returning: deque[tuple[Any, list[Any]]] = deque()  # pinned buffers that a load still reads
 
     def _pinned(self, nbytes: int) -> Any:
@@ -55,15 +61,16 @@ class CudaTransfers(Transfers):
                     storages.append(box.storage)
                     box.storage = None
                     moved += box.nbytes
-        self._leaving.append(_Leaving(self._out.record_event(), storages))
+        copied = self._copied[id(activation)] = self._out.record_event()
+        self._leaving.append(_Leaving(copied, storages))
         return moved
 
-    def before_operation(self) -> None:
-        """Let the computation wait for what left, and drop it: what is allocated from here on may lie there."""
+    def before_operation(self, offloads: int) -> None:
+        """Let the computation wait for so many offloads, and drop what they read: what comes next may lie there."""
         compute = torch.cuda.current_stream()
-        for leaving in self._leaving:
-            compute.wait_event(leaving.copied)
-        self._leaving.clear()
+        while self._leaving and self._left < offloads:
+            compute.wait_event(self._leaving.popleft().copied)
+            self._left += 1
         while self._returning and self._returning[0][0].query():
             for buffer in self._returning.popleft()[1]:
                 self._pool.setdefault(buffer.numel(), []).append(buffer)
@@ -74,7 +81,9 @@ class CudaTransfers(Transfers):
         boxes = [box for box in activation.boxes() if box.host is not None]
         places = [torch.empty(box.nbytes, dtype=torch.uint8, device=box.device) for box in boxes]
         self._in.wait_stream(torch.cuda.current_stream())
-        self._in.wait_stream(self._out)
+        copied = self._copied.pop(id(activation), None)
+        if copied is not None:
+            self._in.wait_event(copied)
         with torch.cuda.stream(self._in):
             for box, place in zip(boxes, places, strict=True):
                 place.copy_(box.host, non_blocking=True)
@@ -96,9 +105,25 @@ class CudaTransfers(Transfers):
 
     def finish(self) -> None:
         """Wait for the device, so that what a step measured is over when it ends."""
-        self.before_operation()
-        torch.cuda.current_stream().synchronize()
-        self.before_operation()
+        self.before_operation(self._left + len(self._leaving))
+        self._left = 0
+        for stream in (torch.cuda.current_stream(), self._out, self._in):
+            stream.synchronize()
+        self.before_operation(0)
+
+    def mark(self, kind: str) -> Any:
+        """Return an event of the stream that runs operations of this kind; the copies begin behind the computation."""
+        stream = {"O": self._out, "L": self._in}.get(kind)
+        if stream is not None:
+            stream.wait_stream(torch.cuda.current_stream())
+        event = torch.cuda.Event(enable_timing=True)
+        event.record(stream)
+        return event
+
+    def milliseconds(self, first: Any, second: Any) -> float:
+        """Return the time between two marks, by the clock of the device."""
+        took: float = first.elapsed_time(second)
+        return took
 
 
 class CudaChannels:
@@ -115,10 +140,12 @@ class CudaChannels:
         self._incoming: dict[int, Any] = {}
         self._sent: deque[tuple[Any, Any]] = deque()
         self._device = torch.device("cuda", torch.cuda.current_device())
+        self._team = team
+        team.watch()
         for sender, receiver in sorted(pairs):
             if team.rank in (sender, receiver):
                 store = dist.PrefixStore(f"{sender}to{receiver}", team.store)
-                group = nccl_group(store, int(team.rank == receiver), 2, PATIENCE)
+                group = nccl_group(store, int(team.rank == receiver), self._device, PATIENCE)
                 ball = torch.zeros(1, device=self._device)
                 if team.rank == sender:
                     self._outgoing[receiver] = group
@@ -126,7 +153,7 @@ class CudaChannels:
                 else:
                     self._incoming[sender] = group
                     group.recv([ball], 0, 0).wait()
-        torch.cuda.current_stream().synchronize()
+        self._await_device()
 
     def send(self, peer: int, tag: int, tensors: Sequence[Any]) -> None:
         """Enqueue the sending of tensors."""
@@ -143,6 +170,7 @@ class CudaChannels:
         """Return the shapes of the tensors that follow."""
         header = torch.empty(LENGTH, dtype=torch.int64, device=self._device)
         self._incoming[peer].recv([header], 0, 0).wait()
+        self._await_device()
         return shapes_in(header.cpu())
 
     def post(self, peer: int, tag: int, shapes: Sequence[Shape], device: Any) -> list[Any]:
@@ -170,15 +198,27 @@ class CudaChannels:
             self._sent.popleft()
 
     def flush(self) -> None:
-        """Wait until all that was sent has been received."""
+        """Wait until all that was sent has been received, and this device has done all it was given."""
         for work, _ in self._sent:
             work.wait()
-        torch.cuda.current_stream().synchronize()
+        self._await_device()
         self._sent.clear()
+
+    def _await_device(self) -> None:
+        """Wait for the computing stream. Raises LostRank where a rank is gone, whose message a kernel awaits."""
+        reached, look = torch.cuda.current_stream().record_event(), monotonic() + LOOK
+        while not reached.query():
+            sleep(PAUSE)
+            if monotonic() > look:
+                self._team.require_all()
+                look = monotonic() + LOOK
 
     def close(self) -> None:
         """End the communicators, what they still wait for too."""
-        for group in (*self._outgoing.values(), *self._incoming.values()):
+        groups = [*self._outgoing.values(), *self._incoming.values()]
+        if groups and not self._team.is_closed:
+            sleep(REAPED)
+        for group in groups:
             group.abort()
         self._sent.clear()
         self._outgoing.clear()

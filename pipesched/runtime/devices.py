@@ -1,19 +1,17 @@
-"""The device of a rank: a core, or a GPU, which nobody has tried yet."""
+"""The device of a rank: a core, or a GPU; ranks may share them."""
 
 from __future__ import annotations
 
-import warnings
 from socket import gethostname
 from typing import Any
 
 import torch
 
-from pipesched.errors import PipeschedWarning
+from pipesched.executors.spec import cores
 from pipesched.runtime.activation import Host
 from pipesched.runtime.transfers import Transfers
 
 CPU, CUDA = "cpu", "cuda"
-UNTRIED = "the path for GPUs is untried: `pipesched train --self-test` checks it on yours"
 
 
 def kind_of_device() -> str:
@@ -31,6 +29,21 @@ def take_device(rank: int, kind: str) -> Any:
     return device
 
 
+def backend_of(kind: str, ranks: int) -> str:
+    """Return by what so many ranks of a machine talk: NCCL, which wants a GPU for each, or gloo."""
+    return "nccl" if kind == CUDA and ranks <= torch.cuda.device_count() else "gloo"
+
+
+def sharing(kind: str, ranks: int) -> str | None:
+    """Return a sentence where so many ranks of this machine share its cores or GPUs."""
+    if kind == CPU:
+        few, what, then = cores(), "core", "each operation takes longer than on a core of its own"
+    else:
+        few, what = torch.cuda.device_count(), "GPU"
+        then = "they take turns, and their messages go through the memory of the host"
+    return f"{ranks} ranks share {few} {what}{'s' * (few > 1)}: {then}" if ranks > few else None
+
+
 def device_of(module: Any) -> Any:
     """Return the device of a module; of one without tensors, what this process uses."""
     for tensor in (*module.parameters(), *module.buffers()):
@@ -41,12 +54,6 @@ def device_of(module: Any) -> Any:
 def name_of_gpu(device: Any) -> str | None:
     """Return what tells a GPU from all others, of other machines too; None for a CPU."""
     return f"{gethostname()} {torch.cuda.get_device_properties(device).uuid}" if device.type == CUDA else None
-
-
-def warn_untried(device: Any, level: int = 3) -> None:
-    """Give the warning that the path for GPUs is untried, if this device is one, about the caller so many frames up."""
-    if device.type == CUDA:
-        warnings.warn(UNTRIED, PipeschedWarning, stacklevel=level)
 
 
 def transfers_for(device: Any, host: Host | None) -> Transfers:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from time import perf_counter_ns
 from typing import Any, NamedTuple
 
 from torch.profiler import record_function
@@ -40,7 +39,7 @@ class Engine:
     ) -> None:
         self._program, self._stages, self._runners, self._channels = program, stages, runners, channels
         self._transfers, self._on_op, self._collective = transfers, on_op, collective
-        self._again = {op[::2] for action, op, _ in program if action == RUN and op.kind == "R"}
+        self._again = {step.op[::2] for step in program if step.action == RUN and step.op.kind == "R"}
         self._from = {self._key(step.op): step.peer for step in program if step.action == RECEIVE}
         self._here: dict[OperationKey, Any] = {}  # messages that have been made, or posted, and not been taken
         self._shapes: dict[OperationKey, list[Shape]] = {}
@@ -69,7 +68,7 @@ class Engine:
             for step in self._program:
                 self.doing = str(step)
                 if step.action == RUN:
-                    self._operate(step.op)
+                    self._operate(step)
                 elif step.action == RECEIVE:
                     self._post(step)
                 elif step.action == CALL:
@@ -77,6 +76,7 @@ class Engine:
                 else:
                     self._send(step)
             self.doing = "the end of the step"
+            self._channels.flush()
             self._transfers.finish()
             return self._losses
         finally:
@@ -84,18 +84,19 @@ class Engine:
             self._losses = {}
             self._here.clear()
 
-    def _operate(self, op: Op) -> None:
+    def _operate(self, step: ProgramStep) -> None:
         """Run one operation: its inputs are there first, so that waiting is measured apart."""
-        name, runner = str(op), self._runners[op.stage]
-        self._transfers.before_operation()
+        op, name, runner = step.op, str(step.op), self._runners[step.op.stage]
+        self._transfers.before_operation(step.offloads)
         self._channels.drop_sent()
-        waited = self._wait_for_input(op, name)
+        turn = self._wait_for_input(op, name)
         self._bytes_moved = 0
-        start = self.measured.now()
+        start = self._transfers.mark(op.kind)
         with record_function(f"PP:{name}"):
             self._run(op, runner)
-        end = self.measured.now()
-        self.measured.note(op, start, end, waited, runner.live_bytes(op.microbatch), self._bytes_moved)
+        end = self._transfers.mark(op.kind)
+        turn = start if turn is None else turn
+        self.measured.note(op, turn, start, end, runner.live_bytes(op.microbatch), self._bytes_moved)
         if self._on_op is not None:
             self._on_op(name)
 
@@ -114,15 +115,15 @@ class Engine:
         else:
             (runner.weight_gradient if op.kind == "W" else runner.recompute)(op.microbatch)
 
-    def _wait_for_input(self, op: Op, name: str) -> int:
-        """Wait for what another rank sends for an operation, and return the nanoseconds that it took."""
+    def _wait_for_input(self, op: Op, name: str) -> Any:
+        """Wait for what another rank sends for an operation, and return the mark of when that began; None without."""
         key = self._input_of(op)
         if key is None or key not in self._from:
-            return 0
-        begin = perf_counter_ns()
+            return None
+        turn = self._transfers.mark(op.kind)
         with record_function(f"WAIT:{name}"):
             self._here[key] = self._arrived(key)
-        return perf_counter_ns() - begin
+        return turn
 
     def _input_of(self, op: Op) -> OperationKey | None:
         """Return the message that an operation takes."""

@@ -1,8 +1,11 @@
-"""What a rank measures in a step: when its operations ran, how long they waited, and the bytes that were alive."""
+"""What a rank measures in a step: when its operations ran, how long they waited, and the bytes that were alive.
+
+Times are marks of the device, which is a GPU's own clock where the host only enqueues; see `Transfers.mark`.
+"""
 
 from __future__ import annotations
 
-from time import perf_counter_ns
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from pipesched.pipeline.kinds import KINDS
@@ -10,12 +13,15 @@ from pipesched.pipeline.ops import Op
 
 
 class OperationRecord(NamedTuple):
-    """One operation: nanoseconds, and the bytes of all activations of the rank behind it."""
+    """One operation: marks of when it was its turn, its input was there, and it ended; and bytes.
+
+    `live` are those of all activations of the rank behind it, `moved` those that it moved.
+    """
 
     op: Op
-    start: int
-    end: int
-    waited: int
+    turn: Any
+    start: Any
+    end: Any
     live: int
     moved: int
 
@@ -28,23 +34,19 @@ class Measured:
         self._held: dict[tuple[int, int], int] = {}
         self._live = 0
 
-    @staticmethod
-    def now() -> int:
-        """Return the time, in nanoseconds of a clock that only goes forwards."""
-        return perf_counter_ns()
-
-    def note(self, op: Op, start: int, end: int, waited: int, held: int, moved: int) -> None:
+    def note(self, op: Op, turn: Any, start: Any, end: Any, held: int, moved: int) -> None:
         """Note an operation: `held` is what its microbatch now holds on its stage, `moved` what it moved."""
         owner = (op.stage, op.microbatch)
         self._live += held - self._held.get(owner, 0)
         self._held[owner] = held
-        self.entries.append(OperationRecord(op, start, end, waited, self._live, moved))
+        self.entries.append(OperationRecord(op, turn, start, end, self._live, moved))
 
 
-def report_of(rank: int, step: int, measured: Measured) -> dict[str, Any]:
-    """Return the document of a step: milliseconds since its first operation, and bytes."""
+def report_of(rank: int, step: int, measured: Measured, between: Callable[[Any, Any], float]) -> dict[str, Any]:
+    """Return the document of a step: milliseconds since its first operation (`between` two marks), and bytes."""
     entries = measured.entries
-    begin = min((entry.start - entry.waited for entry in entries), default=0)
+    first = entries[0].turn if entries else None
+    begin = min((between(first, entry.turn) for entry in entries), default=0.0)
     filled: dict[tuple[int, int], int] = {}
     before, freed, held = 0, 0, 0
     for entry in entries:
@@ -62,9 +64,9 @@ def report_of(rank: int, step: int, measured: Measured) -> dict[str, Any]:
         "operations": [
             {
                 "op": str(entry.op),
-                "start": (entry.start - begin) / 1e6,
-                "end": (entry.end - begin) / 1e6,
-                "waited": entry.waited / 1e6,
+                "start": between(first, entry.start) - begin,
+                "end": between(first, entry.end) - begin,
+                "waited": between(entry.turn, entry.start),
                 "live_bytes": entry.live,
             }
             for entry in entries

@@ -15,7 +15,7 @@ from pipesched.errors import PipeschedError
 from pipesched.pipeline.kinds import KINDS
 from pipesched.results.outcome import Quartiles
 from pipesched.runtime.channels import Shape, shapes_of
-from pipesched.runtime.devices import CPU, CUDA, device_of, kind_of_device, take_device, transfers_for, warn_untried
+from pipesched.runtime.devices import CPU, CUDA, device_of, kind_of_device, take_device, transfers_for
 from pipesched.runtime.mistakes import add_place, failure_of
 from pipesched.runtime.rank_processes import rank_processes
 from pipesched.runtime.stage import Role, StageRunner
@@ -92,7 +92,6 @@ def profile(
     require_whole(repeats, "repeats", least=2)
     count = require_whole(len(stages) if devices is None else devices, "devices", least=1, most=len(stages))
     device = take_device(0, kind_of_device())
-    warn_untried(device)
     try:
         batch = source.microbatches(0, 1, 0)
         given, target = moved((batch.inputs[0], batch.targets[0]), device)
@@ -136,7 +135,8 @@ class _Stage:
 
     def __init__(self, role: Role, module: Any, loss_fn: Callable[..., Any], target: Any) -> None:
         self._role, self._module = role, module
-        self._runner = StageRunner(role, module, loss_fn, transfers_for(device_of(module), None))
+        self._transfers = transfers_for(device_of(module), None)
+        self._runner = StageRunner(role, module, loss_fn, self._transfers)
         self._runner.begin_step(0)
         self._found: dict[str, list[float]] = {key: [] for key in TIMES}
         self._data: Sequence[Any] = ()
@@ -177,6 +177,7 @@ class _Stage:
         self._time("reload", lambda: runner.load(0))
         runner.before_backward(0)
         runner.backward(0, self._gradients)
+        self._transfers.finish()
         return retained
 
     def _forward(self, key: str) -> None:

@@ -10,6 +10,7 @@ together, at one moment of the sequence.
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
@@ -20,6 +21,7 @@ from pipesched.errors import InvalidSchedule, PipeschedWarning
 from pipesched.pipeline.kinds import KINDS, STEP_KINDS, STEP_SLOTS
 from pipesched.pipeline.lowering import lower_plan
 from pipesched.pipeline.ops import Op
+from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.pipeline.step_plan import NOTHING_BEFORE
@@ -32,12 +34,14 @@ TIED = "REDUCE_TIED"
 class ProgramStep(NamedTuple):
     """One entry of a rank's list: run an operation, or send or receive what one gives to the neighbouring stage.
 
-    Operations of the step beside its passes are for the user's code to run, which is called.
+    Operations of the step beside its passes are for the user's code to run, which is called. `offloads` are how many
+    of this rank must have ended before an operation begins, as it takes what they gave back.
     """
 
     action: str
     op: Op
     peer: int = -1  # of a message: the other rank
+    offloads: int = 0
 
     def __str__(self) -> str:
         return str(self.op) if self.action == RUN else f"{self.action} {self.op}"
@@ -62,29 +66,33 @@ def message_of(op: Op, stages: int) -> StageMessage | None:
 def programs(schedule: Schedule) -> list[list[ProgramStep]]:
     """Return the list of each device. Raises InvalidSchedule (Deadlock) for an order that cannot run.
 
-    Where a plan has transfers and no wait edges, they follow from its times. Those between two devices are not waited
-    for: they change neither results nor the memory of a device.
+    Where a plan has transfers and no wait edges, they follow from its times; so do the offloads whose memory an
+    operation takes, always. Edges between two devices are not waited for: they change neither results nor memory.
     """
-    plan, order = schedule.plan, _in_one_sequence(schedule)
-    if any(chain.from_iterable(plan.lanes)) and not plan.waits:
+    plan, order, waits = schedule.plan, _in_one_sequence(schedule), list[tuple[int, int]]()
+    if any(chain.from_iterable(plan.lanes)):
         waits = waits_of_times(schedule.graph, schedule.start_ticks, order, schedule.problem.devices)
-        plan = replace(plan, waits=waits)
+        plan = plan if plan.waits else replace(plan, waits=waits)
     placement, index = schedule.problem.settled_placement, plan.index
     issued = [_issued(plan, device) for device in range(schedule.problem.devices)]
     rows = [_Row(behind.get(NOTHING_BEFORE, ())) for behind in issued]
-    earlier = _predecessors_of_transfers(plan)
+    earlier = _predecessors_of_transfers(plan, placement)
+    offloads = _offloads_before(plan, placement, {*plan.waits, *waits})
     for number in order:
         if number >= index.passes:
             if index.kind_of(number) in (*STEP_SLOTS, TIED):
                 device = placement.devices[index.stage_of(number)]
                 rows[device].call([index.op(number), *issued[device].get(number, ())])
             continue
-        for op in [index.op(number), *([index.op(plan.pairs[number])] if number in plan.pairs else [])]:
-            device = placement.device(op.stage, op.microbatch, index.microbatches)
+        together = [number, *([plan.pairs[number]] if number in plan.pairs else [])]
+        ended = max(offloads.get(one, 0) for one in together)
+        for op in map(index.op, together):
+            device = _device(index.number(op), plan, placement)
+            step = ProgramStep(RUN, op, offloads=ended)
             if KINDS[op.kind].is_transfer:
-                rows[device].add_transfer(op, number, earlier.get(number, ()))
+                rows[device].add_transfer(step, number, earlier.get(number, ()))
                 continue
-            rows[device].add(op, index.number(op))
+            rows[device].add(step, index.number(op))
             message = message_of(op, index.stages)
             if message is not None:
                 other = placement.device(message.target, op.microbatch, index.microbatches)
@@ -109,8 +117,8 @@ class _Row:
         self._count += 1
         self._entries.append((self._count, 0, 0, step))
 
-    def add(self, op: Op, number: int) -> None:
-        self._append(ProgramStep(RUN, op))
+    def add(self, step: ProgramStep, number: int) -> None:
+        self._append(step)
         self._places[number] = self._count
 
     def call(self, ops: Iterable[Op]) -> None:
@@ -123,10 +131,10 @@ class _Row:
     def receive(self, op: Op, peer: int) -> None:
         self._append(ProgramStep(RECEIVE, op, peer))
 
-    def add_transfer(self, op: Op, number: int, earlier: Sequence[int]) -> None:
+    def add_transfer(self, step: ProgramStep, number: int, earlier: Sequence[int]) -> None:
         place = max((self._places[before] for before in earlier if before in self._places), default=0)
         self._places[number] = place
-        self._entries.append((place, 2, len(self._entries), ProgramStep(RUN, op)))
+        self._entries.append((place, 2, len(self._entries), step))
 
     def steps(self) -> list[ProgramStep]:
         return [entry[-1] for entry in sorted(self._entries, key=lambda entry: entry[:3])]
@@ -150,19 +158,49 @@ def warn_left_out(schedule: Schedule, level: int = 3) -> None:
         warnings.warn(what, PipeschedWarning, stacklevel=level)
 
 
-def _predecessors_of_transfers(plan: Plan) -> dict[int, list[int]]:
+def _predecessors_of_transfers(plan: Plan, placement: Placement) -> dict[int, list[int]]:
     """Return for each transfer what it waits for: its counterpart, the one before it on its lane, its wait edges."""
     index, before = plan.index, dict[int, list[int]]()
     for lane in chain.from_iterable(plan.lanes):
         for number in lane:
             kind = KINDS[index.op(number).kind]
             before[number] = [index.counterpart(number, need.letter) for need in kind.needs if not need.slice]
-        for first, second in pairwise(lane):
-            before[second].append(first)
+        for own in _of_each_device(lane, plan, placement):
+            for first, second in pairwise(own):
+                before[second].append(first)
     for first, second in plan.waits:
         if second in before:
             before[second].append(first)
     return before
+
+
+def _offloads_before(plan: Plan, placement: Placement, waits: Iterable[tuple[int, int]]) -> dict[int, int]:
+    """Return how many offloads of its device an operation waits for: those that it names, and all before these.
+
+    A plan names no more than it must: its own times are such that the others have ended, where its costs are right.
+    """
+    places = {}
+    for lanes in plan.lanes:
+        for own in _of_each_device(lanes.offloads, plan, placement):
+            places.update({number: place for place, number in enumerate(own, 1)})
+    waiting = Counter[int]()
+    for first, second in waits if places else ():
+        if first in places and _device(first, plan, placement) == _device(second, plan, placement):
+            waiting[second] = max(places[first], waiting[second])
+    return waiting
+
+
+def _of_each_device(lane: Sequence[int], plan: Plan, placement: Placement) -> Iterable[list[int]]:
+    """Return the transfers of a lane apart by their devices, two of which may share it."""
+    found: dict[int, list[int]] = {}
+    for number in lane:
+        found.setdefault(_device(number, plan, placement), []).append(number)
+    return found.values()
+
+
+def _device(number: int, plan: Plan, placement: Placement) -> int:
+    op = plan.index.op(number)
+    return placement.device(op.stage, op.microbatch, plan.index.microbatches)
 
 
 def _in_one_sequence(schedule: Schedule) -> list[int]:

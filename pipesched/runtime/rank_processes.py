@@ -195,17 +195,16 @@ def _serve(rank: int, count: int, kind: str, meeting: Path, pipe: Connection, er
     Thread(target=_end_with, args=[parent_process()], daemon=True).start()
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
-    from torch import cuda, distributed as dist
+    from torch import distributed as dist
 
-    from pipesched.runtime.devices import CUDA, take_device
+    from pipesched.runtime.devices import backend_of, take_device
     from pipesched.runtime.mistakes import line_of, trace_of
     from pipesched.runtime.team import is_lost
 
     warnings.simplefilter("ignore", PipeschedWarning)  # the process that started this one gives them
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     take_device(rank, kind)
-    backend = "nccl" if kind == CUDA and count <= cuda.device_count() else "gloo"  # NCCL wants a GPU for each
-    dist.init_process_group(backend, init_method=f"file://{meeting}", rank=rank, world_size=count)
+    dist.init_process_group(backend_of(kind, count), init_method=f"file://{meeting}", rank=rank, world_size=count)
     while True:
         try:
             job, args, tells = pipe.recv()

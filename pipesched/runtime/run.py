@@ -9,7 +9,7 @@ from typing import Any
 from pipesched.checks import require_callable, require_whole
 from pipesched.errors import ConfigError, PipeschedError, RankFailed
 from pipesched.runtime.channels import Channels
-from pipesched.runtime.devices import CUDA, device_of, name_of_gpu, transfers_for, warn_untried
+from pipesched.runtime.devices import CUDA, device_of, name_of_gpu, transfers_for
 from pipesched.runtime.engine import Engine
 from pipesched.runtime.measured import report_of
 from pipesched.runtime.mistakes import add_place
@@ -92,11 +92,9 @@ class Runtime:
         except ConfigError as wrong:
             error = wrong
         self._team.agree(sha256(repr((lists, tied)).encode()).hexdigest(), error, device and name_of_gpu(device))
-        if rank == 0:
-            warn_untried(device)
-            if collective is None:
-                warn_left_out(schedule)
-        transfers = transfers_for(device, host)
+        if rank == 0 and collective is None:
+            warn_left_out(schedule)
+        transfers = self._transfers = transfers_for(device, host)
         self._runners = {
             stage: StageRunner(
                 Role(stage, stage == 0, stage == problem.stages - 1, seed), self._modules[stage], loss_fn, transfers
@@ -145,7 +143,6 @@ class Runtime:
             self._begin(inputs, targets, weights)
             losses = self._engine.step(inputs, targets)
             self._mirrors.end_step()
-            self._channels.flush()
             self._team.meet()
         except BaseException as error:
             self._fail(error)
@@ -186,9 +183,9 @@ class Runtime:
 
     def close(self) -> None:
         """Close the connections to other ranks, which also ends when nothing refers to the runtime any more."""
-        self._team.close()
         self._channels.close()
         self._mirrors.close()
+        self._team.close()
 
     def report(self) -> dict[str, Any]:
         """Return what was measured in the last step, as an object that JSON holds.
@@ -197,7 +194,7 @@ class Runtime:
         ms, and the bytes of all activations that are alive behind it. `peak_bytes` is their largest, `live_bytes` what
         is left at the end. `freed_fraction` is what O moved of the bytes that its activations held (None without O).
         """
-        return report_of(self._team.rank, self._steps - 1, self._engine.measured)
+        return report_of(self._team.rank, self._steps - 1, self._engine.measured, self._transfers.milliseconds)
 
 
 def _channels_for(team: Team, lists: Sequence[Sequence[Any]], device: Any) -> Any:

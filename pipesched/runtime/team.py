@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from threading import Thread
 from typing import Any
 from uuid import uuid4
 
@@ -22,7 +23,8 @@ from pipesched.runtime.torch_internals import gloo_group, store_of
 
 PATIENCE = timedelta(minutes=30)  # for a message of a rank that lives
 MEETING = timedelta(seconds=60)  # for a rank to come to where connections are made
-UNUSED_TAG = 2**31 - 1
+UNUSED_TAG = 2**31 - 2
+FOREVER = timedelta(days=365)
 LONGEST = 2000  # letters of a reason
 
 
@@ -58,6 +60,7 @@ class Team:
         # One for all steps: a thread of gloo may hold it longer than the call, and would free it within a step.
         self._count = torch.zeros(1, dtype=torch.int64)
         self._groups: list[Any] = []
+        self._watch: Thread | None = None
 
     def require_size(self, devices: int) -> None:
         """Raise ConfigError unless there is one rank for each of `devices`."""
@@ -121,6 +124,19 @@ class Team:
                 raise RankFailed(reason) from None
             raise
 
+    def watch(self) -> None:
+        """Notice from here on when the next rank is gone, while this one waits for a device; see `require_all`."""
+        group = self.connect("watch", range(self.size)) if self.size > 1 else None
+        if group is not None:
+            self._watch = Thread(target=_wait_in_vain, args=(group, (self.rank + 1) % self.size), daemon=True)
+            self._watch.start()
+
+    def require_all(self) -> None:
+        """Raise LostRank where the next rank is gone, or any has told why it stops."""
+        gone = self._watch is not None and not self._watch.is_alive()
+        if gone or self.reason() is not None:
+            raise LostRank((self.rank + 1) % self.size, RuntimeError("gone"))
+
     def meet(self) -> None:
         """Wait for all ranks."""
         if self._control is not None:
@@ -162,6 +178,14 @@ class Team:
             with suppress(RuntimeError):
                 other = (group.rank() + 1) % group.size()
                 group.recv([torch.empty(1, dtype=torch.uint8)], other, UNUSED_TAG).wait(timedelta(milliseconds=1))
+        if self._watch is not None:
+            self._watch.join()
+
+
+def _wait_in_vain(group: Any, other: int) -> None:
+    """Wait for a message that no rank sends: until the connection ends."""
+    with suppress(RuntimeError):
+        group.recv([torch.empty(1, dtype=torch.uint8)], other, UNUSED_TAG + 1).wait(FOREVER)
 
 
 def _text_of(error: BaseException) -> str:

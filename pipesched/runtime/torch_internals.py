@@ -5,7 +5,9 @@ They are looked up when this module loads, so a version that lacks one is refuse
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import timedelta
 from pkgutil import resolve_name
 from typing import Any
@@ -32,15 +34,44 @@ stage_backward_weight = _name("torch.distributed.pipelining._backward:stage_back
 gloo_group: Callable[[Any, int, int, timedelta], Any] = _name("torch.distributed:ProcessGroupGloo")
 store_of: Callable[[Any], Any] = _name("torch.distributed:ProcessGroup.get_group_store")
 
+_OFF = tuple(
+    f"TORCH_NCCL_{name}"
+    for name in (
+        "ASYNC_ERROR_HANDLING",
+        "ENABLE_MONITORING",
+        "DUMP_ON_TIMEOUT",
+        "SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING",
+    )
+)
 _RAW = "_raw_saved_"  # of a node of the graph: its attributes with what it saved
 _RAW_NAMES: dict[Any, tuple[str, ...]] = {}  # by the class of the node
 for _path in ("Tensor._version", "_C._autograd.SavedTensor.data", f"_C._functions.MulBackward0.{_RAW}self"):
     _name(f"torch:{_path}")
 
 
-def nccl_group(store: Any, rank: int, size: int, patience: timedelta) -> Any:
-    """Return a group of NCCL, which PyTorch for CPUs does not have."""
-    return _name("torch.distributed:ProcessGroupNCCL")(store, rank, size, patience)
+def nccl_group(store: Any, rank: int, device: Any, patience: timedelta) -> Any:
+    """Return a group of two ranks by NCCL, which PyTorch for CPUs does not have.
+
+    What fails in it is for the runtime to find out: its watchdog would end the process, its monitor print stacks.
+    """
+    with _environment(dict.fromkeys(_OFF, "0")):
+        group = _name("torch.distributed:ProcessGroupNCCL")(store, rank, 2, patience)
+        group.eager_connect_single_device(device)
+    return group
+
+
+@contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    before = {key: os.environ.get(key) for key in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            if value is None:
+                del os.environ[key]
+            else:
+                os.environ[key] = value
 
 
 def version_of(tensor: Any) -> int:

@@ -21,7 +21,7 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
 from pipesched.results.outcome import Outcome
 from pipesched.runtime import model_source
-from pipesched.runtime.devices import CUDA, kind_of_device, take_device, warn_untried
+from pipesched.runtime.devices import backend_of, kind_of_device, take_device
 from pipesched.runtime.mistakes import failure_of
 from pipesched.runtime.program import programs, warn_left_out
 from pipesched.runtime.rank_processes import rank_processes
@@ -119,19 +119,16 @@ def train(
 def _run(job: TrainRequest, tell: Callable[[int, float], None]) -> dict[str, Any] | None:
     """Train as one of the ranks of torchrun, or on processes of this machine."""
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
-        dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+        here = int(os.environ.get("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"]))
+        dist.init_process_group(backend_of(kind_of_device(), here))
         try:
             return train_rank(int(os.environ.get("LOCAL_RANK", "0")), job, tell)
         finally:
             dist.destroy_process_group()
-    kind, devices = kind_of_device(), job.schedule.problem.devices
-    if kind == CUDA and torch.cuda.device_count() < devices:
-        raise ConfigError(f"is for {devices} devices; this machine has {torch.cuda.device_count()} GPUs", "schedule")
     for key in ("data", "loss"):
         _require_importable(getattr(job.source, key), key)
-    warn_untried(torch.device(kind), level=4)
     warn_left_out(job.schedule, level=4)
-    with rank_processes(devices, kind) as call:
+    with rank_processes(job.schedule.problem.devices, kind_of_device()) as call:
         result: dict[str, Any] = call(train_rank, job, listener=tell)[0]
         return result
 

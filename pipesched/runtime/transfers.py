@@ -6,6 +6,7 @@ On a CPU a copy is done when it returns. On a GPU it runs on a stream of its own
 from __future__ import annotations
 
 from functools import partial
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -41,14 +42,23 @@ class Transfers:
                 moved += box.nbytes
         return moved
 
-    def before_operation(self) -> None:
-        """Drop what transfers under way still read; on a CPU there is nothing."""
+    def before_operation(self, offloads: int) -> None:
+        """Let what comes wait for so many offloads of this step, and drop what these read; on a CPU that is done."""
 
     def before_backward(self, activation: Activation | None) -> None:
         """Let the computation wait for the load of an activation; on a CPU it is there."""
 
     def finish(self) -> None:
-        """Wait for all that is under way."""
+        """Wait for all that is under way, at the end of a step."""
+
+    def mark(self, kind: str) -> Any:
+        """Return a mark of the time at which the device comes here in what runs operations of this kind."""
+        return perf_counter()
+
+    def milliseconds(self, first: Any, second: Any) -> float:
+        """Return the time between two marks."""
+        took: float = (second - first) * 1000
+        return took
 
 
 def buffer_for(host: Host, box: HeldStorage) -> Any:

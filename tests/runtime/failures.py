@@ -11,7 +11,11 @@ from typing import Any, NamedTuple
 import torch
 
 from pipesched.runtime import Runtime
+from pipesched.runtime.devices import take_device
+from pipesched.runtime.training_data import moved
 from pipesched.runtime.unpipelined import WIDTH, ResidualBlock, batch, blocks, loss_of
+from tests.runtime.models import stand_apart
+from tests.runtime_ranks import DEVICE
 
 
 class Raised(NamedTuple):
@@ -84,11 +88,17 @@ def stages_with(what: str, stages: int) -> list[Any]:
     return modules
 
 
+def attempt_apart(rank: int, group: Any, source: Any, stages: int, microbatches: int, what: str) -> Raised:
+    """Train as `attempt` does, with messages by NCCL."""
+    stand_apart(rank)
+    return attempt(rank, group, source, stages, microbatches, what)
+
+
 def attempt(rank: int, group: Any, source: Any, stages: int, microbatches: int, what: str) -> Raised:
     """Train on a rank, and return what was raised."""
-    threads = threading.active_count()
-    data, target, _ = batch(microbatches, torch.float64)
-    modules = stages_with(what, stages)
+    threads, device = threading.active_count(), take_device(rank, DEVICE)
+    data, target, _ = moved(batch(microbatches, torch.float64), device)
+    modules = [module.to(device) for module in stages_with(what, stages)]
     kind, text = "nothing", ""
     try:
         given = "no such file" if what == "reads another file" and rank == 1 else source

@@ -19,7 +19,7 @@ class TokenEmbedding(torch.nn.Module):  # type: ignore[misc]  # torch is untyped
         self.words, self.places = torch.nn.Embedding(WORDS, WIDTH), torch.nn.Embedding(LENGTH, WIDTH)
 
     def forward(self, words: Any) -> Any:
-        return self.words(words) + self.places(torch.arange(words.shape[-1]))
+        return self.words(words) + self.places(torch.arange(words.shape[-1], device=words.device))
 
 
 class AttentionBlock(torch.nn.Module):  # type: ignore[misc]

@@ -1,10 +1,11 @@
-"""GPUs, which no test has: that they are untried is said in one sentence and one warning; ranks may share one."""
+"""Ranks on GPUs: who shares one, and by what they talk; where there is one, NCCL between ranks that share it.
+
+Those tests take the ranks of one GPU for machines. PIPESCHED_TEST_DEVICE=cuda runs them, and what others train on it.
+"""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,96 +13,20 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.errors import PipeschedWarning
-from tests.runtime_ranks import Pool
+from tests.runtime.random_plans import made, random_schedule, sizes_of
+from tests.runtime_ranks import DEVICE, Pool
 from tests.torch_ranks import needs_torch
 
 pytestmark = needs_torch
-ROOT = Path(__file__).parents[2]
+needs_gpu = pytest.mark.skipif(DEVICE != "cuda", reason="PIPESCHED_TEST_DEVICE is not cuda")
+RANKS = 4
+TURNS = "they take turns, and their messages go through the memory of the host"
 
 
 def gpu() -> Any:
     import torch
 
     return torch.device("cuda", 0)
-
-
-@contextmanager
-def one_warning() -> Iterator[None]:
-    """Inside the block there is one warning of ours: that GPUs are untried."""
-    from pipesched.runtime.devices import UNTRIED
-
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield
-    assert [str(one.message) for one in caught if one.category is PipeschedWarning] == [UNTRIED]
-    assert {one.filename for one in caught if one.category is PipeschedWarning} == {__file__}
-
-
-def test_one_sentence_says_it_everywhere() -> None:
-    """The warning, the help of `train`, its page, the README and the package have the same words."""
-    from pipesched import runtime
-    from pipesched.cli.train import command
-    from pipesched.runtime.devices import UNTRIED
-
-    sentence = f"{UNTRIED[0].upper()}{UNTRIED[1:]}."
-    page = (ROOT / "docs" / "how-to" / "train.md").read_text(encoding="utf-8")
-    for text in (command.__doc__, runtime.__doc__, page):
-        assert text is not None
-        assert text.count(sentence) == 1
-    assert f"; {UNTRIED}." in " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-
-
-def test_runtime_warns_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Runtime on a GPU warns, on the first rank; one on a CPU does not."""
-    import torch
-
-    from pipesched.runtime import Runtime, run
-    from pipesched.runtime.channels import Channels
-    from pipesched.runtime.transfers import Transfers
-
-    schedule = pipesched.run(pipesched.make_problem(devices=1, microbatches=2, forward=1, backward=2), "list").schedule
-    modules = {0: torch.nn.Linear(2, 2)}
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        Runtime(schedule, modules, torch.nn.functional.mse_loss)
-    monkeypatch.setattr(run, "device_of", lambda _: gpu())
-    monkeypatch.setattr(run, "name_of_gpu", lambda _: "gpu 0")
-    monkeypatch.setattr(run, "transfers_for", lambda _, host: Transfers(host))
-    monkeypatch.setattr(run, "_channels_for", lambda team, *_: Channels(team, ()))
-    with one_warning():
-        Runtime(schedule, modules, torch.nn.functional.mse_loss)
-
-
-def test_train_warns_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The process that starts the ranks warns; they do not."""
-    import torch
-
-    from pipesched.runtime import train, training
-
-    @contextmanager
-    def no_processes(count: int, kind: str) -> Iterator[Any]:
-        assert (count, kind) == (2, "cuda")
-        yield lambda *_, **__: [{"losses": []}, None]
-
-    monkeypatch.setattr(training, "kind_of_device", lambda: "cuda")
-    monkeypatch.setattr(training, "rank_processes", no_processes)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    problem = pipesched.make_problem(devices=2, stages=2, microbatches=2, forward=1, backward=2)
-    pipesched.write(pipesched.run(problem, "1f1b"), tmp_path / "schedule.json")
-    with one_warning():
-        assert train(tmp_path / "schedule.json") == {"losses": []}
-
-
-def test_profile_warns_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A profile on a GPU warns before it measures."""
-    import torch
-
-    from pipesched.runtime import profile, profiling
-
-    monkeypatch.setattr(profiling, "take_device", lambda *_: gpu())
-    with one_warning(), suppress(Exception):  # there is none
-        profile([torch.nn.Linear(2, 2)], (2, 2))
 
 
 def test_ranks_share_gpus_where_these_are_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,3 +64,68 @@ def test_a_shared_gpu_has_messages_through_the_host() -> None:
     for shared, device in ((True, gpu()), (False, torch.device("cpu"))):
         team: Any = SimpleNamespace(shares_gpus=shared, rank=0)
         assert isinstance(_channels_for(team, [[], []], device), Channels)
+
+
+@pytest.mark.parametrize(
+    ("kind", "ranks", "backend", "sentence"),
+    [
+        ("cuda", 2, "nccl", None),
+        (
+            "cuda",
+            3,
+            "gloo",
+            "3 ranks share 2 GPUs: they take turns, and their messages go through the memory of the host",
+        ),
+        ("cpu", 4, "gloo", "4 ranks share 3 cores: each operation takes longer than on a core of its own"),
+        ("cpu", 3, "gloo", None),
+    ],
+)
+def test_ranks_talk_by_nccl_where_each_has_a_gpu(
+    monkeypatch: pytest.MonkeyPatch, kind: str, ranks: int, backend: str, sentence: str | None
+) -> None:
+    """Where some share what they run on, a sentence says so."""
+    import torch
+
+    from pipesched.runtime import devices
+
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(devices, "cores", lambda: 3)
+    assert devices.backend_of(kind, ranks) == backend
+    assert devices.sharing(kind, ranks) == sentence
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
+    """Four processes."""
+    ranks = Pool(RANKS, tmp_path_factory.mktemp("ranks"))
+    yield ranks
+    ranks.stop()
+
+
+@needs_gpu
+@pytest.mark.parametrize("plan", ["1f1b", "interleaved", "zb-v", "dualpipe", *range(6)])
+def test_plans_by_nccl(pool: Pool, plan: str | int) -> None:
+    """Losses and gradients are those without a pipeline, of microbatches with other shapes in each step too."""
+    from tests.runtime.models import train_apart
+
+    schedule = made(plan, RANKS).schedule if isinstance(plan, str) else random_schedule(plan)
+    sizes = sizes_of(schedule.problem.microbatches)
+    for one in pool.run(schedule.problem.devices, train_apart, schedule, 3, sizes):
+        assert max(one.losses, one.gradients) < 1e-9
+
+
+@needs_gpu
+@pytest.mark.parametrize("what", ["raises", "raises in a backward", "is killed"])
+def test_a_failure_by_nccl(pool: Pool, what: str) -> None:
+    """All ranks hear of it soon, though their devices wait for what will never come; the next attempt trains."""
+    from tests.runtime.failures import attempt_apart
+
+    problem = pipesched.make_problem(devices=RANKS, stages=RANKS, microbatches=6, forward=1, backward=2)
+    schedule = pipesched.run(problem, "1f1b").schedule
+
+    def raised(what: str) -> list[Any]:
+        return [one and one.kind for one in pool.run(RANKS, attempt_apart, schedule, RANKS, 6, what)]
+
+    own = None if what == "is killed" else "Planned"
+    assert raised(what) == ["RankFailed", own, "RankFailed", "RankFailed"]
+    assert raised("nothing") == ["nothing"] * RANKS

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from tests.examples import at_night_but
+from tests.runtime_ranks import DEVICE
 from tests.torch_ranks import needs_torch
 
 pytestmark = needs_torch
@@ -50,7 +51,8 @@ def test_a_measured_config_is_plausible(profiled: Path) -> None:
     assert (config["devices"], config["stages"], config["microbatches"]) == (2, 8, 4)
     for key in ("forward", "backward_weight", "recompute", "offload", "reload"):
         assert min(costs[key]) > 0
-    assert costs["backward_input"][0] < min(costs["backward_input"][1:])
+    if DEVICE == "cpu":  # on a GPU such small operations take what their launch takes
+        assert costs["backward_input"][0] < min(costs["backward_input"][1:])
     assert len(costs["p2p"]) == 7
     weights = 2 * 64 * 256 + 256 + 64
     assert memory["static"] == [2 * 4 * weights / 1e6] * 8  # and their gradients, float32

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import pytest
 
@@ -132,6 +133,52 @@ def test_transfers_stand_behind_what_they_wait_for() -> None:
             last = max(place[index.op(one)] for one in before)
             between = steps[last + 1 : place[index.op(load)]]
             assert all(step.action == SEND or KINDS[step.op.kind].is_transfer for step in between)
+
+
+def test_operations_wait_for_the_offloads_that_they_name() -> None:
+    """By its number among those of its rank, whichever lane it is on."""
+    waited = 0
+    for seed in range(100):
+        schedule = random_schedule(seed)
+        index, paired = schedule.plan.index, {*schedule.plan.pairs, *schedule.plan.pairs.values()}
+        for steps in programs(schedule):
+            offloads = [step.op for step in steps if step.op.kind == "O"]
+            for step in steps:
+                if step.action == RUN and index.number(step.op) not in paired:
+                    named = [index.op(first) for first, second in schedule.plan.waits if index.op(second) == step.op]
+                    assert {op for op in named if op in offloads} <= {*offloads[: step.offloads]}
+                    waited += bool(named)
+    assert waited > 50
+
+
+@pytest.mark.parametrize("lanes", ["device", "pair"])
+@pytest.mark.parametrize("algorithm", ["naive", "1f1b", "interleaved"])
+def test_a_list_holds_no_more_than_its_plan(algorithm: str, lanes: str) -> None:
+    """Where copies end at once, as on a CPU, and where what leaves stays until an operation waits for its copy."""
+    stages = 8 if algorithm == "interleaved" else 4
+    for offload in ("full", 1):
+        problem = pipesched.make_problem(
+            devices=4, stages=stages, microbatches=8, forward=2, backward=4, activation=1, offload=3, lanes=lanes
+        )
+        schedule = pipesched.run(problem, algorithm, offload=offload).schedule
+        for device, steps in enumerate(programs(schedule)):
+            ran = [step for step in steps if step.action == RUN]
+            changes = [{"F": 1, "L": 1, "O": -1, "B": -1}[step.op.kind] for step in ran]
+            assert max(accumulate(changes)) <= schedule.peak_memory[device]
+            assert most_held(ran) <= schedule.peak_memory[device]
+
+
+def most_held(ran: Sequence[ProgramStep]) -> int:
+    """The most activations that a rank holds, where those that leave do until an operation waits for their copies."""
+    held = most = begun = ended = 0
+    for step in ran:
+        gone = max(0, min(step.offloads, begun) - ended)
+        held, ended = held - gone, ended + gone
+        held += step.op.kind in "FL"
+        begun += step.op.kind == "O"
+        most = max(most, held)
+        held -= step.op.kind == "B"
+    return most
 
 
 def test_a_document_without_waits_has_those_of_its_times() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import pipesched
 from tests.examples import at_night_but
+from tests.runtime_ranks import DEVICE
 from tests.torch_ranks import needs_torch
 
 pytestmark = needs_torch
@@ -67,7 +68,7 @@ def test_a_gpt_is_profiled() -> None:
     from tests.runtime import gpt
 
     found = profile(gpt.tied(), data=gpt.data, loss=gpt.loss, repeats=2, devices=2, name="gpt")
-    assert found.title.startswith("gpt, microbatch 4,16 int64, cpu, ")
+    assert found.title.startswith(f"gpt, microbatch 4,16 int64, {DEVICE}, ")
     weights = gpt.WORDS * gpt.WIDTH
     places = gpt.LENGTH * gpt.WIDTH
     assert [found.stages[0].static, found.stages[-1].static] == [2 * 8 * (weights + places), 2 * 8 * weights]
@@ -174,6 +175,8 @@ def test_mistakes_in_a_profile(model: str, given: dict[str, Any], message: str) 
     from pipesched.runtime import profile
     from pipesched.runtime.model_source import pieces_of
 
+    if DEVICE == "cuda" and "vocab" in given:
+        pytest.skip("an index that is out of range leaves a GPU useless to its process")
     with pytest.raises(pipesched.RankFailed) as error:
         profile(pieces_of(f"{GPT}:{model}"), repeats=2, **given)
     assert re.fullmatch(message, str(error.value))

@@ -55,7 +55,7 @@ def recorded(content: Mapping[str, Any], file: str) -> Recorded:
             f"{file} holds no range that is named like PP:2F0; a run by PyTorch's pipeline runtime under"
             " torch.profiler, exported by `export_chrome_trace`, has them"
         )
-    if waits and _on_gpu(runs) and not _on_gpu(waits):  # that the CPU waited says nothing of the GPU
+    if waits and _on_gpu(runs):  # a wait of the CPU says nothing of it, and its own holds the copies alone
         ranges = idle_as_waits(ranges, ranges[0].start)
     steps = {str(number): step for number, step in enumerate(_steps(ranges))}
     rank, ranks = _rank(content, file)
