@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from time import monotonic, sleep
+from threading import Lock
+from time import sleep
 from typing import Any, NamedTuple
 
 import torch
@@ -20,7 +21,6 @@ from pipesched.runtime.team import PATIENCE, Team
 from pipesched.runtime.torch_internals import nccl_group
 from pipesched.runtime.transfers import Transfers, buffer_for, bytes_of
 
-PAUSE, LOOK = 1e-4, 0.2  # seconds, between two looks at the device, and at the other ranks
 REAPED = 0.25  # seconds: the watchdog of a rank looks every 0.1, and reports what ended since if the other end is gone
 
 
@@ -140,8 +140,8 @@ class CudaChannels:
         self._incoming: dict[int, Any] = {}
         self._sent: deque[tuple[Any, Any]] = deque()
         self._device = torch.device("cuda", torch.cuda.current_device())
-        self._team = team
-        team.watch()
+        self._team, self._ending, self._is_ended = team, Lock(), False
+        team.watch(self.abort)
         for sender, receiver in sorted(pairs):
             if team.rank in (sender, receiver):
                 store = dist.PrefixStore(f"{sender}to{receiver}", team.store)
@@ -205,21 +205,24 @@ class CudaChannels:
         self._sent.clear()
 
     def _await_device(self) -> None:
-        """Wait for the computing stream. Raises LostRank where a rank is gone, whose message a kernel awaits."""
-        reached, look = torch.cuda.current_stream().record_event(), monotonic() + LOOK
-        while not reached.query():
-            sleep(PAUSE)
-            if monotonic() > look:
-                self._team.require_all()
-                look = monotonic() + LOOK
+        """Wait for the computing stream. Raises LostRank where another rank is gone."""
+        torch.cuda.current_stream().synchronize()
+        self._team.require_all()
+
+    def abort(self) -> None:
+        """End the communicators, and so the kernels that wait in them, for whatever thread waits for these."""
+        with self._ending:
+            groups = [] if self._is_ended else [*self._outgoing.values(), *self._incoming.values()]
+            self._is_ended = True
+            for group in groups:
+                group.abort()
 
     def close(self) -> None:
         """End the communicators, what they still wait for too."""
-        groups = [*self._outgoing.values(), *self._incoming.values()]
-        if groups and not self._team.is_closed:
-            sleep(REAPED)
-        for group in groups:
-            group.abort()
+        if self._outgoing or self._incoming:
+            if not self._team.is_closed:
+                sleep(REAPED)
+            self.abort()
         self._sent.clear()
         self._outgoing.clear()
         self._incoming.clear()

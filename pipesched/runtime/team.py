@@ -7,12 +7,13 @@ killed closes its connections without a reason; then the first that notices writ
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 from uuid import uuid4
+from weakref import WeakMethod, finalize
 
 import torch
 import torch.distributed as dist
@@ -23,8 +24,7 @@ from pipesched.runtime.torch_internals import gloo_group, store_of
 
 PATIENCE = timedelta(minutes=30)  # for a message of a rank that lives
 MEETING = timedelta(seconds=60)  # for a rank to come to where connections are made
-UNUSED_TAG = 2**31 - 2
-FOREVER = timedelta(days=365)
+UNUSED_TAG = 2**31 - 1
 LONGEST = 2000  # letters of a reason
 
 
@@ -61,6 +61,7 @@ class Team:
         self._count = torch.zeros(1, dtype=torch.int64)
         self._groups: list[Any] = []
         self._watch: Thread | None = None
+        self._gone = Event()
 
     def require_size(self, devices: int) -> None:
         """Raise ConfigError unless there is one rank for each of `devices`."""
@@ -124,17 +125,21 @@ class Team:
                 raise RankFailed(reason) from None
             raise
 
-    def watch(self) -> None:
-        """Notice from here on when the next rank is gone, while this one waits for a device; see `require_all`."""
-        group = self.connect("watch", range(self.size)) if self.size > 1 else None
-        if group is not None:
-            self._watch = Thread(target=_wait_in_vain, args=(group, (self.rank + 1) % self.size), daemon=True)
+    def watch(self, give_up: Callable[[], None]) -> None:
+        """Call a method when the next rank is gone or has closed, whatever this one waits for.
+
+        So the ranks learn of it one from another. The method may be forgotten before.
+        """
+        if self.size > 1:
+            group = self.connect("watch", range(self.size))
+            given = (group, self._gone, WeakMethod(give_up))
+            self._watch = Thread(target=_wait_in_vain, args=given, daemon=True)
             self._watch.start()
+            finalize(self, _close, group)
 
     def require_all(self) -> None:
-        """Raise LostRank where the next rank is gone, or any has told why it stops."""
-        gone = self._watch is not None and not self._watch.is_alive()
-        if gone or self.reason() is not None:
+        """Raise LostRank where the next rank is gone."""
+        if self._gone.is_set():
             raise LostRank((self.rank + 1) % self.size, RuntimeError("gone"))
 
     def meet(self) -> None:
@@ -174,18 +179,29 @@ class Team:
         """Close all connections: whoever waits at their other ends gets an error at once."""
         self._control, groups, self._groups = None, self._groups, []
         for group in groups:
-            # Only a wait that ends without its message closes a connection that a thread still waits at.
-            with suppress(RuntimeError):
-                other = (group.rank() + 1) % group.size()
-                group.recv([torch.empty(1, dtype=torch.uint8)], other, UNUSED_TAG).wait(timedelta(milliseconds=1))
+            _close(group)
         if self._watch is not None:
             self._watch.join()
 
 
-def _wait_in_vain(group: Any, other: int) -> None:
-    """Wait for a message that no rank sends: until the connection ends."""
+def _close(group: Any) -> None:
+    """Close the connections of a group, also where a thread waits: only a wait that ends without its message does."""
+    _receive_nothing(group, UNUSED_TAG, timedelta(milliseconds=1))
+
+
+def _wait_in_vain(group: Any, gone: Event, give_up: Callable[[], Callable[[], None] | None]) -> None:
+    """Wait until the connection to the next rank ends."""
+    _receive_nothing(group, UNUSED_TAG - 1, timedelta(days=365))
+    gone.set()
+    method = give_up()
+    if method is not None:
+        method()
+
+
+def _receive_nothing(group: Any, tag: int, patience: timedelta) -> None:
+    """Wait for a message that the next rank of a group never sends."""
     with suppress(RuntimeError):
-        group.recv([torch.empty(1, dtype=torch.uint8)], other, UNUSED_TAG + 1).wait(FOREVER)
+        group.recv([torch.empty(1, dtype=torch.uint8)], (group.rank() + 1) % group.size(), tag).wait(patience)
 
 
 def _text_of(error: BaseException) -> str:

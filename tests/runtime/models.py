@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from time import monotonic, sleep
+from threading import Event
 from typing import Any
 
 from pipesched.runtime import run
@@ -33,28 +33,38 @@ def train_apart(rank: int, group: Any, source: Any, steps: int, sizes: Any = Non
     return train(rank, group, source, steps, sizes)
 
 
-def notices(rank: int, group: Any, how: str) -> bool:
-    """Return whether a rank is told within two seconds that rank 1 is gone, which never comes back."""
-    team = Team(group)
+class Waiting:
+    """What waits until it is told to give up, for at most some seconds."""
+
+    def __init__(self) -> None:
+        self._told = Event()
+
+    def give_up(self) -> None:
+        self._told.set()
+
+    def wait(self, seconds: float) -> bool:
+        """Return whether it was told."""
+        return self._told.wait(seconds)
+
+
+def notices(rank: int, group: Any, how: str) -> tuple[bool, bool]:
+    """Return whether a rank gives up when rank 1 ends and all others after they have, and whether it knows why."""
+    team, waiting = Team(group), Waiting()
     team.agree("a plan", None)
-    team.watch()
+    team.watch(waiting.give_up)
     team.meet()
     if rank == 1:
         if how == "by its end":
             os.kill(os.getpid(), signal.SIGKILL)
-        team.tell("why") if how == "by a reason" else team.close()
-        return False
-    until = monotonic() + 2
-    while monotonic() < until:
-        try:
-            team.require_all()
-        except LostRank:
-            sleep(2)  # so that no other rank sees this one end
-            team.close()
-            return True
-        sleep(0.05)
-    team.close()
-    return False
+        team.close()
+        return waiting.wait(10), True
+    told = waiting.wait(20)
+    try:
+        team.require_all()
+    except LostRank:
+        team.close()
+        return told, True
+    return told, False
 
 
 def shares_gpus(rank: int, group: Any, names: list[str | None]) -> bool:

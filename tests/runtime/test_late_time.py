@@ -11,6 +11,7 @@ import yaml
 
 import pipesched
 from tests.runtime.test_loop import pipesched as command
+from tests.runtime_ranks import DEVICE
 from tests.torch_ranks import needs_torch
 
 pytestmark = [needs_torch, pytest.mark.slow]
@@ -86,6 +87,7 @@ def test_a_slow_link(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
+@pytest.mark.skipif(DEVICE == "cuda", reason="the trace of a GPU does not say why it did nothing")
 def test_a_slow_rank(tmp_path: Path) -> None:
     """Its operations could run, and it had not begun them: runtime, and hardly any message."""
     document, text = explained(tmp_path, "slow_rank")

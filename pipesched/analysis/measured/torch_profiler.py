@@ -1,9 +1,10 @@
 """Traces of torch.profiler, one a rank: ranges that PyTorch's pipeline runtime, or ours, names `PP:2F0`.
 
 A complete event ("ph": "X") with that name is a slot or transfer, on the CPU ("user_annotation") or on the GPU
-("gpu_user_annotation"); where a name has both, the GPU's count, because the CPU only launches. PyTorch waits for a
-message inside the range of the operation that needs it; our runtime has that in a range of its own, `WAIT:2F0`. Times
-are microseconds (docs: pytorch.org/docs/stable/profiler.html, `export_chrome_trace`).
+("gpu_user_annotation"); where a name has both, the GPU's count, because the CPU only launches. Where the trace holds
+the launches and what they ran, the times of the GPU are those of `gpu_ranges`. PyTorch waits for a message inside the
+range of the operation that needs it; our runtime has that in a range of its own, `WAIT:2F0`. Times are microseconds
+(docs: pytorch.org/docs/stable/profiler.html, `export_chrome_trace`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from pipesched.analysis.measured.gpu_ranges import GpuSpans, Span
 from pipesched.analysis.measured.ranges import (
     Machine,
     MessageWait,
@@ -48,7 +50,8 @@ def recorded(content: Mapping[str, Any], file: str) -> Recorded:
     """Return what a rank recorded. Raises ConfigError for a trace without a rank, or without operations."""
     events = [*_events(content["traceEvents"], file)]
     waits = _of_one_lane([event for event in events if event.name.startswith(WAIT)])
-    runs = _of_one_lane([event for event in events if event.name.startswith(RUN)])
+    runs = [event for event in events if event.name.startswith(RUN)]
+    runs = _on_the_gpu(runs, content["traceEvents"], file) or _of_one_lane(runs)
     ranges = _without_parts([*_ranges(runs, waits)])
     if not ranges:
         raise ConfigError(
@@ -66,6 +69,16 @@ def recorded(content: Mapping[str, Any], file: str) -> Recorded:
 
 def _on_gpu(events: Sequence[_Event]) -> bool:
     return any(event.lane[0] == GPU for event in events)
+
+
+def _on_the_gpu(runs: Sequence[_Event], entries: Sequence[Any], file: str) -> list[_Event]:
+    """Return the ranges of the CPU as times of the GPU; none for a trace without launches inside them."""
+    ordered = sorted((event for event in runs if event.lane[0] == CPU), key=lambda event: event.start)
+    spans = GpuSpans(entries, file) if any(event.lane[0] == GPU for event in runs) else None
+    if not spans:
+        return []
+    found = spans.of([Span(event.start, event.end) for event in ordered])
+    return [_Event(event.name, (GPU, None), *span) for event, span in zip(ordered, found, strict=True)]
 
 
 def _machine(said: Any) -> Machine | None:

@@ -316,6 +316,42 @@ def test_the_gpu_counts(tmp_path: Path) -> None:
     assert pipesched.read_traces(files).costs == plain.costs
 
 
+def test_what_a_gpu_ran_counts_by_whoever_launched_it(tmp_path: Path) -> None:
+    """From the first to the last kernel and copy launched inside a range, by a thread of autograd too; no message."""
+    files = one_run(tmp_path)
+    plain = pipesched.read_traces(files)
+    for file in files:
+        content = json.loads(file.read_text())
+        events = content["traceEvents"]
+        runs = [one for one in events if one["name"].startswith("PP:")]
+        for number, event in enumerate(runs):
+            ts, dur = event["ts"], event["dur"]
+            events.append({**event, "cat": "gpu_user_annotation", "tid": 7, "dur": 0.001})
+            event["ts"], event["dur"] = ts / 3, 0.3
+            parts = [("kernel", ts, dur / 4), ("gpu_memcpy", ts + dur / 2, dur / 2), ("kernel", ts - 5000, 9000)]
+            for part, (kind, start, length) in enumerate(parts):
+                said = {
+                    "ph": "X",
+                    "name": "ncclDevKernel" if part == 2 else "f",
+                    "args": {"correlation": 3 * number + part},
+                }
+                events.append({**said, "cat": "cuda_runtime", "tid": 1 + part, "ts": ts / 3 + 0.1, "dur": 0.01})
+                events.append({**said, "cat": kind, "tid": 7, "ts": start, "dur": length})
+        file.write_text(json.dumps(content))
+    assert pipesched.read_traces(files).costs == plain.costs
+
+
+def test_an_operation_that_launches_nothing_takes_no_time_of_the_gpu(tmp_path: Path) -> None:
+    from pipesched.analysis.measured.gpu_ranges import GpuSpans, Span
+
+    launch = {"ph": "X", "cat": "cuda_driver", "name": "launch", "ts": 2, "dur": 1, "args": {"correlation": 1}}
+    spans = GpuSpans([launch, {**launch, "cat": "kernel", "ts": 10, "dur": 5}, {"ph": "i"}, None], "a file")
+    ticks = 10**6
+    found = spans.of([Span(0, 4 * ticks), Span(5 * ticks, 6 * ticks)])
+    assert [*found] == [Span(10 * ticks, 15 * ticks), Span(15 * ticks, 15 * ticks)]
+    assert not GpuSpans([launch], "a file")
+
+
 def test_communication_and_unfinished_steps_do_not_count(tmp_path: Path) -> None:
     """SEND, RECV and the like are no operations; a last step that was cut off is left out on every rank."""
     files = one_run(tmp_path)
