@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from threading import Lock
+from threading import Lock, Thread
 from time import sleep
 from typing import Any, NamedTuple
 
@@ -22,6 +22,8 @@ from pipesched.runtime.torch_internals import nccl_group
 from pipesched.runtime.transfers import Transfers, buffer_for, bytes_of
 
 REAPED = 0.25  # seconds: the watchdog of a rank looks every 0.1, and reports what ended since if the other end is gone
+
+_FAILED = list[Any]()  # groups, which are kept: their end waits for a watchdog that may wait for Python's lock
 
 
 class _Leaving(NamedTuple):
@@ -214,13 +216,18 @@ class CudaChannels:
         with self._ending:
             groups = [] if self._is_ended else [*self._outgoing.values(), *self._incoming.values()]
             self._is_ended = True
-            for group in groups:
-                group.abort()
+            threads = [Thread(target=group.abort) for group in groups]  # at once: kernels of one wait for another's
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
 
     def close(self) -> None:
         """End the communicators, what they still wait for too."""
         if self._outgoing or self._incoming:
-            if not self._team.is_closed:
+            if self._team.is_closed:
+                _FAILED.extend((*self._outgoing.values(), *self._incoming.values()))
+            else:
                 sleep(REAPED)
             self.abort()
         self._sent.clear()
