@@ -1,6 +1,6 @@
 """Training by any schedule in PyTorch, recomputation, offload and two copies included; and measuring a model.
 
-The path for GPUs is untried: `pipesched train --self-test` checks it on yours.
+On GPUs it was tried on one (docs/results/gpu.md): `pipesched train --self-test` checks it on yours.
 
 Its names load PyTorch when they are first asked for, and raise ConfigError where it is missing.
 """
