@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import torch
 import torch.distributed as dist
 
+from pipesched.pipeline.kinds import KINDS
 from pipesched.runtime.activation import Activation, Host
 from pipesched.runtime.channels import LENGTH, Shape, header_of, shapes_in
 from pipesched.runtime.team import PATIENCE, Team
@@ -115,8 +116,9 @@ class CudaTransfers(Transfers):
 
     def mark(self, kind: str) -> Any:
         """Return an event of the stream that runs operations of this kind; the copies begin behind the computation."""
-        stream = {"O": self._out, "L": self._in}.get(kind)
-        if stream is not None:
+        stream = None
+        if KINDS[kind].is_transfer:
+            stream = self._out if KINDS[kind].gives else self._in
             stream.wait_stream(torch.cuda.current_stream())
         event = torch.cuda.Event(enable_timing=True)
         event.record(stream)
