@@ -112,8 +112,8 @@ def main() -> int:
         parser.add_argument(f"--{name}", type=int, default=usual)
     given = parser.parse_args()
     device = torch.device("cuda")
-    driver = torch.cuda.nccl.version()
-    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, CUDA {torch.version.cuda}, NCCL {driver}")
+    nccl = ".".join(map(str, torch.cuda.nccl.version()))
+    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, CUDA {torch.version.cuda}, NCCL {nccl}")
     with device:
         module = Block(given.width).to(torch.bfloat16)
     data = torch.randn(given.microbatches, 1, given.tokens, given.width, dtype=torch.bfloat16, device=device)

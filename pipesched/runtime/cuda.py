@@ -18,11 +18,11 @@ import torch.distributed as dist
 from pipesched.pipeline.kinds import KINDS
 from pipesched.runtime.activation import Activation, Host
 from pipesched.runtime.channels import LENGTH, Shape, header_of, shapes_in
-from pipesched.runtime.team import PATIENCE, Team
+from pipesched.runtime.team import MEETING, PATIENCE, Team
 from pipesched.runtime.torch_internals import nccl_group
 from pipesched.runtime.transfers import Transfers, buffer_for, bytes_of
 
-REAPED = 0.25  # seconds: the watchdog of a rank looks every 0.1, and reports what ended since if the other end is gone
+REAPED = 0.25  # seconds: NCCL's watchdog of a rank looks every 0.1, and must take what ended before the other end goes
 
 _FAILED = list[Any]()  # groups, which are kept: their end waits for a watchdog that may wait for Python's lock
 
@@ -115,7 +115,7 @@ class CudaTransfers(Transfers):
         self.before_operation(0)
 
     def mark(self, kind: str) -> Any:
-        """Return an event of the stream that runs operations of this kind; the copies begin behind the computation."""
+        """Return an event of the stream that runs operations of this kind, behind what was computed before."""
         stream = None
         if KINDS[kind].is_transfer:
             stream = self._out if KINDS[kind].gives else self._in
@@ -146,18 +146,28 @@ class CudaChannels:
         self._device = torch.device("cuda", torch.cuda.current_device())
         self._team, self._ending, self._is_ended = team, Lock(), False
         team.watch(self.abort)
-        for sender, receiver in sorted(pairs):
-            if team.rank in (sender, receiver):
-                store = dist.PrefixStore(f"{sender}to{receiver}", team.store)
-                group = nccl_group(store, int(team.rank == receiver), self._device, PATIENCE)
-                ball = torch.zeros(1, device=self._device)
-                if team.rank == sender:
-                    self._outgoing[receiver] = group
-                    group.send([ball], 1, 0).wait()
-                else:
-                    self._incoming[sender] = group
-                    group.recv([ball], 0, 0).wait()
-        self._await_device()
+        try:
+            for sender, receiver in sorted(pairs):
+                if team.rank in (sender, receiver):
+                    self._connect(sender, receiver)
+            self._await_device()
+        except BaseException:
+            self.abort()
+            raise
+
+    def _connect(self, sender: int, receiver: int) -> None:
+        """Make the communicator of a pair of ranks, and send something through it."""
+        store = dist.PrefixStore(f"{sender}to{receiver}", self._team.store)
+        store.set_timeout(MEETING)
+        group = nccl_group(store, int(self._team.rank == receiver), self._device, PATIENCE)
+        with self._ending:
+            self._team.require_all()
+            if self._team.rank == sender:
+                self._outgoing[receiver] = group
+            else:
+                self._incoming[sender] = group
+        ball = torch.zeros(1, device=self._device)
+        (group.send([ball], 1, 0) if self._team.rank == sender else group.recv([ball], 0, 0)).wait()
 
     def send(self, peer: int, tag: int, tensors: Sequence[Any]) -> None:
         """Enqueue the sending of tensors."""
@@ -214,7 +224,11 @@ class CudaChannels:
         self._team.require_all()
 
     def abort(self) -> None:
-        """End the communicators, and so the kernels that wait in them, for whatever thread waits for these."""
+        """End the communicators after a failure, and so the kernels that wait in them and whoever waits for these."""
+        _FAILED.extend(self._end())
+
+    def _end(self) -> list[Any]:
+        """End the communicators, and return them, once."""
         with self._ending:
             groups = [] if self._is_ended else [*self._outgoing.values(), *self._incoming.values()]
             self._is_ended = True
@@ -223,15 +237,15 @@ class CudaChannels:
                 thread.start()
             for thread in threads:
                 thread.join()
+        return groups
 
     def close(self) -> None:
         """End the communicators, what they still wait for too."""
-        if self._outgoing or self._incoming:
-            if self._team.is_closed:
-                _FAILED.extend((*self._outgoing.values(), *self._incoming.values()))
-            else:
-                sleep(REAPED)
+        if self._team.is_closed:
             self.abort()
+        elif self._outgoing or self._incoming:
+            sleep(REAPED)
+            self._end()
         self._sent.clear()
         self._outgoing.clear()
         self._incoming.clear()

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from pipesched.errors import ConfigError
 from pipesched.executors.spec import cores
 from pipesched.runtime.activation import Host
 from pipesched.runtime.transfers import Transfers
@@ -30,7 +31,7 @@ def take_device(rank: int, kind: str) -> Any:
 
 
 def backend_of(kind: str, ranks: int) -> str:
-    """Return by what so many ranks of a machine talk: NCCL, which wants a GPU for each, or gloo."""
+    """Return by what so many ranks of a machine talk: NCCL where this process sees a GPU for each, else gloo."""
     return "nccl" if kind == CUDA and ranks <= torch.cuda.device_count() else "gloo"
 
 
@@ -49,6 +50,14 @@ def device_of(module: Any) -> Any:
     for tensor in (*module.parameters(), *module.buffers()):
         return tensor.device
     return torch.device(CUDA, torch.cuda.current_device()) if torch.cuda.is_available() else torch.device(CPU)
+
+
+def require_current(device: Any) -> None:
+    """Raise ConfigError for a GPU that is not the current one of this process, on whose streams all runs."""
+    if device.type == CUDA and device.index not in (None, torch.cuda.current_device()):
+        current = torch.cuda.current_device()
+        what = f"stand on {device}; the current GPU of this process is {current}: torch.cuda.set_device({device.index})"
+        raise ConfigError(what, "modules")
 
 
 def name_of_gpu(device: Any) -> str | None:

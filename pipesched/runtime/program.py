@@ -175,10 +175,7 @@ def _predecessors_of_transfers(plan: Plan, placement: Placement) -> dict[int, li
 
 
 def _offloads_before(plan: Plan, placement: Placement, waits: Iterable[tuple[int, int]]) -> dict[int, int]:
-    """Return how many offloads of its device an operation waits for: those that it names, and all before these.
-
-    A plan names no more than it must: its own times are such that the others have ended, where its costs are right.
-    """
+    """Return how many offloads of its device an operation waits for: those that `waits` names, and all before these."""
     places = {}
     for lanes in plan.lanes:
         for own in _of_each_device(lanes.offloads, plan, placement):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from typing import Any
 
 from pipesched.checks import require_callable, require_whole
 from pipesched.errors import ConfigError, PipeschedError, RankFailed
 from pipesched.runtime.channels import Channels
-from pipesched.runtime.devices import CUDA, device_of, name_of_gpu, transfers_for
+from pipesched.runtime.devices import CUDA, device_of, name_of_gpu, require_current, transfers_for
 from pipesched.runtime.engine import Engine
 from pipesched.runtime.measured import report_of
 from pipesched.runtime.mistakes import add_place
@@ -89,6 +90,7 @@ class Runtime:
             require_whole(seed, "seed")
             weights_here(tied, self._modules)
             device = device_of(self._modules[stages[0]])
+            require_current(device)
         except ConfigError as wrong:
             error = wrong
         self._team.agree(sha256(repr((lists, tied)).encode()).hexdigest(), error, device and name_of_gpu(device))
@@ -175,6 +177,8 @@ class Runtime:
         self._team.tell(reason or described(error, doing, rank, self._steps))
         self._mirrors.give_up()
         self.close()
+        with suppress(Exception):  # a copy may be under way to what is dropped
+            self._transfers.finish()
         for runner in self._runners.values():
             runner.drop_all()
         if reason is not None:
@@ -193,6 +197,7 @@ class Runtime:
         `operations` lists the operations of this rank in order: start, end and the time `waited` before the start, in
         ms, and the bytes of all activations that are alive behind it. `peak_bytes` is their largest, `live_bytes` what
         is left at the end. `freed_fraction` is what O moved of the bytes that its activations held (None without O).
+        Times of a GPU are those of its own clock; there, what O moves counts as gone when it begins.
         """
         return report_of(self._team.rank, self._steps - 1, self._engine.measured, self._transfers.milliseconds)
 

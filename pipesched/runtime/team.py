@@ -135,7 +135,7 @@ class Team:
             given = (group, self._gone, WeakMethod(give_up))
             self._watch = Thread(target=_wait_in_vain, args=given, daemon=True)
             self._watch.start()
-            finalize(self, _close, group)
+            finalize(self, _close, group).atexit = False  # the end of the process closes it too
 
     def require_all(self) -> None:
         """Raise LostRank where the next rank is gone."""

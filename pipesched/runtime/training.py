@@ -21,7 +21,7 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
 from pipesched.results.outcome import Outcome
 from pipesched.runtime import model_source
-from pipesched.runtime.devices import backend_of, kind_of_device, take_device
+from pipesched.runtime.devices import CPU, backend_of, kind_of_device, take_device
 from pipesched.runtime.mistakes import failure_of
 from pipesched.runtime.program import programs, warn_left_out
 from pipesched.runtime.rank_processes import rank_processes
@@ -154,7 +154,7 @@ def train_rank(local_rank: int, job: TrainRequest, tell: Callable[..., Any]) -> 
     rows, count = job.source.rows, problem.microbatches
     shares = None if rows is None else [one / sum(rows) for one in rows]  # of the mean over all rows
     losses: list[float] = []
-    with nullcontext() if job.trace is None else _profiled(Path(job.trace), rank, problem.devices):
+    with nullcontext() if job.trace is None else _profiled(Path(job.trace), rank, problem.devices, device):
         for step in range(job.steps):
             with _mistakes_end(run, job.source):
                 if 0 in mine or problem.stages - 1 in mine:
@@ -219,11 +219,12 @@ def ended(losses: list[float], ranks: list[Any], stopped_by: str, reason: str | 
 
 
 @contextmanager
-def _profiled(folder: Path, rank: int, ranks: int) -> Iterator[None]:
+def _profiled(folder: Path, rank: int, ranks: int, device: Any) -> Iterator[None]:
     """Write PyTorch's profile of what runs inside as `rank<r>.json`, whole or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
     with torch.profiler.profile() as profiler:
-        profiler.add_metadata_json("pipesched", json.dumps({"ranks": ranks, "cores": cores()}))
+        if device.type == CPU:
+            profiler.add_metadata_json("pipesched", json.dumps({"ranks": ranks, "cores": cores()}))
         yield
     profiler.export_chrome_trace(str(folder / f".rank{rank}"))
     Path(folder, f".rank{rank}").replace(folder / f"rank{rank}.json")

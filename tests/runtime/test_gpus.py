@@ -5,14 +5,17 @@ Those tests take the ranks of one GPU for machines. PIPESCHED_TEST_DEVICE=cuda r
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Barrier, Lock
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 import pipesched
+from pipesched.errors import ConfigError
 from tests.runtime.random_plans import made, random_schedule, sizes_of
 from tests.runtime_ranks import DEVICE, Pool
 from tests.torch_ranks import needs_torch
@@ -70,12 +73,7 @@ def test_a_shared_gpu_has_messages_through_the_host() -> None:
     ("kind", "ranks", "backend", "sentence"),
     [
         ("cuda", 2, "nccl", None),
-        (
-            "cuda",
-            3,
-            "gloo",
-            "3 ranks share 2 GPUs: they take turns, and their messages go through the memory of the host",
-        ),
+        ("cuda", 3, "gloo", f"3 ranks share 2 GPUs: {TURNS}"),
         ("cpu", 4, "gloo", "4 ranks share 3 cores: each operation takes longer than on a core of its own"),
         ("cpu", 3, "gloo", None),
     ],
@@ -92,6 +90,42 @@ def test_ranks_talk_by_nccl_where_each_has_a_gpu(
     monkeypatch.setattr(devices, "cores", lambda: 3)
     assert devices.backend_of(kind, ranks) == backend
     assert devices.sharing(kind, ranks) == sentence
+
+
+def test_modules_stand_on_the_current_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the streams of another one nothing would be waited for, or measured."""
+    import torch
+
+    from pipesched.runtime.devices import require_current
+
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    for device in ("cpu", "cuda", "cuda:0"):
+        require_current(torch.device(device))
+    with pytest.raises(ConfigError, match=r"stand on cuda:1; the current GPU of this process is 0: .*set_device\(1\)"):
+        require_current(torch.device("cuda", 1))
+
+
+@pytest.mark.parametrize("failed", [True, False])
+def test_communicators_end_all_at_once(monkeypatch: pytest.MonkeyPatch, failed: bool) -> None:
+    """A kernel of one may wait for that of another; each ends once, and those that failed are kept."""
+    from pipesched.runtime import cuda
+
+    met, ended = Barrier(2, timeout=20), list[int]()
+
+    class Group:
+        def abort(self) -> None:
+            ended.append(met.wait())
+
+    channels = object.__new__(cuda.CudaChannels)
+    channels._team = cast("Any", SimpleNamespace(is_closed=failed))
+    channels._outgoing, channels._incoming, channels._sent = {1: Group()}, {2: Group()}, deque()
+    channels._ending, channels._is_ended = Lock(), False
+    kept = list[Any]()
+    monkeypatch.setattr(cuda, "_FAILED", kept)
+    channels.close()
+    channels.close()
+    assert sorted(ended) == [0, 1]
+    assert len(kept) == 2 * failed
 
 
 @pytest.fixture(scope="module")

@@ -81,9 +81,10 @@ def test_a_slow_link(tmp_path: Path) -> None:
     assert {gap["culprit"][:2] for gap in longest} <= {"1B", "2F"}
     assert sum(row["message"] for row in document["devices"]) > 2 * sum(row["runtime"] for row in document["devices"])
     assert "longer than planned" in text
-    machine = document["measured"]
-    cores = f"{machine['cores']} core{'s' * (machine['cores'] > 1)}"
-    assert f"4 ranks ran on {cores}" in text
+    if DEVICE == "cpu":
+        machine = document["measured"]
+        cores = f"{machine['cores']} core{'s' * (machine['cores'] > 1)}"
+        assert f"4 ranks ran on {cores}" in text
 
 
 @pytest.mark.nightly

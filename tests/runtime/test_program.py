@@ -135,6 +135,14 @@ def test_transfers_stand_behind_what_they_wait_for() -> None:
             assert all(step.action == SEND or KINDS[step.op.kind].is_transfer for step in between)
 
 
+def test_operations_wait_for_no_more_offloads_than_have_ended() -> None:
+    """In the plan: three forwards run beside the first offload; each load begins at once behind what has ended then."""
+    problem = pipesched.make_problem(devices=1, microbatches=6, forward=38, backward=88, activation=1, offload=39)
+    steps = programs(pipesched.run(problem, "naive", offload="full").schedule)[0]
+    counts = {kind: [step.offloads for step in steps if step.op.kind == kind] for kind in "FOLB"}
+    assert counts == {"F": [0, 0, 0, 1, 2, 3], "O": [0] * 6, "L": [3, 4, 6, 6, 6, 6], "B": [0] * 6}
+
+
 def test_operations_wait_for_the_offloads_that_they_name() -> None:
     """By its number among those of its rank, whichever lane it is on."""
     waited = 0
@@ -147,8 +155,8 @@ def test_operations_wait_for_the_offloads_that_they_name() -> None:
                 if step.action == RUN and index.number(step.op) not in paired:
                     named = [index.op(first) for first, second in schedule.plan.waits if index.op(second) == step.op]
                     assert {op for op in named if op in offloads} <= {*offloads[: step.offloads]}
-                    waited += bool(named)
-    assert waited > 50
+                    waited += any(op in offloads for op in named)
+    assert waited > 10
 
 
 @pytest.mark.parametrize("lanes", ["device", "pair"])

@@ -7,7 +7,7 @@ the GPU leave out. Messages do not count: NCCL's kernels wait for other ranks.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -37,22 +37,17 @@ class GpuSpans:
             if entry["cat"] in LAUNCHES:
                 launched.append((start, number))
             elif MESSAGE not in str(entry.get("name")).lower():
-                ran[number] = Span(start, start + ticks_of(entry.get("dur", 0), "dur of a kernel", file))
+                end = start + ticks_of(entry.get("dur", 0), "dur of a kernel", file)
+                before = ran.get(number, Span(start, end))  # one launch of a graph runs many kernels
+                ran[number] = Span(min(before.start, start), max(before.end, end))
         launched.sort(key=itemgetter(0))
         known = [(start, ran[number]) for start, number in launched if number in ran]
         self._starts, self._spans = [start for start, _ in known], [span for _, span in known]
 
-    def __bool__(self) -> bool:
-        return bool(self._spans)
-
-    def of(self, ranges: Sequence[Span]) -> Iterator[Span]:
-        """Yield for each range of the CPU, in their order, when the GPU ran it; without launches a moment."""
-        last = self._spans[0].start if self._spans else 0
-        for one in ranges:
-            inside = self._spans[bisect_left(self._starts, one.start) : bisect_right(self._starts, one.end)]
-            start = min((span.start for span in inside), default=last)
-            last = max((span.end for span in inside), default=last)
-            yield Span(start, last)
+    def of(self, start: int, end: int) -> Span | None:
+        """Return when the GPU ran what was launched in a time of the CPU; None where that was nothing."""
+        inside = self._spans[bisect_left(self._starts, start) : bisect_right(self._starts, end)]
+        return Span(min(span.start for span in inside), max(span.end for span in inside)) if inside else None
 
 
 def _correlation(entry: Any) -> Any:

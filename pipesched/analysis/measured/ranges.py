@@ -52,7 +52,8 @@ def idle_as_waits(ranges: Iterable[Range], begin: int) -> list[Range]:
     waiting, free = [], begin
     for one in ranges:
         waiting.append(one._replace(wait=MessageWait(min(free, one.start), one.start, is_recorded=False)))
-        free = one.end
+        if not any(KINDS[op.kind].is_transfer for op in ops_of(one.slot)):  # which runs beside the others
+            free = max(free, one.end)
     return waiting
 
 

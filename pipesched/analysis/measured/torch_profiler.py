@@ -72,13 +72,23 @@ def _on_gpu(events: Sequence[_Event]) -> bool:
 
 
 def _on_the_gpu(runs: Sequence[_Event], entries: Sequence[Any], file: str) -> list[_Event]:
-    """Return the ranges of the CPU as times of the GPU; none for a trace without launches inside them."""
-    ordered = sorted((event for event in runs if event.lane[0] == CPU), key=lambda event: event.start)
-    spans = GpuSpans(entries, file) if any(event.lane[0] == GPU for event in runs) else None
-    if not spans:
+    """Return the ranges of the CPU as times of the GPU; none where the trace lacks launches inside them.
+
+    What launches nothing takes no time, behind what came before it.
+    """
+    named = Counter(event.name for event in runs if event.lane[0] == GPU)
+    if not named:
         return []
-    found = spans.of([Span(event.start, event.end) for event in ordered])
-    return [_Event(event.name, (GPU, None), *span) for event, span in zip(ordered, found, strict=True)]
+    spans, launching, found = GpuSpans(entries, file), Counter[str](), list[_Event]()
+    for event in sorted((event for event in runs if event.lane[0] == CPU), key=lambda event: event.start):
+        span = spans.of(event.start, event.end)
+        if span is not None:
+            launching[event.name] += 1
+        elif found:
+            span = Span(found[-1].end, found[-1].end)
+        if span is not None:
+            found.append(_Event(event.name, (GPU, None), *span))
+    return found if named <= launching else []
 
 
 def _machine(said: Any) -> Machine | None:

@@ -341,15 +341,44 @@ def test_what_a_gpu_ran_counts_by_whoever_launched_it(tmp_path: Path) -> None:
     assert pipesched.read_traces(files).costs == plain.costs
 
 
-def test_an_operation_that_launches_nothing_takes_no_time_of_the_gpu(tmp_path: Path) -> None:
-    from pipesched.analysis.measured.gpu_ranges import GpuSpans, Span
+def test_all_kernels_of_a_launch_count() -> None:
+    """One launch of a graph runs many; where a range launched nothing there is none."""
+    from pipesched.analysis.measured.gpu_ranges import GpuSpans
 
     launch = {"ph": "X", "cat": "cuda_driver", "name": "launch", "ts": 2, "dur": 1, "args": {"correlation": 1}}
-    spans = GpuSpans([launch, {**launch, "cat": "kernel", "ts": 10, "dur": 5}, {"ph": "i"}, None], "a file")
-    ticks = 10**6
-    found = spans.of([Span(0, 4 * ticks), Span(5 * ticks, 6 * ticks)])
-    assert [*found] == [Span(10 * ticks, 15 * ticks), Span(15 * ticks, 15 * ticks)]
-    assert not GpuSpans([launch], "a file")
+    kernels = [{**launch, "cat": "kernel", "ts": start, "dur": 5} for start in (15, 10, 12)]
+    spans, ticks = GpuSpans([launch, *kernels, {"ph": "i"}, None], "a file"), 10**6
+    assert spans.of(0, 4 * ticks) == (10 * ticks, 20 * ticks)
+    assert spans.of(5 * ticks, 6 * ticks) is None
+    assert GpuSpans([launch], "a file").of(0, 4 * ticks) is None
+
+
+def test_a_trace_that_lacks_launches_has_the_ranges_of_the_profiler(tmp_path: Path) -> None:
+    """Then what kernels are there do not count."""
+    files = one_run(tmp_path)
+    plain = pipesched.read_traces(files)
+    for file in files:
+        content = json.loads(file.read_text())
+        events = content["traceEvents"]
+        runs = [one for one in events if one["name"].startswith("PP:")]
+        for number, event in enumerate(runs):
+            events.append({**event, "cat": "gpu_user_annotation", "tid": 7})
+            if number % 2:
+                middle = event["ts"] + event["dur"] / 2
+                said = {"ph": "X", "name": "f", "ts": middle, "dur": 0.1, "args": {"correlation": number}}
+                events += [{**said, "cat": "cuda_runtime"}, {**said, "cat": "kernel"}]
+        file.write_text(json.dumps(content))
+    assert pipesched.read_traces(files).costs == plain.costs
+
+
+def test_a_device_is_idle_beside_its_transfers() -> None:
+    """What runs on a lane leaves the device free: an operation behind it waited from the end of the one before."""
+    from pipesched.analysis.measured.ranges import Range, idle_as_waits
+    from pipesched.pipeline.op_texts import parse_op
+
+    ran = [("0F0", 0, 10), ("0O0", 10, 50), ("0F1", 10, 20), ("0O1", 50, 90), ("0B0", 55, 65)]
+    waits = [one.wait for one in idle_as_waits([Range(parse_op(text), start, end) for text, start, end in ran], 0)]
+    assert [wait and (wait.start, wait.end) for wait in waits] == [(0, 0), (10, 10), (10, 10), (20, 50), (20, 55)]
 
 
 def test_communication_and_unfinished_steps_do_not_count(tmp_path: Path) -> None:
