@@ -1,6 +1,6 @@
 """Training by any schedule in PyTorch, recomputation, offload and two copies included; and measuring a model.
 
-On GPUs it was tried on one (docs/results/gpu.md): `pipesched train --self-test` checks it on yours.
+Tests hold it on CPUs; of GPUs one was tried (docs/results/gpu.md). `pipesched train --self-test` checks it on yours.
 
 Its names load PyTorch when they are first asked for, and raise ConfigError where it is missing.
 """

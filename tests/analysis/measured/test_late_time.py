@@ -37,8 +37,7 @@ from pipesched.render.labels import MEASURED_MEMORY
 from pipesched.render.summary import summary
 from pipesched.render.timeline import remarks, timeline_view
 from pipesched.schedulers.registry import FAMILIES
-from tests.analysis.measured.test_read_traces import made
-from tests.analysis.measured.traces_of_runs import NEEDS, Ran, primus_files, replayed, torch_traces
+from tests.analysis.measured.traces_of_runs import NEEDS, Ran, made, primus_files, replayed, torch_traces
 
 CLOCKS = [0, 7_000_123, -55_555_000, 987_654_321]
 LENGTHS = {"F": 1_000_000, "B": 2_000_000, "I": 1_000_000, "W": 1_000_000}

@@ -16,33 +16,17 @@ from hypothesis import given, strategies as st
 
 import pipesched
 from pipesched.analysis.measured.config_text import config_text
-from pipesched.errors import ConfigError, InvalidSchedule, NotApplicable
+from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.pipeline.check import check
 from pipesched.pipeline.ops import Pair
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.units import Slices
 from pipesched.schedulers.registry import FAMILIES
-from tests.analysis.measured.traces_of_runs import Ran, primus_files, replayed, torch_traces
+from tests.analysis.measured.traces_of_runs import Ran, made, one_run, primus_files, replayed, torch_traces
 from tests.unit_schedules import forwards, sized
 
 Steps = list[list[list[Ran]]]
 FAMILY_NAMES = [name for name in FAMILIES if name != "block"]
-
-
-def made(algorithm: str, devices: int, chunks: int, microbatches: int) -> Schedule | None:
-    """The schedule of a family, None where it does not apply."""
-    problem = pipesched.make_problem(
-        devices=devices,
-        stages=devices * chunks,
-        microbatches=microbatches,
-        forward=2,
-        backward_input=2,
-        backward_weight=2,
-    )
-    try:
-        return pipesched.run(problem, algorithm).schedule
-    except NotApplicable:
-        return None
 
 
 def kind(slot: Any) -> tuple[str, int]:
@@ -247,14 +231,6 @@ def test_primus_on_a_v(tmp_path: Path) -> None:
         assert check(timeline.outcome) == []
 
 
-def one_run(folder: Path, begin: Sequence[int] = (0, 50_000, 100_000), clocks: Sequence[int] = (0, 700)) -> list[Path]:
-    """Traces of 1f1b on two ranks whose steps begin at these times."""
-    schedule = made("1f1b", 2, 1, 4)
-    assert schedule is not None
-    folder.mkdir(exist_ok=True)
-    return torch_traces(folder, [replayed(schedule, lambda _slot: 1000, begin=one) for one in begin], clocks)
-
-
 def test_two_runs(tmp_path: Path) -> None:
     """Files of two runs: two messages contradict each other, and both are named with their ranks."""
     first = one_run(tmp_path / "a")[0]
@@ -300,85 +276,6 @@ def test_ranks(tmp_path: Path) -> None:
     alone.write_text(json.dumps(content))
     with pytest.raises(ConfigError, match="no file has stage 1"):
         pipesched.read_traces([alone])
-
-
-def test_the_gpu_counts(tmp_path: Path) -> None:
-    """Of a name with ranges of the CPU and of the GPU those of the GPU count."""
-    files = one_run(tmp_path)
-    plain = pipesched.read_traces(files)
-    for file in files:
-        content = json.loads(file.read_text())
-        events = content["traceEvents"]
-        for event in [one for one in events if one["name"].startswith("PP:")]:
-            events.append({**event, "cat": "gpu_user_annotation", "tid": 7})
-            event["ts"], event["dur"] = event["ts"] / 3, event["dur"] * 9
-        file.write_text(json.dumps(content))
-    assert pipesched.read_traces(files).costs == plain.costs
-
-
-def test_what_a_gpu_ran_counts_by_whoever_launched_it(tmp_path: Path) -> None:
-    """From the first to the last kernel and copy launched inside a range, by a thread of autograd too; no message."""
-    files = one_run(tmp_path)
-    plain = pipesched.read_traces(files)
-    for file in files:
-        content = json.loads(file.read_text())
-        events = content["traceEvents"]
-        runs = [one for one in events if one["name"].startswith("PP:")]
-        for number, event in enumerate(runs):
-            ts, dur = event["ts"], event["dur"]
-            events.append({**event, "cat": "gpu_user_annotation", "tid": 7, "dur": 0.001})
-            event["ts"], event["dur"] = ts / 3, 0.3
-            parts = [("kernel", ts, dur / 4), ("gpu_memcpy", ts + dur / 2, dur / 2), ("kernel", ts - 5000, 9000)]
-            for part, (kind, start, length) in enumerate(parts):
-                said = {
-                    "ph": "X",
-                    "name": "ncclDevKernel" if part == 2 else "f",
-                    "args": {"correlation": 3 * number + part},
-                }
-                events.append({**said, "cat": "cuda_runtime", "tid": 1 + part, "ts": ts / 3 + 0.1, "dur": 0.01})
-                events.append({**said, "cat": kind, "tid": 7, "ts": start, "dur": length})
-        file.write_text(json.dumps(content))
-    assert pipesched.read_traces(files).costs == plain.costs
-
-
-def test_all_kernels_of_a_launch_count() -> None:
-    """One launch of a graph runs many; where a range launched nothing there is none."""
-    from pipesched.analysis.measured.gpu_ranges import GpuSpans
-
-    launch = {"ph": "X", "cat": "cuda_driver", "name": "launch", "ts": 2, "dur": 1, "args": {"correlation": 1}}
-    kernels = [{**launch, "cat": "kernel", "ts": start, "dur": 5} for start in (15, 10, 12)]
-    spans, ticks = GpuSpans([launch, *kernels, {"ph": "i"}, None], "a file"), 10**6
-    assert spans.of(0, 4 * ticks) == (10 * ticks, 20 * ticks)
-    assert spans.of(5 * ticks, 6 * ticks) is None
-    assert GpuSpans([launch], "a file").of(0, 4 * ticks) is None
-
-
-def test_a_trace_that_lacks_launches_has_the_ranges_of_the_profiler(tmp_path: Path) -> None:
-    """Then what kernels are there do not count."""
-    files = one_run(tmp_path)
-    plain = pipesched.read_traces(files)
-    for file in files:
-        content = json.loads(file.read_text())
-        events = content["traceEvents"]
-        runs = [one for one in events if one["name"].startswith("PP:")]
-        for number, event in enumerate(runs):
-            events.append({**event, "cat": "gpu_user_annotation", "tid": 7})
-            if number % 2:
-                middle = event["ts"] + event["dur"] / 2
-                said = {"ph": "X", "name": "f", "ts": middle, "dur": 0.1, "args": {"correlation": number}}
-                events += [{**said, "cat": "cuda_runtime"}, {**said, "cat": "kernel"}]
-        file.write_text(json.dumps(content))
-    assert pipesched.read_traces(files).costs == plain.costs
-
-
-def test_a_device_is_idle_beside_its_transfers() -> None:
-    """What runs on a lane leaves the device free: an operation behind it waited from the end of the one before."""
-    from pipesched.analysis.measured.ranges import Range, idle_as_waits
-    from pipesched.pipeline.op_texts import parse_op
-
-    ran = [("0F0", 0, 10), ("0O0", 10, 50), ("0F1", 10, 20), ("0O1", 50, 90), ("0B0", 55, 65)]
-    waits = [one.wait for one in idle_as_waits([Range(parse_op(text), start, end) for text, start, end in ran], 0)]
-    assert [wait and (wait.start, wait.end) for wait in waits] == [(0, 0), (10, 10), (10, 10), (20, 50), (20, 55)]
 
 
 def test_communication_and_unfinished_steps_do_not_count(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pipesched
+from pipesched.errors import NotApplicable
 from pipesched.pipeline.ops import Op, Pair
 from pipesched.pipeline.schedule import Schedule
 
@@ -142,3 +144,27 @@ def primus_files(
         files.append(folder / f"pp_rank_{rank}.json")
         files[-1].write_text(json.dumps(content))
     return files
+
+
+def made(algorithm: str, devices: int, chunks: int, microbatches: int) -> Schedule | None:
+    """The schedule of a family, None where it does not apply."""
+    problem = pipesched.make_problem(
+        devices=devices,
+        stages=devices * chunks,
+        microbatches=microbatches,
+        forward=2,
+        backward_input=2,
+        backward_weight=2,
+    )
+    try:
+        return pipesched.run(problem, algorithm).schedule
+    except NotApplicable:
+        return None
+
+
+def one_run(folder: Path, begin: Sequence[int] = (0, 50_000, 100_000), clocks: Sequence[int] = (0, 700)) -> list[Path]:
+    """Traces of 1f1b on two ranks whose steps begin at these times."""
+    schedule = made("1f1b", 2, 1, 4)
+    assert schedule is not None
+    folder.mkdir(exist_ok=True)
+    return torch_traces(folder, [replayed(schedule, lambda _slot: 1000, begin=one) for one in begin], clocks)
