@@ -99,7 +99,7 @@ def test_beside_every_order(config: Config) -> None:
 
 
 @pytest.mark.nightly
-@settings(part(4), suppress_health_check=[HealthCheck.too_slow])
+@settings(part(10), suppress_health_check=[HealthCheck.too_slow])
 @given(sharded(SHAPES + LARGER))
 def test_no_family_is_shorter(config: Config) -> None:
     """Nor is any family on these stages shorter that fits, with any number of stages ahead where that is open."""
