@@ -32,7 +32,7 @@ def advice_rows(
 
 def _typed(advice: Advice) -> str:
     """Return what makes a change: settings of a solve, and values of the problem by their keys in a config."""
-    settings = [f"`{name}`" for name in advice.solve]
+    settings = [f"`{name}`" if value else f"`{name}=False`" for name, value in advice.solve.items()]
     values = [f"`{_key_of(name)}` {_text_of(value)}" for name, value in advice.problem.items()]
     text = " ".join(settings + values)
     if len(text) <= MOST_TYPED:

@@ -37,6 +37,13 @@ def test_rows() -> None:
     assert [*advice_rows(report_with(ADVICE), str, as_parameters)][2][2] == "8.3% shorter: memory.budget 2,2.5"
 
 
+def test_what_is_to_be_left_out() -> None:
+    """A parameter that is False is the flag that says no."""
+    whole = Advice("whole backward", 10, -2, {"split_backward": False})
+    texts = [[*advice_rows(report_with((whole,)), str, one)][1][2] for one in (spell, as_parameters)]
+    assert texts == ["16.7% shorter: --no-split-backward", "16.7% shorter: split_backward=False"]
+
+
 def test_many_values_stand_in_the_document() -> None:
     """A list of a hundred costs is not shown on a screen."""
     many = Advice("6 microbatches", 11, -1, {}, {"microbatches": 6, "forward": [1.25, 2.5] * 50})

@@ -274,3 +274,17 @@ def test_changes_that_are_no_advice() -> None:
         "one activation less",
     ]
     assert names_of_changes(devices=2, microbatches=4, mode="forward") == ["2 microbatches", "8 microbatches"]
+
+
+def test_whole_backwards_are_advised_where_halves_pay_an_overhead_each() -> None:
+    """2 x 4 slices of 2 devices: halves have 3 overheads of 1 a slice, whole ones 2, and what is advised is reached."""
+    problem = make_problem(
+        devices=2, microbatches=2, backward_input=2, backward_weight=2, slices={"count": 4, "overhead": 1}
+    )
+    split = solve(problem, advice=True)
+    assert split.report is not None and split.report.advice is not None
+    found = {advice.change: advice for advice in split.report.advice}["whole backward"]
+    whole = solve(problem, **found.solve)
+    assert found.solve == {"split_backward": False}
+    assert whole.schedule.makespan <= found.makespan_at_most < split.schedule.makespan
+    assert "whole backward" not in names_of_changes(devices=2, microbatches=2, backward_input=2, backward_weight=2)

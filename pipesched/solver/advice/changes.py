@@ -71,6 +71,13 @@ def _split_backward(request: SolveRequest) -> AdvisedChange | None:
     return AdvisedChange("split backward", request.problem, True, request.allowed, {"split_backward": True})
 
 
+def _whole_backward(request: SolveRequest) -> AdvisedChange | None:
+    """Return whole backwards in place of halves, where each of these has the overhead of a slice."""
+    if not request.splits_backward or not request.problem.slices.overhead:
+        return None
+    return AdvisedChange("whole backward", request.problem, False, request.allowed, {"split_backward": False})
+
+
 def _saving(name: str, require: Callable[[Problem], None], request: SolveRequest) -> AdvisedChange | None:
     """Return the change that allows to save memory by `name`, where that may help, and goes with the method."""
     if getattr(request.allowed, name) or request.problem.memory.budget is None or request.method in KEEPS_ALL:
@@ -219,6 +226,7 @@ def _of_problem(name: str, request: SolveRequest, problem: Problem) -> AdvisedCh
 
 CHANGES: tuple[Callable[[SolveRequest], AdvisedChange | None], ...] = (
     _split_backward,
+    _whole_backward,
     partial(_budget, "one activation more", 1),
     partial(_chunks, "two", 2),
     partial(_chunks, "four", 4),
