@@ -101,7 +101,7 @@ class SearchOptions(NamedTuple):
     )
     advice: bool | None = option(
         "--advice/--no-advice",
-        "which changes would make it shorter, by heuristics; default: unless a bound settles the answer at once",
+        "which changes would make it shorter, by heuristics; default: unless bounds settle the answer without a search",
     )
 
     @property

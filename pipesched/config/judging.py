@@ -1,4 +1,4 @@
-"""Runs of one's own, and what judges estimates by these and by published ones."""
+"""The user's measured runs, and the model of errors that rests on them and on published runs."""
 
 from __future__ import annotations
 

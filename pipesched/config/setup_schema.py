@@ -32,13 +32,13 @@ PARALLEL = {
     "shard_ranks": "ranks that divide what training.shard says; divides data x context, the default",
 }
 BATCH = {
-    "sequence": "words of a sequence",
+    "sequence": "tokens of a sequence",
     "micro": "sequences of a microbatch; default 1",
     "global": "sequences of a step, over all GPUs",
 }
 SWITCHES = {
     "distributed_optimizer": "the optimizer's numbers are spread over data-parallel ranks (ZeRO-1); default true",
-    "flash_attention": "attention between words is fused; default true",
+    "flash_attention": "attention between tokens is fused; default true",
     "tensor_overlap": "tensor-parallel communication runs beside its products; default false",
     "fused_loss": "the loss never forms 32-bit logits; default false",
 }
@@ -63,11 +63,11 @@ def setup_schemas() -> dict[str, Schema]:
     """Return the schema of each section, by its name."""
     shapes = {
         "model": [TEXT, _model()],
-        "hardware": [{"enum": list(preset_names(HARDWARE))}, _object(_hardware())],
-        "parallel": [{**_object(_parallel()), "required": ["gpus"]}],
+        "hardware": [{"enum": list(preset_names(HARDWARE))}, object_schema(_hardware())],
+        "parallel": [{**object_schema(_parallel()), "required": ["gpus"]}],
         "batch": [_batch()],
-        "training": [_object(_training())],
-        "trust": [_object({"like": _or_null(TEXT), "beyond": _or_null(FLAG)})],
+        "training": [object_schema(_training())],
+        "trust": [object_schema({"like": _or_null(TEXT), "beyond": _or_null(FLAG)})],
     }
     return {field.key: {"description": field.help, "anyOf": [*shapes[field.key], {"type": "null"}]} for field in SETUP}
 
@@ -81,10 +81,11 @@ def _batch() -> Schema:
         "description": "instead of the rest: lengths of the documents of each microbatch of a data-parallel rank",
     }
     either = [{"required": ["sequence", "global"]}, {"required": ["lengths"]}]
-    return {**_object({**_described(BATCH, COUNT, "micro"), "lengths": lengths}), "anyOf": either}
+    return {**object_schema({**_described(BATCH, COUNT, "micro"), "lengths": lengths}), "anyOf": either}
 
 
-def _object(properties: dict[str, Schema]) -> Schema:
+def object_schema(properties: dict[str, Schema]) -> Schema:
+    """Return the schema of a mapping with these keys and no others."""
     return {"type": "object", "additionalProperties": False, "properties": properties}
 
 
@@ -151,7 +152,7 @@ def _training() -> dict[str, Schema]:
             "description": "none, selective (the core of attention), full, or full of so many layers of each stage",
             "anyOf": [
                 recompute,
-                {**_object({FULL: COUNT}), "required": [FULL]},
+                {**object_schema({FULL: COUNT}), "required": [FULL]},
                 *_candidates(recompute),
                 {"type": "null"},
             ],
@@ -162,12 +163,12 @@ def _training() -> dict[str, Schema]:
         },
         "efficiency": {
             "description": "measured shares of the GPU's numbers, or the name of a YAML file of them",
-            "anyOf": [TEXT, _object(_efficiency()), {"type": "null"}],
+            "anyOf": [TEXT, object_schema(_efficiency()), {"type": "null"}],
         },
     }
 
 
 def _efficiency() -> dict[str, Schema]:
     """Return the schemas of the shares; `gemm` is one for all products, or one for each kind of operation."""
-    gemm = {"anyOf": [SHARE, _object({part: _or_null(SHARE) for part in GEMM}), {"type": "null"}]}
+    gemm = {"anyOf": [SHARE, object_schema({part: _or_null(SHARE) for part in GEMM}), {"type": "null"}]}
     return {key: gemm if key == "gemm" else _or_null(SHARE) for key in SHARES}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import Any
 
-from pipesched.config.setup_schema import setup_schemas
+from pipesched.config.setup_schema import object_schema, setup_schemas
 from pipesched.pipeline.costs import TABLED
 from pipesched.pipeline.layer_arguments import KEYS
 from pipesched.pipeline.layers import BALANCED, EQUAL, SHARES, SIZES
@@ -65,7 +65,7 @@ def json_schema() -> dict[str, Any]:
     top = {field.key: _schema(field) for field in FIELDS if "." not in field.key}
     sections = {
         section: {
-            **_object({field.key.partition(".")[2]: _schema(field) for field in _of(section)}),
+            **object_schema({field.key.partition(".")[2]: _schema(field) for field in _of(section)}),
             "type": ["object", "null"],  # an empty section counts as absent
         }
         for section in SECTIONS
@@ -73,17 +73,13 @@ def json_schema() -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "pipesched config",
-        **_object({**top, **sections, **setup_schemas()}),
+        **object_schema({**top, **sections, **setup_schemas()}),
         "anyOf": [{"required": ["devices"]}, {"required": ["model", "hardware", "parallel", "batch"]}],
     }
 
 
 def _of(section: str) -> list[Field]:
     return [field for field in FIELDS if field.key.startswith(f"{section}.")]
-
-
-def _object(properties: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "additionalProperties": False, "properties": properties}
 
 
 def _schema(field: Field | Option) -> dict[str, Any]:
@@ -96,10 +92,10 @@ def _algorithms() -> list[dict[str, Any]]:
     """Return the schemas of the key `algorithm`: a name, or one name with its options."""
     families = {name: family(name) for name in (*FAMILIES, *ALIASES)}
     options = {
-        name: {**_object({key: _schema(OPTIONS[key]) for key in options_of(known)}), "type": ["object", "null"]}
+        name: {**object_schema({key: _schema(OPTIONS[key]) for key in options_of(known)}), "type": ["object", "null"]}
         for name, known in families.items()
     }
-    return [{"enum": list(families)}, {**_object(options), "minProperties": 1, "maxProperties": 1}]
+    return [{"enum": list(families)}, {**object_schema(options), "minProperties": 1, "maxProperties": 1}]
 
 
 def _shapes(field: Field | Option) -> list[dict[str, Any]]:
@@ -129,13 +125,13 @@ def _shapes(field: Field | Option) -> list[dict[str, Any]]:
         LAYOUT: [{"enum": [BALANCED, EQUAL]}, devices],
         SPEED: [speed, {"type": "array", "items": speed}, {"type": "object", "additionalProperties": speed}],
         LINKS: [{"type": "array", "items": {"type": "array", "items": latency}}, *_groups(latency, devices)],
-        PART: [_object({key: _of_layer(key, number, is_listed=field.key == "layer") for key in KEYS})],
+        PART: [object_schema({key: _of_layer(key, number, is_listed=field.key == "layer") for key in KEYS})],
         SHARE: [{**number, "maximum": 1}],
         MODE: [{"enum": list(MODES)}],
         NUMBER: [value],
         SHARD: _shard(),
         SIDE: [_side(latency)],
-        SIZES_OF_EACH: [_object({key: {"anyOf": [_list_of(number), {"type": "null"}]} for key in FACTORS})],
+        SIZES_OF_EACH: [object_schema({key: {"anyOf": [_list_of(number), {"type": "null"}]} for key in FACTORS})],
         SLICES: _slices(latency),
     }
     entry = {"anyOf": [value, _list_of(value)]} if isinstance(field, Field) and field.name in TABLED else value
@@ -147,7 +143,7 @@ def _shard() -> list[dict[str, Any]]:
     number: dict[str, Any] = {"type": "integer", "minimum": 1}
     ahead = [number, {"enum": [FULL, AUTO]}, _list_of(number)]
     shapes = {"level": [{"enum": [*LEVELS]}], "ranks": [number], "ahead": ahead, "reduce": [{"enum": [*REDUCES]}]}
-    return [*shapes["level"], _object({key: {"anyOf": [*shapes[key], {"type": "null"}]} for key in SHARD_KEYS})]
+    return [*shapes["level"], object_schema({key: {"anyOf": [*shapes[key], {"type": "null"}]} for key in SHARD_KEYS})]
 
 
 def _side(time: dict[str, Any]) -> dict[str, Any]:
@@ -160,7 +156,7 @@ def _side(time: dict[str, Any]) -> dict[str, Any]:
         **dict.fromkeys(SIDE_SIZES, size),
         **{"name": {"type": "string"}, "into": place, "devices": devices, "p2p": time},
     }
-    item = _object({key: {"anyOf": [shapes[key], {"type": "null"}]} for key in SIDE_KEYS})
+    item = object_schema({key: {"anyOf": [shapes[key], {"type": "null"}]} for key in SIDE_KEYS})
     item["properties"]["forward"] = shapes["forward"]
     return {**_list_of({**item, "required": ["forward"]}), "minItems": 1}
 
@@ -179,11 +175,11 @@ def _slices(time: dict[str, Any]) -> list[dict[str, Any]]:
         "count": count,
         "tokens": [{"enum": [EQUAL, WORK]}, part],
         "attention": [{"type": "number", "minimum": 0, "maximum": 1}],
-        "work": [part, _list_of(part), {**_object(dict.fromkeys(SHARED, parts)), "required": [*SHARED]}],
+        "work": [part, _list_of(part), {**object_schema(dict.fromkeys(SHARED, parts)), "required": [*SHARED]}],
         "overhead": [time],
         "most": [number],
     }
-    return [*count, _object({key: {"anyOf": [*shapes[key], {"type": "null"}]} for key in SLICE_KEYS})]
+    return [*count, object_schema({key: {"anyOf": [*shapes[key], {"type": "null"}]} for key in SLICE_KEYS})]
 
 
 def _of_layer(key: str, number: dict[str, Any], *, is_listed: bool) -> dict[str, Any]:
@@ -197,9 +193,12 @@ def _of_layer(key: str, number: dict[str, Any], *, is_listed: bool) -> dict[str,
 
 def _groups(latency: dict[str, Any], devices: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the schemas of links by groups: of a size, or listed."""
-    by = {"size": {"type": "integer", "minimum": 1}, "groups": {"type": "array", "items": devices}}
+    by: dict[str, dict[str, Any]] = {
+        "size": {"type": "integer", "minimum": 1},
+        "groups": {"type": "array", "items": devices},
+    }
     return [
-        {**_object({key: value, "inside": latency, "between": latency}), "required": [key, "inside", "between"]}
+        {**object_schema({key: value, "inside": latency, "between": latency}), "required": [key, "inside", "between"]}
         for key, value in by.items()
     ]
 

@@ -193,7 +193,7 @@ def _item_in_file(plain: Any) -> Any:
 
 
 def _words_or_numbers(plain: Any) -> Any:
-    """Return a value that may have words in it, in which no text counts as the number that it spells."""
+    """Return a value whose texts are words: none is read as a number."""
     if isinstance(plain, dict):
         return {key: _words_or_numbers(entry) for key, entry in plain.items()}
     try:

@@ -66,7 +66,7 @@ def _item(estimate: Estimate, number: int) -> dict[str, Any]:
 
 
 def _step(estimate: Estimate) -> dict[str, Any]:
-    """Return the times of the step; where the schedule has all of it also what of that it does not hide."""
+    """Return the times of the step; where they are part of the schedule, also what it does not hide of them."""
     found, times = estimate.step._asdict(), estimate.outcome.schedule.step
     return {**found, "exposed": times.document} if times is not None and estimate.has_step else found
 

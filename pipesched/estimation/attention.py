@@ -1,7 +1,7 @@
 """Attention between queries, keys and values: its kernels, and what ranks do that share a sequence. In milliseconds.
 
 Such ranks pass keys and values round a ring. A sequence lies in zigzag order, so that in each step all ranks compute as
-many scores: the first step those of a rank's own words, causal, each other one those of half as many keys, all of them.
+many scores: in the first step those of a rank's own tokens, causal, in each other one all those of half as many keys.
 Each other step merges its result with that of the steps before it, and waits for a message that takes longer than the
 attention it hides behind. Or ranks gather all keys and values first, and compute in one step.
 """
@@ -49,13 +49,13 @@ def core_flops(setup: Setup) -> float:
 
 def core_terms(setup: Setup, operation: str) -> Terms:
     """Return the attention core: one kernel, or one for each step of a ring."""
-    flash, words = setup.training.flash_attention, setup.batch.sequence
+    flash, tokens = setup.training.flash_attention, setup.batch.sequence
     times = 1.0 if operation == FORWARD else 2.5 if flash else 2.0
     times *= DRAWN if flash and setup.model.dropout else 1.0
     flops, steps = times * core_flops(setup), _ring_steps(setup)
     if steps == 1:
-        return (_core(setup, "attention core", flops, kernel_share(words, causal=True)),)
-    each, own = flops / steps, words / steps
+        return (_core(setup, "attention core", flops, kernel_share(tokens, causal=True)),)
+    each, own = flops / steps, tokens / steps
     return (
         _core(setup, "attention core, first step", each, kernel_share(own, causal=True)),
         _core(setup, "attention core, other steps", each, kernel_share(own / 2, causal=False), steps - 1),
@@ -95,7 +95,7 @@ def context_terms(setup: Setup, operation: str) -> Iterable[Term]:
 
 
 def _keys_and_values(setup: Setup) -> float:
-    """Return the bytes of the keys and values of a rank's words."""
+    """Return the bytes of the keys and values of a rank's tokens."""
     model = setup.model
     width = model.key if model.latent is None else model.heads * (model.latent.nope + model.latent.rope)
     return 2 * HALF * setup.tokens * width / setup.parallel.tensor

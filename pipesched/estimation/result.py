@@ -40,7 +40,7 @@ class DeviceMemory(NamedTuple):
     """What a GPU of a device of the pipeline holds at its peak, in bytes, and what it may hold: its memory.
 
     Weights, gradients and optimizer are what stays; what ranks divide and a schedule brings together is `unsharded`.
-    Where the problem has a budget of its own, `budget` is the memory that leaves it: so it fits as its schedule does.
+    Where the problem has a budget of its own, `budget` is derived from that, so that both agree on what fits.
     """
 
     parameters: Fraction

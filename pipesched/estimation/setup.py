@@ -117,7 +117,7 @@ class TokenBatch:
 
     @property
     def attended(self) -> int | Fraction:
-        """The words whose scores a word needs, in the mean of the longest microbatch; causal ones half of them.
+        """The tokens whose scores a token needs, in the mean of the longest microbatch; causal ones half of them.
 
         That is the sequence, or of packed documents (sum of l^2) / (sum of l).
         """
@@ -297,15 +297,15 @@ class Setup:
             raise ConfigError(f"{what}: for instance {nearest_divisors(of_experts.ranks, alike)}", SHARD_RANKS)
 
     def _require_sequence(self) -> None:
-        parallel, words = self.parallel, self.batch.sequence
+        parallel, tokens = self.parallel, self.batch.sequence
         if self.batch.lengths is not None:
             return  # trainers pad what they pack
-        if words % parallel.context:
-            near = nearest_divisors(parallel.context, words)
+        if tokens % parallel.context:
+            near = nearest_divisors(parallel.context, tokens)
             raise ConfigError(
-                f"must divide the sequence of {words}: for instance {near}, not {parallel.context}", "parallel.context"
+                f"must divide the sequence of {tokens}: for instance {near}, not {parallel.context}", "parallel.context"
             )
-        inner = words // parallel.context
+        inner = tokens // parallel.context
         if parallel.sequence and inner % parallel.tensor:
             raise ConfigError(
                 f"the {inner} tokens of a rank do not divide by tensor {parallel.tensor}: give sequence: false",

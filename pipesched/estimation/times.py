@@ -81,8 +81,8 @@ def _mlp(setup: Setup, *, experts: bool) -> tuple[Product, ...]:
     mixture, parallel = model.experts, setup.parallel
     local = mixture.count // parallel.expert
     # every rank of an expert group sends its tokens to all: a rank computes the tokens of all t ranks over its experts
-    words = n * parallel.expert_tensor * mixture.active / (parallel.tensor * local)
-    own = _two("experts", 2 * words * h * mixture.width / parallel.expert_tensor, up, local)
+    tokens = n * parallel.expert_tensor * mixture.active / (parallel.tensor * local)
+    own = _two("experts", 2 * tokens * h * mixture.width / parallel.expert_tensor, up, local)
     shared = _two("shared experts", 2 * n * h * mixture.shared / t, up) if mixture.shared else ()
     return (*own, *shared)
 

@@ -13,10 +13,19 @@ from pipesched.checks import WIDTH, require_flag, require_sequence, require_whol
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 from pipesched.pipeline.kinds import KINDS
-from pipesched.pipeline.quantities import Exact, canonical, in_range, plain_numbers, ticks_per_unit, to_fraction
+from pipesched.pipeline.quantities import (
+    Exact,
+    canonical,
+    in_range,
+    no_number,
+    plain_numbers,
+    ticks_per_unit,
+    to_fraction,
+)
 
 BRIEF = 32  # letters of a list of numbers in the text of an object
 PER_STAGE = ("forward", "backward_input", "backward_weight", "recompute", "overlap", "offload", "reload")
+TRANSFER_TIMES = ("offload", "reload")  # of lanes: no speed of a device changes them
 STEP_TIMES = ("gather", "reduce", "optimizer")  # once a stage and step; no microbatch changes them
 TABLES = ("forward", "backward_input", "backward_weight", "recompute", "offload", "reload")  # may have one a microbatch
 TABLED = (*TABLES, "backward", "p2p", "activation")  # parameters that may
@@ -175,7 +184,7 @@ def exact_tuple(values: object, key: str, count: int, each: str) -> tuple[Exact,
         try:
             number = in_range(to_fraction(value))
         except ValueError as error:
-            raise ConfigError(f"must be a number, not {shown(value)} ({error})", key, entry=entry) from None
+            raise ConfigError(no_number(value, error), key, entry=entry) from None
         if number < 0:
             raise ConfigError(f"must be at least 0, not {shown(value)}", key, entry=entry)
         checked.append(canonical(number))

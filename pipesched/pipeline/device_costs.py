@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 from pipesched.checks import require_sequence, shown
 from pipesched.errors import ConfigError
-from pipesched.pipeline.costs import Costs, Ticks, exact_tuple, whole
+from pipesched.pipeline.costs import PER_STAGE, TRANSFER_TIMES, Costs, Ticks, exact_tuple, whole
 from pipesched.pipeline.quantities import Exact, rounded, ticks_per_unit, to_fraction
 
 SLOWEST, FASTEST = Fraction(1, 1000), 1000
-SCALED = ("forward", "backward_input", "backward_weight", "backward", "recompute", "overlap")
+SCALED = (*(key for key in PER_STAGE if key not in TRANSFER_TIMES), "backward")  # by the speed of a device
 
 Links = tuple[tuple[Exact, ...], ...]
 

@@ -60,7 +60,7 @@ class EachForItself(OneForAll):
         return self._of_all(before), self._of_all(after)
 
     def _of_all(self, ends: list[int]) -> list[int]:
-        """Return what all units have, from what those have that are looked at."""
+        """Return the values of all units, from those of the units that are looked at."""
         if self.alike == 1:
             return ends
         count = self._units

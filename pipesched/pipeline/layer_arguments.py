@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sized
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from types import MappingProxyType
@@ -38,6 +38,7 @@ from pipesched.pipeline.units_of_measure import (
     exact_number,
     exact_numbers,
     first_entries,
+    is_listed,
     is_several,
     length_text,
 )
@@ -124,7 +125,7 @@ def _count(given: GivenLayers, layer: Mapping[str, Amount]) -> int | None:
 def _latencies(given: GivenLayers, count: int, stages: int, time: Unit) -> tuple[Entry, ...] | None:
     """Return the latency of each boundary between layers; None for one number, and for a list by a given layout."""
     p2p = given.across["p2p"]
-    if not _is_listed(p2p):
+    if not is_listed(p2p):
         return None
     entries, is_laid_out = first_entries(p2p, MOST_LAYERS), is_several(given.layout)
     if is_laid_out and len(entries) == stages - 1:
@@ -138,11 +139,6 @@ def _latencies(given: GivenLayers, count: int, stages: int, time: Unit) -> tuple
     between = "one a boundary between layers"
     latencies = exact_table("p2p", entries, count - 1, between, time, given.microbatches)
     return latencies if len({*latencies}) > 1 or rows_of(latencies) > 1 else None
-
-
-def _is_listed(value: Any) -> bool:
-    """Return whether a value is a list whose length is known."""
-    return is_several(value) and isinstance(value, Sized)
 
 
 def _laid_out(layout: Any, layers: Layers, stages: int) -> Layers:
@@ -172,7 +168,7 @@ def values_across(model: Layers, values: Mapping[str, Any]) -> dict[str, Any]:
             found[key] = [*map(fractions_of, made)]
         elif not is_several(value) or (model.rule == GIVEN and _is_by_stage(key, value, model)):
             found[key] = value
-        elif key == "p2p" and _is_listed(value) and len(value) == model.count - 1:
+        elif key == "p2p" and is_listed(value) and len(value) == model.count - 1:
             found[key] = [*value, 0][0]  # of layers, and all the same
         elif model.rule == GIVEN:
             found[key] = value
@@ -183,7 +179,7 @@ def values_across(model: Layers, values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _is_by_stage(key: str, value: Any, model: Layers) -> bool:
     """Return whether a list has as many numbers as a layout has stages, or boundaries between them."""
-    return not _is_listed(value) or len(value) == len(model.layout) - (key == "p2p")
+    return not is_listed(value) or len(value) == len(model.layout) - (key == "p2p")
 
 
 def stage_values(model: Layers, given: Mapping[str, Any]) -> dict[str, Any]:

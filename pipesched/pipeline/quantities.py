@@ -13,6 +13,9 @@ from fractions import Fraction
 from math import ceil, floor, gcd, isnan, lcm
 from numbers import Integral, Rational, Real
 
+from pipesched.checks import shown
+
+NOT_A_NUMBER = "not a number"
 MOST_DIGITS = 9  # that tell, of a number that users write or read: more are rounded
 LEAST_WRITTEN, MOST_WRITTEN = Fraction(1, 10**9), Fraction(10**12)  # magnitudes that users may write, beside 0
 SHORT = 12  # digits of a decimal that is no rounded fraction: those have 16 or 17
@@ -50,7 +53,7 @@ def to_fraction(value: object) -> Fraction:
     if not isinstance(value, (Real, Decimal)) and is_scalar(value):
         value = value.item()  # type: ignore[attr-defined]
     if isinstance(value, bool) or not isinstance(value, (Real, Decimal)):
-        raise ValueError("not a number")
+        raise ValueError(NOT_A_NUMBER)
     if isinstance(value, (Integral, Rational)):
         return Fraction(int(value.numerator), int(value.denominator))
     number = value if isinstance(value, Decimal) else Decimal(repr(float(value)))
@@ -160,10 +163,16 @@ def in_range(number: Fraction) -> Fraction:
     return number
 
 
+def no_number(value: object, error: ValueError) -> str:
+    """Return what is said of a value that is no number, and where the error says more than that, why."""
+    why = "" if str(error) == NOT_A_NUMBER else f" ({error})"
+    return f"must be a number, not {shown(value)}{why}"
+
+
 def parse_number(text: str) -> Decimal:
     """Return the decimal that `text` spells. Raises ValueError."""
     if not _DECIMAL.fullmatch(text):
-        raise ValueError("not a number")
+        raise ValueError(NOT_A_NUMBER)
     try:
         return _near(Decimal(text))
     except InvalidOperation:

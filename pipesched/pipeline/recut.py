@@ -32,7 +32,7 @@ def fuse(problem: Problem, stages: int) -> Problem:
         return problem
     if problem.stages % stages:
         raise NotApplicable(
-            f"needs a multiple of {stages} stages to fuse into {stages}; the config has {problem.stages}", "stages"
+            f"needs a multiple of {stages} stages to fuse into {stages}; there are {problem.stages}", "stages"
         )
     size = problem.stages // stages
     return replace(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
 from pipesched.checks import require_mapping, require_name, shown
 from pipesched.errors import ConfigError, Place
 from pipesched.pipeline.costs import TABLED, Costs, Entry
-from pipesched.pipeline.quantities import Exact, canonical, to_fraction
+from pipesched.pipeline.quantities import Exact, canonical, no_number, to_fraction
 from pipesched.pipeline.units import (
     ATTENTION_PLACES,
     AUTO,
@@ -34,6 +34,7 @@ from pipesched.pipeline.units_of_measure import (
     exact_number,
     exact_numbers,
     first_entries,
+    is_listed,
     is_several,
     length_text,
     listed_numbers,
@@ -69,22 +70,17 @@ def _lengths(tables: Mapping[str, Any], sizes: Any, stages: int) -> Iterator[tup
     if isinstance(sizes, Sizes):
         yield "sizes", "work", len(sizes.work)
     for name, value in sizes.items() if isinstance(sizes, Mapping) else ():
-        if _is_listed(value):
+        if is_listed(value):
             yield "sizes", str(name), len(value)
-    for number, item in enumerate(first_entries(tables["side"], MOST_ITEMS)) if _is_listed(tables["side"]) else ():
+    for number, item in enumerate(first_entries(tables["side"], MOST_ITEMS)) if is_listed(tables["side"]) else ():
         for name in ("forward", "backward") if isinstance(item, Mapping) else ():
-            if _is_listed(item.get(name)):
+            if is_listed(item.get(name)):
                 yield "side", (number, name), len(item[name])
     for key in TABLED:
-        rows = first_entries(tables[key], stages) if _is_listed(tables[key]) else ()
+        rows = first_entries(tables[key], stages) if is_listed(tables[key]) else ()
         for entry, row in enumerate(rows):
-            if _is_listed(row):
+            if is_listed(row):
                 yield key, entry, len(row)
-
-
-def _is_listed(value: Any) -> bool:
-    """Return whether a value is a list whose length is known."""
-    return is_several(value) and isinstance(value, Sized)
 
 
 def exact_table(key: str, value: Any, count: int, each: str, unit: Unit | None, microbatches: int) -> Table:
@@ -259,7 +255,7 @@ def _share(value: Any) -> Fraction:
     try:
         number = to_fraction(value)
     except ValueError as error:
-        raise ConfigError(f"must be a number, not {shown(value)} ({error})", "slices") from None
+        raise ConfigError(no_number(value, error), "slices") from None
     if not 0 < number <= 1:
         raise ConfigError(f"must be more than 0 and at most 1, not {shown(value)}", "slices")
     return number

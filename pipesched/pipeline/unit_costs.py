@@ -16,13 +16,11 @@ from operator import mul
 from typing import NamedTuple
 
 from pipesched.core.clock import look
-from pipesched.pipeline.costs import PER_STAGE, Costs, Entry, Ticks
+from pipesched.pipeline.costs import PER_STAGE, TRANSFER_TIMES, Costs, Entry, Ticks
 from pipesched.pipeline.device_costs import SCALED, Links, at_speed
 from pipesched.pipeline.quantities import Exact, to_fraction
 from pipesched.pipeline.unit_rows import ONE, Rescaled, Row, Units, Wholes
 from pipesched.pipeline.units import FACTORS, SHARED
-
-TRANSFERS = ("offload", "reload")
 
 
 class Route(NamedTuple):
@@ -73,7 +71,7 @@ def unit_ticks(
 
     def on(key: str, stage: int) -> Row:
         row = lasts[key][stage]
-        if key in TRANSFERS or speed is None or ways[0].devices is None:
+        if key in TRANSFER_TIMES or speed is None or ways[0].devices is None:
             return whole.row(row)
         joined: list[int] = []
         for way in ways:
@@ -110,7 +108,7 @@ class _Times:
         if key == "overlap":
             whole = self.scale // self._costs.scale
             return self._once((key, entry), lambda: [one * whole for one in self._entries(entry)])
-        if key in TRANSFERS:
+        if key in TRANSFER_TIMES:
             return self._product(entry, "activation", None, 0)
         if key not in SHARED:
             return self._product(entry, "work", None, 0)

@@ -6,7 +6,7 @@ Users give numbers of any kind, or their texts, one or a list of them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set, Sized
 from difflib import get_close_matches
 from fractions import Fraction
 from itertools import islice
@@ -23,6 +23,7 @@ from pipesched.pipeline.quantities import (
     exact,
     in_range,
     is_scalar,
+    no_number,
     plain_numbers,
     require_limits,
     rounded,
@@ -117,7 +118,7 @@ def read_number(value: object, unit: Unit | None, key: str, entry: Place | None 
     except OutOfLimits as error:
         raise ConfigError(f"{shown(value)} {error}", key, entry=entry) from None
     except ValueError as error:
-        raise ConfigError(f"must be a number, not {shown(value)} ({error})", key, entry=entry) from None
+        raise ConfigError(no_number(value, error), key, entry=entry) from None
     except ConfigError as error:
         raise ConfigError(error.message, key, entry=entry) from None
 
@@ -176,6 +177,11 @@ NOT_SEVERAL = (str, bytes, bytearray, Mapping, Set)  # these can be looped over,
 def is_several(value: Any) -> bool:
     """Return whether a value is a list of some kind (also one of numpy's), not a number, a text or a mapping."""
     return isinstance(value, Iterable) and not isinstance(value, NOT_SEVERAL) and not is_scalar(value)
+
+
+def is_listed(value: Any) -> bool:
+    """Return whether a value is a list whose length is known."""
+    return is_several(value) and isinstance(value, Sized)
 
 
 def first_entries(values: Iterable[Any], most: int) -> list[Any]:

@@ -45,7 +45,7 @@ def a_line_a_layout(trials: Sequence[Trial], tied: int = 0) -> list[PointLine]:
 
 
 def _with_tied(lines: Sequence[PointLine], rows: Sequence[Sequence[int]], tied: int) -> list[PointLine]:
-    """Return lines of which the last that holds one of the leading rows says that these cannot be told apart."""
+    """Return the lines; the last one that holds a leading row says that the leading rows cannot be told apart."""
     found = [*lines]
     last = max((number for number, here in enumerate(rows) if here[0] < tied), default=0)
     if tied > 1:

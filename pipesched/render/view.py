@@ -9,7 +9,7 @@ from typing import Any
 
 from pipesched.checks import require_flag, require_name, require_number, require_whole, shown
 from pipesched.errors import ConfigError
-from pipesched.pipeline.quantities import Number, in_units, to_fraction
+from pipesched.pipeline.quantities import Number, in_units, no_number, to_fraction
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.units_of_measure import first_entries, is_several
 from pipesched.render.labels import LABELS
@@ -127,4 +127,4 @@ def _time(value: Number | None, key: str) -> Fraction | None:
     try:
         return to_fraction(value)
     except ValueError as error:
-        raise ConfigError(f"must be a number, not {shown(value)} ({error})", key) from None
+        raise ConfigError(no_number(value, error), key) from None

@@ -1,4 +1,4 @@
-"""The answer no of a family that obeys a budget, where it found no order that keeps it with all that the step holds."""
+"""The error of a family that obeys a budget, and found no order within it beside what the step holds."""
 
 from __future__ import annotations
 

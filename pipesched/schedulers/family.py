@@ -169,7 +169,7 @@ def _fitted(problem: Problem, family: Family) -> Problem:
         nearest = f"{low} or {low + unit}" if low else f"{unit}"
         raise NotApplicable(
             f"{family.name} needs a multiple of {unit} stages ({family.stages}), for instance {nearest};"
-            f" the config has {problem.stages}",
+            f" there are {problem.stages}",
             "stages",
         )
     stages = family.chunks_run(problem.stages // problem.devices) * problem.devices

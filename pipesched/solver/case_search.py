@@ -33,6 +33,7 @@ def _go_on(search: Search, method: str, ahead: CasesAhead) -> None:
     while search.best and search.clock.left > policy.end_part * search.limits.seconds:
         numbers = [number for number in search.open if number in waiting]
         if numbers:
+            search.is_begun = True
             clock = search.clock.part(ahead.share(search, len(numbers)))
             search.cut_off.discard(numbers[0])
             if not ahead.took(search, numbers[0]):

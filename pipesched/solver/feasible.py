@@ -103,7 +103,7 @@ def placed(problem: Problem, names: str | Sequence[str] | None) -> list[Problem]
 
 
 def with_fused(problem: Problem, names: str | Sequence[str] | None, placed_ones: Sequence[Problem]) -> list[Problem]:
-    """Return what is tried with the problem's stages fused beside it, where that gathers what it may not gather alone.
+    """Return the problems, and those with fused stages where fusing lets more stages be gathered at once.
 
     A family that fuses stages counts those ahead in groups, so at level weights it may hold more of them at once.
     """

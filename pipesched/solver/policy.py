@@ -172,7 +172,6 @@ class AdvicePolicy:
     """Advice after a solve."""
 
     shortest: float = 1.0  # seconds: with a time limit below there is none
-    at_once: float = 0.1  # seconds: where a bound settles the answer in that time, there is none unless asked for
     part: float = 0.1  # of the time limit: at most, and of the time that a long solve took
     most: float = 60.0  # seconds: at most
     long: float = 10.0  # seconds: after a quicker solve operations are counted instead, so that advice repeats
@@ -229,7 +228,7 @@ class SolvePolicy:
     portfolio: PortfolioPolicy = PortfolioPolicy()  # solver/portfolio.py, solver/saving_portfolio.py
     cuts: CutPolicy = CutPolicy()  # solver/cuts/
     cases: CasePolicy = CasePolicy()  # solver/case_search.py
-    exact: ExactPolicy = ExactPolicy()  # solver/exact.py, solver/one_device.py, and their models
+    exact: ExactPolicy = ExactPolicy()  # solver/one_device.py, solver/model.py and the like
     justification: JustificationPolicy = JustificationPolicy()  # solver/justify.py
     windows: WindowPolicy = WindowPolicy()  # solver/improve.py
     moves: MovePolicy = MovePolicy()  # solver/step_moves.py

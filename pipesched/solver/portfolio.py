@@ -53,7 +53,7 @@ class Pools(NamedTuple):
 
 
 def named_candidates(case: Case) -> Iterator[Candidate]:
-    """Yield the schedules of the named algorithms on a case, as `run` makes them, within the budget or not."""
+    """Yield the schedules of the named algorithms on a case, with its backwards, within the budget or not."""
     yield from family_candidates(case)
     if case.problem.stages == case.problem.devices or len(case.graph) <= case.policy.portfolio.one_limit:
         for fed in orders_by_rule(case.problem)[:2]:

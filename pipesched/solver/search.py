@@ -78,6 +78,7 @@ class Search:
         self.rank: Rank | None = None  # of the best
         self.heuristic: tuple[Rank, str] | None = None  # the best one that no search made
         self.named: dict[str, Fraction] = {}  # the memory of named schedules whose value is that of the best
+        self.is_begun = False  # whether a case was searched, beyond bounds and heuristics
         self.step = ""
         self.cut_off: set[int] = set()  # the cases whose exact search had too little time to begin, or to end
 

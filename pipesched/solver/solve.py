@@ -92,7 +92,8 @@ def solve(
             is the same.
         executor: What does that instead: the text of `open_executor`, or what it returns. On a Dask cluster `workers`
             are by default one.
-        advice: Whether the report says which changes would help; default: unless a bound settles the answer at once.
+        advice: Whether the report says which changes would help; default: unless bounds settle the answer without a
+            search.
         budget: Limit of activations and static memory, per device, instead of the problem's, as `make_problem` takes
             it.
         chunks: Stages of a device to try, each number with its placements, where the cut into stages is open (layers
@@ -129,7 +130,9 @@ def solve_request(request: SolveRequest) -> Outcome:
     if search.best is None:
         raise NoSchedule(_why_none(search))
     is_open = not request.keeps_cuts and is_cut_open(request.problem)
-    return advised(_outcome(search, stopped_by, periods, is_open=is_open), request, search.at)
+    outcome = _outcome(search, stopped_by, periods, is_open=is_open)
+    is_settled = stopped_by in (StoppedBy.PROOF, StoppedBy.GAP) and not search.is_begun
+    return outcome if is_settled and request.advice is None else advised(outcome, request, search.at)
 
 
 def _why_none(search: Search) -> str:

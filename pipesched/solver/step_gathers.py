@@ -1,4 +1,4 @@
-"""The gathers of a device at level weights in the exact model: the rule of the slots' order, whatever that order is.
+"""The gathers of a device at level weights in the exact model, for any order of its slots.
 
 Before each pass the next `ahead` distinct stages are whole. Seen from a pass backwards: its stage is gathered for it if
 at least `ahead` other stages of the device had a pass since its own last one. Of these, ordered by their last passes
@@ -77,14 +77,14 @@ class RuledGathers:
         return self.orders[one, other]
 
     def _order_those_of_no_length(self, tasks: Sequence[int]) -> None:
-        """Have no circle among tasks that times do not order: those that last nothing."""
+        """Forbid circles among tasks that last nothing, which times cannot order."""
         for a, b, c in combinations([task for task in tasks if not self.owner.durations[task]], 3):
             circle = self._before(a, b), self._before(b, c), self._before(c, a)
             self.model.add_bool_or(circle)
             self.model.add_bool_or(~one for one in circle)
 
     def _last(self, task: int, group: Sequence[int]) -> Last:
-        """Return which of a group is the last one before a task: of those that may be, by the orders that are known."""
+        """Return which task of a group is the last one before a task."""
         reaches, model = self.owner.rules.reaches, self.model
         others = [one for one in group if one != task and not reaches(task, one)]
         sure = [one for one in others if reaches(one, task)]

@@ -1,6 +1,7 @@
-"""Every value of a config, in one table: its key, its shape and its meaning.
+"""Every value of a problem in a config, in one table: its key, its shape and its meaning.
 
-The reader, the overrides, the JSON Schema, sweeps and the options of the command line all read this table.
+The reader, the overrides, the JSON Schema, sweeps and the options of the command line all read this table. The keys of
+a model on GPUs stand in `estimation/setup_reader.py`, and what they mean in `config/setup_schema.py`.
 """
 
 from __future__ import annotations
@@ -215,7 +216,7 @@ SETUP = (  # sections that describe a training run, from which a problem is deri
     ),
     Field("hardware", SECTION, "the GPUs: a preset, or a mapping of tflops, memory, bandwidth and links"),
     Field("parallel", SECTION, "how many GPUs, and over how many ranks each way of parallelism spreads the model"),
-    Field("batch", SECTION, "words of a sequence, sequences of a microbatch, sequences of a step"),
+    Field("batch", SECTION, "tokens of a sequence, sequences of a microbatch, sequences of a step"),
     Field("training", SECTION, "numbers, recompute, layout, and the shares of the GPU's numbers that training reaches"),
     Field(
         "trust",

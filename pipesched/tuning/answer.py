@@ -143,7 +143,7 @@ SECTIONS = ("parallel", "batch", "training")
 
 
 def winner_config(space: Space, best: Trial, estimate: Estimate) -> ConfigText:
-    """Return the config of a point, which `estimate` gives the same step; of one that `solve` found, where it began."""
+    """Return a config whose estimate has the step of a point; of a `solve` point, that of where it began."""
     setup = estimate.setup
     content: dict[str, Any] = {"name": setup.name} if setup.name else {}
     content |= {key: space.sections[key] for key in ("model", "hardware")}
@@ -180,7 +180,7 @@ def _put(content: dict[str, Any], key: str, value: Any) -> None:
 
 
 def _numbers(value: Any) -> Any:
-    """Return a value, or values, in which a text that spells a number is one, which no file may say so."""
+    """Return a value, or values, with texts of numbers as numbers: a file would quote the texts."""
     if isinstance(value, (list, tuple)):
         return [_numbers(one) for one in value]
     if not isinstance(value, str):

@@ -1,4 +1,4 @@
-"""The part of a space that lies inside what was measured: of each layout the algorithms under which it does."""
+"""The part of a space that lies inside what was measured: for each layout, the algorithms inside."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The search of a space: points that may be the best, in the order of what they may reach, until none can be better.
 
-The best rate so far drops all points that cannot reach it. A point is chosen when the one AHEAD places before it is
-simulated, by what is known of that and of all before; so what is simulated does not depend on how many workers there
-are. Algorithms that try many orders take seconds each, so they come last, when there is a good one to beat.
+The best rate so far drops all points that cannot reach it. A point is chosen from the results of the points that
+stand AHEAD places before it and earlier, so what is simulated does not depend on how many workers there are. Algorithms
+that try many orders take seconds each, so they come last, when there is a good one to beat.
 """
 
 from __future__ import annotations

@@ -358,7 +358,7 @@ class FamilyBounds:
 
     @cached_property
     def _kept(self) -> tuple[int, ...]:
-        """The most layers that the memory of each device holds; less than 0 where it does not hold what it must."""
+        """The most layers that each device can hold; less than 0 where its fixed memory alone does not fit."""
         placement, devices = self._placement, self.known.setup.parallel.pipeline
         algorithm = self.family.name if self.family.settled_order else None
         held = most_in_flight(placement, self.known.setup.microbatches, algorithm)

@@ -1,8 +1,8 @@
 """What a step takes at least beside its passes, where gathers, reductions and optimizers are operations of a schedule.
 
 Every pass comes after the gather of the first stage, which has the embedding. Behind the last pass its stage is reduced
-and updated; meanwhile a device may update others. With one stage a device that is all that it has. Messages hold up who
-waits for them: where an algorithm keeps few microbatches under way, they take turns.
+and updated; meanwhile a device may update others. With one stage a device there are no others. Messages delay the
+device that waits for them: where an algorithm keeps few microbatches under way, they take turns.
 """
 
 from __future__ import annotations

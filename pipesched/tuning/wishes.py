@@ -38,7 +38,7 @@ class WishTask(NamedTuple):
 
 
 class _Missing(NamedTuple):
-    """A point that does not fit: GB that it misses at least, and a rate that it does not exceed."""
+    """A point that does not fit: `over` by so many GB at least, and `most`, a rate that it does not exceed."""
 
     point: SpacePoint
     over: float

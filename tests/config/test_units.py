@@ -64,7 +64,7 @@ BAD = [  # a config of two devices, what the message says
     ("microbatches: 4\nsizes: {work: [1, 2, 3]}",
      "3: sizes.work: lists 3 numbers, one a microbatch; microbatches is 4: leave that out, or give lists of 4"),
     ("sizes: {work: [1, 2, -3]}", "2: sizes.work[2]: must be at least 0, not -3"),
-    ("sizes: {work: [1, 2, '3']}", "2: sizes.work[2]: must be a number, not '3' (not a number)"),
+    ("sizes: {work: [1, 2, '3']}", "2: sizes.work[2]: must be a number, not '3'"),
     ("sizes: {work: [1, 2, .nan]}", "2: sizes.work: .nan is no finite number"),
     ("sizes: {work: 3}", "2: sizes.work: must list 4 numbers (one a microbatch), not 3"),
     ("sizes: {work: []}", "2: sizes.work: must list one a microbatch"),

@@ -72,7 +72,7 @@ def test_absent_costs_stay_absent() -> None:
 @pytest.mark.parametrize(("have", "want"), [(6, 4), (5, 2), (3, 2), (2, 4)])
 def test_unequal_groups_are_refused(have: int, want: int) -> None:
     """Stages that cannot be merged into equal groups are not; the message names both numbers."""
-    with pytest.raises(NotApplicable, match=f"multiple of {want} stages.* has {have}"):
+    with pytest.raises(NotApplicable, match=f"multiple of {want} stages.*are {have}"):
         fuse(make_problem(devices=2, stages=have), want)
 
 

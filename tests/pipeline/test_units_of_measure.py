@@ -116,7 +116,7 @@ def test_a_config_and_its_overrides() -> None:
          "'0.5ns' is too small: at least 1e-9, or 0 (in s); choose another `time_unit`"),
         ({"forward": "1e12s"}, {"time_unit": "ms"}, "forward",
          "'1e12s' is too large: at most 1e12 (in ms); choose another `time_unit`"),
-        ({"retain": "5GB"}, {"unit": "GB"}, "retain", "must be a number, not '5GB' (not a number)"),
+        ({"retain": "5GB"}, {"unit": "GB"}, "retain", "must be a number, not '5GB'"),
         ({"devices": "2ms"}, {"time_unit": "ms"}, "devices", "must be a whole number of at least 1, not '2ms'"),
     ],
 )  # fmt: skip

@@ -150,7 +150,7 @@ BAD: list[tuple[dict[str, Any], str, str | tuple[str, int]]] = [  # the block, w
     ({"period": 3, "forward": [0, 1], "backward_weight": [4, 2]}, "block needs `backward` (or", "backward"),
     ({**GOOD, "period": 0}, "must be more than 0, not 0", "period"),
     ({**GOOD, "period": -3}, "must be at least 0, not -3", "period"),
-    ({**GOOD, "period": "six"}, "must be a number, not 'six' (not a number)", "period"),
+    ({**GOOD, "period": "six"}, "must be a number, not 'six'", "period"),
     ({**GOOD, "period": [3]}, "must be a number, not [3]", "period"),
     ({**GOOD, "forward": 0}, "must be a list with one start for each stage, not 0", "forward"),
     ({**GOOD, "forward": [0]}, "one start for each of the 2 stages in forward; this one has 1", "forward"),

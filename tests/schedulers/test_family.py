@@ -130,7 +130,7 @@ def test_a_contradicting_placement(name: str, placement: Any, stages: int) -> No
 @pytest.mark.parametrize("name", [*LINEAR_FAMILIES, *LOOP_FAMILIES])
 def test_stages_that_do_not_divide(name: str) -> None:
     """S that is no multiple of P does not apply; the nearest that do are named."""
-    with pytest.raises(NotApplicable, match=r"multiple of 3 stages.* 6 or 9; the config has 7") as caught:
+    with pytest.raises(NotApplicable, match=r"multiple of 3 stages.* 6 or 9; there are 7") as caught:
         run(make_problem(devices=3, stages=7), name)
     assert caught.value.key == "stages"
 

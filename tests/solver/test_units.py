@@ -282,7 +282,8 @@ def test_whole_backwards_are_advised_where_halves_pay_an_overhead_each() -> None
         devices=2, microbatches=2, backward_input=2, backward_weight=2, slices={"count": 4, "overhead": 1}
     )
     split = solve(problem, advice=True)
-    assert split.report is not None and split.report.advice is not None
+    assert split.report is not None
+    assert split.report.advice is not None
     found = {advice.change: advice for advice in split.report.advice}["whole backward"]
     whole = solve(problem, **found.solve)
     assert found.solve == {"split_backward": False}

@@ -24,7 +24,6 @@ START: Spreads = {  # what is believed before any run is seen; of a size for eac
     **dict(zip(SHARES, (0.2, 0.2, 0.2, 0.5, 0.5, 0.5, 0.5), strict=True)),
     NOISE: 0.01,
 }
-OF_SOURCE = ("source", "source_and_model", "layout")  # effects that runs of different sources never share
 
 
 def covariance(one: ComparedRun, other: ComparedRun, spreads: Spreads, *, own: bool = True) -> float:

@@ -1,4 +1,4 @@
-"""The best order for a family that plans each order anew: of those that are tried, which are all only where few."""
+"""The best order for a family that plans each order anew; all orders are tried where there are few."""
 
 from __future__ import annotations
 

@@ -163,9 +163,6 @@ def _allowance(request: SolveRequest, report: SolveReport) -> tuple[float, float
     policy, kept = request.policy.advice, kept_seconds(request)
     if not kept or report.stopped_by == StoppedBy.INTERRUPT:
         return None
-    is_settled = report.stopped_by in (StoppedBy.PROOF, StoppedBy.GAP)
-    if request.advice is None and is_settled and report.seconds <= policy.at_once:
-        return None
     left = max(request.limits.seconds - report.seconds, 0.0)
     if report.seconds >= policy.long:
         most = kept if request.advice else policy.part * report.seconds

@@ -194,11 +194,6 @@ class Chain:
     def _least_latency(self) -> int:
         return min(self._latencies, default=0)
 
-    @property
-    def has_one_latency(self) -> bool:
-        """Whether all boundaries have the same latency."""
-        return len({*self.items.p2p}) <= 1
-
     def load(self, stage: int, begin: int, end: int) -> Load:
         """Return what a stage of the items from `begin` to the one before `end` does for each microbatch."""
         key = self._alike[self.devices.of_stages[stage]], begin, end

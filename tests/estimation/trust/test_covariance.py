@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipesched.estimation.trust.covariance import NOISE, OF_SOURCE, START, covariance
+from pipesched.estimation.trust.covariance import BY_KIND, NOISE, START, covariance
 from pipesched.estimation.trust.facts import FIELDS, SHARES, ComparedRun
 from tests.estimation.trust.runs import NO_SPREADS, run
 
@@ -94,7 +94,7 @@ def test_shares(share: str) -> None:
 
 def test_what_only_one_source_has() -> None:
     """Without what is a source's own, three effects are gone; noise is no part of any covariance."""
-    for effect in OF_SOURCE:
+    for effect in BY_KIND:
         spreads = {**NO_SPREADS, f"{effect}.dense": 0.3}
         assert covariance(run(), run(), spreads) > 0
         assert covariance(run(), run(), spreads, own=False) == 0
