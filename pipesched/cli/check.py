@@ -43,15 +43,16 @@ def command(
         print_json(check_document(outcome, violations))
     else:
         console = console_for(screen)
+        is_whole = screen.width is None and not console.is_terminal  # a line each, for other programs
         for violation in violations[:MOST_SHOWN]:
-            console.print(violation, soft_wrap=True)
+            console.print(violation, soft_wrap=is_whole)
         if len(violations) > MOST_SHOWN:
-            console.print(f"and {len(violations) - MOST_SHOWN:,} more; --json has all", soft_wrap=True)
+            console.print(f"and {len(violations) - MOST_SHOWN:,} more; --json has all", soft_wrap=is_whole)
         said = [f"rules broken: {len(violations)}"]
         if outcome is not None and not violations:
             note = outcome.schedule.plan.note
             said = [f"{outcome.algorithm}: every rule is kept", *([f"note: {note}"] if note else [])]
-        console.print(*said, sep="\n", soft_wrap=True)
+        console.print(*said, sep="\n", soft_wrap=is_whole)
     if violations:
         raise typer.Exit(1)
 

@@ -46,7 +46,10 @@ def command(
     if file is None or file == "-":
         sys.stdout.write(text)
     else:
-        write_file(Path(file), [text], force)
+        try:
+            write_file(Path(file), [text], force)
+        except ConfigError as error:
+            raise ConfigError(error.message) from None  # about an argument, not a flag
         print(f"wrote {file}", file=sys.stderr)
 
 

@@ -177,7 +177,12 @@ def sweep_points(base: Values, field: Field, values: Sequence[Any]) -> list[tupl
     for value, is_word in [(value, _is_word(value, field)) for value in values]:
         changed = dict(base)
         put(changed, parameter, Given(_with_others(value, field, base)))
-        problem = problem_of(changed)
+        try:
+            problem = problem_of(changed)
+        except ConfigError as error:
+            if error.key != field.name or not is_word:
+                raise
+            raise ConfigError(f"{field.key} {value}: {error.message}", "values") from None
         points.append((value if is_word else plain(_in_unit(value, field, problem)), problem))
     return points
 

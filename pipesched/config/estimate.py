@@ -11,6 +11,7 @@ from pipesched.estimation.derived import SetupCutter, budget_of, outline, with_b
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import Setup
 from pipesched.pipeline.quantities import to_fraction
+from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.results.outcome import run
 
 DEFAULTS = ("1f1b", "interleaved")  # with one stage a device, and with several
@@ -24,6 +25,7 @@ def estimate_of(config: Config, algorithm: str | None = None, *, whole: bool = F
     setup = config.setup
     if not isinstance(setup, Setup):
         raise ConfigError("is missing; `estimate` derives costs and memory from a model: model: llama-3-8b", "model")
+    require_training(config.problem.mode)
     notes = config.notes[1:]  # the first says that there is an estimate
     if config.algorithm is not None:
         asked = config.algorithm.or_named(algorithm, options)
@@ -31,6 +33,14 @@ def estimate_of(config: Config, algorithm: str | None = None, *, whole: bool = F
             return Estimate(run(config.problem, asked.name, **asked.options), whole, notes, asked.options)
     name = algorithm or default_algorithm(setup)
     return Estimate(run(config.problem, name, **options), whole, notes, options)
+
+
+def require_training(mode: str) -> None:
+    """Raise ConfigError for forward passes alone: speed, memory and evidence of an estimate are those of training."""
+    if mode == FORWARD_ONLY:
+        raise ConfigError(
+            "must be train: estimates are of steps of training; `run` schedules forward passes alone", "mode"
+        )
 
 
 def default_algorithm(setup: Setup) -> str:

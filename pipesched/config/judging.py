@@ -7,7 +7,7 @@ from math import log
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pipesched.checks import require_sequence, shown
+from pipesched.checks import require_sequence, require_whole, shown
 from pipesched.config.estimate import estimate_of
 from pipesched.config.load import Config, load_config
 from pipesched.config.values import Source, read_fields
@@ -79,16 +79,34 @@ def read_own_runs(measured: Measured) -> list[OwnRun]:
 
 def _of_file(path: Path) -> Iterator[OwnRun]:
     try:
-        root = parse_yaml(read_text(path), str(path))
-        runs = Entries(root, "", ("runs",)).values.get("runs")
+        text = read_text(path)
+        runs = Entries(parse_yaml(text, str(path)), "", ("runs",)).values.get("runs") if text.strip() else None
     except ConfigError as error:
         raise ConfigError(str(error), KEY) from None
     if runs is None or not isinstance(runs.data, list):
         raise ConfigError(f"{path}: must hold `runs:`, a list of configs with the milliseconds of a step", KEY)
+    if not runs.data:
+        raise ConfigError(f"{path}:{runs.line}: `runs` is empty: it lists configs with the milliseconds of a step", KEY)
     for number, run in enumerate(runs.data, 1):
         if not isinstance(run.data, dict):
             raise ConfigError(f"{path}:{run.line}: run {number}: must be a mapping, not {shown(run.plain())}", KEY)
+        _require_keys(number, run)
         yield _own_run(number, _config_of(run, path), run.data["step"].plain() if "step" in run.data else None)
+
+
+def _require_keys(number: int, run: Value) -> None:
+    """Raise ConfigError for a run in a file that names no config, for keys beside one, and for a wrong `steps`."""
+    try:
+        if "config" in run.data:
+            entries = Entries(run, "", ("config", *BESIDE))
+            if not isinstance(entries.plain("config"), str):
+                raise ConfigError("must be the name of a file; the keys of a config stand beside the step", "config")
+        elif not {*run.data} - {*BESIDE}:
+            raise ConfigError("is missing: the name of a file, or the keys of a config here", "config")
+        if "steps" in run.data:
+            require_whole(run.data["steps"].plain(), "steps", least=1)
+    except ConfigError as error:
+        raise ConfigError(f"run {number}: {str(error).removeprefix('.')}", KEY) from None
 
 
 def _config_of(run: Value, path: Path) -> Any:

@@ -152,6 +152,8 @@ def _fields(root: Any, name: str, section: str = "") -> Iterator[tuple[Field, Gi
         elif full in BY_KEY:
             if value.data is not None:
                 yield BY_KEY[full], _given(value, name, full)
+        elif full == "format" and str(value.plain()).startswith("pipesched."):
+            raise ConfigError(f"{name} is a document of format {shown(value.plain())}, not a config")
         else:
             raise ConfigError(f"{name}:{value.line}: unknown key {shown(full)}; {_suggestion(key, section)}")
 

@@ -63,11 +63,11 @@ class SafePools(MemoryPools):
     """Memory without deadlock: a task fits only if afterwards the jobs that have begun can still finish, one by one.
 
     This is Dijkstra's banker (EWD 623, 1977) with the jobs in the order of their numbers. A job has begun when it has
-    taken memory; precedences may not join different jobs. The claim of a job is the most memory
-    that it still needs, less what it frees before, when its tasks run one by one in a fixed order: that of `turns`, all
-    tasks in an order that keeps the precedences, or one in which those that take nothing run as soon as they can. In a
-    safe state the claim of the first job that has begun is free in every pool, and going on with it keeps the state safe. So a capacity that holds
-    one whole job is enough for all of them.
+    taken memory; precedences may not join different jobs. The claim of a job is the most memory that it needs, less
+    what it frees before, when its tasks run one by one in a fixed order: that of `turns`, all tasks in an order that
+    keeps the precedences, or one in which those that take nothing run as soon as they can. In a safe state the claim of
+    the first job that has begun is free in every pool, and going on with it keeps the state safe. So a capacity that
+    holds one whole job is enough for all of them.
     """
 
     def __init__(

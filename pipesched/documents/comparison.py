@@ -24,11 +24,13 @@ from pipesched.schedulers.options import OPTIONS, ORDER, VARIED
 def comparison_document(comparison: Comparison) -> dict[str, Any]:
     """Return format "pipesched.comparison": a row an algorithm, in the order asked for.
 
-    Of a model on GPUs, `faster` is how likely a step is shorter than the first one's.
+    Of a model on GPUs, `faster` is how likely a step is shorter than the first one's. A comparison that was read from a
+    document "pipesched.pareto" becomes one again.
     """
     is_known = any(entry.standing is not None for entry in comparison)
     rows = ({**_row(entry), **({"faster": comparison.faster(entry)} if is_known else {})} for entry in comparison)
-    return {**rows_document("comparison", rows), **_units(comparison)}
+    name = "comparison" if all(entry.dominated is None for entry in comparison) else "pareto"
+    return {**rows_document(name, rows), **_units(comparison)}
 
 
 def sweep_document(sweep: Sweep) -> dict[str, Any]:
@@ -88,6 +90,7 @@ def _row(entry: Entry) -> dict[str, Any]:
         "runs_in": entry.runs_in,
         "weights": entry.weights,
         "metrics": dict(entry.metrics),
+        **({} if entry.dominated is None else {"dominated": entry.dominated}),
     }
 
 
@@ -195,6 +198,7 @@ def _entry(row: Any, number: int) -> Entry:
         document=metrics,
         trainers=tuple(trainers),
         copies=require_finite(copies, f"rows[{number}]: weights"),
+        dominated=None if "dominated" not in row else get(row, "dominated", bool),
         file=file,
     )
 

@@ -57,7 +57,8 @@ def require_version(content: Mapping[str, Any], form: str, what: str, most: int 
     `what` says what it is.
     """
     if content.get("format") != form:
-        raise ConfigError(f'is no {what}: it lacks "format": "{form}"')
+        own = f", and has {shown(content['format'])}" if "format" in content else ""
+        raise ConfigError(f'is no {what}: it lacks "format": "{form}"{own}')
     version = content.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or not VERSION <= version <= most:
         known = f"version {VERSION}" if most == VERSION else f"version {VERSION} and {most}"

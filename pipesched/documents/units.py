@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 from pipesched.checks import require_whole, shown
@@ -14,7 +14,7 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.unit_arguments import WHOLE_ONLY
-from pipesched.pipeline.units import FORWARD_ONLY, SHARED, Shares, Sizes, Slices
+from pipesched.pipeline.units import FORWARD_ONLY, unit_values
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.feeding.choose import require_order
 from pipesched.schedulers.feeding.ordering import Ordering
@@ -43,33 +43,10 @@ def costs_said(problem: Problem) -> list[str]:
 
 def units_document(problem: Problem) -> dict[str, Any]:
     """Return what makes microbatches differ, as a config gives it; what is as of whole alike ones is left out."""
-    return {
-        **({} if problem.sizes is None else {"sizes": _sizes(problem.sizes)}),
-        **({} if problem.slices.is_plain else {"slices": _slices(problem.slices)}),
-        **({"mode": problem.mode} if problem.mode == FORWARD_ONLY else {}),
-    }
-
-
-def _sizes(sizes: Sizes) -> dict[str, list[int | float]]:
-    return {field.name: [*map(plain, getattr(sizes, field.name))] for field in fields(sizes)}
-
-
-def _slices(slices: Slices) -> dict[str, Any]:
-    return {
-        "count": slices.count,
-        "tokens": _shares(slices.tokens),
-        "work": {key: _by_stage(getattr(slices, key)) for key in SHARED},
-        "overhead": plain(slices.overhead),
-        **({TRIED: [list(pair) for pair in slices.tried]} if slices.tried else {}),
-    }
-
-
-def _by_stage(rows: Sequence[Shares]) -> list[Any]:
-    return [_shares(row) for row in rows] if len(rows) > 1 else _shares(rows[0])
-
-
-def _shares(shares: Shares) -> list[int | float]:
-    return [*map(plain, shares)]
+    found, tried = unit_values(problem.sizes, problem.slices, problem.mode), problem.slices.tried
+    if tried:
+        found["slices"][TRIED] = [list(pair) for pair in tried]
+    return found
 
 
 def entries_document(entries: Sequence[Entry]) -> Any:

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pipesched.estimation.derived import budget_of
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import TokenBatch
-from pipesched.pipeline.costs import Entry
+from pipesched.pipeline.costs import Costs, Entry
 from pipesched.pipeline.memory import KEPT
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain, to_fraction
 from pipesched.pipeline.step_arguments import SHARD_KEYS, item_values
+from pipesched.pipeline.units import FORWARD_ONLY, unit_values
 from pipesched.schedulers.family import ANY
 from pipesched.schedulers.registry import family
 from pipesched.text.writer import ConfigText, ConfigWriter, decimal_text, flow, in_list, quoted
@@ -40,7 +41,7 @@ def config_text(estimate: Estimate) -> ConfigText:
     with config.section("memory"):
         config.put("unit", "GB")
         _write_memory(entries, estimate)
-    _write_step(config, estimate.problem)
+    _write_rest(config, estimate.problem)
     return config.text
 
 
@@ -89,25 +90,39 @@ def _write_pipeline(config: ConfigWriter, estimate: Estimate) -> None:
 def _write_costs(entries: _Entries, estimate: Estimate) -> None:
     costs = estimate.problem.costs
     entries.put("forward", costs.forward, "products, attention, elementwise work, exposed communication, kernels")
+    is_trained = estimate.problem.mode != FORWARD_ONLY
+    has_wholes = is_trained and estimate.problem.slices.count == 1  # slices have no recompute, pairs and transfers
+    if is_trained:
+        _write_backward(entries, costs)
+    if has_wholes:
+        entries.put("recompute", costs.recompute, "a forward again")
+        if costs.overlap is not None:
+            entries.put("overlap", costs.overlap, "a pair F&B, network of experts beside compute")
+    entries.put("p2p", costs.p2p or (0,), "a microbatch's activations on their way to the next stage")
+    if has_wholes:
+        _write_transfers(entries, estimate)
+    for key, remark in ONCE.items():
+        if getattr(costs, key) is not None:
+            entries.put(key, getattr(costs, key), remark)
+    if costs.tied is not None:
+        entries.put("tied", (costs.tied,), "the gradients of a vocabulary at both ends, as a message")
+
+
+def _write_backward(entries: _Entries, costs: Costs) -> None:
     if costs.split:
         entries.put("backward_input", costs.backward_input, "the same of the input gradient")
         entries.put("backward_weight", costs.backward_weight, "products of the weight gradient")
     else:
         halves = zip(costs.backward_input, costs.backward_weight, strict=True)
         entries.put("backward", [to_fraction(one) + to_fraction(other) for one, other in halves])
-    entries.put("recompute", costs.recompute, "a forward again")
-    if costs.overlap is not None:
-        entries.put("overlap", costs.overlap, "a pair F&B, network of experts beside compute")
-    entries.put("p2p", costs.p2p or (0,), "a microbatch's activations on their way to the next stage")
+
+
+def _write_transfers(entries: _Entries, estimate: Estimate) -> None:
+    costs = estimate.problem.costs
     if costs.offload is not None:
         entries.put("offload", costs.offload, f"an activation over PCIe at {estimate.setup.hardware.pcie:g} GB/s")
     if costs.reload is not None and costs.reload != costs.offload:
         entries.put("reload", costs.reload)
-    for key, remark in ONCE.items():
-        if getattr(costs, key) is not None:
-            entries.put(key, getattr(costs, key), remark)
-    if costs.tied is not None:
-        entries.put("tied", (costs.tied,), "the gradients of a vocabulary at both ends, as a message")
 
 
 def _write_memory(entries: _Entries, estimate: Estimate) -> None:
@@ -121,15 +136,17 @@ def _write_memory(entries: _Entries, estimate: Estimate) -> None:
     entries.put("static", memory.static, what if not has_parts else "logits at the last stage")
     for key in KEPT if has_parts else ():
         entries.put(key, getattr(memory, key), "of a stage, whole")
+    if memory.kv:
+        entries.put("kv", (memory.kv,))
     if memory.budget is not None:
         is_own = {*memory.budget} == {budget_of(setup)}
         text = f"of {setup.hardware.memory:g} GB, less the GPU's context and 4 % that fragments"
         entries.put("budget", memory.budget, text if is_own else GIVEN)
 
 
-def _write_step(config: ConfigWriter, problem: Problem) -> None:
-    """Write what a step has beside costs and memory."""
-    values: dict[str, object] = {}
+def _write_rest(config: ConfigWriter, problem: Problem) -> None:
+    """Write what makes microbatches differ, and what a step has beside costs and memory."""
+    values: dict[str, object] = {**unit_values(problem.sizes, problem.slices, problem.mode)}
     if problem.shard is not None:
         values["shard"] = {key: getattr(problem.shard, key) for key in SHARD_KEYS}
     if problem.clip:

@@ -37,6 +37,7 @@ from pipesched.pipeline.unit_arguments import WHOLE_ONLY
 from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.pipeline.units_of_measure import is_several
 from pipesched.results.handover.stage_items import stages_of
+from pipesched.schedulers.family import require_units
 from pipesched.schedulers.plan_of import plan_of
 from pipesched.schedulers.registry import family
 
@@ -312,6 +313,7 @@ def _fastest(problems: Sequence[Problem], algorithm: str) -> Problem:
     """
     chosen, first = family(algorithm), problems[0]
     try:
+        require_units(first, chosen)
         if chosen.requires is not None:
             chosen.requires(first)
         found = plan_of(chosen, first)

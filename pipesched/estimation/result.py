@@ -24,6 +24,7 @@ from pipesched.estimation.times import optimizer_terms
 from pipesched.estimation.trust.answers import Trust
 from pipesched.estimation.trust.speed import SpeedRatio
 from pipesched.pipeline.costs import Entry, in_one
+from pipesched.pipeline.memory import KEPT
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units, to_fraction
 from pipesched.pipeline.step_metrics import NETWORK, PARTS
@@ -229,10 +230,18 @@ class Estimate(Displayable):
             for peaks in (schedule.peak_grains, schedule.peak_grains_of("activations"))
         )
         own = sum((stage.size("logits") for stage in stages), Fraction(0))
+        if self.is_static_given:  # it has no parts, and counts as weights
+            held = Fraction(self.problem.static_grains(device), self.problem.grains.per_unit) * GB
+            sums, own = {**sums, **dict.fromkeys(STATES, Fraction(0)), "weights": held}, Fraction(0)
         rest = sum((sums[key] for key in STATES), most + own)
         beside = Fraction(total(fixed(rest)))
         return DeviceMemory(**sums, activations=activations, logits=own, fixed=beside, budget=self._most(device),
                             unsharded=most - activations)  # fmt: skip
+
+    @property
+    def is_static_given(self) -> bool:
+        """Whether what stays on a device was given in place of what is derived."""
+        return not {"static", *KEPT}.isdisjoint(self.cutter.replaced)
 
     def _most(self, device: int) -> Fraction:
         limits = self.problem.memory.budget

@@ -166,6 +166,8 @@ def _of_device(estimate: Estimate, rest: Sequence[str]) -> tuple[float, str, lis
         return float(total(terms)), MS, list(_parts(terms, 1))
     unit, scale = _unit(what)
     if what in (*STATES, "parameters"):
+        if what != "parameters" and estimate.is_static_given:
+            raise ConfigError("what stays on a device was given, so none of it is derived", "trace")
         own = [(estimate.stages.index(stage), stage.size(what)) for stage in stages]
         terms = tuple(Term(f"stage {stage}", size, f"stage.{stage}.{what}") for stage, size in own)
     elif what == "total":

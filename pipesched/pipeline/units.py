@@ -18,7 +18,7 @@ from pipesched.checks import require_type, require_whole, shown
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import exact_tuple, fields_of
-from pipesched.pipeline.quantities import Exact, in_one_scale, simplest
+from pipesched.pipeline.quantities import Exact, in_one_scale, plain, simplest
 
 TRAIN, FORWARD_ONLY = "train", "forward"
 MODES = (TRAIN, FORWARD_ONLY)
@@ -219,3 +219,19 @@ def require_units(sizes: Any, slices: Any, microbatches: int, stages: int) -> No
     for key in SHARED:
         if len(getattr(slices, key)) not in (1, stages):
             raise ConfigError(f"have the {key} of {len(getattr(slices, key))} stages; there are {stages}", "slices")
+
+
+def unit_values(sizes: Sizes | None, slices: Slices, mode: str) -> dict[str, Any]:
+    """Return what makes microbatches differ, as a config gives it; what is as of whole alike ones is left out."""
+    found: dict[str, Any] = {}
+    if sizes is not None:
+        found["sizes"] = {field.name: [*map(plain, getattr(sizes, field.name))] for field in fields(sizes)}
+    if not slices.is_plain:
+        work = {key: [[*map(plain, row)] for row in getattr(slices, key)] for key in SHARED}
+        found["slices"] = {
+            "count": slices.count,
+            "tokens": [*map(plain, slices.tokens)],
+            "work": {key: rows if len(rows) > 1 else rows[0] for key, rows in work.items()},
+            "overhead": plain(slices.overhead),
+        }
+    return {**found, "mode": mode} if mode == FORWARD_ONLY else found

@@ -42,7 +42,8 @@ class Entry:
 
     `options` are those it was given, `file` is where a plan was read. `metrics` are the outcome's; an entry that was
     read from a document has metrics and no outcome, and says by `trainers` and `copies` what `runs_in` and `weights`
-    are, and by `ordering` in which order its microbatches are fed. `standing` is how long a step takes, of a model on
+    are, by `ordering` in which order its microbatches are fed, and by `dominated`, where the document says it, whether
+    another is no worse in makespan and memory, and better in one. `standing` is how long a step takes, of a model on
     GPUs. Raises ConfigError, about the field at fault, for a value of another type.
     """
 
@@ -55,6 +56,7 @@ class Entry:
     copies: int = field(default=1, repr=False)
     file: str = field(default="", repr=False)
     ordering: Ordering | None = field(default=None, repr=False)
+    dominated: bool | None = field(default=None, repr=False)
     standing: SpeedStanding | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -69,6 +71,7 @@ class Entry:
         require_whole(self.copies, "copies", least=1)
         require_text(self.file, "file")
         require_type(self.ordering, (Ordering, type(None)), "an Ordering or None", "ordering")
+        require_type(self.dominated, (bool, type(None)), "True, False or None", "dominated")
         if self.standing is not None:
             require_callable(getattr(self.standing, "against", self.standing), "standing")
 

@@ -136,14 +136,15 @@ def prepare(problem: Problem, family: Family) -> Problem:
     Raises NotApplicable when the stages cannot be fused, when the config asks for another placement, or when the family
     has no slices, or no forward passes alone.
     """
-    _require_units(problem, family)
+    require_units(problem, family)
     fitted = _fitted(problem, family)
+    require_units(fitted, family)  # of a model, a cut says what units there are
     if family.requires is not None:
         family.requires(fitted)
     return fitted
 
 
-def _require_units(problem: Problem, family: Family) -> None:
+def require_units(problem: Problem, family: Family) -> None:
     """Raise NotApplicable, with the families that do, for one that does not run forwards alone, or slices."""
     is_forward = problem.mode == FORWARD_ONLY
     if is_forward and not family.forward_only:

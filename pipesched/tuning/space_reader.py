@@ -9,6 +9,7 @@ from typing import Any
 
 from pipesched.checks import require_name, require_sequence, require_whole, shown
 from pipesched.config.derived import INSTEAD, require_place
+from pipesched.config.estimate import require_training
 from pipesched.config.load import load_values
 from pipesched.config.trust_section import read_trust
 from pipesched.config.values import Values
@@ -17,8 +18,10 @@ from pipesched.estimation.derived import derive
 from pipesched.estimation.presets import MODELS, preset_names
 from pipesched.estimation.setup import AUTO, FULL, NONE, RECOMPUTES, SHARD_RANKS
 from pipesched.estimation.setup_reader import TRAINING_KEYS, read_unsized, require_agreement
+from pipesched.pipeline.memory import KEPT
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.pipeline.step import LEVELS
+from pipesched.pipeline.units import TRAIN
 from pipesched.pipeline.units_of_measure import MEMORY, Unit, exact_number, is_several
 from pipesched.results.trainers import families_of
 from pipesched.schedulers.registry import FAMILIES, family
@@ -109,6 +112,10 @@ def _space(
         raise ConfigError(f"{only} can run none of these: {', '.join(tried)}", "only")
     others = (*SECTIONS, *INSTEAD, "algorithm", "name", "trust")
     given = {key: one.value for key, one in values.items() if key not in others and one.value is not None}
+    require_training(given.get("mode", TRAIN))
+    for key in ("static", *KEPT):
+        if key in given:
+            raise ConfigError("is what each layout makes of it; leave it out", key)
     return Space(
         model=model,
         hardware=hardware,

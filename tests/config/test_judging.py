@@ -86,6 +86,31 @@ def test_a_run_in_another_unit_names_itself() -> None:
 
 
 @pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        ("{step: 4000}", "run 1: config: is missing: the name of a file, or the keys of a config here"),
+        ("{config: t2.yaml, step: 9, algorithm: zb-h1}", "run 1: algorithm: unknown key; known here are config, step"),
+        ("{config: {model: llama-3-8b}, step: 9}", "run 1: config: must be the name of a file"),
+        ("{config: t2.yaml, step: 9, steps: many}", "run 1: steps: must be a whole number of at least 1, not 'many'"),
+        ("", "runs.yaml:1: `runs` is empty"),
+    ],
+)
+def test_runs_of_a_file_that_cannot_be_read(run: str, message: str) -> None:
+    """Beside `config` there are two keys, and what would count for nothing is refused."""
+    Path("runs.yaml").write_text(f"runs: [{run}]\n")
+    with pytest.raises(ConfigError) as caught:
+        judge_of(measured="runs.yaml")
+    assert message in caught.value.message
+
+
+def test_an_empty_file() -> None:
+    """It is told what a file of runs holds, not what a config does."""
+    Path("runs.yaml").write_text("\n")
+    with pytest.raises(ConfigError, match="must hold `runs:`, a list of configs"):
+        judge_of(measured="runs.yaml")
+
+
+@pytest.mark.parametrize(
     ("measured", "message"),
     [
         ([("t2.yaml", None)], "run 1: step: is missing: the milliseconds of a step"),

@@ -97,6 +97,14 @@ def test_orders_of_rows() -> None:
     assert json.loads(dump(comparison_document(again)))["rows"] == content["rows"]
 
 
+def test_ranked_rows_are_read_back() -> None:
+    """A document by makespan and memory is one again after reading, with what dominates and what does not apply."""
+    compared = pipesched.compare(small(), ["naive", "1f1b", "zb-v"])
+    content = json.loads(dump(pareto_document(compared, pareto_points(compared))))
+    assert {row.get("dominated") for row in content["rows"]} == {True, False, None}
+    assert json.loads(dump(comparison_document(comparison_of(content)))) == content
+
+
 @pytest.mark.parametrize(
     ("given", "options", "order"),
     [

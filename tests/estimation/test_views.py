@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -16,6 +17,7 @@ from pipesched.documents.estimate import estimate_document
 from pipesched.errors import ConfigError
 from pipesched.estimation.config_text import config_text
 from pipesched.estimation.derived import derive
+from pipesched.estimation.items import GB
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import Setup
 from pipesched.estimation.trace import trace
@@ -119,6 +121,41 @@ def test_the_written_config_is_the_same_problem(algorithm: str) -> None:
     assert again.schedule.makespan == pytest.approx(found.step.pipeline, rel=1e-6)
     for mine, theirs in zip(again.schedule.memory, found.outcome.schedule.memory, strict=True):
         assert float(mine) == pytest.approx(float(theirs), abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "more"),
+    [
+        ("seq-1f1b", {"slices": 4}),
+        ("seq-1f1b", {"slices": {"count": 3, "overhead": "0.1ms"}}),
+        ("1f1b", {"sizes": {"work": [1, 2, 3, 1] * 4}, "kv": 0.1}),
+        ("1f1b", {"sizes": {"activation": [2, 1] * 8, "message": [1, 3] * 8}}),
+    ],
+)
+def test_the_written_config_has_microbatches_that_differ(algorithm: str, more: dict[str, Any]) -> None:
+    """Slices, sizes, and keys and values that are kept: the same schedule, and the same memory."""
+    estimated = pipesched.estimate(GIVEN.replace(", chunks: 2", ""), algorithm, **more)
+    again, found = pipesched.run(pipesched.load(config_text(estimated)), algorithm), estimated.outcome.schedule
+    assert float(again.schedule.makespan) == pytest.approx(float(found.makespan), rel=1e-6)
+    assert [*map(float, again.schedule.memory)] == pytest.approx([*map(float, found.memory)], rel=1e-6)
+
+
+def test_forward_passes_alone_have_no_estimate() -> None:
+    """Its speed, memory and evidence are of training; the problem itself is derived."""
+    with pytest.raises(ConfigError, match="must be train: estimates are of steps of training"):
+        pipesched.estimate(GIVEN, "naive", mode="forward")
+    assert pipesched.load(GIVEN, mode="forward").mode == "forward"
+
+
+@pytest.mark.parametrize("given", [{"static": 80}, {"static": 0}, {"weights": 50}])
+def test_what_stays_as_given_counts(given: dict[str, Any]) -> None:
+    """A device holds what its schedule does, beside what the GPU itself takes; parts of it are not derived."""
+    found = pipesched.estimate(GIVEN, **given)
+    held = [float(device.total - device.fixed) / GB for device in found.devices]
+    assert held == pytest.approx([*map(float, found.outcome.schedule.memory)])
+    assert found.fits == found.outcome.schedule.fits
+    with pytest.raises(ConfigError, match="was given"):
+        trace(found, "device.0.weights")
 
 
 GIVEN = """

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import pipesched
+from pipesched.errors import ConfigError
 from pipesched.pipeline.quantities import to_fraction
 from tests.tuning.spaces import ALGORITHMS, GPU, SPACE, Config, enumerated
 
@@ -50,6 +51,19 @@ def test_rows_under_a_budget_are_those_of_estimate(value: Any) -> None:
     assert found.rows[0].rate == max(one.step.tokens_per_second_per_gpu for one in fitting)
     confirmed = pipesched.estimate(found.config)
     assert (confirmed.step, confirmed.fits) == (found.rows[0].step, True)
+
+
+@pytest.mark.parametrize(("given", "message"), [({"static": 1}, "each layout"), ({"mode": "forward"}, "be train")])
+def test_what_no_search_of_layouts_has(given: dict[str, Any], message: str) -> None:
+    """What stays on a device follows from a layout, and forward passes alone are not estimated."""
+    with pytest.raises(ConfigError, match=message):
+        pipesched.tune(None, ALGORITHMS, **PLENTY, **given)
+
+
+def test_slices_leave_out_families_without_them() -> None:
+    """A family that has no order of slices is no point, also where it would try many orders."""
+    found = pipesched.tune(None, ["seq-1f1b", "1f1b-v"], **PLENTY, slices=2)
+    assert {row.point.algorithm for row in found.rows} == {"seq-1f1b"}
 
 
 def test_changes_keep_a_given_budget() -> None:
