@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pipesched.errors import ConfigError
 from pipesched.estimation.derived import derive
-from pipesched.estimation.setup import Setup
+from pipesched.estimation.setup import SIZES, Setup
 from pipesched.estimation.setup_reader import ReadSetup, read_setup
 from pipesched.pipeline.problem import Problem
 from pipesched.text.fields import SETUP_NAMES
@@ -93,7 +93,7 @@ def require_place(values: Mapping[str, Given]) -> None:
 def _estimated(setup: Setup) -> str:
     """Return a line that says that the problem is derived."""
     parallel, batch = setup.parallel, setup.batch
-    ways = {key: getattr(parallel, key) for key in ("tensor", "pipeline", "context", "expert", "data")}
+    ways = {key: getattr(parallel, key) for key in (*(key for key in SIZES if key != "chunks"), "data")}
     layout = ", ".join(f"{key} {size}" for key, size in ways.items() if size > 1)
     what = f"{setup.model.name} on {parallel.gpus} {setup.hardware.name} ({layout or 'no parallelism'})"
     if batch.lengths is not None:

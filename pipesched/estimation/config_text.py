@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pipesched.estimation.derived import budget_of
 from pipesched.estimation.result import Estimate
-from pipesched.estimation.setup import TokenBatch
+from pipesched.estimation.setup import SIZES, TokenBatch
 from pipesched.pipeline.costs import Costs, Entry
 from pipesched.pipeline.memory import KEPT
 from pipesched.pipeline.problem import Problem
@@ -47,9 +47,8 @@ def config_text(estimate: Estimate) -> ConfigText:
 
 def _write_heading(config: ConfigWriter, estimate: Estimate) -> None:
     setup, parallel = estimate.setup, estimate.setup.parallel
-    ways = ", ".join(
-        f"{key} {getattr(parallel, key)}" for key in ("tensor", "pipeline", "chunks", "context", "expert", "data")
-    )
+    shown = [key for key in (*SIZES, "data") if key != "expert_tensor" or parallel.expert > 1]
+    ways = ", ".join(f"{key} {getattr(parallel, key)}" for key in shown)
     config.remark(
         f"Costs and memory of {setup.model.name} on {parallel.gpus} {setup.hardware.name}, estimated by pipesched.",
         f"{ways}; {_tokens(setup.batch)}.",

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pipesched.checks import require_whole, shown
 from pipesched.errors import ConfigError
-from pipesched.estimation.hardware import GpuModel, read_efficiency, read_hardware
+from pipesched.estimation.hardware import TYPICAL, GpuModel, read_efficiency, read_hardware
 from pipesched.estimation.model import ModelShape, require_experts, require_stages, require_tensor
 from pipesched.estimation.model_reader import read_model_section
 from pipesched.estimation.setup import AUTO, FP32, FULL, MOST, SIZES, Parallel, Setup, TokenBatch, TrainingSetup, packed
@@ -98,6 +98,8 @@ def _shared(sections: Sections) -> tuple[ModelShape, GpuModel, TrainingSetup, tu
     hardware = _measured(read_hardware(sections["hardware"].value), training)
     if hardware.has_relative:
         notes += (f"{hardware.name}: shares of its numbers are those fitted on {hardware.fitted_on}",)
+    elif hardware.efficiency == TYPICAL:
+        notes += (f"{hardware.name}: no run tells its shares, so usual ones count; efficiency sets them",)
     trained = _training(training.value)
     if trained.precision == FP32:
         notes += ("fp32 counts in weights, gradients and optimizer; times and activations are those of 16 bits",)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import chain, groupby
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -15,19 +15,34 @@ from pipesched.config.estimate import changes
 from pipesched.estimation.derived import SetupCutter
 from pipesched.estimation.items import GB, STATES, Stage
 from pipesched.estimation.result import Estimate, TrainingStep, mean_entry, sizes_beside
+from pipesched.estimation.setup import SIZES
 from pipesched.estimation.trace import Trace
 from pipesched.pipeline.kinds import KINDS, computation_letters
 from pipesched.pipeline.open_cuts import works_of
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units
 from pipesched.render.gpus_text import gpus_text
-from pipesched.render.grid import folded, grid, right, uncut
+from pipesched.render.grid import fitting_columns, folded, grid, right, uncut, width_of
 from pipesched.render.summary import BAD, MOST_LISTED
 from pipesched.render.timescale import number
 from pipesched.render.trust import interval_text, trust_lines
 
 TITLES = {kind.cost: letter for letter, kind in KINDS.items() if letter in computation_letters(split=True)}
 AFTER = ("logits", "fixed", "total")
+BROKEN = {  # titles on two lines
+    "gradients": "gra-\ndients",
+    "optimizer": "opti-\nmizer",
+    "activations": "acti-\nvations",
+    "unsharded": "un-\nsharded",
+}
+LEFT_OUT = (
+    "fixed",
+    "logits",
+    "unsharded",
+    "gradients",
+    "optimizer",
+    "weights",
+)  # where room is scarce, the first one first
 
 
 def estimate_view(estimate: Estimate, **_: bool) -> Group:
@@ -42,7 +57,7 @@ def estimate_view(estimate: Estimate, **_: bool) -> Group:
         *map(Text, devices_lines(estimate.problem)),
         "",
         Text(f"GB of a GPU at its peak, under {estimate.outcome.algorithm}:", style="dim"),
-        device_table(estimate),
+        DeviceTable(estimate),
         "",
         step_table(estimate) if estimate.fits else Text(over_text(estimate) or "", style=BAD),
         *(("", *trust_lines(estimate.trust)) if estimate.trust is not None and estimate.fits else ()),
@@ -54,7 +69,7 @@ def heading(estimate: Estimate) -> str:
     """Return what is estimated, on one line."""
     setup = estimate.setup
     parallel, model = setup.parallel, setup.model
-    named = {key: getattr(parallel, key) for key in ("tensor", "pipeline", "chunks", "context", "expert", "data")}
+    named = {key: getattr(parallel, key) for key in (*SIZES, "data")}
     ways = ", ".join(f"{key} {size}" for key, size in named.items() if size > 1 or key == "pipeline")
     return f"{model.name} on {gpus_text(setup)}: {ways}"
 
@@ -77,7 +92,7 @@ def stage_table(estimate: Estimate) -> Table:
     """Return a row for each stage, alike neighbours in one: what it holds, and times of a microbatch in ms."""
     p2p = [*map(mean_entry, estimate.problem.costs.p2p), 0.0]
     texts = [_stage_cells(estimate, number, boundary) for number, boundary in enumerate(p2p)]
-    table = grid(uncut("stage"), uncut("holds"), *map(right, (*TITLES.values(), "p2p", "activation")))
+    table = grid(uncut("stage"), folded("holds"), *map(right, (*TITLES.values(), "p2p", "activation")))
     for numbers, cells in _merged(texts):
         table.add_row(_named(numbers), *cells)
     return table
@@ -125,17 +140,33 @@ def _holds(stage: Stage) -> str:
     return " + ".join(parts)
 
 
-def device_table(estimate: Estimate) -> Table:
-    """Return a row for each device, alike neighbours in one: what a GPU of it holds at its peak, in GB."""
-    sizes = (*STATES, *sizes_beside(estimate), *AFTER)
-    table = grid(uncut("device"), *map(right, (*sizes[:-1], "sum", "of")))
-    texts = [
-        tuple(f"{float(getattr(device, key)) / GB:.1f}" for key in (*sizes, "budget")) for device in estimate.devices
-    ]
-    for numbers, cells in _merged(texts):
-        style = "" if estimate.devices[numbers[0]].fits else BAD
-        table.add_row(Text(_named(numbers), style=style), *cells)
-    return table
+class DeviceTable:
+    """A row for each device, alike neighbours in one: what a GPU of it holds at its peak, in GB.
+
+    On a narrow screen titles take two lines, and what still does not fit is left out, the smallest parts first.
+    """
+
+    def __init__(self, estimate: Estimate) -> None:
+        sizes = {**{key: key for key in (*STATES, *sizes_beside(estimate), *AFTER)}, "total": "sum", "budget": "of"}
+        texts = [tuple(f"{float(getattr(device, key)) / GB:.1f}" for key in sizes) for device in estimate.devices]
+        rows = [*_merged(texts)]
+        fits = [estimate.devices[numbers[0]].fits for numbers, _ in rows]
+        self.names = [Text(_named(row[0]), "" if fit else BAD) for row, fit in zip(rows, fits, strict=True)]
+        self.rows = [dict(zip(sizes.values(), cells, strict=True)) for _, cells in rows]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the table."""
+        room, name, rows = options.max_width - width_of("device", self.names), "device", self.rows
+        titles = {title: title for title in rows[0]}
+        if len(fitting_columns(rows, [*titles], room)) < len(titles):
+            name, titles = "\ndevice", {title: BROKEN.get(title, f"\n{title}") for title in titles}
+            rows = [{titles[title]: cell for title, cell in row.items()} for row in rows]
+        longest = sorted(titles, key=lambda title: LEFT_OUT.index(title) if title in LEFT_OUT else len(LEFT_OUT))
+        columns = fitting_columns(rows, [titles[title] for title in longest[::-1]], room)
+        table = grid(uncut(name), *map(right, columns))
+        for text, cells in zip(self.names, rows, strict=True):
+            table.add_row(text, *(cells[column] for column in columns))
+        yield table
 
 
 def _merged(rows: Sequence[tuple[str, ...]]) -> Iterator[tuple[list[int], tuple[str, ...]]]:

@@ -35,7 +35,7 @@ LIKELY, EXPECTED = "\n80 %", "\nexpected"
 KEPT_LONGEST = (RATE, LIKELY, APART, HELD, SPARE, MFU, EXPECTED, BUBBLE)
 KEPT_BY_EXPECTED = (RATE, EXPECTED, LIKELY, HELD, SPARE, APART, MFU, BUBBLE)
 NARROWEST_LAYOUT = 10
-MEANING = "GB: of the fullest device; left: on the one that has least left"
+MEANINGS = {HELD: "GB: of the fullest device", SPARE: "left: on the one that has least left"}
 LIKELY_MEANING = "80 %: tokens/s/GPU between which 8 of 10 such runs are"
 MOST_DIGITS = 100  # tokens/s/GPU: more are shown as whole numbers
 
@@ -79,7 +79,7 @@ class PointsTable:
         below = {row: [_remark(one) for one in line.remarks] for row, line in enumerate(self.lines) if line.remarks}
         yield from with_lines_between(columns, [*zip(*table.values(), strict=True)], below)
         letters = [f"{letter} {meaning}" for letter, meaning in (LETTERS[size] for size in sizes) if meaning]
-        meaning = [", ".join(letters)] * bool(letters) + [MEANING] * (HELD in shown)
+        meaning = [", ".join(letters)] * bool(letters) + [text for column, text in MEANINGS.items() if column in shown]
         meaning += [LIKELY_MEANING] * (LIKELY in shown)
         if meaning:
             yield Text("; ".join(meaning), style="dim")

@@ -71,7 +71,9 @@ def sentence(tuning: Tuning) -> str:
         start = f"best {'' if tuning.is_complete else 'so far '}of {points}"
     else:
         capacity = f" in {tuning.capacity:g} GB" * bool(tuning.capacity)
-        start = f"none of {points} {'fits' if tuning.is_complete else 'is known to fit'}{capacity}"
+        is_none = tuning.pruned.get("divisibility", 0) == tuning.space
+        verb = "divides" if is_none else "fits" if tuning.is_complete else "is known to fit"
+        start = f"none of {points} {verb}{'' if is_none else capacity}"
     if tuning.is_widened and tuning.rows:
         start = f"nothing that fits is like what was measured, so all was searched; {start}"
     if tuning.simulated == tuning.space:

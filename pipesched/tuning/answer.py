@@ -160,6 +160,8 @@ def winner_config(space: Space, best: Trial, estimate: Estimate) -> ConfigText:
     for name, value in space.given.items():
         _put(content, BY_NAME[name].key, value)
     content["algorithm"] = estimate.outcome.algorithm
+    if space.like is not None:
+        content["trust"] = {"like": space.like}
     return dump(content, *_heading(space, best, estimate))
 
 

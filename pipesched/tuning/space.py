@@ -104,7 +104,8 @@ class Space:
     tensor parallelism. `given` are parameters of make_problem that count instead of what is derived, among them the
     `budget`, which is here as well where all devices have the same. `sections` are those of the config, as it gives
     them. `only` is the trainer that must take each schedule, if there is one. `beyond`: also points outside what was
-    measured are searched. `like` is the source whose published runs count as one's own.
+    measured are searched. `like` is the source whose published runs count as one's own. `notes` say what of the config
+    counts in no point.
     """
 
     model: ModelShape
@@ -124,6 +125,7 @@ class Space:
     only: str | None = None
     beyond: bool = False
     like: str | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def replaces(self) -> bool:

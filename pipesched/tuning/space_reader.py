@@ -10,7 +10,7 @@ from typing import Any
 from pipesched.checks import require_name, require_sequence, require_whole, shown
 from pipesched.config.derived import INSTEAD, require_place
 from pipesched.config.estimate import require_training
-from pipesched.config.load import load_values
+from pipesched.config.load import algorithm_of, load_values
 from pipesched.config.trust_section import read_trust
 from pipesched.config.values import Values
 from pipesched.errors import ConfigError
@@ -64,12 +64,20 @@ def read_space(
     trust = read_trust(values["trust"].value if "trust" in values else None)
     try:
         space = _space(values, sections, algorithms, only)
-        space = replace(space, beyond=beyond or trust.beyond, like=trust.like)
+        space = replace(space, beyond=beyond or trust.beyond, like=trust.like, notes=_notes(values))
         _require_use(space)
     except ConfigError as error:
         others = {key: value for key, value in values.items() if key not in SECTIONS}
         raise located(located_value(error, others), sections) from None
     return space
+
+
+def _notes(values: Values) -> tuple[str, ...]:
+    """Return what to know of a space: options of an algorithm, which no point has."""
+    asked = algorithm_of(values)
+    if asked is None or not asked.options:
+        return ()
+    return (f"{', '.join(asked.options)} of `algorithm` counts in no point: algorithms run with their usual options",)
 
 
 def _require_use(space: Space) -> None:

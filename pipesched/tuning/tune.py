@@ -118,7 +118,8 @@ def tune(
     )
     clock, runs = Clock(float(seconds), stop), chosen(executor, require_whole(jobs, "jobs", most=MOST_WORKERS))
     space = read_space(path_or_text, overrides, names, only, beyond=require_flag(beyond, "beyond"))
-    judge, notes = judge_of(space.like if like is None else like, measured)
+    like = space.like if like is None else like
+    judge, notes = judge_of(like, measured)
     solves = (algorithms is None or SOLVE in algorithms) and (only is None or takes_orders(only))
     work = FEWEST_OPERATIONS if space.points >= FEWEST_POINTS else 0
     with open_journal(resume, space) as journal, lent(runs, work) as pool:
@@ -128,7 +129,7 @@ def tune(
             found.wishes = _wishes(found.search, pool, clock)
             found.finished = _finished(found.search, pool, clock, SOLVE_SECONDS if solves else 0.0, judge)
             _judge(found, judge, top, pool, clock)
-    return replace(answer(space, found, judge, top, clock), notes=notes)
+    return replace(answer(replace(space, like=like), found, judge, top, clock), notes=(*space.notes, *notes))
 
 
 def _judge(found: Findings, judge: Judge, top: int, pool: Executor | None, clock: Clock) -> None:
