@@ -51,14 +51,16 @@ class Design(NamedTuple):
 def of_the_mean(plan: Callable[..., Plan]) -> Callable[..., Plan]:
     """Let a family plan for the mean microbatch, and keep its last plan.
 
-    Its positions are then the same for every order of the microbatches. Estimates ask twice for the same problem: to
-    choose its cut, and to run it.
+    Its positions are then the same for every order of the microbatches, and under every budget, at which such a family
+    does not look. Estimates ask twice for the same problem, to choose its cut and to run it; a frontier asks at each
+    budget.
     """
     kept = lru_cache(maxsize=1)(plan)
 
     @wraps(plan)
     def planned(problem: Problem, **options: Any) -> Plan:
-        return kept(typical(problem), **options)
+        asked = typical(problem)
+        return kept(replace(asked, memory=replace(asked.memory, budget=None)), **options)
 
     return planned
 

@@ -124,7 +124,8 @@ class _Budgets:
         limited = self.problem if budget is None else within(self.problem, budget)
         heard = _labelled(self.listener, limited)
         if self.ahead.pool is None or budget is None:
-            return self._solve(limited, points, listener=heard, stop=self.clock.stop)()
+            few = points if budget is not None else min(points, 1 / DEFAULT.frontier.first)
+            return self._solve(limited, few, listener=heard, stop=self.clock.stop)()
         for other in [other for other in self.ahead.sent if other > budget]:
             self.ahead.drop(other)
         self._send(budget, points)
@@ -141,7 +142,7 @@ class _Budgets:
             heard(Event("solved", self.clock.seconds, report.value, report.source, report.bound.value))
         return outcome
 
-    def _solve(self, problem: Problem, points: int, **more: Any) -> Callable[[], Outcome]:
+    def _solve(self, problem: Problem, points: float, **more: Any) -> Callable[[], Outcome]:
         """Return a solve that has its share when so many points, at most, divide the time that is left."""
         share, policy = self.clock.left * min(workers_of(self.ahead.pool) / points, 1), DEFAULT.frontier
         seconds = max(min(max(share, policy.shortest), self.clock.left), policy.least)

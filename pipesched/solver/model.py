@@ -147,8 +147,19 @@ class PipelineModel(TunedModel):
             if capacity is not None and not (beside_capacity and says_all(problem, device, index)):
                 self.keep_within(residences(problem, index, device), capacity)
 
+    def anchor(self) -> None:
+        """Under the span, begin at 0 on the device of stage 0, with any microbatch: all times may move together."""
+        problem = self.case.problem
+        origin = self.case.origins[problem.settled_placement.devices[0]]
+        if origin.start is None and not problem.has_step and not problem.settled_placement.mirrored:
+            begins = [self.model.new_bool_var("") for _ in origin.tasks]
+            self.model.add_bool_or(begins)
+            for first, begin in zip(origin.tasks, begins, strict=True):
+                self.model.add(self.starts[first] == 0).only_enforce_if(begin)
+
     def objective(self) -> None:
         """Minimize the makespan, or the span: the largest, over devices, of last end less first start."""
+        self.anchor()
         goal = self.model.new_int_var(self.least, self.most, self.case.objective)
         for task, device in enumerate(self.case.graph.resources):
             look()

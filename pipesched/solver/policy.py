@@ -201,6 +201,7 @@ class FrontierPolicy:
     """The budgets of a frontier."""
 
     most_points: int = 24  # budgets: about, from the first schedule's memory down to the floor
+    first: float = 0.25  # of the time: for the first point, at most; plans of families are kept for the others
     shortest: float = 0.1  # seconds: for a point, if so much is left; the portfolio gives a schedule
     least: float = 1e-6  # seconds: for a point in any case, since a limit must be more than 0
     grace: float = 0.2  # seconds: for an answer to arrive when time is up

@@ -15,6 +15,7 @@ from pipesched.pipeline.schedule import schedule_plan
 from pipesched.schedulers import best_block
 from pipesched.schedulers.best_block import best_of, costing
 from pipesched.schedulers.block import in_chunks, squeeze
+from pipesched.schedulers.registry import family
 from pipesched.schedulers.v_block import Waits, v_blocks
 from pipesched.schedulers.zb_v import published_order
 from tests.strategies import problems
@@ -83,3 +84,15 @@ def test_equal_designs_are_tried_once() -> None:
     with mock.patch.object(best_block, "squeeze", wraps=squeeze) as tried:
         best_of(problem, v_blocks(problem, TIGHT), 4, "makespan")
     assert tried.call_count == 1
+
+
+@pytest.mark.parametrize("name", ["1f1b-v", "zb-v", "v-half", "v-min"])
+def test_a_plan_is_kept_for_all_budgets(name: str) -> None:
+    """These families do not look at budgets, so a frontier has their plans made once; other costs are another plan."""
+    chosen = family(name)
+    small, large, other = (
+        make_problem(devices=2, stages=4, microbatches=4, placement="v", backward_input=2, backward_weight=1, **more)
+        for more in ({"budget": 4}, {"budget": 9}, {"budget": 4, "forward": 3})
+    )
+    assert chosen.plan(small) is chosen.plan(large)
+    assert chosen.plan(other) is not chosen.plan(large)

@@ -55,14 +55,14 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "second": (0.0, 0.05, 0.15), "rounds": 8, "least_gain": 1 / 2_000, "most_states": 12_000, "columns": 256,
     },
     "advice": {
-        "shortest": 1.0, "at_once": 0.1, "part": 0.1, "most": 60.0, "long": 10.0, "a_second": 80_000, "room": 0.5,
+        "shortest": 1.0, "part": 0.1, "most": 60.0, "long": 10.0, "a_second": 80_000, "room": 0.5,
         "brief": 20_000, "bounded": 1_000, "whole": 200, "whole_seconds": 4.0, "reached": 0.25, "share": 0.5,
         "digits": 6,
     },
     "ahead": {
         "closing": 0.3, "portfolio_least": 3_500, "way_back": 0.1, "way_back_each": 2e-6,
     },
-    "frontier": {"most_points": 24, "shortest": 0.1, "least": 1e-6, "grace": 0.2},
+    "frontier": {"most_points": 24, "first": 0.25, "shortest": 0.1, "least": 1e-6, "grace": 0.2},
     "command": {
         "first_line": 0.2, "chart": 4e-6, "document": 8e-6, "classes": 2e-5, "classes_part": 0.05,
         "classes_least": 0.1, "least": 1e-3,

@@ -141,6 +141,17 @@ def test_span_beside_every_order(given: Config, shape: str, size: int) -> None:
     assert outcome.report is not None
     assert outcome.report.value_ticks == min(schedule.span_ticks for schedule in every_schedule(problem))
     assert outcome.report.bound.ticks <= outcome.report.value_ticks
+    assert outcome.report.status == "optimal", (outcome.report.stopped_by, outcome.report.bound)
+
+
+def test_a_span_is_proved_whichever_microbatch_comes_first() -> None:
+    """The model has a time 0, so that CP-SAT need not refute each schedule at every time: 12 operations."""
+    problem = make_problem(
+        devices=2, placement=[1, 0], sizes={"work": [1, 3.4, 1.3], "message": [3, 3, 5]}, forward=[1.4, 4],
+        backward=[2.2, 5.1], p2p=1.2, activation=[4, 3], budget=7.7,
+    )  # fmt: skip
+    outcome = solve(problem, objective="span", advice=False)
+    assert (outcome.schedule.span, outcome.status) == (98.79, "optimal")
 
 
 @part(4)
