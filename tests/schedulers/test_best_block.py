@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -90,9 +91,10 @@ def test_equal_designs_are_tried_once() -> None:
 def test_a_plan_is_kept_for_all_budgets(name: str) -> None:
     """These families do not look at budgets, so a frontier has their plans made once; other costs are another plan."""
     chosen = family(name)
+    given: list[dict[str, Any]] = [{"budget": 4}, {"budget": 9}, {"budget": 4, "forward": 3}]
     small, large, other = (
         make_problem(devices=2, stages=4, microbatches=4, placement="v", backward_input=2, backward_weight=1, **more)
-        for more in ({"budget": 4}, {"budget": 9}, {"budget": 4, "forward": 3})
+        for more in given
     )
     assert chosen.plan(small) is chosen.plan(large)
     assert chosen.plan(other) is not chosen.plan(large)
