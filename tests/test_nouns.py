@@ -220,6 +220,7 @@ WRONG: dict[tuple[str, str], list[Any]] = {
     ("entry", "document"): [1, [], {1: 2}],
     ("entry", "trainers"): [1, "x", [1]],
     ("entry", "copies"): [0, "x", 1.5],
+    ("entry", "dominated"): [1, "x"],
     ("entry", "standing"): [1, "x"],
     ("entry", "ordering"): [1, "best", (0, 1)],
     ("entry", "file"): [None, 1],

@@ -47,7 +47,7 @@ def config_text(estimate: Estimate) -> ConfigText:
 
 def _write_heading(config: ConfigWriter, estimate: Estimate) -> None:
     setup, parallel = estimate.setup, estimate.setup.parallel
-    shown = [key for key in (*SIZES, "data") if key != "expert_tensor" or parallel.expert > 1]
+    shown = [key for key in (*SIZES, "data") if key != "expert_tensor" or parallel.expert_tensor > 1]
     ways = ", ".join(f"{key} {getattr(parallel, key)}" for key in shown)
     config.remark(
         f"Costs and memory of {setup.model.name} on {parallel.gpus} {setup.hardware.name}, estimated by pipesched.",
