@@ -68,6 +68,7 @@ def test_run_and_estimate_have_the_same_default(cli: Cli, layout: str) -> None:
     assert scheduled["metrics"]["makespan"] == estimated["step"]["pipeline"]
 
 
+@pytest.mark.slow
 def test_options_on_top_of_a_file(cli: Cli) -> None:
     """Every command works on a file with sections; an option replaces one value of it."""
     Path("c.yaml").write_text(FILE)

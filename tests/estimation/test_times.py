@@ -209,6 +209,7 @@ def judged(kind: str) -> tuple[list[Run], list[Compared]]:
 
 
 @pytest.mark.parametrize("kind", [DENSE, MOE])
+@pytest.mark.slow
 def test_published_steps(kind: str) -> None:
     """Dense on A100 and H100: median 7 %, 90th percentile 15 %. Mixtures of experts: each within 20 %."""
     runs, rows = judged(kind)

@@ -117,6 +117,7 @@ def test_what_is_typed_for_the_algorithm_names_the_nearest() -> None:
     assert state.sheet.version.algorithm == "1f1b"
 
 
+@pytest.mark.slow
 def test_an_algorithm_of_one_stage_a_device_leaves_the_parameters_as_given() -> None:
     """It runs the stages fused, which is no parameter: what is typed next is about the stages as given."""
     state = state_of()

@@ -56,6 +56,7 @@ def solved(given: dict[str, Any], **options: Any) -> Outcome:
           "budget": [1, 1.2]}, 12),
     ],
 )  # fmt: skip
+@pytest.mark.slow
 def test_proved_optima(given: dict[str, Any], best: int) -> None:
     """Slots, side work and lanes are in the best order, which is proved."""
     outcome = solved(given)
@@ -79,6 +80,7 @@ def test_no_family_is_shorter(ahead: Any) -> None:
                 assert other.makespan >= best.makespan, (name, number)
 
 
+@pytest.mark.slow
 def test_stages_that_families_fuse() -> None:
     """A fused stage counts once among those ahead: at one ahead 1f1b holds both of a device, and is no shorter."""
     given: dict[str, Any] = {"devices": 2, "stages": 4, "microbatches": 2, **STEP, "gather": 8}

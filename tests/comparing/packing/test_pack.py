@@ -83,6 +83,7 @@ def test_best_of_all_where_each_is_planned(algorithm: str) -> None:
 
 @given(st.data())
 @settings(max_examples=40)
+@pytest.mark.slow
 def test_promises(data: st.DataObject) -> None:
     """No packing is longer than another rule's that fits, nor below its bound; schedules are those of `run`."""
     algorithm = data.draw(st.sampled_from([*SETTLED, "list"]))
