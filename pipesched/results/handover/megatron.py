@@ -77,6 +77,8 @@ def wrong_group(subject: Subject) -> str:
     if subject.chunks == 1:
         return ""
     group, devices, microbatches = subject.group_size, subject.devices, subject.microbatches
+    if devices == 1:
+        return f"{NAME} interleaves stages of two devices or more; on one device it has one stage"
     if microbatches < devices:
         return f"{NAME} interleaves at least P microbatches, {devices}; this has {microbatches}"
     if not devices <= group <= microbatches:

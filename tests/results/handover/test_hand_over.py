@@ -627,7 +627,9 @@ def test_uneven_stages_that_cannot_be(framework: str) -> None:
 
 
 def test_megatron_refuses_some_groups() -> None:
-    """Groups of fewer than P microbatches, and a last one of fewer."""
+    """Groups of fewer than P microbatches, and a last one of fewer; and stages that interleave on one device."""
+    with pytest.raises(Inexpressible, match="interleaves stages of two devices or more"):
+        pipesched.hand_over(made("interleaved", devices=1, chunks=2), "megatron")
     with pytest.raises(Inexpressible, match="the last has 1, fewer than P"):
         pipesched.hand_over(made("interleaved", chunks=2, microbatches=9), "megatron")
 
