@@ -35,14 +35,7 @@ BROKEN = {  # titles on two lines
     "activations": "acti-\nvations",
     "unsharded": "un-\nsharded",
 }
-LEFT_OUT = (
-    "fixed",
-    "logits",
-    "unsharded",
-    "gradients",
-    "optimizer",
-    "weights",
-)  # where room is scarce, the first one first
+LEFT_OUT = ("fixed", "logits", "unsharded", "gradients", "optimizer", "weights")  # for want of room, in this order
 
 
 def estimate_view(estimate: Estimate, **_: bool) -> Group:

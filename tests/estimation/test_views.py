@@ -140,6 +140,19 @@ def test_the_written_config_has_microbatches_that_differ(algorithm: str, more: d
     assert [*map(float, again.schedule.memory)] == pytest.approx([*map(float, found.memory)], rel=1e-6)
 
 
+@pytest.mark.parametrize("width", [50, 60, 80, 120])
+def test_no_number_is_cut(width: int) -> None:
+    """On a narrow screen titles take two lines and parts are left out, but never the sum and what there is of it."""
+    console = Console(width=width)
+    with console.capture() as capture:
+        console.print(estimate_view(estimate(setup(training={"shard": "weights"}))))
+    text = capture.get()
+    assert "…" not in text
+    head = next(line.split() for line in text.splitlines() if line.split()[:2] == ["device", "weights"])
+    assert head[-2:] == ["sum", "of"]
+    assert ("logits" in head) == (width >= 80)
+
+
 def test_forward_passes_alone_have_no_estimate() -> None:
     """Its speed, memory and evidence are of training; the problem itself is derived."""
     with pytest.raises(ConfigError, match="must be train: estimates are of steps of training"):
