@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from pipesched.core.listsched import list_schedule
-from pipesched.core.tasks import Edge, TaskGraph
+from pipesched.core.tasks import Edges, TaskGraph
 
 RULES = (  # (priority, tie)
     ("alap", "pairing"),
@@ -72,8 +72,8 @@ def by_middles(graph: TaskGraph, backwards: TaskGraph, middles: Sequence[float])
 
 def backwards_in_time(graph: TaskGraph) -> TaskGraph:
     """Return the graph with time running backwards, each task under its own number (no deliveries, no memory)."""
-    edges = [Edge(edge.after, edge.before, edge.lag) for edge in graph.edges]
-    return TaskGraph(graph.durations, graph.resources, graph.unit_counts, edges)
+    edges = Edges(graph.edges.after, graph.edges.before, graph.edges.lag)
+    return TaskGraph(graph.duration, graph.resource, graph.unit_counts, edges)
 
 
 def _back_and_forth_once(graph: TaskGraph, backwards: TaskGraph, starts: Sequence[float]) -> Sequence[int]:

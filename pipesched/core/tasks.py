@@ -1,91 +1,88 @@
 """The task graph, to which every front end lowers its problems.
 
-Tasks are numbered 0..n-1 and described by flat lists, so that a million of them are cheap. Precedences come in
-bundles: one `Edge` joins each task of a range to its counterpart in another range, because real graphs repeat the same
-arrow for every microbatch (a single arrow is a bundle of one).
+Tasks are numbered 0..n-1 and described by columns of integers, so that a million of them are cheap, and so are their
+precedences: `Edges` are three columns. Lists of Python integers, for loops that are not kernels, are made when asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
 from functools import cached_property
-from itertools import chain, groupby
 from math import gcd
-from typing import NamedTuple, overload
+from typing import Any
 
+import numpy as np
+
+from pipesched.core.arrays import Ints, Kernels, column, in_range, lists, total
 from pipesched.core.clock import look, watched
 
 NOWHERE = -1  # the resource of a task that occupies nothing
 
 
-class Edge(NamedTuple):
-    """A bundle of precedences: for every i, `after[i]` starts `lag` ticks or more after the end of `before[i]`.
+class Edges:
+    """Precedences: `after[i]` starts `lag[i]` ticks or more after the end of `before[i]`; one lag may stand for all.
 
-    Ranges go upwards.
+    Raises ValueError for columns of several lengths.
     """
 
-    before: range
-    after: range
-    lag: int = 0
+    __slots__ = ("after", "before", "lag")
 
-
-class LaggedRow(NamedTuple):
-    """The same with a lag of each arrow: `after[i]` starts `lags[i]` ticks or more after the end of `before[i]`."""
-
-    before: range
-    after: range
-    lags: Sequence[int]
-
-    @property
-    def edges(self) -> Iterator[Edge]:
-        """Bundles of one lag each, of neighbours that have it."""
-        start = 0
-        for lag, same in groupby(self.lags):
-            stop = start + sum(1 for _ in same)
-            yield Edge(self.before[start:stop], self.after[start:stop], lag)
-            start = stop
-
-
-class EdgeRows(Sequence[Edge]):
-    """Edges of which many differ in nothing but their lags, and then stand together in a row."""
-
-    def __init__(self, rows: Sequence[Edge | LaggedRow]) -> None:
-        self.rows = rows
-
-    @cached_property
-    def _edges(self) -> list[Edge]:
-        return [*chain.from_iterable(row.edges if isinstance(row, LaggedRow) else (row,) for row in self.rows)]
+    def __init__(self, before: Iterable[int], after: Iterable[int], lag: int | Iterable[int] = 0) -> None:
+        self.before, self.after = column(before), column(after)
+        if isinstance(lag, int):
+            lag = np.full(len(self.before), lag, dtype=np.int64 if abs(lag) < 2**63 else object)
+        self.lag = column(lag)
+        if not len(self.before) == len(self.after) == len(self.lag):
+            raise ValueError(f"{len(self.before)} tasks before, {len(self.after)} after, {len(self.lag)} lags")
 
     def __len__(self) -> int:
-        return len(self._edges)
+        return len(self.before)
 
-    @overload
-    def __getitem__(self, at: int) -> Edge: ...
+    def __iter__(self) -> Iterator[tuple[int, int, int]]:
+        """Yield every single precedence as (before, after, lag)."""
+        for first in range(0, len(self), 4096):
+            look()
+            part = slice(first, first + 4096)
+            yield from zip(self.before[part].tolist(), self.after[part].tolist(), self.lag[part].tolist(), strict=True)
 
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[Edge]: ...
+    @classmethod
+    def joined(cls, parts: Iterable[Edges]) -> Edges:
+        """Return the edges of all parts, in their order."""
+        every = [part for part in parts if len(part)]
+        if len(every) < 2:
+            return every[0] if every else cls((), ())
+        columns = ([getattr(part, name) for part in every] for name in ("before", "after", "lag"))
+        return cls(*map(np.concatenate, columns))
 
-    def __getitem__(self, at: int | slice) -> Edge | Sequence[Edge]:
-        return self._edges[at]
+    def where(self, chosen: Ints) -> Edges:
+        """Return the edges that a column of truths, or of places, picks."""
+        return Edges(self.before[chosen], self.after[chosen], self.lag[chosen])
+
+    def scaled(self, factor: int) -> Edges:
+        """Return the edges with their lags multiplied."""
+        return Edges(self.before, self.after, [lag * factor for lag in self.lag.tolist()])
 
 
-def arrow(before: int, after: int, lag: int = 0) -> Edge:
+def arrow(before: int, after: int, lag: int = 0) -> Edges:
     """Return one precedence between two tasks."""
-    return Edge(range(before, before + 1), range(after, after + 1), lag)
+    return Edges((before,), (after,), lag)
 
 
-def runs(arrows: Sequence[tuple[int, int]], lag: int = 0) -> Iterator[Edge]:
-    """Join neighbouring arrows whose two ends both go up by one into one edge."""
-    start = 0
-    for position in range(1, len(arrows) + 1):
-        (first, target), size = arrows[start], position - start
-        if position == len(arrows) or arrows[position] != (first + size, target + size):
-            yield Edge(range(first, first + size), range(target, target + size), lag)
-            start = position
+class Waits:
+    """Edges by one of their ends: task i has those from `first[i]` to `first[i + 1]` of `task` and `lag`."""
+
+    def __init__(self, keys: Ints, values: Ints, lags: Ints, size: int) -> None:
+        kernels = Kernels(lags)
+        first, task, lag = (kernels.blank(count) for count in (size + 1, len(keys), len(keys)))
+        kernels.run.compress(*map(kernels.give, (keys, values, lags)), first, task, lag)
+        self.first, self.task, self.lag = column(first), column(task), column(lag)
+
+    def lists(self) -> list[list[tuple[int, int]]]:
+        """Return the (task, lag) pairs of each task."""
+        bounds, pairs = self.first.tolist(), [*zip(self.task.tolist(), self.lag.tolist(), strict=True)]
+        return [pairs[start:stop] for start, stop in zip(watched(bounds[:-1]), bounds[1:], strict=True)]
 
 
-@dataclass(frozen=True, eq=False)
 class TaskGraph:
     """Tasks with durations (integer ticks) on resources, precedences with lags, and memory.
 
@@ -93,20 +90,37 @@ class TaskGraph:
     Resource r has `unit_counts[r]` units: 1 is a machine, k is a class of k identical units. At its start a task takes
     `takes[i]` from memory pool `pools[i]`, at its end it gives `gives[i]` back (both default to nothing).
     `deliveries[i]` ticks after its end the result of task i is out, occupying nobody; the last one out ends the
-    schedule (default: at once).
+    schedule (default: at once). The same columns in the singular (`duration`) are arrays.
     """
 
-    durations: Sequence[int]
-    resources: Sequence[int]
-    unit_counts: Sequence[int]
-    edges: Sequence[Edge] = ()
-    takes: Sequence[int] = ()
-    gives: Sequence[int] = ()
-    pools: Sequence[int] = field(default=())
-    deliveries: Sequence[int] = ()
+    def __init__(
+        self,
+        durations: Iterable[int],
+        resources: Iterable[int],
+        unit_counts: Iterable[int],
+        edges: Edges | Iterable[Edges] = (),
+        takes: Iterable[int] = (),
+        gives: Iterable[int] = (),
+        pools: Iterable[int] = (),
+        deliveries: Iterable[int] = (),
+    ) -> None:
+        duration = column(durations)
+        self.edges = edges if isinstance(edges, Edges) else Edges.joined(edges)
+        most_lag = int(self.edges.lag.max()) if len(self.edges) else 0
+        self.duration = in_range(duration, total(duration) + len(duration) * most_lag)
+        self.resource, self.unit_counts = column(resources), tuple(unit_counts)
+        self.take, self.give, self.pool = column(takes), column(gives), column(pools)
+        self.delivery = column(deliveries)
 
     def __len__(self) -> int:
-        return len(self.durations)
+        return len(self.duration)
+
+    def changed(self, **columns: Any) -> TaskGraph:
+        """Return the graph with other columns, by the names of the parameters."""
+        own = {"durations": self.duration, "resources": self.resource, "unit_counts": self.unit_counts,
+               "edges": self.edges, "takes": self.take, "gives": self.give, "pools": self.pool,
+               "deliveries": self.delivery}  # fmt: skip
+        return TaskGraph(**{**own, **columns})
 
     def by_resource(self, tasks: Iterable[int]) -> list[list[int]]:
         """Return `tasks`, in their order, split by the resource that they occupy."""
@@ -115,58 +129,77 @@ class TaskGraph:
             split[self.resources[task]].append(task)
         return split
 
+    @cached_property
+    def durations(self) -> list[int]:
+        """The duration of each task, in ticks."""
+        return lists(self.duration)
+
+    @cached_property
+    def resources(self) -> list[int]:
+        """The resource of each task."""
+        return lists(self.resource)
+
+    @cached_property
+    def takes(self) -> list[int]:
+        """What each task takes at its start."""
+        return lists(self.take)
+
+    @cached_property
+    def gives(self) -> list[int]:
+        """What each task gives back at its end."""
+        return lists(self.give)
+
+    @cached_property
+    def pools(self) -> list[int]:
+        """The memory pool of each task."""
+        return lists(self.pool)
+
+    @cached_property
+    def deliveries(self) -> list[int]:
+        """When the result of each task is out, in ticks after its end."""
+        return lists(self.delivery)
+
     @property
     def quantum(self) -> int:
         """The greatest common divisor of all durations and lags (1 when nothing takes time)."""
-        return gcd(*self.durations, *(edge.lag for edge in self.edges)) or 1
+        return gcd(*self.durations, *self.edges.lag.tolist()) or 1
 
     def arrows(self) -> Iterator[tuple[int, int, int]]:
         """Yield every single precedence as (before, after, lag)."""
-        for before, after, lag in self.edges:
-            look()
-            for pair in zip(before, after, strict=True):
-                yield *pair, lag
+        return iter(self.edges)
+
+    @cached_property
+    def waits(self) -> Waits:
+        """What each task waits for."""
+        return Waits(self.edges.after, self.edges.before, self.edges.lag, len(self))
 
     @cached_property
     def predecessors(self) -> list[list[tuple[int, int]]]:
         """For each task, the (task, lag) pairs that it waits for."""
-        table: list[list[tuple[int, int]]] = [[] for _ in watched(self.durations)]
-        for before, after, lag in self.arrows():
-            table[after].append((before, lag))
-        return table
+        return self.waits.lists()
 
     @cached_property
     def successors(self) -> list[list[tuple[int, int]]]:
         """For each task, the (task, lag) pairs that wait for it."""
-        table: list[list[tuple[int, int]]] = [[] for _ in watched(self.durations)]
-        for before, after, lag in self.arrows():
-            table[before].append((after, lag))
-        return table
+        return Waits(self.edges.before, self.edges.after, self.edges.lag, len(self)).lists()
 
     def successors_of(self, tasks: range) -> dict[int, list[tuple[int, int]]]:
         """Return `successors` of a few neighbouring tasks alone."""
         table: dict[int, list[tuple[int, int]]] = {task: [] for task in tasks}
-        for before, after, lag in self.edges if tasks else ():
-            if before and before[0] < tasks.stop and before[-1] >= tasks.start:
-                for task, other in zip(before, after, strict=True):
-                    if task in table:
-                        table[task].append((other, lag))
+        before = self.edges.before
+        for task, other, lag in self.edges.where((before >= tasks.start) & (before < tasks.stop)):
+            table[task].append((other, lag))
         return table
 
 
 def reversed_graph(graph: TaskGraph) -> TaskGraph:
     """Return the same tasks with time running backwards; task i becomes task n-1-i, and takes what it gave."""
-    last = len(graph) - 1
-
-    def mirror(tasks: range) -> range:
-        return range(last - tasks[-1], last - tasks[0] + 1, tasks.step)
-
-    return replace(
-        graph,
-        durations=graph.durations[::-1],
-        resources=graph.resources[::-1],
-        edges=[Edge(mirror(edge.after), mirror(edge.before), edge.lag) for edge in graph.edges if edge.before],
-        takes=graph.gives[::-1],
-        gives=graph.takes[::-1],
-        pools=graph.pools[::-1],
+    last, edges = len(graph) - 1, graph.edges
+    return graph.changed(
+        durations=graph.duration[::-1],
+        resources=graph.resource[::-1],
+        edges=Edges(last - edges.after, last - edges.before, edges.lag),
+        takes=graph.give[::-1],
+        gives=graph.take[::-1],
+        pools=graph.pool[::-1],
     )

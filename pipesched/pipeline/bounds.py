@@ -97,8 +97,8 @@ def _of_passes(graph: TaskGraph, count: int) -> TaskGraph:
     """Return the graph of the passes alone, which are its first tasks: what a step adds waits as its plan says."""
     if count == len(graph):
         return graph
-    edges = [edge for edge in graph.edges if not edge.before or max(edge.before[-1], edge.after[-1]) < count]
-    return replace(graph, durations=graph.durations[:count], resources=graph.resources[:count], edges=edges)
+    edges = graph.edges.where((graph.edges.before < count) & (graph.edges.after < count))
+    return TaskGraph(graph.duration[:count], graph.resource[:count], graph.unit_counts, edges)
 
 
 def problem_bounds(problem: Problem, letters: str, *, paired: bool) -> Iterator[Bound]:

@@ -26,7 +26,7 @@ from fractions import Fraction
 from itertools import accumulate
 
 from pipesched.checks import shown
-from pipesched.core.tasks import Edge
+from pipesched.core.tasks import Edges
 from pipesched.errors import NoSchedule, Remedy
 from pipesched.pipeline.feeding import alike, differs
 from pipesched.pipeline.kinds import KEEP_ONLY, KINDS, Allowed
@@ -199,7 +199,7 @@ def taken_by_backwards(problem: Problem, index: OpIndex) -> Sequence[int]:
     return [max(grains.takes(kind, column, stage, index.slices, problem.mode)) for stage in range(problem.stages)]
 
 
-def order_edges(problem: Problem, index: OpIndex) -> Iterator[Edge]:
+def order_edges(problem: Problem, index: OpIndex) -> Iterator[Edges]:
     """Yield the edges that put microbatches that are alike in order, by stage and kind, slice by slice.
 
     They cost nothing without offload and recompute: equal operations wait alike, so sorting those of a row by
@@ -208,12 +208,12 @@ def order_edges(problem: Problem, index: OpIndex) -> Iterator[Edge]:
     return edges_in_order(problem, index, [row for kind in index.letters for row in index.rows(kind)])
 
 
-def edges_in_order(problem: Problem, index: OpIndex, rows: Sequence[range]) -> Iterator[Edge]:
+def edges_in_order(problem: Problem, index: OpIndex, rows: Sequence[range]) -> Iterator[Edges]:
     """Yield the edges that put microbatches that are alike in order in these rows of operations."""
     pairs = [pair for group in alike(problem) for pair in _runs(group)]
     parts = [(index.in_units(before), index.in_units(after)) for before, after in pairs]
     for row in rows:
-        yield from (Edge(row[before], row[after]) for before, after in parts)
+        yield from (Edges(row[before], row[after]) for before, after in parts)
 
 
 def _runs(group: Sequence[int]) -> Iterator[tuple[range, range]]:
@@ -229,7 +229,7 @@ def _runs(group: Sequence[int]) -> Iterator[tuple[range, range]]:
             start = place + 1
 
 
-def capacity_edges(problem: Problem, index: OpIndex) -> Iterator[Edge]:
+def capacity_edges(problem: Problem, index: OpIndex) -> Iterator[Edges]:
     """Yield the edges that follow from the budget of each device; none where the placement is mirrored."""
     if problem.settled_placement.mirrored or problem.has_units:
         return
@@ -255,11 +255,11 @@ def _takes_time(problem: Problem, stage: int, index: OpIndex) -> bool:
     return problem.ticks.forward[stage] + problem.ticks.of(index.gradient)[stage] > 0
 
 
-def _after_free(index: OpIndex, stage: int, freeing: int, kind: str, left: int, size: int) -> Iterator[Edge]:
+def _after_free(index: OpIndex, stage: int, freeing: int, kind: str, left: int, size: int) -> Iterator[Edges]:
     """Yield F(stage, j) after kind(freeing, j - 1 - left // size), as an edge of all j."""
     behind = 1 + left // size if size and left >= 0 else index.microbatches
     if behind < index.microbatches:
-        yield Edge(index.row(kind, freeing)[:-behind], index.row("F", stage)[behind:])
+        yield Edges(index.row(kind, freeing)[:-behind], index.row("F", stage)[behind:])
 
 
 def says_all(problem: Problem, device: int, index: OpIndex) -> bool:

@@ -7,10 +7,13 @@ needs, takes and gives; between two devices the latency of the boundary is added
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from itertools import chain, product, repeat
+from itertools import chain, groupby, product
 from typing import NamedTuple
 
-from pipesched.core.tasks import NOWHERE, Edge, EdgeRows, LaggedRow, TaskGraph, arrow, runs
+import numpy as np
+
+from pipesched.core.arrays import Ints, column
+from pipesched.core.tasks import NOWHERE, Edges, TaskGraph
 from pipesched.errors import ConfigError
 from pipesched.pipeline.kinds import KINDS, STEP_SLOTS, Need
 from pipesched.pipeline.ops import OpIndex
@@ -57,36 +60,30 @@ def lower(
     for each Problem.lane_pair. `pairs` maps forwards to the backwards that run with them, `waits` are further
     precedences.
     """
-    durations, takes, gives = _columns(problem, index)
-    pools = _devices_of(problem, index)
-    resources = _resources(problem, index, pools)
-    if resources is pools and (absent or pairs):
-        resources = pools.copy()
-    edges = _edges(problem, index, absent, pairs, _wait_edges(waits, pairs))
-    _give_at_forward(problem, index, absent, gives)
-    for number in absent:
-        durations[number] = takes[number] = gives[number] = 0
-        resources[number] = NOWHERE
-    for forward, duration in pair_durations(problem, index, pairs):
-        durations[forward] = duration
-    for forward, backward in pairs.items():
-        takes[forward] += takes[backward]
-        gives[forward] += gives[backward]
-        durations[backward] = takes[backward] = gives[backward] = 0
-        resources[backward] = NOWHERE
-    return TaskGraph(durations, resources, (1,) * _resource_count(problem, index), edges, takes, gives, pools)
-
-
-def _edges(
-    problem: Problem, index: OpIndex, absent: Set[int], pairs: Mapping[int, int], waits: Iterable[Edge]
-) -> Sequence[Edge]:
-    """Return the precedences of data and, behind them, those of waits."""
+    duration, take, give = _columns(problem, index)
+    pool = _devices_of(problem, index)
+    resource = _resources(problem, index, pool)
+    _give_at_forward(problem, index, absent, give)
+    edges = Edges.joined(map(_edges_of, _rows(problem, index)))
+    further = Edges(*map(column, zip(*waits, strict=True))) if (waits := [*waits]) else Edges((), ())
     if absent or pairs:
-        rows = [Edge(row.before, row.after, row.lag) for row in precedence_rows(problem, index)]
-        return [*_edges_of_some(rows, absent, pairs), *waits]
-    every = [row.edge for row in _rows(problem, index)]
-    plain = [row for row in every if isinstance(row, Edge)]
-    return [*plain, *waits] if len(plain) == len(every) else EdgeRows([*every, *waits])
+        task, forwards, backwards = np.arange(index.size), column(pairs.keys()), column(pairs.values())
+        task[backwards] = forwards
+        gone = column(absent)
+        for values in (duration, take, give):
+            values[gone] = 0
+        for forward, ticks in pair_durations(problem, index, pairs):
+            duration[forward] = ticks
+        duration[backwards] = 0
+        resource[gone] = resource[backwards] = NOWHERE
+        for values in (take, give):
+            values[forwards] += values[backwards]
+            values[backwards] = 0
+        is_gone = np.zeros(index.size, dtype=bool)
+        is_gone[gone] = True
+        edges = edges.where(~(is_gone[edges.before] | is_gone[edges.after]))
+        edges, further = (Edges(task[one.before], task[one.after], one.lag) for one in (edges, further))
+    return TaskGraph(duration, resource, (1,) * _resource_count(problem, index), [edges, further], take, give, pool)
 
 
 def pair_durations(problem: Problem, index: OpIndex, pairs: Mapping[int, int]) -> Iterator[tuple[int, int]]:
@@ -118,7 +115,7 @@ def _unit_pairs(problem: Problem, index: OpIndex, pairs: Mapping[int, int]) -> I
             yield forward, ticks("forward", forward) + ticks("backward", backward)
 
 
-def _columns(problem: Problem, index: OpIndex) -> tuple[list[int], list[int], list[int]]:
+def _columns(problem: Problem, index: OpIndex) -> tuple[Ints, Ints, Ints]:
     """Return duration, memory taken at the start and memory given back at the end, of each operation."""
     if problem.has_units:
         return _unit_columns(problem, index)
@@ -129,23 +126,25 @@ def _columns(problem: Problem, index: OpIndex) -> tuple[list[int], list[int], li
     takes = {letter: grains.of(KINDS[letter].takes) for letter in index.letters}
     gives = {letter: grains.of(KINDS[letter].gives) for letter in index.letters}
 
-    def lasts(letter: str, stage: int) -> Iterable[int]:
-        return chain.from_iterable([column[stage]] * count for column, count in durations[letter])
+    def lasts(letter: str, stage: int) -> Sequence[int]:
+        rows = durations[letter]
+        if len(rows) == 1:
+            return (rows[0][0][stage],)
+        return [*chain.from_iterable([values[stage]] * count for values, count in rows)]
 
-    def column(values: Mapping[str, Sequence[int]]) -> list[int]:
-        return index.spread(lambda letter, stage: [values[letter][stage]] * index.microbatches)
+    def of_stages(values: Mapping[str, Sequence[int]]) -> Ints:
+        return index.table(lambda letter, stage: (values[letter][stage],))
 
-    return index.spread(lasts), column(takes), column(gives)
+    return index.table(lasts), of_stages(takes), of_stages(gives)
 
 
-def _unit_columns(problem: Problem, index: OpIndex) -> tuple[list[int], list[int], list[int]]:
+def _unit_columns(problem: Problem, index: OpIndex) -> tuple[Ints, Ints, Ints]:
     """Return the same where units differ."""
     ticks, grains = problem.unit_ticks.lasts, problem.unit_grains
-    nothing = (0,) * index.units
 
     def lasts(letter: str, stage: int) -> Sequence[int]:
         key = KINDS[letter].cost
-        return ticks[key][stage] if key in ticks else nothing
+        return ticks[key][stage] if key in ticks else (0,)
 
     def takes(letter: str, stage: int) -> Sequence[int]:
         return grains.takes(letter, KINDS[letter].takes, stage, index.slices, problem.mode)
@@ -153,17 +152,19 @@ def _unit_columns(problem: Problem, index: OpIndex) -> tuple[list[int], list[int
     def gives(letter: str, stage: int) -> Sequence[int]:
         return grains.gives(letter, KINDS[letter].gives, stage, index.slices, problem.mode)
 
-    return index.spread(lasts), index.spread(takes), index.spread(gives)
+    return index.table(lasts), index.table(takes), index.table(gives)
 
 
-def _devices_of(problem: Problem, index: OpIndex) -> list[int]:
+def _devices_of(problem: Problem, index: OpIndex) -> Ints:
     """Return the device of each operation."""
     ways = problem.directions(index.microbatches)
     rows = [
-        [*chain.from_iterable([way.devices[stage]] * (len(way.microbatches) * index.slices) for way in ways)]
+        (ways[0].devices[stage],)
+        if len(ways) == 1
+        else [*chain.from_iterable([way.devices[stage]] * (len(way.microbatches) * index.slices) for way in ways)]
         for stage in range(index.stages)
     ]
-    return index.spread(lambda _, stage: rows[stage])
+    return index.table(lambda _, stage: rows[stage])
 
 
 def _has_lanes(index: OpIndex) -> bool:
@@ -174,36 +175,30 @@ def _resource_count(problem: Problem, index: OpIndex) -> int:
     return problem.devices + (2 * problem.lane_pairs if _has_lanes(index) else 0)
 
 
-def _resources(problem: Problem, index: OpIndex, devices: list[int]) -> list[int]:
+def _resources(problem: Problem, index: OpIndex, devices: Ints) -> Ints:
     """Return the resource of each operation: its device, or a lane of that device where it is a transfer."""
-    if not _has_lanes(index):
-        return devices
-    resources = devices.copy()
+    resources: Ints = devices.copy()
     for letter in index.letters:
         if KINDS[letter].is_transfer:
-            for number in index.of_kind(letter):
-                resources[number] = problem.resource(devices[number], KINDS[letter].resource)
+            lanes = column(problem.resource(device, KINDS[letter].resource) for device in range(problem.devices))
+            row = index.of_kind(letter)
+            resources[row.start : row.stop] = lanes[devices[row.start : row.stop]]
     return resources
 
 
-def _give_at_forward(problem: Problem, index: OpIndex, absent: Set[int], gives: list[int]) -> None:
+def _give_at_forward(problem: Problem, index: OpIndex, absent: Set[int], gives: Ints) -> None:
     """Let a forward give back at its end what R will take again: all but the checkpoint."""
     for letter in index.letters:
         given = KINDS[letter].forward_gives
         if given is None:
             continue
         for stage in range(index.stages):
-            sizes = (
-                problem.unit_grains.of(given, stage) if problem.has_units else repeat(problem.grains.of(given)[stage])
-            )
-            for number, size in zip(index.row(letter, stage), sizes, strict=False):
+            row, forwards = index.row(letter, stage), index.row("F", stage)
+            sizes = problem.unit_grains.of(given, stage) if problem.has_units else (problem.grains.of(given)[stage],)
+            own = np.broadcast_to(column(sizes), len(row))
+            for place, number in enumerate(row):
                 if number not in absent:
-                    gives[index.counterpart(number, "F")] = size
-
-
-def _wait_edges(waits: Iterable[tuple[int, int]], pairs: Mapping[int, int]) -> Iterator[Edge]:
-    task = {backward: forward for forward, backward in pairs.items()}
-    return (arrow(task.get(before, before), task.get(after, after)) for before, after in waits)
+                    gives[forwards[place]] = own[place]
 
 
 class PrecedenceRow(NamedTuple):
@@ -223,9 +218,10 @@ def precedence_rows(problem: Problem, index: OpIndex) -> Iterator[PrecedenceRow]
     for row in _rows(problem, index):
         if isinstance(row.lags, int):
             yield PrecedenceRow(row.before, row.after, row.lags, row.boundary)
-        else:
-            for edge in LaggedRow(row.before, row.after, row.lags).edges:
-                yield PrecedenceRow(*edge, row.boundary)
+            continue
+        for lag, same in groupby(range(len(row.lags)), row.lags.__getitem__):
+            part = (places := [*same])[0], places[-1] + 1
+            yield PrecedenceRow(row.before[slice(*part)], row.after[slice(*part)], lag, row.boundary)
 
 
 class _EdgeRow(NamedTuple):
@@ -236,10 +232,9 @@ class _EdgeRow(NamedTuple):
     lags: int | Sequence[int] = 0
     boundary: int = -1
 
-    @property
-    def edge(self) -> Edge | LaggedRow:
-        lags = self.lags
-        return Edge(self.before, self.after, lags) if isinstance(lags, int) else LaggedRow(*self[:2], lags)
+
+def _edges_of(row: _EdgeRow) -> Edges:
+    return Edges(row.before, row.after, row.lags)
 
 
 def _rows(problem: Problem, index: OpIndex) -> Iterator[_EdgeRow]:
@@ -298,13 +293,3 @@ def _unit_lags(problem: Problem, part: slice) -> Callable[[int, int], int | Sequ
         return row[0] if row and row.count(row[0]) == len(row) else row
 
     return lags
-
-
-def _edges_of_some(rows: Iterable[Edge], absent: Set[int], pairs: Mapping[int, int]) -> list[Edge]:
-    """Return the rows as edges when some operations are absent and others are one task with their forward."""
-    task = {backward: forward for forward, backward in pairs.items()}
-    edges: list[Edge] = []
-    for before, after, lag in rows:
-        present = [arrow for arrow in zip(before, after, strict=True) if absent.isdisjoint(arrow)]
-        edges += runs([(task.get(a, a), task.get(b, b)) for a, b in present], lag)
-    return edges

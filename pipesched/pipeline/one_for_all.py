@@ -73,7 +73,7 @@ class OneForAll:
         return step_times(self.problem) if self.problem.has_step else ()
 
     def _other_costs(self) -> Iterator[int]:
-        yield from (edge.lag for edge in self._graph.edges)
+        yield from self._graph.edges.lag.tolist()
         for *_, ticks in self.ways:
             yield from ticks.recompute if self.allowed.recompute else ()
             yield from (*(ticks.offload or ()), *(ticks.reload or ())) if self.allowed.offload else ()
@@ -134,7 +134,7 @@ class OneForAll:
     @cached_property
     def ends(self) -> tuple[Sequence[int], Sequence[int]]:
         """The heads and the tails of the operations, in ticks; a step's gathers, reductions .. lengthen them."""
-        graph = replace(self._graph, durations=self.path)
+        graph = self._graph.changed(durations=self.path)
         if not self.problem.has_step:
             return heads(graph), tails(graph)
         step, index = step_ends(self.problem), self.index
@@ -209,7 +209,7 @@ class OneForAll:
 
     def _chunks(self, device: int) -> Iterable[StayChunk]:
         """Yield the stages of a device, with the least times that they take."""
-        graph, index = replace(self._graph, durations=self.path), self.index
+        graph, index = self._graph.changed(durations=self.path), self.index
         for stage in self.placement.stages_on(device):
             own = [number for number, way in enumerate(self.ways) if way.devices[stage] == device]
             chunks = []

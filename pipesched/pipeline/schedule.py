@@ -10,8 +10,9 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 from pipesched.checks import require_flag, require_sequence, require_type, shown
+from pipesched.core.arrays import column
 from pipesched.core.tasks import TaskGraph
-from pipesched.core.timing import earliest_times
+from pipesched.core.timing import Times, earliest_times
 from pipesched.display import HasPage
 from pipesched.errors import ConfigError, Deadlock, InvalidSchedule
 from pipesched.pipeline.check_program import unfit_step, wrong_programs
@@ -77,6 +78,19 @@ class Schedule(ScheduleMetrics, HasPage):
             object.__setattr__(self, key, _ints(getattr(self, key), key))
         require_flag(self.own_lengths, "own_lengths")
 
+    def __getattr__(self, name: str) -> Any:
+        """Make the lists of times that `timed_schedule` has left as arrays."""
+        if name not in ("start_ticks", "end_ticks") or "times" not in vars(self):
+            raise AttributeError(name)
+        starts, ends = vars(self)["times"]
+        vars(self).update(start_ticks=starts, end_ticks=ends)
+        return starts if name == "start_ticks" else ends
+
+    @cached_property
+    def times(self) -> Times:
+        """The times, as arrays."""
+        return Times(column(self.start_ticks), column(self.end_ticks))
+
     def __repr__(self) -> str:
         sizes = f"{self.problem.devices} devices, {self.problem.microbatches} microbatches"
         return f"Schedule({sizes}, makespan {self.makespan})"
@@ -93,7 +107,7 @@ class Schedule(ScheduleMetrics, HasPage):
         lengths = [0] * len(graph.durations)
         for number in chain(*self.plan.machines):
             lengths[number] = self.end_ticks[number] - self.start_ticks[number]
-        return replace(graph, durations=lengths)
+        return graph.changed(durations=lengths)
 
     @property
     def lengths(self) -> Sequence[int] | None:
@@ -179,18 +193,21 @@ def timed_plan(problem: Problem, plan: Plan, lengths: Sequence[int] | None = Non
     """Return a plan that is complete as it stands with every slot as early as possible. Raises as `schedule_plan`."""
     graph = lower_plan(problem, plan)
     if lengths is not None:
-        graph = replace(graph, durations=_lengths(lengths, plan.index.size))
+        graph = graph.changed(durations=_lengths(lengths, plan.index.size))
     try:
-        starts, ends = earliest_times(graph, plan.machines)
+        times = earliest_times(graph, plan.machines)
     except Deadlock as error:
         raise Deadlock(_explain(error, plan), error.cycle, error.awaited) from None
     except InvalidSchedule:
         raise InvalidSchedule(_unplanned(graph, plan)) from None
-    for forward, backward in plan.pairs.items():
-        starts[backward], ends[backward] = starts[forward], ends[forward]
-    for number, time in reshard_times(plan, ends):
-        starts[number] = ends[number] = time
-    return timed_schedule(problem, plan, starts, ends, graph, own_lengths=lengths is not None)
+    if plan.pairs or plan.network:
+        starts, ends = times
+        for forward, backward in plan.pairs.items():
+            starts[backward], ends[backward] = starts[forward], ends[forward]
+        for number, time in reshard_times(plan, ends):
+            starts[number] = ends[number] = time
+        times = Times(starts, ends)
+    return timed_schedule(problem, plan, times, graph, own_lengths=lengths is not None)
 
 
 def _require_step(problem: Problem, plan: Plan) -> None:
@@ -215,22 +232,14 @@ def best_ahead(problem: Problem, timed: Callable[[Problem], Schedule]) -> Schedu
 
 
 def timed_schedule(
-    problem: Problem,
-    plan: Plan,
-    starts: Sequence[int],
-    ends: Sequence[int],
-    graph: TaskGraph,
-    *,
-    own_lengths: bool = False,
+    problem: Problem, plan: Plan, times: Times, graph: TaskGraph, *, own_lengths: bool = False
 ) -> Schedule:
     """Return a Schedule that need not lower its plan again, because `graph` is its task graph; times are in ticks.
 
     Nothing is checked: problem, plan and times are those that the graph was made of, and that it gave.
     """
     schedule = object.__new__(Schedule)
-    vars(schedule).update(
-        problem=problem, plan=plan, start_ticks=starts, end_ticks=ends, graph=graph, own_lengths=own_lengths
-    )
+    vars(schedule).update(problem=problem, plan=plan, times=times, graph=graph, own_lengths=own_lengths)
     return schedule
 
 

@@ -7,12 +7,14 @@ that a step costs as many precedences as it has operations.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
-from itertools import chain, starmap
+from itertools import chain
 from typing import NamedTuple
 
-from pipesched.core.tasks import NOWHERE, Edge, EdgeRows, LaggedRow, TaskGraph, arrow, runs
+import numpy as np
+
+from pipesched.core.arrays import column
+from pipesched.core.tasks import NOWHERE, Edges, TaskGraph, arrow
 from pipesched.pipeline.kinds import ALL_KINDS, WHEN_CLIPPED, Join, Kind, Need, Resource, Scope
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.plan import Plan
@@ -30,20 +32,16 @@ def with_step_tasks(graph: TaskGraph, problem: Problem, plan: Plan, kinds: Kinds
     """
     step = _Step(problem, plan, kinds)
     tasks = [*step.tasks(len(graph.unit_counts))]
-    nothing = [0] * len(tasks)
-    before = graph.edges.rows if isinstance(graph.edges, EdgeRows) else graph.edges
-    rows = [*before, *step.edges()]
-    plain = [row for row in rows if isinstance(row, Edge)]
-    edges = plain if len(plain) == len(rows) else EdgeRows(rows)
-    return replace(
-        graph,
-        durations=[*graph.durations, *(duration for duration, _, _ in tasks)],
-        resources=[*graph.resources, *(resource for _, resource, _ in tasks)],
-        unit_counts=(*graph.unit_counts, *[1] * problem.devices),
-        edges=edges,
-        takes=[*graph.takes, *nothing],
-        gives=[*graph.gives, *nothing],
-        pools=[*graph.pools, *(device for _, _, device in tasks)],
+    durations, resources, pools = (column(values) for values in zip(*tasks, strict=True)) if tasks else [column(())] * 3
+    nothing = np.zeros(len(tasks), dtype=np.int64)
+    return TaskGraph(
+        np.append(graph.duration, durations),
+        np.append(graph.resource, resources),
+        (*graph.unit_counts, *[1] * problem.devices),
+        [graph.edges, *step.edges()],
+        np.append(graph.take, nothing),
+        np.append(graph.give, nothing),
+        np.append(graph.pool, pools),
     )
 
 
@@ -63,16 +61,16 @@ class StepArrows(NamedTuple):
     All passes wait for whole weights, also those that come later than others of their stage.
     """
 
-    data: list[Edge]
-    weights: list[Edge]
-    issued: list[Edge]
+    data: Edges
+    weights: Edges
+    issued: Edges
 
 
 def step_arrows(problem: Problem, plan: Plan) -> StepArrows:
     """Return the precedences of the step of a plan, by what makes them."""
     step = _Step(problem, plan, ALL_KINDS)
-    data = EdgeRows([*step.needs(), *step.tied()])
-    return StepArrows([*data], [*step.residency(every=True)], [*step.issued()])
+    data = Edges.joined([*step.needs(), *step.tied()])
+    return StepArrows(data, Edges.joined(step.residency(every=True)), step.issued())
 
 
 def waits_of(plan: Plan) -> Iterator[tuple[int, int]]:
@@ -184,27 +182,24 @@ class _Step:
         column: int | tuple[int, ...] = getattr(self.ticks, kind.cost)
         return column if isinstance(column, int) else column[place]
 
-    def edges(self) -> Iterator[Edge | LaggedRow]:
+    def edges(self) -> Iterator[Edges]:
         """Yield all precedences of the step: of data, of residency, of the programs, and of tied lanes."""
-        needs = [*self.needs()]
-        yield from needs
+        yield from self.needs()
         yield from self.residency()
-        # Most reductions of single microbatches are issued behind the backward that they need, which says it all.
-        known = {edge for edge in needs if isinstance(edge, Edge)}
-        yield from (edge for edge in runs(sorted(self._issued())) if edge not in known)
+        yield self.issued()
         yield from self.tied()
 
-    def issued(self) -> Iterator[Edge]:
-        """Yield the wait of each operation of a lane for the slot behind which it is issued."""
-        return starmap(arrow, self._issued())
-
-    def _issued(self) -> Iterator[tuple[int, int]]:
+    def issued(self) -> Edges:
+        """Return the wait of each operation of a lane for the slot behind which it is issued."""
         task, planned = self._task, self._of_step
-        for number, after in chain.from_iterable(self.plan.network):
-            if after != NOTHING_BEFORE and number in planned:
-                yield task.get(after, after), number
+        pairs = [
+            (task.get(after, after), number)
+            for number, after in chain.from_iterable(self.plan.network)
+            if after != NOTHING_BEFORE and number in planned
+        ]
+        return Edges(*zip(*pairs, strict=True)) if pairs else Edges((), ())
 
-    def needs(self) -> Iterator[Edge | LaggedRow]:
+    def needs(self) -> Iterator[Edges]:
         """Yield what the table of kinds says, of operations that the plan has."""
         present = {*self.index.kinds}
         for letter in self.index.kinds:
@@ -240,7 +235,7 @@ class _Step:
     def _reduces_each(self) -> bool:
         return any(rows.numbered for rows in self.index.scoped if rows.kind == "REDUCE_GRAD")
 
-    def _bundles(self, letter: str, need: Need) -> Iterator[Edge | LaggedRow]:
+    def _bundles(self, letter: str, need: Need) -> Iterator[Edges]:
         """Yield the precedences of operations that each wait for their own microbatch, row by row."""
         index, slices = self.index, self.index.slices
         if need.join is Join.SIDES:
@@ -254,16 +249,16 @@ class _Step:
                 lags = [0 if self._of_step[one][0] == there else late for one in side]
                 firsts = passes[::slices][: len(side)]  # a plan may have side work of the first microbatches alone
                 if side:
-                    yield LaggedRow(*((firsts, side) if is_behind else (side, firsts)), lags)
+                    yield Edges(*((firsts, side) if is_behind else (side, firsts)), lags)
         elif need.join is None:
             rows = zip(index.rows(need.letter), index.rows(letter), strict=False)
-            yield from (Edge(before[: len(row)], row[: len(before)]) for before, row in rows if row and before)
+            yield from (Edges(before[: len(row)], row[: len(before)]) for before, row in rows if row and before)
         else:
             for stage, row in enumerate(index.rows(letter)):
                 units = index.row(need.letter, stage)
-                yield from (Edge(units[part::slices], row) for part in range(slices))
+                yield from (Edges(units[part::slices], row) for part in range(slices))
 
-    def _waits(self, number: int, need: Need) -> Iterator[Edge]:
+    def _waits(self, number: int, need: Need) -> Iterator[Edges]:
         """Yield the precedences of one operation by one of its needs."""
         op, task = self.index.op(number), self._task.get(number, number)
         needed = self._needed(op, need)
@@ -332,14 +327,14 @@ class _Step:
         item = after if self.kinds[self.index.kind_of(after)].scope is Scope.SIDE else before
         return self.ticks.side_p2p[self.index.op(item).stage]
 
-    def _clipped(self) -> Iterator[Edge]:
+    def _clipped(self) -> Iterator[Edges]:
         """Yield what every optimizer waits for where gradients are clipped by their global norm: all gradients."""
         kinds = [need.letter for need in WHEN_CLIPPED if need.letter in self.index.kinds]
         before = self._latest_of([row for kind in kinds for row in self.index.rows(kind)])
         for after in self.index.of_kind("OPTIMIZER"):
             yield from (arrow(one, after) for one in before)
 
-    def residency(self, *, every: bool = False) -> Iterator[Edge]:
+    def residency(self, *, every: bool = False) -> Iterator[Edges]:
         """Yield the wait of the first pass behind each UNSHARD: those behind it come later on the device.
 
         With `every` also that of all others.
@@ -363,7 +358,7 @@ class _Step:
                         yield arrow(coming[stage] if every else coming.pop(stage), slot)
                 coming.update(by_slot.get(slot, ()))
 
-    def tied(self) -> Iterator[Edge]:
+    def tied(self) -> Iterator[Edges]:
         """Yield what makes REDUCE_TIED of both ends one: each waits for what comes before the other on its lane."""
         tied = [number for number in self.index.of_kind("REDUCE_TIED") if self._place_of(number)]
         lanes = self.plan.machines

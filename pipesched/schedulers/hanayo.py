@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from pipesched.core.listsched import list_schedule
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
@@ -19,7 +17,7 @@ def hanayo(problem: Problem) -> Plan:
     takes = [int(index.is_forward(task)) for task in range(index.size)]
     backwards_first = [owner - problem.microbatches * (not take) for owner, take in zip(owners, takes, strict=True)]
     picked = list_schedule(
-        replace(graph, takes=takes, gives=[1 - take for take in takes]),
+        graph.changed(takes=takes, gives=[1 - take for take in takes]),
         priority=backwards_first,
         capacities=(problem.stages,) * problem.devices,
         owners=owners,

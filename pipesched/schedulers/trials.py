@@ -44,7 +44,7 @@ class Trials:
     def timed(self, orders: Orders) -> Schedule:
         """Return the schedule of these orders. Raises Deadlock."""
         times = earliest_times(self.graph, orders)
-        return timed_schedule(self.problem, Plan(self.index, orders), *times, self.graph)
+        return timed_schedule(self.problem, Plan(self.index, orders), times, self.graph)
 
     def fits(self, schedule: Schedule) -> bool:
         """Return whether no device ever holds more than its capacity."""

@@ -108,7 +108,7 @@ class Case(ABC):
     def longest(self) -> int:
         """What all operations take one after another, with all latencies, in ticks: some schedule is no longer."""
         step = sum(step_times(self.problem)) * self.problem.microbatches if self.problem.has_step else 0
-        lags = sum(edge.lag * len(edge.before) for edge in self.graph.edges)
+        lags = sum(self.graph.edges.lag.tolist())
         return round_up(sum(self.graph.durations) + lags + 2 * step, self.quantum or 1)
 
     @property

@@ -53,7 +53,7 @@ def _say_so(search: Search, number: int) -> None:
     operations = f"{schedule.plan.index.size:,} operations"
     note = f"to make and check one schedule of {operations} takes longer than the `time_limit`: no other was tried"
     plan = replace(schedule.plan, note=note)
-    noted = timed_schedule(schedule.problem, plan, schedule.start_ticks, schedule.end_ticks, schedule.graph)
+    noted = timed_schedule(schedule.problem, plan, schedule.times, schedule.graph)
     search.candidates[number] = search.best = candidate._replace(schedule=noted)
 
 

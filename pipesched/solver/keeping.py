@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 
@@ -46,7 +46,7 @@ class KeepingCase(Case):
     def ordered(self) -> TaskGraph:
         """The rules, microbatches in order, and the precedences that follow from the budget."""
         extra = [*order_edges(self.problem, self.index), *capacity_edges(self.problem, self.index)]
-        return replace(self.graph, edges=[*self.graph.edges, *extra])
+        return self.graph.changed(edges=[self.graph.edges, *extra])
 
     @cached_property
     def quantum(self) -> int:

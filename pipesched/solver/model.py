@@ -22,7 +22,7 @@ from pipesched.core.clock import look
 from pipesched.core.cpsat import Limits, TaskModel
 from pipesched.core.integers import ceil_div
 from pipesched.core.paths import topological_order
-from pipesched.core.tasks import Edge
+from pipesched.core.tasks import Edges
 from pipesched.pipeline.capacity import capacity_edges, order_edges, says_all
 from pipesched.pipeline.residences import Residence, residences
 from pipesched.solver.case import Case
@@ -106,11 +106,10 @@ class PipelineModel(TunedModel):
         if self.is_small:
             parameters.use_precedences_in_disjunctive_constraint = False
 
-    def edges(self, edges: Sequence[Edge]) -> None:
-        """Add every precedence of these bundles."""
-        for edge in edges:
-            for before, after in zip(edge.before, edge.after, strict=True):
-                self.after(before, after, edge.lag // self.quantum)
+    def edges(self, edges: Edges) -> None:
+        """Add every precedence."""
+        for before, after, lag in edges:
+            self.after(before, after, lag // self.quantum)
 
     def dependencies(self) -> None:
         """Start F, B, I and W after what they wait for, with the latency between devices."""
@@ -123,11 +122,11 @@ class PipelineModel(TunedModel):
 
     def order(self) -> None:
         """Run microbatches, which are alike, in order for each stage and kind."""
-        self.edges(list(order_edges(self.case.problem, self.case.index)))
+        self.edges(Edges.joined(order_edges(self.case.problem, self.case.index)))
 
     def capacity(self) -> None:
         """Add the precedences that follow from the budget."""
-        self.edges(list(capacity_edges(self.case.problem, self.case.index)))
+        self.edges(Edges.joined(capacity_edges(self.case.problem, self.case.index)))
 
     def weights(self) -> None:
         """Run W of a device that are alike in the order of their I: exchanging two of them breaks no rule."""

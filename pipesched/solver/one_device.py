@@ -113,10 +113,10 @@ class DeviceModel(TunedModel):
     def _orders(self) -> None:
         """Run microbatches in order, and add the precedences that follow from the budget."""
         problem, index = self.case.problem, self.case.index
-        for edge in (*order_edges(problem, index), *capacity_edges(problem, index)):
-            for before, after in zip(edge.before, edge.after, strict=True):
+        for edges in (*order_edges(problem, index), *capacity_edges(problem, index)):
+            for before, after, lag in edges:
                 if before in self.number and after in self.number:
-                    self.after(self.number[before], self.number[after], edge.lag // self.case.quantum)
+                    self.after(self.number[before], self.number[after], lag // self.case.quantum)
 
     def _memory(self) -> None:
         """Keep what the device holds at any time within its capacity."""

@@ -235,7 +235,7 @@ def shared_out(case: Case, pause: int) -> tuple[TaskGraph, list[int | None], lis
                 limits[stage] = count * size + caught[stage]
     pools = index.spread(lambda _, stage: [stage] * index.units)
     rooms = index.spread(lambda kind, stage: [caught[stage] if kind == "F" else 0] * index.units)
-    return replace(case.graph, pools=pools), limits, rooms if any(caught) else []
+    return case.graph.changed(pools=pools), limits, rooms if any(caught) else []
 
 
 def _stays(case: Case) -> list[int]:

@@ -9,7 +9,6 @@ sound, but proofs take up to 30 times as long.)
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import chain, islice, pairwise
 from typing import Any, NamedTuple
 
@@ -194,7 +193,7 @@ def _numbered(case: Case) -> TaskGraph:
     Its longest paths bound the starts closely, for which CP-SAT would need a step for each microbatch.
     """
     order = edges_in_order(case.problem, case.index, [numbering_row(case.index)])
-    return replace(case.graph, edges=[*case.graph.edges, *order])
+    return case.graph.changed(edges=[case.graph.edges, *order])
 
 
 def saving_model(case: Case, full: OpIndex, least: int, most: int) -> SavingModel:

@@ -33,8 +33,7 @@ class StepModel(StepTaskModel):
     def dependencies(self) -> None:
         """Start each operation after what it waits for, with the latency between devices."""
         for before, after, lag in self.rules.graph.edges:
-            for one, other in zip(before, after, strict=True):
-                self.after(one, other, lag // self.quantum)
+            self.after(before, after, lag // self.quantum)
 
     def machines(self) -> None:
         """Run one operation at a time on each device and on each network lane."""

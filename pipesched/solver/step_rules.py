@@ -7,7 +7,7 @@ from functools import cached_property
 
 from pipesched.core.bounds import Job, jackson_preemptive
 from pipesched.core.paths import UNREACHED, heads, tails, topological_order
-from pipesched.core.tasks import Edge, TaskGraph, arrow
+from pipesched.core.tasks import Edges, TaskGraph, arrow
 from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.capacity import capacity_edges, edges_in_order
 from pipesched.pipeline.ops import OpIndex
@@ -37,7 +37,7 @@ class StepRules:
     def graph(self) -> TaskGraph:
         """The passes and what the step has beside them, with the precedences that hold in every order searched."""
         durations = [*self.passes.durations, *(task.ticks for task in self.step.tasks)]
-        edges = [*self.passes.edges, *self.step.edges, *self._orders(), *self._lanes()]
+        edges = [self.passes.edges, *self.step.edges, *self._orders(), *self._lanes()]
         return TaskGraph(durations, [0] * len(durations), (1,), edges)
 
     @cached_property
@@ -72,7 +72,7 @@ class StepRules:
                 found[number] = ticks[stage]
         return found
 
-    def _orders(self) -> Iterator[Edge]:
+    def _orders(self) -> Iterator[Edges]:
         """Yield the order of microbatches that are alike, and what then follows from the budget.
 
         Where operations are coupled one row alone has them in order: it gives them their numbers.
@@ -98,7 +98,7 @@ class StepRules:
         count = len(self.problem.settled_placement.stages_on(device))
         return count == 1 or self.ahead(device) >= count
 
-    def _lanes(self) -> Iterator[Edge]:
+    def _lanes(self) -> Iterator[Edges]:
         """Yield what the rule of level weights says of every order: gathers by stage, before reductions; tied last."""
         if not self.problem.sharding.divides(WEIGHTS):
             return

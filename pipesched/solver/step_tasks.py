@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from pipesched.core.tasks import Edge, arrow
+from pipesched.core.tasks import Edges, arrow
 from pipesched.pipeline.ops import NO_NUMBER, Op, OpIndex, StepOp
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.step_ends import gathers, reduces, tied_stages, updates
@@ -38,7 +38,7 @@ class StepTasks:
     def __init__(self, problem: Problem, index: OpIndex) -> None:
         self.problem, self.index = problem, index
         self.tasks: list[StepTask] = []
-        self.edges: list[Edge] = []
+        self.edges: list[Edges] = []
         self.gathers: dict[int, int] = {}  # by stage
         self.reductions: dict[int, list[int]] = {}  # by stage; one, or one for each microbatch
         self.tied: int | None = None

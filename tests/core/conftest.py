@@ -8,7 +8,7 @@ import pytest
 from hypothesis import strategies as st
 
 from pipesched.core.paths import heads, tails
-from pipesched.core.tasks import NOWHERE, Edge, TaskGraph, arrow
+from pipesched.core.tasks import NOWHERE, Edges, TaskGraph, arrow
 
 Graphs = Callable[..., st.SearchStrategy[TaskGraph]]
 
@@ -66,7 +66,7 @@ def random_jobs(draw: st.DrawFn, *, pools: int = 1, resources: int = 1, chained:
     idle = st.lists(st.tuples(st.integers(0, pools - 1), st.just(0), st.just(0)), max_size=1)
     steps: list[tuple[int, int, int]] = []  # (pool, take, give), one a task
     owners: list[int] = []
-    edges: list[Edge] = []
+    edges: list[Edges] = []
     capacities = [1] * pools
     for job in range(draw(st.integers(1, 4))):
         held = draw(st.lists(amounts, min_size=1, max_size=3))
@@ -113,10 +113,10 @@ def pipeline() -> Callable[..., TaskGraph]:
         half, rows = devices * microbatches, range(devices)
         home = [stage for stage in rows for _ in range(microbatches)]
         row = [range(stage * microbatches, (stage + 1) * microbatches) for stage in range(2 * devices)]
-        edges = [Edge(row[stage], row[devices + stage]) for stage in rows]
+        edges = [Edges(row[stage], row[devices + stage]) for stage in rows]
         for stage in rows[1:]:
-            edges.append(Edge(row[stage - 1], row[stage], lag))
-            edges.append(Edge(row[devices + stage], row[devices + stage - 1], lag))
+            edges.append(Edges(row[stage - 1], row[stage], lag))
+            edges.append(Edges(row[devices + stage], row[devices + stage - 1], lag))
         durations = [forward] * half + [backward] * half
         takes, gives = [1] * half + [0] * half, [0] * half + [1] * half
         return TaskGraph(durations, home * 2, [1] * devices, edges, takes, gives, home * 2)

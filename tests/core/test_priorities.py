@@ -19,7 +19,7 @@ from pipesched.core.priorities import (
     none,
     successors,
 )
-from pipesched.core.tasks import Edge, TaskGraph, arrow
+from pipesched.core.tasks import Edges, TaskGraph, arrow
 from pipesched.core.ties import TIES
 from pipesched.errors import ConfigError
 
@@ -160,7 +160,7 @@ def test_a_square_has_one_operand() -> None:
 def test_too_many_tasks_for_descendants_are_refused() -> None:
     """Their sets would fill the memory: a ConfigError that names another priority, for the tie as well."""
     size = MOST_TASKS_WITH_DESCENDANTS + 1
-    graph = TaskGraph([1] * size, [0] * size, [1], [Edge(range(size - 1), range(1, size))])
+    graph = TaskGraph([1] * size, [0] * size, [1], [Edges(range(size - 1), range(1, size))])
     for priority, tie in (("descendants", "input"), ("none", "most-descendants")):
         with pytest.raises(ConfigError, match=r"20,001.*alap"):
             list_schedule(graph, priority=priority, tie=tie)

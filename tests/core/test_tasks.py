@@ -8,14 +8,16 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched.core.tasks import Edge, TaskGraph, arrow
+from pipesched.core.tasks import Edges, TaskGraph, arrow
 
 Graphs = Callable[..., st.SearchStrategy[TaskGraph]]
 
 
 def test_a_bundle_joins_each_task_to_its_counterpart() -> None:
     """A bundle of three is the same three arrows one by one, with the lag of the bundle, also at a stride."""
-    graph = TaskGraph([1] * 8, [0] * 8, [1], [Edge(range(0, 3), range(4, 7), 5), Edge(range(0, 4, 2), range(1, 5, 2))])
+    graph = TaskGraph(
+        [1] * 8, [0] * 8, [1], [Edges(range(0, 3), range(4, 7), 5), Edges(range(0, 4, 2), range(1, 5, 2))]
+    )
     assert list(graph.arrows()) == [(0, 4, 5), (1, 5, 5), (2, 6, 5), (0, 1, 0), (2, 3, 0)]
 
 
@@ -27,9 +29,8 @@ def test_arrow_is_a_bundle_of_one() -> None:
 
 def test_a_bundle_of_two_sizes_is_refused() -> None:
     """A bundle whose two sides differ in length is an error, never a silently shorter bundle."""
-    graph = TaskGraph([1] * 5, [0] * 5, [1], [Edge(range(0, 2), range(2, 5))])
-    with pytest.raises(ValueError, match=r"shorter|longer"):
-        list(graph.arrows())
+    with pytest.raises(ValueError, match="2 tasks before, 3 after, 2 lags"):
+        Edges(range(0, 2), range(2, 5))
 
 
 def test_the_length_is_the_number_of_tasks() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pipesched import ConfigError, Problem, make_problem, run
+from pipesched.core.timing import Times
 from pipesched.pipeline.bounds import lower_bound
 from pipesched.pipeline.check import check, violations
 from pipesched.pipeline.device_costs import at_speed
@@ -155,7 +156,7 @@ def test_the_check_knows_speeds_and_links(more: dict[str, Any], broken: str) -> 
     schedule = run(plain, "1f1b").schedule
     ticks = other.ticks.per_unit // plain.ticks.per_unit
     starts, ends = ([time * ticks for time in column] for column in (schedule.start_ticks, schedule.end_ticks))
-    claimed = timed_schedule(other, schedule.plan, starts, ends, schedule.graph)
+    claimed = timed_schedule(other, schedule.plan, Times(starts, ends), schedule.graph)
     assert any(sentence.startswith(broken) for sentence in violations(claimed))
     assert check(schedule_plan(other, schedule.plan)) == []
 

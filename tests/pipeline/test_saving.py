@@ -234,8 +234,8 @@ def test_deadlock_on_a_lane() -> None:
 def test_a_false_peak_is_caught() -> None:
     """The memory that a schedule claims is compared with its own replay."""
     schedule = legal()
-    graph = replace(schedule.graph, gives=[0] * len(schedule.graph))
-    false = timed_schedule(schedule.problem, schedule.plan, schedule.start_ticks, schedule.end_ticks, graph)
+    graph = schedule.graph.changed(gives=[0] * len(schedule.graph))
+    false = timed_schedule(schedule.problem, schedule.plan, schedule.times, graph)
     assert list(violations(false)) == [
         f"device 0 reaches {schedule.peak_grains[0]} microbatch, not {false.peak_grains[0]} as the schedule claims"
     ]

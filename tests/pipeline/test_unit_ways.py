@@ -92,5 +92,5 @@ def test_order_of_microbatches_that_are_alike() -> None:
     index = OpIndex("FB", 1, 5, 2)
     edges = edges_in_order(problem, index, [index.row("B", 0)])
     first = index.row("B", 0)[0]
-    pairs = [(before - first, after - first) for edge in edges for before, after in zip(*edge[:2], strict=True)]
+    pairs = [(before - first, after - first) for part in edges for before, after, _ in part]
     assert sorted(pairs) == [(0, 2), (1, 3), (2, 4), (3, 5), (4, 8), (5, 9)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from pipesched.core.tasks import TaskGraph
 from pipesched.errors import InvalidSchedule
@@ -44,4 +43,4 @@ def graph_of(schedule: Schedule, plan: Plan) -> TaskGraph:
     """Return the task graph of a moved plan, with the durations that the schedule has."""
     if not plan.index.scoped:
         return schedule.graph
-    return replace(lower_plan(schedule.problem, plan), durations=schedule.graph.durations)
+    return lower_plan(schedule.problem, plan).changed(durations=schedule.graph.duration)

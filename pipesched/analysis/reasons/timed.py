@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain
 
 from pipesched.checks import shown
 from pipesched.core.reasons import NOTHING, Arc, TimedTasks
-from pipesched.core.tasks import Edge
 from pipesched.core.timing import UNTIMED
 from pipesched.errors import ConfigError
 from pipesched.pipeline.check import checked
@@ -42,9 +41,9 @@ def timed_tasks(schedule: Schedule, *, moving: bool = False) -> TimedTasks:
     if plan.index.scoped:
         step = step_arrows(schedule.problem, plan)
         is_fixed = not (moving and schedule.problem.sharding.divides(WEIGHTS))
-        for before, after, lag in arrows_of(chain(step.data, step.weights if is_fixed else ())):
+        for before, after, lag in chain(step.data, step.weights if is_fixed else ()):
             inputs[after].append(Arc(before, lag))
-        for before, after, _ in () if moving else arrows_of(step.issued):
+        for before, after, _ in () if moving else step.issued:
             waits[after].append(before)
     starts, ends = schedule.start_ticks, schedule.end_ticks
     if first:
@@ -60,11 +59,6 @@ def timed_tasks(schedule: Schedule, *, moving: bool = False) -> TimedTasks:
         arrived=arrivals(schedule, first),
         late_lanes=len(plan.network),
     )
-
-
-def arrows_of(edges: Iterable[Edge]) -> Iterator[tuple[int, int, int]]:
-    """Yield (before, after, lag) of single precedences."""
-    return ((*pair, lag) for before, after, lag in edges for pair in zip(before, after, strict=True))
 
 
 def arrivals(schedule: Schedule, first: int) -> Sequence[int]:

@@ -11,7 +11,7 @@ from pipesched.analysis.reasons.timed import timed_tasks
 from pipesched.core.clock import look
 from pipesched.core.order_moves import candidate_moves, moved
 from pipesched.core.reasons import TimedTasks
-from pipesched.core.timing import earliest_times
+from pipesched.core.timing import Times, earliest_times
 from pipesched.errors import InvalidSchedule
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule, timed_schedule
@@ -79,10 +79,10 @@ def _retimed(schedule: Schedule, tasks: TimedTasks, task: int, start: int, to: i
     machine = tasks.machine[task]
     plan = moved_plan(schedule, machine, moved(tasks.orders[machine], start, to))
     graph = graph_of(schedule, plan)
-    times = earliest_times(graph, plan.machines)
-    for number, time in reshard_times(plan, times.ends):
-        times.starts[number] = times.ends[number] = time
-    return timed_schedule(schedule.problem, plan, times.starts, times.ends, graph)
+    starts, ends = earliest_times(graph, plan.machines)
+    for number, time in reshard_times(plan, ends):
+        starts[number] = ends[number] = time
+    return timed_schedule(schedule.problem, plan, Times(starts, ends), graph)
 
 
 def _makespan(schedule: Schedule) -> int:

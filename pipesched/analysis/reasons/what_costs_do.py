@@ -14,7 +14,6 @@ from pipesched.analysis.reasons.explanation import LatencySensitivity, Sensitivi
 from pipesched.analysis.reasons.step_parts import changed_step, numbers_of, row_of_step
 from pipesched.core.reasons import TimedTasks
 from pipesched.core.sensitivity import path_counts
-from pipesched.core.tasks import Edge
 from pipesched.core.timing import earliest_times
 from pipesched.errors import ConfigError, NoSchedule
 from pipesched.pipeline.costs import Costs, Entry
@@ -121,9 +120,8 @@ def _each_by_its_own(schedule: Schedule, stage: int, kind: str, factor: Fraction
     durations = [ticks * down for ticks in graph.durations]
     for task, ticks in _times_of(schedule, stage, kind):
         durations[task] += ticks * (up - down)
-    edges = [Edge(edge.before, edge.after, edge.lag * down) for edge in graph.edges]
-    changed = replace(graph, durations=durations, edges=edges)
-    timed = timed_schedule(schedule.problem, plan, *earliest_times(changed, plan.machines), changed)
+    changed = graph.changed(durations=durations, edges=graph.edges.scaled(down))
+    timed = timed_schedule(schedule.problem, plan, earliest_times(changed, plan.machines), changed)
     return plain(Fraction(timed.makespan_ticks, down * schedule.problem.ticks.per_unit))
 
 

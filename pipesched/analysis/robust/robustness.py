@@ -6,7 +6,7 @@ A sample is drawn by the number of its block, and depends on nothing else: so it
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,7 +15,6 @@ from pipesched.analysis.robust.replay import Replay
 from pipesched.analysis.robust.result import Robustness, RobustnessRow
 from pipesched.analysis.robust.variation import Variation, block_sizes
 from pipesched.checks import shown
-from pipesched.core.tasks import Edge
 from pipesched.core.timing import earliest_times
 from pipesched.display import from_file
 from pipesched.errors import ConfigError
@@ -218,13 +217,13 @@ def straggler_makespans(schedule: Schedule, slowness: Fraction) -> list[int | fl
     problem, plan, graph = schedule.problem, schedule.plan, schedule.graph
     up, down = slowness.as_integer_ratio()
     even = [ticks * down for ticks in graph.durations]
-    edges = [Edge(edge.before, edge.after, edge.lag * down) for edge in graph.edges]
+    edges = graph.edges.scaled(down)
     makespans = []
     for order in plan.orders:
         durations = even.copy()
         for task in order:
             durations[task] = graph.durations[task] * up
-        slowed = replace(graph, durations=durations, edges=edges)
-        timed = timed_schedule(problem, plan, *earliest_times(slowed, plan.machines), slowed)
+        slowed = graph.changed(durations=durations, edges=edges)
+        timed = timed_schedule(problem, plan, earliest_times(slowed, plan.machines), slowed)
         makespans.append(plain(Fraction(timed.makespan_ticks, down * problem.ticks.per_unit)))
     return makespans

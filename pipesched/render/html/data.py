@@ -231,8 +231,7 @@ def _bound_without_budget(schedule: Schedule) -> int:
     """Return the bound in ticks that also holds for schedules over the budget."""
     memory = replace(schedule.problem.memory, budget=None)
     problem = replace(schedule.problem, memory=memory)
-    times = schedule.start_ticks, schedule.end_ticks
-    free = timed_schedule(problem, schedule.plan, *times, schedule.graph, own_lengths=schedule.own_lengths)
+    free = timed_schedule(problem, schedule.plan, schedule.times, schedule.graph, own_lengths=schedule.own_lengths)
     return lower_bound(free).ticks
 
 

@@ -56,7 +56,7 @@ class WayCosts:
     @property
     def longest(self) -> int:
         """The most that a slot can add to a makespan: a pair of the longest operations, and the largest latency."""
-        return 2 * max(self.graph.durations) + max((edge.lag for edge in self.graph.edges), default=0)
+        return 2 * max(self.graph.durations) + max(self.graph.edges.lag.tolist(), default=0)
 
     @property
     def largest(self) -> int:

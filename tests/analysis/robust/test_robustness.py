@@ -19,7 +19,6 @@ from hypothesis import given, strategies as st
 import pipesched
 from pipesched.analysis.robust.replay import Replay
 from pipesched.analysis.robust.variation import BLOCK, Factors, Variation
-from pipesched.core.tasks import Edge
 from pipesched.core.timing import earliest_times
 from pipesched.errors import ConfigError, Deadlock, NotApplicable
 from pipesched.pipeline.op_texts import parse_op
@@ -335,8 +334,8 @@ def test_units(outcome: pipesched.Outcome) -> None:
         lengths = [0] * schedule.plan.index.size
         for text, ticks in zip(replay.texts, replay.ticks, strict=True):
             lengths[schedule.plan.index.number(parse_op(text))] = round(10**6 * ticks * drawn[text][sample])
-        graph = replace(schedule.graph, durations=lengths)
-        graph = replace(graph, edges=[Edge(one.before, one.after, one.lag * 10**6) for one in graph.edges])
+        graph = schedule.graph.changed(durations=lengths)
+        graph = graph.changed(edges=graph.edges.scaled(10**6))
         longest = max(earliest_times(graph, schedule.plan.orders).ends)
         assert makespan == pytest.approx(longest / schedule.problem.ticks.per_unit / 10**6)
 

@@ -1,0 +1,86 @@
+"""Columns of integers, and the kernels that loop over them: compiled where a C compiler was, else plain Python.
+
+A column is a numpy array of int64. Where a value, or the sum of all durations, is beyond 64 bits, columns hold Python
+integers instead (dtype object), and the plain form of the kernels computes with them: answers are exact either way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesched.core import kernels as plain_kernels
+
+Ints = NDArray[Any]  # of int64, or of Python integers
+LARGEST = 2**62  # sums of two times below it stay within 64 bits
+
+
+def column(values: Iterable[int] | Ints) -> Ints:
+    """Return integers as an array, one that is given as it is."""
+    if isinstance(values, np.ndarray):
+        return values
+    listed = values if isinstance(values, (list, tuple, range)) else [*values]
+    try:
+        return np.array(listed, dtype=np.int64)
+    except OverflowError:
+        return np.array(listed, dtype=object)
+
+
+def is_wide(*columns: Ints) -> bool:
+    """Return whether a column holds Python integers, beyond 64 bits."""
+    return any(values.dtype == object for values in columns)
+
+
+def in_range(values: Ints, total: int) -> Ints:
+    """Return a column as Python integers where what is added up of it, at most `total`, is beyond 64 bits."""
+    return values.astype(object) if total >= LARGEST and not is_wide(values) else values
+
+
+def total(values: Ints) -> int:
+    """Return the exact sum of a column of integers from 0 on."""
+    if is_wide(values) or not len(values):
+        return sum(values.tolist())
+    most = int(values.max())
+    return int(values.sum()) if most * len(values) < LARGEST else sum(values.tolist())
+
+
+@cache
+def compiled_kernels() -> tuple[ModuleType | None, str]:
+    """Return the compiled kernels, if they are there and of today's source; else None, and why."""
+    try:
+        from pipesched.core import _kernels  # type: ignore[attr-defined]
+    except ImportError:
+        return None, "not compiled: no C compiler was there at the install"
+    source = Path(plain_kernels.__file__).read_bytes()
+    if sha256(source).hexdigest() != _kernels.SOURCE:
+        return None, "compiled from another core/kernels.py, so that plain Python runs: install again"
+    return _kernels, "compiled"
+
+
+class Kernels:
+    """The kernels in the form that suits some columns, and the columns as that form takes them."""
+
+    def __init__(self, *columns: Ints) -> None:
+        compiled = None if is_wide(*columns) else compiled_kernels()[0]
+        self.run: Any = compiled or plain_kernels
+        self._is_compiled = compiled is not None
+
+    def give(self, values: Ints) -> Any:
+        """Return a column as the kernels take it."""
+        return values if self._is_compiled else values.tolist()
+
+    def blank(self, count: int, value: int = 0) -> Any:
+        """Return a new column of equal values, which kernels may write."""
+        return np.full(count, value, dtype=np.int64) if self._is_compiled else [value] * count
+
+
+def lists(values: Ints | Sequence[int]) -> list[int]:
+    """Return a column of either form as a list of Python integers."""
+    return values.tolist() if isinstance(values, np.ndarray) else [*values]
