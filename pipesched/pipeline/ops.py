@@ -13,10 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
-import numpy as np
-
 from pipesched.checks import require_whole, shown
-from pipesched.core.arrays import Ints, column
 from pipesched.core.clock import look
 from pipesched.errors import ConfigError
 from pipesched.pipeline.kinds import COMPUTATION_LETTERS, GRADIENT_LETTERS, LETTERS, STEP_KINDS, Scope
@@ -258,13 +255,6 @@ class OpIndex(NamedTuple):
                 look()
                 values += row(kind, stage)
         return values
-
-    def table(self, row: Callable[[str, int], Sequence[int]]) -> Ints:
-        """Return a column of all passes: `row(kind, stage)` gives one number for a row, or one for each unit."""
-        rows = [row(kind, stage) for kind in self.letters for stage in range(self.stages)]
-        parts = [np.broadcast_to(column(values), self.units) for values in rows]
-        every: Ints = np.concatenate(parts)
-        return every
 
     def number(self, op: Op) -> int:
         """Return the number of `op`."""

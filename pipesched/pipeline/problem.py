@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from math import lcm
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipesched.checks import (
     cut,
@@ -26,6 +26,7 @@ from pipesched.pipeline.device_costs import DeviceCosts, exact_links, exact_spee
 from pipesched.pipeline.kinds import Resource, computation_letters
 from pipesched.pipeline.layers import GIVEN, Layers
 from pipesched.pipeline.memory import KEPT, Grains, Memory
+from pipesched.pipeline.model import OneWay, StepModel
 from pipesched.pipeline.placement import Placement, placement_name
 from pipesched.pipeline.quantities import Exact, plain, to_fraction
 from pipesched.pipeline.step import NOTHING, OPTIMIZER_STATES, Shard, SideItem, require_step, require_step_of_forwards
@@ -38,14 +39,6 @@ from pipesched.pipeline.units import FORWARD_ONLY, MODES, TRAIN, WHOLE, Sizes, S
 MOST_OPERATIONS = 10_000_000
 LANES = ("device", "pair")
 NO_STEP = "two copies of each stage (bidirectional) go without gathers, reductions, optimizers, shards and side work"
-
-
-class OneWay(NamedTuple):
-    """A direction of the pipeline: its microbatches, the device of each stage, and what operations and edges take."""
-
-    microbatches: range
-    devices: tuple[int, ...]
-    ticks: Ticks
 
 
 @dataclass(frozen=True, repr=False)
@@ -176,6 +169,14 @@ class Problem(Displayable):
         if self.has_units:
             return self.unit_ticks.typical
         return self._ticks_on(None if self.placement is None else self.placement.devices)
+
+    @cached_property
+    def model(self) -> StepModel:
+        """The passes on the integer grid, by stage and unit. Raises ConfigError while the placement is open."""
+        ways, slices, mode = self.directions(self.microbatches), self.slices.count, self.mode
+        if self.has_units:
+            return StepModel(ways, self.grains, slices, mode, self.unit_ticks, self.unit_grains)
+        return StepModel(ways, self.grains, slices, mode, None, None)
 
     @property
     def has_step(self) -> bool:

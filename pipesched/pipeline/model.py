@@ -1,0 +1,179 @@
+"""The model of a step: a problem on its integer grid, as tables by stage and unit.
+
+A unit is one slice of one microbatch. A table has a row a stage (or a boundary between stages) and a column a unit;
+where all units are alike its columns are one, seen several times (stride 0). Rules, lowering, bounds and the check read
+these tables, so that none of them asks whether microbatches differ, are sliced, or go two ways.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from pipesched.core.arrays import Ints, column
+from pipesched.pipeline.costs import Ticks
+from pipesched.pipeline.kinds import GRADIENT_LETTERS, KINDS
+from pipesched.pipeline.memory import Grains
+from pipesched.pipeline.unit_costs import UnitTicks
+from pipesched.pipeline.unit_memory import UnitGrains
+from pipesched.pipeline.units import FORWARD_ONLY
+
+COSTS = {kind.cost for kind in KINDS.values()}
+
+
+class OneWay(NamedTuple):
+    """A direction of the pipeline: its microbatches, the device of each stage, and what operations and edges take."""
+
+    microbatches: range
+    devices: tuple[int, ...]
+    ticks: Ticks
+
+
+@dataclass(frozen=True, eq=False)
+class StepModel:
+    """The passes of a problem whose placement is settled, in ticks and grains.
+
+    `where[stage, unit]` is the device of a stage: two copies of the weights are other columns. `ticks[cost]` is what an
+    operation of that cost lasts (the keys are `Kind.cost`), `overlap` a pair by stage and unit of its forward (None: the
+    sum of its parts). `there` and `back` are the latencies of boundaries for forwards and for gradients, 0 inside a
+    device. `unit_ticks` and `unit_grains` are given where units differ; else the ticks of `ways` and `grains` hold.
+    """
+
+    ways: Sequence[OneWay]
+    grains: Grains
+    slices: int
+    mode: str
+    unit_ticks: UnitTicks | None
+    unit_grains: UnitGrains | None
+
+    @property
+    def stages(self) -> int:
+        """The number of stages."""
+        return len(self.ways[0].devices)
+
+    @property
+    def microbatches(self) -> int:
+        """The number of microbatches."""
+        return sum(len(way.microbatches) for way in self.ways)
+
+    @property
+    def units(self) -> int:
+        """The number of units."""
+        return self.microbatches * self.slices
+
+    def _table(self, rows: Sequence[Sequence[int]]) -> Ints:
+        """Return a table of rows, each of one number for all units, or of one for each."""
+        if not rows:
+            return np.zeros((0, self.units), dtype=np.int64)
+        return np.stack([np.broadcast_to(column(row), self.units) for row in rows])
+
+    def _by_way(self, ways: Sequence[Sequence[int]]) -> Ints:
+        """Return a table of one number a row for the units of each direction of the pipeline."""
+        values = column([one for way in ways for one in way]).reshape(len(ways), -1).T
+        if len(ways) == 1:
+            table: Ints = np.broadcast_to(values, (len(values), self.units))
+            return table
+        return np.repeat(values, [len(way.microbatches) * self.slices for way in self.ways], axis=1)
+
+    @cached_property
+    def _zeros(self) -> Ints:
+        return self._by_way([[0] * self.stages] * len(self.ways))
+
+    @cached_property
+    def where(self) -> Ints:
+        """The device of each stage and unit."""
+        return self._by_way([way.devices for way in self.ways])
+
+    @cached_property
+    def ticks(self) -> Mapping[str, Ints]:
+        """What operations last, by cost; costs that the problem has not are 0."""
+        if self.unit_ticks is not None:
+            lasts = self.unit_ticks.lasts
+            return {cost: self._table(lasts[cost]) if cost in lasts else self._zeros for cost in COSTS}
+        columns = {cost: [getattr(way.ticks, cost) for way in self.ways] for cost in COSTS}
+        return {cost: self._zeros if ways[0] is None else self._by_way(ways) for cost, ways in columns.items()}
+
+    @cached_property
+    def overlap(self) -> Ints | None:
+        """What pairs last by the stage and unit of their forward; None: the sum of their parts."""
+        if self.unit_ticks is not None:
+            lasts = self.unit_ticks.lasts
+            return self._table(lasts["overlap"]) if "overlap" in lasts else None
+        ways = [way.ticks.overlap for way in self.ways]
+        return None if ways[0] is None else self._by_way([way for way in ways if way is not None])
+
+    @cached_property
+    def there(self) -> Ints:
+        """The latency of each boundary for forwards."""
+        ticks = self.unit_ticks
+        return self._hops([way.ticks.p2p for way in self.ways] if ticks is None else self._table(ticks.hops))
+
+    @cached_property
+    def back(self) -> Ints:
+        """The latency of each boundary for gradients."""
+        ticks = self.unit_ticks
+        return self._hops([way.ticks.p2p_back for way in self.ways] if ticks is None else self._table(ticks.hops_back))
+
+    def _hops(self, rows: Ints | Sequence[Sequence[int]]) -> Ints:
+        table = rows if isinstance(rows, np.ndarray) else self._by_way(rows)
+        hops: Ints = np.where(self.where[1:] == self.where[:-1], 0, table)
+        return hops
+
+    @cached_property
+    def sizes(self) -> Mapping[str, Ints]:
+        """What an activation holds, by column: activation, retained, checkpointed, cached (keys and values)."""
+        names = ("activation", "retained", "checkpointed")
+        if self.unit_grains is not None:
+            return {name: self._table(getattr(self.unit_grains, name)) for name in (*names, "cached")}
+        alike = len(self.ways)
+        return {**{name: self._by_way([getattr(self.grains, name)] * alike) for name in names}, "cached": self._zeros}
+
+    def column(self, name: str | None) -> Ints:
+        """Return a column of the table of kinds (`takes`, `gives`, `forward_gives`), zeros for None."""
+        whole, held, kept = (self.sizes[key] for key in ("activation", "retained", "checkpointed"))
+        if name == "released":
+            whole, held = held, whole
+        if name in ("released", "caught"):
+            more: Ints = np.maximum(held - whole, 0)
+            return more
+        if name == "recomputed":
+            return whole - kept
+        return self._zeros if name is None else self.sizes[name]
+
+    def takes(self, letter: str) -> Ints:
+        """Return what the starts of a kind take: its column, and the gradients of keys and values.
+
+        The last slice's backward, which comes first, takes those of all other slices.
+        """
+        own = self.column(KINDS[letter].takes)
+        if letter not in GRADIENT_LETTERS or self.slices == 1 or self.mode == FORWARD_ONLY:
+            return own
+        cached = self._by_microbatch(self.sizes["cached"])
+        more = np.zeros(cached.shape, dtype=cached.dtype)
+        more[:, :, -1] = cached[:, :, :-1].sum(axis=2)
+        return own + more.reshape(self.stages, self.units)
+
+    def gives(self, letter: str) -> Ints:
+        """Return what the ends of a kind give back: its column, and keys and values or their gradients.
+
+        Of forwards alone, each gives back all but keys and values, the last slice's those of the whole microbatch.
+        """
+        cached = self._by_microbatch(self.sizes["cached"])
+        if self.mode == FORWARD_ONLY:
+            own = self._by_microbatch(self.sizes["activation"]) - cached
+            own[:, :, -1] += cached.sum(axis=2)
+            return own.reshape(self.stages, self.units)
+        if letter not in GRADIENT_LETTERS or self.slices == 1:
+            return self.column(KINDS[letter].gives)
+        more = cached.copy()
+        more[:, :, -1] = 0
+        return self.column(KINDS[letter].gives) + more.reshape(self.stages, self.units)
+
+    def _by_microbatch(self, table: Ints) -> Ints:
+        """Return a table with an axis of microbatches and one of their slices."""
+        parts: Ints = table.reshape(self.stages, self.microbatches, self.slices)
+        return parts
