@@ -38,8 +38,8 @@ class StepModel:
     """The passes of a problem whose placement is settled, in ticks and grains.
 
     `where[stage, unit]` is the device of a stage: two copies of the weights are other columns. `ticks[cost]` is what an
-    operation of that cost lasts (the keys are `Kind.cost`), `overlap` a pair by stage and unit of its forward (None: the
-    sum of its parts). `there` and `back` are the latencies of boundaries for forwards and for gradients, 0 inside a
+    operation of that cost lasts (the keys are `Kind.cost`), `overlap` a pair by stage and unit of its forward (None:
+    the sum of its parts). `there` and `back` are the latencies of boundaries for forwards and for gradients, 0 inside a
     device. `unit_ticks` and `unit_grains` are given where units differ; else the ticks of `ways` and `grains` hold.
     """
 
