@@ -24,8 +24,7 @@ from typing import NamedTuple
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from pipesched.comparing.packing.pack import pack
-from pipesched.pipeline.arguments import make_problem
+from pipesched import make_problem, pack
 
 RANKS, MICROBATCHES, ATTENTION = 8, 16, 0.3
 CASES = ((1500, 32768), (4000, 32768), (1500, 16384))  # median and cap: in the first one the longest document rules
