@@ -7,16 +7,13 @@ integers instead (dtype object), and the plain form of the kernels computes with
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache
-from hashlib import sha256
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipesched.core import kernels as plain_kernels
+from pipesched.core.compiled import compiled_kernels
 
 Ints = NDArray[Any]  # of int64, or of Python integers
 LARGEST = 2**62  # sums of two times below it stay within 64 bits
@@ -51,24 +48,11 @@ def total(values: Ints) -> int:
     return int(values.sum()) if most * len(values) < LARGEST else sum(values.tolist())
 
 
-@cache
-def compiled_kernels() -> tuple[ModuleType | None, str]:
-    """Return the compiled kernels, if they are there and of today's source; else None, and why."""
-    try:
-        from pipesched.core import _kernels  # type: ignore[attr-defined]
-    except ImportError:
-        return None, "not compiled: no C compiler was there at the install"
-    source = Path(plain_kernels.__file__).read_bytes()
-    if sha256(source).hexdigest() != _kernels.SOURCE:
-        return None, "compiled from another core/kernels.py, so that plain Python runs: install again"
-    return _kernels, "compiled"
-
-
 class Kernels:
     """The kernels in the form that suits some columns, and the columns as that form takes them."""
 
     def __init__(self, *columns: Ints) -> None:
-        compiled = None if is_wide(*columns) else compiled_kernels()[0]
+        compiled = None if is_wide(*columns) else compiled_kernels()
         self.run: Any = compiled or plain_kernels
         self._is_compiled = compiled is not None
 

@@ -166,7 +166,8 @@ class StepModel:
         if self.mode == FORWARD_ONLY:
             own = self._by_microbatch(self.sizes["activation"]) - cached
             own[:, :, -1] += cached.sum(axis=2)
-            return own.reshape(self.stages, self.units)
+            own = own.reshape(self.stages, self.units)
+            return own
         if letter not in GRADIENT_LETTERS or self.slices == 1:
             return self.column(KINDS[letter].gives)
         more = cached.copy()

@@ -9,14 +9,16 @@ import pytest
 
 import pipesched
 from pipesched.cli.app import COMMANDS
+from pipesched.core.compiled import form_of_kernels
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def test_version(cli: Cli) -> None:
-    """--version prints the version of the package and nothing else."""
+    """--version prints the version of the package and the form of its kernels, and nothing else."""
     result = cli("--version")
-    assert (result.returncode, result.stdout, result.stderr) == (0, f"pipesched {pipesched.__version__}\n", "")
+    text = f"pipesched {pipesched.__version__}, kernels: {form_of_kernels()}\n"
+    assert (result.returncode, result.stdout, result.stderr) == (0, text, "")
 
 
 def test_help_names_every_command(cli: Cli) -> None:
