@@ -31,7 +31,7 @@ from pipesched.results.outcome import Outcome, run
 
 FILE = Path(__file__).parent / "data" / "corpus.json.gz"
 MOST_TEXT = 1_600  # letters of orders that stand in full
-MOST_EXPLAINED = 400  # slots, beyond which that takes long
+MOST_EXPLAINED = 160  # slots, beyond which that takes long
 DIGITS = 16  # of a digest
 Answers = dict[str, Any]
 Difference = tuple[str, Any, Any]  # the path of keys, what was answered, what is answered
@@ -209,12 +209,13 @@ def problem_differences(number: int) -> list[Difference]:
     """Return where this build answers otherwise about one problem of the corpus."""
     entry = read_corpus()["problems"][number]
     runs = [answer["run"] for answer in entry["runs"]]
-    now = json.loads(json.dumps(answers_of(entry["config"], runs)))
-    found = [*differences(entry["problem"], now["problem"], f"problem {number}")]
-    for was, new in zip(entry["runs"], now["runs"], strict=True):
+    answers = json.loads(json.dumps(answers_of(entry["config"], runs)))
+    found = [*differences(entry["problem"], answers["problem"], f"problem {number}")]
+    for was, new in zip(entry["runs"], answers["runs"], strict=True):
         name, options = was["run"]
         said = "".join(f" {key}={value}" for key, value in options.items())
-        found += differences(was, new, f"problem {number}, {name}{said}: ")
+        place = f"problem {number}, {name}{said}"
+        found += [(f"{place}: {path}", old, now) for path, old, now in differences(was, new)]
     return found
 
 
