@@ -58,7 +58,7 @@ class Kernels:
 
     def give(self, values: Ints) -> Any:
         """Return a column as the kernels take it."""
-        return values if self._is_compiled else values.tolist()
+        return np.ascontiguousarray(values) if self._is_compiled else values.tolist()
 
     def blank(self, count: int, value: int = 0) -> Any:
         """Return a new column of equal values, which kernels may write."""

@@ -68,7 +68,7 @@ def arrow(before: int, after: int, lag: int = 0) -> Edges:
     return Edges((before,), (after,), lag)
 
 
-class Waits:
+class WaitTable:
     """Edges by one of their ends: task i has those from `first[i]` to `first[i + 1]` of `task` and `lag`."""
 
     def __init__(self, keys: Ints, values: Ints, lags: Ints, size: int) -> None:
@@ -169,9 +169,9 @@ class TaskGraph:
         return iter(self.edges)
 
     @cached_property
-    def waits(self) -> Waits:
+    def waits(self) -> WaitTable:
         """What each task waits for."""
-        return Waits(self.edges.after, self.edges.before, self.edges.lag, len(self))
+        return WaitTable(self.edges.after, self.edges.before, self.edges.lag, len(self))
 
     @cached_property
     def predecessors(self) -> list[list[tuple[int, int]]]:
@@ -181,7 +181,7 @@ class TaskGraph:
     @cached_property
     def successors(self) -> list[list[tuple[int, int]]]:
         """For each task, the (task, lag) pairs that wait for it."""
-        return Waits(self.edges.before, self.edges.after, self.edges.lag, len(self)).lists()
+        return WaitTable(self.edges.before, self.edges.after, self.edges.lag, len(self)).lists()
 
     def successors_of(self, tasks: range) -> dict[int, list[tuple[int, int]]]:
         """Return `successors` of a few neighbouring tasks alone."""

@@ -164,15 +164,15 @@ class StepModel:
         """
         cached = self._by_microbatch(self.sizes["cached"])
         if self.mode == FORWARD_ONLY:
-            own = self._by_microbatch(self.sizes["activation"]) - cached
+            own: Ints = self._by_microbatch(self.sizes["activation"]) - cached
             own[:, :, -1] += cached.sum(axis=2)
-            own = own.reshape(self.stages, self.units)
-            return own
+            return own.reshape(self.stages, self.units)
         if letter not in GRADIENT_LETTERS or self.slices == 1:
             return self.column(KINDS[letter].gives)
-        more = cached.copy()
+        more: Ints = cached.copy()
         more[:, :, -1] = 0
-        return self.column(KINDS[letter].gives) + more.reshape(self.stages, self.units)
+        freed: Ints = self.column(KINDS[letter].gives) + more.reshape(self.stages, self.units)
+        return freed
 
     def _by_microbatch(self, table: Ints) -> Ints:
         """Return a table with an axis of microbatches and one of their slices."""

@@ -28,7 +28,7 @@ from pipesched.solver.bounds import step_bounds
 from pipesched.solver.case import Candidate, Case, Improvement
 from pipesched.solver.keeping import KeepingCase
 from pipesched.solver.portfolio import refined
-from pipesched.solver.step_model import StepModel, step_model
+from pipesched.solver.step_model import WholeStepModel, step_model
 from pipesched.solver.step_moves import moved_schedules
 from pipesched.solver.step_rules import StepRules
 from pipesched.solver.step_saving import completed
@@ -80,7 +80,7 @@ class StepCase(KeepingCase):
         fine = refined(without_step(plan), self.index)
         return None if fine is None else schedule_plan(self.problem, fine)
 
-    def model(self, least: int, most: int) -> StepModel:
+    def model(self, least: int, most: int) -> WholeStepModel:
         return step_model(self, self.rules, least, most)
 
     def hint(self, schedule: Schedule) -> list[int]:

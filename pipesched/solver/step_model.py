@@ -22,7 +22,7 @@ from pipesched.solver.step_tasks import SideTasks
 Stay = tuple[Any, int]  # an interval, and the grains that are held in it
 
 
-class StepModel(StepTaskModel):
+class WholeStepModel(StepTaskModel):
     """The model of a case with a step whose makespan lies in [least, most] ticks."""
 
     def __init__(self, case: Case, rules: StepRules, least: int, most: int) -> None:
@@ -187,9 +187,9 @@ class StepModel(StepTaskModel):
         self.model.minimize(goal)
 
 
-def step_model(case: Case, rules: StepRules, least: int, most: int) -> StepModel:
+def step_model(case: Case, rules: StepRules, least: int, most: int) -> WholeStepModel:
     """Return the model with every rule of a case with a step; [least, most] are in ticks."""
-    model = StepModel(case, rules, least, most)
+    model = WholeStepModel(case, rules, least, most)
     model.dependencies()
     model.side_work()
     model.lanes()
