@@ -7,15 +7,30 @@ integers instead (dtype object), and the plain form of the kernels computes with
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from pipesched.core import kernels as plain_kernels
 from pipesched.core.compiled import compiled_kernels
 
-Ints = NDArray[Any]  # of int64, or of Python integers
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Ints = NDArray[Any]  # of int64, or of Python integers
+else:
+    Ints = Any
+
+    class _Numpy:
+        """numpy, imported with its first use: help and refusals do without."""
+
+        def __getattr__(self, name: str) -> Any:
+            import numpy
+
+            found = vars(self)[name] = getattr(numpy, name)
+            return found
+
+    np = _Numpy()
+
 LARGEST = 2**62  # sums of two times below it stay within 64 bits
 
 

@@ -11,9 +11,7 @@ from functools import cached_property
 from math import gcd
 from typing import Any
 
-import numpy as np
-
-from pipesched.core.arrays import Ints, Kernels, column, in_range, lists, total
+from pipesched.core.arrays import Ints, Kernels, column, in_range, lists, np, total
 from pipesched.core.clock import look, watched
 
 NOWHERE = -1  # the resource of a task that occupies nothing

@@ -10,9 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
-from pipesched.core.arrays import Ints, Kernels, column, is_wide, lists
+from pipesched.core.arrays import Ints, Kernels, column, is_wide, lists, np
 from pipesched.core.clock import look
 from pipesched.core.tasks import TaskGraph
 from pipesched.errors import Deadlock, InvalidSchedule

@@ -10,9 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from itertools import chain, groupby, product
 from typing import NamedTuple
 
-import numpy as np
-
-from pipesched.core.arrays import Ints, column
+from pipesched.core.arrays import Ints, column, np
 from pipesched.core.tasks import NOWHERE, Edges, TaskGraph
 from pipesched.errors import ConfigError
 from pipesched.pipeline.kinds import KINDS, STEP_SLOTS

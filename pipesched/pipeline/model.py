@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-import numpy as np
-
-from pipesched.core.arrays import Ints, column
+from pipesched.core.arrays import Ints, column, np
 from pipesched.pipeline.costs import Ticks
 from pipesched.pipeline.kinds import GRADIENT_LETTERS, KINDS
 from pipesched.pipeline.memory import Grains

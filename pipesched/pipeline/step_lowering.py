@@ -11,9 +11,7 @@ from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
-import numpy as np
-
-from pipesched.core.arrays import column
+from pipesched.core.arrays import column, np
 from pipesched.core.tasks import NOWHERE, Edges, TaskGraph, arrow
 from pipesched.pipeline.kinds import ALL_KINDS, WHEN_CLIPPED, Join, Kind, Need, Resource, Scope
 from pipesched.pipeline.ops import Op
