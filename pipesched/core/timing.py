@@ -16,6 +16,7 @@ from pipesched.core.tasks import TaskGraph
 from pipesched.errors import Deadlock, InvalidSchedule
 
 UNTIMED = -1
+Orders = Sequence[Sequence[int]] | Sequence[Ints]  # of machines: the tasks of each, in order
 _NONE = -1
 
 
@@ -23,7 +24,7 @@ class Times:
     """The start and the end of each task in ticks, as arrays and as lists; UNTIMED for a task in no order."""
 
     def __init__(self, start: Ints | Sequence[int], end: Ints | Sequence[int]) -> None:
-        self.start, self.end = start, end
+        self.start, self.end = column(start), column(end)
 
     @cached_property
     def starts(self) -> list[int]:
@@ -44,7 +45,7 @@ class Times:
     __hash__ = None  # type: ignore[assignment]
 
 
-def earliest_times(graph: TaskGraph, orders: Sequence[Sequence[int]]) -> Times:
+def earliest_times(graph: TaskGraph, orders: Orders) -> Times:
     """Return when each task runs if each of `orders` runs one task at a time, in that order, from time 0.
 
     Raises Deadlock with the cycle, or InvalidSchedule when a task waits for one that no order holds.
@@ -55,7 +56,7 @@ def earliest_times(graph: TaskGraph, orders: Sequence[Sequence[int]]) -> Times:
 class Retiming:
     """The same orders timed with one or several sets of durations; what waits for what is looked up once."""
 
-    def __init__(self, graph: TaskGraph, orders: Sequence[Sequence[int]]) -> None:
+    def __init__(self, graph: TaskGraph, orders: Orders) -> None:
         self.orders = orders
         self._graph = graph
         self._stops = np.cumsum([0, *map(len, orders)])[1:]
@@ -89,7 +90,7 @@ class Retiming:
 
     def changed(self, times: Times, durations: Sequence[int], since: int) -> Times:
         """Return the times with other durations, which differ in no task that starts before `since` in `times`."""
-        duration, start, end = column(durations), column(times.start), column(times.end)
+        duration, start, end = column(durations), times.start, times.end
         if is_wide(self._graph.duration):
             duration, start, end = (values.astype(object) for values in (duration, start, end))
         early = np.concatenate([[0], np.cumsum(start[self._order] < since)]).astype(np.int64)
@@ -107,14 +108,13 @@ class Retiming:
         waits, size = self._graph.waits, len(self._graph)
         machine, position = self._positions
         lasts = self._order[self._stops[np.diff(self._stops, prepend=0) > 0] - 1]
-        end = column(times.end)
+        end = times.end
         late = lasts[end[lasts] == end[lasts].max()]
-        kernels = Kernels(waits.lag, column(times.start), end)
+        kernels = Kernels(waits.lag, times.start, end)
         found, left = kernels.blank(size), kernels.blank(len(waits.task) + size + len(late))
         left[: len(late)] = kernels.give(late)
         columns = (self._order, self._begins, machine, position, waits.first, waits.task, waits.lag)
-        both = (column(times.start), end)
-        kernels.run.critical(*map(kernels.give, (*columns, *both)), found, left, len(late))
+        kernels.run.critical(*map(kernels.give, (*columns, times.start, end)), found, left, len(late))
         return bytearray(lists(found))
 
     @cached_property

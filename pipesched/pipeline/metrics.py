@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
-from itertools import accumulate, chain
-from operator import add, itemgetter, sub
+from itertools import chain
+from operator import itemgetter
 
+from pipesched.core.arrays import Ints, column, np
 from pipesched.core.tasks import TaskGraph
+from pipesched.core.timing import Times
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.plan import Plan, require_device
 from pipesched.pipeline.problem import Problem
@@ -31,6 +33,11 @@ class ScheduleMetrics:
     plan: Plan
     start_ticks: Sequence[int]
     end_ticks: Sequence[int]
+
+    @cached_property
+    def times(self) -> Times:
+        """The times, as arrays."""
+        raise NotImplementedError
 
     @cached_property
     def graph(self) -> TaskGraph:
@@ -57,12 +64,17 @@ class ScheduleMetrics:
     @cached_property
     def first_start_ticks(self) -> list[int]:
         """The start of each device's first slot (0 for a device without work)."""
-        return [starts[0] if starts else 0 for starts in self.slot_start_ticks]
+        return [int(self.times.start[line[0]]) if len(line) else 0 for line in self._lines]
 
     @cached_property
     def last_end_ticks(self) -> list[int]:
         """The end of each device's last slot (0 for a device without work)."""
-        return [ends[-1] if ends else 0 for ends in self.slot_end_ticks]
+        return [int(self.times.end[line[-1]]) if len(line) else 0 for line in self._lines]
+
+    @property
+    def _lines(self) -> list[Ints]:
+        """The order of each device."""
+        return self.plan.lines[: len(self.plan.orders)]
 
     @cached_property
     def makespan_ticks(self) -> int:
@@ -104,8 +116,8 @@ class ScheduleMetrics:
     @cached_property
     def busy_ticks(self) -> list[int]:
         """The time that each device works."""
-        times = zip(self.slot_start_ticks, self.slot_end_ticks, strict=True)
-        return [sum(ends) - sum(starts) for starts, ends in times]
+        lengths = self.times.end - self.times.start
+        return [int(lengths[line].sum()) for line in self._lines]
 
     @property
     def busy(self) -> list[int | float]:
@@ -125,11 +137,10 @@ class ScheduleMetrics:
     @cached_property
     def useful_ticks(self) -> list[int]:
         """The useful work of each device: its busy time without what it recomputes."""
-        extra, durations = self._extra, self.graph.durations
-        if not extra:
+        if not self._extra:
             return self.busy_ticks
-        pairs = zip(self.busy_ticks, self.plan.orders, strict=True)
-        return [busy - sum(durations[task] for task in order if task in extra) for busy, order in pairs]
+        extra = np.where(self._is_extra, self.graph.duration, 0)
+        return [busy - int(extra[line].sum()) for busy, line in zip(self.busy_ticks, self._lines, strict=True)]
 
     @property
     def useful(self) -> list[int | float]:
@@ -162,16 +173,21 @@ class ScheduleMetrics:
         return plain(self.balanced_ticks / self.problem.ticks.per_unit)
 
     @cached_property
-    def _extra(self) -> set[int]:
-        """The operations of the plan that are no part of the ideal: every R."""
-        letters = [letter for letter in self.plan.index.letters if not KINDS[letter].in_ideal]
-        extra = set(chain(*map(self.plan.index.of_kind, letters)))
-        return extra.intersection(chain(*self.plan.orders)) if extra else extra
+    def _is_extra(self) -> Ints:
+        """Which operations are no part of the ideal: every R."""
+        found = np.zeros(self.plan.index.size, dtype=bool)
+        for row in (self.plan.index.of_kind(one) for one in self.plan.index.letters if not KINDS[one].in_ideal):
+            found[row.start : row.stop] = True
+        return found
+
+    @cached_property
+    def _extra(self) -> int:
+        return sum(int(self._is_extra[line].sum()) for line in self._lines) if "R" in self.plan.index.letters else 0
 
     @property
     def recomputed(self) -> int:
         """The number of activations that are recomputed."""
-        return len(self._extra)
+        return self._extra
 
     @property
     def offloaded(self) -> int:
@@ -224,11 +240,14 @@ class ScheduleMetrics:
 
     @cached_property
     def _peak_activations(self) -> list[int]:
-        devices = range(self.problem.devices)
         # Transfers take and free at any time, and slots of no length several times at one instant.
-        if self.plan.lanes or 0 in self.graph.durations:
-            return [max(level for _, level in self._steps(device, ())) for device in devices]
-        return [self._highest_at_starts(device) for device in devices]
+        if self.plan.lanes or not self.graph.duration.all():
+            return [max(level for _, level in self._steps(device, ())) for device in range(self.problem.devices)]
+        take, give, peaks = self.graph.take, self.graph.give, []
+        for line in self._lines:  # the peak is at some start, where every slot takes time
+            levels = np.cumsum(take[line] - give[line]) + give[line]
+            peaks.append(max(int(levels.max()), 0) if len(line) else 0)
+        return peaks
 
     def peak_of(self, what: str) -> list[int | float]:
         """Return the largest memory of one class on each device: "activations", "weights", "gradients" or "side"."""
@@ -241,7 +260,7 @@ class ScheduleMetrics:
 
     def _peak_beside(self, device: int, what: str) -> int:
         changes = _changes(stay for stay in self._beside if (stay.device, stay.what) == (device, what))
-        return max(level for _, level in _levels(changes))
+        return max(level for _, level in _levels(*changes))
 
     @property
     def peak_memory(self) -> list[int | float]:
@@ -258,12 +277,6 @@ class ScheduleMetrics:
         """What each device holds at most: its peak of activations and its static memory, in the user's memory unit."""
         return [in_units(held, self.problem.grains.per_unit) for held in self.memory_grains]
 
-    def _highest_at_starts(self, device: int) -> int:
-        """Return the largest level as slots start, which is the peak where every slot takes time."""
-        pick = self._pickers[device]
-        takes, gives = pick(self.graph.takes), pick(self.graph.gives)
-        return max(map(add, accumulate(map(sub, takes, gives)), gives), default=0)
-
     def memory_steps(self, device: int) -> Iterator[tuple[int, int]]:
         """Return the memory of a device over time that is not static: (tick, grains from then on), ticks rising.
 
@@ -273,21 +286,16 @@ class ScheduleMetrics:
         return self._steps(device, [stay for stay in self._beside if stay.device == device])
 
     def _steps(self, device: int, beside: Sequence[Stay]) -> Iterator[tuple[int, int]]:
-        changes = _changes(beside)
-        for task in chain(self.plan.orders[device], self._transfers[device]):
-            changes += [
-                (self.start_ticks[task], self.graph.takes[task]),
-                (self.end_ticks[task], -self.graph.gives[task]),
-            ]
-        return _levels(changes)
+        tasks, more = np.append(self.plan.lines[device], self._transfers[device]), _changes(beside)
+        times = np.concatenate([self.times.start[tasks], self.times.end[tasks], more[0]])
+        changes = np.concatenate([self.graph.take[tasks], -self.graph.give[tasks], more[1]])
+        return _levels(times, changes)
 
     @cached_property
-    def _transfers(self) -> list[list[int]]:
+    def _transfers(self) -> list[Ints]:
         """The offloads and loads of each device."""
-        tasks: list[list[int]] = [[] for _ in range(self.problem.devices)]
-        for task in chain.from_iterable(chain.from_iterable(self.plan.lanes)):
-            tasks[self.graph.pools[task]].append(task)
-        return tasks
+        tasks = column(chain.from_iterable(chain.from_iterable(self.plan.lanes)))
+        return [tasks[self.graph.pool[tasks] == device] for device in range(self.problem.devices)]
 
     @property
     def fits(self) -> bool:
@@ -308,19 +316,21 @@ def picker(positions: Sequence[int]) -> Callable[[Sequence[int]], tuple[int, ...
     return lambda values: tuple(values[position] for position in positions)
 
 
-def _changes(beside: Iterable[Stay]) -> list[tuple[int, int]]:
-    """Return what stays take and give back: (tick, grains)."""
-    return [change for stay in beside for change in ((stay.start, stay.grains), (stay.end, -stay.grains))]
+def _changes(beside: Iterable[Stay]) -> tuple[Ints, Ints]:
+    """Return what stays take and give back: ticks, and grains."""
+    held = [*beside]
+    times = [*(stay.start for stay in held), *(stay.end for stay in held)]
+    return column(times), column([*(stay.grains for stay in held), *(-stay.grains for stay in held)])
 
 
-def _levels(changes: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def _levels(times: Ints, changes: Ints) -> Iterator[tuple[int, int]]:
     """Yield the level from each time on: (tick, grains), from 0 on."""
-    level, now = 0, 0
-    for time, change in sorted(changes):
-        if time != now:
-            yield now, level
-        now, level = time, level + change
-    yield now, level
+    order = np.argsort(times, kind="stable")
+    rising, levels = times[order], np.cumsum(changes[order])
+    lasts = np.append(rising[1:] != rising[:-1], True)[: len(rising)]  # what happens at a time counts together
+    if not len(rising) or rising[0]:
+        yield 0, 0
+    yield from zip(rising[lasts].tolist(), levels[lasts].tolist(), strict=True)
 
 
 def _ratio(part: int, whole: int) -> float:

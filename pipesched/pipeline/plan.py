@@ -11,6 +11,7 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 from pipesched.checks import joined, require_label, require_name, require_sequence, require_type, require_whole, shown
+from pipesched.core.arrays import Ints, column
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError, WrongOperation
 from pipesched.pipeline.costs import fields_of
@@ -91,6 +92,11 @@ class Plan(Displayable):
         if not self.lanes and not self.network:
             return self.orders
         return [*self.orders, *chain(*self.lanes), *self.network_lanes]
+
+    @cached_property
+    def lines(self) -> list[Ints]:
+        """The orders of `machines` as arrays, those of the devices first."""
+        return [*map(column, self.machines)]
 
     @cached_property
     def network_lanes(self) -> list[list[int]]:

@@ -10,7 +10,6 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 from pipesched.checks import require_flag, require_sequence, require_type, shown
-from pipesched.core.arrays import column
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import Times, earliest_times
 from pipesched.display import HasPage
@@ -89,7 +88,7 @@ class Schedule(ScheduleMetrics, HasPage):
     @cached_property
     def times(self) -> Times:
         """The times, as arrays."""
-        return Times(column(self.start_ticks), column(self.end_ticks))
+        return Times(self.start_ticks, self.end_ticks)
 
     def __repr__(self) -> str:
         sizes = f"{self.problem.devices} devices, {self.problem.microbatches} microbatches"
@@ -195,7 +194,7 @@ def timed_plan(problem: Problem, plan: Plan, lengths: Sequence[int] | None = Non
     if lengths is not None:
         graph = graph.changed(durations=_lengths(lengths, plan.index.size))
     try:
-        times = earliest_times(graph, plan.machines)
+        times = earliest_times(graph, plan.lines)
     except Deadlock as error:
         raise Deadlock(_explain(error, plan), error.cycle, error.awaited) from None
     except InvalidSchedule:
