@@ -71,7 +71,7 @@ def timer(problem: Problem, plan: Plan) -> Callable[[], Any]:
     from pipesched.core import timing
     from pipesched.pipeline.lowering import lower_plan
 
-    graph, orders = lower_plan(problem, plan), plan.machines
+    graph, orders = lower_plan(problem, plan), getattr(plan, "lines", plan.machines)
     try:
         earliest: Callable[..., Any] = timing.earliest_times
     except AttributeError:

@@ -57,7 +57,6 @@ class Retiming:
     """The same orders timed with one or several sets of durations; what waits for what is looked up once."""
 
     def __init__(self, graph: TaskGraph, orders: Orders) -> None:
-        self.orders = orders
         self._graph = graph
         self._stops = np.cumsum([0, *map(len, orders)])[1:]
         parts = [*map(column, orders)]
@@ -131,9 +130,9 @@ class Retiming:
         """Return the error with the cycle: walk from each machine to the one it waits for, until one comes again."""
         machine, waits = self._positions[0].tolist(), self._graph.waits
         stuck = {
-            number: next(task for task in order if ends[task] < 0)
-            for number, order in enumerate(self.orders)
-            if len(order) and ends[order[-1]] < 0
+            number: next(task for task in self._order[begin:stop].tolist() if ends[task] < 0)
+            for number, (begin, stop) in enumerate(zip(self._begins.tolist(), self._stops.tolist(), strict=True))
+            if begin < stop and ends[self._order[stop - 1]] < 0
         }
         path: list[tuple[int, int, int]] = []  # (machine, the task it is stuck at, the task that it waits for)
         here = next(iter(stuck))
