@@ -38,7 +38,9 @@ def column(values: Iterable[int] | Ints) -> Ints:
     """Return integers as an array, one that is given as it is."""
     if isinstance(values, np.ndarray):
         return values
-    listed = values if isinstance(values, (list, tuple, range)) else [*values]
+    if isinstance(values, range):
+        return np.arange(values.start, values.stop, values.step, dtype=np.int64)
+    listed = values if isinstance(values, (list, tuple)) else [*values]
     try:
         return np.array(listed, dtype=np.int64)
     except OverflowError:

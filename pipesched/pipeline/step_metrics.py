@@ -93,7 +93,9 @@ class StepTimes:
         if not lasting:
             return 0
         ends = self._times_without(lasting).ends
-        return self._schedule.makespan_ticks - max(ends[order[-1]] for order in self._replay.orders if order)
+        return self._schedule.makespan_ticks - max(
+            ends[order[-1]] for order in self._schedule.plan.machines if len(order)
+        )
 
     @cached_property
     def pipeline(self) -> int | float:
