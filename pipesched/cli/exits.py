@@ -12,7 +12,11 @@ from typing import Any
 import typer
 
 from pipesched.cli.flags import spell, spelled
+from pipesched.cli.time_left import elapsed
+from pipesched.core.compiled import HOW_TO, SLOW, compiled_kernels, form_of_kernels
 from pipesched.errors import ConfigError, Inexpressible, InvalidSchedule, NoSchedule, RankFailed, WorkerDied
+
+WAITING = ("explore", "profile", "train")  # commands whose time is that of people or of models
 
 
 class ExitStatus(IntEnum):
@@ -32,6 +36,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(**values)
             sys.stdout.flush()
+            _note_plain_kernels(command)
         except ConfigError as error:
             raise _stop(spelled(error), ExitStatus.BAD_INPUT) from None
         except NoSchedule as error:
@@ -51,6 +56,13 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             raise _stop("interrupted", ExitStatus.INTERRUPTED) from None
 
     return run
+
+
+def _note_plain_kernels(command: Callable[..., None]) -> None:
+    """Say how to get compiled kernels where a command that computes was slow without them."""
+    if elapsed() < SLOW or command.__module__.rpartition(".")[2] in WAITING or compiled_kernels() is not None:
+        return
+    print(f"pipesched: note: kernels run as {form_of_kernels()}; {HOW_TO} for faster ones", file=sys.stderr)
 
 
 def with_flags(error: Exception) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 import pipesched
+from pipesched.cli import exits
 from pipesched.cli.app import COMMANDS
 from pipesched.core.compiled import form_of_kernels
 
@@ -19,6 +20,21 @@ def test_version(cli: Cli) -> None:
     result = cli("--version")
     text = f"pipesched {pipesched.__version__}, kernels: {form_of_kernels()}\n"
     assert (result.returncode, result.stdout, result.stderr) == (0, text, "")
+
+
+def test_slow_commands_say_how_to_get_compiled_kernels(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A note follows a command of five seconds in plain Python; none a fast one, or one that waits for people."""
+    monkeypatch.setattr(exits, "compiled_kernels", lambda: None)
+    for seconds, name, notes in ((6, "run", 1), (4, "run", 0), (6, "explore", 0)):
+        monkeypatch.setattr(exits, "elapsed", lambda seconds=seconds: seconds)
+
+        def command() -> None: ...
+
+        command.__module__ = f"pipesched.cli.{name}"
+        exits.guarded(command)()
+        assert capsys.readouterr().err.count("install a C compiler, and pipesched again") == notes
 
 
 def test_help_names_every_command(cli: Cli) -> None:
