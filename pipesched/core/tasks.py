@@ -107,7 +107,9 @@ class TaskGraph:
         most_lag = int(self.edges.lag.max()) if len(self.edges) else 0
         self.duration = in_range(duration, total(duration) + len(duration) * most_lag)
         self.resource, self.unit_counts = column(resources), tuple(unit_counts)
-        self.take, self.give, self.pool = column(takes), column(gives), column(pools)
+        take, give = column(takes), column(gives)
+        most = max(total(take), total(give))
+        self.take, self.give, self.pool = in_range(take, most), in_range(give, most), column(pools)
         self.delivery = column(deliveries)
 
     def __len__(self) -> int:

@@ -182,7 +182,7 @@ class ScheduleMetrics:
 
     @cached_property
     def _extra(self) -> int:
-        return sum(int(self._is_extra[line].sum()) for line in self._lines) if "R" in self.plan.index.letters else 0
+        return sum(int(self._is_extra[line].sum()) for line in self._lines) if self._is_extra.any() else 0
 
     @property
     def recomputed(self) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from pipesched.core.arrays import Ints, column, np
+from pipesched.core.arrays import Ints, column, in_range, np, total
 from pipesched.pipeline.costs import Ticks
 from pipesched.pipeline.kinds import GRADIENT_LETTERS, KINDS
 from pipesched.pipeline.memory import Grains
@@ -67,11 +67,13 @@ class StepModel:
         """Return a table of rows, each of one number for all units, or of one for each."""
         if not rows:
             return np.zeros((0, self.units), dtype=np.int64)
-        return np.stack([np.broadcast_to(column(row), self.units) for row in rows])
+        table = np.stack([np.broadcast_to(column(row), self.units) for row in rows])
+        return in_range(table, total(table.ravel()))
 
     def _by_way(self, ways: Sequence[Sequence[int]]) -> Ints:
         """Return a table of one number a row for the units of each direction of the pipeline."""
-        values = column([one for way in ways for one in way]).reshape(len(ways), -1).T
+        values = column([one for way in ways for one in way])
+        values = in_range(values, total(values) * self.units).reshape(len(ways), -1).T
         if len(ways) == 1:
             table: Ints = np.broadcast_to(values, (len(values), self.units))
             return table
