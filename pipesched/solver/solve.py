@@ -218,6 +218,9 @@ def _heuristics(
     _raise_bounds(search)
     if hint is not None:
         _take_hint(search, hint)
+    named = [case.named_candidates() for case in search.cases]
+    if _size(search) > search.policy.portfolio.one_limit:
+        _try_families(search, named)
     order = _try_quick_schedules(search)
     ahead.try_large(search, [number for number in order if number in search.open][1:])
     order = ahead.last(order)
@@ -227,15 +230,23 @@ def _heuristics(
         case = search.cases[number]
         if search.clock.is_over:
             break
-        named, fed = case.named_candidates(), case.fed_candidates()
-        left.append((number, chain(named, fed)))
+        fed = case.fed_candidates()
+        left.append((number, chain(named[number], fed)))
         if (search.best is None or number in search.open) and not ahead.took(search, number):
-            _try_portfolio(search, number, named, fed)
+            _try_portfolio(search, number, named[number], fed)
     if search.best is None:
         take_first(search)
     if search.best is None:
         find_first(search)
     return left
+
+
+def _try_families(search: Search, named: Sequence[Iterator[Candidate]]) -> None:
+    """Try the named algorithms of all cases, the least bound first: of large cases they are made sooner than lists."""
+    for number in sorted(range(len(named)), key=lambda number: search.bounds[number].ticks):
+        if search.best is None or number in search.open:
+            search.at(f"algorithms, {search.cases[number].name}")
+            search.try_all(number, named[number], search.clock, heuristic=True)
 
 
 def _try_portfolio(
