@@ -1,13 +1,35 @@
 # What the columns of `kernels.py` are in C; the types of local names follow from these.
 
-cpdef void compress(long long[::1] keys, long long[::1] values, long long[::1] lags, long long[::1] first,
-                    long long[::1] found, long long[::1] found_lags)
+ctypedef long long Int
 
-cpdef long long replay(long long[::1] order, long long[::1] stops, long long[::1] first, long long[::1] before,
-                       long long[::1] lag, long long[::1] duration, long long[::1] start, long long[::1] end,
-                       long long[::1] clock, long long[::1] place, long long[::1] sleeper, long long[::1] beyond,
-                       long long[::1] awake)
+cpdef void compress(Int[::1] keys, Int[::1] values, Int[::1] lags, Int[::1] first, Int[::1] found, Int[::1] found_lags)
 
-cpdef void critical(long long[::1] order, long long[::1] begins, long long[::1] machine, long long[::1] position,
-                    long long[::1] first, long long[::1] before, long long[::1] lag, long long[::1] start,
-                    long long[::1] end, long long[::1] found, long long[::1] left, long long count)
+cpdef Int replay(Int[::1] order, Int[::1] stops, Int[::1] first, Int[::1] before, Int[::1] lag, Int[::1] duration,
+                 Int[::1] start, Int[::1] end, Int[::1] clock, Int[::1] place, Int[::1] sleeper, Int[::1] beyond,
+                 Int[::1] awake)
+
+cpdef void critical(Int[::1] order, Int[::1] begins, Int[::1] machine, Int[::1] position, Int[::1] first,
+                    Int[::1] before, Int[::1] lag, Int[::1] start, Int[::1] end, Int[::1] found, Int[::1] left,
+                    Int count)
+
+cpdef Int insert(Int[::1] order, Int since, Int until, Int[::1] first, Int[::1] before, Int[::1] lag,
+                 Int[::1] duration, Int[::1] take, Int[::1] give, Int[::1] machine, Int[::1] capacity, Int[::1] base,
+                 Int[::1] count, Int[::1] run_start, Int[::1] run_end, Int[::1] run_task, Int[::1] changes,
+                 Int[::1] change_time, Int[::1] change_size, Int[::1] level, Int[::1] start, Int[::1] end)
+
+cdef void push(Int[::1] heap, Int base, Int size, Int value) noexcept
+
+cdef Int pop(Int[::1] heap, Int base, Int size) noexcept
+
+cdef void push_event(Int[::1] times, Int[::1] codes, Int size, Int time, Int code) noexcept
+
+cdef void pop_event(Int[::1] times, Int[::1] codes, Int size) noexcept
+
+cpdef Int dispatch(Int steps, Int ahead, Int reach, Int weight_first, Int size, Int forward_count,
+                   Int[::1] duration, Int[::1] take, Int[::1] give, Int[::1] machine, Int[::1] grace,
+                   Int[::1] first, Int[::1] after, Int[::1] lag, Int[::1] rank, Int[::1] by_rank,
+                   Int[::1] is_weight, Int[::1] forwards, Int[::1] forward_stop, Int[::1] base,
+                   Int[::1] coming_base, Int[::1] waits, Int[::1] started, Int[::1] next_forward,
+                   Int[::1] capacity, Int[::1] busy, Int[::1] inputs, Int[::1] input_count, Int[::1] weights,
+                   Int[::1] weight_count, Int[::1] coming, Int[::1] coming_count, Int[::1] order,
+                   Int[::1] order_count, Int[::1] event_times, Int[::1] event_codes, Int events)

@@ -137,3 +137,294 @@ def critical(
             if end[other] == began and not found[other]:
                 left[count] = other
                 count += 1
+
+
+def insert(
+    order: Sequence[int],
+    since: int,
+    until: int,
+    first: Sequence[int],
+    before: Sequence[int],
+    lag: Sequence[int],
+    duration: Sequence[int],
+    take: Sequence[int],
+    give: Sequence[int],
+    machine: Sequence[int],
+    capacity: Sequence[int],
+    base: Sequence[int],
+    count: MutableSequence[int],
+    run_start: MutableSequence[int],
+    run_end: MutableSequence[int],
+    run_task: MutableSequence[int],
+    changes: MutableSequence[int],
+    change_time: MutableSequence[int],
+    change_size: MutableSequence[int],
+    level: MutableSequence[int],
+    start: MutableSequence[int],
+    end: MutableSequence[int],
+) -> int:
+    """Put the tasks from `since` to `until` of `order` into the first gap of their machine; return one that never fits.
+
+    The runs of machine m stand from `base[m]` on, `count[m]` of them, its changes of memory from `2 * base[m]` on.
+    NONE if all fit.
+    """  # fmt: skip
+    for at in range(since, until):
+        task = order[at]
+        here, length, amount = machine[task], duration[task], take[task]
+        ready = 0
+        for wait in range(first[task], first[task + 1]):
+            ready = max(ready, end[before[wait]] + lag[wait])
+        zone = 2 * base[here]
+        if amount:  # the first time from `ready` on after which so much more always fits
+            held, fits, since_when = level[here], -1, -1
+            place = zone + changes[here] - 1
+            while True:
+                if held + amount > capacity[here]:
+                    fits = since_when
+                    break
+                if place < zone or change_time[place] <= ready:
+                    fits = ready
+                    break
+                held -= change_size[place]
+                since_when = change_time[place]
+                place -= 1
+            if fits < 0:
+                return task
+            ready = fits
+        low, stop = base[here], base[here] + count[here]
+        high = stop
+        while low < high:  # behind the runs that start before, and those of no length that start now
+            middle = (low + high) // 2
+            if run_start[middle] < ready or (run_start[middle] == ready and run_end[middle] == ready):
+                low = middle + 1
+            else:
+                high = middle
+        if low > base[here] and run_end[low - 1] > ready:
+            ready = run_end[low - 1]
+        while low < stop and run_start[low] < ready + length:
+            ready = max(ready, run_end[low])
+            low += 1
+        for place in range(stop, low, -1):
+            run_start[place] = run_start[place - 1]
+            run_end[place] = run_end[place - 1]
+            run_task[place] = run_task[place - 1]
+        run_start[low], run_end[low], run_task[low] = ready, ready + length, task
+        count[here] += 1
+        start[task], end[task] = ready, ready + length
+        for side in range(2):
+            size = -give[task] if side else amount
+            if size:
+                when = ready + length if side else ready
+                place = zone + changes[here]
+                while place > zone and (
+                    change_time[place - 1] > when or (change_time[place - 1] == when and change_size[place - 1] > size)
+                ):
+                    change_time[place] = change_time[place - 1]
+                    change_size[place] = change_size[place - 1]
+                    place -= 1
+                change_time[place], change_size[place] = when, size
+                changes[here] += 1
+                level[here] += size
+    return -1
+
+
+def push(heap: MutableSequence[int], base: int, size: int, value: int) -> None:
+    """Add a value to a heap of `size` values that stands from `base` on, least first."""
+    place = size
+    while place > 0:
+        above = (place - 1) // 2
+        if heap[base + above] <= value:
+            break
+        heap[base + place] = heap[base + above]
+        place = above
+    heap[base + place] = value
+
+
+def pop(heap: MutableSequence[int], base: int, size: int) -> int:
+    """Take the least value out of a heap of `size` values that stands from `base` on, and return it."""
+    least, last, place = heap[base], heap[base + size - 1], 0
+    size -= 1
+    while True:
+        below = 2 * place + 1
+        if below >= size:
+            break
+        if below + 1 < size and heap[base + below + 1] < heap[base + below]:
+            below += 1
+        if heap[base + below] >= last:
+            break
+        heap[base + place] = heap[base + below]
+        place = below
+    heap[base + place] = last
+    return least
+
+
+def push_event(times: MutableSequence[int], codes: MutableSequence[int], size: int, time: int, code: int) -> None:
+    """Add an event to a heap of `size` events, the least (time, code) first."""
+    place = size
+    while place > 0:
+        above = (place - 1) // 2
+        if times[above] < time or (times[above] == time and codes[above] <= code):
+            break
+        times[place], codes[place] = times[above], codes[above]
+        place = above
+    times[place], codes[place] = time, code
+
+
+def pop_event(times: MutableSequence[int], codes: MutableSequence[int], size: int) -> None:
+    """Take the first event out of a heap of `size` events."""
+    size -= 1
+    time, code, place = times[size], codes[size], 0
+    while True:
+        below = 2 * place + 1
+        if below >= size:
+            break
+        other = below + 1
+        if other < size and (
+            times[other] < times[below] or (times[other] == times[below] and codes[other] < codes[below])
+        ):
+            below = other
+        if times[below] > time or (times[below] == time and codes[below] >= code):
+            break
+        times[place], codes[place] = times[below], codes[below]
+        place = below
+    times[place], codes[place] = time, code
+
+
+def dispatch(
+    steps: int,
+    ahead: int,
+    reach: int,
+    weight_first: int,
+    size: int,
+    forward_count: int,
+    duration: Sequence[int],
+    take: Sequence[int],
+    give: Sequence[int],
+    machine: Sequence[int],
+    grace: Sequence[int],
+    first: Sequence[int],
+    after: Sequence[int],
+    lag: Sequence[int],
+    rank: Sequence[int],
+    by_rank: Sequence[int],
+    is_weight: Sequence[int],
+    forwards: Sequence[int],
+    forward_stop: Sequence[int],
+    base: Sequence[int],
+    coming_base: Sequence[int],
+    waits: MutableSequence[int],
+    started: MutableSequence[int],
+    next_forward: MutableSequence[int],
+    capacity: MutableSequence[int],
+    busy: MutableSequence[int],
+    inputs: MutableSequence[int],
+    input_count: MutableSequence[int],
+    weights: MutableSequence[int],
+    weight_count: MutableSequence[int],
+    coming: MutableSequence[int],
+    coming_count: MutableSequence[int],
+    order: MutableSequence[int],
+    order_count: MutableSequence[int],
+    event_times: MutableSequence[int],
+    event_codes: MutableSequence[int],
+    events: int,
+) -> int:
+    """Go through at most `steps` events of a dispatch; return how many are left.
+
+    An event is (time, what): 0 an end, 1 an arrival, 2 a choice, then the device, then the task. Ready operations are
+    kept by `rank`, their place in the block, forwards in `forwards` in that order.
+    """  # fmt: skip
+    devices = len(base)
+    while events > 0 and steps > 0:
+        steps -= 1
+        now, code = event_times[0], event_codes[0]
+        pop_event(event_times, event_codes, events)
+        events -= 1
+        event, rest = code // (devices * size), code % (devices * size)
+        here, task = rest // size, rest % size
+        if event < 2:
+            if event == 0:
+                busy[here] = 0
+                capacity[here] += give[task]
+            else:
+                pop(coming, coming_base[here], coming_count[here])
+                coming_count[here] -= 1
+                waits[task] -= 1
+                if waits[task] == 0 and task >= forward_count:
+                    if is_weight[task]:
+                        push(weights, base[here], weight_count[here], rank[task])
+                        weight_count[here] += 1
+                    else:
+                        push(inputs, base[here], input_count[here], rank[task])
+                        input_count[here] += 1
+            push_event(event_times, event_codes, events, now, (2 * devices + here) * size)
+            events += 1
+            continue
+        if busy[here]:
+            continue
+        chosen, forward = -1, -1
+        if next_forward[here] < forward_stop[here]:
+            forward = forwards[next_forward[here]]
+            if waits[forward]:
+                forward = -1
+        full = forward >= 0 and take[forward] > capacity[here]
+        has_input, has_weight = input_count[here] > 0, weight_count[here] > 0
+        if full and has_weight and weight_first:
+            chosen = by_rank[weights[base[here]]]
+        elif forward >= 0 and not full and not (has_input and inputs[base[here]] < rank[forward]):
+            chosen = forward
+        elif has_input:
+            chosen = by_rank[inputs[base[here]]]
+        else:
+            if ahead > 0:
+                room, overtaken = capacity[here], 0
+                for place in range(next_forward[here], min(next_forward[here] + reach, forward_stop[here])):
+                    other = forwards[place]
+                    if started[other]:
+                        continue
+                    if waits[other] == 0:
+                        if take[other] <= room:
+                            chosen = other
+                        break
+                    if overtaken < ahead:
+                        room -= take[other]
+                    if room < 0:
+                        break
+                    overtaken += 1
+            if chosen < 0 and has_weight:
+                weight = by_rank[weights[base[here]]]
+                if (
+                    full
+                    or coming_count[here] == 0
+                    or now + duration[weight] <= coming[coming_base[here]] + grace[weight]
+                ):
+                    chosen = weight
+        if chosen < 0:
+            continue
+        if chosen < forward_count:
+            started[chosen] = 1
+            place = next_forward[here]
+            while place < forward_stop[here] and started[forwards[place]]:
+                place += 1
+            next_forward[here] = place
+        elif is_weight[chosen]:
+            pop(weights, base[here], weight_count[here])
+            weight_count[here] -= 1
+        else:
+            pop(inputs, base[here], input_count[here])
+            input_count[here] -= 1
+        capacity[here] -= take[chosen]
+        order[base[here] + order_count[here]] = chosen
+        order_count[here] += 1
+        busy[here] = 1
+        ends = now + duration[chosen]
+        push_event(event_times, event_codes, events, ends, here * size + chosen)
+        events += 1
+        for edge in range(first[chosen], first[chosen + 1]):
+            other, arrives = after[edge], ends + lag[edge]
+            there = machine[other]
+            push_event(event_times, event_codes, events, arrives, (devices + there) * size + other)
+            events += 1
+            push(coming, coming_base[there], coming_count[there], arrives)
+            coming_count[there] += 1
+    return events

@@ -14,6 +14,7 @@ from fractions import Fraction
 from math import lcm
 from typing import NamedTuple
 
+from pipesched.core.arrays import Ints, column, in_range, np
 from pipesched.core.insertion import insert_in_order
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
@@ -46,18 +47,21 @@ class Block(NamedTuple):
         offsets = {kind: [time * factor for time in times] for kind, times in self.offsets.items()}
         return Block(offsets, self.period * factor)
 
-    def times(self, index: OpIndex) -> list[int]:
+    def times_of(self, index: OpIndex) -> Ints:
         """Return the start of each operation in the repeated block, in parts of a tick so small that all are whole."""
         offsets = [offset for kind in index.letters for offset in self.offsets[kind]]
         parts = lcm(*(time.denominator for time in (self.period, *offsets)))
         begins = [int(microbatch * self.period * parts) for microbatch in range(index.microbatches)]
-        return [start + begin for start in (int(offset * parts) for offset in offsets) for begin in begins]
+        first = column([int(offset * parts) for offset in offsets])
+        most = max(begins, default=0) + max(map(int, first), default=0)
+        times: Ints = in_range(first, most)[:, None] + in_range(column(begins), most)
+        return times.ravel()
 
-    def order(self, index: OpIndex) -> list[int]:
+    def order_of(self, index: OpIndex) -> Ints:
         """Return all operations by their time in the repeated block; at equal times, what is waited for comes first."""
-        times, stages = self.times(index), range(index.stages)
-        rows = [index.row(kind, stage) for kind in index.letters for stage in (stages if kind == "F" else stages[::-1])]
-        return sorted((number for row in rows for number in row), key=times.__getitem__)
+        rows = np.arange(index.size).reshape(len(index.letters), index.stages, index.units)
+        listed = np.concatenate([rows[0].ravel(), rows[1:, ::-1].ravel()])
+        return listed[np.argsort(self.times_of(index)[listed], kind="stable")]
 
 
 def works(problem: Problem) -> list[int]:
@@ -134,5 +138,5 @@ def squeeze(problem: Problem, index: OpIndex, block: Block, capacities: Sequence
 
     None when the block itself holds more than that, so that a forward never fits.
     """
-    inserted = insert_in_order(lower(problem, index), block.order(index), capacities)
+    inserted = insert_in_order(lower(problem, index), block.order_of(index), capacities)
     return None if inserted is None else inserted.orders

@@ -65,7 +65,7 @@ def custom_block(
 def _repeated(problem: Problem, index: OpIndex, block: Block) -> list[list[int]]:
     """Return the operations of each device in the order of the repeated block."""
     orders: list[list[int]] = [[] for _ in range(problem.devices)]
-    for number in block.order(index):
+    for number in block.order_of(index).tolist():
         orders[problem.settled_placement.devices[index.op(number).stage]].append(number)
     return orders
 

@@ -35,7 +35,7 @@ def test_never_later_than_the_block(drawn: tuple[Problem, Block]) -> None:
     squeezed = replayed(problem, index, orders)
     assert max(squeezed.peak) <= capacity
     kept: list[list[int]] = [[] for _ in orders]
-    for number in block.order(index):
+    for number in block.order_of(index).tolist():
         kept[problem.settled_placement.devices[index.op(number).stage]].append(number)
     plain = replayed(problem, index, kept)
     assert all(start <= plain.start[text] for text, start in squeezed.start.items())
