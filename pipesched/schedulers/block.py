@@ -33,12 +33,14 @@ class Block(NamedTuple):
     def peak(self, problem: Problem) -> int:
         """Return the most activations that a device of `problem` holds in the steady state, counted in chunks."""
         last = "B" if "B" in self.offsets else "W"
-        lengths = problem.ticks.of(last)
+        parts = lcm(*(time.denominator for time in (self.period, *self.offsets["F"], *self.offsets[last])))
+        begins, ends = ([int(time * parts) for time in self.offsets[kind]] for kind in ("F", last))
+        lengths, period = [ticks * parts for ticks in problem.ticks.of(last)], int(self.period * parts)
         peak = 0
         for device in range(problem.devices):
             stages = problem.settled_placement.stages_on(device)
-            spans = [(self.offsets["F"][stage], self.offsets[last][stage], lengths[stage]) for stage in stages]
-            held = (sum(_alive(moment, span, self.period) for span in spans) for moment, *_ in spans)
+            spans = [(begins[stage], ends[stage], lengths[stage]) for stage in stages]
+            held = (sum(_alive(moment, span, period) for span in spans) for moment, *_ in spans)
             peak = max(peak, *held)
         return peak
 
@@ -92,19 +94,21 @@ def with_weights(problem: Problem, forwards: Sequence[Time], inputs: Sequence[Ti
 
     All times are in ticks, those of F and I by stage.
     """
-    lengths = {kind: problem.ticks.of(kind) for kind in "FIW"}
-    weights: list[Time] = [0] * problem.stages
+    parts = lcm(*(time.denominator for time in (period, *forwards, *inputs)))
+    lengths = {kind: [ticks * parts for ticks in problem.ticks.of(kind)] for kind in "FIW"}
+    begins, gradients = ([int(time * parts) for time in times] for times in (forwards, inputs))
+    weights, whole = [0] * problem.stages, int(period * parts)
     for device in range(problem.devices):
         stages = problem.settled_placement.stages_on(device)
-        busy = [(forwards[stage], lengths["F"][stage]) for stage in stages]
-        busy += [(inputs[stage], lengths["I"][stage]) for stage in stages]
-        for stage in sorted(stages, key=inputs.__getitem__):
-            weights[stage] = _first_free(inputs[stage] + lengths["I"][stage], lengths["W"][stage], busy, period)
+        busy = [(begins[stage], lengths["F"][stage]) for stage in stages]
+        busy += [(gradients[stage], lengths["I"][stage]) for stage in stages]
+        for stage in sorted(stages, key=gradients.__getitem__):
+            weights[stage] = _first_free(gradients[stage] + lengths["I"][stage], lengths["W"][stage], busy, whole)
             busy.append((weights[stage], lengths["W"][stage]))
-    return Block({"F": forwards, "I": inputs, "W": weights}, period)
+    return Block({"F": forwards, "I": inputs, "W": [Fraction(time, parts) for time in weights]}, period)
 
 
-def _alive(moment: Time, span: tuple[Time, Time, Time], period: Time) -> int:
+def _alive(moment: int, span: tuple[int, int, int], period: int) -> int:
     """Return how many repetitions of a residence last at a moment.
 
     `span` holds the start of its first operation, and the start and the length of its last. If the last takes no time,
@@ -114,10 +118,10 @@ def _alive(moment: Time, span: tuple[Time, Time, Time], period: Time) -> int:
     begun, ended = (moment - first) // period, (moment - last - length) // period
     if not length and (moment - last) % period == 0:
         ended -= 1
-    return int(begun - ended)
+    return begun - ended
 
 
-def _first_free(earliest: Time, length: Time, busy: Sequence[tuple[Time, Time]], period: Time) -> Time:
+def _first_free(earliest: int, length: int, busy: Sequence[tuple[int, int]], period: int) -> int:
     """Return the first time from `earliest` on when `length` fits between the busy times modulo the period.
 
     Where it fits nowhere, that is a period after `earliest`.

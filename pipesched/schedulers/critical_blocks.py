@@ -13,6 +13,7 @@ from fractions import Fraction
 from random import Random
 from typing import NamedTuple
 
+from pipesched.core.arrays import Ints, column
 from pipesched.core.clock import look
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import Times, earliest_times
@@ -28,6 +29,7 @@ class Incumbent(NamedTuple):
     """Orders with their times, and the length that is to be shortened, in ticks."""
 
     orders: Orders
+    lines: list[Ints]  # the orders as arrays
     times: Times
     length: int
 
@@ -77,7 +79,7 @@ class CriticalBlockSearch:
         Threshold accepting (Dueck and Scheuer 1990): the search goes on from any neighbour that is longer than the best
         orders by no more than a threshold, which falls to 0 over the rounds.
         """
-        best = here = self._timed([list(order) for order in orders])
+        best = here = self._timed([list(order) for order in orders], [*map(column, orders)])
         busy = max(sum(self.graph.durations[task] for task in order) for order in orders)
         left, dry, moves = rounds, 0, self._moves(here)
         while left and dry < MOST_DRY:
@@ -96,11 +98,11 @@ class CriticalBlockSearch:
             best = min(best, here, key=lambda incumbent: incumbent.length)
         return best.orders
 
-    def _timed(self, orders: Orders) -> Incumbent:
+    def _timed(self, orders: Orders, lines: list[Ints]) -> Incumbent:
         """Return `orders` with their times. Raises Deadlock."""
-        times = earliest_times(self.graph, orders)
-        length = max(times.ends[order[-1]] - offset for order, offset in zip(orders, self.offsets, strict=True))
-        return Incumbent(orders, times, length)
+        times = earliest_times(self.graph, lines)
+        length = max(int(times.end[order[-1]]) - offset for order, offset in zip(orders, self.offsets, strict=True))
+        return Incumbent(orders, lines, times, length)
 
     def _moved(self, incumbent: Incumbent, move: BlockMove) -> Incumbent | None:
         """Return the orders after a move, if they fit in memory and run."""
@@ -108,8 +110,10 @@ class CriticalBlockSearch:
         order.insert(move.target, order.pop(move.source))
         if not fits(self.graph, order, self.capacities[move.device]):
             return None
+        orders, lines = incumbent.orders.copy(), incumbent.lines.copy()
+        orders[move.device], lines[move.device] = order, column(order)
         try:
-            return self._timed([*incumbent.orders[: move.device], order, *incumbent.orders[move.device + 1 :]])
+            return self._timed(orders, lines)
         except Deadlock:
             return None
 
@@ -123,7 +127,7 @@ class CriticalBlockSearch:
 
     def _blocks(self, incumbent: Incumbent) -> Iterator[CriticalBlock]:
         """Yield the blocks of a critical path, the last one first. Where the path forks, take a random branch."""
-        orders, (starts, ends) = incumbent.orders, incumbent.times
+        orders, starts, ends = incumbent.orders, incumbent.times.start, incumbent.times.end
         late = [d for d, order in enumerate(orders) if ends[order[-1]] - self.offsets[d] == incumbent.length]
         device = self.random.choice(late)
         position = last = len(orders[device]) - 1
@@ -146,7 +150,7 @@ class CriticalBlockSearch:
         """Return the operation of another device that keeps `task` from an earlier start, if any."""
         for before, lag in self.graph.predecessors[task]:
             elsewhere = self.graph.resources[before] != self.graph.resources[task]
-            if elsewhere and times.ends[before] + lag == times.starts[task]:
+            if elsewhere and times.end[before] + lag == times.start[task]:
                 return before
         return None
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pipesched import Problem, make_problem
+from pipesched.core.insertion import insert_in_order
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.schedule import schedule_plan
@@ -82,7 +83,7 @@ def test_the_peak_is_the_limit(peak: int) -> None:
 def test_equal_designs_are_tried_once() -> None:
     """At unit costs all designs of a block are the same one."""
     problem = unit()
-    with mock.patch.object(best_block, "squeeze", wraps=squeeze) as tried:
+    with mock.patch.object(best_block, "insert_in_order", wraps=insert_in_order) as tried:
         best_of(problem, v_blocks(problem, TIGHT), 4, "makespan")
     assert tried.call_count == 1
 
