@@ -9,6 +9,7 @@ task. Rows of waits are compressed: those of task i stand from `first[i]` to `fi
 from __future__ import annotations
 
 from collections.abc import MutableSequence, Sequence
+from typing import Any
 
 NONE = -1
 
@@ -137,3 +138,119 @@ def critical(
             if end[other] == began and not found[other]:
                 left[count] = other
                 count += 1
+
+
+def arrange(
+    first: Sequence[int],
+    after: Sequence[int],
+    left: MutableSequence[int],
+    height: MutableSequence[int],
+    tasks: MutableSequence[int],
+) -> int:
+    """Put tasks behind all that they wait for, by their `height`: the most waits on a way to each; return how many.
+
+    `after` are the tasks that wait for each, `left` counts what each waits for itself; heights come as zeros.
+    """  # fmt: skip
+    done, at = 0, 0
+    for task in range(len(left)):
+        if left[task] == 0:
+            tasks[done] = task
+            done += 1
+    while at < done:
+        task = tasks[at]
+        at += 1
+        for wait in range(first[task], first[task + 1]):
+            other = after[wait]
+            height[other] = max(height[other], height[task] + 1)
+            left[other] -= 1
+            if left[other] == 0:
+                tasks[done] = other
+                done += 1
+    return done
+
+
+def share_vectors(
+    first: Sequence[int],
+    before: Sequence[int],
+    unread: MutableSequence[int],
+    vector: MutableSequence[int],
+    free: MutableSequence[int],
+) -> int:
+    """Give each row a vector for its ends, free again once `unread` rows have read it; return how many."""
+    vectors, spare = 0, 0
+    for row in range(len(vector)):
+        if spare > 0:
+            spare -= 1
+            vector[row] = free[spare]
+        else:
+            vector[row] = vectors
+            vectors += 1
+        for wait in range(first[row], first[row + 1]):
+            other = before[wait]
+            unread[other] -= 1
+            if unread[other] == 0:
+                free[spare] = vector[other]
+                spare += 1
+        if unread[row] == 0:
+            free[spare] = vector[row]
+            spare += 1
+    return vectors
+
+
+def sweep(
+    begin: int,
+    first: Sequence[int],
+    before: Sequence[int],
+    vector: Sequence[int],
+    lag: Sequence[Any],
+    delays: Any,
+    lengths: Any,
+    ends: Any,
+) -> None:
+    """Put the ends of the rows from `begin` on, of which `lengths` are given, into their vectors; a column is a case.
+
+    Row r waits for the rows of `before` from `first[r]` to `first[r + 1]`, so long as `lag` and `delays` (a row a wait,
+    or none at all) say. No row has the vector of one that it waits for.
+    """  # fmt: skip
+    cases, delayed = lengths.shape[1], len(delays) > 0
+    for at in range(len(lengths)):
+        row = begin + at
+        own = vector[row]
+        for case in range(cases):
+            ends[own, case] = 0
+        for wait in range(first[row], first[row + 1]):
+            other, ticks = vector[before[wait]], lag[wait]
+            if delayed:
+                for case in range(cases):
+                    ends[own, case] = max(ends[own, case], ends[other, case] + ticks + delays[wait, case])
+            else:
+                for case in range(cases):
+                    ends[own, case] = max(ends[own, case], ends[other, case] + ticks)
+        for case in range(cases):
+            ends[own, case] += lengths[at, case]
+
+
+def trace(
+    first: Sequence[int],
+    before: Sequence[int],
+    delays: Sequence[int],
+    ends: Sequence[int],
+    last: Sequence[int],
+    found: MutableSequence[int],
+) -> None:
+    """Mark in `found` the rows of a longest path of each case, backwards from its `last` one.
+
+    A row's number times the number of cases, and the case, say where it stands in `ends` and `found`; so with waits.
+    """  # fmt: skip
+    cases = len(last)
+    for case in range(cases):
+        row = last[case]
+        while row >= 0:
+            found[row * cases + case] = 1
+            latest, chosen = -1, -1
+            for wait in range(first[row], first[row + 1]):
+                other = before[wait]
+                late = ends[other * cases + case] + delays[wait * cases + case]
+                if late > latest:
+                    latest, chosen = late, other
+            row = chosen
