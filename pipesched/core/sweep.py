@@ -26,7 +26,7 @@ class _RowsOfLevel(NamedTuple):
     waiting: list[tuple[Ints | slice, Ints]]
 
 
-class Sweep:
+class CaseSweep:
     """What stands in some orders, in rows: `tasks[r]` is the task of row r, `machines[r]` the number of its order.
 
     Row r waits for the rows of `before` from `first[r]` to `first[r + 1]`. `edges` says by which of the edges that were

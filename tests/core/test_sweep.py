@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from pipesched.core import kernels, sweep
 from pipesched.core.compiled import compiled_kernels
-from pipesched.core.sweep import Sweep
+from pipesched.core.sweep import CaseSweep
 from pipesched.core.tasks import Edges, TaskGraph
 from pipesched.core.timing import earliest_times
 
@@ -40,7 +40,7 @@ def drawn(random: Random) -> tuple[TaskGraph, list[list[int]]]:
 def test_each_case_is_a_replay(form: Any, kind: Any, random: Random) -> None:
     """In a table of all ends, and in few vectors part by part."""
     graph, orders = drawn(random)
-    swept = Sweep(len(graph), orders, graph.edges)
+    swept = CaseSweep(len(graph), orders, graph.edges)
     edges = graph.edges.where(np.isin(graph.edges.before, [task for order in orders for task in order]))
     lag = np.array([0 if edge < 0 else int(graph.edges.lag[edge]) for edge in swept.edges.tolist()], dtype=kind)
     lengths = np.array([[random.randint(0, 9) for _ in range(CASES)] for _ in swept.tasks], dtype=kind)
@@ -67,7 +67,7 @@ def test_each_case_is_a_replay(form: Any, kind: Any, random: Random) -> None:
 def test_a_longest_path() -> None:
     """It goes back over the first of the waits that are as late, and over delays; nothing else is marked."""
     edges = Edges([0, 1, 0], [2, 2, 3])
-    swept = Sweep(4, [[0], [1], [2], [3]], edges)
+    swept = CaseSweep(4, [[0], [1], [2], [3]], edges)
     lengths = np.array([[4, 1], [4, 5], [2, 2], [3, 3]])[swept.tasks]
     ends = swept.ends(lengths)
     found = swept.longest(ends)[np.argsort(swept.tasks)]
@@ -80,6 +80,6 @@ def test_a_longest_path() -> None:
 
 def test_few_vectors() -> None:
     """A chain needs two: what is read is written again, but no row writes over what it waits for."""
-    swept = Sweep(9, [range(9)], Edges((), ()))  # type: ignore[arg-type]
+    swept = CaseSweep(9, [range(9)], Edges((), ()))  # type: ignore[arg-type]
     assert swept.vectors(np.array([8]))[1] == 2
     assert swept.vectors(np.arange(9))[1] == 9

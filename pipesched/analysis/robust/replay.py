@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pipesched.analysis.robust.variation import Factors, Variation, block_sizes
 from pipesched.core.arrays import Ints, in_range, np, total
 from pipesched.core.clock import look
-from pipesched.core.sweep import Sweep
+from pipesched.core.sweep import CaseSweep
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.quantities import plain
 from pipesched.pipeline.schedule import Schedule
@@ -30,7 +30,7 @@ class Replay:
     def __init__(self, schedule: Schedule) -> None:
         plan, graph, self.devices = schedule.plan, schedule.graph, schedule.problem.devices
         self.per_unit = schedule.problem.ticks.per_unit
-        self._sweep = Sweep(len(graph), plan.lines, graph.edges)
+        self._sweep = CaseSweep(len(graph), plan.lines, graph.edges)
         edges = self._sweep.edges
         self._lag = np.where(edges >= 0, graph.edges.lag[edges], 0) if len(graph.edges) else edges * 0
         self.ticks = graph.duration[self._sweep.tasks]
