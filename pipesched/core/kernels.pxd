@@ -33,3 +33,19 @@ cpdef Int dispatch(Int steps, Int ahead, Int reach, Int weight_first, Int size, 
                    Int[::1] capacity, Int[::1] busy, Int[::1] inputs, Int[::1] input_count, Int[::1] weights,
                    Int[::1] weight_count, Int[::1] coming, Int[::1] coming_count, Int[::1] order,
                    Int[::1] order_count, Int[::1] event_times, Int[::1] event_codes, Int events)
+
+cpdef Int arrange(Int[::1] first, Int[::1] after, Int[::1] left, Int[::1] height,
+                        Int[::1] tasks)
+
+cpdef Int share_vectors(Int[::1] first, Int[::1] before, Int[::1] unread,
+                              Int[::1] vector, Int[::1] free)
+
+ctypedef fused number:
+    long long
+    double
+
+cpdef void sweep(Int begin, Int[::1] first, Int[::1] before, Int[::1] vector, number[::1] lag,
+                 number[:, ::1] delays, number[:, ::1] lengths, number[:, ::1] ends)
+
+cpdef void trace(Int[::1] first, Int[::1] before, Int[::1] delays, Int[::1] ends,
+                 Int[::1] last, Int[::1] found)
