@@ -62,9 +62,9 @@ MUTATIONS = [
     ),
     Mutation(
         name="every other microbatch adds its longest operation",
-        file="pipeline/each_for_itself",
-        old="shortest = [*map(min, *rows)] if",
-        new="shortest = [*map(max, *rows)] if",
+        file="pipeline/pass_bounds",
+        old="shortest = rows.min(axis=0)",
+        new="shortest = rows.max(axis=0)",
         tests=("solver/test_units", "pipeline/test_units"),
     ),
     Mutation(
