@@ -70,8 +70,8 @@ MUTATIONS = [
     Mutation(
         name="gradients of keys and values need no memory",
         file="pipeline/capacity",
-        old="(*cached[:-1], 0)",
-        new="[0] * len(whole)",
+        old="held = (whole + cached)",
+        new="held = whole",
         tests=("pipeline/test_least_capacity", "solver/test_units"),
     ),
     Mutation(

@@ -70,7 +70,7 @@ class StepModel:
 
     @cached_property
     def unlike(self) -> tuple[Ints, Ints]:
-        """Units that stand for all, with how many each: of a direction whose microbatches are alike, those of the first."""
+        """Units that stand for all, with how many each: where microbatches of a direction are alike, of the first."""
         groups: dict[tuple[int, ...], list[int]] = {}
         for way in self.ways:
             groups.setdefault(way.devices, []).extend(way.microbatches)
