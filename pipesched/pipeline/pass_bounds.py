@@ -11,7 +11,8 @@ from math import gcd
 
 from pipesched.checks import shown
 from pipesched.core.arrays import Ints, in_range, is_wide, np, total
-from pipesched.core.bounds import Job, JobColumns, longest_stretch
+from pipesched.core.bounds import Job, longest_stretch
+from pipesched.pipeline.device_jobs import DeviceJobs
 from pipesched.pipeline.kinds import KINDS, Allowed, computation_letters
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import canonical, in_units, plain, rounded
@@ -56,7 +57,8 @@ class PassBounds:
     def _exact(self, tables: Sequence[Ints]) -> list[Ints]:
         """Return the columns of tables, as Python integers where sums of them are beyond 64 bits."""
         columns = [self._of_units(table) for table in tables]
-        most = sum(total(table.ravel()) for table in columns) * int(self.counts.max()) + sum(self._step_times)
+        most = sum(total(table.ravel()) for table in columns) * int(self.counts.max())
+        most += sum(self._step_times) * self.problem.microbatches
         return [in_range(table, most) for table in columns]
 
     @cached_property
@@ -134,20 +136,17 @@ class PassBounds:
         """The longest chain of operations of a microbatch, in ticks."""
         return int((self.heads + self.path + self.tails).max())
 
-    def jobs(self) -> list[JobColumns]:
+    def jobs(self) -> list[DeviceJobs]:
         """Return for each device its operations with heads and tails; one stands for those of all that are alike."""
         where = self._of_units(self.model.where).ravel()
         order = np.argsort(where, kind="stable")
         ends = np.cumsum(np.bincount(where, minlength=self.problem.devices)).tolist()
         tables = (self.heads, self.work * self.counts, self.tails)
         rows = [table.reshape(len(self.kinds), -1)[:, order] for table in tables]
-        jobs = []
-        for begin, end, more in zip([0, *ends], ends, self.step.slots, strict=False):
-            columns = [row[:, begin:end].ravel().tolist() for row in rows]
-            for column, values in zip(columns, zip(*more, strict=True), strict=False):
-                column.extend(values)
-            jobs.append(JobColumns(*columns))
-        return jobs
+        return [
+            DeviceJobs(*(row[:, begin:end].ravel() for row in rows)).with_more(more)
+            for begin, end, more in zip([0, *ends], ends, self.step.slots, strict=False)
+        ]
 
     @cached_property
     def step(self) -> StepJobs:
@@ -191,17 +190,9 @@ class PassBounds:
             best = max(best, int(longest[here].max()) + others)
         return best
 
-    def stretch(self, jobs: JobColumns) -> Job:
-        """Return the head, the work and the tail of which the best bound by the work of a device is the sum.
-
-        Where units differ: the least head, all work, the least tail, with or without what nothing follows.
-        """
-        if self.model.is_plain:
-            return longest_stretch(jobs)
-        columns = (jobs.heads, jobs.works, jobs.tails)
-        parts = [columns, tuple([*compress(column, jobs.tails)] for column in columns)]
-        stretches = (Job(min(heads), sum(works), min(tails)) for heads, works, tails in parts if works)
-        return max(stretches, key=sum)
+    def stretch(self, jobs: DeviceJobs) -> Job:
+        """Return the head, the work and the tail of which the best bound by the work of a device is the sum."""
+        return longest_stretch(jobs.listed()) if self.model.is_plain else jobs.whole_stretch()
 
     def windows(self, *, alone: bool = False) -> list[DeviceStays]:
         """Return what each device with a limit may keep, offload and recompute."""
