@@ -20,10 +20,10 @@ _NONE = -1
 
 
 class _RowsOfLevel(NamedTuple):
-    """Neighbouring rows of a level: those that wait for one row at least, for two, .., each with these waits."""
+    """Neighbouring rows of a level, and those (None: all) that have a first wait, a second, ..; its number and row."""
 
     rows: slice
-    waiting: list[tuple[Ints | slice, Ints]]
+    waiting: list[tuple[Ints | None, Ints, Ints]]
 
 
 class CaseSweep:
@@ -73,40 +73,46 @@ class CaseSweep:
 
     def ends(self, lengths: Ints, delays: Ints | None = None) -> Ints:
         """Return when each row ends in each case, by what rows last; `delays`: a row a wait, or none at all."""
-        ends, every = np.empty_like(lengths), np.arange(len(self))
-        self.advance(0, lengths, ends, every, np.zeros(len(self.before), dtype=lengths.dtype), delays)
+        ends = np.empty_like(lengths)
+        compiled = None if is_wide(ends) else compiled_kernels()
+        if compiled is None:
+            self._by_level(0, lengths, ends, None, None, delays)
+            return ends
+        every, no_lag = np.arange(len(self)), np.zeros(len(self.before), dtype=ends.dtype)
+        more = ends[:0] if delays is None else np.ascontiguousarray(delays)
+        compiled.sweep(0, self.first, self.before, every, no_lag, more, np.ascontiguousarray(lengths), ends)
         return ends
 
-    def advance(
-        self, begin: int, lengths: Ints, ends: Ints, vector: Ints, lag: Ints, delays: Ints | None = None
-    ) -> None:
+    def advance(self, begin: int, lengths: Ints, ends: Ints, vector: Ints, lag: Ints) -> None:
         """Put when rows from `begin` on end into their vectors, by what each lasts, and a `lag` for each wait.
 
         All numbers are of one type: of 64 bits, whole or not, or Python's own.
         """
-        look()
         compiled = None if is_wide(ends) else compiled_kernels()
-        if compiled is not None:
-            more = lengths[:0] if delays is None else np.ascontiguousarray(delays)
-            compiled.sweep(begin, self.first, self.before, vector, lag, more, np.ascontiguousarray(lengths), ends)
-            return
-        is_lagged = bool(lag.any())
-        for rows, waiting in (
-            self._every_step if len(lengths) == len(self) else self._steps(begin, begin + len(lengths))
-        ):
-            found = lengths[rows.start - begin : rows.stop - begin]
-            latest = None
-            for some, waits in waiting:
-                ready = ends.take(vector[self.before[waits]], axis=0)
-                if is_lagged:
+        if compiled is None:
+            self._by_level(begin, lengths, ends, vector, lag if lag.any() else None, None)
+        else:
+            compiled.sweep(begin, self.first, self.before, vector, lag, ends[:0], lengths, ends)
+
+    def _by_level(
+        self, begin: int, lengths: Ints, ends: Ints, vector: Ints | None, lag: Ints | None, delays: Ints | None
+    ) -> None:
+        """Do what the kernel does; without `vector` row r of `ends` is that of row r."""
+        for rows, waiting in self._every_step if vector is None else self._steps(begin, begin + len(lengths)):
+            found, latest = lengths[rows.start - begin : rows.stop - begin], None
+            for some, waits, before in waiting:
+                ready = ends.take(before if vector is None else vector[before], axis=0)
+                if lag is not None:
                     ready += lag[waits, None]
                 if delays is not None:
-                    ready += delays[waits]
+                    ready += delays.take(waits, axis=0)
                 if latest is None:
                     latest = ready
+                elif some is None:
+                    np.maximum(latest, ready, out=latest)
                 else:
                     latest[some] = np.maximum(latest[some], ready)
-            ends[vector[rows]] = found if latest is None else latest + found
+            ends[rows if vector is None else vector[rows]] = found if latest is None else latest + found
 
     @cached_property
     def _every_step(self) -> list[_RowsOfLevel]:
@@ -120,10 +126,11 @@ class CaseSweep:
             look()
             firsts = self.first[start:end]
             counts = self.first[start + 1 : end + 1] - firsts
-            waiting: list[tuple[Ints | slice, Ints]] = []
+            waiting: list[tuple[Ints | None, Ints, Ints]] = []
             for number in range(int(counts.max(initial=0))):
                 some = np.flatnonzero(counts > number)
-                waiting.append((slice(None) if len(some) == end - start else some, firsts[some] + number))
+                waits = firsts[some] + number
+                waiting.append((None if len(some) == end - start else some, waits, self.before[waits]))
             yield _RowsOfLevel(slice(start, end), waiting)
 
     def longest(self, ends: Ints, delays: Ints | None = None) -> Ints:
