@@ -219,8 +219,11 @@ def _pair_lengths(tables: TimeTables) -> Ints:
     index, model = tables.index, tables.problem.model
     (f, b), units = tables.pairs, index.units
     if model.overlap is not None:
-        return model.overlap[f // units, f % units]
-    return model.ticks["forward"][f // units, f % units] + model.ticks["backward"][b // units % index.stages, b % units]
+        together: Ints = model.overlap[f // units, f % units]
+    else:
+        ahead, back = model.ticks["forward"], model.ticks["backward"]
+        together = ahead[f // units, f % units] + back[b // units % index.stages, b % units]
+    return together
 
 
 def _collisions(tables: TimeTables) -> Iterator[str]:

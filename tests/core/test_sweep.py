@@ -80,6 +80,6 @@ def test_a_longest_path() -> None:
 
 def test_few_vectors() -> None:
     """A chain needs two: what is read is written again, but no row writes over what it waits for."""
-    swept = CaseSweep(9, [range(9)], Edges((), ()))  # type: ignore[arg-type]
+    swept = CaseSweep(9, [range(9)], Edges((), ()))
     assert swept.vectors(np.array([8]))[1] == 2
     assert swept.vectors(np.arange(9))[1] == 9
