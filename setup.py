@@ -1,7 +1,7 @@
 """The build of the kernels: `core/kernels.py` compiled by Cython as `core/_kernels`, where there is a C compiler.
 
-Without Cython or a compiler the package installs all the same, and `core/kernels.py` runs as it stands. The compiled
-module knows the hash of its source, so that a stale one is noticed.
+So with `core/list_kernels.py`. Without Cython or a compiler the package installs all the same, and both run as they
+stand. A compiled module knows the hash of its source, so that a stale one is noticed.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from setuptools import Extension, setup
+
+NAMES = ("kernels", "list_kernels")
 
 
 def extensions() -> list[Extension]:
@@ -23,11 +25,14 @@ def extensions() -> list[Extension]:
     folder.mkdir(parents=True, exist_ok=True)
     for package in (folder, folder.parent):
         (package / "__init__.py").touch()  # Cython finds the types of a module in its package
-    source = (core / "kernels.py").read_bytes()
-    mark = f'\nSOURCE = "{sha256(source).hexdigest()}"\n'
-    (folder / "_kernels.py").write_bytes(source + mark.encode())
-    (folder / "_kernels.pxd").write_bytes((core / "kernels.pxd").read_bytes())
-    made = cythonize([Extension("pipesched.core._kernels", [str(folder / "_kernels.py")])], quiet=True)
+    for name in NAMES:
+        source = (core / f"{name}.py").read_bytes()
+        mark = f'\nSOURCE = "{sha256(source).hexdigest()}"\n'
+        (folder / f"_{name}.py").write_bytes(source + mark.encode())
+        (folder / f"_{name}.pxd").write_bytes((core / f"{name}.pxd").read_bytes())
+    made = cythonize(
+        [Extension(f"pipesched.core._{name}", [str(folder / f"_{name}.py")]) for name in NAMES], quiet=True
+    )
     for extension in made:
         extension.optional = True  # cythonize makes new ones
     return made

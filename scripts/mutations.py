@@ -315,8 +315,8 @@ MUTATIONS = [
     Mutation(
         name="Jackson's bound without tails",
         file="core/bounds",
-        old="heappush(released, (-job.tail, job.work))",
-        new="heappush(released, (0, job.work))",
+        old="(head, work, -tail)",
+        new="(head, work, 0 * tail)",
         tests=("solver/test_quality_bounds",),
     ),
     Mutation(
@@ -392,22 +392,22 @@ MUTATIONS = [
     Mutation(
         name="fewest descendants first",
         file="core/ties",
-        old="return -self.count[task]",
-        new="return self.count[task]",
+        old="return _most_first(column(descendant_counts(graph)))",
+        new="return _fixed(column(descendant_counts(graph)))",
         tests=("core/test_quality_listsched",),
     ),
     Mutation(
         name="no task completes a pair",
-        file="core/ties",
-        old="return bool(others) and all(",
-        new="return not others and all(",
+        file="core/list_kernels",
+        old="if self.tie == 3:",
+        new="if self.tie == 4:",
         tests=("core/test_quality_listsched",),
     ),
     Mutation(
         name="one job in memory at a time",
-        file="core/memory",
-        old="return all(self._is_safe(p, begun",
-        new="return not self.begun and all(self._is_safe(p, begun",
+        file="core/list_kernels",
+        old="if not self.is_safe(other, task):",
+        new="if self.begun_count > 0 or not self.is_safe(other, task):",
         tests=("solver/test_quality_rules",),
     ),
     Mutation(

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipesched.core import kernels as plain_kernels
-from pipesched.core.compiled import compiled_kernels
+from pipesched.core import kernels as plain_kernels, list_kernels as plain_lists
+from pipesched.core.compiled import compiled_kernels, compiled_lists
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,6 +71,7 @@ class Kernels:
     def __init__(self, *columns: Ints) -> None:
         compiled = None if is_wide(*columns) else compiled_kernels()
         self.run: Any = compiled or plain_kernels
+        self.lists: Any = compiled_lists() if compiled else plain_lists
         self._is_compiled = compiled is not None
 
     def give(self, values: Ints) -> Any:
@@ -79,7 +80,9 @@ class Kernels:
 
     def blank(self, count: int, value: int = 0) -> Any:
         """Return a new column of equal values, which kernels may write."""
-        return np.full(count, value, dtype=np.int64) if self._is_compiled else [value] * count
+        if not self._is_compiled:
+            return [value] * count
+        return np.full(count, value, dtype=np.int64) if value else np.zeros(count, dtype=np.int64)  # far faster
 
 
 def lists(values: Ints | Sequence[int]) -> list[int]:

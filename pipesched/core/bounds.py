@@ -12,6 +12,8 @@ from heapq import heappop, heappush
 from itertools import accumulate
 from typing import NamedTuple, overload
 
+from pipesched.core.arrays import Kernels, column, in_range, np, total
+from pipesched.core.clock import look
 from pipesched.core.integers import ceil_div
 from pipesched.core.paths import heads, topological_order
 from pipesched.core.tasks import NOWHERE, TaskGraph
@@ -64,23 +66,18 @@ def jackson_preemptive(jobs: Sequence[Job]) -> int:
     At any time it runs the released job of the longest tail. A machine that may interrupt its jobs can do no better.
     O(n log n).
     """
-    coming = sorted(jobs, reverse=True)
-    released: list[tuple[int, int]] = []  # (-tail, work left)
-    now = best = 0
-    while coming or released:
-        if not released:
-            now = max(now, coming[-1].head)
-        while coming and coming[-1].head <= now:
-            job = coming.pop()
-            heappush(released, (-job.tail, job.work))
-        negative_tail, work = heappop(released)
-        until = min(now + work, coming[-1].head) if coming else now + work
-        if until < now + work:
-            heappush(released, (negative_tail, now + work - until))
-        else:
-            best = max(best, until - negative_tail)
-        now = until
-    return best
+    columns = (jobs.heads, jobs.works, jobs.tails) if isinstance(jobs, JobColumns) else [*zip(*jobs, strict=True)]
+    if not len(jobs):
+        return 0
+    look()
+    head, work, tail = map(column, columns)
+    longest = int(head.max()) + total(work) + int(tail.max())
+    by_head = np.argsort(head, kind="stable")
+    head, work, key = (in_range(values[by_head], longest) for values in (head, work, -tail))
+    kernels = Kernels(head, work, key)
+    blank = [*map(kernels.blank, (len(head), 1, 1, len(head)))]
+    released = kernels.lists.Heaps(*blank[:3], kernels.give(key), blank[3])
+    return int(kernels.lists.jackson(kernels.give(head), kernels.give(work), released))
 
 
 class JobColumns(Sequence[Job]):

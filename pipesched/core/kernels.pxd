@@ -49,3 +49,6 @@ cpdef void sweep(Int begin, Int[::1] first, Int[::1] before, Int[::1] vector, nu
 
 cpdef void trace(Int[::1] first, Int[::1] before, Int[::1] delays, Int[::1] ends,
                  Int[::1] last, Int[::1] found)
+
+cpdef void lengthen(Int[::1] order, Int[::1] first, Int[::1] after, Int[::1] lag,
+                    Int[::1] duration, Int[::1] lengths)

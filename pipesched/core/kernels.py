@@ -464,3 +464,18 @@ def trace(
                 if late > latest:
                     latest, chosen = late, other
             row = chosen
+
+
+def lengthen(
+    order: Sequence[int], first: Sequence[int], after: Sequence[int], lag: Sequence[int], duration: Sequence[int],
+    lengths: MutableSequence[int],
+) -> None:  # fmt: skip
+    """Make `lengths`, the ticks before each task in `order`, the longest paths; NONE is one that no path reaches."""
+    for at in range(len(order)):
+        task = order[at]
+        if lengths[task] != -1:
+            whole = lengths[task] + duration[task]
+            for arrow in range(first[task], first[task + 1]):
+                other = after[arrow]
+                if lengths[other] < whole + lag[arrow]:
+                    lengths[other] = whole + lag[arrow]

@@ -1,6 +1,6 @@
 """List scheduling: keep every resource busy; among the tasks that are ready and fit, take the least key.
 
-The key is the visible tuple (priority, tie, index). The engine walks through time from event to event (a task ends, a
+The key is the visible tuple (priority, tie, index). The kernel walks through time from event to event (a task ends, a
 lag runs out) and never leaves a unit idle while a ready task fits, in memory too, unless that would end in a deadlock.
 One engine serves pipelines (devices, activation memory) and hardware (units of a class, initiation intervals as
 durations, latencies as lags).
@@ -8,23 +8,21 @@ durations, latencies as lags).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from heapq import heappop, heappush
+from collections.abc import Callable, Sequence
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pipesched.checks import look_up
+from pipesched.core.arrays import LARGEST, Ints, Kernels, column, lists, np
 from pipesched.core.clock import EVERY, look
-from pipesched.core.memory import MemoryPools, SafePools, UnlimitedPools
+from pipesched.core.memory import PoolLimits
 from pipesched.core.paths import topological_order
 from pipesched.core.priorities import PRIORITIES
-from pipesched.core.tasks import NOWHERE, TaskGraph
-from pipesched.core.ties import TIES, Tie
+from pipesched.core.tasks import TaskGraph
+from pipesched.core.ties import BITS, DRAWN, TIES, Tie
 from pipesched.errors import NoSchedule
 
 UNSTARTED = -1
-SELDOM = 0x1F  # a mask, as EVERY: what is safe takes as long to find as many steps of others
-Entry = tuple[float, int, int]  # (priority, tie, task)
 
 
 class Dispatch(NamedTuple):
@@ -58,127 +56,81 @@ def list_schedule(
     makes a deadlock rarer: what is to stay free of the pool of each task as it starts (default: nothing). `turns` are
     all tasks in an order in which each job fits alone, where another than `SafePools` finds is needed for that.
     """
-    memories: list[MemoryPools] = [UnlimitedPools()]
-    if graph.takes and any(capacity is not None for capacity in capacities):
-        memories = [MemoryPools(graph, capacities, rooms)]
-        if owners:
-            memories.append(SafePools(graph, capacities, owners, turns))
+    is_limited = len(graph.take) > 0 and any(capacity is not None for capacity in capacities)
     ranks = look_up(PRIORITIES, priority, "priority", "priority")(graph) if isinstance(priority, str) else priority
-    for memory in memories:
-        engine = _Engine(graph, ranks, look_up(TIES, tie, "tie", "tie")(graph, Random(seed)), memory)
-        engine.run()
-        if len(engine.picked) == len(graph):
-            return Dispatch(engine.starts, engine.units, engine.picked)
+    engine = _Engine(graph, ranks, look_up(TIES, tie, "tie", "tie")(graph), seed)
+    limits = PoolLimits(graph, capacities, rooms) if is_limited else PoolLimits(graph)
+    found = engine.run(limits, limits.greedy)
+    if len(found.picked) < len(graph) and is_limited and owners:
+        limits = PoolLimits(graph, capacities)
+        found = engine.run(limits, lambda kernels: limits.safe(kernels, owners, turns))
+    if len(found.picked) == len(graph):
+        return found
     topological_order(graph)  # raises InvalidSchedule if the precedences form a cycle
-    left = next(task for task, start in enumerate(engine.starts) if start == UNSTARTED and not engine.waits[task])
+    starts = found.starts
+    unstarted = (task for task, start in enumerate(starts) if start == UNSTARTED)
+    left = next(
+        task for task in unstarted if all(starts[before] != UNSTARTED for before, _ in graph.predecessors[task])
+    )
     raise NoSchedule(f"list scheduling: task {left} never fits in memory", device=graph.pools[left])
 
 
 class _Engine:
-    """The state of a run: coming events, ready tasks of each resource, free units."""
+    """What the kernel needs of a graph, a priority and a tie, whatever the memory is."""
 
-    def __init__(self, graph: TaskGraph, priority: Sequence[float], tie: Tie, memory: MemoryPools) -> None:
-        self.graph, self.priority, self.tie, self.memory = graph, priority, tie, memory
-        self.safe = memory if isinstance(memory, SafePools) else None
-        self.every = SELDOM if self.safe else EVERY
-        self.starts = [UNSTARTED] * len(graph)
-        self.units = [0] * len(graph)
-        self.picked: list[int] = []
-        self.waits = [len(before) for before in graph.predecessors]
-        self.free = [list(range(capacity)) for capacity in graph.unit_counts]
-        # The ready tasks of a resource by the memory they ask for: if the first of a kind does not fit, none does.
-        self.ready: list[dict[tuple[int, int], list[Entry]]] = [{} for _ in graph.unit_counts]
-        self.ready_of_job: dict[int, dict[int, Entry]] = {}  # only for SafePools, where that does not hold
-        self.dirty: set[int] = set()  # resources where something may start now
-        self.everywhere = range(len(graph.unit_counts))
-        self.users: dict[int, set[int]] = {}  # the resources whose tasks take from a pool
-        for pool, resource in zip(graph.pools, graph.resources, strict=False):
-            self.users.setdefault(pool, set()).add(resource)
-        self.ends: list[tuple[int, int]] = []
-        self.arrivals: list[tuple[int, int]] = [(0, task) for task, count in enumerate(self.waits) if not count]
-        self.ready_at = [0] * len(graph)
+    def __init__(self, graph: TaskGraph, priority: Sequence[float], tie: Tie, seed: int) -> None:
+        self.graph, self.tie = graph, tie.kind
+        random, count = Random(seed), len(graph) if tie.kind == DRAWN else 0
+        self.drawn = column([random.getrandbits(BITS) for _ in range(count)])
+        self.key = _ranks(priority, tie.span) * tie.span + tie.key
 
-    def run(self) -> None:
-        """Go from event to event until none is left."""
-        while self.ends or self.arrivals:
-            now = min(events[0][0] for events in (self.ends, self.arrivals) if events)
-            self._settle(now)
-            while (entry := self._least()) is not None:
-                if not len(self.picked) & self.every:
-                    look()
-                self._start(entry[2], now)
-                self._settle(now)  # a task of no length has ended already
+    def run(self, limits: PoolLimits, make: Callable[[Kernels], Any]) -> Dispatch:
+        """Return the schedule with the pools that `make` makes, as far as tasks fit in memory."""
+        graph, resource, size = self.graph, self.graph.resource, len(self.graph)
+        waits, follows, resources = graph.waits, graph.followers, len(graph.unit_counts)
+        kernels = Kernels(graph.duration, waits.lag, limits.take, limits.give, limits.ask, limits.capacity)
+        give, blank, heaps, pools = kernels.give, kernels.blank, kernels.lists.Heaps, make(kernels)
+        waiting, place = np.diff(waits.first), np.zeros(size, dtype=np.int64)
+        coming = np.argsort(waiting, kind="stable")  # those that wait for none are the first
+        place[coming] = np.arange(size)
+        place, free = give(place), size - np.count_nonzero(waiting)
+        (group, groups_first, begin), (users_first, users) = limits.groups(), limits.users()
+        counts = np.minimum(np.bincount(resource[resource >= 0], minlength=resources), column(graph.unit_counts))
+        first_unit, units = np.cumsum(counts) - counts, np.arange(counts.sum())  # no more of them are ever used
+        start, unit, picked = blank(size, UNSTARTED), blank(size), blank(size)
+        run = kernels.lists.ListRun(
+            pools,
+            heaps(blank(size), blank(1), blank(1), blank(size), place),
+            heaps(give(coming), blank(1), blank(1, free), blank(size), place),
+            heaps(blank(size), give(begin), blank(len(begin)), give(self.key.copy()), place),
+            heaps(*map(give, (units, first_unit, counts, units * 0, units - np.repeat(first_unit, counts)))),
+            *map(give, (graph.duration, resource, group, follows.first, follows.task, follows.lag, waiting)),
+            *map(give, (waits.first, waits.task)),
+            self.tie,
+            *map(give, (self.drawn, users_first, users, groups_first)),
+            *map(blank, (len(begin), resources, len(begin))),
+            *(start, unit, picked),
+            *map(blank, (resources, resources)),
+            blank(resources, -1),
+            *map(blank, (resources, resources)),
+            blank(limits.jobs, -1),
+            *map(blank, (size, size)),
+        )
+        look()
+        while run.run(EVERY + 1):
+            look()
+        placed = resource >= 0
+        number = column(unit)
+        number[placed] -= first_unit[resource[placed]]
+        return Dispatch(lists(start), number.tolist(), lists(picked)[: run.picks])
 
-    def _settle(self, now: int) -> None:
-        """Handle everything that ends or becomes ready by `now`."""
-        while (self.ends and self.ends[0][0] <= now) or (self.arrivals and self.arrivals[0][0] <= now):
-            while self.ends and self.ends[0][0] <= now:
-                self._end(heappop(self.ends)[1], now)
-            while self.arrivals and self.arrivals[0][0] <= now:
-                task = heappop(self.arrivals)[1]
-                arrive = self._occupy if self.graph.resources[task] == NOWHERE else self._offer
-                arrive(task, now)
 
-    def _end(self, task: int, now: int) -> None:
-        resource = self.graph.resources[task]
-        if resource != NOWHERE:
-            heappush(self.free[resource], self.units[task])
-            self.dirty.add(resource)
-        freed = self.memory.end(task)
-        if self.safe:
-            self.dirty.update(self.everywhere)  # the leader may be another job now
-        elif freed is not None:
-            self.dirty.update(self.users[freed])
-        for after, lag in self.graph.successors[task]:
-            self.ready_at[after] = max(self.ready_at[after], now + lag)
-            self.waits[after] -= 1
-            if not self.waits[after]:
-                heappush(self.arrivals, (self.ready_at[after], after))
-
-    def _offer(self, task: int, now: int) -> None:
-        """Put `task` among the ready ones, with its key as of now."""
-        resource = self.graph.resources[task]
-        entry = (self.priority[task], self.tie.key(task, now), task)
-        heappush(self.ready[resource].setdefault(self.memory.demand(task), []), entry)
-        self.dirty.add(resource)
-        if self.safe:
-            self.ready_of_job.setdefault(self.safe.owners[task], {})[task] = entry
-
-    def _least(self) -> Entry | None:
-        """Return the least entry of all that may start now; set resources where nothing may start aside."""
-        best: Entry | None = None
-        for resource in tuple(self.dirty):
-            entry = min(self._startable(resource), default=None) if self.free[resource] else None
-            if entry is None:
-                self.dirty.discard(resource)
-            elif best is None or entry < best:
-                best = entry
-        return best
-
-    def _startable(self, resource: int) -> Iterator[Entry]:
-        for queue in self.ready[resource].values():
-            while queue and self.starts[queue[0][2]] != UNSTARTED:
-                heappop(queue)  # already started: an entry from before its key changed
-            if queue and self.memory.fits(queue[0][2]):
-                yield queue[0]
-        if self.safe:
-            for task, entry in self.ready_of_job.get(self.safe.leader(), {}).items():
-                if self.graph.resources[task] == resource and self.safe.fits(task):
-                    yield entry
-
-    def _start(self, task: int, now: int) -> None:
-        self.units[task] = heappop(self.free[self.graph.resources[task]])
-        if self.safe:
-            del self.ready_of_job[self.safe.owners[task]][task]
-            self.dirty.update(self.everywhere)  # the leader may be another job now
-        self._occupy(task, now)
-
-    def _occupy(self, task: int, now: int) -> None:
-        self.starts[task] = now
-        self.picked.append(task)
-        self.memory.start(task)
-        heappush(self.ends, (now + self.graph.durations[task], task))
-        for changed in self.tie.issued(task):
-            is_waiting = self.waits[changed] or self.ready_at[changed] > now
-            if not is_waiting and self.starts[changed] == UNSTARTED and self.graph.resources[changed] != NOWHERE:
-                self._offer(changed, now)
+def _ranks(priority: Sequence[float], span: int) -> Ints:
+    """Return priorities as numbers from 0 on, in the same order, which `span` times as large are within 64 bits."""
+    values = np.asarray(priority)
+    if values.dtype.kind == "i":
+        least = int(values.min())
+        if (int(values.max()) - least + 1) * span < LARGEST:
+            return values - least
+    place = {value: number for number, value in enumerate(sorted(set(priority)))}
+    return column([place[value] for value in priority])

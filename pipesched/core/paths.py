@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
-from pipesched.core.clock import EVERY, look, watched
-from pipesched.core.tasks import TaskGraph
+from pipesched.core.arrays import Ints, Kernels, column, in_range, lists, np
+from pipesched.core.clock import look
+from pipesched.core.tasks import TaskGraph, WaitTable
 from pipesched.errors import InvalidSchedule
 
 UNREACHED = -1
@@ -16,55 +17,59 @@ def topological_order(graph: TaskGraph) -> list[int]:
 
     Raises InvalidSchedule for a cycle.
     """
-    waiting = [len(before) for before in graph.predecessors]
-    order = [task for task, count in enumerate(waiting) if not count]
-    for position, task in enumerate(order):  # grows while it is walked
-        if not position & EVERY:
-            look()
-        for after, _ in graph.successors[task]:
-            waiting[after] -= 1
-            if not waiting[after]:
-                order.append(after)
-    if len(order) < len(graph):
-        stuck = [task for task, count in enumerate(waiting) if count]
-        raise InvalidSchedule(f"the precedences of tasks {stuck[:8]} form a cycle")
-    return order
+    return lists(_arranged(graph)[0])
 
 
-def heads(graph: TaskGraph, releases: Sequence[int] = ()) -> list[int]:
+def levels(graph: TaskGraph) -> Ints:
+    """Return how many tasks are before each in the longest chain that leads to it."""
+    return _arranged(graph)[1]
+
+
+def _arranged(graph: TaskGraph) -> tuple[Ints, Ints]:
+    """Return `topological_order` and `levels`, as arrays."""
+    look()
+    kernels, follows = Kernels(), graph.followers
+    left = kernels.give(np.diff(graph.waits.first))
+    height, tasks = kernels.blank(len(graph)), kernels.blank(len(graph))
+    done = kernels.run.arrange(kernels.give(follows.first), kernels.give(follows.task), left, height, tasks)
+    if done < len(graph):
+        stuck = np.flatnonzero(column(left))
+        raise InvalidSchedule(f"the precedences of tasks {stuck[:8].tolist()} form a cycle")
+    return column(tasks), column(height)
+
+
+def heads(graph: TaskGraph, releases: Iterable[int] = ()) -> list[int]:
     """Return the earliest start (ASAP) of each task in ticks, by its longest path of predecessors.
 
     `releases` is when each task may start at all (default: at once).
     """
-    begun = list(releases) or [0] * len(graph)
-    return _lengthened(begun, topological_order(graph), graph.durations, graph.successors)
+    return _lengthened(graph, column(releases), graph.followers)
 
 
-def tails(graph: TaskGraph, ends: Sequence[int] = ()) -> list[int]:
+def tails(graph: TaskGraph, ends: Iterable[int] = ()) -> list[int]:
     """Return the ticks that must pass between the end of each task and the end of the schedule (longest path).
 
     `ends` is what passes after each task that may be the last one, UNREACHED for others (default: its delivery).
     """
-    begun = list(ends or graph.deliveries) or [0] * len(graph)
-    return _lengthened(begun, topological_order(graph)[::-1], graph.durations, graph.predecessors)
+    begun = column(ends)
+    return _lengthened(graph, begun if len(begun) else graph.delivery, graph.waits)
 
 
 def longest_path(graph: TaskGraph, source: int, target: int) -> int:
     """Return the ticks from the start of `source` to the end of `target` along the longest path; -1 without a path."""
-    begun = [UNREACHED] * len(graph)
+    begun = np.full(len(graph), UNREACHED)
     begun[source] = 0
-    start = _lengthened(begun, topological_order(graph), graph.durations, graph.successors)[target]
+    start = _lengthened(graph, begun, graph.followers)[target]
     return UNREACHED if start == UNREACHED else start + graph.durations[target]
 
 
-def _lengthened(
-    lengths: list[int], order: Sequence[int], durations: Sequence[int], arrows: Sequence[Sequence[tuple[int, int]]]
-) -> list[int]:
-    """Return `lengths`, the ticks before each task in `order`, as the longest paths along `arrows` make them."""
-    for task in watched(order):
-        if lengths[task] != UNREACHED:
-            whole = lengths[task] + durations[task]
-            for other, lag in arrows[task]:
-                if lengths[other] < whole + lag:
-                    lengths[other] = whole + lag
-    return lengths
+def _lengthened(graph: TaskGraph, begun: Ints, arrows: WaitTable) -> list[int]:
+    """Return the ticks before each task, at first `begun`, as the longest paths along `arrows` make them."""
+    order = _arranged(graph)[0]
+    look()
+    lengths = in_range(begun, int(begun.max())) if len(begun) else np.zeros(len(graph), dtype=np.int64)
+    kernels = Kernels(graph.duration, arrows.lag, lengths)
+    found = kernels.give(lengths.copy())
+    columns = (order if arrows is graph.followers else order[::-1], arrows.first, arrows.task, arrows.lag)
+    kernels.run.lengthen(*map(kernels.give, (*columns, graph.duration)), found)
+    return lists(found)

@@ -174,6 +174,11 @@ class TaskGraph:
         return WaitTable(self.edges.after, self.edges.before, self.edges.lag, len(self))
 
     @cached_property
+    def followers(self) -> WaitTable:
+        """What waits for each task."""
+        return WaitTable(self.edges.before, self.edges.after, self.edges.lag, len(self))
+
+    @cached_property
     def predecessors(self) -> list[list[tuple[int, int]]]:
         """For each task, the (task, lag) pairs that it waits for."""
         return self.waits.lists()
@@ -181,7 +186,7 @@ class TaskGraph:
     @cached_property
     def successors(self) -> list[list[tuple[int, int]]]:
         """For each task, the (task, lag) pairs that wait for it."""
-        return WaitTable(self.edges.before, self.edges.after, self.edges.lag, len(self)).lists()
+        return self.followers.lists()
 
     def successors_of(self, tasks: range) -> dict[int, list[tuple[int, int]]]:
         """Return `successors` of a few neighbouring tasks alone."""

@@ -1,116 +1,87 @@
-"""Ties of the list scheduler: what decides between ready tasks of equal priority. Least key first.
-
-A tie is told when a task becomes ready, and which tasks have been issued: `pairing` needs the latter, which no fixed
-key can express.
-"""
+"""Ties of the list scheduler: what decides between ready tasks of equal priority. Least key first."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from random import Random
+from collections.abc import Callable
+from typing import NamedTuple
 
-from pipesched.core.paths import topological_order
+from pipesched.core.arrays import Ints, column, np
+from pipesched.core.paths import levels
 from pipesched.core.priorities import descendant_counts
 from pipesched.core.tasks import TaskGraph
 
-
-class Tie:
-    """Input order: every key is equal, so the index decides. The other ties override one or both methods."""
-
-    def __init__(self, graph: TaskGraph, random: Random) -> None:
-        self.graph = graph
-        self.random = random
-
-    def key(self, task: int, now: int) -> int:
-        """Return the key of `task`, which is ready at `now`."""
-        return 0
-
-    def issued(self, task: int) -> Iterable[int]:
-        """Take note that `task` was issued; return the tasks whose key may have changed by that."""
-        return ()
+FIXED, BY_TIME, DRAWN, PAIRED = range(4)  # as the kernel knows them
+BITS = 32  # of a random key
 
 
-class Reverse(Tie):
+class Tie(NamedTuple):
+    """What is added to the priority of each task, times `span`: a number below that, at first and as it gets ready.
+
+    A task gets nothing more, the number of the moment, or the next random number. `PAIRED` ones lose 1 once all other
+    operands of a consumer have been issued, which no fixed key can express.
+    """
+
+    key: Ints
+    span: int
+    kind: int = FIXED
+
+
+def _input(graph: TaskGraph) -> Tie:
+    """Input order: every key is equal, so the index decides."""
+    return Tie(np.zeros(len(graph), dtype=np.int64), 1)
+
+
+def _reverse(graph: TaskGraph) -> Tie:
     """Reverse input order: the last task first."""
-
-    def key(self, task: int, now: int) -> int:
-        return -task
+    return _fixed(np.arange(len(graph), 0, -1))
 
 
-class Fifo(Tie):
+def _fifo(graph: TaskGraph) -> Tie:
     """First in, first out: the task that has been ready longest first."""
-
-    def key(self, task: int, now: int) -> int:
-        return now
+    return _input(graph)._replace(span=2 * len(graph) + 2, kind=BY_TIME)
 
 
-class Shuffled(Tie):
+def _shuffled(graph: TaskGraph) -> Tie:
     """Random order; the seed repeats it."""
-
-    def key(self, task: int, now: int) -> int:
-        return self.random.getrandbits(32)
+    return _input(graph)._replace(span=1 << BITS, kind=DRAWN)
 
 
-class Level(Tie):
+def _level(graph: TaskGraph) -> Tie:
     """Breadth first (bfs), level by level: the task with the shortest chain of tasks before it first."""
-
-    def __init__(self, graph: TaskGraph, random: Random) -> None:
-        super().__init__(graph, random)
-        self.level = [0] * len(graph)
-        for task in topological_order(graph):
-            for after, _ in graph.successors[task]:
-                self.level[after] = max(self.level[after], self.level[task] + 1)
-
-    def key(self, task: int, now: int) -> int:
-        return self.level[task]
+    return _fixed(levels(graph))
 
 
-class Depth(Level):
+def _depth(graph: TaskGraph) -> Tie:
     """Depth first (dfs, lifo), to finish what was begun: the task with the longest chain of tasks before it first."""
-
-    def key(self, task: int, now: int) -> int:
-        return -self.level[task]
+    return _most_first(levels(graph))
 
 
-class MostDescendants(Tie):
+def _most_descendants(graph: TaskGraph) -> Tie:
     """Most descendants: the task on which the most tasks depend first."""
-
-    def __init__(self, graph: TaskGraph, random: Random) -> None:
-        super().__init__(graph, random)
-        self.count = descendant_counts(graph)
-
-    def key(self, task: int, now: int) -> int:
-        return -self.count[task]
+    return _most_first(column(descendant_counts(graph)))
 
 
-class Pairing(Tie):
+def _pairing(graph: TaskGraph) -> Tie:
     """Pairing: a task that completes the operands of a consumer first, all others of which have been issued."""
-
-    def __init__(self, graph: TaskGraph, random: Random) -> None:
-        super().__init__(graph, random)
-        self.is_issued = bytearray(len(graph))
-
-    def key(self, task: int, now: int) -> int:
-        return 0 if any(self._completes(task, consumer) for consumer, _ in self.graph.successors[task]) else 1
-
-    def _completes(self, task: int, consumer: int) -> bool:
-        others = [operand for operand, _ in self.graph.predecessors[consumer] if operand != task]
-        return bool(others) and all(self.is_issued[operand] for operand in others)
-
-    def issued(self, task: int) -> Iterable[int]:
-        self.is_issued[task] = 1
-        consumers = {consumer for consumer, _ in self.graph.successors[task]}
-        return {operand for consumer in consumers for operand, _ in self.graph.predecessors[consumer]} - {task}
+    return Tie(np.ones(len(graph), dtype=np.int64), 2, PAIRED)
 
 
-TIES: dict[str, Callable[[TaskGraph, Random], Tie]] = {
-    "input": Tie,
-    "reverse": Reverse,
-    "fifo": Fifo,
-    "lifo": Depth,
-    "dfs": Depth,
-    "bfs": Level,
-    "random": Shuffled,
-    "most-descendants": MostDescendants,
-    "pairing": Pairing,
+def _fixed(keys: Ints) -> Tie:
+    return Tie(keys, int(keys.max()) + 1 if len(keys) else 1)
+
+
+def _most_first(counts: Ints) -> Tie:
+    return _fixed(counts.max() - counts if len(counts) else counts)
+
+
+TIES: dict[str, Callable[[TaskGraph], Tie]] = {
+    "input": _input,
+    "reverse": _reverse,
+    "fifo": _fifo,
+    "lifo": _depth,
+    "dfs": _depth,
+    "bfs": _level,
+    "random": _shuffled,
+    "most-descendants": _most_descendants,
+    "pairing": _pairing,
 }

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
+from pipesched.core.arrays import Kernels
 from pipesched.core.check import violations
+from pipesched.core.kernels import NONE
 from pipesched.core.listsched import list_schedule
-from pipesched.core.memory import MemoryPools, SafePools, UnlimitedPools
+from pipesched.core.memory import PoolLimits
 from pipesched.core.priorities import PRIORITIES
 from pipesched.core.tasks import TaskGraph, arrow
 from pipesched.core.ties import TIES
 from pipesched.errors import NoSchedule
 
 Jobs = Callable[..., st.SearchStrategy[tuple[TaskGraph, list[int], list[int]]]]
+
+
+def greedy_pools(graph: TaskGraph, capacities: Sequence[int | None]) -> Any:
+    """Pools in which a task fits when what it takes is free."""
+    return PoolLimits(graph, capacities).greedy(Kernels())
+
+
+def safe_pools(graph: TaskGraph, capacities: Sequence[int | None], owners: Sequence[int]) -> Any:
+    """Pools of the banker."""
+    return PoolLimits(graph, capacities).safe(Kernels(), owners)
 
 
 def two_steps_each(jobs: int) -> TaskGraph:
@@ -27,56 +40,54 @@ def two_steps_each(jobs: int) -> TaskGraph:
 
 def test_a_task_fits_up_to_the_cap_and_not_beyond() -> None:
     """What is taken counts from the start of a task, what it gives back from its end; equality fits."""
-    memory = MemoryPools(TaskGraph([1] * 4, [0] * 4, [1], (), [3, 2, 3, 0], [3, 0, 0, 2], [0] * 4), [5])
+    memory = greedy_pools(TaskGraph([1] * 4, [0] * 4, [1], (), [3, 2, 3, 0], [3, 0, 0, 2], [0] * 4), [5])
     assert memory.fits(0)
     memory.start(0)
     assert memory.fits(1)
-    assert memory.fits(2) is False
+    assert not memory.fits(2)
     memory.start(1)
-    assert [memory.fits(task) for task in range(4)] == [False, False, False, True]
+    assert [bool(memory.fits(task)) for task in range(4)] == [False, False, False, True]
     assert memory.end(0) == 0  # pool 0 has room again
-    assert memory.end(1) is None  # nothing was given back
-    assert [memory.fits(task) for task in range(4)] == [True, True, True, True]
+    assert memory.end(1) == NONE  # nothing was given back
+    assert [bool(memory.fits(task)) for task in range(4)] == [True, True, True, True]
     memory.start(2)
-    assert [memory.fits(task) for task in range(4)] == [False, False, False, True]
-    assert [memory.demand(task) for task in range(4)] == [(0, 3), (0, 2), (0, 3), (0, 0)]
+    assert [bool(memory.fits(task)) for task in range(4)] == [False, False, False, True]
 
 
 def test_pools_are_separate_and_none_is_no_limit() -> None:
     """A full pool says nothing of another one, and a cap of None is never reached."""
-    memory = MemoryPools(TaskGraph([1] * 3, [0] * 3, [1], (), [2, 2, 10**9], [2, 2, 0], [0, 1, 2]), [2, 3, None])
+    memory = greedy_pools(TaskGraph([1] * 3, [0] * 3, [1], (), [2, 2, 10**9], [2, 2, 0], [0, 1, 2]), [2, 3, None])
     memory.start(0)
-    assert [memory.fits(task) for task in range(3)] == [False, True, True]
+    assert [bool(memory.fits(task)) for task in range(3)] == [False, True, True]
     memory.start(1)
     memory.start(2)
-    assert [memory.fits(task) for task in range(3)] == [False, False, True]
+    assert [bool(memory.fits(task)) for task in range(3)] == [False, False, True]
     assert memory.end(1) == 1
-    assert [memory.fits(task) for task in range(3)] == [False, True, True]
+    assert [bool(memory.fits(task)) for task in range(3)] == [False, True, True]
 
 
 def test_no_limit_fits_everything() -> None:
     """Memory that nobody counts never refuses and never says that there is more room."""
-    memory = UnlimitedPools()
+    memory = PoolLimits(TaskGraph([1], [0], [1], (), [5], [5], [0])).greedy(Kernels())
     memory.start(0)
     assert memory.fits(0)
-    assert memory.end(0) is None
-    assert memory.demand(7) == memory.demand(8)
+    assert memory.end(0) == NONE
 
 
 def test_the_banker_refuses_what_could_wedge() -> None:
     """Two jobs of 1 + 1 in a pool of 2: once one has its first half, the other may not take the last room."""
     graph = two_steps_each(2)
     for first, second in ((0, 3), (3, 0)):
-        safe, greedy = SafePools(graph, [2], [0, 0, 0, 1, 1, 1]), MemoryPools(graph, [2])
+        safe, greedy = safe_pools(graph, [2], [0, 0, 0, 1, 1, 1]), greedy_pools(graph, [2])
         for memory in (safe, greedy):
             memory.start(first)
-            assert memory.end(first) is None
+            assert memory.end(first) == NONE
             assert memory.fits(first + 1)
         assert greedy.fits(second)
         assert not safe.fits(second)
         assert safe.leader() == first // 3
         safe.start(first + 1)
-        assert safe.end(first + 1) is None
+        assert safe.end(first + 1) == NONE
         assert not safe.fits(second)
         safe.start(first + 2)
         assert safe.end(first + 2) == 0
@@ -85,14 +96,14 @@ def test_the_banker_refuses_what_could_wedge() -> None:
 
 def test_the_banker_allows_what_one_job_can_finish_with() -> None:
     """With room for 3, both jobs may have their first halves, and then only one of them its second."""
-    safe = SafePools(two_steps_each(2), [3], [0, 0, 0, 1, 1, 1])
+    safe = safe_pools(two_steps_each(2), [3], [0, 0, 0, 1, 1, 1])
     safe.start(0)
     assert safe.fits(3)
     safe.start(3)
     safe.end(0)
     safe.end(3)
     assert safe.fits(1)
-    assert safe.fits(4) is (safe.leader() == 1)
+    assert bool(safe.fits(4)) is (safe.leader() == 1)
     safe.start(1)
     safe.end(1)
     assert not safe.fits(4)
@@ -100,7 +111,7 @@ def test_the_banker_allows_what_one_job_can_finish_with() -> None:
 
 def test_the_leader_is_the_first_that_began_then_the_first_unfinished() -> None:
     """Nobody has begun: the first job. Then the least number of those that began, whichever began first."""
-    safe = SafePools(two_steps_each(3), [None], [0, 0, 0, 1, 1, 1, 2, 2, 2])
+    safe = safe_pools(two_steps_each(3), [None], [0, 0, 0, 1, 1, 1, 2, 2, 2])
     assert safe.leader() == 0
     safe.start(6)
     assert safe.leader() == 2
@@ -119,7 +130,7 @@ def test_the_leader_is_the_first_that_began_then_the_first_unfinished() -> None:
 def test_the_banker_never_gets_stuck(jobs: Jobs, pools: int, data: st.DataObject) -> None:
     """Jobs that each fit alone, stepped in any order that the banker allows, all finish, and no cap is passed."""
     graph, capacities, owners = data.draw(jobs(pools=pools))
-    memory = SafePools(graph, capacities, owners)
+    memory = safe_pools(graph, capacities, owners)
     rest = {job: [task for task in range(len(graph)) if owners[task] == job] for job in set(owners)}
     while any(rest.values()):
         willing = [job for job, tasks in rest.items() if tasks and memory.fits(tasks[0])]
