@@ -100,10 +100,9 @@ class FedPlan:
         """Where the table says what the rows give back."""
         index = self.plan.index
         places: Ints = self._slots.tasks.copy()
-        if "R" in index.letters:
-            again = places[(places >= index.of_kind("R").start) & (places < index.of_kind("R").stop)]
-            forwards = np.isin(places, again - index.of_kind("R").start)
-            places[forwards] += index.passes
+        for row in (index.of_kind(one) for one in index.letters if KINDS[one].forward_gives is not None):
+            again = places[(places >= row.start) & (places < row.stop)]
+            places[np.isin(places, again - row.start)] += index.passes
         return places
 
     def _held(self, fed: Ints) -> tuple[Ints, Ints]:
