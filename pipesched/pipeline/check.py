@@ -216,11 +216,13 @@ def _wrong_lengths(tables: TimeTables) -> Iterator[str]:
 
 def _pair_lengths(tables: TimeTables) -> Ints:
     """Return what each pair lasts: `overlap` by the stage of its forward, or else the sum of its parts."""
-    index, model = tables.index, tables.problem.model
-    (f, b), units = tables.pairs, index.units
-    if model.overlap is not None:
-        return model.overlap[f // units, f % units]
-    return model.ticks["forward"][f // units, f % units] + model.ticks["backward"][b // units % index.stages, b % units]
+    index, model, (f, b) = tables.index, tables.problem.model, tables.pairs
+    units = index.units
+    alone = model.ticks["forward"] if model.overlap is None else model.overlap
+    lasts: Ints = alone[f // units, f % units]
+    if model.overlap is None:
+        lasts = lasts + model.ticks["backward"][b // units % index.stages, b % units]
+    return lasts
 
 
 def _collisions(tables: TimeTables) -> Iterator[str]:
