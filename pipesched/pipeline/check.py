@@ -35,7 +35,9 @@ COSTS = {
     "O": "offload",
     "L": "reload",
 }  # which table of the problem says what the operations of each kind last
-INSIDE = ("FB", "FI", "IW", "FR", "RB", "RI", "FO", "OL", "LB", "LI")  # kinds that follow each other on a stage
+INSIDE = [
+    tuple(both) for both in ("FB", "FI", "IW", "FR", "RB", "RI", "FO", "OL", "LB", "LI")
+]  # kinds that follow each other on a stage
 
 
 def checked(schedule: Schedule) -> Schedule:
@@ -75,9 +77,11 @@ def violations(schedule: Schedule) -> Iterator[str]:
     tables = TimeTables(schedule)
     for rules in RULES:
         is_broken = False
-        for sentence in chain.from_iterable(_watched(rule, tables) for rule in rules):
-            is_broken = True
-            yield sentence
+        for rule in rules:
+            look()
+            for sentence in rule(tables):
+                is_broken = True
+                yield sentence
         if is_broken:
             return  # the next rules assume these
 
@@ -142,7 +146,7 @@ def _mispaired(tables: TimeTables) -> Iterator[str]:
     index, (forwards, backwards) = tables.index, tables.pairs
     f, b = (index.of_kind(kind) for kind in "FB") if "B" in index.letters else (index.of_kind("F"), range(0))
     is_pair = (forwards < f.stop) & (backwards >= b.start) & (backwards < b.stop)
-    together = is_pair & True
+    together = is_pair.copy()
     for values in (tables.start, tables.end):
         together &= values[forwards] == values[backwards]
     for at in np.flatnonzero(~together).tolist():
@@ -216,14 +220,13 @@ def _wrong_lengths(tables: TimeTables) -> Iterator[str]:
 
 def _pair_lengths(tables: TimeTables) -> Ints:
     """Return what each pair lasts: `overlap` by the stage of its forward, or else the sum of its parts."""
-    index, model = tables.index, tables.problem.model
-    (f, b), units = tables.pairs, index.units
-    if model.overlap is not None:
-        together: Ints = model.overlap[f // units, f % units]
-    else:
-        ahead, back = model.ticks["forward"], model.ticks["backward"]
-        together = ahead[f // units, f % units] + back[b // units % index.stages, b % units]
-    return together
+    index, model, (f, b) = tables.index, tables.problem.model, tables.pairs
+    units = index.units
+    alone = model.ticks["forward"] if model.overlap is None else model.overlap
+    lasts: Ints = alone[f // units, f % units]
+    if model.overlap is None:
+        lasts = lasts + model.ticks["backward"][b // units % index.stages, b % units]
+    return lasts
 
 
 def _collisions(tables: TimeTables) -> Iterator[str]:
@@ -268,9 +271,7 @@ def _too_early(tables: TimeTables) -> Iterator[str]:
     gradients = np.maximum.reduce([ends[kind] for kind in back or "F"])
     crossing = [_Demand("F", 1, ends["F"][:-1] + model.there)]
     crossing += [_Demand(kind, 0, gradients[1:] + model.back) for kind in back]
-    inside = [
-        _Demand(after, 0, ends[before]) for before, after in map(tuple, INSIDE) if before in ends and after in ends
-    ]
+    inside = [_Demand(after, 0, ends[before]) for before, after in INSIDE if before in ends and after in ends]
     along = [*_along_slices(tables, ends["F"], gradients)]
     early = [[one.early(tables) for one in demands] for demands in (crossing, inside, along)]
     is_wrong = np.zeros(tables.index.stages, dtype=bool)
@@ -328,12 +329,8 @@ def _holds_differently(problem: Problem) -> bool:
     return bool(unlike) or problem.slices.count > 1 or problem.mode == "forward" or beside
 
 
-def _watched(rule: Callable[[TimeTables], Iterator[str]], tables: TimeTables) -> Iterator[str]:
-    look()
-    return rule(tables)
-
-
-RULES = (  # each group assumes the ones before
+Rule = Callable[[TimeTables], Iterator[str]]
+RULES: Sequence[Sequence[Rule]] = (  # each group assumes the ones before
     (_other_problem,),
     (_incomplete, _untimed, _mispaired, incomplete_step),
     (_misplaced, _wrong_lengths, _collisions, _impatient, _too_early, wrong_step),

@@ -31,10 +31,8 @@ class TimeTables:
         self.index = self.plan.index
         self.start, self.end = (_with_room(values) for values in (schedule.times.start, schedule.times.end))
         devices = len(self.plan.orders)
-        self.orders, self.lanes = (
-            self.plan.lines[:devices],
-            self.plan.lines[devices : devices + 2 * len(self.plan.lanes)],
-        )
+        self.orders = self.plan.lines[:devices]
+        self.lanes = self.plan.lines[devices : devices + 2 * len(self.plan.lanes)]
         self.pairs = column(self.plan.pairs.keys()), column(self.plan.pairs.values())
 
     def of(self, values: Ints, kind: str) -> Ints:

@@ -89,8 +89,9 @@ def step_columns(index: OpIndex) -> StepColumns:
     stages = [stage for one in rows for stage in range(len(one.counts))]
     numbers = [np.arange(count) if one.numbered else np.full(count, NO_NUMBER) for one in rows for count in one.counts]
     kinds = np.repeat(np.array([one.kind for one in rows], dtype=str), column([one.size for one in rows]))
-    numbered = np.concatenate(numbers) if numbers else column(())
-    return StepColumns(kinds, np.repeat(column(stages), column(counts)), numbered)
+    return StepColumns(
+        kinds, np.repeat(column(stages), column(counts)), np.concatenate(numbers) if numbers else column(())
+    )
 
 
 def latest(index: OpIndex, values: Ints, kinds: str, width: int, stages: Ints) -> Ints:

@@ -88,12 +88,13 @@ class _StepRules:
         """Return what the operations of a kind last."""
         times, (numbers, stages) = self.problem.step_ticks, self.tables.scoped(kind)
         by_stage = {"UNSHARD": times.gather, "REDUCE_GRAD": times.reduce, "OPTIMIZER": times.optimizer}
-        if kind in by_stage or kind not in ("E", "G"):
-            lasts: Ints = column(by_stage.get(kind, [times.tied if kind == "REDUCE_TIED" else 0] * self.index.stages))
-            return lasts[stages]
-        microbatches = step_columns(self.index).number[numbers - self.index.passes]
-        rows = zip(stages.tolist(), microbatches.tolist(), self.tables.runs_on[numbers].tolist(), strict=True)
-        return column(times.side_lasts("forward" if kind == "E" else "backward", *row) for row in rows)
+        if kind in ("E", "G"):
+            microbatches = step_columns(self.index).number[numbers - self.index.passes]
+            rows = zip(stages.tolist(), microbatches.tolist(), self.tables.runs_on[numbers].tolist(), strict=True)
+            return column(times.side_lasts("forward" if kind == "E" else "backward", *row) for row in rows)
+        every = [times.tied if kind == "REDUCE_TIED" else 0] * self.index.stages
+        due: Ints = column(by_stage.get(kind, every))[stages]
+        return due
 
     def _of_lane(self, device: int, program: CheckedProgram) -> Iterator[str]:
         """Yield what starts too early on a lane, or on its device before the weights are there; and RESHARD late."""
