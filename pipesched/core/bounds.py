@@ -6,19 +6,15 @@ and tail may be merged into one, since the bounds only add up work.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from heapq import heappop, heappush
-from itertools import accumulate
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 from pipesched.core.arrays import Kernels, column, in_range, np, total
 from pipesched.core.clock import look
 from pipesched.core.integers import ceil_div
 from pipesched.core.paths import heads, topological_order
 from pipesched.core.tasks import NOWHERE, TaskGraph
-
-SAMPLED = 31  # of so many jobs one is looked at, to find where to cut them
 
 
 class Job(NamedTuple):
@@ -66,11 +62,10 @@ def jackson_preemptive(jobs: Sequence[Job]) -> int:
     At any time it runs the released job of the longest tail. A machine that may interrupt its jobs can do no better.
     O(n log n).
     """
-    columns = (jobs.heads, jobs.works, jobs.tails) if isinstance(jobs, JobColumns) else [*zip(*jobs, strict=True)]
-    if not len(jobs):
+    if not jobs:
         return 0
     look()
-    head, work, tail = map(column, columns)
+    head, work, tail = map(column, zip(*jobs, strict=True))
     longest = int(head.max()) + total(work) + int(tail.max())
     by_head = np.argsort(head, kind="stable")
     head, work, key = (in_range(values[by_head], longest) for values in (head, work, -tail))
@@ -78,64 +73,6 @@ def jackson_preemptive(jobs: Sequence[Job]) -> int:
     blank = [*map(kernels.blank, (len(head), 1, 1, len(head)))]
     released = kernels.lists.Heaps(*blank[:3], kernels.give(key), blank[3])
     return int(kernels.lists.jackson(kernels.give(head), kernels.give(work), released))
-
-
-class JobColumns(Sequence[Job]):
-    """Many jobs on one resource as three columns: their heads, their work and their tails."""
-
-    def __init__(self, heads: Sequence[int], works: Sequence[int], tails: Sequence[int]) -> None:
-        self.heads, self.works, self.tails = heads, works, tails
-
-    def __len__(self) -> int:
-        return len(self.works)
-
-    @overload
-    def __getitem__(self, at: int) -> Job: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[Job]: ...
-
-    def __getitem__(self, at: int | slice) -> Job | Sequence[Job]:
-        columns = self.heads[at], self.works[at], self.tails[at]
-        return JobColumns(*columns) if isinstance(at, slice) else Job(*columns)  # type: ignore[arg-type]
-
-    def __iter__(self) -> Iterator[Job]:
-        return map(Job, self.heads, self.works, self.tails)
-
-
-def fewer_jobs(jobs: JobColumns, sampled: int = SAMPLED) -> Sequence[Job]:
-    """Return jobs of which Jackson's preemptive schedule is as long: many become one.
-
-    It is as long as the longest stretch. One that leaves out jobs with more work than heads and tails differ is shorter
-    than that of all jobs. So only a few of the smallest heads and tails can begin and end the longest one: larger ones
-    count as if they were the largest of those. One of so many jobs is looked at to find which (`sampled`).
-    """
-    heads, works, tails = jobs.heads, jobs.works, jobs.tails
-    spread = max(heads) - min(heads) + max(tails) - min(tails)
-    late, long = (_first_beyond(ends, works, spread, sampled) for ends in (heads, tails))
-    columns = zip(heads, works, tails, strict=True)
-    kept = [(min(head, late), work, min(tail, long)) for head, work, tail in columns if head < late or tail < long]
-    merged = {}
-    if len(kept) < len(jobs):
-        merged[late, long] = sum(works) - sum(work for _, work, _ in kept)
-    for head, work, tail in kept:
-        merged[head, tail] = merged.get((head, tail), 0) + work
-    return [Job(head, work, tail) for (head, tail), work in merged.items()]
-
-
-def _first_beyond(ends: Sequence[int], works: Sequence[int], most: int, sampled: int) -> int:
-    """Return a head (or tail) of some job, such that jobs with smaller ones have more work than `most`, or the largest.
-
-    It is about the smallest of these.
-    """
-    sample = sorted(zip(ends[::sampled], works[::sampled], strict=True))
-    guess = bisect_right([*accumulate(work for _, work in sample)], most // sampled) + 1
-    while guess < len(sample):
-        cut = sample[guess][0]
-        if sum(work for end, work in zip(ends, works, strict=True) if end < cut) > most:
-            return cut
-        guess *= 2
-    return max(ends)
 
 
 def memory_area(area: int, capacity: int, head: int, tail: int) -> int:

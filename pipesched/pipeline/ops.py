@@ -310,10 +310,6 @@ class OpIndex(NamedTuple):
         """Return the unit of an operation, which owns an activation: its microbatch where there are no slices."""
         return number % self.units
 
-    def microbatch_of(self, number: int) -> int:
-        """Return the microbatch of an operation."""
-        return number % self.units // self.slices
-
     def row_of(self, number: int) -> int:
         """Return a number for the stage and kind of an operation, the same for all units."""
         return number // self.units

@@ -8,17 +8,7 @@ from itertools import permutations
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched.core.bounds import (
-    Job,
-    JobColumns,
-    critical_path,
-    energy,
-    fewer_jobs,
-    head_work_tail,
-    jackson_preemptive,
-    memory_area,
-    sharpened,
-)
+from pipesched.core.bounds import Job, critical_path, energy, head_work_tail, jackson_preemptive, memory_area, sharpened
 from pipesched.core.listsched import list_schedule
 from pipesched.core.paths import heads, tails
 from pipesched.core.tasks import NOWHERE, TaskGraph, arrow
@@ -258,22 +248,3 @@ def test_sharpened_heads_and_tails_hold_in_every_schedule(graphs: Graphs, data: 
         ends = [start + time for start, time in zip(starts, graph.durations, strict=True)]
         assert all(end + tail <= last for end, tail in zip(ends, after, strict=True))
         assert energy(graph, before, after) <= last
-
-
-@given(
-    st.lists(st.builds(Job, st.integers(0, 40), st.integers(0, 9), st.integers(0, 40)), min_size=1, max_size=80),
-    st.integers(1, 31),
-)
-def test_fewer_jobs_have_as_long_a_schedule(jobs: list[Job], sampled: int) -> None:
-    """Jobs that become one, as all stretches without them are too short, leave Jackson's schedule as long as it is."""
-    columns = JobColumns(*zip(*jobs, strict=True))
-    assert list(columns) == jobs
-    assert jackson_preemptive(fewer_jobs(columns, sampled)) == jackson_preemptive(jobs) == head_work_tail(jobs)
-
-
-def test_most_of_many_jobs_become_one() -> None:
-    """Of ten thousand jobs that only differ a little, a few hundred matter."""
-    jobs = JobColumns(*([place * by % 997 for place in range(10_000)] for by in (31, 57, 83)))
-    few = fewer_jobs(jobs)
-    assert len(few) < 500
-    assert jackson_preemptive(few) == jackson_preemptive([*jobs])
