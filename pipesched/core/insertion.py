@@ -37,7 +37,9 @@ def insert_in_order(graph: TaskGraph, order: Iterable[int] | Ints, capacities: S
     stops = np.searchsorted(machine[tasks][places], np.arange(machines + 1))
     parts = [tasks[places[begin:stop]] for begin, stop in pairwise(stops.tolist())]
     enough = [total(take[part]) for part in parts]
-    limit = column([-1 if room is None or room >= most else room for room, most in zip(capacities, enough, strict=True)])
+    limit = column(
+        [-1 if room is None or room >= most else room for room, most in zip(capacities, enough, strict=True)]
+    )
     least = column([min(duration[part].tolist(), default=0) for part in parts])  # what no task fits into is no gap
     kernels = Kernels(duration, waits.lag, take, give, limit)
     columns = (waits.first, waits.task, waits.lag, duration, take, give, machine, limit, least)

@@ -17,11 +17,12 @@ from itertools import chain, islice, product
 from typing import Any, NamedTuple
 
 from pipesched.pipeline.feeding import typical
+from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Exact, canonical
 from pipesched.schedulers.block import Block, in_chunks, squeeze
-from pipesched.schedulers.dispatch import Policy, dispatch
+from pipesched.schedulers.dispatch import Dispatcher, Policy
 from pipesched.schedulers.trials import Effort, Orders, Trials, trials
 
 ALL = 1_000_000
@@ -88,12 +89,14 @@ def best_of(
 
 def _orders(case: Trials, designs: Sequence[Design]) -> Iterator[Orders]:
     """Yield the orders of each design, squeezed and then dispatched by each policy, where they fit."""
-    for design in designs:
-        orders = squeeze(design.problem, case.index, design.block, case.capacities)
+    graphs = [lower(design.problem, case.index) for design in designs]
+    for graph, design in zip(graphs, designs, strict=True):
+        orders = squeeze(graph, case.index, design.block, case.capacities)
         if orders:
             yield orders
-    for policy, design in product(POLICIES, designs):
-        orders = dispatch(design.problem, case.index, design.block, case.capacities, policy)
+    dispatchers = [Dispatcher(graph, case.index, design.block) for graph, design in zip(graphs, designs, strict=True)]
+    for policy, dispatcher in product(POLICIES, dispatchers):
+        orders = dispatcher.orders(case.capacities, policy)
         if orders:
             yield orders
 

@@ -14,8 +14,9 @@ from fractions import Fraction
 from math import lcm
 from typing import NamedTuple
 
+from pipesched.core.arrays import Ints, column, in_range, np
 from pipesched.core.insertion import insert_in_order
-from pipesched.pipeline.lowering import lower
+from pipesched.core.tasks import TaskGraph
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.problem import Problem
 
@@ -46,18 +47,23 @@ class Block(NamedTuple):
         offsets = {kind: [time * factor for time in times] for kind, times in self.offsets.items()}
         return Block(offsets, self.period * factor)
 
-    def times(self, index: OpIndex) -> list[int]:
+    def times(self, index: OpIndex) -> Ints:
         """Return the start of each operation in the repeated block, in parts of a tick so small that all are whole."""
         offsets = [offset for kind in index.letters for offset in self.offsets[kind]]
         parts = lcm(*(time.denominator for time in (self.period, *offsets)))
-        begins = [int(microbatch * self.period * parts) for microbatch in range(index.microbatches)]
-        return [start + begin for start in (int(offset * parts) for offset in offsets) for begin in begins]
+        first = column([int(offset * parts) for offset in offsets])
+        period = int(self.period * parts)
+        latest = int(first.max()) + index.microbatches * period
+        begins = in_range(np.arange(index.microbatches), latest) * period
+        times: Ints = (in_range(first, latest)[:, None] + begins).ravel()
+        return times
 
-    def order(self, index: OpIndex) -> list[int]:
+    def order(self, index: OpIndex) -> Ints:
         """Return all operations by their time in the repeated block; at equal times, what is waited for comes first."""
-        times, stages = self.times(index), range(index.stages)
-        rows = [index.row(kind, stage) for kind in index.letters for stage in (stages if kind == "F" else stages[::-1])]
-        return sorted((number for row in rows for number in row), key=times.__getitem__)
+        rows = np.arange(index.size).reshape(len(index.letters), -1, index.microbatches)
+        listed = np.concatenate([rows[0].ravel(), rows[1:, ::-1].ravel()])
+        order: Ints = listed[np.argsort(self.times(index)[listed], kind="stable")]
+        return order
 
 
 def works(problem: Problem) -> list[int]:
@@ -125,7 +131,7 @@ def _first_free(earliest: Time, length: Time, busy: Sequence[tuple[Time, Time]],
     return earliest + period
 
 
-def squeeze(problem: Problem, index: OpIndex, block: Block, capacities: Sequence[int]) -> list[list[int]] | None:
+def squeeze(graph: TaskGraph, index: OpIndex, block: Block, capacities: Sequence[int]) -> list[list[int]] | None:
     """Return the order of each device, with at most `capacities[d]` grains of activations on device d.
 
     Every operation goes, in the order of the block, into the earliest time that is free. What waits in the block only
@@ -134,5 +140,5 @@ def squeeze(problem: Problem, index: OpIndex, block: Block, capacities: Sequence
 
     None when the block itself holds more than that, so that a forward never fits.
     """
-    inserted = insert_in_order(lower(problem, index), block.order(index), capacities)
+    inserted = insert_in_order(graph, block.order(index), capacities)
     return None if inserted is None else inserted.orders

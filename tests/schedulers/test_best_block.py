@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pipesched import Problem, make_problem
+from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.schedule import schedule_plan
@@ -57,7 +58,9 @@ def test_no_worse_than_any_design_squeezed(problem: Problem, objective: str) -> 
     chosen = schedule_plan(counted, best_of(problem, designs, peak, objective))
     assert max(chosen.peak_grains) <= peak * chunk
     for design in designs:
-        orders = squeeze(in_chunks(design.problem)[0], index, design.block, [peak * chunk] * problem.devices)
+        orders = squeeze(
+            lower(in_chunks(design.problem)[0], index), index, design.block, [peak * chunk] * problem.devices
+        )
         if orders is not None:
             offered = schedule_plan(counted, Plan(index, orders))
             assert getattr(chosen, objective) <= getattr(offered, objective)
