@@ -94,15 +94,18 @@ def with_weights(problem: Problem, forwards: Sequence[Time], inputs: Sequence[Ti
 
     All times are in ticks, those of F and I by stage.
     """
-    lengths = {kind: problem.ticks.of(kind) for kind in "FIW"}
+    parts = lcm(*(time.denominator for time in (period, *forwards, *inputs)))
+    lengths = {kind: [length * parts for length in problem.ticks.of(kind)] for kind in "FIW"}
+    starts = {kind: [int(time * parts) for time in times] for kind, times in (("F", forwards), ("I", inputs))}
     weights: list[Time] = [0] * problem.stages
     for device in range(problem.devices):
         stages = problem.settled_placement.stages_on(device)
-        busy = [(forwards[stage], lengths["F"][stage]) for stage in stages]
-        busy += [(inputs[stage], lengths["I"][stage]) for stage in stages]
-        for stage in sorted(stages, key=inputs.__getitem__):
-            weights[stage] = _first_free(inputs[stage] + lengths["I"][stage], lengths["W"][stage], busy, period)
-            busy.append((weights[stage], lengths["W"][stage]))
+        busy = [(starts[kind][stage], lengths[kind][stage]) for kind in "FI" for stage in stages]
+        for stage in sorted(stages, key=starts["I"].__getitem__):
+            earliest, length = starts["I"][stage] + lengths["I"][stage], lengths["W"][stage]
+            start = _first_free(earliest, length, busy, int(period * parts))
+            weights[stage] = start if parts == 1 else Fraction(start, parts)
+            busy.append((start, length))
     return Block({"F": forwards, "I": inputs, "W": weights}, period)
 
 
@@ -119,7 +122,7 @@ def _alive(moment: Time, span: tuple[Time, Time, Time], period: Time) -> int:
     return int(begun - ended)
 
 
-def _first_free(earliest: Time, length: Time, busy: Sequence[tuple[Time, Time]], period: Time) -> Time:
+def _first_free(earliest: int, length: int, busy: Sequence[tuple[int, int]], period: int) -> int:
     """Return the first time from `earliest` on when `length` fits between the busy times modulo the period.
 
     Where it fits nowhere, that is a period after `earliest`.
