@@ -40,3 +40,5 @@ cpdef long long dispatch(long long steps, long long ahead, long long reach, long
                          long long[::1] order, long long[::1] order_count, long long[::1] event_times,
                          long long[::1] event_codes, long long[::1] choices, long long[::1] pending,
                          long long[::1] state)
+
+cpdef bint fits(long long[::1] order, long long[::1] take, long long[::1] give, long long capacity)

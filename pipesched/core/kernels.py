@@ -479,3 +479,13 @@ def dispatch(
     state[1] = events
     state[2] = choosing
     return events + choosing
+
+
+def fits(order: Sequence[int], take: Sequence[int], give: Sequence[int], capacity: int) -> bool:
+    """Return whether tasks that run one by one in this order never hold more than `capacity`."""
+    for at in range(len(order)):
+        capacity -= take[order[at]]
+        if capacity < 0:
+            return False
+        capacity += give[order[at]]
+    return True
