@@ -62,16 +62,16 @@ MUTATIONS = [
     ),
     Mutation(
         name="every other microbatch adds its longest operation",
-        file="pipeline/each_for_itself",
-        old="shortest = [*map(min, *rows)] if",
-        new="shortest = [*map(max, *rows)] if",
+        file="pipeline/pass_bounds",
+        old="shortest = rows.min(axis=0)",
+        new="shortest = rows.max(axis=0)",
         tests=("solver/test_units", "pipeline/test_units"),
     ),
     Mutation(
         name="gradients of keys and values need no memory",
         file="pipeline/capacity",
-        old="(*cached[:-1], 0)",
-        new="[0] * len(whole)",
+        old="held = (whole + cached)",
+        new="held = whole",
         tests=("pipeline/test_least_capacity", "solver/test_units"),
     ),
     Mutation(

@@ -1,44 +1,54 @@
 # What the columns of `kernels.py` are in C; the types of local names follow from these.
 
-cpdef void compress(long long[::1] keys, long long[::1] values, long long[::1] lags, long long[::1] first,
-                    long long[::1] found, long long[::1] found_lags)
+ctypedef long long Int
 
-cpdef long long replay(long long[::1] order, long long[::1] stops, long long[::1] first, long long[::1] before,
-                       long long[::1] lag, long long[::1] duration, long long[::1] start, long long[::1] end,
-                       long long[::1] clock, long long[::1] place, long long[::1] sleeper, long long[::1] beyond,
-                       long long[::1] awake)
+cpdef void compress(Int[::1] keys, Int[::1] values, Int[::1] lags, Int[::1] first, Int[::1] found, Int[::1] found_lags)
 
-cpdef void critical(long long[::1] order, long long[::1] begins, long long[::1] machine, long long[::1] position,
-                    long long[::1] first, long long[::1] before, long long[::1] lag, long long[::1] start,
-                    long long[::1] end, long long[::1] found, long long[::1] left, long long count)
+cpdef Int replay(Int[::1] order, Int[::1] stops, Int[::1] first, Int[::1] before, Int[::1] lag, Int[::1] duration,
+                 Int[::1] start, Int[::1] end, Int[::1] clock, Int[::1] place, Int[::1] sleeper, Int[::1] beyond,
+                 Int[::1] awake)
 
-cpdef long long insert(long long[::1] order, long long since, long long until, long long[::1] first,
-                       long long[::1] before, long long[::1] lag, long long[::1] duration, long long[::1] take,
-                       long long[::1] give, long long[::1] machine, long long[::1] capacity, long long[::1] least,
-                       long long[::1] base, long long[::1] gaps, long long[::1] gap_start, long long[::1] gap_end,
-                       long long[::1] changes, long long[::1] change_time, long long[::1] change_size,
-                       long long[::1] level, long long[::1] start, long long[::1] end, long long[::1] tie)
+cpdef void critical(Int[::1] order, Int[::1] begins, Int[::1] machine, Int[::1] position, Int[::1] first,
+                    Int[::1] before, Int[::1] lag, Int[::1] start, Int[::1] end, Int[::1] found, Int[::1] left,
+                    Int count)
 
-cdef void push(long long[::1] heap, long long base, long long size, long long value) noexcept
+cpdef Int insert(Int[::1] order, Int since, Int until, Int[::1] first, Int[::1] before, Int[::1] lag,
+                 Int[::1] duration, Int[::1] take, Int[::1] give, Int[::1] machine, Int[::1] capacity, Int[::1] least,
+                 Int[::1] base, Int[::1] gaps, Int[::1] gap_start, Int[::1] gap_end, Int[::1] changes,
+                 Int[::1] change_time, Int[::1] change_size, Int[::1] level, Int[::1] start, Int[::1] end,
+                 Int[::1] tie)
 
-cdef long long pop(long long[::1] heap, long long base, long long size) noexcept
+cdef void push(Int[::1] heap, Int base, Int size, Int value) noexcept
 
-cdef void push_event(long long[::1] times, long long[::1] codes, long long size, long long time,
-                     long long code) noexcept
+cdef Int pop(Int[::1] heap, Int base, Int size) noexcept
 
-cdef long long pop_event(long long[::1] times, long long[::1] codes, long long size) noexcept
+cdef void push_event(Int[::1] times, Int[::1] codes, Int size, Int time, Int code) noexcept
 
-cpdef long long dispatch(long long steps, long long ahead, long long reach, long long weight_first,
-                         long long forward_count, long long[::1] duration, long long[::1] take, long long[::1] give,
-                         long long[::1] machine, long long[::1] grace, long long[::1] first, long long[::1] after,
-                         long long[::1] lag, long long[::1] rank, long long[::1] by_rank, long long[::1] is_weight,
-                         long long[::1] forwards, long long[::1] forward_stop, long long[::1] base,
-                         long long[::1] coming_base, long long[::1] waits, long long[::1] started,
-                         long long[::1] next_forward, long long[::1] capacity, long long[::1] busy,
-                         long long[::1] inputs, long long[::1] input_count, long long[::1] weights,
-                         long long[::1] weight_count, long long[::1] coming, long long[::1] coming_count,
-                         long long[::1] order, long long[::1] order_count, long long[::1] event_times,
-                         long long[::1] event_codes, long long[::1] choices, long long[::1] pending,
-                         long long[::1] state)
+cdef Int pop_event(Int[::1] times, Int[::1] codes, Int size) noexcept
 
-cpdef bint fits(long long[::1] order, long long[::1] take, long long[::1] give, long long capacity)
+cpdef Int dispatch(Int steps, Int ahead, Int reach, Int weight_first, Int forward_count, Int[::1] duration,
+                   Int[::1] take, Int[::1] give, Int[::1] machine, Int[::1] grace, Int[::1] first, Int[::1] after,
+                   Int[::1] lag, Int[::1] rank, Int[::1] by_rank, Int[::1] is_weight, Int[::1] forwards,
+                   Int[::1] forward_stop, Int[::1] base, Int[::1] coming_base, Int[::1] waits, Int[::1] started,
+                   Int[::1] next_forward, Int[::1] capacity, Int[::1] busy, Int[::1] inputs, Int[::1] input_count,
+                   Int[::1] weights, Int[::1] weight_count, Int[::1] coming, Int[::1] coming_count, Int[::1] order,
+                   Int[::1] order_count, Int[::1] event_times, Int[::1] event_codes, Int[::1] choices,
+                   Int[::1] pending, Int[::1] state)
+
+cpdef bint fits(Int[::1] order, Int[::1] take, Int[::1] give, Int capacity)
+
+cpdef Int arrange(Int[::1] first, Int[::1] after, Int[::1] left, Int[::1] height,
+                        Int[::1] tasks)
+
+cpdef Int share_vectors(Int[::1] first, Int[::1] before, Int[::1] unread,
+                              Int[::1] vector, Int[::1] free)
+
+ctypedef fused number:
+    long long
+    double
+
+cpdef void sweep(Int begin, Int[::1] first, Int[::1] before, Int[::1] vector, number[::1] lag,
+                 number[:, ::1] delays, number[:, ::1] lengths, number[:, ::1] ends)
+
+cpdef void trace(Int[::1] first, Int[::1] before, Int[::1] delays, Int[::1] ends,
+                 Int[::1] last, Int[::1] found)

@@ -9,22 +9,19 @@ task. Rows of waits are compressed: those of task i stand from `first[i]` to `fi
 from __future__ import annotations
 
 from collections.abc import MutableSequence, Sequence
+from typing import Any
 
 NONE = -1
 
 
 def compress(
-    keys: Sequence[int],
-    values: Sequence[int],
-    lags: Sequence[int],
-    first: MutableSequence[int],
-    found: MutableSequence[int],
-    found_lags: MutableSequence[int],
-) -> None:
+    keys: Sequence[int], values: Sequence[int], lags: Sequence[int], first: MutableSequence[int],
+    found: MutableSequence[int], found_lags: MutableSequence[int],
+) -> None:  # fmt: skip
     """Sort pairs of key and value by key, equal keys in their order: `first[key]` is where those of a key begin.
 
     `first` comes as zeros, one more than there are keys.
-    """  # fmt: skip
+    """
     count, size = len(keys), len(first) - 1
     for at in range(count):
         first[keys[at] + 1] += 1
@@ -43,25 +40,16 @@ def compress(
 
 
 def replay(
-    order: Sequence[int],
-    stops: Sequence[int],
-    first: Sequence[int],
-    before: Sequence[int],
-    lag: Sequence[int],
-    duration: Sequence[int],
-    start: MutableSequence[int],
-    end: MutableSequence[int],
-    clock: MutableSequence[int],
-    place: MutableSequence[int],
-    sleeper: MutableSequence[int],
-    beyond: MutableSequence[int],
+    order: Sequence[int], stops: Sequence[int], first: Sequence[int], before: Sequence[int], lag: Sequence[int],
+    duration: Sequence[int], start: MutableSequence[int], end: MutableSequence[int], clock: MutableSequence[int],
+    place: MutableSequence[int], sleeper: MutableSequence[int], beyond: MutableSequence[int],
     awake: MutableSequence[int],
-) -> int:
+) -> int:  # fmt: skip
     """Time each machine's part of `order`, as early as orders and waits allow; return how many tasks have run.
 
     Machine m runs from `place[m]` to `stops[m]`, from time `clock[m]` on. `end` is below 0 for tasks that have not
     ended. `sleeper` (by task) and `beyond` (by machine) come as NONE: who sleeps until a task ends, and who else.
-    """  # fmt: skip
+    """
     machines, done = len(stops), 0
     waking = 0
     for number in range(machines):
@@ -83,7 +71,8 @@ def replay(
                     asleep = True
                     break
                 ready = ended + lag[wait]
-                now = max(now, ready)
+                if ready > now:
+                    now = ready
             if asleep:
                 break
             start[task] = now
@@ -103,23 +92,14 @@ def replay(
 
 
 def critical(
-    order: Sequence[int],
-    begins: Sequence[int],
-    machine: Sequence[int],
-    position: Sequence[int],
-    first: Sequence[int],
-    before: Sequence[int],
-    lag: Sequence[int],
-    start: Sequence[int],
-    end: Sequence[int],
-    found: MutableSequence[int],
-    left: MutableSequence[int],
-    count: int,
-) -> None:
+    order: Sequence[int], begins: Sequence[int], machine: Sequence[int], position: Sequence[int], first: Sequence[int],
+    before: Sequence[int], lag: Sequence[int], start: Sequence[int], end: Sequence[int], found: MutableSequence[int],
+    left: MutableSequence[int], count: int,
+) -> None:  # fmt: skip
     """Mark in `found` the tasks that cannot end later without a later end of all; `left` holds the `count` last ones.
 
     `order[begins[m] + position[task]]` is a task of machine m.
-    """  # fmt: skip
+    """
     while count > 0:
         count -= 1
         task = left[count]
@@ -140,36 +120,19 @@ def critical(
 
 
 def insert(
-    order: Sequence[int],
-    since: int,
-    until: int,
-    first: Sequence[int],
-    before: Sequence[int],
-    lag: Sequence[int],
-    duration: Sequence[int],
-    take: Sequence[int],
-    give: Sequence[int],
-    machine: Sequence[int],
-    capacity: Sequence[int],
-    least: Sequence[int],
-    base: Sequence[int],
-    gaps: MutableSequence[int],
-    gap_start: MutableSequence[int],
-    gap_end: MutableSequence[int],
-    changes: MutableSequence[int],
-    change_time: MutableSequence[int],
-    change_size: MutableSequence[int],
-    level: MutableSequence[int],
-    start: MutableSequence[int],
-    end: MutableSequence[int],
-    tie: MutableSequence[int],
-) -> int:
+    order: Sequence[int], since: int, until: int, first: Sequence[int], before: Sequence[int], lag: Sequence[int],
+    duration: Sequence[int], take: Sequence[int], give: Sequence[int], machine: Sequence[int], capacity: Sequence[int],
+    least: Sequence[int], base: Sequence[int], gaps: MutableSequence[int], gap_start: MutableSequence[int],
+    gap_end: MutableSequence[int], changes: MutableSequence[int], change_time: MutableSequence[int],
+    change_size: MutableSequence[int], level: MutableSequence[int], start: MutableSequence[int],
+    end: MutableSequence[int], tie: MutableSequence[int],
+) -> int:  # fmt: skip
     """Put the tasks from `since` to `until` of `order` into the first gap of their machine; return one that never fits.
 
     The gaps of machine m stand from `base[m]` on, `gaps[m]` of them, the last one without end; shorter ones than
     `least[m]` are left out. Its changes of memory stand from `2 * base[m]` on; a capacity below 0 is none. By `start`,
     then by `tie`, tasks stand in the order of their machine. NONE if all fit.
-    """  # fmt: skip
+    """
     for at in range(since, until):
         task = order[at]
         here, length, amount = machine[task], duration[task], take[task]
@@ -321,52 +284,24 @@ def pop_event(times: MutableSequence[int], codes: MutableSequence[int], size: in
 
 
 def dispatch(
-    steps: int,
-    ahead: int,
-    reach: int,
-    weight_first: int,
-    forward_count: int,
-    duration: Sequence[int],
-    take: Sequence[int],
-    give: Sequence[int],
-    machine: Sequence[int],
-    grace: Sequence[int],
-    first: Sequence[int],
-    after: Sequence[int],
-    lag: Sequence[int],
-    rank: Sequence[int],
-    by_rank: Sequence[int],
-    is_weight: Sequence[int],
-    forwards: Sequence[int],
-    forward_stop: Sequence[int],
-    base: Sequence[int],
-    coming_base: Sequence[int],
-    waits: MutableSequence[int],
-    started: MutableSequence[int],
-    next_forward: MutableSequence[int],
-    capacity: MutableSequence[int],
-    busy: MutableSequence[int],
-    inputs: MutableSequence[int],
-    input_count: MutableSequence[int],
-    weights: MutableSequence[int],
-    weight_count: MutableSequence[int],
-    coming: MutableSequence[int],
-    coming_count: MutableSequence[int],
-    order: MutableSequence[int],
-    order_count: MutableSequence[int],
-    event_times: MutableSequence[int],
-    event_codes: MutableSequence[int],
-    choices: MutableSequence[int],
-    pending: MutableSequence[int],
-    state: MutableSequence[int],
-) -> int:
+    steps: int, ahead: int, reach: int, weight_first: int, forward_count: int, duration: Sequence[int],
+    take: Sequence[int], give: Sequence[int], machine: Sequence[int], grace: Sequence[int], first: Sequence[int],
+    after: Sequence[int], lag: Sequence[int], rank: Sequence[int], by_rank: Sequence[int], is_weight: Sequence[int],
+    forwards: Sequence[int], forward_stop: Sequence[int], base: Sequence[int], coming_base: Sequence[int],
+    waits: MutableSequence[int], started: MutableSequence[int], next_forward: MutableSequence[int],
+    capacity: MutableSequence[int], busy: MutableSequence[int], inputs: MutableSequence[int],
+    input_count: MutableSequence[int], weights: MutableSequence[int], weight_count: MutableSequence[int],
+    coming: MutableSequence[int], coming_count: MutableSequence[int], order: MutableSequence[int],
+    order_count: MutableSequence[int], event_times: MutableSequence[int], event_codes: MutableSequence[int],
+    choices: MutableSequence[int], pending: MutableSequence[int], state: MutableSequence[int],
+) -> int:  # fmt: skip
     """Let devices choose what they run, event by event, for at most so many `steps`; return how many things are left.
 
     Ends (coded by task) and arrivals (by the number of tasks and the row of `after`) of one moment come before the
     choices of devices, which stand in the heap `choices`. `inputs` and `weights` are what is ready, heaps by `rank`;
     `coming` are heaps of the times of inputs from other devices. `state` is the time, and the counts of events and of
     choices.
-    """  # fmt: skip
+    """
     size = len(duration)
     now, events, choosing = state[0], state[1], state[2]
     while steps > 0 and events + choosing > 0:
@@ -489,3 +424,103 @@ def fits(order: Sequence[int], take: Sequence[int], give: Sequence[int], capacit
             return False
         capacity += give[order[at]]
     return True
+
+
+def arrange(
+    first: Sequence[int], after: Sequence[int], left: MutableSequence[int], height: MutableSequence[int],
+    tasks: MutableSequence[int],
+) -> int:  # fmt: skip
+    """Put tasks behind all that they wait for, by their `height`: the most waits on a way to each; return how many.
+
+    `after` are the tasks that wait for each, `left` counts what each waits for itself; heights come as zeros.
+    """
+    done, at = 0, 0
+    for task in range(len(left)):
+        if left[task] == 0:
+            tasks[done] = task
+            done += 1
+    while at < done:
+        task = tasks[at]
+        at += 1
+        for wait in range(first[task], first[task + 1]):
+            other = after[wait]
+            height[other] = max(height[other], height[task] + 1)
+            left[other] -= 1
+            if left[other] == 0:
+                tasks[done] = other
+                done += 1
+    return done
+
+
+def share_vectors(
+    first: Sequence[int], before: Sequence[int], unread: MutableSequence[int], vector: MutableSequence[int],
+    free: MutableSequence[int],
+) -> int:  # fmt: skip
+    """Give each row a vector for its ends, free again once `unread` rows have read it; return how many."""
+    vectors, spare = 0, 0
+    for row in range(len(vector)):
+        if spare > 0:
+            spare -= 1
+            vector[row] = free[spare]
+        else:
+            vector[row] = vectors
+            vectors += 1
+        for wait in range(first[row], first[row + 1]):
+            other = before[wait]
+            unread[other] -= 1
+            if unread[other] == 0:
+                free[spare] = vector[other]
+                spare += 1
+        if unread[row] == 0:
+            free[spare] = vector[row]
+            spare += 1
+    return vectors
+
+
+def sweep(
+    begin: int, first: Sequence[int], before: Sequence[int], vector: Sequence[int], lag: Sequence[Any], delays: Any,
+    lengths: Any, ends: Any,
+) -> None:  # fmt: skip
+    """Put the ends of the rows from `begin` on, of which `lengths` are given, into their vectors; a column is a case.
+
+    Row r waits for the rows of `before` from `first[r]` to `first[r + 1]`, so long as `lag` and `delays` (a row a wait,
+    or none at all) say. No row has the vector of one that it waits for.
+    """
+    cases, delayed = lengths.shape[1], len(delays) > 0
+    for at in range(len(lengths)):
+        row = begin + at
+        own = vector[row]
+        for case in range(cases):
+            ends[own, case] = 0
+        for wait in range(first[row], first[row + 1]):
+            other, ticks = vector[before[wait]], lag[wait]
+            if delayed:
+                for case in range(cases):
+                    ends[own, case] = max(ends[own, case], ends[other, case] + ticks + delays[wait, case])
+            else:
+                for case in range(cases):
+                    ends[own, case] = max(ends[own, case], ends[other, case] + ticks)
+        for case in range(cases):
+            ends[own, case] += lengths[at, case]
+
+
+def trace(
+    first: Sequence[int], before: Sequence[int], delays: Sequence[int], ends: Sequence[int], last: Sequence[int],
+    found: MutableSequence[int],
+) -> None:  # fmt: skip
+    """Mark in `found` the rows of a longest path of each case, backwards from its `last` one.
+
+    A row's number times the number of cases, and the case, say where it stands in `ends` and `found`; so with waits.
+    """
+    cases = len(last)
+    for case in range(cases):
+        row = last[case]
+        while row >= 0:
+            found[row * cases + case] = 1
+            latest, chosen = -1, -1
+            for wait in range(first[row], first[row + 1]):
+                other = before[wait]
+                late = ends[other * cases + case] + delays[wait * cases + case]
+                if late > latest:
+                    latest, chosen = late, other
+            row = chosen

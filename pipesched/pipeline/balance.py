@@ -6,6 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
 
+from pipesched.core.arrays import total
 from pipesched.pipeline.layers import Layers, least_counts
 from pipesched.pipeline.layout import equal_layout, largest_work
 from pipesched.pipeline.problem import Problem
@@ -59,12 +60,9 @@ def _ticks_of_layer(problem: Problem, layers: Layers) -> int:
 
 def _work(schedule: Schedule, stage: int, device: int) -> int:
     """Return the ticks that a device works on a stage, of which it may run half of the microbatches."""
-    problem = schedule.problem
-    ways = [way for way in problem.directions(problem.microbatches) if way.devices[stage] == device]
-    if problem.has_units:
-        rows = [problem.unit_ticks.lasts[key][stage] for key in ("forward", "backward")]
-        return sum(sum(row[schedule.plan.index.in_units(way.microbatches)]) for row in rows for way in ways)
-    return sum(len(part) * (ticks.forward[stage] + ticks.backward[stage]) for part, _, ticks in ways)
+    model = schedule.problem.model
+    here = model.where[stage] == device
+    return sum(total(model.ticks[cost][stage, here]) for cost in ("forward", "backward"))
 
 
 class Balance(NamedTuple):

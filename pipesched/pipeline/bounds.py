@@ -6,26 +6,29 @@ all, and each operation of it stands for M jobs of equal head and tail. Where th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from operator import itemgetter
 
 from pipesched.checks import require_label, require_whole
-from pipesched.core.bounds import Job, JobColumns, critical_path, fewer_jobs, head_work_tail, jackson_preemptive
+from pipesched.core.bounds import Job, critical_path, head_work_tail, jackson_preemptive
 from pipesched.core.integers import ceil_div, round_up
 from pipesched.core.paths import heads, tails
 from pipesched.core.tasks import TaskGraph
 from pipesched.display import Displayable
-from pipesched.pipeline.each_for_itself import EachForItself
-from pipesched.pipeline.one_for_all import OneForAll
+from pipesched.pipeline.pass_bounds import PassBounds
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.shortest_stays import sharing_lanes, shortest
 from pipesched.pipeline.stays import DeviceStays
 
-MOST_JOBS = 20_000  # of a device, for bounds that take longer than its schedule
-MOST_SHARED = 1_000  # of a device, where devices share side work
-MOST_UNLIKE = 8_000  # the same, where microbatches differ
+MOST_UNLIKE = 8_000  # jobs of a device, for bounds that take longer than its schedule
+MOST_SHARED = 1_000  # the same, where devices share side work
+
+Unsaid = tuple[int, str | Callable[[], str]]  # ticks, and the reason or how to say it
 
 
 @dataclass(frozen=True)
@@ -62,12 +65,6 @@ def highest(bounds: Iterator[Bound], quantum: int) -> Bound:
     return max(bounds, key=lambda bound: bound.ticks).rounded_up(quantum)
 
 
-def operations_of(problem: Problem, letters: str, *, paired: bool) -> OneForAll:
-    """Return what bounds count of a problem for schedules of these kinds; `paired`: F and B may overlap."""
-    kind = EachForItself if problem.has_units else OneForAll
-    return kind(problem, letters, paired=paired)
-
-
 def lower_bound(schedule: Schedule) -> Bound:
     """Return the best bound on the makespan that applies to `schedule`.
 
@@ -77,9 +74,9 @@ def lower_bound(schedule: Schedule) -> Bound:
     """
     if schedule.own_lengths:
         return replace(highest(_own_bounds(schedule), 1), per_unit=schedule.problem.ticks.per_unit)
-    single = operations_of(schedule.problem, schedule.plan.index.letters, paired=bool(schedule.plan.pairs))
-    best = highest(_bounds(single, within_budget=schedule.fits), single.quantum)
-    return replace(best, per_unit=schedule.problem.ticks.per_unit)
+    single = PassBounds(schedule.problem, schedule.plan.index.letters, paired=bool(schedule.plan.pairs))
+    best = _said(max(_bounds(single, within_budget=schedule.fits), key=itemgetter(0)))
+    return replace(best.rounded_up(single.quantum), per_unit=schedule.problem.ticks.per_unit)
 
 
 def _own_bounds(schedule: Schedule) -> Iterator[Bound]:
@@ -106,14 +103,14 @@ def problem_bounds(problem: Problem, letters: str, *, paired: bool) -> Iterator[
 
     `paired`: F and B may overlap.
     """
-    return _bounds(operations_of(problem, letters, paired=paired), within_budget=True)
+    return map(_said, _bounds(PassBounds(problem, letters, paired=paired), within_budget=True))
 
 
 def work_bounds(problem: Problem, letters: str, *, paired: bool) -> Iterator[Bound]:
     """Yield the least work of each device: no span is shorter."""
-    single = operations_of(problem, letters, paired=paired)
+    single = PassBounds(problem, letters, paired=paired)
     for device, jobs in enumerate(single.jobs()):
-        yield Bound(sum(job.work for job in jobs), f"work of device {device}")
+        yield Bound(jobs.work, f"work of device {device}")
     for device, lane in enumerate(single.step.lanes):
         yield Bound(sum(job.work for job in lane), f"work of the network of device {device}")
 
@@ -123,7 +120,7 @@ def alone_bounds(problem: Problem, letters: str, *, paired: bool, least: int) ->
 
     `least` ticks are known to be a bound.
     """
-    single = operations_of(problem, letters, paired=paired)
+    single = PassBounds(problem, letters, paired=paired)
     return stay_bounds(single.windows(alone=True), problem, least, single.quantum)
 
 
@@ -132,7 +129,7 @@ def windows(problem: Problem, letters: str, *, alone: bool) -> list[DeviceStays]
 
     With `alone` lengths are those of a device's own time (see Window).
     """
-    return operations_of(problem, letters, paired=False).windows(alone=alone)
+    return PassBounds(problem, letters, paired=False).windows(alone=alone)
 
 
 def stay_bounds(views: Sequence[DeviceStays], problem: Problem, least: int, quantum: int) -> Iterator[Bound]:
@@ -150,45 +147,48 @@ def _stays_in_words(group: Sequence[DeviceStays]) -> str:
     return f"{what} of device{'s' if len(group) > 1 else ''} {names} under the budget"
 
 
-def _bounds(single: OneForAll, *, within_budget: bool) -> Iterator[Bound]:
+def _said(found: Unsaid) -> Bound:
+    """Return a bound with its reason in words."""
+    ticks, reason = found
+    return Bound(ticks, reason if isinstance(reason, str) else reason())
+
+
+def _bounds(single: PassBounds, *, within_budget: bool) -> Iterator[Unsaid]:
     """Yield every bound; those by stays begin where the others end."""
     best, views = 0, list[DeviceStays]()
-    for bound in _simple_bounds(single):
-        best = max(best, bound.ticks)
-        yield bound
+    for ticks, reason in _simple_bounds(single):
+        best = max(best, ticks)
+        yield ticks, reason
     for window in single.windows() if within_budget else ():
         views.append(window)
-        bound = Bound(window.area_bound(), f"memory area of device {window.device}")
-        best = max(best, bound.ticks)
-        yield bound
-    yield from stay_bounds(views, single.problem, best, single.quantum)
+        ticks = window.area_bound()
+        best = max(best, ticks)
+        yield ticks, f"memory area of device {window.device}"
+    for bound in stay_bounds(views, single.problem, best, single.quantum):
+        yield bound.ticks, bound.reason
 
 
-def _simple_bounds(single: OneForAll) -> Iterator[Bound]:
-    yield Bound(single.longest, "critical path of one microbatch")
-    yield Bound(single.among_others, "the longest way of a microbatch among all others")
+def _simple_bounds(single: PassBounds) -> Iterator[Unsaid]:
+    yield single.longest, "critical path of one microbatch"
+    yield single.among_others, "the longest way of a microbatch among all others"
     for device, jobs in enumerate(single.jobs()):
         stretch = single.stretch(jobs)
-        yield Bound(sum(stretch), single.in_words(device, stretch))
-        if isinstance(jobs, JobColumns) and len(jobs) > MOST_UNLIKE:
-            continue
-        few = fewer_jobs(jobs) if isinstance(jobs, JobColumns) else jobs
-        if len(few) <= MOST_JOBS:
-            yield Bound(jackson_preemptive(few), f"Jackson's preemptive schedule of device {device}")
+        yield sum(stretch), partial(single.in_words, device, stretch)
+        if not single.model.is_plain and jobs.size <= MOST_UNLIKE:  # of units that are alike, it is as long
+            yield jackson_preemptive(jobs.fewer()), f"Jackson's preemptive schedule of device {device}"
     yield from _step_bounds(single)
 
 
-def _step_bounds(single: OneForAll) -> Iterator[Bound]:
+def _step_bounds(single: PassBounds) -> Iterator[Unsaid]:
     """Yield bounds by network lanes, and by side work that several devices share: they have all its time at least."""
     for device, lane in enumerate(single.step.lanes):
-        yield Bound(jackson_preemptive(lane), f"Jackson's preemptive schedule of the network of device {device}")
+        yield jackson_preemptive(lane), f"Jackson's preemptive schedule of the network of device {device}"
     every = single.jobs() if single.step.shared else ()
     for devices, shared in single.step.groups():
-        own = [[*every[device]] for device in devices]
-        few = [job for jobs in own if len(jobs) <= MOST_SHARED for job in jobs]
-        whole = sum(job.work for jobs in own for job in jobs) + sum(job.work for job in shared)
+        own = [every[device] for device in devices]
+        whole = sum(jobs.work for jobs in own) + sum(job.work for job in shared)
         names = ", ".join(map(str, devices))
-        yield Bound(ceil_div(whole, len(devices)), f"all work of devices {names}, with the side work that they share")
-        if len(few) == sum(map(len, own)):
-            length = head_work_tail([*few, *shared], len(devices))
-            yield Bound(length, f"work of devices {names}, with the side work that they share")
+        yield ceil_div(whole, len(devices)), f"all work of devices {names}, with the side work that they share"
+        if all(jobs.size <= MOST_SHARED for jobs in own):
+            length = head_work_tail([*chain(*(jobs.listed() for jobs in own)), *shared], len(devices))
+            yield length, f"work of devices {names}, with the side work that they share"

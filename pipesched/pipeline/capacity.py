@@ -26,10 +26,11 @@ from fractions import Fraction
 from itertools import accumulate
 
 from pipesched.checks import shown
+from pipesched.core.arrays import Ints, column, in_range, np, total
 from pipesched.core.tasks import Edges
 from pipesched.errors import NoSchedule, Remedy
 from pipesched.pipeline.feeding import alike, differs
-from pipesched.pipeline.kinds import KEEP_ONLY, KINDS, Allowed
+from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units, plain, rounded
@@ -44,16 +45,12 @@ def least_capacity(problem: Problem, device: int, allowed: Allowed = KEEP_ONLY) 
     nothing if it may be offloaded. Where the placement is mirrored, a device runs one direction at a time, and of each
     a single stage. The microbatch that needs most counts; its slices run one after another.
     """
-    placement, count, floor = problem.settled_placement, problem.microbatches, 0
-    for way in placement.directions(count):
-        stages = [stage for stage in placement.stages_on(device) if placement.device(stage, way[0], count) == device]
-        rows = [(_peaks(problem, stage), _kept(problem, stage, allowed), _beside(problem, stage)) for stage in stages]
-        for entry in way if problem.has_units else (0,):
-            held = 0
-            for peaks, kept, beside in rows:
-                floor = max(floor, held + peaks[entry] + beside)
-                held += kept[entry]
-    return floor
+    stages = problem.settled_placement.stages_on(device)
+    here = problem.model.where[np.ix_(column(stages), problem.model.unlike[0][:: problem.model.slices])] == device
+    kept = np.where(here, _kept(problem, stages, allowed), 0)
+    beside = column([_beside(problem, stage) for stage in stages])[:, None]
+    needed: list[int] = (kept.cumsum(axis=0) - kept + _peaks(problem, stages) + beside)[here].tolist()
+    return max(needed, default=0)
 
 
 def _beside(problem: Problem, stage: int) -> int:
@@ -67,49 +64,35 @@ def _beside(problem: Problem, stage: int) -> int:
     return grains.weights[stage] + (grains.gradients[stage] if has_whole else 0)
 
 
-def _peaks(problem: Problem, stage: int) -> Sequence[int]:
-    """Return what a stage holds of each microbatch at its highest, if it runs no other one meanwhile.
+def _sizes(problem: Problem, stages: Sequence[int], name: str) -> Ints:
+    """Return a column of StepModel.sizes, by stage, microbatch and slice; one microbatch for all that are alike."""
+    model = problem.model
+    sizes = model.sizes[name][np.ix_(column(stages), model.unlike[0])]
+    return in_range(sizes, 4 * total(sizes.ravel())).reshape(len(stages), -1, model.slices)
 
-    Where all are alike there is one entry for all of them.
+
+def _peaks(problem: Problem, stages: Sequence[int]) -> Ints:
+    """Return what stages hold of each microbatch at its highest, if they run no other one meanwhile.
+
+    That is before some backward, the last slice first, which takes the gradients of the keys and values of all slices
+    before it; where all run forwards alone, in the forward of some slice.
     """
-    if not problem.has_units:
-        return [problem.grains.activation[stage] + (problem.grains.caught[stage] if problem.costs.split else 0)]
-    grains, count = problem.unit_grains, problem.slices.count
-    whole, cached = grains.activation[stage], grains.cached[stage]
-    caught = grains.of("caught", stage) if problem.costs.split else [0] * len(whole)
-    peaks = []
-    for first in range(0, len(whole), count):
-        parts = [row[first : first + count] for row in (whole, cached, caught)]
-        peaks.append(_forward_peak(*parts[:2]) if problem.mode == FORWARD_ONLY else _peak(*parts))
-    return peaks
-
-
-def _peak(whole: Sequence[int], cached: Sequence[int], caught: Sequence[int]) -> int:
-    """Return the most that a stage holds of the slices of a microbatch: before some backward, the last one first.
-
-    The first of them takes the gradients of the keys and values of all slices before it.
-    """
-    most = held = 0
-    for size, part, more in zip(whole, (*cached[:-1], 0), caught, strict=True):
-        held += size + part
-        most = max(most, held + more)
+    whole, retained, cached = (_sizes(problem, stages, name) for name in ("activation", "retained", "cached"))
+    if problem.mode == FORWARD_ONLY:
+        held = cached.cumsum(axis=2) - cached + whole
+    else:
+        cached[:, :, -1] = 0
+        held = (whole + cached).cumsum(axis=2)
+        held = held + np.maximum(retained - whole, 0) if problem.costs.split else held
+    most: Ints = held.max(axis=2)
     return most
 
 
-def _forward_peak(whole: Sequence[int], cached: Sequence[int]) -> int:
-    """Return the most that a stage holds of a microbatch that it runs forward alone, slice after slice."""
-    return max(sum(cached[:number]) + size for number, size in enumerate(whole))
-
-
-def _kept(problem: Problem, stage: int, allowed: Allowed) -> Sequence[int]:
-    """Return the least that a stage holds of each microbatch between its forward and its backward, as `_peaks`."""
-    if allowed.offload or problem.mode == FORWARD_ONLY:
-        return [0] * problem.microbatches
-    if not problem.has_units:
-        return [(problem.grains.checkpointed if allowed.recompute else problem.grains.activation)[stage]]
-    grains, count = problem.unit_grains, problem.slices.count
-    row = (grains.checkpointed if allowed.recompute else grains.activation)[stage]
-    return [sum(row[first : first + count]) for first in range(0, len(row), count)]
+def _kept(problem: Problem, stages: Sequence[int], allowed: Allowed) -> Ints:
+    """Return the least that stages hold of each microbatch between its forward and its backward, as `_peaks`."""
+    whole = _sizes(problem, stages, "checkpointed" if allowed.recompute else "activation").sum(axis=2)
+    kept: Ints = whole * 0 if allowed.offload or problem.mode == FORWARD_ONLY else whole
+    return kept
 
 
 def require_least_capacity(problem: Problem, allowed: Allowed = KEEP_ONLY) -> None:
@@ -140,7 +123,7 @@ def require_least_capacity(problem: Problem, allowed: Allowed = KEEP_ONLY) -> No
 
 def _largest(problem: Problem, device: int) -> int:
     """Return the most that a stage on a device holds of a microbatch, in grains: any order must hold it."""
-    return max(max(_peaks(problem, stage)) for stage in problem.settled_placement.stages_on(device))
+    return int(_peaks(problem, problem.settled_placement.stages_on(device)).max())
 
 
 def _actions_that_fit(problem: Problem, device: int, capacity: int) -> Iterator[Remedy]:
@@ -158,7 +141,7 @@ def least_headroom(problem: Problem, device: int, index: OpIndex) -> int:
 
     Nothing, where I and W take no time at all: then it is there and gone within an instant.
     """
-    if "B" in index.letters or "I" not in index.letters or problem.has_units:
+    if "B" in index.letters or "I" not in index.letters:
         return 0
     ticks, caught = problem.ticks, problem.grains.caught
     takes_time = [first + last > 0 for first, last in zip(ticks.backward_input, ticks.backward_weight, strict=True)]
@@ -174,29 +157,16 @@ def forward_headrooms(problem: Problem, index: OpIndex) -> list[int]:
     caught = taken_by_backwards(problem, index)
     if not any(caught):
         return []
-    placement, count = problem.settled_placement, index.microbatches
-    most = [
-        max((caught[stage] for stage in placement.stages_on(device)), default=0) for device in range(problem.devices)
-    ]
-
-    def row(kind: str, stage: int) -> list[int]:
-        if kind != "F":
-            return [0] * index.units
-        ways = placement.directions(count)
-        return [most[placement.device(stage, way[0], count)] for way in ways for _ in range(len(way) * index.slices)]
-
-    return index.spread(row)
+    stages_on = problem.settled_placement.stages_on
+    most = column([max((caught[stage] for stage in stages_on(device)), default=0) for device in range(problem.devices)])
+    rooms: list[int] = most[problem.model.where].ravel().tolist()
+    return rooms + [0] * (index.passes - len(rooms))
 
 
 def taken_by_backwards(problem: Problem, index: OpIndex) -> Sequence[int]:
     """Return the most that the start of a B or I takes on each stage."""
-    nothing, kind = (0,) * problem.stages, index.gradient
-    if not problem.has_units:
-        return problem.grains.caught if kind == "I" else nothing
-    if problem.mode == FORWARD_ONLY:
-        return nothing
-    grains, column = problem.unit_grains, KINDS[kind].takes
-    return [max(grains.takes(kind, column, stage, index.slices, problem.mode)) for stage in range(problem.stages)]
+    most: list[int] = problem.model.takes(index.gradient).max(axis=1).tolist()
+    return most
 
 
 def order_edges(problem: Problem, index: OpIndex) -> Iterator[Edges]:
@@ -231,7 +201,7 @@ def _runs(group: Sequence[int]) -> Iterator[tuple[range, range]]:
 
 def capacity_edges(problem: Problem, index: OpIndex) -> Iterator[Edges]:
     """Yield the edges that follow from the budget of each device; none where the placement is mirrored."""
-    if problem.settled_placement.mirrored or problem.has_units:
+    if problem.settled_placement.mirrored or not problem.model.is_plain:
         return
     for device, capacity in enumerate(problem.capacity_grains):
         if capacity is None:
@@ -265,7 +235,7 @@ def _after_free(index: OpIndex, stage: int, freeing: int, kind: str, left: int, 
 def says_all(problem: Problem, device: int, index: OpIndex) -> bool:
     """Return whether the capacity edges of a device are its whole budget: for one stage, freed at once."""
     placement, grains = problem.settled_placement, problem.grains
-    stages = placement.stages_on(device)
-    if problem.has_units or len(stages) != 1 or placement.mirrored or not _takes_time(problem, stages[0], index):
+    stages = placement.stages_on(device) if problem.model.is_plain else []
+    if len(stages) != 1 or placement.mirrored or not _takes_time(problem, stages[0], index):
         return False
     return index.last == index.gradient or grains.retained[stages[0]] in (0, grains.activation[stages[0]])

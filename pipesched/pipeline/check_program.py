@@ -6,14 +6,16 @@ refused with a sentence before anything reads it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
-from itertools import chain, repeat
-from operator import gt
+from functools import lru_cache
+from itertools import chain
+from typing import NamedTuple
 
 from pipesched.checks import joined
-from pipesched.pipeline.ops import NO_NUMBER, Op, OpIndex, ScopedRows, StepOp
+from pipesched.core.arrays import Ints, column, np
+from pipesched.core.clock import look
+from pipesched.pipeline.ops import NO_NUMBER, Op, OpIndex, StepOp
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 
@@ -71,50 +73,80 @@ def due_rows(problem: Problem) -> Iterator[tuple[str, int, Numbers]]:
             yield "G", number, microbatches
 
 
-def _ops(stage: int, kind: str, numbers: Iterable[int]) -> Iterator[Op]:
-    return map(partial(tuple.__new__, StepOp), zip(repeat(stage), repeat(kind), numbers, repeat(0)))
+class StepColumns(NamedTuple):
+    """Of the operations of the step, by their places behind the passes: kinds, stages or items, and numbers."""
 
-
-def _named(rows: ScopedRows, row: range) -> Numbers:
-    """Return the numbers in the texts of a row of operations."""
-    return range(len(row)) if rows.numbered else ONE[: len(row)]
+    kind: Ints
+    stage: Ints
+    number: Ints
 
 
 @lru_cache(maxsize=2)
-def step_operations(index: OpIndex) -> Mapping[int, Op]:
-    """Return the operations of the step by their numbers."""
-    rows = [(rows, place, row) for rows in index.scoped for place, row in enumerate(index.rows(rows.kind))]
-    ops = (_ops(place, rows.kind, _named(rows, row)) for rows, place, row in rows)
-    return dict(zip(chain.from_iterable(row for _, _, row in rows), chain.from_iterable(ops), strict=True))
+def step_columns(index: OpIndex) -> StepColumns:
+    """Return what the operations of the step are."""
+    rows = index.scoped
+    counts = [count for one in rows for count in one.counts]
+    stages = [stage for one in rows for stage in range(len(one.counts))]
+    numbers = [np.arange(count) if one.numbered else np.full(count, NO_NUMBER) for one in rows for count in one.counts]
+    kinds = np.repeat(np.array([one.kind for one in rows], dtype=str), column([one.size for one in rows]))
+    numbered = np.concatenate(numbers) if numbers else column(())
+    return StepColumns(kinds, np.repeat(column(stages), column(counts)), numbered)
 
 
-def _is_fit(problem: Problem, index: OpIndex, found: Mapping[Sequence[str], Sequence[Sequence[int]]]) -> bool:
-    """Return whether the operations that are due, and no others, are found once each where their kinds belong."""
+def latest(index: OpIndex, values: Ints, kinds: str, width: int, stages: Ints) -> Ints:
+    """Return the operation of the largest value among some kinds of each stage and each group of `width` units."""
+    rows = [index.of_kind(kind) for kind in kinds if kind in index.letters]
+    tables = [values[row.start : row.stop].reshape(index.stages, -1, width)[stages] for row in rows]
+    which, unit = np.divmod(np.concatenate(tables, axis=2).argmax(axis=2), width)
+    firsts = stages[:, None] * index.units + np.arange(0, index.units, width)
+    found: Ints = column([row.start for row in rows])[which] + firsts + unit
+    return found
+
+
+def entries_of(plan: Plan, device: int) -> tuple[Ints, Ints]:
+    """Return the program of a lane as columns: operations, and the slots behind which they stand."""
+    entries = column([*chain.from_iterable(plan.network[device])])
+    return entries[::2], entries[1::2]
+
+
+def _is_fit(problem: Problem, plan: Plan) -> bool:
+    """Return whether the operations that are due, and no others, stand once each where their kinds belong."""
+    index, columns = plan.index, step_columns(plan.index)
     turns = ("UNSHARD", "RESHARD") if level_is(problem, "weights") else ()
-    rows = [(rows, place, row) for rows in index.scoped for place, row in enumerate(index.rows(rows.kind)) if row]
-    named = {(rows.kind, place): _named(rows, row) for rows, place, row in rows if rows.kind not in turns}
-    every = {kinds: [*chain.from_iterable(row for rows, _, row in rows if rows.kind in kinds)] for kinds in found}
-    is_due = named == {(kind, place): numbers for kind, place, numbers in due_rows(problem)}
-    return is_due and all(sorted(chain(*found[kinds])) == every[kinds] for kinds in found)
+    named = {
+        (rows.kind, place): range(count) if rows.numbered else ONE[:count]
+        for rows in index.scoped if rows.kind not in turns
+        for place, count in enumerate(rows.counts) if count
+    }  # fmt: skip
+    if named != {(kind, place): numbers for kind, place, numbers in due_rows(problem)}:
+        return False
+    slots = column([number for row in plan.step_slots for _, number in row])
+    lanes = np.concatenate([column(()), *(entries_of(plan, device)[0] for device in range(len(plan.network)))])
+    on_devices, first = np.isin(columns.kind, ON_DEVICES), index.passes
+    if not all((numbers >= first).all() for numbers in (slots, lanes)):
+        return False
+    there = [np.bincount(numbers - first, minlength=len(on_devices)) for numbers in (slots, lanes)]
+    return bool((there[0] == on_devices).all() and (there[1] == ~on_devices).all())
 
 
 def unfit_step(problem: Problem, plan: Plan) -> Iterator[str]:
     """Yield operations of the step that are missing, stand twice, or stand where none of their kind may."""
-    index = plan.index
+    if _is_fit(problem, plan):
+        return
+    found = dict[Op, list[str]]()
     slots = [[number for _, number in row] for row in plan.step_slots]
     lanes = [[number for number, _ in program] for program in plan.network]
-    if _is_fit(problem, index, {ON_DEVICES: slots, ON_LANES: lanes}):
-        return
-    ops, found = step_operations(index), dict[Op, list[str]]()
     for kinds, rows, what in ((ON_DEVICES, slots, "device"), (ON_LANES, lanes, "the network lane of device")):
         for device, number in ((device, number) for device, row in enumerate(rows) for number in row):
-            op = ops.get(number) or index.op(number)
+            op = plan.index.op(number)
             if op.kind in kinds:
                 found.setdefault(op, []).append(f"{what} {device}")
             else:
                 home = "a network lane moves it" if op.kind in ON_LANES else "a device runs it"
                 yield f"{op} has no place on {what} {device}: {home}"
-    due = dict.fromkeys(chain.from_iterable(_ops(place, kind, named) for kind, place, named in due_rows(problem)))
+    due: dict[Op, None] = dict.fromkeys(
+        StepOp._make((place, kind, number, 0)) for kind, place, numbers in due_rows(problem) for number in numbers
+    )
     has_turns = level_is(problem, "weights")
     for op, where in found.items():
         if op not in due and not (has_turns and op.kind in ("UNSHARD", "RESHARD")):
@@ -148,23 +180,25 @@ def wrong_programs(problem: Problem, plan: Plan) -> Iterator[str]:
 
 def misplaced_step(problem: Problem, plan: Plan) -> Iterator[str]:
     """Yield operations of the step on other devices than theirs, and waits that nothing can keep."""
-    ops = step_operations(plan.index)
-    there = problem.settled_placement.devices
-    yield from _misplaced_slots(problem, plan, ops)
-    for device, program in enumerate(plan.network):
-        for op in (ops[number] for number, _ in program):
-            if there[op.stage] != device:
-                yield f"{op} is on the network lane of device {device}, not on that of device {there[op.stage]}"
-    for before, after in plan.waits:
-        if after in ops and ops[after].kind == "RESHARD":
-            device, other = there[ops[after].stage], plan.index.op(before)
-            yield f"{ops[after]} on the network lane of device {device} cannot wait for {other}: it takes no time"
+    index, there = plan.index, problem.settled_placement.devices
+    yield from _misplaced_slots(problem, plan)
+    for device in range(len(plan.network)):
+        numbers = entries_of(plan, device)[0]
+        homes = column(there)[step_columns(index).stage[numbers - index.passes]]
+        for number, home in zip(numbers[homes != device].tolist(), homes[homes != device].tolist(), strict=True):
+            yield f"{index.op(number)} is on the network lane of device {device}, not on that of device {home}"
+    frees = index.of_kind("RESHARD")
+    for before, after in plan.waits if frees else ():
+        if after in frees:
+            op = index.op(after)
+            what = f"{op} on the network lane of device {there[op.stage]} cannot wait for {index.op(before)}"
+            yield f"{what}: it takes no time"
 
 
-def _misplaced_slots(problem: Problem, plan: Plan, ops: Mapping[int, Op]) -> Iterator[str]:
+def _misplaced_slots(problem: Problem, plan: Plan) -> Iterator[str]:
     runs_on = {number: device for device, row in enumerate(plan.step_slots) for _, number in row}
     for number, device in runs_on.items():
-        op, forward = ops[number], device
+        op, forward = plan.index.op(number), device
         if op.kind == "OPTIMIZER":
             allowed: tuple[int, ...] = (problem.settled_placement.devices[op.stage],)
         else:
@@ -180,158 +214,151 @@ def _misplaced_slots(problem: Problem, plan: Plan, ops: Mapping[int, Op]) -> Ite
 class CheckedProgram:
     """What the program of a lane means for the slots of its device, and a sentence for each rule that it breaks.
 
-    `gathered` holds slots, each with the UNSHARD behind whose end it starts; `freed` each RESHARD with its UNSHARD.
+    `starts` holds slots, each with the UNSHARD behind whose end it starts; `freed` each RESHARD with its UNSHARD.
     """
 
-    gathered: list[tuple[int, int]] = field(default_factory=list)
-    freed: list[tuple[int, int]] = field(default_factory=list)
+    starts: list[tuple[int, int]] = field(default_factory=list)
+    freed: dict[int, int] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
 
 
-def checked_programs(problem: Problem, plan: Plan) -> list[CheckedProgram]:
-    """Return what the program of each lane means, as far as it is right."""
-    ops = step_operations(plan.index)
-    return [checked_program(problem, plan, device, ops) for device in range(len(plan.network))]
-
-
-def checked_program(problem: Problem, plan: Plan, device: int, ops: Mapping[int, Op]) -> CheckedProgram:
-    """Return what the program of the lane of a device means; `ops` are the operations of the step by number."""
-    program = plan.network[device]
-    places = places_in(plan.orders[device], {after for _, after in program})
-    found = CheckedProgram()
-    lane = f"on the network lane of device {device}"
-    issued: list[tuple[int, int]] = []  # by the place behind which each stands
-    for number, after in program:
-        op = ops[number]
-        if op.kind == "REDUCE_TIED":
-            if after != AT_ONCE:
-                found.wrong.append(f"{op} {lane} stands after {plan.index.op(after)}, but it is issued behind no slot")
-        elif after != AT_ONCE and after not in places:
-            found.wrong.append(f"{op} {lane} stands after {plan.index.op(after)}, which is no slot of device {device}")
-        else:
-            place = places.get(after, -1)
-            if issued and place < issued[-1][1]:
-                what = f"after {plan.index.op(after)}" if after != AT_ONCE else "before all slots"
-                found.wrong.append(f"{op} {lane} stands {what}, and goes back behind {ops[issued[-1][0]]}")
-            issued.append((number, place))
-    if not found.wrong:
-        found.wrong += _early_reductions(plan, device, [(ops[number], place) for number, place in issued], lane)
-        if level_is(problem, "weights"):
-            _Turns(plan, device, ops, found).run(issued)
-        else:
-            gathers = [(number, place) for number, place in issued if ops[number].kind == "UNSHARD"]
-            _first_forwards(plan, device, gathers, found)
+def checked_programs(problem: Problem, plan: Plan, devices: Iterable[int] = ()) -> list[CheckedProgram]:
+    """Return what the program of each lane means, or of those of some devices, as far as it is right."""
+    place, found = np.full(plan.index.size, -1), []
+    pairs = column(plan.pairs.keys()), column(plan.pairs.values())
+    for device in devices or range(len(plan.network)):
+        look()
+        order = column(plan.orders[device])
+        place[order] = np.arange(len(order))
+        found.append(_Program(problem, plan, device, place, pairs).checked())
+        place[:] = -1
     return found
 
 
-def places_in(order: Sequence[int], wanted: set[int]) -> dict[int, int]:
-    """Return the places of some slots in an order, looked for from its end, near which most of them stand."""
-    found: dict[int, int] = {}
-    left = len(wanted.difference([AT_ONCE]))
-    for place in range(len(order) - 1, -1, -1) if left else ():
-        if order[place] in wanted and order[place] not in found:
-            found[order[place]] = place
-            if len(found) == left:
-                break
-    return found
+class _Program:
+    """The program of a lane, with the `place` of each slot among those of its device, -1 for others."""
 
+    def __init__(self, problem: Problem, plan: Plan, device: int, place: Ints, pairs: tuple[Ints, Ints]) -> None:
+        self.problem, self.plan, self.index, self.device, self.place = problem, plan, plan.index, device, place
+        self.lane, self.pairs = f"on the network lane of device {device}", pairs
+        number, after = entries_of(plan, device)
+        is_tied = step_columns(self.index).kind[number - self.index.passes] == "REDUCE_TIED"
+        behind = np.where(after == AT_ONCE, -1, place[after])
+        is_issued = ~is_tied & ((after == AT_ONCE) | (behind >= 0))
+        self.issued = number[is_issued]
+        kind, stage, turn = (values[self.issued - self.index.passes] for values in step_columns(self.index))
+        self.kind, self.stage, self.turn, self.behind = kind, stage, turn, behind[is_issued]
+        self.found = CheckedProgram(wrong=[*self._goes_back(number, after, is_tied, is_issued)])
 
-def _early_reductions(plan: Plan, device: int, issued: Sequence[tuple[Op, int]], lane: str) -> Iterator[str]:
-    """Yield reductions that are issued before a backward that they need."""
-    reductions = [(op, place) for op, place in issued if op.kind == "REDUCE_GRAD"]
-    if not reductions:
-        return
-    order, pairs = plan.orders[device], plan.pairs
-    behind = min(place for _, place in reductions) + 1  # what stands before is before all of them
-    late = {pairs.get(number, number): place for place, number in enumerate(order[behind:], behind)}
-    issued_at = {(op.stage, op.microbatch): place for op, place in reductions}
-    stages = {stage for stage, _ in issued_at}
-    if not late or not any(_is_early(plan.index, stage, issued_at, late) for stage in stages):
-        return
-    for op, place in reductions:
-        needed = late.keys() & {*chain(*backwards_of(plan.index, op))}
-        last = max(needed, key=late.__getitem__, default=None)
-        if last is not None and late[last] > place:
-            yield f"{op} {lane} stands before {plan.index.op(last)}, which it needs"
-
-
-def _is_early(index: OpIndex, stage: int, issued_at: Mapping[tuple[int, int], int], late: Mapping[int, int]) -> bool:
-    """Return whether some backward of a stage comes behind its reduction, by the places of both."""
-    whole = issued_at.get((stage, NO_NUMBER), len(late) + max(issued_at.values()) + 1)
-    limits = [issued_at.get((stage, microbatch), whole) for microbatch in range(index.microbatches)]
-    rows = [index.row(kind, stage)[part :: index.slices] for kind in "BW" if kind in index.letters
-            for part in range(index.slices)]  # fmt: skip
-    return any(any(map(gt, map(late.get, row, repeat(-1)), limits)) for row in rows)
-
-
-def backwards_of(index: OpIndex, op: Op) -> list[range]:
-    """Return the rows of each B and W that an operation of a stage needs: all, or of its microbatch if it has one."""
-    rows = [index.row(kind, op.stage) for kind in "BW" if kind in index.letters]
-    if op.microbatch == NO_NUMBER:
-        return rows
-    part = slice(op.microbatch * index.slices, (op.microbatch + 1) * index.slices)
-    return [row[part] for row in rows]
-
-
-def _first_forwards(plan: Plan, device: int, gathers: Sequence[tuple[int, int]], found: CheckedProgram) -> None:
-    """Note of each gather, below level weights, the first forward of its stage, which comes after it."""
-    index = plan.index
-    for number, place in gathers:
-        row = index.row("F", index.stage_of(number))
-        at, first = next(((at, one) for at, one in enumerate(plan.orders[device]) if one in row), (0, None))
-        if first is None:
-            continue
-        found.gathered.append((first, number))
-        if at <= place:
-            found.wrong.append(f"{index.op(first)} runs on device {device} before {index.op(number)} is issued there")
-
-
-class _Turns:
-    """The weights of a device's stages along its slots, at level weights: which are whole, and by which gather."""
-
-    def __init__(self, plan: Plan, device: int, ops: Mapping[int, Op], found: CheckedProgram) -> None:
-        self.plan, self.index, self.device, self.ops, self.found = plan, plan.index, device, ops, found
-        self.whole: dict[int, int] = {}  # the UNSHARD of each stage that is whole
-        self.turns: dict[int, int] = {}
-
-    def run(self, issued: Sequence[tuple[int, int]]) -> None:
-        """Go along the slots and the program, of which each operation stands behind the slot at a place."""
-        coming = 0
-        for place, slot in enumerate(self.plan.orders[self.device]):
-            while coming < len(issued) and issued[coming][1] < place:
-                self._move(issued[coming][0])
-                coming += 1
-            self._use(slot)
-        for number, _ in issued[coming:]:
-            self._move(number)
-        for number in self.whole.values():
-            op = self.ops[number]._replace(kind="RESHARD")
-            self.found.wrong.append(f"{op} is missing on the network lane of device {self.device}")
-
-    def _move(self, number: int) -> None:
-        op, lane = self.ops[number], f"on the network lane of device {self.device}"
-        if op.kind == "UNSHARD":
-            due = self.turns.get(op.stage, 0)
-            if op.stage in self.whole:
-                freed = self.ops[self.whole[op.stage]]._replace(kind="RESHARD")
-                what = f"gathers stage {op.stage}, which is whole: {freed} is missing before it"
-                self.found.wrong.append(f"{op} {lane} {what}")
-            elif op.microbatch != due:
-                self.found.wrong.append(f"{op} {lane} is turn {op.microbatch} of stage {op.stage}, not {due}")
-            self.turns[op.stage], self.whole[op.stage] = op.microbatch + 1, number
-        elif op.kind == "RESHARD":
-            gathered = self.whole.pop(op.stage, None)
-            if gathered is None or self.ops[gathered].microbatch != op.microbatch:
-                self.found.wrong.append(f"{op} {lane} frees stage {op.stage}, which no UNSHARD of its turn made whole")
+    def _goes_back(self, number: Ints, after: Ints, is_tied: Ints, is_issued: Ints) -> Iterator[str]:
+        """Yield operations that stand behind no slot of the device, or before what the program has before them."""
+        there, goes_back = np.flatnonzero(is_issued), np.zeros(len(number), dtype=bool)
+        goes_back[there[1:]] = self.behind[1:] < self.behind[:-1]
+        for at in np.flatnonzero(goes_back | (is_tied & (after != AT_ONCE)) | ~(is_issued | is_tied)).tolist():
+            op = self.index.op(int(number[at]))
+            what = f"after {self.index.op(int(after[at]))}" if after[at] != AT_ONCE else "before all slots"
+            if is_tied[at]:
+                what = f"{what}, but it is issued behind no slot"
+            elif not is_issued[at]:
+                what = f"{what}, which is no slot of device {self.device}"
             else:
-                self.found.freed.append((number, gathered))
+                last = self.issued[np.searchsorted(there, at) - 1]
+                what = f"{what}, and goes back behind {self.index.op(int(last))}"
+            yield f"{op} {self.lane} stands {what}"
 
-    def _use(self, slot: int) -> None:
-        for number in (slot, self.plan.pairs[slot]) if slot in self.plan.pairs else (slot,):
-            if number < self.index.passes:
-                stage = self.index.stage_of(number)
-                if stage in self.whole:
-                    self.found.gathered.append((slot, self.whole[stage]))
-                else:
-                    op = self.index.op(number)
-                    self.found.wrong.append(f"{op} runs on device {self.device} while stage {stage} is sharded")
+    def checked(self) -> CheckedProgram:
+        """Return what it means, as far as it is right."""
+        if self.found.wrong:
+            return self.found
+        self.place[self.pairs[1]] = np.maximum(self.place[self.pairs[1]], self.place[self.pairs[0]])
+        self.found.wrong += self._early_reductions()
+        if level_is(self.problem, "weights"):
+            self._follow_turns()
+        else:
+            self._find_first_forwards()
+        return self.found
+
+    def _early_reductions(self) -> Iterator[str]:
+        """Yield reductions that are issued before a backward that they need."""
+        is_reduction = self.kind == "REDUCE_GRAD"
+        if not is_reduction.any():
+            return
+        stages, where = np.unique(self.stage[is_reduction], return_inverse=True)
+        width = self.index.slices if reduces_each(self.problem) else self.index.units
+        last = latest(self.index, self.place, "BW", width, stages)[where, np.maximum(self.turn[is_reduction], 0)]
+        late = self.place[last] > self.behind[is_reduction]
+        for number, before in zip(self.issued[is_reduction][late].tolist(), last[late].tolist(), strict=True):
+            yield f"{self.index.op(number)} {self.lane} stands before {self.index.op(before)}, which it needs"
+
+    def _find_first_forwards(self) -> None:
+        """Note of each gather, below level weights, the first forward of its stage, which comes after it."""
+        for at in np.flatnonzero(self.kind == "UNSHARD").tolist():
+            row, gather = self.index.row("F", int(self.stage[at])), int(self.issued[at])
+            places = self.place[row.start : row.stop]
+            there = np.flatnonzero(places >= 0)
+            if not len(there):
+                continue
+            first = int(there[places[there].argmin()])
+            self.found.starts.append((row[first], gather))
+            if places[first] <= self.behind[at]:
+                what = f"runs on device {self.device} before {self.index.op(gather)} is issued there"
+                self.found.wrong.append(f"{self.index.op(row[first])} {what}")
+
+    def _follow_turns(self) -> None:
+        """Note, at level weights, which gather made the stage of each slot whole, and what a RESHARD frees."""
+        said: list[tuple[tuple[int, int, int], str]] = []  # by where along slots and program
+        moves: dict[int, tuple[list[int], list[int]]] = {}  # of each stage: behind which places, and what made it whole
+        whole, turns = dict[int, int](), dict[int, int]()
+        columns = (self.issued, self.kind, self.stage, self.turn, self.behind)
+        for at, (number, kind, stage, turn, behind) in enumerate(zip(*(one.tolist() for one in columns), strict=True)):
+            if kind not in ("UNSHARD", "RESHARD"):
+                continue
+            wrong = self._move(number, kind, stage, turn, whole, turns)
+            said += [((behind, 1, at), f"{self.index.op(number)} {self.lane} {wrong}")] if wrong else []
+            behinds, gathers = moves.setdefault(stage, ([], [-1]))
+            behinds.append(behind)
+            gathers.append(whole.get(stage, -1))
+        said += self._use(moves)
+        self.found.wrong += [sentence for _, sentence in sorted(said)]
+        self.found.wrong += [f"{self._free(number)} is missing {self.lane}" for number in whole.values()]
+
+    def _free(self, gather: int) -> Op:
+        return self.index.op(gather)._replace(kind="RESHARD")
+
+    def _move(
+        self, number: int, kind: str, stage: int, turn: int, whole: dict[int, int], turns: dict[int, int]
+    ) -> str | None:
+        """Gather or free a stage; return what is wrong with that."""
+        if kind == "RESHARD":
+            gathered = whole.pop(stage, None)
+            if gathered is None or turns[stage] != turn + 1:
+                return f"frees stage {stage}, which no UNSHARD of its turn made whole"
+            self.found.freed[number] = gathered
+            return None
+        wrong = None
+        if stage in whole:
+            wrong = f"gathers stage {stage}, which is whole: {self._free(whole[stage])} is missing before it"
+        elif turn != turns.get(stage, 0):
+            wrong = f"is turn {turn} of stage {stage}, not {turns.get(stage, 0)}"
+        turns[stage], whole[stage] = turn + 1, number
+        return wrong
+
+    def _use(self, moves: dict[int, tuple[list[int], list[int]]]) -> Iterator[tuple[tuple[int, int, int], str]]:
+        """Note the gather of each slot, of a pair those of both parts; yield slots whose stage is sharded."""
+        order = self.plan.lines[self.device]
+        order = order[order < self.index.passes]
+        pairs = np.isin(self.pairs[0], order)
+        used, slot = (np.append(order, both[pairs]) for both in (self.pairs[1], self.pairs[0]))
+        is_second = np.arange(len(used)) >= len(order)
+        sort = np.lexsort((is_second, self.place[slot]))
+        used, slot, is_second = used[sort], slot[sort], is_second[sort]
+        stages = used // self.index.units % self.index.stages
+        gather = np.full(len(used), -1)
+        for stage, (behinds, gathers) in moves.items():
+            there = np.flatnonzero(stages == stage)
+            gather[there] = column(gathers)[np.searchsorted(behinds, self.place[slot[there]])]
+        is_whole = gather >= 0
+        self.found.starts += zip(slot[is_whole].tolist(), gather[is_whole].tolist(), strict=True)
+        for at in np.flatnonzero(gather < 0).tolist():
+            what = f"{self.index.op(int(used[at]))} runs on device {self.device} while stage {stages[at]} is sharded"
+            yield (int(self.place[slot[at]]), 0, int(is_second[at])), what

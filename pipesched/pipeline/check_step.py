@@ -2,63 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, pairwise
-from operator import ge
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import chain, product
 
-from pipesched.checks import shown
+from pipesched.core.arrays import Ints, column, np
+from pipesched.core.clock import look
+from pipesched.pipeline.check_memory import TimeTables
 from pipesched.pipeline.check_program import (
     AT_ONCE,
     CheckedProgram,
-    backwards_of,
     checked_programs,
+    entries_of,
+    latest,
     misplaced_step,
-    step_operations,
+    step_columns,
     tied_ends,
     unfit_step,
 )
-from pipesched.pipeline.check_times import CheckedTimes
-from pipesched.pipeline.ops import Op
-from pipesched.pipeline.quantities import Exact, in_units
-from pipesched.pipeline.schedule import Schedule
-
-NEEDY = ("REDUCE_GRAD", "REDUCE_TIED", "OPTIMIZER")
-COST_OF = {"UNSHARD": "gather", "REDUCE_GRAD": "reduce", "OPTIMIZER": "optimizer"}  # by stage
 
 
-def incomplete_step(schedule: Schedule) -> Iterator[str]:
+def incomplete_step(tables: TimeTables) -> Iterator[str]:
     """Yield operations of the step that are missing, stand twice or out of place, or have no start from time 0 on."""
-    yield from unfit_step(schedule.problem, schedule.plan)
-    first = schedule.plan.index.passes
-    if min(schedule.start_ticks[first:], default=0) < 0:
-        network = chain.from_iterable(schedule.plan.network)
-        planned = {*chain(*schedule.plan.orders), *(number for number, _ in network)}
-        for number, op in step_operations(schedule.plan.index).items():
-            if schedule.start_ticks[number] < 0 and number in planned:
-                yield f"{op} starts before time 0"
+    yield from unfit_step(tables.problem, tables.plan)
+    index, plan = tables.index, tables.plan
+    early = np.flatnonzero(tables.start[index.passes :] < 0) + index.passes
+    if len(early):
+        planned = np.zeros(index.size, dtype=bool)
+        for numbers in (*tables.orders, *(entries_of(plan, device)[0] for device in range(len(plan.network)))):
+            planned[numbers] = True
+        for number in early[planned[early]].tolist():
+            yield f"{index.op(number)} starts before time 0"
 
 
-def wrong_step(schedule: Schedule) -> Iterator[str]:
+def wrong_step(tables: TimeTables) -> Iterator[str]:
     """Yield operations of the step that are out of place, or have other times than the rules say."""
-    programs = checked_programs(schedule.problem, schedule.plan)
-    wrong = [*misplaced_step(schedule.problem, schedule.plan), *chain.from_iterable(one.wrong for one in programs)]
+    programs = checked_programs(tables.problem, tables.plan)
+    wrong = [*misplaced_step(tables.problem, tables.plan), *chain.from_iterable(one.wrong for one in programs)]
     yield from wrong
-    if not wrong and schedule.plan.index.scoped:
-        yield from _StepTimes(schedule, programs).broken()
+    if not wrong and tables.index.scoped:
+        yield from _StepRules(tables, programs).broken()
 
 
-class _StepTimes:
-    """The operations of the step with their times."""
+class _StepRules:
+    """The rules of the times of a step."""
 
-    def __init__(self, schedule: Schedule, programs: Sequence[CheckedProgram]) -> None:
-        self.schedule, self.problem, self.plan = schedule, schedule.problem, schedule.plan
-        self.index, self.starts, self.ends = self.plan.index, schedule.start_ticks, schedule.end_ticks
-        self.ops = step_operations(self.index)
-        self.there = self.problem.settled_placement.devices
-        self.runs_on = {number: device for device, row in enumerate(self.plan.step_slots) for _, number in row}
-        self.programs, self._known = programs, dict[tuple[Exact, Exact], int]()
-        self._lasts: dict[range, int] = {}
-        self._in_time: dict[int, bool] = {}
+    def __init__(self, tables: TimeTables, programs: Sequence[CheckedProgram]) -> None:
+        self.tables, self.problem, self.index = tables, tables.problem, tables.index
+        self.start, self.end, self.programs = tables.start, tables.end, programs
+        self.kinds = [rows.kind for rows in self.index.scoped]
 
     def broken(self) -> Iterator[str]:
         """Yield a sentence for each rule that is broken."""
@@ -69,162 +61,126 @@ class _StepTimes:
         yield from self._needs()
         yield from self._side()
 
-    def _time(self, ticks: int) -> str:
-        return shown(in_units(ticks, self.problem.ticks.per_unit))
-
     def _where(self, number: int) -> str:
         """Return the text of an operation and where it runs."""
-        if number < self.index.passes or number in self.runs_on:
-            return str(self.index.op(number))
-        return f"{self.ops[number]} on the network lane of device {self.there[self.ops[number].stage]}"
+        op = self.index.op(number)
+        if number < self.index.passes or self.tables.runs_on[number] >= 0:
+            return str(op)
+        return f"{op} on the network lane of device {self.tables.there[op.stage]}"
+
+    def _early(self, number: int, before: int, lag: int = 0, *, on: int = -1) -> str:
+        """Return the sentence of an operation that starts before another has ended (and its message is there)."""
+        start, end = self.tables.time(self.start[number]), self.tables.time(self.end[before] + lag)
+        what, where = "the message" if lag else "the end", f" on device {on}" if on >= 0 else ""
+        return f"{self._where(number)}{where} starts at {start}, before {what} of {self._where(before)} at {end}"
 
     def _lengths(self) -> Iterator[str]:
-        rows = [row for rows in self.index.scoped for row in self.index.rows(rows.kind) if not self._lasts_as_due(row)]
-        for number, op in ((number, self.ops[number]) for row in rows for number in row):
-            lasts = self.ends[number] - self.starts[number]
-            if self.schedule.own_lengths and op.kind != "RESHARD":
-                if lasts < 0:
-                    yield f"{self._where(number)} ends before it starts"
-                continue
-            due = self._due(number, op)
-            if lasts != due:
-                yield f"{self._where(number)} lasts {self._time(lasts)}, not {self._time(due)}"
+        """Yield operations that last another time than they should; with own lengths, that end before they start."""
+        first, is_own = self.index.passes, self.tables.schedule.own_lengths
+        lasts = self.end[first:] - self.start[first:]
+        due = np.concatenate([self._due(kind) for kind in self.kinds])
+        may_last = is_own & (step_columns(self.index).kind != "RESHARD")
+        for at in np.flatnonzero(np.where(may_last, lasts < 0, lasts != due)).tolist():
+            what = f"lasts {self.tables.time(lasts[at])}, not {self.tables.time(due[at])}"
+            yield f"{self._where(first + at)} {'ends before it starts' if may_last[at] else what}"
 
-    def _lasts_as_due(self, row: range) -> bool:
-        """Return whether all operations of a row, which last the same, last what they should."""
-        if self.schedule.own_lengths or not row:
-            return not row
-        op = self.ops[row[0]]
-        if op.kind in ("E", "G"):
-            item = self.problem.side[op.stage]
-            if self.problem.speed is not None or max(len(item.forward), len(item.backward or ())) > 1:
-                return False
-        part = slice(row.start, row.stop)
-        return {*map(int.__sub__, self.ends[part], self.starts[part])} == {self._due(row[0], op)}
-
-    def _due(self, number: int, op: Op) -> int:
-        """Return what an operation lasts, in ticks."""
-        problem = self.problem
-        speed: Exact = 1
-        if problem.speed is not None and number in self.runs_on:
-            speed = problem.speed[self.runs_on[number]]
-        time: Exact = 0
-        if op.kind in COST_OF:
-            column = getattr(problem.costs, COST_OF[op.kind])
-            time = 0 if column is None else column[op.stage]
-        elif op.kind == "REDUCE_TIED":
-            time = problem.costs.tied or 0
-        elif op.kind in ("E", "G"):
-            item = problem.side[op.stage]
-            times = (item.forward if op.kind == "E" else item.backward) or (0,)
-            time = times[op.microbatch] if len(times) > 1 else times[0]
-        return self._ticks(time, speed)
-
-    def _ticks(self, time: Exact, speed: Exact = 1) -> int:
-        if (time, speed) not in self._known:
-            self._known[time, speed] = CheckedTimes(self.problem).scaled(time, speed)
-        return self._known[time, speed]
+    def _due(self, kind: str) -> Ints:
+        """Return what the operations of a kind last."""
+        times, (numbers, stages) = self.problem.step_ticks, self.tables.scoped(kind)
+        by_stage = {"UNSHARD": times.gather, "REDUCE_GRAD": times.reduce, "OPTIMIZER": times.optimizer}
+        if kind in by_stage or kind not in ("E", "G"):
+            lasts: Ints = column(by_stage.get(kind, [times.tied if kind == "REDUCE_TIED" else 0] * self.index.stages))
+            return lasts[stages]
+        microbatches = step_columns(self.index).number[numbers - self.index.passes]
+        rows = zip(stages.tolist(), microbatches.tolist(), self.tables.runs_on[numbers].tolist(), strict=True)
+        return column(times.side_lasts("forward" if kind == "E" else "backward", *row) for row in rows)
 
     def _of_lane(self, device: int, program: CheckedProgram) -> Iterator[str]:
         """Yield what starts too early on a lane, or on its device before the weights are there; and RESHARD late."""
-        gathered, entries = dict(program.freed), self.plan.network[device]
-        starts, ends = self.starts, self.ends
-        on_time = {number for number, after in entries if starts[number] >= (0 if after == AT_ONCE else ends[after])}
-        for number, after in entries if gathered or len(on_time) < len(entries) else ():
-            ready = 0 if after == AT_ONCE else self.ends[after]
-            if number in gathered:
-                due = max(ready, self.ends[gathered[number]])
-                if self.starts[number] != due:
-                    what = f"{self._where(number)} is at {self._time(self.starts[number])}"
-                    yield f"{what}, not at {self._time(due)}, when the slot before it and its UNSHARD have ended"
-            elif self.starts[number] < ready:
-                yield self._early(number, after)
-        for before, number in pairwise(number for number, _ in entries if number not in gathered):
-            if starts[number] < ends[before]:
-                yield f"{self._where(number)} starts before {self.index.op(before)} has ended on the same lane"
-        for slot, gather in program.gathered:
-            if self.starts[slot] < self.ends[gather]:
-                yield self._early(slot, gather, f" on device {device}")
-
-    def _early(self, number: int, before: int, where: str = "", lag: int = 0) -> str:
-        """Return the sentence of an operation that starts before another has ended (and its message is there)."""
-        start, end = self._time(self.starts[number]), self._time(self.ends[before] + lag)
-        what = "the message" if lag else "the end"
-        return f"{self._where(number)}{where} starts at {start}, before {what} of {self._where(before)} at {end}"
+        number, after = entries_of(self.tables.plan, device)
+        ready = np.where(after == AT_ONCE, 0, self.end[after])
+        is_free = np.isin(number, [*program.freed])
+        gathers = column([program.freed[one] for one in number[is_free].tolist()])
+        ready[is_free] = np.maximum(ready[is_free], self.end[gathers])
+        for at in np.flatnonzero(np.where(is_free, self.start[number] != ready, self.start[number] < ready)).tolist():
+            one, time = int(number[at]), self.tables.time
+            if is_free[at]:
+                what = f"{self._where(one)} is at {time(self.start[one])}, not at {time(ready[at])}"
+                yield f"{what}, when the slot before it and its UNSHARD have ended"
+            else:
+                yield self._early(one, int(after[at]))
+        moved = number[~is_free]
+        for at in np.flatnonzero(self.start[moved[1:]] < self.end[moved[:-1]]).tolist():
+            before = self.index.op(int(moved[at]))
+            yield f"{self._where(int(moved[at + 1]))} starts before {before} has ended on the same lane"
+        slots, before = column([*chain.from_iterable(program.starts)]).reshape(-1, 2).T
+        for at in np.flatnonzero(self.start[slots] < self.end[before]).tolist():
+            yield self._early(int(slots[at]), int(before[at]), on=device)
 
     def _apart(self) -> Iterator[str]:
         """Yield both ends of REDUCE_TIED where they do not start and end together."""
-        both = [number for number, op in self.ops.items() if op.kind == "REDUCE_TIED"]
-        if len({(self.starts[number], self.ends[number]) for number in both}) > 1:
-            names = " and ".join(map(self._where, both))
-            yield f"{names} are one, but do not start and end together"
+        both = self.index.of_kind("REDUCE_TIED")
+        if len({(self.start[number], self.end[number]) for number in both}) > 1:
+            yield f"{' and '.join(map(self._where, both))} are one, but do not start and end together"
 
     def _needs(self) -> Iterator[str]:
         """Yield what starts before the last of the backwards, and of the operations of the step, that it needs."""
-        clipped = self._latest([*range(self.index.stages)], everything=True) if self.problem.clip else ()
-        for number, op in self.ops.items():
-            if op.kind not in NEEDY or (op.kind == "REDUCE_GRAD" and self._reduces_in_time(op.stage)):
-                continue
-            before: Iterable[int] = ()
-            if op.kind == "REDUCE_GRAD":
-                before = self._last(*backwards_of(self.index, op))
-            elif op.kind == "REDUCE_TIED":
-                before = self._latest(tied_ends(self.problem))
-            elif op.kind == "OPTIMIZER":
-                is_end = op.stage in tied_ends(self.problem)
-                before = clipped or self._latest([op.stage], everything=is_end)
-            for one in before:
-                if self.starts[number] < self.ends[one]:
-                    where = f" on device {self.runs_on[number]}" if number in self.runs_on else ""
-                    yield self._early(number, one, where)
+        ends, clip = tied_ends(self.problem), [*range(self.index.stages)] if self.problem.clip else []
+        for number in self.index.of_kind("OPTIMIZER"):
+            stage = self.index.stage_of(number)
+            needed = self._latest(clip or [stage], everything=bool(clip) or stage in ends)
+            yield from self._before(number, needed, on=int(self.tables.there[stage]))
+        yield from self._reductions()
+        for number in self.index.of_kind("REDUCE_TIED"):
+            yield from self._before(number, self._latest(ends))
 
-    def _reduces_in_time(self, stage: int) -> bool:
-        """Return whether all reductions of a stage that has several start behind the backwards that they need."""
-        if stage not in self._in_time:
-            index = self.index
-            starts = [self.starts[number] for number in index.row("REDUCE_GRAD", stage)]
-            rows = [index.row(kind, stage) for kind in "BW" if kind in index.letters]
-            parts = [
-                self.ends[row.start + part : row.stop : index.slices] for row in rows for part in range(index.slices)
-            ]
-            is_each = len(starts) == index.microbatches
-            self._in_time[stage] = is_each and all(all(map(ge, starts, ends)) for ends in parts)
-        return self._in_time[stage]
+    def _before(self, number: int, needed: Ints, on: int = -1) -> Iterator[str]:
+        for before in needed[self.end[needed] > self.start[number]].tolist():
+            yield self._early(number, before, on=on)
 
-    def _latest(self, stages: Sequence[int], *, everything: bool = False) -> list[int]:
+    def _latest(self, stages: Sequence[int], *, everything: bool = False) -> Ints:
         """Return the last backward and the last reduction of some stages; with `everything` the tied one too."""
-        index = self.index
-        kinds = ["B", "W", "REDUCE_GRAD"]
-        rows = [index.row(kind, stage) for kind in kinds if kind in index.kinds for stage in stages]
-        tied = index.of_kind("REDUCE_TIED") if everything else range(0)
-        return [*chain.from_iterable(map(self._last, (*rows, tied)))]
+        rows, tied = [last[column(stages)] for last in self._last], self.index.of_kind("REDUCE_TIED")
+        if everything and tied:
+            rows.append(column([max(tied, key=self.end.__getitem__)]))
+        return np.concatenate([column(()), *rows])
 
-    def _last(self, *rows: range) -> list[int]:
-        """Return that of some operations which ends last, if there are any."""
-        found = []
-        for row in filter(None, rows):
-            if row not in self._lasts:
-                ends = self.ends[row.start : row.stop]
-                self._lasts[row] = row[ends.index(max(ends))]
-            found.append(self._lasts[row])
-        return [max(found, key=self.ends.__getitem__)] if found else []
+    @cached_property
+    def _last(self) -> list[Ints]:
+        """The last B, W and reduction of each stage, of those that there are."""
+        index, stages = self.index, np.arange(self.index.stages)
+        found = [latest(index, self.end, kind, index.units, stages)[:, 0] for kind in self.tables.present("BW")]
+        reductions = self.tables.scoped("REDUCE_GRAD")[0]
+        if len(reductions):
+            rows = reductions.reshape(index.stages, -1)
+            found.append(rows[stages, self.end[rows].argmax(axis=1)])
+        return found
+
+    def _reductions(self) -> Iterator[str]:
+        numbers = self.tables.scoped("REDUCE_GRAD")[0]
+        if not len(numbers):
+            return
+        last = latest(self.index, self.end, "BW", self.tables.width, np.arange(self.index.stages)).ravel()
+        for at in np.flatnonzero(self.start[numbers] < self.end[last]).tolist():
+            yield self._early(int(numbers[at]), int(last[at]))
 
     def _side(self) -> Iterator[str]:
         """Yield side work, and what it is for, that starts before its input is there."""
-        index, slices = self.index, self.index.slices
-        for number, op in self.ops.items():
-            if op.kind not in ("E", "G"):
-                continue
-            item, device = self.problem.side[op.stage], self.runs_on[number]
-            lag = 0 if device == self.there[item.into] else self._ticks(item.p2p)
-            part = slice(op.microbatch * slices, (op.microbatch + 1) * slices)
-            if op.kind == "E":
-                used = index.row("F", item.into)[part][0]
-                if self.starts[used] < self.ends[number] + lag:
-                    yield self._early(used, number, f" on device {self.there[item.into]}", lag)
-                continue
-            rows = [index.row(kind, item.into)[part] for kind in "BI" if kind in index.letters]
-            last, forward = self._last(*rows)[0], index.row("E", op.stage)[op.microbatch]
-            for before, hop in ((last, lag), (forward, 0)):
-                if self.starts[number] < self.ends[before] + hop:
-                    yield self._early(number, before, f" on device {device}", hop)
+        for kind, side in product("EG", range(len(self.problem.side))):
+            look()
+            number, into = column(self.index.row(kind, side)), self.problem.side[side].into
+            device = self.tables.runs_on[number]
+            lag = np.where(device == self.tables.there[into], 0, self.problem.step_ticks.side_p2p[side])
+            if kind == "E":
+                used = column(self.index.row("F", into))[:: self.index.slices]
+                for at in np.flatnonzero(self.start[used] < self.end[number] + lag).tolist():
+                    yield self._early(int(used[at]), int(number[at]), int(lag[at]), on=int(self.tables.there[into]))
+            elif len(number):
+                last = latest(self.index, self.end, "BI", self.index.slices, column([into]))[0]
+                forward, none = column(self.index.row("E", side)), 0 * lag
+                needs = [(before, hop, self.start[number] < self.end[before] + hop)
+                         for before, hop in ((last, lag), (forward, none))]  # fmt: skip
+                for at in np.flatnonzero(needs[0][2] | needs[1][2]).tolist():
+                    for before, hop, is_early in needs:
+                        if is_early[at]:
+                            yield self._early(int(number[at]), int(before[at]), int(hop[at]), on=int(device[at]))

@@ -7,7 +7,7 @@ these tables, so that none of them asks whether microbatches differ, are sliced,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -62,6 +62,34 @@ class StepModel:
     def units(self) -> int:
         """The number of units."""
         return self.microbatches * self.slices
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether units are whole microbatches that are alike, and go forwards and backwards."""
+        return self.unit_ticks is None
+
+    @cached_property
+    def unlike(self) -> tuple[Ints, Ints]:
+        """Units that stand for all, with how many each: where microbatches of a direction are alike, of the first."""
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for way in self.ways:
+            groups.setdefault(way.devices, []).extend(way.microbatches)
+        first = np.zeros(self.microbatches, dtype=np.int64)
+        for own in groups.values():
+            first[own] = own[0]
+        if not (
+            self.is_plain
+            or all((self._by_microbatch(one) == self._by_microbatch(one)[:, first]).all() for one in self._tables)
+        ):
+            return np.arange(self.units), np.ones(self.units, dtype=np.int64)
+        units = [own[0] * self.slices + part for own in groups.values() for part in range(self.slices)]
+        return column(units), column([len(own) for own in groups.values() for _ in range(self.slices)])
+
+    @property
+    def _tables(self) -> Iterator[Ints]:
+        """All that units may differ in."""
+        yield from self.ticks.values()
+        yield from (self.there, self.back, *self.sizes.values(), *(() if self.overlap is None else (self.overlap,)))
 
     def _table(self, rows: Sequence[Sequence[int]]) -> Ints:
         """Return a table of rows, each of one number for all units, or of one for each."""
@@ -176,5 +204,5 @@ class StepModel:
 
     def _by_microbatch(self, table: Ints) -> Ints:
         """Return a table with an axis of microbatches and one of their slices."""
-        parts: Ints = table.reshape(self.stages, self.microbatches, self.slices)
+        parts: Ints = table.reshape(len(table), self.microbatches, self.slices)
         return parts

@@ -19,6 +19,7 @@ NOT_A_NUMBER = "not a number"
 MOST_DIGITS = 9  # that tell, of a number that users write or read: more are rounded
 LEAST_WRITTEN, MOST_WRITTEN = Fraction(1, 10**9), Fraction(10**12)  # magnitudes that users may write, beside 0
 SHORT = 12  # digits of a decimal that is no rounded fraction: those have 16 or 17
+SIX_DECIMALS, NINE_DIGITS = 10**6, 10**9
 LARGEST_BINARY = 2**40  # denominator: a B in TiB
 LARGEST = 10**100  # of the numbers of a problem: a float holds all that is made of them
 FARTHEST = 4_000  # the largest exponent: numbers beyond are mistakes, and take very long to write out
@@ -208,6 +209,8 @@ def canonical(value: Fraction) -> Exact:
     if value.denominator == 1:
         return value.numerator
     number = value.numerator / value.denominator
+    if SIX_DECIMALS % value.denominator == 0 and abs(value.numerator) < NINE_DIGITS:
+        return number  # of fifteen digits at most, which are the shortest text of the float
     return number if to_fraction(number) == value else value
 
 

@@ -28,22 +28,19 @@ class Residence(NamedTuple):
 class Held(NamedTuple):
     """What is held of the activation of a unit, in grains: all of it, then what I leaves, or with R what F leaves.
 
-    `cached` is the part that keys and values are, where there are units.
+    `cached` is the part that keys and values are.
     """
 
     activation: int
     retained: int
     checkpointed: int
-    cached: int = 0
+    cached: int
 
 
 def held(problem: Problem, stage: int, unit: int) -> Held:
     """Return what a stage holds of a unit."""
-    if not problem.has_units:
-        grains = problem.grains
-        return Held(grains.activation[stage], grains.retained[stage], grains.checkpointed[stage])
-    rows = problem.unit_grains
-    return Held(*(row[stage][unit] for row in (rows.activation, rows.retained, rows.checkpointed, rows.cached)))
+    sizes = problem.model.sizes
+    return Held(*(int(sizes[name][stage, unit]) for name in Held._fields))
 
 
 def late_residences(sizes: Held, gradient: int, last: int) -> list[Residence]:
@@ -56,16 +53,19 @@ def late_residences(sizes: Held, gradient: int, last: int) -> list[Residence]:
 
 def residences(problem: Problem, index: OpIndex, device: int) -> list[Residence]:
     """Return the residences on a device where activations are kept."""
-    placement = problem.settled_placement
-    stays = _of_forward if problem.mode == FORWARD_ONLY else _kept
-    return [
-        residence
-        for stage in placement.stages_on(device)
-        for forward in index.row("F", stage)
-        if placement.device(stage, index.microbatch_of(forward), index.microbatches) == device
-        for residence in stays(index, forward, held(problem, stage, index.owner_of(forward)))
-        if residence.size
+    model, stays = problem.model, _of_forward if problem.mode == FORWARD_ONLY else _kept
+    rows = [
+        (forward, Held(*sizes))
+        for stage in problem.settled_placement.stages_on(device)
+        for forward, there, *sizes in zip(
+            index.row("F", stage),
+            model.where[stage].tolist(),
+            *(model.sizes[name][stage].tolist() for name in Held._fields),
+            strict=True,
+        )
+        if there == device
     ]
+    return [stay for forward, sizes in rows for stay in stays(index, forward, sizes) if stay.size]
 
 
 def _kept(index: OpIndex, forward: int, sizes: Held) -> Iterator[Residence]:

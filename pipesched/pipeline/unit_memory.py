@@ -6,15 +6,13 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import chain
 from math import gcd, lcm
-from operator import add, mul
+from operator import mul
 from typing import NamedTuple
 
 from pipesched.pipeline.costs import Entry
-from pipesched.pipeline.kinds import GRADIENT_LETTERS
 from pipesched.pipeline.memory import Grains, Memory
 from pipesched.pipeline.quantities import Exact, to_fraction
 from pipesched.pipeline.unit_rows import Rescaled, Row, Units, Wholes
-from pipesched.pipeline.units import FORWARD_ONLY
 
 
 class UnitGrains(NamedTuple):
@@ -25,48 +23,6 @@ class UnitGrains(NamedTuple):
     retained: Sequence[Row]
     checkpointed: Sequence[Row]
     cached: Sequence[Row]
-
-    def of(self, column: str | None, stage: int) -> Row:
-        """Return a column of Kind.takes or Kind.gives of a stage, unit by unit; zeros for None."""
-        whole, held, kept = self.activation[stage], self.retained[stage], self.checkpointed[stage]
-        if column == "released":
-            return [max(size - left, 0) for size, left in zip(whole, held, strict=True)]
-        if column == "caught":
-            return [max(left - size, 0) for size, left in zip(whole, held, strict=True)]
-        if column == "recomputed":
-            return [size - left for size, left in zip(whole, kept, strict=True)]
-        own: Row = [0] * len(whole) if column is None else getattr(self, column)[stage]
-        return own
-
-    def takes(self, letter: str, column: str | None, stage: int, slices: int, mode: str) -> Row:
-        """Return what the starts of a kind take: `column`, and the gradients of keys and values.
-
-        The last slice's backward, which comes first, takes those of all other slices.
-        """
-        own, cached = self.of(column, stage), self.cached[stage]
-        if letter in GRADIENT_LETTERS and slices > 1 and mode != FORWARD_ONLY and any(cached):
-            own = [*own]
-            for first in range(0, len(own), slices):
-                own[first + slices - 1] += sum(cached[first : first + slices - 1])
-        return own
-
-    def gives(self, letter: str, column: str | None, stage: int, slices: int, mode: str) -> Row:
-        """Return what the ends of a kind give back: `column`, and keys and values or their gradients.
-
-        Of forwards alone, each gives back all but keys and values, the last slice's those of the whole microbatch.
-        """
-        cached = self.cached[stage]
-        if mode == FORWARD_ONLY:
-            own = [size - kept for size, kept in zip(self.activation[stage], cached, strict=True)]
-            for last in range(slices - 1, len(own), slices):
-                own[last] += sum(cached[last - slices + 1 : last + 1])
-            return own
-        if letter not in GRADIENT_LETTERS or slices == 1 or not any(cached):
-            return self.of(column, stage)
-        own = [*map(add, self.of(column, stage), cached)]
-        for last in range(slices - 1, len(own), slices):
-            own[last] -= cached[last]
-        return own
 
 
 def unit_grains(memory: Memory, units: Units) -> UnitGrains:

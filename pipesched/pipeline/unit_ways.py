@@ -1,104 +1,93 @@
-"""The longest ways to and from the operations of units: row by row, since units of other microbatches do not meet."""
+"""The longest ways to and from the operations of units, as if devices were never busy: whole tables at once."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from operator import add
+from typing import NamedTuple
 
+from pipesched.core.arrays import Ints, column, np
 from pipesched.core.clock import look
-from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.step_ends import step_ends
-
-Times = list[int]  # of the units of a row
+from pipesched.pipeline.step_ends import StepEnds
 
 
-class UnitWays:
-    """Heads and tails of the operations of `index`, in ticks: those of the task graph, as if devices were never busy.
+class UnitWays(NamedTuple):
+    """The passes of some units, of which heads and tails are those of the task graph.
 
-    `durations` are theirs, by number. `index` has F alone, F and B, or F, I and W.
+    `lasts` are their ticks by kind, stage and unit: of F alone, F and B, or F, I and W. `there` and `back` are the
+    latencies of boundaries by unit, `slices` of which make a microbatch.
     """
 
-    def __init__(self, problem: Problem, index: OpIndex, durations: Sequence[int]) -> None:
-        self.index, self.durations, self.step = index, durations, step_ends(problem)
-        self.there, self.back = problem.unit_ticks.hops, problem.unit_ticks.hops_back
-        self._firsts = range(0, index.units, index.slices)
+    lasts: Ints
+    there: Ints
+    back: Ints
+    slices: int
+    step: StepEnds
 
-    def heads(self) -> list[int]:
+    def heads(self) -> Ints:
         """Return the earliest start of each operation."""
-        ready, last = [0] * self.index.units, self.index.stages - 1
-        starts: dict[tuple[str, int], Times] = {}
-        for stage in range(last + 1):
-            starts["F", stage] = self._after_slices("F", stage, _no_less(ready, self.step.released[stage]))
-            ready = self._sent(starts["F", stage], "F", stage, self.there[stage] if stage < last else None)
-        for kind in self._gradients:
-            for stage in range(last, -1, -1):
-                starts[kind, stage] = self._after_slices(kind, stage, ready)
-                ready = self._sent(starts[kind, stage], kind, stage, self.back[stage - 1] if stage else None)
-                if "W" in self.index.letters:
-                    starts["W", stage] = self._sent(starts[kind, stage], kind, stage, None)
-        return self.index.spread(lambda kind, stage: starts[kind, stage])
+        forward, *backward = self.lasts
+        starts = [self._behind(self._least(self.step.released), forward, self.there)]
+        if backward:
+            least = np.zeros_like(forward)
+            least[-1] = starts[0][-1] + forward[-1]
+            starts.append(self._ahead(least, backward[0], self.back))
+        if len(backward) > 1:
+            starts.append(starts[1] + backward[0])
+        return np.stack(starts)
 
-    def tails(self) -> list[int]:
+    def tails(self) -> Ints:
         """Return what must pass between the end of each operation and the end of the schedule."""
-        nothing, last = [0] * self.index.units, self.index.stages - 1
-        after = {("W", stage): _no_less(nothing, self.step.behind_last[stage]) for stage in range(last + 1)}
-        behind = nothing
-        for kind in self._gradients:
-            for stage in range(last + 1):
-                behind = _no_less(behind, self.step.behind_gradient[stage])
-                if "W" in self.index.letters:
-                    behind = [*map(max, behind, self._sent(after["W", stage], "W", stage, None))]
-                else:
-                    behind = _no_less(behind, self.step.behind_last[stage])
-                after[kind, stage] = self._before_slices(kind, stage, behind)
-                behind = self._sent(after[kind, stage], kind, stage, self.back[stage] if stage < last else None)
-        for stage in range(last, -1, -1):
-            after["F", stage] = self._before_slices("F", stage, behind)
-            behind = self._sent(after["F", stage], "F", stage, self.there[stage - 1] if stage else None)
-        return self.index.spread(lambda kind, stage: after[kind, stage])
+        forward, *backward = self.lasts
+        least, after = np.zeros_like(forward), []
+        if backward:
+            behind = last = self._least(self.step.behind_last)
+            if len(backward) > 1:
+                behind, after = last + backward[1], [last]
+            behind = np.maximum(behind, self._least(self.step.behind_gradient))
+            after.insert(0, self._behind(behind, backward[0], self.back))
+            least[-1] = after[0][-1] + backward[0][-1]
+        return np.stack([self._ahead(least, forward, self.there), *after])
 
-    @property
-    def _gradients(self) -> list[str]:
-        return self.index.gradients
+    def paths(self) -> Ints:
+        """Return the ticks from the start of F to the end of B or I, by stage and unit.
 
-    def _lasts(self, kind: str, stage: int) -> Sequence[int]:
-        row = self.index.row(kind, stage)
-        return self.durations[row.start : row.stop]
+        The way leads through the later slices on the same stage, and those of the last one on the stages behind.
+        """
+        both = self._by_microbatch(self.lasts[0] + self.lasts[1])
+        last = both[:, :, -1].copy()
+        last[:-1] += self._by_microbatch(self.there + self.back)[:, :, -1]
+        ways = both.copy()
+        ways[:, :, -1] = last[::-1].cumsum(axis=0)[::-1]
+        found: Ints = ways[:, :, ::-1].cumsum(axis=2)[:, :, ::-1].reshape(self.lasts[0].shape)
+        return found
 
-    def _sent(self, times: Times, kind: str, stage: int, hops: Sequence[int] | None) -> Times:
-        """Return times behind the operations of a row, with the latencies of a boundary."""
-        look()
-        ends = map(add, times, self._lasts(kind, stage))
-        return [*ends] if hops is None else [*map(add, ends, hops)]
+    def _least(self, ticks: object) -> Ints:
+        """Return ticks of stages as a table."""
+        table: Ints = np.zeros_like(self.lasts[0]) + column(ticks)[:, None]  # type: ignore[arg-type]
+        return table
 
-    def _after_slices(self, kind: str, stage: int, ready: Times) -> Times:
-        """Return the starts of a row that is `ready`, behind the slices that come before (of backwards later ones)."""
-        step = 1 if kind == "F" else -1
-        return self._one_by_one(kind, stage, ready, step)
+    def _by_microbatch(self, table: Ints) -> Ints:
+        stages, units = table.shape
+        parts: Ints = table.reshape(stages, units // self.slices, self.slices)
+        return parts
 
-    def _before_slices(self, kind: str, stage: int, behind: Times) -> Times:
-        """Return the tails of a row with `behind` after it, before the slices that follow."""
-        step = -1 if kind == "F" else 1
-        return self._one_by_one(kind, stage, behind, step)
+    def _ahead(self, least: Ints, lasts: Ints, hops: Ints) -> Ints:
+        """Return `_behind` from the last stage to the first one, and from the last slice to the first one."""
+        found: Ints = self._behind(*(table[::-1, ::-1] for table in (least, lasts, hops)))[::-1, ::-1]
+        return found
 
-    def _one_by_one(self, kind: str, stage: int, times: Times, step: int) -> Times:
-        """Return the times of a row, each no less than that of the slice before it (by `step`) and what that lasts."""
-        count, lasts = self.index.slices, self._lasts(kind, stage)
-        if count == 1:
-            return times
-        times = [*times]
-        for first in self._firsts:
-            units = range(first, first + count)[::step]
-            before = units[0]
-            for unit in units[1:]:
-                earliest = times[before] + lasts[before]
-                if times[unit] < earliest:
-                    times[unit] = earliest
-                before = unit
-        return times
+    def _behind(self, least: Ints, lasts: Ints, hops: Ints) -> Ints:
+        """Return times of which none is less than `least`, nor than what ends the stage or the slice before.
 
-
-def _no_less(times: Times, least: int) -> Times:
-    """Return times of which none is less than `least`."""
-    return [max(time, least) for time in times] if least else times
+        From a stage to the next one `hops` come between.
+        """
+        times, lasts = (self._by_microbatch(table) for table in (least.copy(), lasts))
+        sums = np.zeros_like(times)
+        np.cumsum(lasts[:-1] + self._by_microbatch(hops), axis=0, out=sums[1:])
+        for part in range(self.slices):
+            look()
+            if part:
+                times[:, :, part] = np.maximum(times[:, :, part], times[:, :, part - 1] + lasts[:, :, part - 1])
+            own, until = times[:, :, part], sums[:, :, part]
+            times[:, :, part] = np.maximum.accumulate(own - until, axis=0) + until
+        found: Ints = times.reshape(least.shape)
+        return found

@@ -56,11 +56,13 @@ class Sizes(Displayable):
     message: tuple[Exact, ...]
 
     def __post_init__(self) -> None:
-        count = len(self.work)
+        count, known = len(self.work), dict[int, tuple[Exact, ...]]()
         for field in fields(self):
-            with entry_of("sizes", field.name):
-                numbers = exact_tuple(getattr(self, field.name), "sizes", count, "one a microbatch")
-            object.__setattr__(self, field.name, numbers)
+            given = getattr(self, field.name)
+            if id(given) not in known:  # one list may be that of several
+                with entry_of("sizes", field.name):
+                    known[id(given)] = exact_tuple(given, "sizes", count, "one a microbatch")
+            object.__setattr__(self, field.name, known[id(given)])
 
     @property
     def are_one(self) -> bool:

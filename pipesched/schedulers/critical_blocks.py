@@ -88,7 +88,8 @@ class CriticalBlockSearch:
 
     def _length(self, orders: Retiming, times: Times) -> int:
         lasts = [orders.order_of(device)[-1] for device in range(len(self.offsets))]
-        return max(end - offset for end, offset in zip(times.end[lasts].tolist(), self.offsets, strict=True))
+        ends: list[int] = times.end[lasts].tolist()
+        return max(end - offset for end, offset in zip(ends, self.offsets, strict=True))
 
     def _moved(self, orders: Retiming, move: BlockMove) -> Times | None:
         """Move, and return the times, if the orders fit in memory and run."""

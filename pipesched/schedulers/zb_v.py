@@ -10,7 +10,7 @@ from pipesched.schedulers.best_block import best_of, of_the_mean
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.v_block import Waits, v_blocks
 
-STEPS = ["F0", "F1", "I0", "I1", "W0", "W1"]
+STEPS = ["F0", "F1", "I0", "I1", "W0", "W1"]  # a kind and a chunk
 WAITS = Waits(3, 1, 3, 1)
 
 
@@ -39,10 +39,10 @@ def published_order(index: OpIndex, devices: int, device: int) -> list[int]:
               ("I0 I1", device), ("I0 W0", late), ("W1", count), ("W0", count))  # fmt: skip
     steps = np.concatenate([np.tile([*map(STEPS.index, names.split())], times) for names, times in phases])
     order, microbatch = np.zeros(len(steps), dtype=np.int64), np.zeros(len(steps), dtype=np.int64)
-    for number, (kind, chunk) in enumerate(STEPS):
+    for number, step in enumerate(STEPS):
         places = np.flatnonzero(steps == number)
         microbatch[places] = np.arange(len(places))
-        order[places] = index.row(kind, index.stages - 1 - device if chunk == "1" else device).start
+        order[places] = index.row(step[0], index.stages - 1 - device if step[1] == "1" else device).start
     return lists((order + microbatch)[microbatch < index.microbatches])
 
 

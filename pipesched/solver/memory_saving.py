@@ -77,19 +77,13 @@ def _lanes(problem: Problem, index: OpIndex, devices: Sequence[_MemorySimulation
 
 def _sizes(problem: Problem, column: str | None) -> Callable[[Activation], int]:
     """Return what an activation has of a column of Kind.takes or Kind.gives, in grains."""
-    if problem.has_units:
-        rows = [problem.unit_grains.of(column, stage) for stage in range(problem.stages)]
-        return lambda own: rows[own[0]][own[1]]
-    row = problem.grains.of(column)
-    return lambda own: row[own[0]]
+    sizes = problem.model.column(column)
+    return lambda own: int(sizes[own])
 
 
 def _lasts(problem: Problem, key: str, own: Activation) -> int:
     """Return how long a transfer of an activation lasts, in ticks."""
-    if problem.has_units:
-        return problem.unit_ticks.lasts[key][own[0]][own[1]]
-    ticks: int = getattr(problem.ticks, key)[own[0]]
-    return ticks
+    return int(problem.model.ticks[key][own])
 
 
 class _MemorySimulation:

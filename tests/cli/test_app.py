@@ -44,6 +44,12 @@ def test_help_names_every_command(cli: Cli) -> None:
     assert all(f" {name} " in result.stdout for name in COMMANDS)
 
 
+def test_help_loads_no_numpy(process: Cli) -> None:
+    """Help and refusals go without arrays, whose library takes as long to load as all else."""
+    for arguments in (("--help",), ("run", "--help"), ("run", "--devices", "none")):
+        assert "numpy" not in process(*arguments, env={"PYTHONPROFILEIMPORTTIME": "1"}).stderr
+
+
 def test_no_command_shows_the_help(cli: Cli) -> None:
     """Without a command there is help, not an error message."""
     result = cli()

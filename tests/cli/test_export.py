@@ -235,7 +235,6 @@ def test_run_loads_none_of_this(process: Callable[..., subprocess.CompletedProce
         assert "pipesched.results.outcome" in loaded
         for module in (
             "matplotlib",
-            "numpy",
             "render.figure",
             "file_formats.files",
             "chrome_trace",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pipesched.core.tasks import TaskGraph
 from pipesched.errors import InvalidSchedule
-from pipesched.pipeline.check_program import checked_program, step_operations
+from pipesched.pipeline.check_program import checked_programs
 from pipesched.pipeline.lowering import lower_plan
 from pipesched.pipeline.plan import Plan, with_parts
 from pipesched.pipeline.schedule import Schedule
@@ -25,15 +25,14 @@ def moved_plan(schedule: Schedule, device: int, order: Sequence[int]) -> Plan:
     plan = with_parts(schedule.plan, orders=orders)
     if not plan.index.scoped:
         return plan
-    ops = step_operations(plan.index)
     after = dict(network_programs(schedule.problem, plan)[device])
-    numbers = [number for number, _ in plan.network[device]]
-    if {ops[number] for number in numbers} != {*after}:
+    ops = {number: plan.index.op(number) for number, _ in plan.network[device]}
+    if {*ops.values()} != {*after}:
         raise InvalidSchedule(f"device {device} gathers and frees other stages in this order")
     network = [*plan.network]
-    network[device] = [NetworkEntry(number, after[ops[number]]) for number in numbers]
+    network[device] = [NetworkEntry(number, after[op]) for number, op in ops.items()]
     plan = with_parts(plan, network=network)
-    wrong = checked_program(schedule.problem, plan, device, ops).wrong
+    wrong = checked_programs(schedule.problem, plan, [device])[0].wrong
     if wrong:
         raise InvalidSchedule(wrong[0], wrong)
     return plan

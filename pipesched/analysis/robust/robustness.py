@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,21 +14,19 @@ from pipesched.analysis.robust.replay import Replay
 from pipesched.analysis.robust.result import Robustness, RobustnessRow
 from pipesched.analysis.robust.variation import Variation, block_sizes
 from pipesched.checks import shown
-from pipesched.core.timing import earliest_times
+from pipesched.core.arrays import np
 from pipesched.display import from_file
 from pipesched.errors import ConfigError
 from pipesched.executors.opening import chosen, lent, workers_of
 from pipesched.pipeline.check_memory import excesses
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import plain
-from pipesched.pipeline.schedule import Schedule, schedule_plan, timed_schedule
+from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.results.comparison import Comparison, Entry
 from pipesched.results.outcome import Outcome
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    import numpy as np
     from numpy.typing import NDArray
 
 SAMPLES_OF_ONE = 200  # of an operation, which take as long as scheduling one
@@ -127,8 +124,6 @@ def _of_entry(entry: Entry, position: int) -> Outcome | Entry:
 
 def _best_shares(drawn: Sequence[NDArray[np.float64]]) -> list[float]:
     """Return the share of samples in which each is shortest; several shortest ones share a sample equally."""
-    import numpy as np
-
     if not drawn:
         return []
     least, shortest = np.minimum.reduce(drawn), np.zeros(len(drawn[0]))
@@ -138,8 +133,6 @@ def _best_shares(drawn: Sequence[NDArray[np.float64]]) -> list[float]:
 
 
 def _row(algorithm: str, schedule: Schedule, timing: Timing, share: float | None) -> RobustnessRow:
-    import numpy as np
-
     makespans = timing.makespans
     p50, p95, p99 = map(float, np.percentile(makespans, [50, 95, 99]))
     return RobustnessRow(
@@ -158,18 +151,19 @@ def _row(algorithm: str, schedule: Schedule, timing: Timing, share: float | None
 
 
 class Timing(NamedTuple):
-    """The makespan of a schedule in each sample, and with each device slow, in the user's time unit."""
+    """The makespan of a schedule in some samples, and with each device slow, in the user's time unit."""
 
     makespans: NDArray[np.float64]
     stragglers: list[int | float]
 
 
 class _TimedPart(NamedTuple):
-    """A part of the work on a schedule: blocks of its samples, or its slow devices."""
+    """A part of the work on a schedule: blocks of its samples, and perhaps its slow devices."""
 
     schedule: Schedule
     variation: Variation
-    blocks: range | None
+    blocks: range
+    is_last: bool
 
     def __str__(self) -> str:
         return f"{len(self.schedule.plan):,} operations"
@@ -177,25 +171,24 @@ class _TimedPart(NamedTuple):
 
 def timings(schedules: Sequence[Schedule], variation: Variation, executor: Executor | str | None) -> list[Timing]:
     """Return the timing of each schedule."""
-    import numpy as np
-
     operations = sum(len(schedule.plan) for schedule in schedules)
     with lent(executor, operations * variation.samples // SAMPLES_OF_ONE) as pool:
         parts = [[*_parts(schedule, variation, workers_of(pool))] for schedule in schedules]
         results = _results([part for of_one in parts for part in of_one], pool)
-        return [Timing(np.concatenate([next(results) for _ in of_one[1:]]), next(results)) for of_one in parts]
+        found = [[next(results) for _ in of_one] for of_one in parts]
+    return [Timing(np.concatenate([part.makespans for part in own]), own[-1].stragglers) for own in found]
 
 
 def _parts(schedule: Schedule, variation: Variation, workers: int) -> Iterator[_TimedPart]:
-    """Yield the parts of the work on a schedule, its slow devices last."""
+    """Yield the parts of the work on a schedule; the last one has its slow devices too."""
     blocks = len(block_sizes(variation.samples))
     count = 1 if workers == 1 else min(workers * PARTS, blocks)
     for number in range(count):
-        yield _TimedPart(schedule, variation, range(blocks * number // count, blocks * (number + 1) // count))
-    yield _TimedPart(schedule, variation, None)
+        some = range(blocks * number // count, blocks * (number + 1) // count)
+        yield _TimedPart(schedule, variation, some, number == count - 1)
 
 
-def _results(parts: Sequence[_TimedPart], pool: Executor | None) -> Iterator[Any]:
+def _results(parts: Sequence[_TimedPart], pool: Executor | None) -> Iterator[Timing]:
     if pool is None:
         return map(_result, parts)
     from pipesched.executors.batches import map_batches
@@ -203,27 +196,7 @@ def _results(parts: Sequence[_TimedPart], pool: Executor | None) -> Iterator[Any
     return map_batches(pool, _result, parts)
 
 
-def _result(part: _TimedPart) -> Any:
-    if part.blocks is None:
-        return straggler_makespans(part.schedule, part.variation.slowness)
-    return Replay(part.schedule).makespans(part.variation, part.blocks)
-
-
-def straggler_makespans(schedule: Schedule, slowness: Fraction) -> list[int | float]:
-    """Return for each device the makespan, in the user's time unit, when its operations take `slowness` times as long.
-
-    Transfers and network lanes keep their durations, and latencies too. Everything is computed in integers.
-    """
-    problem, plan, graph = schedule.problem, schedule.plan, schedule.graph
-    up, down = slowness.as_integer_ratio()
-    even = [ticks * down for ticks in graph.durations]
-    edges = graph.edges.scaled(down)
-    makespans = []
-    for order in plan.orders:
-        durations = even.copy()
-        for task in order:
-            durations[task] = graph.durations[task] * up
-        slowed = graph.changed(durations=durations, edges=edges)
-        timed = timed_schedule(problem, plan, earliest_times(slowed, plan.machines), slowed)
-        makespans.append(plain(Fraction(timed.makespan_ticks, down * problem.ticks.per_unit)))
-    return makespans
+def _result(part: _TimedPart) -> Timing:
+    replay = Replay(part.schedule)
+    makespans = replay.makespans(part.variation, part.blocks)
+    return Timing(makespans, replay.stragglers(part.variation.slowness) if part.is_last else [])

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import numpy as np
+from pipesched.core.arrays import Ints, np
 
-from pipesched.comparing.packing.positions import Whole
-
-Taking = Callable[[Whole, Whole], Whole]  # works and sizes, a row a microbatch and a column a case: what each takes
+Taking = Callable[[Ints, Ints], Ints]  # works and sizes, a row a microbatch and a column a case: what each takes
 
 
 class DocumentSizes(NamedTuple):
     """Of each document, from long to short: its work and its size in parts of a whole, and its tokens."""
 
-    work: Whole
-    size: Whole
-    tokens: Whole
+    work: Ints
+    size: Ints
+    tokens: Ints
 
 
 class Bins:
@@ -36,7 +34,7 @@ class Bins:
         works, sizes = (column.reshape(-1, microbatches).T for column in (self.work, self.size))
         self.takes = taking(works, sizes)
 
-    def _sums(self, values: Whole, bins: int) -> Whole:
+    def _sums(self, values: Ints, bins: int) -> Ints:
         found = np.zeros(bins, dtype=np.int64)
         np.add.at(found, self.bin_of, values)
         return found
@@ -58,11 +56,11 @@ class Bins:
         """Return the bins of a rank."""
         return slice(rank * self.microbatches, (rank + 1) * self.microbatches)
 
-    def documents_of(self, rank: int) -> Whole:
+    def documents_of(self, rank: int) -> Ints:
         """Return the documents of a rank, from long to short."""
         return np.flatnonzero(self.bin_of // self.microbatches == rank)
 
-    def cases(self, rank: int, count: int) -> tuple[Whole, Whole]:
+    def cases(self, rank: int, count: int) -> tuple[Ints, Ints]:
         """Return the works and sizes of a rank, so many times side by side, to be changed."""
         part = self.of_rank(rank)
         return np.repeat(self.work[part][:, None], count, axis=1), np.repeat(self.size[part][:, None], count, axis=1)

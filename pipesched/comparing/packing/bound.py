@@ -22,10 +22,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from itertools import accumulate, chain, combinations_with_replacement
+from itertools import chain, combinations_with_replacement
 from math import inf
 from typing import NamedTuple
 
+from pipesched.core.arrays import np
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.problem import Problem
@@ -164,8 +165,9 @@ def _of_device(
         mean, hops = _mean(documents, work, share), size * (head.hops + end.hops)
         yield mean + documents.one(-1, sum_of(head.before)) + documents.one(-1, sum_of(end.before)) + hops
         if geometric and mean > 0:
-            yield mean + hops + _gap(documents, work, (head, end), share)
-            yield _heaviest(documents, work, (head, end), share)
+            sides = [_ratios(documents, work, side) for side in (head, end)]
+            yield mean + hops + _gap(mean, sides, share)
+            yield _heaviest(documents, work, sum(ratio for ratio, _ in sides), share)
 
 
 class _Side(NamedTuple):
@@ -182,25 +184,22 @@ def _ratios(documents: DocumentAmounts, work: Rate, side: _Side) -> tuple[float,
     return documents.least_ratio(sum_of(side.before), work) * SAFE, least * SAFE
 
 
-def _gap(documents: DocumentAmounts, work: Rate, sides: tuple[_Side, _Side], share: Share) -> Fraction:
+def _gap(mean: Fraction, sides: Sequence[tuple[float, float]], share: Share) -> Fraction:
     """Return what a device idles where a rank has the mean work, by the number of its microbatches."""
-    (head, forward), (tail, backward) = (_ratios(documents, work, side) for side in sides)
-    mean = float(_mean(documents, work, share))
-    return Fraction(geometric_gap(mean, share.microbatches, head, tail, forward, backward) * SAFE)
+    (head, forward), (tail, backward) = sides
+    return Fraction(geometric_gap(float(mean), share.microbatches, head, tail, forward, backward) * SAFE)
 
 
-def _heaviest(documents: DocumentAmounts, work: Rate, sides: tuple[_Side, _Side], share: Share) -> Fraction:
-    """Return the largest plain bound of the n longest documents alone, for every n.
+def _heaviest(documents: DocumentAmounts, work: Rate, ends: float, share: Share) -> Fraction:
+    """Return the largest plain bound of the n longest documents alone, for every n; `ends` go to a work of 1.
 
     Some rank has their mean work, and one has at least n / D of them, rounded up, each no lighter than the lightest.
     """
-    ends = sum(_ratios(documents, work, side)[0] for side in sides)
-    lost, best, linear, core = float(documents.lost * work.linear), 0.0, float(work.linear), float(work.core)
-    amounts = zip(documents.linear, documents.core, strict=True)
-    each = [max(linear * a + core * b - lost, 0.0) for a, b in amounts]
-    for number, (lightest, together) in enumerate(zip(each, accumulate(each), strict=True), 1):
-        best = max(best, max(together / share.ranks, -(-number // share.ranks) * lightest) + ends * lightest)
-    return Fraction(best * SAFE)
+    linear, core = (np.array(amounts, dtype=np.float64) for amounts in (documents.linear, documents.core))
+    each = np.maximum(float(work.linear) * linear + float(work.core) * core - float(documents.lost * work.linear), 0)
+    most = -(-np.arange(1, len(each) + 1) // share.ranks)
+    found = np.maximum(each.cumsum() / share.ranks, most * each) + ends * each
+    return Fraction(float(found.max()) * SAFE)
 
 
 def geometric_gap(work: float, count: int, head: float, tail: float, forward: float, backward: float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from heapq import heapify, heappop, heapreplace
+from operator import itemgetter
 from typing import Any
 
 
@@ -22,19 +23,13 @@ def differencing(weights: Sequence[int], parts: int) -> list[list[int]]:
     for number in range(len(weights), 2 * len(weights) - 1):
         first = heappop(heap)[2]
         second = heap[0][2]
-        joined = [(a + b, _both(these, those)) for (a, these), (b, those) in zip(first, reversed(second), strict=True)]
-        joined.sort(key=_heaviest_first)
+        joined = [  # members as trees: lists would be copied at every step
+            (a + b, these if those is None else those if these is None else (these, those))
+            for (a, these), (b, those) in zip(first, reversed(second), strict=True)
+        ]
+        joined.sort(key=itemgetter(0), reverse=True)
         heapreplace(heap, (joined[-1][0] - joined[0][0], number, joined))
     return [_members(tree) for _, tree in heap[0][2]]
-
-
-def _heaviest_first(part: tuple[int, Any]) -> int:
-    return -part[0]
-
-
-def _both(these: Any, those: Any) -> Any:
-    """Return the members of two parts as one tree: lists would be copied at every step."""
-    return these if those is None else those if these is None else (these, those)
 
 
 def _members(tree: Any) -> list[int]:

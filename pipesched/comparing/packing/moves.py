@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from pipesched.comparing.packing.bins import Bins
-from pipesched.comparing.packing.positions import Whole
+from pipesched.core.arrays import Ints, np
 
 FASTEST = 3  # ranks that are asked to take something
 MOST_GIVEN = 500  # documents of the slowest rank that may leave it
@@ -35,7 +33,7 @@ def _give(bins: Bins, slow: int, fast: Sequence[int], most: int) -> bool:
     return bool(helps.any()) and any(_give_to(bins, slow, rank, given[helps], left[helps], most) for rank in fast)
 
 
-def _give_to(bins: Bins, slow: int, fast: int, given: Whole, left: Whole, most: int) -> bool:
+def _give_to(bins: Bins, slow: int, fast: int, given: Ints, left: Ints, most: int) -> bool:
     """Move one of the documents to a fast rank, if that helps; `left` is what the slow one takes without each."""
     m = bins.microbatches
     middle = (bins.takes[slow] + bins.takes[fast]) // 2
@@ -58,7 +56,7 @@ def _give_to(bins: Bins, slow: int, fast: int, given: Whole, left: Whole, most: 
     return True
 
 
-def _without(bins: Bins, rank: int, documents: Whole) -> Whole:
+def _without(bins: Bins, rank: int, documents: Ints) -> Ints:
     """Return what a rank takes without each of its documents."""
     works, sizes = bins.cases(rank, len(documents))
     cases, rows = np.arange(len(documents)), bins.bin_of[documents] % bins.microbatches
@@ -67,14 +65,14 @@ def _without(bins: Bins, rank: int, documents: Whole) -> Whole:
     return bins.taking(works, sizes)
 
 
-def _some(documents: Whole, most: int) -> Whole:
+def _some(documents: Ints, most: int) -> Ints:
     """Return at most so many of the documents, from the longest to the shortest in even steps."""
     if len(documents) <= most:
         return documents
     return documents[np.arange(most) * (len(documents) - 1) // max(most - 1, 1)]
 
 
-def _best(first: Whole, second: Whole) -> int:
+def _best(first: Ints, second: Ints) -> int:
     """Return the case in which the larger of two numbers is least, of equals that of the least sum."""
     return int(np.lexsort((first + second, np.maximum(first, second)))[0])
 

@@ -5,40 +5,16 @@ A column of an array is a case. All numbers are whole, so that sums are exact, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from pipesched.core.arrays import Ints, np, total
 from pipesched.pipeline.lowering import lower, precedence_rows
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.schedulers.feeding.levels import SlotLevels
+from pipesched.schedulers.feeding.slots import SlotSweep
 
 MOST_TICKS = 1 << 26
-Whole = NDArray[Any]  # of 64 bits, or of Python's own ints where those would not hold the numbers
-
-
-class Lasting(NamedTuple):
-    """What some rows last: `ticks` where the work of the microbatch, their owner, is 1; `kinds` are rows of a table."""
-
-    rows: Whole
-    ticks: Whole
-    owners: Whole
-    kinds: Whole
-
-
-class Messages(NamedTuple):
-    """What rows wait for beside the ends of others, one a row: `ticks` where the message of the sender is of size 1.
-
-    `hops` are rows of a table of latencies, the last one where there is no message.
-    """
-
-    ticks: Whole
-    senders: Whole
-    hops: Whole
 
 
 class LoadTable(NamedTuple):
@@ -47,12 +23,12 @@ class LoadTable(NamedTuple):
     Row b of `hops` is for forwards over boundary b, row S + b for gradients over it, and the last one is of zeros.
     """
 
-    lengths: Whole
-    hops: Whole
+    lengths: Ints
+    hops: Ints
 
 
 class Positions:
-    """A plan as levels of slots; `problem` is that of M microbatches alike, whose works and messages are 1.
+    """A plan as rows of slots; `problem` is that of M microbatches alike, whose works and messages are 1.
 
     So that products of ticks and works stay within 64 bits, these ticks are rounded: the stages together have at most
     MOST_TICKS. Exact times are those of a `LoadTable`.
@@ -61,24 +37,12 @@ class Positions:
     def __init__(self, problem: Problem, plan: Plan) -> None:
         self._graph, self._plan = lower(problem, plan.index), plan
         self.grains_per_unit = problem.grains.per_unit
-        rows = [*precedence_rows(problem, plan.index)]
-        self._levels = SlotLevels(plan, [pair for row in rows for pair in zip(row.before, row.after, strict=True)])
-        self._count = len(self._levels)
-        whole = sum(self._graph.durations) // problem.microbatches + sum(row.lag for row in rows)
-        self._scale = max(whole // MOST_TICKS, 1)
-        owner, nothing = plan.index.owner_of, 2 * plan.index.stages - 1
-        sent = [
-            (row.lag // self._scale, owner(n), self._hop(row.boundary, row.after)) for row in rows for n in row.before
-        ]
-        table = np.array([*sent, (0, 0, nothing)])  # the order of a device, precedence -1, waits for no message
-        self._messages = [Messages(*table[arrows].T) for arrows in self._levels.arrows]
-        self._lasting = [*self._parts()]
-
-    def _hop(self, boundary: int, after: range) -> int:
-        """Return the row of a table for what crosses a boundary: forwards first, then gradients."""
-        if boundary < 0:
-            return 2 * self._plan.index.stages - 1
-        return boundary if self._plan.index.is_forward(after[0]) else boundary + self._plan.index.stages
+        self._slots, edges = SlotSweep(plan, self._graph.edges), self._graph.edges
+        hops = sum(row.lag for row in precedence_rows(problem, plan.index))
+        self._scale = max((total(self._graph.duration) // problem.microbatches + hops) // MOST_TICKS, 1)
+        self._ticks = (self._graph.duration // self._scale).astype(np.int64)
+        lags = np.concatenate([edges.lag // self._scale, [0] * (len(plan.waits) + 1)]).astype(np.int64)
+        self._lags = lags[self._slots.sweep.edges]  # the last one is of the order of a device
 
     @property
     def microbatches(self) -> int:
@@ -93,84 +57,54 @@ class Positions:
     @property
     def has_lags(self) -> bool:
         """Whether any operation waits for a message."""
-        return any(part.ticks.any() for part in self._messages)
+        return bool(self._lags.any())
 
-    def _parts(self) -> Iterator[Lasting]:
-        """Yield what the operations last: all but the backwards of pairs, then these, which add to them."""
-        index, pairs, durations = self._plan.index, self._plan.pairs, self._graph.durations
-        slots = [*enumerate(self._levels.tasks)]
-        for part in (slots, [(row, pairs[task]) for row, task in slots if task in pairs]):
-            if part:
-                found = [(n, durations[one] // self._scale, index.owner_of(one), index.row_of(one)) for n, one in part]
-                yield Lasting(*np.array(found).T)
-
-    def _lengths(self, work: Whole) -> Whole:
-        """Return how long the rows last, a column a case, and in a last row 0."""
-        made = np.empty((self._count + 1, work.shape[1]), dtype=work.dtype)
-        made[-1] = 0
-        (_, ticks, owners, _), *pairs = self._lasting
-        np.multiply(ticks[:, None], work[owners], out=made[:-1])
-        for rows, ticks, owners, _ in pairs:
-            made[rows] += ticks[:, None] * work[owners]
+    def _lengths(self, work: Ints) -> Ints:
+        """Return how long the rows last, a column a case."""
+        slots, units = self._slots, self._plan.index.units
+        made: Ints = self._ticks[slots.tasks, None] * work[slots.tasks % units]
+        if len(slots.paired):
+            made[slots.paired] += self._ticks[slots.partners, None] * work[slots.partners % units]
         return made
 
-    def exact_makespans(self, table: LoadTable, microbatches: Whole) -> Whole:
+    def exact_makespans(self, table: LoadTable, microbatches: Ints) -> Ints:
         """Return the makespan of each case in the ticks of a table; a case lists columns of it, in the order fed."""
-        made = np.zeros((self._count + 1, microbatches.shape[1]), dtype=table.lengths.dtype)
-        for rows, _, owners, kinds in self._lasting:
-            made[rows] += table.lengths[kinds[:, None], microbatches[owners]]
-        delays: list[Any] = []
-        if table.hops.any():
-            delays = [table.hops[part.hops[:, None], microbatches[part.senders]] for part in self._messages]
-        makespans: Whole = self._levels.ends(made, delays).max(axis=0)
+        slots = self._slots
+        lengths, delays = slots.values(table.lengths, microbatches), slots.delays(table.hops, microbatches)
+        makespans: Ints = slots.sweep.ends(lengths, delays).max(axis=0)
         return makespans
 
-    def makespans(self, work: Whole, messages: Whole | None = None) -> Whole:
+    def makespans(self, work: Ints, messages: Ints | None = None) -> Ints:
         """Return the makespan of each case: a column of works, and of sizes of messages, by the microbatch fed."""
-        makespans: Whole = self._levels.ends(self._lengths(work), self._delays(messages)).max(axis=0)
+        makespans: Ints = self._slots.sweep.ends(self._lengths(work), self._delays(messages)).max(axis=0)
         return makespans
 
-    def _delays(self, messages: Whole | None) -> list[Any]:
-        """Return what passes between rows, a column a case, for each column of waits; None where nothing does."""
-        if messages is None:
-            return [None] * len(self._messages)
-        return [part.ticks[:, None] * messages[part.senders] if part.ticks.any() else None for part in self._messages]
+    def _delays(self, messages: Ints | None) -> Ints | None:
+        """Return what passes between rows, a row a wait; None where nothing does."""
+        if messages is None or not self.has_lags:
+            return None
+        delays: Ints = self._lags[:, None] * messages[self._slots.messages % self._plan.index.units]
+        return delays
 
-    def slopes(self, work: Whole, messages: Whole | None = None) -> tuple[Whole, Whole]:
+    def slopes(self, work: Ints, messages: Ints | None = None) -> tuple[Ints, Ints]:
         """Return the makespan of each case, and the ticks by which a unit of work of each microbatch makes it longer.
 
         These are the ticks of its operations on one longest path.
         """
         delays = self._delays(messages)
-        ends = self._levels.ends(self._lengths(work), delays)
-        cases = np.arange(work.shape[1])
-        here, path = ends.argmax(axis=0), []
-        while (here < self._count).any():
-            path.append(here)
-            latest, chosen = np.full(len(cases), -1, dtype=ends.dtype), here
-            for before, delay in zip(self._before_or_none, delays, strict=True):
-                other = before[here]
-                late = ends[other, cases]
-                if delay is not None:
-                    late = late + delay[np.minimum(here, self._count - 1), cases]
-                chosen = np.where(late > latest, other, chosen)
-                latest = np.maximum(latest, late)
-            here = chosen
-        return ends.max(axis=0), self._ticks_by_owner(len(work))[np.array(path)].sum(axis=0).T
+        ends = self._slots.sweep.ends(self._lengths(work), delays)
+        path = self._slots.sweep.longest(ends, delays)
+        return ends.max(axis=0), (self._ticks_by_owner @ path.astype(np.float64)).astype(np.int64)
 
     @cached_property
-    def _before_or_none(self) -> list[Whole]:
-        """What each row waits for, with a last row that waits for itself."""
-        return [np.append(before, self._count) for before in self._levels.before]
-
-    def _ticks_by_owner(self, microbatches: int) -> Whole:
-        """Return the ticks for a unit of work of each microbatch, a row a slot, and a last row of nothing."""
-        table = np.zeros((self._count + 1, microbatches), dtype=np.int64)
-        for rows, ticks, owners, _ in self._lasting:
-            table[rows, owners] += ticks
+    def _ticks_by_owner(self) -> Ints:
+        """The ticks for a unit of work of each microbatch, a column a slot; floats are exact for so few."""
+        table, slots = np.zeros((self.microbatches, len(self._slots))), self._slots
+        for rows, tasks in ((np.arange(len(slots)), slots.tasks), (slots.paired, slots.partners)):
+            table[tasks % self.microbatches, rows] += self._ticks[tasks]
         return table
 
-    def levels_of_memory(self, device: int) -> Whole:
+    def levels_of_memory(self, device: int) -> Ints:
         """Return what a device holds as each slot starts, in grains for a unit of activation of each microbatch.
 
         They are Python's own ints, for grains may be many.

@@ -8,17 +8,15 @@ from functools import cached_property, lru_cache
 from heapq import heapify, heappop, heappush, heapreplace
 from itertools import chain
 
-import numpy as np
-
 from pipesched.comparing.packing.baselines import Assignment, in_verl_order
 from pipesched.comparing.packing.bins import Bins, DocumentSizes
 from pipesched.comparing.packing.bound import rates_of, sum_of
 from pipesched.comparing.packing.feasible import Filled, none_empty, within
 from pipesched.comparing.packing.judging import judge
 from pipesched.comparing.packing.moves import improve
-from pipesched.comparing.packing.positions import Whole
 from pipesched.comparing.packing.targets import RankShape, shape_of, targets
 from pipesched.comparing.packing.timing import RankTimes, Timed, positions_of
+from pipesched.core.arrays import Ints, np
 from pipesched.pipeline.problem import Problem
 from pipesched.results.document_costs import Rate, load_of
 
@@ -98,7 +96,7 @@ class _PackingSearch:
         found = [members[n : n + self.microbatches] for n in range(0, len(members), self.microbatches)]
         return [found if self.times.is_settled else self._ordered(found)]
 
-    def _taking(self, works: Whole, sizes: Whole) -> Whole:
+    def _taking(self, works: Ints, sizes: Ints) -> Ints:
         """Return what ranks take, a column each, and OVER and more where they hold more than they may."""
         takes = self.positions.makespans(works, sizes if self.positions.has_lags else None)
         if self._held is not None:
@@ -108,7 +106,7 @@ class _PackingSearch:
         return takes
 
     @cached_property
-    def _held(self) -> Whole | None:
+    def _held(self) -> Ints | None:
         """What devices with a budget hold as slots start, in parts of their capacities, a column a microbatch.
 
         Parts and sizes are whole numbers small enough for floats to be exact: in any order of sums.
@@ -134,7 +132,7 @@ class _PackingSearch:
         aimed = self._filled(targets(self.positions, start, own, work, ROUNDS), cap)
         return [filled] if aimed is None else [aimed, filled]
 
-    def _side_by_side(self, least: Whole) -> Whole:
+    def _side_by_side(self, least: Ints) -> Ints:
         """Return long documents in the best places for them in their ranks."""
         moved = np.zeros_like(least)
         for rank, column in enumerate(least.T):
@@ -142,7 +140,7 @@ class _PackingSearch:
             moved[self._shape.places[: len(long)], rank] = long
         return moved
 
-    def _start(self, least: Whole, work: int) -> Whole:
+    def _start(self, least: Ints, work: int) -> Ints:
         """Return works to begin from: ranks of long documents have so much less of all else that they take the same."""
         alone, one = (self.positions.makespans(works) for works in (least, self._alike[:, :1]))
         rate = max(int(one[0]), 1) / self._alike[:, 0].sum()  # of a work shared out as if documents were short
@@ -150,7 +148,7 @@ class _PackingSearch:
         rest = np.maximum(level - alone, level / 1000) / int(one[0] or 1)
         return least + (self._alike * rest).astype(np.int64)
 
-    def _filled(self, aims: Whole, cap: int) -> Filled | None:
+    def _filled(self, aims: Ints, cap: int) -> Filled | None:
         """Return bins filled up to these works, and none empty; None where documents are found no room for."""
         works, goals = self.sizes.work.tolist(), aims.T.ravel()
         filled = fill(works, self.lengths, goals.tolist(), cap)
@@ -223,7 +221,7 @@ def fill(works: Sequence[int], tokens: Sequence[int], aims: Sequence[int], cap: 
     return filled
 
 
-def _matched(found: Filled, works: Sequence[int], aims: Whole) -> Filled:
+def _matched(found: Filled, works: Sequence[int], aims: Ints) -> Filled:
     """Return these bins in the places of the aims, the fullest where the aim is highest."""
     loads = sorted(range(len(found)), key=lambda number: -sum(works[document] for document in found[number]))
     places = np.argsort(-aims, kind="stable").tolist()

@@ -9,9 +9,8 @@ from __future__ import annotations
 from math import fsum
 from typing import NamedTuple
 
-import numpy as np
-
-from pipesched.comparing.packing.positions import Positions, Whole
+from pipesched.comparing.packing.positions import Positions
+from pipesched.core.arrays import Ints, np
 
 PACE, SLOWER = 0.25, 0.15  # the first step, and by how much later ones are shorter
 RECENT = 0.2  # how much the last works count in the mean of all, which swings less
@@ -22,8 +21,8 @@ LONG = 2.5  # times the mean work of a microbatch has a document of which the be
 class RankShape(NamedTuple):
     """The best works of the microbatches of a rank, and the places for long documents side by side, the best first."""
 
-    works: Whole
-    places: Whole
+    works: Ints
+    places: Ints
 
 
 def shape_of(positions: Positions, work: int, rounds: int) -> RankShape:
@@ -42,7 +41,7 @@ def shape_of(positions: Positions, work: int, rounds: int) -> RankShape:
     return RankShape(best[:, -1], np.argsort(np.abs(np.arange(count) - middle), kind="stable"))
 
 
-def targets(positions: Positions, start: Whole, least: Whole, work: int, rounds: int) -> Whole:
+def targets(positions: Positions, start: Ints, least: Ints, work: int, rounds: int) -> Ints:
     """Return the works, a row a microbatch and a column a rank, of the shortest slowest rank that was found.
 
     They have `work` together, and each is at least its `least`, the longest document that it cannot be without.
@@ -50,7 +49,7 @@ def targets(positions: Positions, start: Whole, least: Whole, work: int, rounds:
     return _descend(positions, start, least, work, rounds)[0]
 
 
-def _descend(positions: Positions, start: Whole, least: Whole, work: int | Whole, rounds: int) -> tuple[Whole, Whole]:
+def _descend(positions: Positions, start: Ints, least: Ints, work: int | Ints, rounds: int) -> tuple[Ints, Ints]:
     """Return the best works and their makespans: those of all columns together have `work`, or each has its own."""
     together = isinstance(work, int)
     free = work - (least.sum() if together else least.sum(axis=0))
@@ -73,7 +72,7 @@ def _descend(positions: Positions, start: Whole, least: Whole, work: int | Whole
     return best, lowest
 
 
-def _step(rest: Whole, slopes: Whole, makespans: Whole, pace: float, *, together: bool) -> Whole:
+def _step(rest: Ints, slopes: Ints, makespans: Ints, pace: float, *, together: bool) -> Ints:
     """Return the factors of a step: within a rank away from steep slopes, and between ranks from slow ones to fast.
 
     Only sums that are rounded once, products and quotients occur: they are the same on every machine.
@@ -82,10 +81,10 @@ def _step(rest: Whole, slopes: Whole, makespans: Whole, pace: float, *, together
     growth = np.maximum([fsum(column) for column in (rest * slopes).T.tolist()], 1.0)  # by all that is free
     length = np.maximum(makespans.astype(np.float64), 1.0)
     pulls = pace * np.minimum(1.0, growth / length) * (slopes * totals / growth - 1)
-    within: Whole = np.where(pulls > 0, 1 / (1 + np.abs(pulls)), 1 + np.abs(pulls))
+    within: Ints = np.where(pulls > 0, 1 / (1 + np.abs(pulls)), 1 + np.abs(pulls))
     if not together:
         return within
     common = fsum((totals * length / growth).tolist()) / fsum((totals / growth).tolist())
     between = 1 + (common - length) / growth
-    factors: Whole = within * np.clip(between, 1 / STEEPEST, STEEPEST)
+    factors: Ints = within * np.clip(between, 1 / STEEPEST, STEEPEST)
     return factors

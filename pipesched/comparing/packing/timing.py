@@ -10,9 +10,8 @@ from itertools import chain
 from math import floor
 from typing import NamedTuple
 
-import numpy as np
-
-from pipesched.comparing.packing.positions import LoadTable, Positions, Whole
+from pipesched.comparing.packing.positions import LoadTable, Positions
+from pipesched.core.arrays import Ints, np
 from pipesched.errors import Deadlock, NoSchedule, NotApplicable
 from pipesched.pipeline.costs import in_one
 from pipesched.pipeline.kinds import KINDS
@@ -65,7 +64,7 @@ class RankTimes:
         self._family: Family = family(algorithm)
         self._known: dict[Rank, Timed | None] = {}
         self._fitted: dict[int, Problem] = {}
-        self._limits: dict[int, list[tuple[Whole, Fraction]]] = {}
+        self._limits: dict[int, list[tuple[Ints, Fraction]]] = {}
 
     @property
     def at_once(self) -> bool:
@@ -97,7 +96,7 @@ class RankTimes:
             self._fitted[microbatches] = prepare(self.alike(microbatches), self._family)
         return self._fitted[microbatches]
 
-    def limits(self, positions: Positions) -> list[tuple[Whole, Fraction]]:
+    def limits(self, positions: Positions) -> list[tuple[Ints, Fraction]]:
         """Return for each device with a budget what it holds as slots start, and its capacity, in grains of positions.
 
         It holds so much of each microbatch whose size is 1.
@@ -145,7 +144,7 @@ class RankTimes:
 
     def _fit(self, ranks: Sequence[Rank], positions: Positions) -> list[bool]:
         """Return which ranks are within the budget, where every slot takes time."""
-        fits: Whole = np.ones(len(ranks), dtype=bool)
+        fits: Ints = np.ones(len(ranks), dtype=bool)
         limits = self.limits(positions)
         if limits:
             sizes = [[int(self.costs.size(load) * MILLION) for load in rank] for rank in ranks]

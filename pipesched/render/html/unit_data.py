@@ -45,22 +45,19 @@ def unit_data(problem: Problem, index: OpIndex) -> dict[str, Any]:
 
 def _rows(problem: Problem, index: OpIndex, columns: Columns) -> Iterator[tuple[Cell, ...]]:
     """Yield what the operations of each row last, take at their start and give back at their end."""
-    ticks, grains, nothing = problem.unit_ticks.lasts, problem.unit_grains, (0,) * index.units
+    model = problem.model
     for letter in index.letters:
-        kind = KINDS[letter]
-        for stage in range(index.stages):
-            lasts = ticks[kind.cost][stage] if kind.cost in ticks else nothing
-            takes = grains.takes(letter, kind.takes, stage, index.slices, problem.mode)
-            gives = grains.gives(letter, kind.gives, stage, index.slices, problem.mode)
-            yield columns.cell(lasts), columns.cell(takes), columns.cell(gives)
+        tables = (model.ticks[KINDS[letter].cost], model.takes(letter), model.gives(letter))
+        for rows in zip(*(table.tolist() for table in tables), strict=True):
+            yield tuple(map(columns.cell, rows))
 
 
 def _given(problem: Problem, index: OpIndex, columns: Columns) -> Iterator[tuple[int, Cell]]:
     """Yield each row behind which a forward already gives something back, and how much."""
     for letter in index.letters:
         given = KINDS[letter].forward_gives
-        for stage in range(index.stages) if given is not None else ():
-            yield index.row_of(index.row(letter, stage).start), columns.cell(problem.unit_grains.of(given, stage))
+        for stage, sizes in enumerate(problem.model.column(given).tolist() if given is not None else ()):
+            yield index.row_of(index.row(letter, stage).start), columns.cell(sizes)
 
 
 def _arcs(problem: Problem, index: OpIndex, columns: Columns) -> Iterator[tuple[int | list[int], ...]]:

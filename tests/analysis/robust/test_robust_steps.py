@@ -13,7 +13,6 @@ from hypothesis import given, strategies as st
 
 from pipesched import robustness, run, schedule_plan
 from pipesched.analysis.robust.replay import Replay
-from pipesched.analysis.robust.robustness import straggler_makespans
 from pipesched.analysis.robust.variation import Factors, Variation
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import to_fraction
@@ -70,7 +69,7 @@ def test_stragglers_do_not_slow_lanes(problem: Problem, random: Random) -> None:
     """A device at half its speed is slow in its slots, optimizers and side work among them, and its lane is not."""
     problem = replace(problem, speed=(1,) * problem.devices)
     schedule = schedule_plan(problem, plan_of(problem, random_plan(problem, random)))
-    slow = straggler_makespans(schedule, to_fraction(2))
+    slow = Replay(schedule).stragglers(to_fraction(2))
     for device, makespan in enumerate(slow):
         speed = tuple(Decimal("0.5") if one == device else 1 for one in range(problem.devices))
         other = replace(schedule.problem, speed=speed)  # type: ignore[arg-type]

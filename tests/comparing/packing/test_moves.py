@@ -10,8 +10,8 @@ import pytest
 import pipesched
 from pipesched.comparing.packing.bins import Bins, DocumentSizes
 from pipesched.comparing.packing.moves import improve
-from pipesched.comparing.packing.positions import Whole
 from pipesched.comparing.packing.timing import positions_of
+from pipesched.core.arrays import Ints
 
 M, CAP = 4, 800
 
@@ -24,7 +24,7 @@ def made(seed: int, ranks: int) -> tuple[Bins, int]:
     for document in range(ranks * M, 40):
         filled[random.randrange(ranks * M)].append(document)
 
-    def taking(works: Whole, sizes: Whole) -> Whole:
+    def taking(works: Ints, sizes: Ints) -> Ints:
         assert works.shape == sizes.shape
         return positions.makespans(works)
 

@@ -1,0 +1,260 @@
+"""What bounds count of the passes of a problem: all units, or one unit for all that are alike."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import cached_property
+from itertools import compress
+from math import gcd
+
+from pipesched.checks import shown
+from pipesched.core.arrays import Ints, in_range, is_wide, np, total
+from pipesched.core.bounds import Job, longest_stretch
+from pipesched.pipeline.device_jobs import DeviceJobs
+from pipesched.pipeline.kinds import KINDS, Allowed, computation_letters
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import canonical, in_units, plain, rounded
+from pipesched.pipeline.stays import DeviceStays, StayChunk
+from pipesched.pipeline.step_ends import step_ends, step_times
+from pipesched.pipeline.step_jobs import StagePasses, StepJobs
+from pipesched.pipeline.unit_ways import UnitWays
+from pipesched.pipeline.units import FORWARD_ONLY
+
+MOST_CHUNKS = 100  # of a device: bounds by stays look at each with each
+
+
+class PassBounds:
+    """The operations of the units of a problem, for schedules of the kinds `letters`.
+
+    Of microbatches that are alike and go one way, the units of the first stand for all: `counts` says for how many.
+    `work` is what operations count at least on their device, `path` what they last at least on the way of others: by
+    kind, stage and unit. A full B among split ones is I and W without a pause, so a bound for I and W holds for it too.
+    """
+
+    def __init__(self, problem: Problem, letters: str, *, paired: bool) -> None:
+        self.problem, self.model, self.allowed, self.paired = problem, problem.model, Allowed.of(letters), paired
+        self.kinds = "F" if problem.mode == FORWARD_ONLY else computation_letters("I" in letters)
+        self._has_whole = "B" in letters
+        self.units, self.counts = self.model.unlike
+        self.there, self.back, *lasts = self._exact(
+            [self.model.there, self.model.back, *(self.model.ticks[KINDS[kind].cost] for kind in self.kinds)]
+        )
+        self.path = np.stack(lasts)
+        if self._has_whole and "I" in letters:  # B is rounded once where a speed divides it
+            rest = self._of_units(self.model.ticks["backward"]) - self.path[1]
+            self.path[2] = np.minimum(self.path[2], rest)
+        self.work = self.path
+        if paired and self.model.overlap is not None:
+            self._shorten_by_pairs(self._of_units(self.model.overlap))
+
+    def _of_units(self, table: Ints) -> Ints:
+        """Return the columns of the units that are looked at."""
+        columns: Ints = table[:, self.units]
+        return columns
+
+    def _exact(self, tables: Sequence[Ints]) -> list[Ints]:
+        """Return the columns of tables, as Python integers where sums of them are beyond 64 bits."""
+        columns = [self._of_units(table) for table in tables]
+        most = sum(total(table.ravel()) for table in columns) * int(self.counts.max())
+        most += sum(self._step_times) * self.problem.microbatches
+        return [in_range(table, most) for table in columns]
+
+    @cached_property
+    def _step_times(self) -> list[int]:
+        return [*step_times(self.problem)] if self.problem.has_step else []
+
+    @property
+    def quantum(self) -> int:
+        """The greatest common divisor of all costs that occur, in ticks (1 when nothing takes time)."""
+        ticks, overlap = self.model.ticks, self.model.overlap
+        costs = {*ticks}
+        if self.model.is_plain:
+            saving = {
+                "recompute": self.allowed.recompute,
+                "offload": self.allowed.offload,
+                "reload": self.allowed.offload,
+            }
+            costs = {*(KINDS[kind].cost for kind in self.kinds), "backward", *compress(saving, saving.values())}
+        tables = [self.there, self.back, *(self._of_units(ticks[cost]) for cost in costs)]
+        tables += [] if overlap is None else [self._of_units(overlap)]
+        found = 0
+        for table in sorted(tables, key=is_wide):
+            found = _common_divisor(table.ravel(), found)
+        return gcd(found, *self._step_times) or 1
+
+    def _shorten_by_pairs(self, pairs: Ints) -> None:
+        """Let work and paths hold in pairs too.
+
+        A backward counts at most the shortest pair, a forward's work what its pair lasts beyond the longest backward,
+        so the two never count more than their pair.
+        """
+        longest, left = self._of_units(self.model.ticks["backward"]).max(), pairs.min()
+        self.work = self.path.copy()
+        self.path[0] = np.minimum(self.path[0], pairs)
+        self.work[0] = np.maximum(np.minimum(self.work[0], pairs - longest), 0)
+        for kind in range(1, len(self.kinds)):
+            self.path[kind] = self.work[kind] = np.minimum(self.path[kind], left)
+            left = left - self.path[kind]
+
+    def in_words(self, device: int, stretch: Job) -> str:
+        """Return the bound by the work of a device in words: what comes before its work, the work, what follows."""
+        scale = self.problem.ticks.per_unit
+        head, work, tail = (shown(self._in_units(ticks, scale)) for ticks in stretch)
+        parts = [f"work {work}"]
+        if stretch[0]:
+            parts.insert(0, f"first input after {head}")
+        if stretch[2]:
+            end = "last forward ends" if self.problem.mode == FORWARD_ONLY else "last gradient is home"
+            parts.append(f"then {tail} until the {'step ends' if self.problem.has_step else end}")
+        return f"device {device}: {', '.join(parts)}"
+
+    def _in_units(self, ticks: int, scale: int) -> int | float:
+        """Return ticks as users read them: what was divided by a speed with as many digits as a duration has."""
+        if self.problem.speed is None:
+            return in_units(ticks, scale)
+        return plain(canonical(rounded(Fraction(ticks, scale))))
+
+    @cached_property
+    def ways(self) -> UnitWays:
+        """The ways to and from the operations; a step's gathers, reductions .. lengthen them."""
+        return UnitWays(self.path, self.there, self.back, self.model.slices, step_ends(self.problem))
+
+    @cached_property
+    def heads(self) -> Ints:
+        """The heads of the operations, in ticks."""
+        return self.ways.heads()
+
+    @cached_property
+    def tails(self) -> Ints:
+        """The tails of the operations, in ticks."""
+        return self.ways.tails()
+
+    @property
+    def longest(self) -> int:
+        """The longest chain of operations of a microbatch, in ticks."""
+        return int((self.heads + self.path + self.tails).max())
+
+    def jobs(self) -> list[DeviceJobs]:
+        """Return for each device its operations with heads and tails; one stands for those of all that are alike."""
+        where = self._of_units(self.model.where).ravel()
+        order = np.argsort(where, kind="stable")
+        ends = np.cumsum(np.bincount(where, minlength=self.problem.devices)).tolist()
+        tables = (self.heads, self.work * self.counts, self.tails)
+        rows = [table.reshape(len(self.kinds), -1)[:, order] for table in tables]
+        return [
+            DeviceJobs(*(row[:, begin:end].ravel() for row in rows)).with_more(more)
+            for begin, end, more in zip([0, *ends], ends, self.step.slots, strict=False)
+        ]
+
+    @cached_property
+    def step(self) -> StepJobs:
+        """The work of the step beside the passes."""
+        passes = [self._passes(stage) for stage in range(self.model.stages)] if self.problem.has_step else []
+        return StepJobs(self.problem, passes)
+
+    def _passes(self, stage: int) -> StagePasses:
+        """Return what the step needs to know of the passes of a stage."""
+        before, after, path = (table[:, stage] for table in (self.heads, self.tails, self.path))
+        ends, beyond = before + path, path[0] + after[0]
+        return StagePasses(
+            head=int(before[0].min()),
+            work=int((self.work[:, stage] * self.counts).sum()),
+            first_end=int(ends[-1].min()),
+            tail=int(after[-1].min()),
+            after_first=int(beyond.max()),
+            gradient=int(ends[min(1, len(self.kinds) - 1)].min()),
+            before_use=int(beyond.min()),
+        )
+
+    @property
+    def among_others(self) -> int:
+        """What the longest way of a unit takes, with what every other unit adds to it; 0 where that is not told.
+
+        Two units that go the same way run the same operations on the same devices. Another unit is ahead of this one
+        at its first operation, or behind it at its last one, or overtakes it between two. In each case some operation
+        of it runs before, after or between those of this one, and takes its time from the same device as all others
+        that do so there. So each adds its shortest operation, and the latencies are the least of all units.
+        """
+        if self.model.is_plain or (self.paired and self.model.overlap is not None):
+            return 0  # of units that are alike, the work of a device counts no less
+        rows = self.path[:2].reshape(-1, len(self.counts))
+        shortest = rows.min(axis=0)
+        longest = rows.sum(axis=0) - shortest
+        hops = np.concatenate([self.there, self.back][: len(self.kinds)])
+        where, best = self._of_units(self.model.where), 0
+        for devices in {way.devices: None for way in self.model.ways}:
+            here = (where == np.array(devices)[:, None]).all(axis=0)
+            others = int((shortest * self.counts)[here].sum() + hops[:, here].min(axis=1).sum())
+            best = max(best, int(longest[here].max()) + others)
+        return best
+
+    def stretch(self, jobs: DeviceJobs) -> Job:
+        """Return the head, the work and the tail of which the best bound by the work of a device is the sum."""
+        return longest_stretch(jobs.listed()) if self.model.is_plain else jobs.whole_stretch()
+
+    def windows(self, *, alone: bool = False) -> list[DeviceStays]:
+        """Return what each device with a limit may keep, offload and recompute."""
+        if self.problem.mode == FORWARD_ONLY:
+            return []
+        return [
+            DeviceStays(device, tuple(self._chunks(device)), limit, self.allowed, alone, self.paired)
+            for device, limit in enumerate(self.problem.capacity_grains)
+            if limit
+        ]
+
+    def _chunks(self, device: int) -> list[StayChunk]:
+        """Return the activations on a device, equal ones together; the least of each stage where that is too many.
+
+        Numbers of what is recomputed or offloaded are about whole stages.
+        """
+        by_stage = [
+            (stage, *self._stays_on(stage, device)) for stage in self.problem.settled_placement.stages_on(device)
+        ]
+        by_stage = [one for one in by_stage if one[1]]
+        if not (self.model.is_plain or any(self.allowed)):
+            chunks = Counter[StayChunk]()
+            for stage, stays, counts in by_stage:
+                for stay, count in zip(stays, counts, strict=True):
+                    chunks[StayChunk(stage, 0, *stay)] += count
+            if len(chunks) <= MOST_CHUNKS:
+                return [chunk._replace(microbatches=count) for chunk, count in chunks.items()]
+        return [_least(stage, sum(counts), stays) for stage, stays, counts in by_stage]
+
+    def _stays_on(self, stage: int, device: int) -> tuple[list[list[int]], list[int]]:
+        """Return what the units of a stage on a device take, with how many each stands for."""
+        here = self.model.where[stage, self.units] == device
+        return self._stays[stage, here].tolist(), self.counts[here].tolist()
+
+    @cached_property
+    def _stays(self) -> Ints:
+        """By stage and unit, the fields of StayChunk from `head` on."""
+        (forward, gradient, *_), lasts, is_split = self.path, self.tails, "W" in self.kinds
+        size, checkpointed, retained = (
+            self._of_units(self.model.sizes[name]) for name in ("activation", "checkpointed", "retained")
+        )
+        nothing = np.zeros_like(forward)
+        if not is_split:
+            retained = nothing
+        elif self._has_whole:  # a full B catches no gradients, and holds no more than the activation to its end
+            retained = np.minimum(retained, size)
+        saving = [self._of_units(self.model.ticks[cost]) for cost in ("recompute", "offload", "reload")]
+        fields = [
+            self.heads[0], lasts[1], lasts[-1], self.ways.paths(), forward, gradient,
+            self.path[2] if is_split else nothing, *saving, size, checkpointed, retained, np.maximum(size, retained),
+        ]  # fmt: skip
+        return np.stack(fields, axis=-1)
+
+
+def _least(stage: int, count: int, stays: Sequence[Sequence[int]]) -> StayChunk:
+    """Return the least of stays of the same stage in everything but what the largest holds."""
+    columns = [*zip(*stays, strict=True)]
+    return StayChunk(stage, count, *map(min, columns))._replace(largest=max(columns[-1]))
+
+
+def _common_divisor(values: Ints, known: int) -> int:
+    """Return the greatest common divisor of `known` and all values: only those that change it are looked at alone."""
+    while len(values := values[values % known != 0] if known else values[values != 0]):
+        known = gcd(known, int(values[0]))
+    return known
