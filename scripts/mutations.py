@@ -420,22 +420,22 @@ MUTATIONS = [
     Mutation(
         name="no threshold in the local search",
         file="schedulers/critical_blocks",
-        old="best.length + self.slack * (best.length - busy) * left // rounds",
-        new="best.length + self.slack * 0 * (left - busy) // rounds",
+        old="least + self.slack * (least - busy) * left // rounds",
+        new="least + self.slack * 0 * (left - busy) // rounds",
         tests=("schedulers/test_quality_critical_blocks",),
     ),
     Mutation(
         name="no squeeze",
         file="core/kernels",
-        old="low, stop = base[here], base[here] + count[here]",
-        new="low = stop = base[here] + count[here]",
+        old="needed = ready + length",
+        new="needed = max(ready, gap_start[stop - 1]) + length",
         tests=("schedulers/test_quality_squeeze",),
     ),
     Mutation(
         name="no patience of weights",
         file="core/kernels",
-        old="coming[coming_base[here]] + grace[weight]",
-        new="coming[coming_base[here]]",
+        old="now + duration[task] - grace[task] <= coming",
+        new="now + duration[task] <= coming",
         tests=("schedulers/test_quality_dispatch",),
     ),
     Mutation(
@@ -448,15 +448,15 @@ MUTATIONS = [
     Mutation(
         name="no forward overtakes",
         file="core/kernels",
-        old="            if ahead > 0:",
-        new="            if ahead > 1_000_000_000:",
+        old="while ahead > 0 and place",
+        new="while ahead > 1_000_000_000 and place",
         tests=("schedulers/test_quality_dispatch",),
     ),
     Mutation(
         name="backwards always first",
         file="core/kernels",
-        old="and not (has_input and inputs[base[here]] < rank[forward])",
-        new="and not has_input",
+        old="(input_count[here] == 0 or inputs[base[here]] > rank[forward])",
+        new="input_count[here] == 0",
         tests=("schedulers/test_quality_dispatch",),
     ),
     Mutation(

@@ -13,9 +13,10 @@ cpdef void critical(Int[::1] order, Int[::1] begins, Int[::1] machine, Int[::1] 
                     Int count)
 
 cpdef Int insert(Int[::1] order, Int since, Int until, Int[::1] first, Int[::1] before, Int[::1] lag,
-                 Int[::1] duration, Int[::1] take, Int[::1] give, Int[::1] machine, Int[::1] capacity, Int[::1] base,
-                 Int[::1] count, Int[::1] run_start, Int[::1] run_end, Int[::1] run_task, Int[::1] changes,
-                 Int[::1] change_time, Int[::1] change_size, Int[::1] level, Int[::1] start, Int[::1] end)
+                 Int[::1] duration, Int[::1] take, Int[::1] give, Int[::1] machine, Int[::1] capacity, Int[::1] least,
+                 Int[::1] base, Int[::1] gaps, Int[::1] gap_start, Int[::1] gap_end, Int[::1] changes,
+                 Int[::1] change_time, Int[::1] change_size, Int[::1] level, Int[::1] start, Int[::1] end,
+                 Int[::1] tie)
 
 cdef void push(Int[::1] heap, Int base, Int size, Int value) noexcept
 
@@ -23,16 +24,18 @@ cdef Int pop(Int[::1] heap, Int base, Int size) noexcept
 
 cdef void push_event(Int[::1] times, Int[::1] codes, Int size, Int time, Int code) noexcept
 
-cdef void pop_event(Int[::1] times, Int[::1] codes, Int size) noexcept
+cdef Int pop_event(Int[::1] times, Int[::1] codes, Int size) noexcept
 
-cpdef Int dispatch(Int steps, Int ahead, Int reach, Int weight_first, Int size, Int forward_count,
-                   Int[::1] duration, Int[::1] take, Int[::1] give, Int[::1] machine, Int[::1] grace,
-                   Int[::1] first, Int[::1] after, Int[::1] lag, Int[::1] rank, Int[::1] by_rank,
-                   Int[::1] is_weight, Int[::1] forwards, Int[::1] forward_stop, Int[::1] base,
-                   Int[::1] coming_base, Int[::1] waits, Int[::1] started, Int[::1] next_forward,
-                   Int[::1] capacity, Int[::1] busy, Int[::1] inputs, Int[::1] input_count, Int[::1] weights,
-                   Int[::1] weight_count, Int[::1] coming, Int[::1] coming_count, Int[::1] order,
-                   Int[::1] order_count, Int[::1] event_times, Int[::1] event_codes, Int events)
+cpdef Int dispatch(Int steps, Int ahead, Int reach, Int weight_first, Int forward_count, Int[::1] duration,
+                   Int[::1] take, Int[::1] give, Int[::1] machine, Int[::1] grace, Int[::1] first, Int[::1] after,
+                   Int[::1] lag, Int[::1] rank, Int[::1] by_rank, Int[::1] is_weight, Int[::1] forwards,
+                   Int[::1] forward_stop, Int[::1] base, Int[::1] coming_base, Int[::1] waits, Int[::1] started,
+                   Int[::1] next_forward, Int[::1] capacity, Int[::1] busy, Int[::1] inputs, Int[::1] input_count,
+                   Int[::1] weights, Int[::1] weight_count, Int[::1] coming, Int[::1] coming_count, Int[::1] order,
+                   Int[::1] order_count, Int[::1] event_times, Int[::1] event_codes, Int[::1] choices,
+                   Int[::1] pending, Int[::1] state)
+
+cpdef bint fits(Int[::1] order, Int[::1] take, Int[::1] give, Int capacity)
 
 cpdef Int arrange(Int[::1] first, Int[::1] after, Int[::1] left, Int[::1] height,
                         Int[::1] tasks)

@@ -71,7 +71,8 @@ def replay(
                     asleep = True
                     break
                 ready = ended + lag[wait]
-                now = max(now, ready)
+                if ready > now:
+                    now = ready
             if asleep:
                 break
             start[task] = now
@@ -121,78 +122,111 @@ def critical(
 def insert(
     order: Sequence[int], since: int, until: int, first: Sequence[int], before: Sequence[int], lag: Sequence[int],
     duration: Sequence[int], take: Sequence[int], give: Sequence[int], machine: Sequence[int], capacity: Sequence[int],
-    base: Sequence[int], count: MutableSequence[int], run_start: MutableSequence[int], run_end: MutableSequence[int],
-    run_task: MutableSequence[int], changes: MutableSequence[int], change_time: MutableSequence[int],
+    least: Sequence[int], base: Sequence[int], gaps: MutableSequence[int], gap_start: MutableSequence[int],
+    gap_end: MutableSequence[int], changes: MutableSequence[int], change_time: MutableSequence[int],
     change_size: MutableSequence[int], level: MutableSequence[int], start: MutableSequence[int],
-    end: MutableSequence[int],
+    end: MutableSequence[int], tie: MutableSequence[int],
 ) -> int:  # fmt: skip
     """Put the tasks from `since` to `until` of `order` into the first gap of their machine; return one that never fits.
 
-    The runs of machine m stand from `base[m]` on, `count[m]` of them, its changes of memory from `2 * base[m]` on.
-    NONE if all fit.
+    The gaps of machine m stand from `base[m]` on, `gaps[m]` of them, the last one without end; shorter ones than
+    `least[m]` are left out. Its changes of memory stand from `2 * base[m]` on; a capacity below 0 is none. By `start`,
+    then by `tie`, tasks stand in the order of their machine. NONE if all fit.
     """
     for at in range(since, until):
         task = order[at]
         here, length, amount = machine[task], duration[task], take[task]
+        zone, stop, limit = base[here], base[here] + gaps[here], capacity[here]
         ready = 0
         for wait in range(first[task], first[task + 1]):
-            ready = max(ready, end[before[wait]] + lag[wait])
-        zone = 2 * base[here]
-        if amount:  # the first time from `ready` on after which so much more always fits
-            held, fits, since_when = level[here], -1, -1
-            place = zone + changes[here] - 1
-            while True:
-                if held + amount > capacity[here]:
-                    fits = since_when
+            earliest = end[before[wait]] + lag[wait]
+            if earliest > ready:
+                ready = earliest
+        is_limited = amount > 0 and limit >= 0
+        while True:
+            needed = ready + length
+            low, high, step = zone, stop - 1, 1
+            while high - step >= zone:  # what is ready late, as most tasks are, is found near the end
+                if gap_end[high - step] < needed:
+                    low = high - step + 1
                     break
-                if place < zone or change_time[place] <= ready:
-                    fits = ready
-                    break
-                held -= change_size[place]
-                since_when = change_time[place]
-                place -= 1
-            if fits < 0:
-                return task
-            ready = fits
-        low, stop = base[here], base[here] + count[here]
-        high = stop
-        while low < high:  # behind the runs that start before, and those of no length that start now
-            middle = (low + high) // 2
-            if run_start[middle] < ready or (run_start[middle] == ready and run_end[middle] == ready):
-                low = middle + 1
+                high -= step
+                step += step
+            while low < high:
+                middle = (low + high) // 2
+                if gap_end[middle] < needed:
+                    low = middle + 1
+                else:
+                    high = middle
+            begin = gap_start[low]
+            is_moved = begin > ready
+            if is_moved:
+                while gap_end[low] - begin < length:
+                    low += 1
+                    begin = gap_start[low]
             else:
-                high = middle
-        if low > base[here] and run_end[low - 1] > ready:
-            ready = run_end[low - 1]
-        while low < stop and run_start[low] < ready + length:
-            ready = max(ready, run_end[low])
-            low += 1
-        for place in range(stop, low, -1):
-            run_start[place] = run_start[place - 1]
-            run_end[place] = run_end[place - 1]
-            run_task[place] = run_task[place - 1]
-        run_start[low], run_end[low], run_task[low] = ready, ready + length, task
-        count[here] += 1
-        start[task], end[task] = ready, ready + length
+                begin = ready
+            if not is_limited:
+                break
+            is_limited = False
+            # the first time after which so much more always fits; before the gap it is of no interest
+            since_when = begin if length else ready
+            held, later = level[here] + amount, -1
+            place = 2 * zone + changes[here] - 1
+            while held <= limit and place >= 2 * zone and change_time[place] > since_when:
+                held -= change_size[place]
+                later = change_time[place]
+                place -= 1
+            if held <= limit:
+                break
+            if later < 0 or place < 2 * zone:
+                return task
+            ready = later
+        finish = begin + length
+        start[task] = begin
+        end[task] = finish
+        tie[task] = len(order) if length else (-1 - at if is_moved else at)
+        lower, upper = gap_start[low], gap_end[low]
+        if length or lower < begin < upper:
+            if begin - lower < least[here]:
+                if upper - finish < least[here]:
+                    for place in range(low, stop - 1):
+                        gap_start[place] = gap_start[place + 1]
+                        gap_end[place] = gap_end[place + 1]
+                    gaps[here] -= 1
+                else:
+                    gap_start[low] = finish
+            else:
+                gap_end[low] = begin
+                if upper - finish >= least[here]:
+                    for place in range(stop, low + 1, -1):
+                        gap_start[place] = gap_start[place - 1]
+                        gap_end[place] = gap_end[place - 1]
+                    gap_start[low + 1] = finish
+                    gap_end[low + 1] = upper
+                    gaps[here] += 1
+        if limit < 0:
+            continue
         for side in range(2):
             size = -give[task] if side else amount
             if size:
-                when = ready + length if side else ready
-                place = zone + changes[here]
-                while place > zone and (
+                when = finish if side else begin
+                place = 2 * zone + changes[here]
+                while place > 2 * zone and (
                     change_time[place - 1] > when or (change_time[place - 1] == when and change_size[place - 1] > size)
                 ):
                     change_time[place] = change_time[place - 1]
                     change_size[place] = change_size[place - 1]
                     place -= 1
-                change_time[place], change_size[place] = when, size
+                change_time[place] = when
+                change_size[place] = size
                 changes[here] += 1
                 level[here] += size
     return -1
 
 
 def push(heap: MutableSequence[int], base: int, size: int, value: int) -> None:
-    """Add a value to a heap of `size` values that stands from `base` on, least first."""
+    """Add a value to a heap of `size` values that stands from `base` on, the least first."""
     place = size
     while place > 0:
         above = (place - 1) // 2
@@ -205,56 +239,52 @@ def push(heap: MutableSequence[int], base: int, size: int, value: int) -> None:
 
 def pop(heap: MutableSequence[int], base: int, size: int) -> int:
     """Take the least value out of a heap of `size` values that stands from `base` on, and return it."""
-    least, last, place = heap[base], heap[base + size - 1], 0
-    size -= 1
-    while True:
-        below = 2 * place + 1
-        if below >= size:
-            break
-        if below + 1 < size and heap[base + below + 1] < heap[base + below]:
+    least, last, place, below = heap[base], heap[base + size - 1], 0, 1
+    while below < size - 1:
+        if below + 1 < size - 1 and heap[base + below + 1] < heap[base + below]:
             below += 1
         if heap[base + below] >= last:
             break
         heap[base + place] = heap[base + below]
         place = below
+        below = 2 * place + 1
     heap[base + place] = last
     return least
 
 
 def push_event(times: MutableSequence[int], codes: MutableSequence[int], size: int, time: int, code: int) -> None:
-    """Add an event to a heap of `size` events, the least (time, code) first."""
+    """Add an event to a heap of `size` events, the earliest first."""
     place = size
     while place > 0:
         above = (place - 1) // 2
-        if times[above] < time or (times[above] == time and codes[above] <= code):
+        if times[above] <= time:
             break
-        times[place], codes[place] = times[above], codes[above]
+        times[place] = times[above]
+        codes[place] = codes[above]
         place = above
-    times[place], codes[place] = time, code
+    times[place] = time
+    codes[place] = code
 
 
-def pop_event(times: MutableSequence[int], codes: MutableSequence[int], size: int) -> None:
-    """Take the first event out of a heap of `size` events."""
-    size -= 1
-    time, code, place = times[size], codes[size], 0
-    while True:
-        below = 2 * place + 1
-        if below >= size:
+def pop_event(times: MutableSequence[int], codes: MutableSequence[int], size: int) -> int:
+    """Take the first event out of a heap of `size` events, and return its code."""
+    first, time, place, below = codes[0], times[size - 1], 0, 1
+    while below < size - 1:
+        if below + 1 < size - 1 and times[below + 1] < times[below]:
+            below += 1
+        if times[below] >= time:
             break
-        other = below + 1
-        if other < size and (
-            times[other] < times[below] or (times[other] == times[below] and codes[other] < codes[below])
-        ):
-            below = other
-        if times[below] > time or (times[below] == time and codes[below] >= code):
-            break
-        times[place], codes[place] = times[below], codes[below]
+        times[place] = times[below]
+        codes[place] = codes[below]
         place = below
-    times[place], codes[place] = time, code
+        below = 2 * place + 1
+    times[place] = time
+    codes[place] = codes[size - 1]
+    return first
 
 
 def dispatch(
-    steps: int, ahead: int, reach: int, weight_first: int, size: int, forward_count: int, duration: Sequence[int],
+    steps: int, ahead: int, reach: int, weight_first: int, forward_count: int, duration: Sequence[int],
     take: Sequence[int], give: Sequence[int], machine: Sequence[int], grace: Sequence[int], first: Sequence[int],
     after: Sequence[int], lag: Sequence[int], rank: Sequence[int], by_rank: Sequence[int], is_weight: Sequence[int],
     forwards: Sequence[int], forward_stop: Sequence[int], base: Sequence[int], coming_base: Sequence[int],
@@ -263,78 +293,93 @@ def dispatch(
     input_count: MutableSequence[int], weights: MutableSequence[int], weight_count: MutableSequence[int],
     coming: MutableSequence[int], coming_count: MutableSequence[int], order: MutableSequence[int],
     order_count: MutableSequence[int], event_times: MutableSequence[int], event_codes: MutableSequence[int],
-    events: int,
+    choices: MutableSequence[int], pending: MutableSequence[int], state: MutableSequence[int],
 ) -> int:  # fmt: skip
-    """Go through at most `steps` events of a dispatch; return how many are left.
+    """Let devices choose what they run, event by event, for at most so many `steps`; return how many things are left.
 
-    An event is (time, what): 0 an end, 1 an arrival, 2 a choice, then the device, then the task. Ready operations are
-    kept by `rank`, their place in the block, forwards in `forwards` in that order.
+    Ends (coded by task) and arrivals (by the number of tasks and the row of `after`) of one moment come before the
+    choices of devices, which stand in the heap `choices`. `inputs` and `weights` are what is ready, heaps by `rank`;
+    `coming` are heaps of the times of inputs from other devices. `state` is the time, and the counts of events and of
+    choices.
     """
-    devices = len(base)
-    while events > 0 and steps > 0:
+    size = len(duration)
+    now, events, choosing = state[0], state[1], state[2]
+    while steps > 0 and events + choosing > 0:
         steps -= 1
-        now, code = event_times[0], event_codes[0]
-        pop_event(event_times, event_codes, events)
-        events -= 1
-        event, rest = code // (devices * size), code % (devices * size)
-        here, task = rest // size, rest % size
-        if event < 2:
-            if event == 0:
+        if choosing == 0 or (events > 0 and event_times[0] <= now):
+            now = event_times[0]
+            code = pop_event(event_times, event_codes, events)
+            events -= 1
+            here = -1
+            row, stop = code - size, code - size + 1
+            if code < size:
+                here = machine[code]
                 busy[here] = 0
-                capacity[here] += give[task]
-            else:
-                pop(coming, coming_base[here], coming_count[here])
-                coming_count[here] -= 1
+                capacity[here] += give[code]
+                row, stop = first[code], first[code + 1]
+                if not pending[here]:
+                    pending[here] = 1
+                    push(choices, 0, choosing, here)
+                    choosing += 1
+            for edge in range(row, stop):
+                if here >= 0 and lag[edge] > 0:
+                    continue  # it arrives later
+                task = after[edge]
+                there = machine[task]
+                if there != here:
+                    pop(coming, coming_base[there], coming_count[there])
+                    coming_count[there] -= 1
+                    if not pending[there]:
+                        pending[there] = 1
+                        push(choices, 0, choosing, there)
+                        choosing += 1
                 waits[task] -= 1
                 if waits[task] == 0 and task >= forward_count:
                     if is_weight[task]:
-                        push(weights, base[here], weight_count[here], rank[task])
-                        weight_count[here] += 1
+                        push(weights, base[there], weight_count[there], rank[task])
+                        weight_count[there] += 1
                     else:
-                        push(inputs, base[here], input_count[here], rank[task])
-                        input_count[here] += 1
-            push_event(event_times, event_codes, events, now, (2 * devices + here) * size)
-            events += 1
+                        push(inputs, base[there], input_count[there], rank[task])
+                        input_count[there] += 1
             continue
+        here = pop(choices, 0, choosing)
+        choosing -= 1
+        pending[here] = 0
         if busy[here]:
             continue
-        chosen, forward = -1, -1
+        chosen, forward, room = -1, -1, capacity[here]
         if next_forward[here] < forward_stop[here]:
             forward = forwards[next_forward[here]]
-            if waits[forward]:
+            if waits[forward] > 0:
                 forward = -1
-        full = forward >= 0 and take[forward] > capacity[here]
-        has_input, has_weight = input_count[here] > 0, weight_count[here] > 0
-        if full and has_weight and weight_first:
+        full = forward >= 0 and take[forward] > room
+        if full and weight_first and weight_count[here] > 0:
             chosen = by_rank[weights[base[here]]]
-        elif forward >= 0 and not full and not (has_input and inputs[base[here]] < rank[forward]):
+        elif forward >= 0 and not full and (input_count[here] == 0 or inputs[base[here]] > rank[forward]):
             chosen = forward
-        elif has_input:
+        elif input_count[here] > 0:
             chosen = by_rank[inputs[base[here]]]
         else:
-            if ahead > 0:
-                room, overtaken = capacity[here], 0
-                for place in range(next_forward[here], min(next_forward[here] + reach, forward_stop[here])):
-                    other = forwards[place]
-                    if started[other]:
-                        continue
-                    if waits[other] == 0:
-                        if take[other] <= room:
-                            chosen = other
-                        break
-                    if overtaken < ahead:
-                        room -= take[other]
-                    if room < 0:
-                        break
-                    overtaken += 1
-            if chosen < 0 and has_weight:
-                weight = by_rank[weights[base[here]]]
-                if (
-                    full
-                    or coming_count[here] == 0
-                    or now + duration[weight] <= coming[coming_base[here]] + grace[weight]
-                ):
-                    chosen = weight
+            overtaken = 0
+            place = next_forward[here]
+            while ahead > 0 and place < forward_stop[here] and place < next_forward[here] + reach:
+                task = forwards[place]
+                place += 1
+                if started[task]:
+                    continue
+                if waits[task] == 0:
+                    if take[task] <= room:
+                        chosen = task
+                    break
+                if overtaken < ahead:
+                    room -= take[task]
+                if room < 0:
+                    break
+                overtaken += 1
+            if chosen < 0 and weight_count[here] > 0:
+                task = by_rank[weights[base[here]]]
+                if full or coming_count[here] == 0 or now + duration[task] - grace[task] <= coming[coming_base[here]]:
+                    chosen = task
         if chosen < 0:
             continue
         if chosen < forward_count:
@@ -354,16 +399,31 @@ def dispatch(
         order_count[here] += 1
         busy[here] = 1
         ends = now + duration[chosen]
-        push_event(event_times, event_codes, events, ends, here * size + chosen)
+        push_event(event_times, event_codes, events, ends, chosen)
         events += 1
         for edge in range(first[chosen], first[chosen + 1]):
-            other, arrives = after[edge], ends + lag[edge]
-            there = machine[other]
-            push_event(event_times, event_codes, events, arrives, (devices + there) * size + other)
-            events += 1
-            push(coming, coming_base[there], coming_count[there], arrives)
+            there = machine[after[edge]]
+            if lag[edge] > 0:
+                push_event(event_times, event_codes, events, ends + lag[edge], size + edge)
+                events += 1
+            elif there == here:
+                continue
+            push(coming, coming_base[there], coming_count[there], ends + lag[edge])
             coming_count[there] += 1
-    return events
+    state[0] = now
+    state[1] = events
+    state[2] = choosing
+    return events + choosing
+
+
+def fits(order: Sequence[int], take: Sequence[int], give: Sequence[int], capacity: int) -> bool:
+    """Return whether tasks that run one by one in this order never hold more than `capacity`."""
+    for at in range(len(order)):
+        capacity -= take[order[at]]
+        if capacity < 0:
+            return False
+        capacity += give[order[at]]
+    return True
 
 
 def arrange(

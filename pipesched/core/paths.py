@@ -41,7 +41,7 @@ def _arranged(graph: TaskGraph) -> tuple[Ints, Ints]:
 def heads(graph: TaskGraph, releases: Iterable[int] = ()) -> list[int]:
     """Return the earliest start (ASAP) of each task in ticks, by its longest path of predecessors.
 
-    `releases` is when each task may start at all (default: at once).
+    `releases` is when each task may start at all, UNREACHED for one that only others release (default: at once).
     """
     return _lengthened(graph, column(releases), graph.followers)
 
@@ -53,14 +53,6 @@ def tails(graph: TaskGraph, ends: Iterable[int] = ()) -> list[int]:
     """
     begun = column(ends)
     return _lengthened(graph, begun if len(begun) else graph.delivery, graph.waits)
-
-
-def longest_path(graph: TaskGraph, source: int, target: int) -> int:
-    """Return the ticks from the start of `source` to the end of `target` along the longest path; -1 without a path."""
-    begun = np.full(len(graph), UNREACHED)
-    begun[source] = 0
-    start = _lengthened(graph, begun, graph.followers)[target]
-    return UNREACHED if start == UNREACHED else start + graph.durations[target]
 
 
 def _lengthened(graph: TaskGraph, begun: Ints, arrows: WaitTable) -> list[int]:

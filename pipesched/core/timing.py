@@ -64,14 +64,39 @@ class Retiming:
 
     def times(self) -> Times:
         """Return when each task runs, as `earliest_times` does."""
-        size = len(self._graph)
-        begins, blank = self._begins, np.full(size, UNTIMED)
-        times, done = self._run(self._graph.duration, begins, begins * 0, blank, blank.copy())
+        times, done = self._run_all()
         if done < len(self._order):
             raise self._stuck(times.ends)
         return times
 
-    @property
+    def tried(self) -> Times | None:
+        """Return when each task runs; None for a deadlock."""
+        times, done = self._run_all()
+        return None if done < len(self._order) else times
+
+    def order_of(self, machine: int) -> Ints:
+        """Return the order of a machine, a view of it as it is now."""
+        return self._order[self._begins[machine] : self._stops[machine]]
+
+    def orders(self) -> list[list[int]]:
+        """Return the order of each machine, as it is now."""
+        return [self.order_of(machine).tolist() for machine in range(len(self._stops))]
+
+    def move(self, machine: int, source: int, target: int) -> None:
+        """Take the task at position `source` of a machine's order out, and put it in at position `target`."""
+        order, task = self.order_of(machine), self.order_of(machine)[source]
+        if source < target:
+            order[source:target] = order[source + 1 : target + 1]
+        else:
+            order[target + 1 : source + 1] = order[target:source]
+        order[target] = task
+        vars(self).pop("positions", None)
+
+    def _run_all(self) -> tuple[Times, int]:
+        begins, blank = self._begins, np.full(len(self._graph), UNTIMED)
+        return self._run(self._graph.duration, begins.copy(), begins * 0, blank, blank.copy())
+
+    @cached_property
     def _begins(self) -> Ints:
         """Where each machine begins in the order of all."""
         return np.concatenate([[0], self._stops])[: len(self._stops)].astype(np.int64)
@@ -105,7 +130,7 @@ class Retiming:
     def critical(self, times: Times) -> bytearray:
         """Return for each task 1 if it is in an order and cannot end later without a later end of all, else 0."""
         waits, size = self._graph.waits, len(self._graph)
-        machine, position = self._positions
+        machine, position = self.positions
         lasts = self._order[self._stops[np.diff(self._stops, prepend=0) > 0] - 1]
         end = times.end
         late = lasts[end[lasts] == end[lasts].max()]
@@ -117,7 +142,7 @@ class Retiming:
         return bytearray(lists(found))
 
     @cached_property
-    def _positions(self) -> tuple[Ints, Ints]:
+    def positions(self) -> tuple[Ints, Ints]:
         """The machine of each task, and its position in that machine's order."""
         machine, position = np.full(len(self._graph), _NONE), np.full(len(self._graph), _NONE)
         begins = self._begins
@@ -128,7 +153,7 @@ class Retiming:
 
     def _stuck(self, ends: Sequence[int]) -> InvalidSchedule:
         """Return the error with the cycle: walk from each machine to the one it waits for, until one comes again."""
-        machine, waits = self._positions[0].tolist(), self._graph.waits
+        machine, waits = self.positions[0].tolist(), self._graph.waits
         stuck = {
             number: next(task for task in self._order[begin:stop].tolist() if ends[task] < 0)
             for number, (begin, stop) in enumerate(zip(self._begins.tolist(), self._stops.tolist(), strict=True))

@@ -63,13 +63,20 @@ def lower(
     take = _by_number(model.takes(letter) for letter in index.letters)
     give = _by_number(model.gives(letter) for letter in index.letters)
     pool = _by_number([model.where] * len(kinds))
-    resource = _resources(problem, index, pool)
-    _give_at_forward(problem, index, absent, give)
+    resource, lanes = pool.copy(), [kind for kind in kinds if kind.is_transfer]
+    for kind in lanes:
+        row = index.of_kind(kind.letter)
+        of_device = column(problem.resource(device, kind.resource) for device in range(problem.devices))
+        resource[row.start : row.stop] = of_device[pool[row.start : row.stop]]
+    for kind in (kind for kind in kinds if kind.forward_gives is not None):
+        row = index.of_kind(kind.letter)
+        there = [number - row.start for number in row if number not in absent]
+        give[there] = model.column(kind.forward_gives).ravel()[there]  # forwards are numbered first
     edges = Edges.joined(Edges(*row[:3]) for row in _rows(problem, index))
     further = Edges(*map(column, zip(*waits, strict=True))) if (waits := [*waits]) else Edges((), ())
     if absent or pairs:
-        behind = max(map(int, (*further.before, *further.after)), default=0)  # waits may be of the step
-        task = np.arange(max(index.size, behind + 1))
+        last = max(further.before.max(initial=0), further.after.max(initial=0))  # waits may be of the step
+        task = np.arange(max(index.size, last + 1))
         forwards, backwards = column(pairs.keys()), column(pairs.values())
         task[backwards] = forwards
         gone = column(absent)
@@ -86,7 +93,8 @@ def lower(
         is_gone[gone] = True
         edges = edges.where(~(is_gone[edges.before] | is_gone[edges.after]))
         edges, further = (Edges(task[one.before], task[one.after], one.lag) for one in (edges, further))
-    return TaskGraph(duration, resource, (1,) * _resource_count(problem, index), [edges, further], take, give, pool)
+    count = problem.devices + (2 * problem.lane_pairs if lanes else 0)
+    return TaskGraph(duration, resource, (1,) * count, [edges, further], take, give, pool)
 
 
 def pair_durations(problem: Problem, index: OpIndex, pairs: Mapping[int, int]) -> Iterator[tuple[int, int]]:
@@ -98,39 +106,10 @@ def pair_durations(problem: Problem, index: OpIndex, pairs: Mapping[int, int]) -
         yield forward, int(forwards[here] + backwards[there] if overlap is None else overlap[here])
 
 
-def _has_lanes(index: OpIndex) -> bool:
-    return any(KINDS[letter].is_transfer for letter in index.letters)
-
-
-def _resource_count(problem: Problem, index: OpIndex) -> int:
-    return problem.devices + (2 * problem.lane_pairs if _has_lanes(index) else 0)
-
-
-def _resources(problem: Problem, index: OpIndex, devices: Ints) -> Ints:
-    """Return the resource of each operation: its device, or a lane of that device where it is a transfer."""
-    resources: Ints = devices.copy()
-    for letter in index.letters:
-        if KINDS[letter].is_transfer:
-            lanes = column(problem.resource(device, KINDS[letter].resource) for device in range(problem.devices))
-            row = index.of_kind(letter)
-            resources[row.start : row.stop] = lanes[devices[row.start : row.stop]]
-    return resources
-
-
 def _by_number(tables: Iterable[Ints]) -> Ints:
     """Return a column of operations of the tables of all kinds."""
     every: Ints = np.concatenate([table.ravel() for table in tables])
     return every
-
-
-def _give_at_forward(problem: Problem, index: OpIndex, absent: Set[int], gives: Ints) -> None:
-    """Let a forward give back at its end what R will take again: all but the checkpoint."""
-    for letter in index.letters:
-        given = KINDS[letter].forward_gives
-        if given is not None:
-            row, sizes = index.of_kind(letter), problem.model.column(given).ravel()
-            there = [number - row.start for number in row if number not in absent]
-            gives[there] = sizes[there]  # forwards are numbered first
 
 
 class PrecedenceRow(NamedTuple):

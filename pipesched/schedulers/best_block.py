@@ -16,13 +16,12 @@ from functools import lru_cache, wraps
 from itertools import chain, islice, product
 from typing import Any, NamedTuple
 
-from pipesched.core.insertion import insert_in_order
 from pipesched.pipeline.feeding import typical
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Exact, canonical
-from pipesched.schedulers.block import Block, in_chunks
+from pipesched.schedulers.block import Block, in_chunks, squeeze
 from pipesched.schedulers.dispatch import Dispatcher, Policy
 from pipesched.schedulers.trials import Effort, Orders, Trials, trials
 
@@ -92,9 +91,9 @@ def _orders(case: Trials, designs: Sequence[Design]) -> Iterator[Orders]:
     """Yield the orders of each design, squeezed and then dispatched by each policy, where they fit."""
     graphs = [lower(design.problem, case.index) for design in designs]
     for graph, design in zip(graphs, designs, strict=True):
-        inserted = insert_in_order(graph, design.block.order_of(case.index), case.capacities)
-        if inserted:
-            yield inserted.orders
+        orders = squeeze(graph, case.index, design.block, case.capacities)
+        if orders:
+            yield orders
     dispatchers = [Dispatcher(graph, case.index, design.block) for graph, design in zip(graphs, designs, strict=True)]
     for policy, dispatcher in product(POLICIES, dispatchers):
         orders = dispatcher.orders(case.capacities, policy)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from pipesched.core.arrays import Ints, column, in_range, np
 from pipesched.core.insertion import insert_in_order
-from pipesched.pipeline.lowering import lower
+from pipesched.core.tasks import TaskGraph
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.problem import Problem
 
@@ -33,14 +33,12 @@ class Block(NamedTuple):
     def peak(self, problem: Problem) -> int:
         """Return the most activations that a device of `problem` holds in the steady state, counted in chunks."""
         last = "B" if "B" in self.offsets else "W"
-        parts = lcm(*(time.denominator for time in (self.period, *self.offsets["F"], *self.offsets[last])))
-        begins, ends = ([int(time * parts) for time in self.offsets[kind]] for kind in ("F", last))
-        lengths, period = [ticks * parts for ticks in problem.ticks.of(last)], int(self.period * parts)
+        lengths = problem.ticks.of(last)
         peak = 0
         for device in range(problem.devices):
             stages = problem.settled_placement.stages_on(device)
-            spans = [(begins[stage], ends[stage], lengths[stage]) for stage in stages]
-            held = (sum(_alive(moment, span, period) for span in spans) for moment, *_ in spans)
+            spans = [(self.offsets["F"][stage], self.offsets[last][stage], lengths[stage]) for stage in stages]
+            held = (sum(_alive(moment, span, self.period) for span in spans) for moment, *_ in spans)
             peak = max(peak, *held)
         return peak
 
@@ -49,21 +47,23 @@ class Block(NamedTuple):
         offsets = {kind: [time * factor for time in times] for kind, times in self.offsets.items()}
         return Block(offsets, self.period * factor)
 
-    def times_of(self, index: OpIndex) -> Ints:
+    def times(self, index: OpIndex) -> Ints:
         """Return the start of each operation in the repeated block, in parts of a tick so small that all are whole."""
         offsets = [offset for kind in index.letters for offset in self.offsets[kind]]
         parts = lcm(*(time.denominator for time in (self.period, *offsets)))
-        begins = [int(microbatch * self.period * parts) for microbatch in range(index.microbatches)]
         first = column([int(offset * parts) for offset in offsets])
-        most = max(begins, default=0) + max(map(int, first), default=0)
-        times: Ints = in_range(first, most)[:, None] + in_range(column(begins), most)
-        return times.ravel()
+        period = int(self.period * parts)
+        latest = int(first.max()) + index.microbatches * period
+        begins = in_range(np.arange(index.microbatches), latest) * period
+        times: Ints = (in_range(first, latest)[:, None] + begins).ravel()
+        return times
 
-    def order_of(self, index: OpIndex) -> Ints:
+    def order(self, index: OpIndex) -> Ints:
         """Return all operations by their time in the repeated block; at equal times, what is waited for comes first."""
-        rows = np.arange(index.size).reshape(len(index.letters), index.stages, index.units)
+        rows = np.arange(index.size).reshape(len(index.letters), -1, index.microbatches)
         listed = np.concatenate([rows[0].ravel(), rows[1:, ::-1].ravel()])
-        return listed[np.argsort(self.times_of(index)[listed], kind="stable")]
+        order: Ints = listed[np.argsort(self.times(index)[listed], kind="stable")]
+        return order
 
 
 def works(problem: Problem) -> list[int]:
@@ -95,20 +95,21 @@ def with_weights(problem: Problem, forwards: Sequence[Time], inputs: Sequence[Ti
     All times are in ticks, those of F and I by stage.
     """
     parts = lcm(*(time.denominator for time in (period, *forwards, *inputs)))
-    lengths = {kind: [ticks * parts for ticks in problem.ticks.of(kind)] for kind in "FIW"}
-    begins, gradients = ([int(time * parts) for time in times] for times in (forwards, inputs))
-    weights, whole = [0] * problem.stages, int(period * parts)
+    lengths = {kind: [length * parts for length in problem.ticks.of(kind)] for kind in "FIW"}
+    starts = {kind: [int(time * parts) for time in times] for kind, times in (("F", forwards), ("I", inputs))}
+    weights: list[Time] = [0] * problem.stages
     for device in range(problem.devices):
         stages = problem.settled_placement.stages_on(device)
-        busy = [(begins[stage], lengths["F"][stage]) for stage in stages]
-        busy += [(gradients[stage], lengths["I"][stage]) for stage in stages]
-        for stage in sorted(stages, key=gradients.__getitem__):
-            weights[stage] = _first_free(gradients[stage] + lengths["I"][stage], lengths["W"][stage], busy, whole)
-            busy.append((weights[stage], lengths["W"][stage]))
-    return Block({"F": forwards, "I": inputs, "W": [Fraction(time, parts) for time in weights]}, period)
+        busy = [(starts[kind][stage], lengths[kind][stage]) for kind in "FI" for stage in stages]
+        for stage in sorted(stages, key=starts["I"].__getitem__):
+            earliest, length = starts["I"][stage] + lengths["I"][stage], lengths["W"][stage]
+            start = _first_free(earliest, length, busy, int(period * parts))
+            weights[stage] = start if parts == 1 else Fraction(start, parts)
+            busy.append((start, length))
+    return Block({"F": forwards, "I": inputs, "W": weights}, period)
 
 
-def _alive(moment: int, span: tuple[int, int, int], period: int) -> int:
+def _alive(moment: Time, span: tuple[Time, Time, Time], period: Time) -> int:
     """Return how many repetitions of a residence last at a moment.
 
     `span` holds the start of its first operation, and the start and the length of its last. If the last takes no time,
@@ -118,7 +119,7 @@ def _alive(moment: int, span: tuple[int, int, int], period: int) -> int:
     begun, ended = (moment - first) // period, (moment - last - length) // period
     if not length and (moment - last) % period == 0:
         ended -= 1
-    return begun - ended
+    return int(begun - ended)
 
 
 def _first_free(earliest: int, length: int, busy: Sequence[tuple[int, int]], period: int) -> int:
@@ -133,7 +134,7 @@ def _first_free(earliest: int, length: int, busy: Sequence[tuple[int, int]], per
     return earliest + period
 
 
-def squeeze(problem: Problem, index: OpIndex, block: Block, capacities: Sequence[int]) -> list[list[int]] | None:
+def squeeze(graph: TaskGraph, index: OpIndex, block: Block, capacities: Sequence[int]) -> list[list[int]] | None:
     """Return the order of each device, with at most `capacities[d]` grains of activations on device d.
 
     Every operation goes, in the order of the block, into the earliest time that is free. What waits in the block only
@@ -142,5 +143,5 @@ def squeeze(problem: Problem, index: OpIndex, block: Block, capacities: Sequence
 
     None when the block itself holds more than that, so that a forward never fits.
     """
-    inserted = insert_in_order(lower(problem, index), block.order_of(index), capacities)
+    inserted = insert_in_order(graph, block.order(index), capacities)
     return None if inserted is None else inserted.orders

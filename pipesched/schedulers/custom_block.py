@@ -12,6 +12,7 @@ from typing import Any
 
 from pipesched.checks import shown
 from pipesched.errors import ConfigError, NotApplicable
+from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
@@ -54,7 +55,7 @@ def custom_block(
     index = OpIndex("".join(block.offsets), problem.stages, problem.microbatches)
     counted, chunk = in_chunks(problem)
     if squeeze:
-        orders = squeezed(counted, index, block, [limit * chunk] * problem.devices)
+        orders = squeezed(lower(counted, index), index, block, [limit * chunk] * problem.devices)
     else:
         orders = _repeated(problem, index, block) if held <= limit else None
     if orders is None:
@@ -65,7 +66,7 @@ def custom_block(
 def _repeated(problem: Problem, index: OpIndex, block: Block) -> list[list[int]]:
     """Return the operations of each device in the order of the repeated block."""
     orders: list[list[int]] = [[] for _ in range(problem.devices)]
-    for number in block.order_of(index).tolist():
+    for number in block.order(index).tolist():
         orders[problem.settled_placement.devices[index.op(number).stage]].append(number)
     return orders
 

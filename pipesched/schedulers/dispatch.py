@@ -15,16 +15,14 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
 
-from pipesched.core.arrays import Ints, Kernels, column, lists, np
+from pipesched.core.arrays import Ints, Kernels, column, in_range, lists, np, total
 from pipesched.core.clock import look
 from pipesched.core.tasks import TaskGraph, WaitTable
-from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.problem import Problem
 from pipesched.schedulers.block import Block
 
 LOOK = 64  # how many forwards of a device are looked at for one that may overtake
-AT_ONCE = 500_000  # events between two looks at the clock
+AT_ONCE = 100_000  # events between two looks at the clock
 
 
 class Policy(NamedTuple):
@@ -35,77 +33,55 @@ class Policy(NamedTuple):
     ahead: int = 0  # an F overtakes others if its device would idle, with memory kept free for so many of them
 
 
-def dispatch(
-    problem: Problem, index: OpIndex, block: Block, capacities: Sequence[int], policy: Policy
-) -> list[list[int]] | None:
-    """Return the order of each device, with at most `capacities[d]` grains of activations on device d.
-
-    None for a deadlock, to which an `ahead` smaller than what is overtaken can lead.
-    """
-    return Dispatcher(lower(problem, index), index, block).orders(capacities, policy)
-
-
 class Dispatcher:
-    """A block on a task graph, to be dispatched by several policies."""
+    """A block of operations, which are the tasks of a graph, to be dispatched by several policies."""
 
     def __init__(self, graph: TaskGraph, index: OpIndex, block: Block) -> None:
-        self.graph, self.index = graph, index
-        size, times = index.size, block.times_of(index)
-        by_rank = np.argsort(times, kind="stable")
-        rank = np.empty(size, dtype=np.int64)
-        rank[by_rank] = np.arange(size)
-        self._after = WaitTable(graph.edges.before, graph.edges.after, graph.edges.lag, size)
-        is_weight = np.zeros(size, dtype=np.int64)
-        row = index.of_kind("W")
-        is_weight[row.start : row.stop] = 1
-        self._ranks = rank, by_rank, is_weight
-
-        forwards = (order := block.order_of(index))[order < index.stages * index.units]
-        self._forwards = forwards[np.argsort(graph.resource[forwards], kind="stable")]
+        self._graph, self._forward_count = graph, index.stages * index.units
+        after = WaitTable(graph.edges.before, graph.edges.after, graph.edges.lag, len(graph))
+        by_rank = np.argsort(block.times(index), kind="stable")
+        rank, is_weight = np.empty(index.size, dtype=np.int64), np.zeros(index.size, dtype=np.int64)
+        rank[by_rank] = np.arange(index.size)
+        weights = index.of_kind("W")
+        is_weight[weights.start : weights.stop] = 1
+        forwards = by_rank[by_rank < self._forward_count]
+        machines = (graph.resource, graph.resource[forwards], graph.resource[after.task])
+        self._begins, self._first_forwards, coming = (_begins(one, len(graph.unit_counts)) for one in machines)
+        forwards = forwards[np.argsort(graph.resource[forwards], kind="stable")]
+        self._block = (after.first, after.task, after.lag, rank, by_rank, is_weight, forwards,
+                       self._first_forwards[1:], self._begins[:-1], coming[:-1])  # fmt: skip
 
     def orders(self, capacities: Sequence[int], policy: Policy) -> list[list[int]] | None:
-        """Return the order of each device; None for a deadlock."""
-        graph, size, devices = self.graph, self.index.size, len(capacities)
-        forward_count = self.index.stages * self.index.units
-        counts, stops, arriving = (
-            np.bincount(column(machines), minlength=devices)
-            for machines in (graph.resource, graph.resource[self._forwards], graph.resource[graph.edges.after])
-        )
-        share = policy.patience
-        grace = graph.duration * share.numerator // share.denominator
-        limits = column(capacities)
-        kernels = Kernels(graph.duration, graph.edges.lag, graph.take, graph.give, limits, grace)
-        columns = (graph.duration, graph.take, graph.give, graph.resource, grace, self._after.first, self._after.task,
-                   self._after.lag, *self._ranks, self._forwards, np.cumsum(stops), _begins(counts), _begins(arriving),
-                   np.diff(graph.waits.first))  # fmt: skip
-        order, taken = kernels.blank(size), kernels.blank(devices)
-        lanes = (kernels.blank(size), kernels.blank(devices), kernels.blank(size), kernels.blank(devices))
-        coming = (kernels.blank(len(graph.edges)), kernels.blank(devices))
-        most = len(graph.edges) + 3 * size + devices
-        event_times, event_codes = kernels.blank(most), kernels.give(_codes(devices, size, most))
-        state = (kernels.blank(size), kernels.give(_begins(stops)), kernels.give(limits.copy()), kernels.blank(devices))
-        given = [*map(kernels.give, columns)]
-        left = devices
+        """Return the order of each device, with at most `capacities[d]` grains of activations on device d.
+
+        None for a deadlock, to which an `ahead` smaller than what is overtaken can lead.
+        """
+        graph, size, devices, edges = self._graph, len(self._graph), len(capacities), len(self._graph.edges)
+        part, whole = policy.patience.numerator, policy.patience.denominator
+        grace = in_range(graph.duration, total(graph.duration) * part) * part // whole
+        rooms = column([*capacities])
+        kernels = Kernels(graph.duration, graph.edges.lag, graph.take, graph.give, rooms, grace)
+        tasks = (graph.duration, graph.take, graph.give, graph.resource, grace)
+        given = [*map(kernels.give, (*tasks, *self._block, np.diff(graph.waits.first)))]
+        started, nexts = kernels.blank(size), kernels.give(self._first_forwards[:-1].copy())
+        lanes = [kernels.blank(count) for count in (devices, size, devices, size, devices, edges, devices)]
+        order, counts = kernels.blank(size), kernels.blank(devices)
+        events = [kernels.blank(edges + devices) for _ in range(2)]
+        choices = (kernels.give(np.arange(devices)), kernels.blank(devices, 1), kernels.give(column([0, 0, devices])))
+        switches = (policy.ahead, LOOK, int(policy.weight_first), self._forward_count)
+        room, left = kernels.give(rooms), devices
         while left:
             look()
             left = kernels.run.dispatch(
-                AT_ONCE, policy.ahead, LOOK, int(policy.weight_first), size, forward_count, *given, *state, *lanes,
-                *coming, order, taken, event_times, event_codes, left,
-            )  # fmt: skip
-        if sum(lists(taken)) < size:
+                AT_ONCE, *switches, *given, started, nexts, room, *lanes, order, counts, *events, *choices
+            )
+        if sum(counts) < size:
             return None
-        listed, bounds = lists(order), [0, *np.cumsum(counts).tolist()]
-        return [listed[begin:stop] for begin, stop in pairwise(bounds)]
+        listed = lists(order)
+        return [listed[begin:stop] for begin, stop in pairwise(self._begins.tolist())]
 
 
-def _begins(counts: Ints) -> Ints:
-    """Return where the parts of so many begin that stand one behind the other."""
-    begins: Ints = np.cumsum(counts) - counts
-    return begins.astype(np.int64)
-
-
-def _codes(devices: int, size: int, most: int) -> Ints:
-    """Return the codes of the first events, a choice of each device, and room for others."""
-    codes = np.zeros(most, dtype=np.int64)
-    codes[:devices] = (2 * devices + np.arange(devices)) * size
-    return codes
+def _begins(machines: Ints, count: int) -> Ints:
+    """Return where the tasks of each machine begin if they are sorted by machine, and where the last ones end."""
+    begins: Ints = np.concatenate([[0], np.bincount(machines, minlength=count).cumsum()])
+    return begins

@@ -37,17 +37,17 @@ def v_block(problem: Problem, waits: Waits, *, stretched: bool = False) -> Block
     """
     ticks, devices, hops = problem.ticks, problem.settled_placement.devices, problem.devices - 1
     period = busiest(problem)
-    slot = Fraction(period, SLOTS)
     visits = [*range(problem.stages), *reversed(range(problem.stages))]
     lengths = [*ticks.forward, *reversed(ticks.backward_input)]
     down, up, back_down, back_up, *turns = waits
     legs = ([wait] * hops for wait in (down, up, back_down, back_up))
     pauses = [pause for leg, turn in zip(legs, [*turns, 0], strict=True) for pause in (*leg, turn)]
-    times = [Fraction(0)]
+    times = [0]  # in sixths of a tick, so that a slot is whole
     for here, there, length, pause in zip(visits, visits[1:], lengths, pauses, strict=False):
         lag = ticks.hop(here, there) if devices[here] != devices[there] else 0
-        times.append(times[-1] + (slot if stretched else length + lag) + pause * slot)
-    return with_weights(problem, times[: problem.stages], times[: problem.stages - 1 : -1], period)
+        times.append(times[-1] + (period if stretched else SLOTS * (length + lag)) + pause * period)
+    offsets = [Fraction(time, SLOTS) for time in times]
+    return with_weights(problem, offsets[: problem.stages], offsets[: problem.stages - 1 : -1], period)
 
 
 def v_blocks(problem: Problem, waits: Waits) -> list[Design]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pipesched.core.arrays import lists, np
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
@@ -9,6 +10,7 @@ from pipesched.schedulers.best_block import best_of, of_the_mean
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.v_block import Waits, v_blocks
 
+STEPS = ["F0", "F1", "I0", "I1", "W0", "W1"]  # a kind and a chunk
 WAITS = Waits(3, 1, 3, 1)
 
 
@@ -32,40 +34,16 @@ def published_order(index: OpIndex, devices: int, device: int) -> list[int]:
     Cool-down: d times I0 I1, P-d times I0 W0, then the W1 and the W0 that are left. Fewer than 2P-1 microbatches run as
     the first of 2P-1.
     """
-    late = devices - device
-    run = _Order(index, devices, device)
-    run.steps("F0", 2 * late - 1)
-    run.steps("F1 F0", device)
-    run.steps("F1 I1 W1", late)
-    while run.left("F1") or run.left("F0"):
-        run.steps("F0 I0 W0 F1 I1 W1", 1)
-    run.steps("I0 I1", device)
-    run.steps("I0 W0", late)
-    run.steps("W1", run.left("W1"))
-    run.steps("W0", run.left("W0"))
-    return run.order
-
-
-class _Order:
-    """The order of a device as it grows: each step takes the next microbatch, or nothing when none is left."""
-
-    def __init__(self, index: OpIndex, devices: int, device: int) -> None:
-        stages = (device, index.stages - 1 - device)
-        self.order: list[int] = []
-        self.rows = {f"{kind}{chunk}": index.row(kind, stages[chunk]) for kind in "FIW" for chunk in (0, 1)}
-        self.count = max(index.microbatches, 2 * devices - 1)
-        self.done = dict.fromkeys(self.rows, 0)
-
-    def left(self, step: str) -> int:
-        """Return how many microbatches have this step before them."""
-        return self.count - self.done[step]
-
-    def steps(self, names: str, times: int) -> None:
-        """Run these steps in turn, so many times."""
-        for step in names.split() * times:
-            if self.left(step):
-                self.order += self.rows[step][self.done[step] : self.done[step] + 1]
-                self.done[step] += 1
+    late, count = devices - device, max(index.microbatches, 2 * devices - 1)
+    phases = (("F0", 2 * late - 1), ("F1 F0", device), ("F1 I1 W1", late), ("F0 I0 W0 F1 I1 W1", count - devices),
+              ("I0 I1", device), ("I0 W0", late), ("W1", count), ("W0", count))  # fmt: skip
+    steps = np.concatenate([np.tile([*map(STEPS.index, names.split())], times) for names, times in phases])
+    order, microbatch = np.zeros(len(steps), dtype=np.int64), np.zeros(len(steps), dtype=np.int64)
+    for number, step in enumerate(STEPS):
+        places = np.flatnonzero(steps == number)
+        microbatch[places] = np.arange(len(places))
+        order[places] = index.row(step[0], index.stages - 1 - device if step[1] == "1" else device).start
+    return lists((order + microbatch)[microbatch < index.microbatches])
 
 
 FAMILY = Family(

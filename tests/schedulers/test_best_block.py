@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pipesched import Problem, make_problem
-from pipesched.core.insertion import insert_in_order
+from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.schedule import schedule_plan
@@ -58,7 +58,9 @@ def test_no_worse_than_any_design_squeezed(problem: Problem, objective: str) -> 
     chosen = schedule_plan(counted, best_of(problem, designs, peak, objective))
     assert max(chosen.peak_grains) <= peak * chunk
     for design in designs:
-        orders = squeeze(in_chunks(design.problem)[0], index, design.block, [peak * chunk] * problem.devices)
+        orders = squeeze(
+            lower(in_chunks(design.problem)[0], index), index, design.block, [peak * chunk] * problem.devices
+        )
         if orders is not None:
             offered = schedule_plan(counted, Plan(index, orders))
             assert getattr(chosen, objective) <= getattr(offered, objective)
@@ -83,7 +85,7 @@ def test_the_peak_is_the_limit(peak: int) -> None:
 def test_equal_designs_are_tried_once() -> None:
     """At unit costs all designs of a block are the same one."""
     problem = unit()
-    with mock.patch.object(best_block, "insert_in_order", wraps=insert_in_order) as tried:
+    with mock.patch.object(best_block, "squeeze", wraps=squeeze) as tried:
         best_of(problem, v_blocks(problem, TIGHT), 4, "makespan")
     assert tried.call_count == 1
 

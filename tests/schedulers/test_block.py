@@ -92,7 +92,7 @@ def test_the_order_keeps_every_dependency(drawn: tuple[Problem, Block]) -> None:
     """In the order of the repeated block nothing stands before what it waits for, and everything stands there once."""
     problem, block = drawn
     index = OpIndex("".join(block.offsets), problem.stages, problem.microbatches)
-    order = block.order_of(index).tolist()
+    order = block.order(index).tolist()
     assert sorted(order) == list(range(index.size))
     done: set[Op] = set()
     for op in map(index.op, order):
@@ -104,8 +104,8 @@ def test_times_of_a_repeated_block() -> None:
     """Each microbatch begins a period after the one before; times are in halves of a tick where one offset needs it."""
     index = OpIndex("FB", 2, 3)
     whole, half = Block({"F": [0, 1], "B": [3, 2]}, 4), Block({"F": [0, 1], "B": [Fraction(7, 2), 2]}, 4)
-    assert whole.times_of(index).tolist() == [0, 4, 8, 1, 5, 9, 3, 7, 11, 2, 6, 10]
-    assert half.times_of(index).tolist() == [0, 8, 16, 2, 10, 18, 7, 15, 23, 4, 12, 20]
+    assert whole.times(index).tolist() == [0, 4, 8, 1, 5, 9, 3, 7, 11, 2, 6, 10]
+    assert half.times(index).tolist() == [0, 8, 16, 2, 10, 18, 7, 15, 23, 4, 12, 20]
 
 
 @pytest.mark.parametrize("devices", [2, 4, 5, 7, 8])

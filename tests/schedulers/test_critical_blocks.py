@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pipesched import Plan, Problem, make_problem
+from pipesched.core.kernels import fits
 from pipesched.pipeline.check import violations
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.schedule import schedule_plan
-from pipesched.schedulers.critical_blocks import CriticalBlockSearch, Orders, fits
+from pipesched.schedulers.critical_blocks import CriticalBlockSearch, Orders
 from pipesched.schedulers.zb_greedy import Switches, greedy_orders
 from pipesched.schedulers.zero_bubble import handcrafted
 from tests.strategies import limited
@@ -113,5 +114,5 @@ def test_what_fits() -> None:
     index = OpIndex("FIW", 2, 4)
     graph = lower(PROBLEM, index)
     (f0, f1), (i0, _), (w0, _) = (index.row(kind, 0)[:2] for kind in "FIW")
-    assert [fits(graph, [f0, i0, f1, w0], capacity) for capacity in (2, 3)] == [False, True]
-    assert [fits(graph, [f0, i0, w0, f1], capacity) for capacity in (1, 2)] == [False, True]
+    assert [fits([f0, i0, f1, w0], graph.takes, graph.gives, capacity) for capacity in (2, 3)] == [False, True]
+    assert [fits([f0, i0, w0, f1], graph.takes, graph.gives, capacity) for capacity in (1, 2)] == [False, True]

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.schedulers.block import Block, in_chunks
-from pipesched.schedulers.dispatch import Policy, dispatch
+from pipesched.schedulers.dispatch import Dispatcher, Policy
 from tests.replay import replay
 from tests.strategies import blocks, texts_of
 
@@ -29,7 +30,9 @@ def test_never_wedges(
     block = drawn[1]
     index = OpIndex("".join(block.offsets), problem.stages, problem.microbatches)
     capacity = (block.peak(problem) + more) * chunk
-    orders = dispatch(problem, index, block, [capacity] * problem.devices, Policy(patience, weight_first, ahead))
+    orders = Dispatcher(lower(problem, index), index, block).orders(
+        [capacity] * problem.devices, Policy(patience, weight_first, ahead)
+    )
     assert orders is not None
     assert sorted(number for order in orders for number in order) == list(range(index.size))
     assert max(replay(problem, texts_of(Plan(index, orders))).peak) <= capacity
@@ -42,7 +45,7 @@ def test_overtaking_runs_or_says_no(drawn: tuple[Problem, Block], ahead: int) ->
     block = drawn[1]
     index = OpIndex("".join(block.offsets), problem.stages, problem.microbatches)
     capacity = block.peak(problem) * chunk
-    orders = dispatch(problem, index, block, [capacity] * problem.devices, Policy(ahead=ahead))
+    orders = Dispatcher(lower(problem, index), index, block).orders([capacity] * problem.devices, Policy(ahead=ahead))
     if orders is not None:
         assert max(replay(problem, texts_of(Plan(index, orders))).peak) <= capacity
 
@@ -53,7 +56,7 @@ def test_weights_make_room() -> None:
         devices=1, microbatches=2, placement="linear", backward_input=1, backward_weight=1, activation=1
     )
     index, block = OpIndex("FIW", 1, 2), Block({"F": [0], "I": [1], "W": [2]}, 3)
-    orders = dispatch(problem, index, block, [1], Policy())
+    orders = Dispatcher(lower(problem, index), index, block).orders([1], Policy())
     assert orders is not None
     assert texts_of(Plan(index, orders)) == [["0F0", "0I0", "0W0", "0F1", "0I1", "0W1"]]
 
@@ -73,6 +76,6 @@ def test_patience(patience: int, expected: str) -> None:
     )
     index = OpIndex("FIW", 2, 2)
     block = Block({"F": [0, 3], "I": [5, 4], "W": [14, 5]}, 16)
-    orders = dispatch(problem, index, block, [2, 2], Policy(Fraction(patience)))
+    orders = Dispatcher(lower(problem, index), index, block).orders([2, 2], Policy(Fraction(patience)))
     assert orders is not None
     assert texts_of(Plan(index, orders))[1] == expected.split()

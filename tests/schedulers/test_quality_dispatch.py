@@ -6,8 +6,9 @@ from functools import partial
 
 import pytest
 
+from pipesched.pipeline.lowering import lower
 from pipesched.schedulers.best_block import POLICIES
-from pipesched.schedulers.dispatch import Policy, dispatch
+from pipesched.schedulers.dispatch import Dispatcher, Policy
 from tests.quality_cases import on_v, v_trial, work_of
 from tests.quality_problems import ON_V
 from tests.quality_table import Table
@@ -21,7 +22,9 @@ NAMED = {
 def reached(design: str, policy: str, case: str) -> int | None:
     """Return the span, at the costs of the case, of a block in as much memory as it holds for unit costs."""
     drawn, tried = v_trial(design, case)
-    orders = dispatch(drawn.problem, tried.index, drawn.block, tried.capacities, NAMED[policy])
+    orders = Dispatcher(lower(drawn.problem, tried.index), tried.index, drawn.block).orders(
+        tried.capacities, NAMED[policy]
+    )
     return None if orders is None else tried.timed(orders).span_ticks
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pipesched.pipeline.lowering import lower
 from pipesched.schedulers.block import squeeze
 from tests.quality_cases import DRAWN_BLOCKS, on_v, v_trial, work_of
 from tests.quality_problems import ON_V
@@ -13,7 +14,7 @@ from tests.quality_table import Table
 def reached(design: str, case: str) -> int | None:
     """Return the span, at the costs of the case, of a block in as much memory as it holds for unit costs."""
     drawn, tried = v_trial(design, case)
-    orders = squeeze(drawn.problem, tried.index, drawn.block, tried.capacities)
+    orders = squeeze(lower(drawn.problem, tried.index), tried.index, drawn.block, tried.capacities)
     return None if orders is None else tried.timed(orders).span_ticks
 
 
