@@ -6,8 +6,8 @@ stand. A compiled module knows the hash of its source, so that a stale one is no
 
 from __future__ import annotations
 
-from hashlib import sha256
 from pathlib import Path
+from zlib import crc32
 
 from setuptools import Extension, setup
 
@@ -27,7 +27,7 @@ def extensions() -> list[Extension]:
         (package / "__init__.py").touch()  # Cython finds the types of a module in its package
     for name in NAMES:
         source = (core / f"{name}.py").read_bytes()
-        mark = f'\nSOURCE = "{sha256(source).hexdigest()}"\n'
+        mark = f"\nSOURCE = {crc32(source)}\n"
         (folder / f"_{name}.py").write_bytes(source + mark.encode())
         (folder / f"_{name}.pxd").write_bytes((core / f"{name}.pxd").read_bytes())
     made = cythonize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipesched.checks import shown
 from pipesched.pipeline.quantities import MOST_DIGITS, plain
@@ -11,8 +11,10 @@ from pipesched.pipeline.units_of_measure import rounding_of
 from pipesched.schedulers.options import OPTIONS, PERIOD, STARTS
 from pipesched.text.fields import BY_NAME, COUNT, LINKS, NUMERIC, PART, SIDE, SIZES, SLICES, Field
 from pipesched.text.given import Given
-from pipesched.text.sections import Section
-from pipesched.text.yaml_reader import Value
+
+if TYPE_CHECKING:  # a problem that no file says is read without YAML
+    from pipesched.text.sections import Section
+    from pipesched.text.yaml_reader import Value
 
 PARTED = ("tokens", "work")  # of slices: parts of a whole, of which all digits count
 MEASURES = ("hardware", "training")  # the sections whose numbers may have many digits; those of others are whole
@@ -32,13 +34,13 @@ def rounding_note(values: Mapping[str, Given]) -> str | None:
 
 def _rounded(name: str, given: Given) -> Iterator[str]:
     """Yield for each number of a value that is rounded where it stands, and what it counts as."""
-    if isinstance(given.value, Section):
-        yield from _of_section(given.value, name) if name in MEASURES else ()
-    elif name == "algorithm":
+    if name == "algorithm":
         for key, option in given.value.options.items():
             if OPTIONS[key].shape not in (PERIOD, STARTS):
                 continue
             yield from _of_numbers(option, given.value.locations.get(key, f"`{key}`"))
+    elif name not in BY_NAME:
+        yield from _of_section(given.value, name) if name in MEASURES else ()
     elif _may_be_rounded(BY_NAME[name]):
         key = BY_NAME[name].key
         if not isinstance(given.value, Mapping):

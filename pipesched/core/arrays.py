@@ -76,7 +76,8 @@ class Kernels:
 
     def give(self, values: Ints) -> Any:
         """Return a column as the kernels take it."""
-        return np.ascontiguousarray(values) if self._is_compiled else values.tolist()
+        kind = None if values.dtype.kind == "f" else np.int64  # where an int has 32 bits, numpy's have
+        return np.ascontiguousarray(values, kind) if self._is_compiled else values.tolist()
 
     def blank(self, count: int, value: int = 0) -> Any:
         """Return a new column of equal values, which kernels may write."""

@@ -55,3 +55,8 @@ cpdef void trace(Int[::1] first, Int[::1] before, Int[::1] delays, Int[::1] ends
 
 cpdef void lengthen(Int[::1] order, Int[::1] first, Int[::1] after, Int[::1] lag,
                     Int[::1] duration, Int[::1] lengths)
+
+cpdef Int greedy(Int steps, Int events, Int[::1] heap, Int alternate, Int first_patience, Int patience,
+                 Int weight_patience, Int microbatches, Int[::1] in_flight, Int[::1] duration, Int[::1] change,
+                 Int[::1] size, Int[::1] caught, Int[::1] there, Int[::1] back, Int[::1] capacity, Int[::1] done,
+                 Int[::1] free_at, Int[::1] after_forward, Int[::1] forward_at, Int[::1] input_at, Int[::1] order)

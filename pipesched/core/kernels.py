@@ -416,6 +416,89 @@ def dispatch(
     return events + choosing
 
 
+def greedy(
+    steps: int, events: int, heap: MutableSequence[int], alternate: int, first_patience: int, patience: int,
+    weight_patience: int, microbatches: int, in_flight: Sequence[int], duration: Sequence[int], change: Sequence[int],
+    size: Sequence[int], caught: Sequence[int], there: Sequence[int], back: Sequence[int],
+    capacity: MutableSequence[int], done: MutableSequence[int], free_at: MutableSequence[int],
+    after_forward: MutableSequence[int], forward_at: MutableSequence[int], input_at: MutableSequence[int],
+    order: MutableSequence[int],
+) -> int:  # fmt: skip
+    """Let devices in a row choose F, I or W, look by look, for at most so many `steps`; return how many looks are left.
+
+    A look in `heap` is its time x devices + the device. Kind k on device d has `duration` and `change` of the room at
+    place k x devices + d; `done` counts them, and then the inputs of F and of I that are known. `forward_at` and
+    `input_at` say when these come, microbatch by microbatch.
+    """
+    devices = len(size)
+    while events > 0 and steps > 0:
+        steps -= 1
+        look = pop(heap, 0, events)
+        events -= 1
+        now, here = look // devices, look % devices
+        if free_at[here] > now:
+            continue
+        forwards, inputs, weights = done[here], done[devices + here], done[2 * devices + here]
+        comes = inputs < done[4 * devices + here]
+        at = input_at[here * microbatches + inputs] if comes else 0
+        may = size[here] + caught[here] <= capacity[here] and forwards - inputs < in_flight[here]
+        may = may and forwards < done[3 * devices + here]
+        ahead = forward_at[here * microbatches + forwards] if may else 0
+        kind = -1
+        if comes and at <= now:
+            if caught[here] > capacity[here]:
+                kind = 2
+            elif may and ahead <= now and alternate and not after_forward[here]:
+                kind = 0
+            else:
+                kind = 1
+        else:
+            if may and ahead <= now:
+                waited = patience if inputs > 0 else first_patience
+                if not comes or 2 * (at - now) >= waited * duration[here]:
+                    kind = 0
+                may = False
+            if kind < 0:
+                wakes = comes or may
+                wake = at if comes and not (may and ahead < at) else ahead
+                if weights < inputs and (
+                    not wakes or 2 * (wake - now) >= weight_patience * duration[2 * devices + here]
+                ):
+                    kind = 2
+                elif wakes:
+                    push(heap, 0, events, wake * devices + here)
+                    events += 1
+        if kind < 0:
+            continue
+        order[3 * microbatches * here + forwards + inputs + weights] = (kind * devices + here) * microbatches + done[
+            kind * devices + here
+        ]
+        done[kind * devices + here] += 1
+        capacity[here] += change[kind * devices + here]
+        if kind < 2:
+            after_forward[here] = 1 - kind
+        end = now + duration[kind * devices + here]
+        free_at[here] = end
+        push(heap, 0, events, end * devices + here)
+        events += 1
+        if kind == 0 and here == devices - 1:
+            input_at[here * microbatches + done[4 * devices + here]] = end
+            done[4 * devices + here] += 1
+        elif kind == 0:
+            other, arrives = here + 1, end + there[here]
+            forward_at[other * microbatches + done[3 * devices + other]] = arrives
+            done[3 * devices + other] += 1
+            push(heap, 0, events, arrives * devices + other)
+            events += 1
+        elif kind == 1 and here > 0:
+            other, arrives = here - 1, end + back[here - 1]
+            input_at[other * microbatches + done[4 * devices + other]] = arrives
+            done[4 * devices + other] += 1
+            push(heap, 0, events, arrives * devices + other)
+            events += 1
+    return events
+
+
 def fits(order: Sequence[int], take: Sequence[int], give: Sequence[int], capacity: int) -> bool:
     """Return whether tasks that run one by one in this order never hold more than `capacity`."""
     for at in range(len(order)):

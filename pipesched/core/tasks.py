@@ -188,14 +188,6 @@ class TaskGraph:
         """For each task, the (task, lag) pairs that wait for it."""
         return self.followers.lists()
 
-    def successors_of(self, tasks: range) -> dict[int, list[tuple[int, int]]]:
-        """Return `successors` of a few neighbouring tasks alone."""
-        table: dict[int, list[tuple[int, int]]] = {task: [] for task in tasks}
-        before = self.edges.before
-        for task, other, lag in self.edges.where((before >= tasks.start) & (before < tasks.stop)):
-            table[task].append((other, lag))
-        return table
-
 
 def reversed_graph(graph: TaskGraph) -> TaskGraph:
     """Return the same tasks with time running backwards; task i becomes task n-1-i, and takes what it gave."""

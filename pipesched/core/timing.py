@@ -58,7 +58,8 @@ class Retiming:
 
     def __init__(self, graph: TaskGraph, orders: Orders) -> None:
         self._graph = graph
-        self._stops = np.cumsum([0, *map(len, orders)])[1:]
+        bounds = np.cumsum([0, *map(len, orders)])
+        self._begins, self._stops = bounds[:-1], bounds[1:]  # of each machine in the order of all
         parts = [*map(column, orders)]
         self._order = np.concatenate(parts).astype(np.int64, copy=False) if parts else column(())
 
@@ -95,11 +96,6 @@ class Retiming:
     def _run_all(self) -> tuple[Times, int]:
         begins, blank = self._begins, np.full(len(self._graph), UNTIMED)
         return self._run(self._graph.duration, begins.copy(), begins * 0, blank, blank.copy())
-
-    @cached_property
-    def _begins(self) -> Ints:
-        """Where each machine begins in the order of all."""
-        return np.concatenate([[0], self._stops])[: len(self._stops)].astype(np.int64)
 
     def _run(self, duration: Ints, places: Ints, clocks: Ints, start: Ints, end: Ints) -> tuple[Times, int]:
         """Run each machine from a place and a time on; return the times, and how many tasks have run."""

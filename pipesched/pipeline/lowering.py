@@ -31,16 +31,12 @@ def lower_plan(problem: Problem, plan: Plan) -> TaskGraph:
     if wrong:
         raise ConfigError(wrong, "plan")
     absent: Set[int] = frozenset()
-    if _count_passes(plan) < plan.index.passes:
+    slots = sum(rows.size for rows in plan.index.scoped if rows.kind in STEP_SLOTS)
+    planned = sum(map(len, plan.orders)) - slots + sum(map(len, chain(*plan.lanes))) + len(plan.pairs)
+    if planned < plan.index.passes:
         absent = set(range(plan.index.passes)).difference(*plan.orders, *chain(*plan.lanes), plan.pairs.values())
     graph = lower(problem, plan.index.without_step, absent, plan.pairs, waits_of(plan))
     return with_step_tasks(graph, problem, plan) if plan.index.scoped else graph
-
-
-def _count_passes(plan: Plan) -> int:
-    """Return the number of operations that stages run of units (a pair counts twice), where no other stands twice."""
-    slots = sum(rows.size for rows in plan.index.scoped if rows.kind in STEP_SLOTS)
-    return sum(map(len, plan.orders)) - slots + sum(map(len, chain(*plan.lanes))) + len(plan.pairs)
 
 
 def lower(
@@ -82,8 +78,8 @@ def lower(
         gone = column(absent)
         for values in (duration, take, give):
             values[gone] = 0
-        for forward, ticks in pair_durations(problem, index, pairs):
-            duration[forward] = ticks
+        together = duration[forwards] + duration[backwards]
+        duration[forwards] = together if model.overlap is None else model.overlap.ravel()[forwards]
         duration[backwards] = 0
         resource[gone] = resource[backwards] = NOWHERE
         for values in (take, give):
@@ -95,15 +91,6 @@ def lower(
         edges, further = (Edges(task[one.before], task[one.after], one.lag) for one in (edges, further))
     count = problem.devices + (2 * problem.lane_pairs if lanes else 0)
     return TaskGraph(duration, resource, (1,) * count, [edges, further], take, give, pool)
-
-
-def pair_durations(problem: Problem, index: OpIndex, pairs: Mapping[int, int]) -> Iterator[tuple[int, int]]:
-    """Yield each forward of a pair with the pair's ticks: `overlap` by its stage, else the sum of its parts."""
-    model = problem.model
-    overlap, forwards, backwards = model.overlap, model.ticks["forward"], model.ticks["backward"]
-    for forward, backward in pairs.items():
-        here, there = ((index.stage_of(one), index.owner_of(one)) for one in (forward, backward))
-        yield forward, int(forwards[here] + backwards[there] if overlap is None else overlap[here])
 
 
 def _by_number(tables: Iterable[Ints]) -> Ints:

@@ -348,14 +348,18 @@ class Problem(Displayable):
 
     def static_grains(self, device: int) -> int:
         """Return the static memory of a device, in grains; in a mirrored placement both copies count."""
-        placement, static = self.settled_placement, self.grains.static
-        own = sum(size for size, there in zip(static, placement.devices, strict=True) if there == device)
-        beside = zip(self.side, self.step_grains.side_static, strict=True) if self.side else ()
-        own += sum(size for item, size in beside if device in item.devices)
-        if not placement.mirrored:
-            return own
-        mirror = placement.last - device
-        return own + sum(size for size, there in zip(static, placement.devices, strict=True) if there == mirror)
+        return self._static_grains[device]
+
+    @cached_property
+    def _static_grains(self) -> list[int]:
+        found, placement = [0] * self.devices, self.settled_placement
+        for device, size in zip(placement.devices, self.grains.static, strict=True):
+            for copy in (device, placement.last - device) if placement.mirrored else (device,):
+                found[copy] += size
+        for item, size in zip(self.side, self.step_grains.side_static, strict=True) if self.side else ():
+            for device in {*item.devices}:
+                found[device] += size
+        return found
 
     @property
     def capacity_grains(self) -> tuple[int | None, ...]:

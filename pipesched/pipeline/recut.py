@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 from pipesched.errors import NotApplicable
-from pipesched.pipeline.costs import Costs, Entry, added, entries_of
+from pipesched.pipeline.costs import Costs, Entry, added
 from pipesched.pipeline.layers import BALANCED, GIVEN, SHARES, SIZES, TIMES, LayerCosts, Layers, least_counts, summed
 from pipesched.pipeline.layout import balanced_layout, equal_layout
 from pipesched.pipeline.memory import KEPT, Memory
@@ -70,7 +70,8 @@ def _fuse_slices(problem: Problem, size: int) -> Slices:
 
 def _totals(entries: Sequence[Entry], microbatches: int) -> list[Fraction]:
     """Return the sum of each entry over all microbatches."""
-    return [sum(entries_of(entry, microbatches), Fraction(0)) for entry in entries]
+    rows = ((one, 1) if isinstance(one, tuple) else ((one,), microbatches) for one in entries)
+    return [sum(map(to_fraction, row), Fraction(0)) * times for row, times in rows]
 
 
 def _mean_shares(parts: Sequence[Shares], works: Sequence[Fraction]) -> Shares:

@@ -10,6 +10,7 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 from pipesched.checks import require_flag, require_sequence, require_type, shown
+from pipesched.core.arrays import np
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import Times, earliest_times
 from pipesched.display import HasPage
@@ -120,13 +121,14 @@ class Schedule(ScheduleMetrics, HasPage):
         Where they enter at both ends of the pipeline, those of the first device come first.
         """
         index, starts = self.plan.index, self.start_ticks
-        places = {number: place for order in self.plan.orders for place, number in enumerate(order)}
-        firsts = index.row("F", 0)[:: index.slices]
+        firsts, places = index.row("F", 0)[:: index.slices], np.full(index.size, -1)
+        for line in self.plan.lines[: len(self.plan.orders)]:
+            places[line] = np.arange(len(line))
         placement, count = self.problem.settled_placement, index.microbatches
 
         def fed(microbatch: int) -> tuple[bool, int, int]:
             first = firsts[microbatch]
-            return placement.is_second(microbatch, count), starts[first], places.get(first, -1)
+            return placement.is_second(microbatch, count), starts[first], int(places[first])
 
         return tuple(sorted(range(count), key=fed))
 

@@ -185,7 +185,6 @@ def _late_heads(schedule: TimedStep) -> list[tuple[int, int]]:
     """Return the starts of the gathers at the heads of lanes where each stands as late as it may."""
     graph, index = schedule.graph, schedule.plan.index
     gathers = index.of_kind("UNSHARD")
-    successors = graph.successors_of(gathers)
     late: dict[int, int] = {}
     for program in schedule.plan.network:
         lane = lane_of(program, index)
@@ -195,7 +194,7 @@ def _late_heads(schedule: TimedStep) -> list[tuple[int, int]]:
         behind = lane[len(heads) : len(heads) + 1]
         limit = schedule.start_ticks[behind[0]] if behind else None
         for number in reversed(heads):
-            ready = [schedule.start_ticks[after] - lag for after, lag in successors[number]]
+            ready = [schedule.start_ticks[after] - lag for after, lag in graph.successors[number]]
             most = min([*ready, *(() if limit is None else (limit,))], default=schedule.end_ticks[number])
             limit = late[number] = most - graph.durations[number]
     return [*late.items()]

@@ -7,16 +7,14 @@ A free device runs the backward that has come (I), else the forward (F) that fit
 from __future__ import annotations
 
 from collections.abc import Sequence
-from heapq import heappop, heappush
 from typing import NamedTuple
 
-from pipesched.core.clock import EVERY, look
-from pipesched.pipeline.ops import OpIndex
+from pipesched.core.arrays import Kernels, column, in_range, lists, np
+from pipesched.core.clock import look
 from pipesched.pipeline.problem import Problem
 
 KINDS = "FIW"
-FORWARD, INPUT, WEIGHT, WAIT = 0, 1, 2, -1
-_NEVER = 1 << 200
+AT_ONCE = 200_000  # looks at devices between two looks at the clock
 
 
 class Switches(NamedTuple):
@@ -40,91 +38,25 @@ def greedy_orders(problem: Problem, capacities: Sequence[int], switches: Switche
     holds one activation and what its I takes: the oldest unfinished microbatch can always go on. O(operations x log
     devices).
     """
-    devices = [_Pipe(problem, number, capacity, switches) for number, capacity in enumerate(capacities)]
-    ticks, last = problem.ticks, problem.devices - 1
-    devices[0].forwards_at = [0] * problem.microbatches
-    events, steps = [(0, 0)], 0  # (time, device): when to look at a device
-    while events:
-        now, number = heappop(events)
-        steps += 1
-        if not steps & EVERY:
-            look()
-        device = devices[number]
-        if device.free_at > now:
-            continue
-        kind = device.choose(now)
-        if kind == WAIT:
-            if device.wake_at < _NEVER:
-                heappush(events, (device.wake_at, number))
-            continue
-        end = device.start(kind, now)
-        heappush(events, (end, number))
-        if kind == FORWARD and number < last:
-            devices[number + 1].forwards_at.append(end + ticks.p2p[number])
-            heappush(events, (end + ticks.p2p[number], number + 1))
-        elif kind == FORWARD:
-            device.inputs_at.append(end)
-        elif kind == INPUT and number:
-            devices[number - 1].inputs_at.append(end + ticks.p2p_back[number - 1])
-            heappush(events, (end + ticks.p2p_back[number - 1], number - 1))
-    return [device.order for device in devices]
-
-
-class _Pipe:
-    """The state of a device: which inputs have come, which operations are done, how much memory is left."""
-
-    __slots__ = (
-        "after_forward", "capacity", "caught", "changes", "done", "durations", "forwards_at", "free_at",
-        "in_flight", "inputs_at", "numbers", "order", "size", "switches", "wake_at",
-    )  # fmt: skip
-
-    def __init__(self, problem: Problem, number: int, capacity: int, switches: Switches) -> None:
-        ticks, grains = problem.ticks, problem.grains
-        self.durations = (ticks.forward[number], ticks.backward_input[number], ticks.backward_weight[number])
-        self.size, kept = grains.activation[number], grains.retained[number]
-        self.caught = grains.caught[number]
-        self.changes = (-self.size, self.size - kept, kept)  # of the capacity that is left
-        self.capacity = capacity
-        self.switches, self.in_flight = switches, switches.in_flight[number]
-        index = OpIndex(KINDS, problem.stages, problem.microbatches)
-        self.numbers = [index.row(kind, number) for kind in KINDS]
-        self.forwards_at: list[int] = []  # when the input of each F comes, as far as it is known
-        self.inputs_at: list[int] = []  # of each I
-        self.done = [0, 0, 0]
-        self.order: list[int] = []
-        self.free_at = self.wake_at = 0
-        self.after_forward = False
-
-    def choose(self, now: int) -> int:
-        """Return the kind to run now; or WAIT, until `wake_at` or until something comes."""
-        forwards, inputs, weights = self.done
-        input_at = self.inputs_at[inputs] if inputs < len(self.inputs_at) else _NEVER
-        forward_at = _NEVER
-        room = self.size + self.caught  # a device full of activations could start no I
-        if room <= self.capacity and forwards - inputs < self.in_flight and forwards < len(self.forwards_at):
-            forward_at = self.forwards_at[forwards]
-        if input_at <= now and self.caught > self.capacity:
-            return WEIGHT
-        if input_at <= now:
-            takes_turns = self.switches.alternate and not self.after_forward
-            return FORWARD if forward_at <= now and takes_turns else INPUT
-        if forward_at <= now:
-            patience = self.switches.patience if inputs else self.switches.first_patience
-            if 2 * (input_at - now) >= patience * self.durations[FORWARD]:
-                return FORWARD
-            forward_at = _NEVER
-        self.wake_at = min(input_at, forward_at)
-        gap = self.wake_at - now
-        if weights < inputs and 2 * gap >= self.switches.weight_patience * self.durations[WEIGHT]:
-            return WEIGHT
-        return WAIT
-
-    def start(self, kind: int, now: int) -> int:
-        """Run the next operation of that kind now, and return its end."""
-        self.order.append(self.numbers[kind][self.done[kind]])
-        self.done[kind] += 1
-        self.capacity += self.changes[kind]
-        if kind != WEIGHT:
-            self.after_forward = kind == FORWARD
-        self.free_at = now + self.durations[kind]
-        return self.free_at
+    ticks, grains, devices, count = problem.ticks, problem.grains, problem.devices, problem.microbatches
+    times = column([*ticks.forward, *ticks.backward_input, *ticks.backward_weight])
+    size, kept = grains.activation, grains.retained
+    left = [whole - part for whole, part in zip(size, kept, strict=True)]
+    changes = column([*(-whole for whole in size), *left, *kept])
+    latest = (sum(map(int, times)) + sum(ticks.p2p) + sum(ticks.p2p_back)) * (count + 1) * devices  # of a look
+    rooms = column([*capacities])
+    fixed = (in_range(times, 4 * latest), changes, *map(column, (size, grains.caught, ticks.p2p, ticks.p2p_back)))
+    kernels = Kernels(*fixed, rooms)
+    counts = [0] * (3 * devices) + [count] + [0] * (2 * devices - 1)  # all inputs of the first device are there
+    columns = (column(switches.in_flight), *fixed, rooms.copy(), column(counts))
+    given = [*map(kernels.give, columns)]
+    heap = kernels.blank((6 * count + 2) * devices)
+    state = [kernels.blank(number) for number in (devices, devices, devices * count, devices * count)]
+    order, looks = kernels.blank(3 * count * devices), 1
+    patience = (int(switches.alternate), *switches[2:])
+    while looks:
+        look()
+        looks = kernels.run.greedy(AT_ONCE, looks, heap, *patience, count, *given, *state, order)
+    done = np.array(lists(given[-1])[: 3 * devices]).reshape(3, devices).sum(axis=0).tolist()
+    listed = lists(order)
+    return [listed[3 * count * device :][: done[device]] for device in range(devices)]
