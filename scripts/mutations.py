@@ -461,16 +461,16 @@ MUTATIONS = [
     ),
     Mutation(
         name="forwards and inputs not in turn",
-        file="schedulers/zb_greedy",
-        old="takes_turns = self.switches.alternate and not self.after_forward",
-        new="takes_turns = False",
+        file="core/kernels",
+        old="and alternate and not after_forward[here]",
+        new="and False",
         tests=("schedulers/test_quality_zb_greedy",),
     ),
     Mutation(
         name="weights in every gap",
-        file="schedulers/zb_greedy",
-        old="if weights < inputs and 2 * gap >= self.switches.weight_patience * self.durations[WEIGHT]:",
-        new="if weights < inputs and gap >= 0:",
+        file="core/kernels",
+        old="2 * (wake - now) >= weight_patience * duration[2 * devices + here]",
+        new="wake >= now",
         tests=("schedulers/test_quality_zb_greedy",),
     ),
     Mutation(
