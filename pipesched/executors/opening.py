@@ -13,7 +13,7 @@ from pipesched.executors.spec import ALLOWED, cores, read_spec, spec_of_jobs
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-FEWEST_OPERATIONS = 400_000  # operations to schedule, from which starting processes pays
+FEWEST_OPERATIONS = 1_000_000  # operations to schedule, from which starting processes pays
 
 
 def open_executor(spec: str = "local") -> Executor:
