@@ -49,8 +49,9 @@ class NamedContestants(NamedTuple):
         chosen = self.algorithms(config.algorithm, **asked)
         own = own_options(config.algorithm, chosen)
         count = (20 if isinstance(chosen, str) else len(chosen)) + len(self.plans or ())
-        with working(config.problem, count), located(config.algorithm, options):
-            return compare(config.problem, chosen, plans=self.plans, each=own, executor=executor, **trust, **options)
+        with working(config.problem, count) as say, located(config.algorithm, options):
+            known: dict[str, Any] = {"plans": self.plans, "each": own, "executor": executor, **trust}
+            return compare(config.problem, chosen, listener=lambda name: say(f"scheduling {name}"), **known, **options)
 
 
 def read_contestants(

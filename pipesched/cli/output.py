@@ -53,7 +53,9 @@ def console_for(screen: Screen) -> Console:
     return console
 
 
-def working(problem: Problem, algorithms: int = 1, what: str = "scheduling") -> AbstractContextManager[object]:
+def working(
+    problem: Problem, algorithms: int = 1, what: str = "scheduling"
+) -> AbstractContextManager[Callable[[str], None]]:
     """Return a context in which progress says how many operations are scheduled, or `what` else is done with them."""
     operations = 2 * problem.stages * problem.microbatches * algorithms
     return doing(f"{what} {operations:,} operations")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,7 @@ def compare(
     executor: Executor | str | None = None,
     like: str | None = None,
     measured: Measured | None = None,
+    listener: Callable[[str], None] | None = None,
     **options: Any,
 ) -> Comparison:
     """Run several algorithms on one problem, and plans of your own, and return their outcomes in the order asked for.
@@ -58,6 +59,7 @@ def compare(
         executor: What runs them instead: the text of `open_executor`, or what it returns.
         like: Of a model on GPUs: the source of published runs whose software and cluster one's own are like.
         measured: Of a model on GPUs: the name of a YAML file of one's own runs, or pairs of a config and milliseconds.
+        listener: Called with the name of each algorithm or plan as its turn comes.
         **options: Options for every algorithm that has them; they replace those of `each`. One that is None is not
             given, here and in `each`.
 
@@ -70,7 +72,7 @@ def compare(
         problem = problem_of(values_of(problem_of_plans(read)))
     calls = comparison_calls(problem, algorithms, read, each, options)
     memory_unit = "" if problem.memory.unit == Memory.unit else problem.memory.unit
-    entries = run_calls(calls, chosen_executor(jobs, executor))
+    entries = run_calls(calls, chosen_executor(jobs, executor), listener)
     if problem.cutter is not None or measured is not None:
         entries = _with_standings(problem, entries, like, measured)
     return Comparison(tuple(entries), problem.time_unit, memory_unit)
@@ -117,16 +119,21 @@ def comparison_calls(
     return calls + [(problem, name, {}, plan) for name, plan in known_plans.items()]
 
 
-def run_calls(calls: Sequence[Call], executor: Executor | str | None) -> Iterator[Entry]:
-    """Yield the entries of calls, of any problems, in their order, as they come."""
+def run_calls(
+    calls: Sequence[Call], executor: Executor | str | None, listener: Callable[[str], None] | None = None
+) -> Iterator[Entry]:
+    """Yield the entries of calls, of any problems, in their order, as they come; `listener` hears their names."""
     work = sum(2 * problem.stages * problem.microbatches for problem, *_ in calls) if len(calls) > 1 else 0
     with lent(executor, work) as pool:
-        if pool is None:
-            yield from map(_entry, calls)
-            return
-        from pipesched.executors.batches import map_batches
+        entries: Iterator[Entry] = map(_entry, calls)
+        if pool is not None:
+            from pipesched.executors.batches import map_batches
 
-        yield from map_batches(pool, _entry, calls, name=lambda call: call[1])
+            entries = map_batches(pool, _entry, calls, name=lambda call: call[1])
+        for call in calls:
+            if listener is not None:
+                listener(call[1])
+            yield next(entries)
 
 
 def every_name(own: Mapping[str, Mapping[str, Any]], problem: Problem | None = None) -> list[str]:

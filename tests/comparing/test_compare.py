@@ -11,6 +11,7 @@ import pytest
 import pipesched
 from pipesched.comparing.compare import DEFAULT, every_name
 from pipesched.errors import ConfigError, NotApplicable
+from pipesched.executors.local import InThisProcess
 from pipesched.results.sweep import SweepPoint
 from pipesched.schedulers.registry import FAMILIES, family
 
@@ -29,6 +30,17 @@ def test_the_default_three() -> None:
     """Without names: naive, 1F1B and interleaved, in this order."""
     assert makespans(pipesched.compare(AUTOPIPE)) == {"naive": 330, "1f1b": 330, "interleaved": 285}
     assert DEFAULT == ("naive", "1f1b", "interleaved")
+
+
+@pytest.mark.parametrize("executor", [None, InThisProcess()])
+def test_a_listener_hears_each_name(executor: Any) -> None:
+    """Names come in the order of the entries, each before the entry is made."""
+    heard: list[str] = []
+    names = ["zb-h1", "naive", "dualpipe"]
+    assert [
+        entry.algorithm for entry in pipesched.compare(AUTOPIPE, names, executor=executor, listener=heard.append)
+    ] == names
+    assert heard == names
 
 
 def test_all_leaves_out_what_needs_options() -> None:
