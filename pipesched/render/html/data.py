@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import base64
 import gzip
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -28,9 +28,7 @@ from pipesched.documents.solver import solver_document
 from pipesched.documents.units import order_document
 from pipesched.errors import Deadlock, NotApplicable
 from pipesched.pipeline.bounds import lower_bound
-from pipesched.pipeline.costs import Ticks
 from pipesched.pipeline.kinds import KINDS
-from pipesched.pipeline.lowering import precedence_rows
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
@@ -83,7 +81,7 @@ def schedule_data(outcome: Outcome, name: str, palette: Palette | None = None) -
         "letters": index.letters,
         "kinds": [KINDS[letter].name for letter in index.letters],
         "useful": [KINDS[letter].in_ideal for letter in index.letters],
-        **(unit_data(problem, index) if problem.has_units else _alike(problem, index)),
+        **unit_data(problem, index),
         **({} if problem.speed is None else {"names": [*map(problem.device_name, range(problem.devices))]}),
         "tones": _tones(problem, index, {} if palette is None else palette),
         "p2p": problem.ticks.p2p if problem.links is None and not problem.has_units else problem.least_hops,
@@ -153,54 +151,6 @@ def _one_a_way(problem: Problem) -> list[int]:
     placement, count = problem.settled_placement, problem.microbatches
     found = {placement.is_second(part[0], count): part[0] for part in placement.directions(count)}
     return [found.get(second, 0) for second in (False, True)[: 1 + placement.mirrored]]
-
-
-def _of_ways(problem: Problem) -> list[Ticks]:
-    """Return the ticks of these."""
-    ways = problem.directions(problem.microbatches)
-    return [next(way.ticks for way in ways if one in way.microbatches) for one in _one_a_way(problem)]
-
-
-def _alike(problem: Problem, index: OpIndex) -> dict[str, Any]:
-    """Return what the page reads of rows, precedences and pairs where all microbatches are alike."""
-    return {
-        "rows": _rows(problem, index),
-        "given": _given(problem, index),
-        "arcs": [*_arcs(problem, index)],
-        "overlap": problem.ticks.overlap,
-        **({} if problem.speed is None else {"back": _of_ways(problem)[-1].overlap}),
-    }
-
-
-def _rows(problem: Problem, index: OpIndex) -> list[tuple[int, ...]]:
-    """Return what the operations of each row last, take at their start and give back at their end.
-
-    Of unlike devices that run both directions there is a fourth number: what they last in the second one.
-    """
-    nothing, both = (0,) * index.stages, _of_ways(problem)[: None if problem.speed is not None else 1]
-    rows: list[tuple[int, ...]] = []
-    for letter in index.letters:
-        kind, (durations, *others) = KINDS[letter], [ticks.of(letter) or nothing for ticks in both]
-        rows += zip(durations, problem.grains.of(kind.takes), problem.grains.of(kind.gives), *others, strict=True)
-    return rows
-
-
-def _arcs(problem: Problem, index: OpIndex) -> Iterator[tuple[int, ...]]:
-    """Yield the precedences between rows: two rows, latency, boundary; and which microbatches, where not all."""
-    count = index.microbatches
-    for before, after, lag, boundary in precedence_rows(problem, index):
-        part = () if len(before) == count else (before.start % count, before.start % count + len(before))
-        yield before.start // count, after.start // count, lag, boundary, *part
-
-
-def _given(problem: Problem, index: OpIndex) -> list[tuple[int, int]]:
-    """Return each row behind which a forward already gives something back, and how much."""
-    return [
-        (index.row(letter, stage).start // index.microbatches, size)
-        for letter in index.letters
-        if KINDS[letter].forward_gives is not None
-        for stage, size in enumerate(problem.grains.of(KINDS[letter].forward_gives))
-    ]
 
 
 def _tones(problem: Problem, index: OpIndex, palette: Palette) -> list[list[int]]:

@@ -1,4 +1,4 @@
-"""What a page knows of microbatches that differ, and of slices: values unit by unit, each list of them once.
+"""What a page knows of operations and precedences: values unit by unit, each list of them once.
 
 A unit is one slice of one microbatch. Where all units have the same, its number stands there; else a list with the
 number of the column that has it unit by unit.
@@ -32,13 +32,13 @@ class Columns:
 
 
 def unit_data(problem: Problem, index: OpIndex) -> dict[str, Any]:
-    """Return what the page reads of rows, precedences and pairs where microbatches differ."""
+    """Return what the page reads of rows, precedences and pairs."""
     columns = Columns()
     data = {
         "rows": [*_rows(problem, index, columns)],
         "given": [*_given(problem, index, columns)],
         "arcs": [*_arcs(problem, index, columns)],
-        "overlap": [*map(columns.cell, problem.unit_ticks.lasts["overlap"])] if problem.ticks.overlap else None,
+        "overlap": None if problem.model.overlap is None else [*map(columns.cell, problem.model.overlap.tolist())],
     }
     return {**data, "columns": [*columns.numbers], "slices": index.slices}
 

@@ -67,16 +67,14 @@ function deviceOf(s, number) {
 function fillColumns(s) {
   const column = at => Float64Array.from({ length: s.size }, (_, number) => {
     if (number >= s.passes) return at ? 0 : ofStep(s, number)[4];
-    const row = s.rows[rowOf(s, number)]; // of unlike devices with what it lasts in the other direction, last
-    return s.present[number] && ((!at && turns(s, number) && row[3]) || entryOf(s, row[at], number));
+    return s.present[number] && entryOf(s, s.rows[rowOf(s, number)][at], number);
   });
   [s.duration, s.takes, s.gives] = [0, 1, 2].map(column);
   for (const [row, size] of s.given) { // forwards are the first rows
     for (let unit = 0; unit < s.U; unit++) if (s.present[row * s.U + unit]) s.gives[(row % s.S) * s.U + unit] = entryOf(s, size, unit);
   }
   for (const [forward, backward] of s.pairs) {
-    const overlap = (turns(s, forward) && s.back) || s.overlap;
-    s.duration[forward] = overlap ? entryOf(s, overlap[stageOf(s, forward)], forward) : s.duration[forward] + s.duration[backward];
+    s.duration[forward] = s.overlap ? entryOf(s, s.overlap[stageOf(s, forward)], forward) : s.duration[forward] + s.duration[backward];
     s.gives[forward] += s.gives[backward];
   }
 }
