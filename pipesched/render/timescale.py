@@ -101,28 +101,16 @@ def _step_times(schedule: Schedule) -> Iterator[int]:
 
 
 def _latencies(schedule: Schedule) -> Iterator[int]:
-    problem = schedule.problem
-    if problem.has_units:
-        for row in (*problem.unit_ticks.hops, *problem.unit_ticks.hops_back):
-            yield from {*row}
-        return
-    for way in problem.directions(problem.microbatches):
-        yield from (*way.ticks.p2p, *way.ticks.p2p_back)
+    model = schedule.problem.model
+    yield from {*model.there.ravel().tolist(), *model.back.ravel().tolist()}
 
 
 def operation_times(schedule: Schedule) -> Iterator[int]:
     """Yield the durations of all kinds of passes and transfers of a schedule, in ticks."""
-    problem = schedule.problem
-    if problem.has_units:
-        keys = [KINDS[letter].cost for letter in schedule.plan.index.letters] + ["overlap"] * bool(schedule.plan.pairs)
-        for row in chain.from_iterable(problem.unit_ticks.lasts.get(key, ()) for key in keys):
-            yield from {*row}
-        return
-    for *_, ticks in problem.directions(problem.microbatches):
-        for kind in schedule.plan.index.letters:
-            yield from ticks.of(kind)
-        if schedule.plan.pairs:
-            yield from ticks.overlap or ()
+    model, plan = schedule.problem.model, schedule.plan
+    tables = [model.ticks[KINDS[letter].cost] for letter in plan.index.letters]
+    for table in (*tables, model.overlap) if plan.pairs and model.overlap is not None else tables:
+        yield from {*table.ravel().tolist()}
 
 
 def in_all(scales: Sequence[TimeScale]) -> TimeScale:

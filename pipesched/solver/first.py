@@ -113,11 +113,10 @@ def _ahead(case: Case, device: int, stages: Sequence[int], before: Sequence[int]
 
     They are as many as in 1F1B, and as the budget holds beside what an I takes, but at least that of the backward.
     """
-    problem, count = case.problem, case.index.microbatches
+    problem = case.problem
     taken, capacity = taken_by_backwards(problem, case.index), problem.capacity_grains[device]
     room = inf if capacity is None else capacity - max(taken[stage] for stage in stages)
-    rows = problem.unit_grains.activation if problem.has_units else [[s] * count for s in problem.grains.activation]
-    sizes = [*map(sum, zip(*(rows[stage] for stage in stages), strict=True))]
+    sizes = problem.model.sizes["activation"][[*stages]].sum(axis=0).tolist()
     ahead, held, begun = list[int](), 0, 0
     for number, size in enumerate(sizes):
         most = min(before[number], number + problem.devices - device)

@@ -65,14 +65,11 @@ def _parts(schedule: Schedule) -> Callable[[int], Sequence[tuple[Row, bool]]]:
 
     Beside each it says whether that is more than nothing.
     """
-    problem, plan, index = schedule.problem, schedule.plan, schedule.plan.index
-    has_own = problem.ticks.overlap is not None
+    model, plan, index = schedule.problem.model, schedule.plan, schedule.plan.index
 
     def part(number: int, kind: str) -> tuple[Row, bool]:
-        stage, key = index.stage_of(number), OVERLAP if kind == OVERLAP else KINDS[kind].cost
-        if problem.has_units:
-            return (stage, kind), problem.unit_ticks.lasts[key][stage][index.owner_of(number)] > 0
-        return (stage, kind), getattr(problem.ticks, key)[stage] > 0
+        stage, table = index.stage_of(number), model.overlap if kind == OVERLAP else model.ticks[KINDS[kind].cost]
+        return (stage, kind), table is not None and bool(table[stage, index.owner_of(number)] > 0)
 
     def parts(task: int) -> Sequence[tuple[Row, bool]]:
         if task >= index.passes:
@@ -80,7 +77,11 @@ def _parts(schedule: Schedule) -> Callable[[int], Sequence[tuple[Row, bool]]]:
         if task not in plan.pairs:
             return [part(task, index.kind_of(task))]
         both = (task, plan.pairs[task])
-        return [part(task, OVERLAP)] if has_own else [part(number, index.kind_of(number)) for number in both]
+        return (
+            [part(task, OVERLAP)]
+            if model.overlap is not None
+            else [part(number, index.kind_of(number)) for number in both]
+        )
 
     return parts
 
@@ -131,13 +132,13 @@ def _times_of(schedule: Schedule, stage: int, kind: str) -> Iterator[tuple[int, 
         numbers = numbers_of(schedule.plan.index, (stage, kind))
         yield from ((number, schedule.graph.durations[number]) for number in numbers)
         return
-    plan, index, lasts = schedule.plan, schedule.plan.index, schedule.problem.unit_ticks.lasts
+    plan, index, model = schedule.plan, schedule.plan.index, schedule.problem.model
     forward_of = {backward: forward for forward, backward in plan.pairs.items()}
-    has_own, row = OVERLAP in lasts, index.row("F" if kind == OVERLAP else kind, stage)
+    row = index.row("F" if kind == OVERLAP else kind, stage)
     for number in row:
         is_paired = number in plan.pairs or number in forward_of
-        if is_paired and not has_own and not schedule.own_lengths:
-            yield forward_of.get(number, number), lasts[KINDS[kind].cost][stage][index.owner_of(number)]
+        if is_paired and model.overlap is None and not schedule.own_lengths:
+            yield forward_of.get(number, number), int(model.ticks[KINDS[kind].cost][stage, index.owner_of(number)])
         elif is_paired == (kind == OVERLAP):
             yield number, schedule.graph.durations[number]
 
