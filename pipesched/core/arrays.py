@@ -1,7 +1,7 @@
 """Columns of integers, and the kernels that loop over them: compiled where a C compiler was, else plain Python.
 
-A column is a numpy array of int64. Where a value, or the sum of all durations, is beyond 64 bits, columns hold Python
-integers instead (dtype object), and the plain form of the kernels computes with them: answers are exact either way.
+A column is a numpy array of int64. Where a value or a sum is beyond 64 bits, it holds Python integers (dtype object).
+Plain kernels compute with those, so answers are exact either way.
 """
 
 from __future__ import annotations

@@ -297,10 +297,9 @@ def dispatch(
 ) -> int:  # fmt: skip
     """Let devices choose what they run, event by event, for at most so many `steps`; return how many things are left.
 
-    Ends (coded by task) and arrivals (by the number of tasks and the row of `after`) of one moment come before the
-    choices of devices, which stand in the heap `choices`. `inputs` and `weights` are what is ready, heaps by `rank`;
-    `coming` are heaps of the times of inputs from other devices. `state` is the time, and the counts of events and of
-    choices.
+    An end has the code of its task, an arrival the number of tasks + the row of `after`. Those of one moment come
+    before `choices`, a heap of devices. `inputs` and `weights` are heaps of what is ready, by `rank`. `coming` are
+    heaps of the times of inputs from other devices. `state` is the time, the count of events, and that of choices.
     """
     size = len(duration)
     now, events, choosing = state[0], state[1], state[2]
@@ -426,9 +425,9 @@ def greedy(
 ) -> int:  # fmt: skip
     """Let devices in a row choose F, I or W, look by look, for at most so many `steps`; return how many looks are left.
 
-    A look in `heap` is its time x devices + the device. Kind k on device d has `duration` and `change` of the room at
-    place k x devices + d; `done` counts them, and then the inputs of F and of I that are known. `forward_at` and
-    `input_at` say when these come, microbatch by microbatch.
+    A look in `heap` is its time x devices + the device. Place k x devices + d of a column is of kind k on device d:
+    `duration`, `change` of the room, and how many are `done`. Behind these, `done` counts the known inputs of F and of
+    I. `forward_at` and `input_at` say when these come, microbatch by microbatch.
     """
     devices = len(size)
     while events > 0 and steps > 0:

@@ -1,7 +1,7 @@
 """List scheduling: keep every resource busy; among the tasks that are ready and fit, take the least key.
 
-The key is the visible tuple (priority, tie, index). The kernel walks through time from event to event (a task ends, a
-lag runs out) and never leaves a unit idle while a ready task fits, in memory too, unless that would end in a deadlock.
+The key is the visible tuple (priority, tie, index). The kernel walks through time from event to event: a task ends, or
+a lag runs out. It never leaves a unit idle while a ready task fits, in memory too, unless a deadlock would follow.
 One engine serves pipelines (devices, activation memory) and hardware (units of a class, initiation intervals as
 durations, latencies as lags).
 """

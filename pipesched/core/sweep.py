@@ -1,7 +1,8 @@
 """Tasks whose order is settled, timed in many cases at once: with other lengths, or other lags, in each.
 
-A row is a task, a column a case. Each row waits for earlier rows alone, and those of a level not for each other: so one
-pass over the rows times all cases, row by row where a kernel is compiled, else level by level with numpy.
+A row is a task, a column a case. Each row waits for earlier rows alone, so one pass over the rows times all cases. A
+compiled kernel goes row by row; without one, numpy goes level by level, since the rows of a level do not wait for each
+other.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The model of a step: a problem on its integer grid, as tables by stage and unit.
 
-A unit is one slice of one microbatch. A table has a row a stage (or a boundary between stages) and a column a unit;
-where all units are alike its columns are one, seen several times (stride 0). Rules, lowering, bounds and the check read
+A unit is one slice of one microbatch. A table has a row a stage (or a boundary between stages) and a column a unit.
+Where all units are alike its columns are one, seen several times (stride 0). Rules, lowering, bounds and the check read
 these tables, so that none of them asks whether microbatches differ, are sliced, or go two ways.
 """
 

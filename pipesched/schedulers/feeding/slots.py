@@ -18,7 +18,7 @@ class SlotSweep:
     """The slots of a plan in rows: `tasks[r]` is the number of the operation of row r, of a pair that of the forward.
 
     `paired` are the rows of pairs, `partners` their backwards. Row b of a table of messages is for forwards over
-    boundary b, row S + b for gradients over it, and the last one, of zeros, for all that is no message.
+    boundary b, row S + b for gradients over it. The last row, of zeros, is for all that is no message.
     """
 
     def __init__(self, plan: Plan, edges: Edges) -> None:
