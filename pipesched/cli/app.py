@@ -11,6 +11,7 @@ import typer
 from pipesched.cli.exits import guarded
 from pipesched.cli.fast_typer import FastCommand, FastGroup
 from pipesched.cli.groups import with_options
+from pipesched.core.compiled import form_of_kernels
 from pipesched.version import __version__
 
 COMMANDS = {  # name -> module of this package, whose function `command` it is
@@ -76,8 +77,6 @@ app = typer.Typer(name="pipesched", cls=LazyGroup, no_args_is_help=True, pretty_
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from pipesched.core.compiled import form_of_kernels
-
         typer.echo(f"pipesched {__version__}, kernels: {form_of_kernels()}")
         raise typer.Exit
 

@@ -66,7 +66,7 @@ class Retiming:
     def times(self) -> Times:
         """Return when each task runs, as `earliest_times` does."""
         times, done = self._run_all()
-        if done < len(self._order):
+        if done < len(self._order) or np.count_nonzero(times.end >= 0) < done:  # the latter where a task stands twice
             raise self._stuck(times.ends)
         return times
 
@@ -118,7 +118,8 @@ class Retiming:
         places = begins + early[self._stops] - early[begins]
         last = self._order[np.maximum(places - 1, 0)] if len(self._order) else places
         clocks = np.where(places > begins, end[last] if len(end) else 0, 0)
-        left = self._order[_from(places, self._stops)]
+        parts = zip(places.tolist(), self._stops.tolist(), strict=True)
+        left = np.concatenate([self._order[place:stop] for place, stop in parts])
         start, end = start.copy(), end.copy()
         end[left] = UNTIMED
         return self._run(duration, places, clocks, start, end)[0]
@@ -150,6 +151,9 @@ class Retiming:
     def _stuck(self, ends: Sequence[int]) -> InvalidSchedule:
         """Return the error with the cycle: walk from each machine to the one it waits for, until one comes again."""
         machine, waits = self.positions[0].tolist(), self._graph.waits
+        twice = np.flatnonzero(np.bincount(self._order) > 1)
+        if len(twice):
+            return InvalidSchedule(f"task {twice[0]} stands twice")
         stuck = {
             number: next(task for task in self._order[begin:stop].tolist() if ends[task] < 0)
             for number, (begin, stop) in enumerate(zip(self._begins.tolist(), self._stops.tolist(), strict=True))
@@ -169,9 +173,3 @@ class Retiming:
         chain = ", ".join(f"task {task} on machine {number} waits for task {before}" for number, task, before in cycle)
         links = [(task, number) for number, task, _ in cycle]
         return Deadlock(f"deadlock: {chain}", links, [before for _, _, before in cycle])
-
-
-def _from(places: Ints, stops: Ints) -> Ints:
-    """Return all positions from the place of each machine to its stop."""
-    parts = [np.arange(place, stop) for place, stop in zip(places.tolist(), stops.tolist(), strict=True)]
-    return np.concatenate(parts) if parts else places

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -276,12 +277,14 @@ def _machine_name(machine: int, devices: int, lanes: int) -> str:
 
 
 def _unplanned(graph: TaskGraph, plan: Plan) -> str:
-    """Return a sentence about an operation that waits for one that the plan lacks."""
-    lanes = 2 * len(plan.lanes)
+    """Return a sentence about an operation that stands twice, or waits for one that the plan lacks."""
+    for number, times in Counter(chain(*plan.machines)).items():
+        if times > 1:
+            return f"{plan.index.op(number)} stands twice in the plan"
     machine = {task: number for number, order in enumerate(plan.machines) for task in order}
     for before, after, _ in graph.arrows():
         if after in machine and before not in machine:
-            where = _machine_name(machine[after], len(plan.orders), lanes)
+            where = _machine_name(machine[after], len(plan.orders), 2 * len(plan.lanes))
             return f"{plan.index.op(after)} on {where} waits for {plan.index.op(before)}, which the plan lacks"
     raise AssertionError("some operation waits for one that no order holds")
 
