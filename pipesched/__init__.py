@@ -30,8 +30,11 @@ if TYPE_CHECKING:
     )
     from pipesched.analysis.reasons.explain import explain as explain
     from pipesched.analysis.reasons.explanation import Explanation as Explanation
-    from pipesched.analysis.robust.result import Robustness as Robustness, RobustnessRow as RobustnessRow
-    from pipesched.analysis.robust.robustness import robustness as robustness
+    from pipesched.analysis.robust.robustness import (
+        Robustness as Robustness,
+        RobustnessRow as RobustnessRow,
+        robustness as robustness,
+    )
     from pipesched.comparing.compare import compare as compare
     from pipesched.comparing.packing.pack import pack as pack
     from pipesched.comparing.sweep import sweep as sweep
@@ -51,13 +54,14 @@ if TYPE_CHECKING:
         WorkerDied as WorkerDied,
     )
     from pipesched.estimation.result import Estimate as Estimate
-    from pipesched.estimation.trust.answers import (
+    from pipesched.estimation.trust.evidence import (
         Evidence as Evidence,
+        Interval as Interval,
         NearRun as NearRun,
         OutsideField as OutsideField,
+        SpeedRatio as SpeedRatio,
         Trust as Trust,
     )
-    from pipesched.estimation.trust.speed import Interval as Interval, SpeedRatio as SpeedRatio
     from pipesched.executors.opening import open_executor as open_executor
     from pipesched.file_formats.files import read as read, write as write
     from pipesched.file_formats.registry import Format as Format, formats as formats
@@ -76,7 +80,7 @@ if TYPE_CHECKING:
     from pipesched.render.figure.draw import figure as figure
     from pipesched.render.gantt import Gantt as Gantt
     from pipesched.render.table import Table as Table
-    from pipesched.results.comparison import Comparison as Comparison, Entry as Entry
+    from pipesched.results.comparison import Comparison as Comparison, Entry as Entry, Sweep as Sweep
     from pipesched.results.cuts import CutReport as CutReport, TriedCut as TriedCut
     from pipesched.results.frontier import Frontier as Frontier, FrontierPoint as FrontierPoint
     from pipesched.results.handover.hand_over import hand_over as hand_over
@@ -91,7 +95,6 @@ if TYPE_CHECKING:
     )
     from pipesched.results.packing import Packing as Packing, PackingBaseline as PackingBaseline
     from pipesched.results.status import Status as Status, StoppedBy as StoppedBy
-    from pipesched.results.sweep import Sweep as Sweep
     from pipesched.schedulers.family import Family as Family
     from pipesched.schedulers.feeding.ordering import Ordering as Ordering
     from pipesched.schedulers.registry import algorithms as algorithms
@@ -109,8 +112,7 @@ _NAMES = {  # module -> its public names; loaded when first asked for, so that `
     "analysis.measured.timeline": "MeasuredCost Timeline read_traces",
     "analysis.reasons.explain": "explain",
     "analysis.reasons.explanation": "Explanation",
-    "analysis.robust.result": "Robustness RobustnessRow",
-    "analysis.robust.robustness": "robustness",
+    "analysis.robust.robustness": "Robustness RobustnessRow robustness",
     "comparing.compare": "compare",
     "comparing.packing.pack": "pack",
     "comparing.sweep": "sweep",
@@ -122,8 +124,7 @@ _NAMES = {  # module -> its public names; loaded when first asked for, so that `
         "RankFailed WorkerDied"
     ),
     "estimation.result": "Estimate",
-    "estimation.trust.answers": "Evidence NearRun OutsideField Trust",
-    "estimation.trust.speed": "Interval SpeedRatio",
+    "estimation.trust.evidence": "Evidence Interval NearRun OutsideField SpeedRatio Trust",
     "executors.opening": "open_executor",
     "file_formats.files": "read write",
     "results.handover.hand_over": "hand_over",
@@ -143,13 +144,12 @@ _NAMES = {  # module -> its public names; loaded when first asked for, so that `
     "render.figure.draw": "figure",
     "render.gantt": "Gantt",
     "render.table": "Table",
-    "results.comparison": "Comparison Entry",
+    "results.comparison": "Comparison Entry Sweep",
     "results.cuts": "CutReport TriedCut",
     "results.frontier": "Frontier FrontierPoint",
     "results.outcome": "Advice BestHeuristic Outcome Quartiles Repetition SolveReport run",
     "results.packing": "Packing PackingBaseline",
     "results.status": "Status StoppedBy",
-    "results.sweep": "Sweep",
     "schedulers.family": "Family",
     "schedulers.feeding.ordering": "Ordering",
     "schedulers.registry": "algorithms",

@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 
-from pipesched.cli.time_left import begin
+from pipesched.cli.progress import begin
 
 
 def main() -> None:

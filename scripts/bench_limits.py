@@ -64,8 +64,8 @@ NEVER = 100_000  # seconds: the limit of what an event ends
 
 COMMAND_BY_CPU = """
 import time
-import pipesched.cli.time_left, pipesched.core.clock
-pipesched.cli.time_left.monotonic = pipesched.core.clock.monotonic = time.process_time
+import pipesched.cli.progress, pipesched.core.clock
+pipesched.cli.progress.monotonic = pipesched.core.clock.monotonic = time.process_time
 from pipesched.__main__ import main
 main()
 """

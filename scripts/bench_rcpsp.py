@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipesched.core.cpsat import Limits, SearchAnswer, TaskModel
-from pipesched.core.paths import heads, tails
 from pipesched.core.tasks import NOWHERE, TaskGraph, arrow
+from pipesched.core.timing import heads, tails
 
 PSPLIB = Path(__file__).parents[1] / "tests" / "data" / "psplib"
 

@@ -22,7 +22,7 @@ from pipesched.core.cpsat import Limits
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.problem import Problem
 from pipesched.results.outcome import SolveReport
-from pipesched.solver.keeping import KeepingCase
+from pipesched.solver.saving_portfolio import KeepingCase
 from pipesched.solver.solve import solve
 from plain_model import plain_model
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pipesched.estimation.huggingface import read_model
 from pipesched.estimation.model import ModelShape
-from pipesched.estimation.presets import preset_model
+from pipesched.estimation.model_reader import preset_model
 
 NAMES = {
     "Qwen/Qwen3-235B-A22B": "qwen3-235b-a22b",

@@ -11,11 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from least_squares import Vector
-from pipesched.estimation.trust.covariance import NOISE, START, effects_shared
-from pipesched.estimation.trust.evidence import PublishedRun
+from pipesched.estimation.trust.evidence import HALF_WIDTH, PublishedRun
 from pipesched.estimation.trust.facts import KINDS, ComparedRun
-from pipesched.estimation.trust.residuals import ResidualModel
-from pipesched.estimation.trust.speed import HALF_WIDTH
+from pipesched.estimation.trust.residuals import NOISE, START, ResidualModel, effects_shared
 from trust_evidence import quantile
 
 WIDTH = 0.5  # of the logarithm of a spread, about its start

@@ -11,9 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from least_squares import Vector
-from pipesched.estimation.trust.evidence import PublishedRun
+from pipesched.estimation.trust.evidence import HALF_WIDTH, LEVEL, PublishedRun, SpeedRatio, ratios
 from pipesched.estimation.trust.residuals import Posterior, ResidualModel
-from pipesched.estimation.trust.speed import HALF_WIDTH, LEVEL, SpeedRatio, ratios
 from trust_evidence import quantile
 from trust_fit import fit
 

@@ -22,7 +22,7 @@ import torch
 
 import pipesched
 from pipesched.runtime import Runtime, profile
-from pipesched.runtime.profile_text import config_text
+from pipesched.runtime.profiling import config_text
 
 STEPS = 4
 LONGER, BESIDE = 1.10, 0.9

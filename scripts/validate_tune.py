@@ -25,7 +25,7 @@ from rich.console import Console
 import pipesched
 from pipesched.estimation.items import GB
 from pipesched.estimation.result import Estimate
-from pipesched.estimation.trust.answers import Trust
+from pipesched.estimation.trust.evidence import Trust
 from pipesched.render.tuning import tuning_view
 from pipesched.tuning.result import Tuning
 

@@ -40,7 +40,7 @@ NAMES_MODULES = {  # files that name modules as text, loaded when used, which ma
     "runtime/__init__", "runtime/model_source",
 }  # fmt: skip
 FACTS_OF_FRAMEWORKS = "results/handover/"  # may name families: what frameworks have
-AHEAD, THREADS = "solver/ahead", "solver/improve"  # what may start work of a solve beside it
+AHEAD, THREADS = "solver/ahead", "solver/neighbourhood"  # what may start work of a solve beside it
 SHOWN = {"message", "reason", "source", "would_fit", "label", "title", "note", "advice", "change"}  # made for people
 PARSERS = {
     "split", "rsplit", "splitlines", "partition", "rpartition", "startswith", "endswith", "removeprefix",
@@ -248,7 +248,7 @@ def small_pieces(house: House) -> Iterator[str]:
 def policy_has_the_numbers(house: House) -> Iterator[str]:
     """Yield module-level numbers of the solver that say how much time, how many tries or how large, out of place."""
     for module in house.modules.values():
-        if (module.room != "solver" and module.name != "cli/time_left") or module.name == POLICY:
+        if module.room != "solver" or module.name == POLICY:
             continue
         for node in module.tree.body:
             if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:

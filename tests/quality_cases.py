@@ -15,15 +15,12 @@ from pipesched.pipeline.check import checked
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
-from pipesched.schedulers.best_block import Design
+from pipesched.schedulers.best_block import Design, Waits, published_peak, v_blocks
 from pipesched.schedulers.block import busiest, in_chunks
 from pipesched.schedulers.trials import Trials, trials
-from pipesched.schedulers.v_block import Waits, published_peak, v_blocks
 from pipesched.solver.case import Candidate, Case
-from pipesched.solver.keeping import KeepingCase
-from pipesched.solver.portfolio import Pools, listed
-from pipesched.solver.rules import RULES
-from pipesched.solver.saving import SavingCase
+from pipesched.solver.portfolio import RULES, Pools, listed
+from pipesched.solver.saving_portfolio import KeepingCase, SavingCase
 from tests.quality_problems import (
     FREE,
     ON_V,

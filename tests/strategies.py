@@ -15,7 +15,7 @@ from pipesched.hls.graph import DataflowGraph, Delay, Dependence, Operation
 from pipesched.hls.units import Units, make_units
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.capacity import least_capacity
-from pipesched.pipeline.op_texts import parse_op, parse_slot, parse_transfer
+from pipesched.pipeline.ops import parse_op, parse_slot, parse_transfer
 from pipesched.pipeline.plan import Plan, plan_from_slots
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import exact

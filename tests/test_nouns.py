@@ -15,8 +15,7 @@ from hypothesis import given, strategies as st
 
 import pipesched
 from pipesched import hls
-from pipesched.documents.comparison import comparison_document, sweep_document
-from pipesched.documents.frontier import frontier_document
+from pipesched.documents.comparison import comparison_document, frontier_document, sweep_document
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document
 from pipesched.errors import ConfigError
@@ -24,8 +23,8 @@ from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import LanePair
 from pipesched.pipeline.step import Shard, SideItem
 from pipesched.render.view import View
+from pipesched.results.comparison import SweepPoint
 from pipesched.results.status import Status, StoppedBy
-from pipesched.results.sweep import SweepPoint
 from pipesched.schedulers.family import FLAGS
 from pipesched.schedulers.registry import FAMILIES, Catalogue, family
 from tests.strategies import ALL_PLACEMENTS, SETTLED, plan_of, problems, random_plan

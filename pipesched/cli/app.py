@@ -1,18 +1,72 @@
-"""The command group. The module of a command loads when the command is called, so that none pays for another."""
+"""The command group, without Typer's validation library. A command's module loads when it is called."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterable, Iterator, MutableMapping
+from functools import partial
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from pipesched.cli.exits import guarded
-from pipesched.cli.fast_typer import FastCommand, FastGroup
 from pipesched.cli.groups import with_options
-from pipesched.core.compiled import form_of_kernels
+from pipesched.core.arrays import form_of_kernels
 from pipesched.version import __version__
+
+CONVERT, SHOW_TYPE = "process_value", "display_type_rich"
+
+
+def make_fast(parameters: Iterable[Any]) -> None:
+    """Let parameters show no type, and the optional ones hand on what was parsed, text or bool, as it is."""
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+        elif hasattr(parameter, SHOW_TYPE) and not hasattr(parameter, "is_flag"):  # an argument
+            vars(parameter)[SHOW_TYPE] = _no_type
+        if hasattr(parameter, CONVERT) and not parameter.required:
+            vars(parameter)[CONVERT] = partial(_as_parsed, parameter)
+
+
+def _no_type(ctx: Any) -> None:
+    """Return that there is no type to show."""
+
+
+def _as_parsed(parameter: Any, context: Any, value: Any) -> Any:
+    """Return the parsed value itself, or what the parameter's callback makes of it."""
+    if value is None and (parameter.multiple or parameter.nargs == -1):
+        value = ()
+    return value if parameter.callback is None else parameter.callback(context, parameter, value)
+
+
+class FastCommand(TyperCommand):
+    """A command whose options are read by pipesched."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse without converting."""
+        make_fast(self.get_params(ctx))
+        return super().parse_args(ctx, args)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help; a word in brackets, as in pipesched[torch], is text there and no style."""
+        from rich.markup import escape
+
+        text, self.help = self.help, escape(self.help or "")
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self.help = text
+
+
+class FastGroup(TyperGroup):
+    """A group whose options are read by pipesched."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse without converting."""
+        make_fast(self.get_params(ctx))
+        return super().parse_args(ctx, args)
+
 
 COMMANDS = {  # name -> module of this package, whose function `command` it is
     "run": "run",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pipesched.cli.option import number_of, option, whole_numbers
+from pipesched.cli.options import number_of, option, whole_numbers
 
 if TYPE_CHECKING:
     from pipesched.pipeline.schedule import Schedule

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from pipesched.cli.chart_options import ChartOptions
-from pipesched.cli.contestants import NamedContestants, located, own_options, read_contestants
+from pipesched.cli.comparing import NamedContestants, located, own_options, read_contestants
 from pipesched.cli.exits import require_one
 from pipesched.cli.options import EVERY_CORE, ComparisonOptions, ProblemSource, Screen, Target, TrustOptions
 from pipesched.cli.positionals import ToCompare, split_files, split_positionals
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pipesched.config.load import Config
-    from pipesched.results.comparison import Comparison
-    from pipesched.results.sweep import Sweep
+    from pipesched.results.comparison import Comparison, Sweep
 
 
 def command(
@@ -187,7 +186,7 @@ def _answer_pareto(comparison: Comparison, chart: ChartOptions, target: Target, 
     """Print the schedules by makespan and peak memory, a document, or a plot and a table; then write them."""
     from pipesched.cli.output import console_for, print_json, printed_before
     from pipesched.documents.comparison import pareto_document
-    from pipesched.render.pareto import pareto
+    from pipesched.render.scatter import pareto
     from pipesched.results.comparison import pareto_points
 
     ranked = pareto_points(comparison)

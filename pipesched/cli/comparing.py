@@ -1,16 +1,16 @@
-"""The parts of `pipesched compare`: which charts to draw, on which scale, and what a sweep varies."""
+"""What `compare` and its kind take: algorithms, files, options of one of them, charts, scale and sweep."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.cli.chart_options import ChartOptions
-from pipesched.cli.flags import INSIDE_FLAGS, PROBLEM_FLAGS
-from pipesched.cli.option import parse_value
-from pipesched.cli.options import Screen
+from pipesched.cli.groups import INSIDE_FLAGS, PROBLEM_FLAGS
+from pipesched.cli.options import Screen, parse_value
 from pipesched.cli.output import chart_of
 from pipesched.errors import ConfigError
 from pipesched.pipeline.units_of_measure import has_unit
@@ -21,9 +21,17 @@ if TYPE_CHECKING:
 
     from pipesched.config.values import Values
     from pipesched.pipeline.problem import Problem
-    from pipesched.results.comparison import Comparison
+    from pipesched.results.comparison import Comparison, Sweep
     from pipesched.results.outcome import Outcome
-    from pipesched.results.sweep import Sweep
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pipesched.cli.options import ProblemSource
+    from pipesched.comparing.contestants import Contestant
+    from pipesched.config.algorithm import Algorithm
+    from pipesched.config.load import Config
+    from pipesched.results.comparison import Comparison
+
 
 MOST_VALUES, MOST_DIGITS = 1_000, 12  # of a range
 SHARD_FLAGS = {"shard" if key == "shard.level" else key: INSIDE_FLAGS[key] for key in INSIDE_FLAGS if "shard" in key}
@@ -85,7 +93,7 @@ def _print_charts(
 ) -> None:
     """Print the charts on one scale, each with its heading; what is far longer than the best is cut, or folded."""
     from pipesched.render.chosen import edge, not_drawn, some_devices
-    from pipesched.render.fold import fold_of
+    from pipesched.render.gantt import fold_of
     from pipesched.render.summary import heading
 
     if not drawn:
@@ -107,7 +115,7 @@ def read_sweep(text: str, values: Values, algorithms: str | Sequence[str], **set
     """Return the sweep of FIELD=VALUES over the values of a config. Raises ConfigError."""
     from pipesched.cli.reading import flags_of_problem, note_values
     from pipesched.comparing.sweep import compared_points, varied_field, varied_points
-    from pipesched.results.sweep import VARIED_WORDS, Sweep
+    from pipesched.results.comparison import VARIED_WORDS, Sweep
     from pipesched.text.given import Given
 
     name, _, listed = text.partition("=")
@@ -173,3 +181,90 @@ def _parameter(name: str) -> str:
     by_flag = {flag.strip("-"): parameter for parameter, flag in {**PROBLEM_FLAGS, **SHARD_FLAGS}.items()}
     spelling = name.strip("-").replace("_", "-")
     return by_flag.get(spelling, name.strip("-").replace("-", "_"))
+
+
+class NamedContestants(NamedTuple):
+    """What is compared: algorithms by their names, and plans of files, None where there are no files."""
+
+    names: Sequence[str]
+    plans: Mapping[str, Contestant] | None
+
+    def algorithms(
+        self, configured: Algorithm | None, *, everything: bool = False, plotted: bool = False
+    ) -> str | Sequence[str]:
+        """Return the algorithms to compare: with `everything` all, else those that were named.
+
+        Without names and files these are the default ones and the config's; where they are `plotted`, all.
+        """
+        from pipesched.comparing.compare import ALL, DEFAULT
+
+        alone = not self.names and self.plans is None
+        if everything or (plotted and alone):
+            return ALL
+        own = [configured.name] if configured else []
+        return list(dict.fromkeys([*DEFAULT, *own])) if alone else self.names
+
+    def compared(
+        self, config: Config, options: Mapping[str, Any], executor: str, trust: Mapping[str, Any], **asked: bool
+    ) -> Comparison:
+        """Return their schedules, by `options` on top of those of the config; `asked` is as for `algorithms`.
+
+        `trust` is what is known beside published runs, as parameters of `compare`.
+        """
+        from pipesched.cli.output import working
+        from pipesched.comparing.compare import compare
+
+        chosen = self.algorithms(config.algorithm, **asked)
+        own = own_options(config.algorithm, chosen)
+        count = (20 if isinstance(chosen, str) else len(chosen)) + len(self.plans or ())
+        with working(config.problem, count) as say, located(config.algorithm, options):
+            known: dict[str, Any] = {"plans": self.plans, "each": own, "executor": executor, **trust}
+            return compare(config.problem, chosen, listener=lambda name: say(f"scheduling {name}"), **known, **options)
+
+
+def read_contestants(
+    names: Sequence[str], files: Sequence[tuple[str | None, str]], source: ProblemSource
+) -> tuple[NamedContestants, ProblemSource]:
+    """Return what is compared, and the problem: without a config that of the first document. Raises ConfigError."""
+    from pipesched.cli.reading import note_on_stderr
+    from pipesched.comparing.contestants import GivenPlan, contestants, name_files, problem_of_plans
+
+    plans = contestants(name_files(files)) if files else None
+    _note_rounded(plans or {})
+    if plans is not None and source.config is None:
+        orders = [plan.file for plan in plans.values() if isinstance(plan, GivenPlan)]
+        source = source._replace(document=problem_of_plans(plans))
+        if source.document is not None:
+            note_on_stderr(f"the problem is that of {source.document.name}")
+        elif orders:
+            whose = f"the built-in default's{', or in options' * bool(source.overrides)}: name a config for others"
+            note_on_stderr(f"of {', '.join(orders)} only the order counts; costs and memory are {whose}")
+    return NamedContestants(names, plans), source
+
+
+def _note_rounded(plans: Mapping[str, Contestant]) -> None:
+    """Say on stderr which numbers of building blocks in files are rounded."""
+    from pipesched.cli.reading import note_on_stderr
+    from pipesched.comparing.contestants import GivenAlgorithm
+    from pipesched.config.rounding import rounding_note
+    from pipesched.text.given import Given
+
+    for plan in plans.values():
+        note = rounding_note({"algorithm": Given(plan.algorithm)}) if isinstance(plan, GivenAlgorithm) else None
+        if note is not None:
+            note_on_stderr(note)
+
+
+def own_options(configured: Algorithm | None, names: str | Sequence[str]) -> dict[str, Mapping[str, Any]]:
+    """Return the options that the config gives to one algorithm, if it is compared."""
+    from pipesched.comparing.compare import ALL
+    from pipesched.schedulers.registry import family
+
+    if configured is None or not (names == ALL or configured.name in {family(name).name for name in names}):
+        return {}
+    return {configured.name: configured.options}
+
+
+def located(configured: Algorithm | None, options: Mapping[str, Any]) -> AbstractContextManager[None]:
+    """Return a context in which an error in an option of the config, unless `options` replace it, names its line."""
+    return configured.overridden(options).located() if configured else nullcontext()

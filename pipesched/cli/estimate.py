@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipesched.checks import require_name
-from pipesched.cli.option import option
-from pipesched.cli.options import ProblemSource, Screen, Target, TrustOptions
+from pipesched.cli.options import ProblemSource, Screen, Target, TrustOptions, option
 from pipesched.cli.positionals import Algo, only_name, split_positionals
 from pipesched.errors import ConfigError
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pipesched.estimation.result import Estimate
-    from pipesched.estimation.trust.speed import SpeedRatio
+    from pipesched.estimation.trust.evidence import SpeedRatio
 
 
 def command(

@@ -11,9 +11,9 @@ from typing import Any
 
 import typer
 
-from pipesched.cli.flags import spell, spelled
-from pipesched.cli.time_left import elapsed
-from pipesched.core.compiled import HOW_TO, SLOW, compiled_kernels, form_of_kernels
+from pipesched.cli.groups import spell, spelled
+from pipesched.cli.progress import elapsed
+from pipesched.core.arrays import HOW_TO, SLOW, compiled_kernels, form_of_kernels
 from pipesched.errors import ConfigError, Inexpressible, InvalidSchedule, NoSchedule, RankFailed, WorkerDied
 
 WAITING = ("explore", "profile", "train")  # commands whose time is that of people or of models

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pipesched.cli.chart_options import ChartOptions
-from pipesched.cli.option import option
-from pipesched.cli.options import ProblemSource, Screen, Target
+from pipesched.cli.options import ProblemSource, Screen, Target, option
 from pipesched.cli.positionals import Algo, ToExplain, is_file, only_name, split_positionals
 from pipesched.cli.traces import TIMELINE, Plan, all_traces, print_charts, read_timeline, refuse_plan
 from pipesched.errors import ConfigError
@@ -16,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pipesched.analysis.measured.timeline import Timeline
+    from pipesched.analysis.reasons.explain import Planner
     from pipesched.analysis.reasons.explanation import Explanation
-    from pipesched.analysis.reasons.what_costs_do import Planner
     from pipesched.pipeline.problem import Problem
     from pipesched.results.outcome import Outcome
 
@@ -179,7 +178,7 @@ def _subject(
 
 def _explain_one(outcome: Outcome, op: str, screen: Screen) -> None:
     """Print why one operation starts when it does."""
-    from pipesched.analysis.reasons.why import why
+    from pipesched.analysis.reasons.explain import why
     from pipesched.cli.output import console_for, print_json
     from pipesched.documents.explanation import why_document
     from pipesched.render.explanation import why_lines

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipesched.cli.option import option, parse_value
-from pipesched.cli.options import ProblemSource, Screen
+from pipesched.cli.options import ProblemSource, Screen, option, parse_value
 from pipesched.cli.positionals import Algo, ToExplain, is_file, only_name, split_positionals
 from pipesched.cli.progress import no_progress
 from pipesched.cli.traces import Plan, all_traces, read_timeline
@@ -113,7 +112,7 @@ def _begin(
 
 def _of_traces(files: list[str], plan: str | None, source: ProblemSource) -> State:
     """Return what was measured, with what was planned as a second schedule."""
-    from pipesched.analysis.measured.config_text import config_text
+    from pipesched.analysis.measured.timeline import config_text
     from pipesched.config.values import Source
     from pipesched.explore.pipeline_board import board_of
     from pipesched.explore.sheet import EditHistory, loaded

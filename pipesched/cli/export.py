@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipesched.checks import require_name
-from pipesched.cli.option import option, whole_numbers
-from pipesched.cli.options import ProblemSource, Target
+from pipesched.cli.options import ProblemSource, Target, option, whole_numbers
 from pipesched.cli.positionals import Algo
 from pipesched.cli.progress import doing
 from pipesched.errors import ConfigError

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipesched.cli.option import option, whole_number
-from pipesched.cli.options import Rules, Screen, Target
+from pipesched.cli.options import Rules, Screen, Target, option, whole_number
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -271,8 +270,7 @@ def _answer_explanation(outcome: HardwareOutcome, why: str | None, target: Targe
     from pipesched.cli.output import console_for
     from pipesched.documents.hardware import hardware_explanation_document
     from pipesched.hls.explain import explain_hardware
-    from pipesched.render.hardware import hardware_heading
-    from pipesched.render.hardware_reasons import explanation_parts, why_parts
+    from pipesched.render.hardware import explanation_parts, hardware_heading, why_parts
 
     explanation = explain_hardware(outcome)
     if why is None:

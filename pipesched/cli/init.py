@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from pipesched.cli.option import option, whole_number
+from pipesched.cli.options import option, whole_number
 from pipesched.errors import ConfigError
 
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipesched.cli.flags import spell
-from pipesched.cli.option import option
-from pipesched.cli.options import ProblemSource, Screen
+from pipesched.cli.groups import spell
+from pipesched.cli.options import ProblemSource, Screen, option
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.schedulers.family import prepare
 
@@ -85,8 +84,8 @@ def _print_evidence(models: Sequence[str], screen: Screen) -> None:
     """Print the published runs, all or those of models. Raises ConfigError for an unknown model."""
     from pipesched.cli.output import console_for, print_json
     from pipesched.documents.comparison import rows_document
-    from pipesched.documents.trust import evidence_rows
-    from pipesched.estimation.presets import preset_model
+    from pipesched.documents.tuning import evidence_rows
+    from pipesched.estimation.model_reader import preset_model
     from pipesched.estimation.trust.evidence import evidence_base
     from pipesched.estimation.trust.facts import shape_of
     from pipesched.render.trust import evidence_table
@@ -106,7 +105,7 @@ def _print_presets(kind: str, screen: Screen) -> None:
     from pipesched.cli.output import console_for, print_json
     from pipesched.documents.comparison import rows_document
     from pipesched.estimation.hardware import hardware_rows
-    from pipesched.estimation.presets import model_rows
+    from pipesched.estimation.model_reader import model_rows
     from pipesched.render.presets import PresetTable
 
     rows = list(model_rows() if kind == "model" else hardware_rows())

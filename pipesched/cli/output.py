@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipesched.cli.chart_options import ChartOptions
 from pipesched.cli.exits import quiet_pipe
-from pipesched.cli.flags import spell
+from pipesched.cli.groups import spell
 from pipesched.cli.options import NARROWEST, WIDEST, Screen, Target
 from pipesched.cli.progress import doing
 from pipesched.errors import ConfigError, PipeschedWarning
@@ -163,7 +163,7 @@ def print_where_idle(
     if schedule.plan.index.size > most_classified:
         console.print("`pipesched explain` says where idle time goes, and why.")
         return
-    from pipesched.analysis.reasons.idle import idle_by_class
+    from pipesched.analysis.reasons.explain import idle_by_class
     from pipesched.render.explanation import idle_sentence
 
     whose = f"{name}: idle" if name else "Idle"

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipesched.cli.option import as_value, option
-from pipesched.cli.options import ProblemSource, Screen, Target
+from pipesched.cli.options import ProblemSource, Screen, Target, as_value, option
 from pipesched.cli.positionals import Algo
 from pipesched.errors import ConfigError
 

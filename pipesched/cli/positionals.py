@@ -7,8 +7,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from pipesched.cli.option import option
-from pipesched.cli.options import ProblemSource
+from pipesched.cli.options import ProblemSource, option
 from pipesched.errors import ConfigError
 
 Algo = Annotated[

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipesched.cli.option import CommandOption, as_value, option, parse_value
-from pipesched.cli.options import ProblemSource
+from pipesched.cli.options import CommandOption, ProblemSource, as_value, option, parse_value
 from pipesched.text.fields import (
     ALGORITHM,
     BY_NAME,

@@ -10,8 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pipesched.cli.option import option, whole_number, whole_numbers
-from pipesched.cli.options import Screen, Target
+from pipesched.cli.options import Screen, Target, option, whole_number, whole_numbers
 from pipesched.errors import RankFailed
 
 Data = Annotated[
@@ -87,8 +86,7 @@ def command(
     if target.path is not None:
         refuse_existing(Path(target.path), target.force)
     from pipesched.runtime.model_source import pieces_of
-    from pipesched.runtime.profile_text import config_text, profile_document
-    from pipesched.runtime.profiling import profile
+    from pipesched.runtime.profiling import config_text, profile, profile_document
 
     with warnings_on_stderr(), traced(traceback):
         measured = profile(

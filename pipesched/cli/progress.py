@@ -1,4 +1,4 @@
-"""What a command does, said on stderr once it lasts: in place on a terminal, else a line every ten seconds at most.
+"""What a command does, said on stderr once it lasts; and what time of its limit a search has left.
 
 `with_options` begins and ends it for every command. What is printed meanwhile takes the place of the line, which comes
 again below it.
@@ -11,10 +11,48 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from shutil import get_terminal_size
 from threading import Event, RLock, Thread
-from time import monotonic
-from typing import Any, TextIO
+from time import monotonic, process_time
+from typing import TYPE_CHECKING, Any, TextIO
 
-from pipesched.cli.time_left import elapsed
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from pipesched.solver.search import Event as SearchEvent, Listener
+    from pipesched.tuning.search import Progress
+
+
+_began: list[float] = []
+
+
+def begin() -> None:
+    """Take note that the process of the command line has just begun."""
+    _began.append(monotonic() - process_time())
+
+
+def elapsed() -> float:
+    """Return the seconds since the process began; 0 in a process that is not the command line's."""
+    return monotonic() - _began[0] if _began else 0.0
+
+
+def most_classified(limit: float) -> int:
+    """Return of how many operations idle time is classified under a time limit in seconds."""
+    from pipesched.solver.policy import DEFAULT
+
+    policy = DEFAULT.command
+    return int((policy.classes_least + policy.classes_part * limit) / policy.classes)
+
+
+def left_for_search(limit: float, operations: int, *, documents: int, chart: bool, classes: bool) -> float:
+    """Return the seconds of a time limit that a search for a schedule of so many operations may take.
+
+    After it so many documents are written, a chart is drawn, and the classes of idle time are looked for.
+    """
+    from pipesched.solver.policy import DEFAULT
+
+    policy = DEFAULT.command
+    each = documents * policy.document + chart * policy.chart + classes * policy.classes
+    return max(limit - elapsed() - policy.first_line - operations * each, min(policy.least, limit))
+
 
 AFTER, EVERY, REFRESH = 2.0, 10.0, 0.2  # seconds: before the first line, between two lines, and in place
 CLEAR = "\r\x1b[K"
@@ -162,3 +200,105 @@ def no_progress() -> Iterator[None]:
         yield
     finally:
         progress.is_paused = False
+
+
+@contextmanager
+def progress_of_solve() -> Iterator[Listener | None]:
+    """Yield a listener whose last event is the progress of the command; of a quiet one None."""
+    heard: list[SearchEvent] = []
+
+    def hear(event: SearchEvent) -> None:
+        heard[:] = [event]
+
+    with doing(lambda seconds: line(heard[0], seconds) if heard else f"{seconds:5.1f} s  solving"):
+        yield None if is_quiet() else hear
+
+
+@contextmanager
+def progress_of_tuning() -> Iterator[Callable[[Progress], None] | None]:
+    """Yield a listener that shows how far a tuning is; of a quiet command None."""
+    heard: list[Progress] = []
+
+    def hear(progress: Progress) -> None:
+        heard[:] = [progress]
+
+    if is_quiet() or not sys.stderr.isatty():
+        with doing(lambda seconds: tuning_line(heard[0] if heard else None, seconds)):
+            yield None if is_quiet() else hear
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    bar = TuningBar()
+    with no_progress(), Live(bar, console=Console(stderr=True), refresh_per_second=5, transient=True):
+        yield bar.hear
+
+
+def line(event: SearchEvent, seconds: float) -> str:
+    """Return the line for an event: elapsed time, best value so far and its source, bound, gap, step of the solve."""
+    parts = [f"{seconds:5.1f} s"]
+    if event.value is not None:
+        parts.append(f"best {event.value:g} ({event.source})")
+    if event.bound:
+        parts.append(f"bound {event.bound:g}")
+    if event.gap is not None:
+        parts.append(f"gap {event.gap:.2%}")
+    return "  ".join([*parts, event.step])
+
+
+def tuning_line(progress: Progress | None, seconds: float) -> str:
+    """Return the line for what was found so far: elapsed time, step, points, and the best."""
+    if progress is None:
+        return f"{seconds:5.0f} s  search"
+    parts = [f"{seconds:5.0f} s", progress.step or "search", counts(progress), best(progress)]
+    return "  ".join(filter(None, parts))
+
+
+class TuningBar:
+    """A bar of the points that are done since the search began, of those to do, and the best so far below it."""
+
+    def __init__(self) -> None:
+        from rich.progress import BarColumn, Progress as RichProgress, TextColumn, TimeElapsedColumn
+        from rich.table import Column
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(16),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[said]}", table_column=Column(no_wrap=True, overflow="ellipsis")),
+        )
+        self.bar = RichProgress(*columns)
+        self.task = self.bar.add_task("space", total=None, said="")
+        self.before: int | None = None  # points that were dropped before any was simulated
+        self.last: Progress | None = None
+
+    def hear(self, progress: Progress) -> None:
+        """Show this from now on."""
+        done = progress.simulated + sum(progress.pruned.values())
+        if self.before is None:
+            self.before = done
+        self.last = progress
+        at = done - self.before
+        text = progress.step or "search"
+        self.bar.update(self.task, description=text, completed=at, total=at + progress.left, said=counts(progress))
+
+    def __rich__(self) -> RenderableType:
+        from rich.console import Group
+        from rich.text import Text
+
+        text = "" if self.last is None else best(self.last)
+        return Group(self.bar, Text(text, no_wrap=True, overflow="ellipsis")) if text else self.bar
+
+
+def counts(progress: Progress) -> str:
+    """Return how many points were simulated, dropped and left."""
+    dropped = sum(progress.pruned.values())
+    return f"{progress.simulated:,} simulated, {dropped:,} dropped, {progress.left:,} left"
+
+
+def best(progress: Progress) -> str:
+    """Return the best so far; "" while there is none."""
+    if progress.best is None:
+        return ""
+    point = progress.best.point
+    return f"best {progress.best.rate:,.1f} tokens/s/GPU: {point.layout}, {point.algorithm}"

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipesched.cli.flags import ALGORITHM_FLAGS, about_problem, spell
+from pipesched.cli.groups import ALGORITHM_FLAGS, about_problem, spell
 from pipesched.cli.options import ProblemSource
 from pipesched.cli.positionals import is_file, only_name, split_positionals
 from pipesched.cli.progress import doing
@@ -22,10 +22,9 @@ if TYPE_CHECKING:
     from pipesched.file_formats.files import ReadSchedule, Text
     from pipesched.pipeline.problem import Problem
     from pipesched.pipeline.schedule import Schedule
-    from pipesched.results.comparison import Comparison
+    from pipesched.results.comparison import Comparison, Sweep
     from pipesched.results.frontier import Frontier
     from pipesched.results.outcome import Outcome
-    from pipesched.results.sweep import Sweep
     from pipesched.text.given import Given
 
 DEFAULT = "1f1b"
@@ -144,7 +143,7 @@ def config_source(config: str | None) -> Source | None:
     if config is None:
         return None
     from pipesched.config.values import Source
-    from pipesched.text.text_files import MOST_BYTES, decode, read_text
+    from pipesched.text.yaml_reader import MOST_BYTES, decode, read_text
 
     if config == "-":
         return Source(decode(read_stdin(MOST_BYTES + 1), "<stdin>"), "<stdin>")
@@ -244,8 +243,7 @@ def read_schedule(name: str, source: ProblemSource) -> ReadSchedule:
 
 
 def _timing(source: ProblemSource) -> Any:
-    from pipesched.config.imported import ImportedProblem, imported_problem
-    from pipesched.config.load import load_values
+    from pipesched.config.load import ImportedProblem, imported_problem, load_values
 
     config = config_source(source.config)
 
@@ -259,7 +257,7 @@ def _timing(source: ProblemSource) -> Any:
 
 def _text(name: str, config: str | None) -> Text:
     from pipesched.file_formats.files import MOST_BYTES, Text, read_file
-    from pipesched.text.text_files import decode
+    from pipesched.text.yaml_reader import decode
 
     if name != "-":
         return read_file(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipesched.cli.contestants import read_contestants
+from pipesched.cli.comparing import read_contestants
 from pipesched.cli.exits import require_one
 from pipesched.cli.options import EVERY_CORE, ProblemSource, Screen, Target
 from pipesched.cli.positionals import ToCompare, split_files, split_positionals
@@ -24,8 +24,7 @@ def command(
 
     Orders stay as they are. The same operation has the same random factor in every schedule.
     """
-    from pipesched.analysis.robust.robustness import robustness
-    from pipesched.analysis.robust.variation import Variation
+    from pipesched.analysis.robust.robustness import Variation, robustness
     from pipesched.cli.output import print_result, saving, target_format
     from pipesched.cli.reading import given_config, note_fused, note_halves
 

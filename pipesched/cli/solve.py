@@ -9,8 +9,7 @@ import typer
 from pipesched.checks import MOST_SECONDS
 from pipesched.cli.chart_options import ChartOptions
 from pipesched.cli.options import ProblemSource, Screen, SearchOptions, Target
-from pipesched.cli.progress import is_quiet
-from pipesched.cli.time_left import left_for_search, most_classified
+from pipesched.cli.progress import is_quiet, left_for_search, most_classified
 from pipesched.errors import ConfigError, NoSchedule
 from pipesched.pipeline.kinds import count_computations
 from pipesched.pipeline.placement import PLACEMENTS
@@ -97,7 +96,7 @@ def _limited(
 def _searched(given: Problem, settings: dict[str, Any], search: SearchOptions) -> Any:
     """Return the outcome or the frontier, after Ctrl-C the best so far. Raises KeyboardInterrupt if there is none."""
     from pipesched.cli.interrupts import stop_on_interrupt
-    from pipesched.cli.search_progress import progress_of_solve
+    from pipesched.cli.progress import progress_of_solve
     from pipesched.solver.frontier import frontier
     from pipesched.solver.request import SolveRequest
     from pipesched.solver.solve import solve_request

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pipesched.cli.chart_options import ChartOptions
-from pipesched.cli.option import option
-from pipesched.cli.options import ProblemSource, Screen
+from pipesched.cli.options import ProblemSource, Screen, option
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipesched.cli.exits import with_flags
-from pipesched.cli.flags import ALGORITHM_FLAGS, PROBLEM_FLAGS
+from pipesched.cli.groups import ALGORITHM_FLAGS, PROBLEM_FLAGS
 from pipesched.cli.interrupts import leave_at_signals
-from pipesched.cli.option import number_of, option, whole_number, whole_numbers
-from pipesched.cli.options import ProblemSource, Screen
+from pipesched.cli.options import ProblemSource, Screen, number_of, option, whole_number, whole_numbers
 from pipesched.cli.output import print_json, warnings_on_stderr
 from pipesched.cli.positionals import Algo
 from pipesched.cli.profile import Data, Dtype, Loss, Traceback, Vocab, data_options, traced

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipesched.cli.exits import ExitStatus
-from pipesched.cli.option import option
-from pipesched.cli.options import EVERY_CORE, ProblemSource, Screen, Target, TrustOptions, TuningOptions
+from pipesched.cli.options import EVERY_CORE, ProblemSource, Screen, Target, TrustOptions, TuningOptions, option
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -74,8 +73,8 @@ def command(
 def _tuned(source: ProblemSource, names: Sequence[str], settings: dict[str, Any], executor: str | None) -> Tuning:
     """Return what was found, after Ctrl-C the best so far. Raises KeyboardInterrupt if there is none."""
     from pipesched.cli.interrupts import stop_on_interrupt
+    from pipesched.cli.progress import progress_of_tuning
     from pipesched.cli.reading import config_source, flags_of_problem, note_rounding
-    from pipesched.cli.search_progress import progress_of_tuning
     from pipesched.tuning.tune import tune
 
     config: Any = config_source(source.config)

@@ -21,7 +21,7 @@ from pipesched.schedulers.registry import algorithms as all_algorithms, compared
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from pipesched.config.judging import Measured
+    from pipesched.config.trusted import Measured
 
 DEFAULT = ("naive", "1f1b", "interleaved")
 ALL = "all"
@@ -82,7 +82,7 @@ def _with_standings(
     problem: Problem, entries: Iterator[Entry], like: str | None, measured: Measured | None
 ) -> Iterator[Entry]:
     """Yield entries, of a model on GPUs with how long their steps take. Raises ConfigError."""
-    from pipesched.comparing.standings import is_estimated, with_standings
+    from pipesched.comparing.contestants import is_estimated, with_standings
 
     if is_estimated(problem.cutter):
         return with_standings(entries, like, measured)
@@ -203,7 +203,7 @@ def _entry(call: Call) -> Entry:
             outcome = run(problem, name, **options)
             kept = {key: value for key, value in options.items() if key != ORDER or outcome.ordering is not None}
             return Entry(name, outcome, options=kept)
-        from pipesched.comparing.fitted_plan import scheduled
+        from pipesched.comparing.contestants import scheduled
 
         options = plan.algorithm.options if isinstance(plan, GivenAlgorithm) else {}
         return Entry(name, scheduled(problem, name, plan), options=options, file=file)

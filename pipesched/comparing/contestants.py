@@ -1,8 +1,8 @@
-"""What a comparison takes beside algorithms: plans and building blocks, of files or of Python."""
+"""What a comparison takes beside algorithms: plans and building blocks, fitted to its problem."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import chain, count
 from pathlib import Path
@@ -10,15 +10,23 @@ from typing import Any, NamedTuple
 
 from pipesched.checks import require_label, require_mapping, shown
 from pipesched.config.algorithm import Algorithm, read_algorithm
+from pipesched.config.load import timed_by
+from pipesched.config.trusted import Measured, judge_of
 from pipesched.config.values import Source, read_fields
-from pipesched.errors import ConfigError, InvalidSchedule
+from pipesched.errors import ConfigError, InvalidSchedule, NotApplicable
+from pipesched.estimation.derived import SetupCutter
+from pipesched.estimation.result import Estimate
+from pipesched.file_formats.pytorch_rules import planned
+from pipesched.pipeline.arguments import read_placement
+from pipesched.pipeline.check import checked
 from pipesched.pipeline.layers import BALANCED
 from pipesched.pipeline.placement import Placement
-from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.plan import Plan, placement_of
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.recut import recut
-from pipesched.pipeline.schedule import Schedule
-from pipesched.results.outcome import Outcome
+from pipesched.pipeline.recut import can_be_cut, fuse, open_cut, recut, settled
+from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.results.comparison import Entry
+from pipesched.results.outcome import Outcome, run
 from pipesched.schedulers.options import checked_options
 from pipesched.schedulers.registry import FAMILIES, family, own_name
 from pipesched.text.fields import BY_NAME, top_keys
@@ -80,8 +88,7 @@ def problem_of_plans(plans: Mapping[str, Contestant]) -> Source | None:
     if problem is None:
         return None
     from pipesched.documents.json_text import dump, parse_document
-    from pipesched.documents.layers import BY_LAYER, by_layer
-    from pipesched.documents.problem import problem_document, problem_values
+    from pipesched.documents.problem import BY_LAYER, by_layer, problem_document, problem_values
 
     values = problem_values(parse_document(dump(problem_document(problem)), name))
     defaults = {"placement": values["placement"], "recompute": values["forward"], "reload": values.get("offload")}
@@ -169,8 +176,7 @@ def _in_file(file: str) -> GivenPlan:
 
 def _in_yaml(file: str) -> GivenAlgorithm:
     """Return the algorithm of a config, or the block whose options stand in a file alone. Raises ConfigError."""
-    from pipesched.text.text_files import read_text
-    from pipesched.text.yaml_reader import Value, parse_yaml
+    from pipesched.text.yaml_reader import Value, parse_yaml, read_text
 
     root = parse_yaml(read_text(Path(file)), file)
     keys = root.data if isinstance(root.data, dict) else {}
@@ -193,3 +199,89 @@ def _picklable(algorithm: Algorithm) -> Algorithm:
 
 def _value(values: Mapping[str, Given], name: str) -> Any:
     return values[name].value if name in values else None
+
+
+def with_standings(
+    entries: Iterable[Entry], like: str | None = None, measured: Measured | None = None
+) -> Iterator[Entry]:
+    """Yield entries of a model on GPUs with how long their steps take.
+
+    Raises ConfigError for an unknown source, and a run of one's own that cannot be read.
+    """
+    judge, _ = judge_of(like, measured)
+    for entry in entries:
+        if entry.outcome is None:
+            yield entry
+        else:
+            found = Estimate(entry.outcome)
+            yield replace(entry, standing=judge.standing(found))
+
+
+def is_estimated(cutter: object) -> bool:
+    """Return whether a problem was derived from a model on GPUs, by what cuts it."""
+    return isinstance(cutter, SetupCutter)
+
+
+def scheduled(problem: Problem, name: str, given: Contestant) -> Outcome:
+    """Return the checked schedule of a plan or block for a problem.
+
+    Raises NotApplicable with the reason why it cannot be for this problem, and ConfigError for a bad option of a block.
+    """
+    if isinstance(given, GivenAlgorithm):
+        return _run(problem, name, given)
+    if given.plan is None:
+        raise NotApplicable(given.refusal)
+    file = given.file or "the plan"
+    try:
+        placement = placement_of(given.plan) if given.placement is None else given.placement
+        fitted = timed_by(given.plan, placement, problem, file).fitted
+        return Outcome(name, checked(schedule_plan(fitted, planned(fitted, given.plan))))
+    except ConfigError as error:
+        lacks = "the problem has " if error.key == "problem" else ""
+        raise NotApplicable(f"{lacks}{error.message}") from None
+    except InvalidSchedule as error:
+        raise NotApplicable(str(error)) from None
+
+
+def _run(problem: Problem, name: str, given: GivenAlgorithm) -> Outcome:
+    algorithm, file = given.algorithm, given.file
+    if given.devices is not None and given.devices != problem.devices:
+        raise NotApplicable(f"the problem has {problem.devices} devices, but {file} has {shown(given.devices)}")
+    fitted = _fused(problem, algorithm)
+    if given.placement is not None:
+        fitted = _placed(problem, fitted, given)
+    with algorithm.located():
+        return replace(run(fitted, algorithm.name, **algorithm.options), algorithm=name)
+
+
+def _fused(problem: Problem, algorithm: Algorithm) -> Problem:
+    """Return `problem` with the stages of a block, and its own placement; as it is for other algorithms.
+
+    Its stages are fused to those, or its layers cut anew into them.
+    """
+    starts = algorithm.options.get("forward") if algorithm.name == BLOCK else None
+    stages = len(starts) if isinstance(starts, (list, tuple)) else 0
+    if not stages or stages == problem.stages or stages < problem.devices:
+        return problem
+    if can_be_cut(problem):
+        return open_cut(problem, stages)
+    fused = fuse(problem, stages)
+    if problem.placement is None:
+        return fused
+    placement = replace(problem.placement, devices=problem.placement.devices[:: problem.stages // stages])
+    if placement.in_blocks(problem.stages) != problem.placement:
+        raise NotApplicable(f"the placement of the problem does not let its stages be fused into {stages}", "placement")
+    return replace(fused, placement=placement)
+
+
+def _placed(problem: Problem, fitted: Problem, given: GivenAlgorithm) -> Problem:
+    """Return the problem with the placement of a file, which must be that of the problem where it has one."""
+    try:
+        placement = read_placement(given.placement, fitted.devices, fitted.stages)
+    except ConfigError as error:
+        raise NotApplicable(f"placement of {given.file}: {error.message}", "placement") from None
+    if placement is None:
+        return fitted
+    if problem.placement is not None and placement.in_blocks(problem.stages) != problem.placement:
+        raise NotApplicable(f"{given.file} places its stages otherwise than the problem does", "placement")
+    return settled(fitted, placement)

@@ -17,8 +17,7 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import OutOfLimits, exact, plain, to_fraction
 from pipesched.pipeline.units_of_measure import TIME, Unit, count_of, first_entries, has_unit, is_several, read_number
-from pipesched.results.comparison import Comparison, Entry
-from pipesched.results.sweep import VARIED_WORDS, Sweep, SweepPoint
+from pipesched.results.comparison import VARIED_WORDS, Comparison, Entry, Sweep, SweepPoint
 from pipesched.schedulers.options import VARIED
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from pipesched.errors import ConfigError
 from pipesched.hls.graph import DataflowGraph, Dependence, Operation, SourcePosition
 from pipesched.hls.program import parse_program
 from pipesched.hls.units import Units, make_units
-from pipesched.text.text_files import read_text
-from pipesched.text.yaml_reader import parse_yaml
+from pipesched.text.yaml_reader import parse_yaml, read_text
 
 KEYS = ("name", "source", "program", "ops", "edges", "units", "latency", "pipelined")
 JSON, YAML = (".json",), (".yaml", ".yml")

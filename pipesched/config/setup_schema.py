@@ -7,7 +7,7 @@ from typing import Any
 from pipesched.estimation.hardware import COUNTS, GEMM, NUMBERS, SHARES
 from pipesched.estimation.huggingface import MODEL_TYPES
 from pipesched.estimation.model import BIASES, MLPS, NORMS, POSITIONS
-from pipesched.estimation.presets import HARDWARE, preset_names
+from pipesched.estimation.model_reader import HARDWARE, preset_names
 from pipesched.estimation.setup import AUTO, BF16, CONTEXTS, FP32, FULL, PRECISIONS, RECOMPUTES, SIZES
 from pipesched.pipeline.step import LEVELS
 from pipesched.text.fields import SETUP

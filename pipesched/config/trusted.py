@@ -2,16 +2,140 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import log
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from pipesched.checks import require_flag
+from pipesched.checks import require_flag, require_sequence, require_whole, shown
 from pipesched.config.estimate import estimate_of
-from pipesched.config.judging import Measured, judge_of
-from pipesched.config.load import load_config
+from pipesched.config.load import Config, load_config
 from pipesched.config.trust_section import TrustSection
+from pipesched.config.values import Source, read_fields
+from pipesched.errors import ConfigError, PipeschedError
 from pipesched.estimation.result import Estimate
+from pipesched.estimation.trust.evidence import evidence_base
+from pipesched.estimation.trust.inside import Judge
+from pipesched.pipeline.units_of_measure import TIME, Unit, read_number
+from pipesched.text.sections import Entries
+from pipesched.text.yaml_reader import Value, parse_yaml, read_text
+
+FARTHEST = 4.0  # spreads: a run of one's own that is farther off names itself
+KEY = "measured"
+BESIDE = ("step", "steps")  # keys of a run that are no keys of a config
+Measured = str | Path | Sequence[tuple[Any, Any]]
+
+
+class OwnRun(NamedTuple):
+    """A run of one's own: what it is called, its config, and the milliseconds of a step."""
+
+    name: str
+    config: Config
+    step: float
+
+
+def judge_of(like: str | None = None, measured: Measured | None = None) -> tuple[Judge, tuple[str, ...]]:
+    """Return what judges estimates, and notes about runs that are far off.
+
+    Args:
+        like: The source of published runs whose effect counts as one's own; None: a new one.
+        measured: The name of a file of one's own runs, or pairs of a config and the milliseconds of its step.
+
+    Raises:
+        ConfigError: For an unknown source, and a run that cannot be read, with its number.
+    """
+    base = evidence_base()
+    if like is not None:
+        base.require_source(like, "like")
+    judge, notes = Judge(base, base.model, like=like), []
+    if measured is None:
+        return judge, ()
+    own = [(run, _estimated(run)) for run in read_own_runs(measured)]
+    compared = [(judge.run_of(found), log(run.step / found.step.time)) for run, found in own]
+    for (run, _), (asked, residual) in zip(own, compared, strict=True):
+        known = judge.model.posterior([asked])
+        off = abs(residual - known.means[0]) / known.spread(0) / judge.model.factors[asked.facts.kind]
+        if off > FARTHEST:
+            notes.append(f"{run.name} is {off:.1f} spreads off what published runs say: wrong unit or setting?")
+    return judge._replace(model=judge.model.with_runs(compared), own=len(own)), tuple(notes)
+
+
+def _estimated(run: OwnRun) -> Estimate:
+    try:
+        return estimate_of(run.config)
+    except PipeschedError as error:
+        raise ConfigError(f"{run.name}: {error}", KEY) from None
+
+
+def read_own_runs(measured: Measured) -> list[OwnRun]:
+    """Return one's own runs, of a file or as pairs of a config and milliseconds. Raises ConfigError."""
+    if isinstance(measured, (str, Path)):
+        return list(_of_file(Path(measured)))
+    pairs = [(*pair,) for pair in require_sequence(measured, KEY)]
+    if any(len(pair) != 2 for pair in pairs):
+        raise ConfigError("must be pairs of a config and the milliseconds of its step", KEY)
+    return [_own_run(number, config, step) for number, (config, step) in enumerate(pairs, 1)]
+
+
+def _of_file(path: Path) -> Iterator[OwnRun]:
+    try:
+        text = read_text(path)
+        runs = Entries(parse_yaml(text, str(path)), "", ("runs",)).values.get("runs") if text.strip() else None
+    except ConfigError as error:
+        raise ConfigError(str(error), KEY) from None
+    if runs is None or not isinstance(runs.data, list):
+        raise ConfigError(f"{path}: must hold `runs:`, a list of configs with the milliseconds of a step", KEY)
+    if not runs.data:
+        raise ConfigError(f"{path}:{runs.line}: `runs` is empty: it lists configs with the milliseconds of a step", KEY)
+    for number, run in enumerate(runs.data, 1):
+        if not isinstance(run.data, dict):
+            raise ConfigError(f"{path}:{run.line}: run {number}: must be a mapping, not {shown(run.plain())}", KEY)
+        _require_keys(number, run)
+        yield _own_run(number, _config_of(run, path), run.data["step"].plain() if "step" in run.data else None)
+
+
+def _require_keys(number: int, run: Value) -> None:
+    """Raise ConfigError for a run in a file that names no config, for keys beside one, and for a wrong `steps`."""
+    try:
+        if "config" in run.data:
+            entries = Entries(run, "", ("config", *BESIDE))
+            if not isinstance(entries.plain("config"), str):
+                raise ConfigError("must be the name of a file; the keys of a config stand beside the step", "config")
+        elif not {*run.data} - {*BESIDE}:
+            raise ConfigError("is missing: the name of a file, or the keys of a config here", "config")
+        if "steps" in run.data:
+            require_whole(run.data["steps"].plain(), "steps", least=1)
+    except ConfigError as error:
+        raise ConfigError(f"run {number}: {str(error).removeprefix('.')}", KEY) from None
+
+
+def _config_of(run: Value, path: Path) -> Any:
+    """Return the config of a run in a file: the name of another, relative to it, or keys that stand here."""
+    if "config" in run.data:
+        return path.parent / str(run.data["config"].plain())
+    return Value({key: value for key, value in run.data.items() if key not in BESIDE}, run.line), str(path)
+
+
+def _own_run(number: int, config: Any, step: Any) -> OwnRun:
+    name = f"run {number}"
+    try:
+        if step is None:
+            raise ConfigError("is missing: the milliseconds of a step, the median of at least 20 steady ones", "step")
+        time = float(read_number(step, Unit(TIME, "ms"), "step"))
+        if time <= 0:
+            raise ConfigError(f"must be more than 0, not {shown(step)}", "step")
+        return OwnRun(name, _loaded(config), time)
+    except ConfigError as error:
+        said = error.message if error.key == "path_or_text" else error
+        raise ConfigError(f"{name}: {said}", KEY) from None
+
+
+def _loaded(config: Any) -> Config:
+    if isinstance(config, tuple):
+        value, file = config
+        return load_config(Source("", file, read_fields(value, file)), {})
+    return load_config(None, config) if isinstance(config, Mapping) else load_config(config, {})
 
 
 def estimate(

@@ -71,7 +71,7 @@ def source_of(config: str | Path) -> Source:
     A text with a line break, a brace or a `key: value` is YAML, everything else names a file. Raises ConfigError for a
     file that is none, or cannot be read.
     """
-    from pipesched.text.text_files import read_text
+    from pipesched.text.yaml_reader import read_text
 
     if isinstance(config, str) and ("\n" in config or config.lstrip().startswith("{") or ": " in config):
         return Source(config, "<text>")

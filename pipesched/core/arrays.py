@@ -7,10 +7,13 @@ Plain kernels compute with those, so answers are exact either way.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 from pipesched.core import kernels as plain_kernels, list_kernels as plain_lists
-from pipesched.core.compiled import compiled_kernels, compiled_lists
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,6 +33,40 @@ else:
             return found
 
     np = _Numpy()
+
+
+HOW_TO = "install a C compiler, and pipesched again"
+SLOW = 5.0  # seconds of a command, after which a note says how to get compiled kernels
+
+
+@cache
+def _found() -> tuple[ModuleType | None, ModuleType | None, str]:
+    """Return the compiled kernels and those of lists, if they are there and of today's sources, and a word on them."""
+    try:
+        from pipesched.core import _kernels, _list_kernels  # type: ignore[attr-defined]
+    except ImportError:
+        return None, None, "plain Python"
+    for compiled in (_kernels, _list_kernels):  # an edited source: the compiled file would win over it
+        source = Path(__file__).with_name(f"{compiled.__name__.rpartition('._')[2]}.py").read_bytes()
+        if crc32(source) != compiled.SOURCE:
+            return None, None, "plain Python, because the compiled ones are stale"
+    return _kernels, _list_kernels, "compiled"
+
+
+def compiled_kernels() -> ModuleType | None:
+    """Return the compiled kernels; None where plain Python runs."""
+    return _found()[0]
+
+
+def compiled_lists() -> ModuleType | None:
+    """Return the compiled kernels of list scheduling; None where plain Python runs."""
+    return _found()[1]
+
+
+def form_of_kernels() -> str:
+    """Return which form runs, for people: `compiled`, or `plain Python` and why."""
+    return _found()[2]
+
 
 LARGEST = 2**62  # sums of two times below it stay within 64 bits
 
@@ -89,3 +126,13 @@ class Kernels:
 def lists(values: Ints | Sequence[int]) -> list[int]:
     """Return a column of either form as a list of Python integers."""
     return values.tolist() if isinstance(values, np.ndarray) else [*values]
+
+
+def ceil_div(amount: int, parts: int) -> int:
+    """Return amount / parts, rounded up to a whole number."""
+    return -(-amount // parts)
+
+
+def round_up(amount: int, quantum: int) -> int:
+    """Return the least multiple of `quantum` that is no less than `amount`."""
+    return ceil_div(amount, quantum) * quantum

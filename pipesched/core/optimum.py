@@ -14,11 +14,11 @@ from operator import itemgetter
 from time import monotonic
 
 from pipesched.core.bounds import critical_path, energy, sharpened
+from pipesched.core.branching import HorizonSearch, Margins, columns_of, state
 from pipesched.core.cpsat import Limits, TaskModel
-from pipesched.core.horizon import HorizonSearch, Margins, columns_of, state
-from pipesched.core.list_schedules import Listing, back_and_forth, by_rules, by_tails, length_of
-from pipesched.core.paths import heads, tails
+from pipesched.core.listsched import Listing, back_and_forth, by_rules, by_tails, length_of
 from pipesched.core.tasks import TaskGraph
+from pipesched.core.timing import heads, tails
 
 MOST_SHARPENED = 500  # tasks; sharpened bounds cost up to their cube
 FEW_TICKS = 5  # of a gap that is soon closed tick by tick; CP-SAT with intervals comes first where it is wider

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
-from pipesched.core.arrays import Ints, Kernels, column, is_wide, np
+from pipesched.core.arrays import Ints, Kernels, column, compiled_kernels, is_wide, np
 from pipesched.core.clock import look
-from pipesched.core.compiled import compiled_kernels
 from pipesched.core.tasks import Edges, WaitTable
 from pipesched.core.timing import Orders
 

@@ -7,11 +7,11 @@ from fractions import Fraction
 from typing import Any
 
 from pipesched.documents.problem import problem_document
-from pipesched.documents.trust import against_document, trust_document
+from pipesched.documents.tuning import against_document, trust_document
 from pipesched.estimation.items import GB, LAYER, STATES
 from pipesched.estimation.result import DeviceMemory, Estimate, sizes_beside
 from pipesched.estimation.times import OPERATIONS
-from pipesched.estimation.trust.speed import SpeedRatio
+from pipesched.estimation.trust.evidence import SpeedRatio
 
 
 def estimate_document(estimate: Estimate, against: Iterable[tuple[str, SpeedRatio]] = ()) -> dict[str, Any]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pipesched.analysis.reasons.explain import Why
 from pipesched.analysis.reasons.explanation import Explanation
-from pipesched.analysis.reasons.why import Why
 from pipesched.documents.json_text import VERSION
-from pipesched.pipeline.step_plan import SIDE_KINDS
+from pipesched.pipeline.plan import SIDE_KINDS
 
 if TYPE_CHECKING:
     from pipesched.analysis.measured.timeline import Timeline

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipesched.core.idle_time import classes
+from pipesched.core.reasons import classes
 from pipesched.hls.compare import RuleTable
 from pipesched.hls.explanation import HardwareExplanation
 from pipesched.hls.modulo import Intervals

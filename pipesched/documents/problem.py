@@ -1,28 +1,238 @@
-"""The problem in a JSON document: as a config with every default filled in, and back."""
+"""The problem in a JSON document: a config with every default, its layers, units and step; and back."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from pipesched.checks import shown
+from pipesched.checks import require_whole, shown
 from pipesched.config.values import in_file
-from pipesched.documents.json_text import get, nearly_equal
-from pipesched.documents.layers import BLOCKS, BY_LAYER, by_layer, layers_document
-from pipesched.documents.step import kept_said, step_document
-from pipesched.documents.units import costs_said, entries_document, units_document, with_tried, without_tried
+from pipesched.documents.json_text import get, nearly_equal, plain_values, require_finite
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.costs import STEP_TIMES
-from pipesched.pipeline.layers import SIZES
+from pipesched.pipeline.costs import STEP_TIMES, Entry
+from pipesched.pipeline.layer_arguments import HALVES, KEYS, PARTS, Blocks
+from pipesched.pipeline.layers import SHARES, SIZES, Amount, LayerCosts
 from pipesched.pipeline.memory import KEPT
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Exact, plain, simplest
-from pipesched.pipeline.step_arguments import SIDE_SIZES
+from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.step import Shard
+from pipesched.pipeline.step_arguments import SIDE_SIZES, item_values
+from pipesched.pipeline.unit_arguments import WHOLE_ONLY
+from pipesched.pipeline.units import FORWARD_ONLY, unit_values
+from pipesched.results.outcome import Outcome
+from pipesched.schedulers.feeding.fed_plan import BEST
+from pipesched.schedulers.feeding.ordering import Ordering
+from pipesched.schedulers.feeding.search import require_order
+from pipesched.schedulers.options import ORDER
+from pipesched.schedulers.registry import FAMILIES, family
 from pipesched.text.fields import BY_KEY, BY_NAME, SECTIONS, keys_of
+
+
+def step_document(problem: Problem) -> dict[str, Any]:
+    """Return shard, step and side of a problem that has a step, as a config gives them, every default filled in."""
+    if problem.shard is None:
+        return {}
+    return {
+        "shard": _shard(problem.shard),
+        "step": {"clip": problem.clip},
+        "side": [item_values(item, plain) for item in problem.side],
+    }
+
+
+def _shard(shard: Shard) -> dict[str, Any]:
+    ahead = list(shard.ahead) if isinstance(shard.ahead, tuple) else shard.ahead
+    return {"level": shard.level, "ranks": shard.ranks, "ahead": ahead, "reduce": shard.reduce}
+
+
+def kept_said(problem: Problem) -> bool:
+    """Return whether a document says weights, gradients and states: where there is a step, or some memory of them."""
+    return problem.has_step or any(any(getattr(problem.memory, key)) for key in KEPT)
+
+
+BLOCKS = "blocks"  # true where the layers are stages that were given
+BY_LAYER = ("layers", *PARTS, "layout", BLOCKS)
+
+
+def layers_document(problem: Problem) -> dict[str, Any]:
+    """Return the layers of a problem, if it has them, as a config gives them, every default filled in.
+
+    Latencies of boundaries between layers stand in `layer`, where `costs` do not have them: those between stages.
+    """
+    layers = problem.layers
+    if layers is None:
+        return {}
+    unsaid = {"backward"} if problem.costs.split else {*HALVES}
+    if problem.mode == FORWARD_ONLY:
+        unsaid |= {"backward", *HALVES, "recompute"}
+    if not kept_said(problem):
+        unsaid |= {*KEPT}
+    parts = {key: _part(getattr(layers, key), unsaid) for key in PARTS}
+    if layers.p2p is not None and layers.count != len(layers.layout):
+        parts["layer"]["p2p"] = _plain(layers.p2p)
+    blocks = {BLOCKS: True} if layers.blocks else {}
+    return {"layers": layers.count, **parts, "layout": list(layers.layout), **blocks}
+
+
+def _part(costs: LayerCosts, unsaid: Set[str]) -> dict[str, Any]:
+    values = {key: getattr(costs, key) for key in KEYS if key not in unsaid}
+    return {key: _plain(value) for key, value in values.items() if value is not None}
+
+
+def _plain(amount: Amount) -> Any:
+    """Return the number of a layer, or those of all, with those of each microbatch in rows."""
+    return [_plain(entry) for entry in amount] if isinstance(amount, tuple) else plain(amount)
+
+
+def by_layer(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a document with layers, by the parameters of make_problem, without those of its stages."""
+    layer = dict(values["layer"]) if isinstance(values.get("layer"), dict) else {}
+    of_stages = {key for key in KEYS if key not in SHARES or key in layer}
+    kept = {key: value for key, value in values.items() if key not in of_stages and key != BLOCKS}
+    if "p2p" in layer:
+        kept["p2p"] = layer.pop("p2p")
+    of_blocks = Blocks(layer) if values.get(BLOCKS) else layer
+    return {**kept, **({"layer": of_blocks} if layer else {})}
+
+
+TRIED = "tried"  # of slices: which numbers of them a family tried, each with its makespan
+ORDERING = "ordering"  # what is known of the best order
+IN_FORWARDS = ("forward", "p2p")  # costs of forward passes alone
+
+
+def costs_said(problem: Problem) -> list[str]:
+    """Return which costs a document says: of forwards alone only theirs, of slices none of whole microbatches.
+
+    Those of a step it says where there is one.
+    """
+    if problem.mode == FORWARD_ONLY:
+        return [*IN_FORWARDS, *(("gather",) if problem.has_step else ())]
+    unused: tuple[str, ...] = ("backward",) if problem.costs.split else ("backward_input", "backward_weight")
+    unused += () if problem.has_step else (*STEP_TIMES, "tied")
+    refused = WHOLE_ONLY if problem.slices.count > 1 else ()
+    return [key for key in keys_of("costs") if key not in (*unused, *refused)]
+
+
+def units_document(problem: Problem) -> dict[str, Any]:
+    """Return what makes microbatches differ, as a config gives it; what is as of whole alike ones is left out."""
+    found, tried = unit_values(problem.sizes, problem.slices, problem.mode), problem.slices.tried
+    if tried:
+        found["slices"][TRIED] = [list(pair) for pair in tried]
+    return found
+
+
+def entries_document(entries: Sequence[Entry]) -> Any:
+    """Return one number where all entries are one (0 where there is none), else the list; of a table, rows in it."""
+    if not entries:
+        return 0
+    rows = [[*map(plain, entry)] if isinstance(entry, tuple) else plain(entry) for entry in entries]
+    return rows[0] if not isinstance(rows[0], list) and all(row == rows[0] for row in rows) else rows
+
+
+def without_tried(value: Any) -> Any:
+    """Return what a document says of slices without the numbers of them that were tried, which no config gives."""
+    return {key: one for key, one in value.items() if key != TRIED} if isinstance(value, dict) else value
+
+
+def with_tried(problem: Problem, content: Mapping[str, Any]) -> Problem:
+    """Return a problem with the numbers of slices that its document says were tried. Raises ConfigError."""
+    slices = content.get("slices")
+    tried = slices.get(TRIED, []) if isinstance(slices, dict) else []
+    if not isinstance(tried, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in tried):
+        raise ConfigError(
+            f"must list numbers of slices, each with its makespan, not {shown(tried)}", "slices", entry=TRIED
+        )
+    pairs = tuple((_count(count), require_finite(makespan, "slices.tried")) for count, makespan in tried)
+    return replace(problem, slices=replace(problem.slices, tried=tuple(map(tuple, plain_values(pairs)))))
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ConfigError(f"must be numbers of slices, not {shown(value)}", "slices", entry=TRIED)
+    return value
+
+
+def order_document(outcome: Outcome) -> dict[str, Any]:
+    """Return in which order microbatches are fed, where they differ or an order was asked for."""
+    if not is_of_units(outcome):
+        return {}
+    return ordering_document(outcome.ordering or Ordering(outcome.order))
+
+
+def is_of_units(outcome: Outcome) -> bool:
+    """Return whether the document of a schedule is one of microbatches that differ, or are fed in an order."""
+    return outcome.problem.has_units or outcome.ordering is not None
+
+
+def ordering_document(ordering: Ordering) -> dict[str, Any]:
+    """Return an order, and of the best one what is known of it: how it was found, and what the rules take."""
+    said = {key: getattr(ordering, key) for key in ("exact", "tried", "given", "verl")}
+    return {ORDER: [*ordering.order], **({ORDERING: said} if ordering.rule == BEST else {})}
+
+
+def read_ordering(content: Mapping[str, Any], microbatches: int | None = None) -> Ordering | None:
+    """Return the order that a document or a row says, the best one with what is known of it; None where it says none.
+
+    A row does not say how many microbatches there are.
+    Raises ConfigError.
+    """
+    order = content.get(ORDER)
+    if order is None:
+        return None
+    if not isinstance(order, list) or not all(isinstance(one, int) and not isinstance(one, bool) for one in order):
+        raise ConfigError(f"must list microbatches, not {shown(order)}", ORDER)
+    fed = require_order(order, len(order) if microbatches is None else microbatches)
+    if ORDERING not in content:
+        return Ordering(fed)
+    said = content[ORDERING] if isinstance(content[ORDERING], dict) else {}
+    if not isinstance(said.get("exact"), bool):
+        raise ConfigError(f"must say whether the order is `exact`, not {shown(content[ORDERING])}", ORDERING)
+    makespans = {key: _makespan(said, key) for key in ("given", "verl")}
+    return Ordering(fed, BEST, said["exact"], require_whole(said.get("tried"), f"{ORDERING}.tried"), **makespans)
+
+
+def _makespan(said: Mapping[str, Any], key: str) -> int | float | None:
+    value = said.get(key)
+    if value is None:
+        return None
+    number: int | float = plain_values(require_finite(value, f"{ORDERING}.{key}"))
+    return number
+
+
+def fed_by(problem: Problem, ordering: Ordering | None) -> Problem:
+    """Return a problem whose microbatches go the ways on which that order feeds them, where there are two."""
+    if ordering is None or problem.placement is None:
+        return problem
+    return replace(problem, placement=problem.placement.fed(ordering.order))
+
+
+def known_ordering(schedule: Schedule, ordering: Ordering | None) -> Ordering | None:
+    """Return the order of a document where it says more than its schedule does."""
+    if ordering is None or ordering.rule == BEST or not schedule.problem.has_units:
+        return ordering
+    return None if ordering.order == schedule.order else ordering
+
+
+def wrong_order(outcome: Outcome) -> Iterator[str]:
+    """Yield a sentence where the schedule does not feed the microbatches in the order that its document says.
+
+    A family that plans each order anew may begin with others than the first ones of its order.
+    """
+    schedule = outcome.schedule
+    if outcome.algorithm in FAMILIES and family(outcome.algorithm).looks_at_each:
+        return
+    index, placement = schedule.plan.index, schedule.problem.settled_placement
+    row = index.row("F", 0)[:: index.slices]
+    ways: dict[bool, list[int]] = {False: [], True: []}
+    for microbatch in outcome.order:
+        ways[placement.is_second(microbatch, index.microbatches)].append(schedule.start_ticks[row[microbatch]])
+    if any(starts != sorted(starts) for starts in ways.values()):
+        yield f"order is {shown([*outcome.order])} in the document; its schedule feeds {shown([*schedule.order])}"
+
 
 MAY_BE_NULL = (  # of numbers of a document
     *(f"costs.{key}" for key in ("overlap", "offload", "reload", *STEP_TIMES, "tied")),

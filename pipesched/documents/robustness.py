@@ -6,8 +6,7 @@ from dataclasses import asdict
 from itertools import chain, product
 from typing import Any
 
-from pipesched.analysis.robust.result import FIGURES, Robustness, RobustnessRow
-from pipesched.analysis.robust.variation import Variation
+from pipesched.analysis.robust.robustness import FIGURES, Robustness, RobustnessRow, Variation
 from pipesched.documents.comparison import plain_numbers, rows_document
 from pipesched.documents.json_text import get, require_finite
 from pipesched.errors import ConfigError

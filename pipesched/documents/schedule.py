@@ -18,7 +18,7 @@ from typing import Any
 
 from pipesched.checks import shown
 from pipesched.core.timing import UNTIMED
-from pipesched.documents.entries import WrittenSlot, written_entries
+from pipesched.documents.entries import WrittenSlot, network_document, programs_of, read_network, written_entries
 from pipesched.documents.json_text import (
     VERSION,
     VERSION_OF_UNITS,
@@ -29,13 +29,19 @@ from pipesched.documents.json_text import (
     require_metrics,
     require_version,
 )
-from pipesched.documents.network import network_document, programs_of, read_network
-from pipesched.documents.problem import problem_document, read_problem
+from pipesched.documents.problem import (
+    fed_by,
+    is_of_units,
+    known_ordering,
+    order_document,
+    problem_document,
+    read_ordering,
+    read_problem,
+    wrong_order,
+)
 from pipesched.documents.solver import report_of, solver_document, wrong_solver_claims
-from pipesched.documents.units import fed_by, is_of_units, known_ordering, order_document, read_ordering, wrong_order
 from pipesched.errors import ConfigError, InvalidSchedule, WrongOperation
-from pipesched.pipeline.op_texts import parse_op, parse_slot, parse_transfer
-from pipesched.pipeline.ops import Op, Pair
+from pipesched.pipeline.ops import Op, Pair, parse_op, parse_slot, parse_transfer
 from pipesched.pipeline.plan import plan_from_slots
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units

@@ -12,10 +12,9 @@ from collections.abc import Iterable
 from itertools import pairwise
 from math import log2
 
-from pipesched.estimation.communication import FORWARD, HALF, across_ranks, next_rank
+from pipesched.estimation.communication import FORWARD, HALF, across_ranks, kernels, moved, next_rank
 from pipesched.estimation.setup import GATHER, Setup
 from pipesched.estimation.terms import ATTENTION, COMMUNICATION, Term, Terms
-from pipesched.estimation.traffic import kernels, moved
 
 DRAWN = 1.25  # fused attention with dropout draws a random number for each score
 

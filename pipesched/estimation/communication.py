@@ -1,4 +1,4 @@
-"""Communication of a rank: inside a layer, between stages, and once a step. In milliseconds, what nothing hides."""
+"""What a rank spends beside its products, in milliseconds: messages, memory traffic and kernels."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fractions import Fraction
 from pipesched.estimation.memory import state_bytes
 from pipesched.estimation.model import Experts
 from pipesched.estimation.setup import Setup, ShardGroup
-from pipesched.estimation.terms import COMMUNICATION, MESSAGES, PER_MS, Term, Terms
+from pipesched.estimation.terms import COMMUNICATION, LAUNCHES, MESSAGES, PER_MS, TRAFFIC, Term, Terms
 from pipesched.pipeline.placement import Placement
 
 FORWARD = "forward"
@@ -217,3 +217,20 @@ def _sent(setup: Setup, name: str, sent: float, link: str, rate: float, exposed:
     part = "" if exposed == 1 else f" x {exposed:.3g} exposed"
     formula = f"{sent / 1e6:.6g} MB / ({link} {rate:g} GB/s x {share:.3g}){part}"
     return Term(name, sent / (rate * share) * 1e-6 * exposed, formula, COMMUNICATION)
+
+
+def moved(setup: Setup, name: str, size: float, kind: str = TRAFFIC) -> Term:
+    """Return the time of bytes that are read and written."""
+    hardware, share = setup.hardware, setup.hardware.efficiency.memory
+    return Term(
+        name,
+        size / (hardware.bandwidth * share) * 1e-6,
+        f"{size / 1e6:.6g} MB / ({hardware.bandwidth:g} GB/s x {share:.3g})",
+        kind,
+    )
+
+
+def kernels(setup: Setup, name: str, count: int) -> Term:
+    """Return what so many kernels take beside their work."""
+    each = setup.hardware.efficiency.kernel
+    return Term(name, count * each * 1e-3, f"{count} x {each:g} us", LAUNCHES)

@@ -2,44 +2,121 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import chain
 from math import ceil, floor, inf, lcm, nextafter
 from typing import Any
 
 from pipesched.errors import ConfigError, NotApplicable, PipeschedError
-from pipesched.estimation.communication import boundary_times
-from pipesched.estimation.cut_items import cut_items, is_open
+from pipesched.estimation.communication import boundary_times, hop_times
 from pipesched.estimation.cutting.costs import ChunkCost, CutProblem
 from pipesched.estimation.cutting.cut import cut
 from pipesched.estimation.in_flight import most_in_flight
-from pipesched.estimation.items import GB, LAYER, Items, Stage
+from pipesched.estimation.items import GB, LAYER, Items, Stage, hides_experts, pair_times
 from pipesched.estimation.layout import ends_of_layout
 from pipesched.estimation.memory import CONTEXT, FRAGMENTATION
 from pipesched.estimation.model import items_of
-from pipesched.estimation.pairs import hides_experts, pair_times
 from pipesched.estimation.setup import GATHER, NONE, Setup
-from pipesched.estimation.sliced import sliced
 from pipesched.estimation.step import step_values, with_keys
-from pipesched.estimation.terms import PER_MS
+from pipesched.estimation.terms import ATTENTION as ATTENDING, PER_MS, total
 from pipesched.estimation.times import OPERATIONS
 from pipesched.pipeline.arguments import make_problem, read_placement
-from pipesched.pipeline.cutting.items import CutItems
+from pipesched.pipeline.cutting.runs import CutItems
 from pipesched.pipeline.layout import equal_layout
 from pipesched.pipeline.placement import Placement, named_placement
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import MOST_DIGITS, Exact, to_fraction
+from pipesched.pipeline.quantities import MOST_DIGITS, Exact, rounded, to_fraction
 from pipesched.pipeline.recut import recut
 from pipesched.pipeline.schedule import schedule_plan
-from pipesched.pipeline.unit_arguments import WHOLE_ONLY
-from pipesched.pipeline.units import FORWARD_ONLY
-from pipesched.pipeline.units_of_measure import is_several
-from pipesched.results.handover.stage_items import stages_of
+from pipesched.pipeline.unit_arguments import WHOLE_ONLY, read_slices
+from pipesched.pipeline.units import FORWARD_ONLY, SHARED, Slices, with_attentions
+from pipesched.pipeline.units_of_measure import TIME, Unit, is_several
+from pipesched.results.handover.subject import stages_of
 from pipesched.schedulers.family import require_units
 from pipesched.schedulers.plan_of import plan_of
 from pipesched.schedulers.registry import family
+
+HALVES = ("backward_input", "backward_weight")
+BY_STAGE = (  # parameters of make_problem that, given, say what stages take and hold, whatever their items
+    "forward", "backward", "backward_input", "backward_weight", "recompute", "overlap", "activation", "retain",
+    "static", "p2p",
+)  # fmt: skip
+UNLIKE = ("sizes", "slices", "mode")  # parameters with which microbatches differ
+
+
+def is_open(items: Items, given: Collection[str]) -> bool:
+    """Return whether a solve may choose the cut: no layout is given, and no parameter that says what stages take.
+
+    Nor do microbatches differ.
+    """
+    is_alike = items.setup.batch.lengths is None and not set(UNLIKE).intersection(given)
+    return is_alike and items.setup.training.layout is None and not set(BY_STAGE).intersection(given)
+
+
+def cut_items(items: Items, problem: Problem) -> CutItems:
+    """Return the items of a problem. What layers recompute of themselves is left out: that depends on their stage."""
+    each = items.each
+    times = {key: [Fraction(item.time(key), PER_MS) for item in each] for key in ("forward", *HALVES)}
+    gradient, weight = (times[key] for key in HALVES)
+    if not problem.costs.split:
+        gradient = [one + other for one, other in zip(gradient, weight, strict=True)]
+        weight = [Fraction(0)] * len(each)
+    some = items.setup.training.full_layers is not None
+    sizes = [item.size("checkpoint" if some and item.kind == LAYER else "activation") for item in each]
+    return CutItems(
+        forward=times["forward"],
+        gradient=gradient,
+        weight=weight,
+        pair=[Fraction(item.alone, PER_MS) for item in each] if hides_experts(items.setup) else None,
+        p2p=[Fraction(0)] * (len(each) - 1),
+        static=[item.states / GB for item in each],
+        held=[[size / GB for size in sizes]],
+        links=None if problem.links is not None else _links(items, problem.devices),
+    )
+
+
+def _links(items: Items, devices: int) -> list[list[Fraction]]:
+    """Return the latency from each device to each."""
+    return [hop_times(items.setup, ((here, there) for there in range(devices))) for here in range(devices)]
+
+
+def sliced(given: Any, stages: Sequence[Stage], microbatches: Sequence[Items]) -> Slices:
+    """Return the slices that the parameter `slices` of make_problem means, by the attention of each stage and kind.
+
+    Where it gives attention or parts of the work itself, these count.
+
+    `microbatches` are the items of each, of which the mean counts. Raises ConfigError for microbatches of several
+    documents: a slice of them may hold any part of any.
+    """
+    if any(len(documents) > 1 for items in microbatches for documents in items.setup.batch.lengths or ()):
+        raise ConfigError("cut microbatches of one document each; `batch.lengths` has several in one", "slices")
+    mapping = {**given} if isinstance(given, Mapping) else {"count": given}
+    unit = Unit(TIME, "ms")
+    if {"attention", "work"} & {key for key, value in mapping.items() if value is not None}:
+        return read_slices(mapping, len(stages), unit)
+    columns = [[items.stage(stage.begin, stage.end) for stage in stages] for items in microbatches]
+    attentions = tuple(tuple(_attention(column, [key]) for column in zip(*columns, strict=True)) for key in SHARED)
+    whole = _attention([*chain.from_iterable(columns)], SHARED)
+    slices = read_slices({**mapping, "attention": whole}, len(stages), unit)
+    if slices.rule is not None:
+        return replace(slices, rule=replace(slices.rule, attentions=attentions))
+    return with_attentions(slices, attentions)
+
+
+def _attention(stages: Sequence[Stage], kinds: Sequence[str]) -> Fraction:
+    """Return the part of the attention core in the time of these kinds of some stages."""
+    core = whole = Fraction(0)
+    for stage in stages:
+        for item in stage.held:
+            for kind in kinds:
+                terms = getattr(item.times, kind)
+                whole += Fraction(total(terms))
+                core += Fraction(total(term for term in terms if term.kind == ATTENDING))
+    return rounded(core / whole) if whole else Fraction(0)
+
 
 TIMED = 10  # cuts of the same largest work that are timed
 MOST_TIMED = 200_000  # forwards that are timed in all

@@ -14,7 +14,7 @@ from typing import Any
 
 from pipesched.checks import require_label, require_number, require_whole
 from pipesched.errors import ConfigError
-from pipesched.estimation.presets import HARDWARE, preset, presets
+from pipesched.estimation.model_reader import HARDWARE, preset, presets
 from pipesched.pipeline.quantities import plain
 from pipesched.pipeline.units_of_measure import MEMORY, Unit, has_unit, read_number
 from pipesched.text.sections import Entries

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate, groupby
 from math import lcm
 
+from pipesched.core.bounds import JobPiece, least_length
 from pipesched.estimation.memory import (
     EXPERTS,
     ItemMemory,
@@ -18,10 +19,11 @@ from pipesched.estimation.memory import (
     logits,
     mtp_memory,
 )
-from pipesched.estimation.pieces import ItemPieces, item_pieces
-from pipesched.estimation.setup import Setup
-from pipesched.estimation.terms import PER_MS, Term, Terms, total
+from pipesched.estimation.pieces import ItemPiece, ItemPieces, item_pieces
+from pipesched.estimation.setup import SELECTIVE, Setup
+from pipesched.estimation.terms import ATTENTION, PER_MS, RECOMPUTE, Term, Terms, total
 from pipesched.estimation.times import OPERATIONS, ItemTimes, embedding_times, head_times, layer_times, mtp_times
+from pipesched.pipeline.placement import Placement
 
 EMBEDDING, LAYER, MTP, HEAD = KINDS = ("embedding", "layer", "mtp", "head")
 GB = 10**9
@@ -225,3 +227,81 @@ class Items:
     def logits(self) -> Fraction:
         """The bytes that the output head needs once."""
         return Fraction(total(logits(self.setup)))
+
+
+def core_time(stage: Stage, operation: str) -> int:
+    """Return the microseconds of the core in an operation of one microbatch, recompute included."""
+    setup = stage.items.setup
+    own = sum(_item_core(item, operation, setup) for item in stage.held)
+    if operation != "backward_input":
+        return own
+    return own + sum(_item_core(stage.items.each[number], "recompute", setup) for number in stage.again)
+
+
+def _item_core(item: Item, operation: str, setup: Setup) -> int:
+    terms: Terms = getattr(item.times, operation)
+    core = _of_kind(terms, ATTENTION)
+    if any(term.kind == RECOMPUTE for term in terms):  # of the core alone, or of a whole forward
+        selective = setup.training.recompute == SELECTIVE
+        core += _of_kind(terms, RECOMPUTE) if selective else _of_kind(item.times.forward, ATTENTION)
+    return min(round(core * PER_MS), item.time(operation))
+
+
+def _of_kind(terms: Terms, kind: str) -> float:
+    return float(total(term for term in terms if term.kind == kind))
+
+
+def hides_experts(setup: Setup) -> bool:
+    """Return whether pairs hide something: dispatch and combine of experts that other ranks have."""
+    return setup.model.experts is not None and setup.parallel.expert > 1
+
+
+def forward_pieces(stage: Stage) -> list[ItemPiece]:
+    """Return the pieces of a forward, layer by layer."""
+    return [piece for item in stage.held for piece in item.pieces.forward]
+
+
+def backward_pieces(stage: Stage) -> list[ItemPiece]:
+    """Return the pieces of a backward, from the last layer to the first; layers that are recomputed come twice."""
+    found: list[ItemPiece] = []
+    for number in range(stage.end - 1, stage.begin - 1, -1):
+        own = stage.items.each[number].pieces
+        found += (*own.again, *own.backward) if number in stage.again else own.backward
+    return found
+
+
+def partner(stages: Sequence[Stage], placement: Placement, number: int) -> int:
+    """Return the stage whose backward runs with the forward of a stage.
+
+    On a V that is the other stage of its device, in bidirectional schedules the stage that comes from the other end;
+    else, of the stages on its device, the one with which a pair lasts longest.
+    """
+    if placement.mirrored or _is_v(placement):
+        return len(stages) - 1 - number
+    there = placement.stages_on(placement.devices[number])
+    return max(there, key=lambda other: pair_time(stages[number], stages[other]))
+
+
+def _is_v(placement: Placement) -> bool:
+    """Return whether stages go down the devices and back up, two on each."""
+    devices = placement.devices
+    return placement.last > 0 and len(devices) == 2 * (placement.last + 1) and devices == devices[::-1]
+
+
+def pair_time(forward: Stage, backward: Stage) -> int:
+    """Return the least microseconds of a forward of a stage and a backward of another at once."""
+    return _least(_jobs(forward_pieces(forward)), _jobs(backward_pieces(backward)))
+
+
+def pair_times(stages: Sequence[Stage], placement: Placement) -> list[int]:
+    """Return the microseconds of a pair by the stage of its forward."""
+    return [pair_time(stage, stages[partner(stages, placement, number)]) for number, stage in enumerate(stages)]
+
+
+def _jobs(pieces: Iterable[ItemPiece]) -> tuple[JobPiece, ...]:
+    return tuple(piece.job for piece in pieces)
+
+
+@lru_cache(maxsize=4096)
+def _least(forward: tuple[JobPiece, ...], backward: tuple[JobPiece, ...]) -> int:
+    return least_length(forward, backward)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from pipesched.checks import require_text, shown
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.estimation.setup import Setup
-from pipesched.results.handover.stage_items import StageItems, megatron_text, torchtitan_modules
+from pipesched.results.handover.subject import StageItems, megatron_text, torchtitan_modules
 
 
 def layout_lines(stages: Sequence[StageItems], devices: int) -> Iterator[str]:

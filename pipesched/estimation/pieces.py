@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate, chain
 from typing import NamedTuple
 
-from pipesched.core.two_jobs import JobPiece
+from pipesched.core.bounds import JobPiece
 from pipesched.estimation.communication import DISPATCH_AND_COMBINE
 from pipesched.estimation.terms import AGAIN, PER_MS, RECOMPUTE, Term, Terms, total
 from pipesched.estimation.times import ItemTimes

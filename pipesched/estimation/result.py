@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import chain
@@ -14,6 +14,7 @@ from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 from pipesched.estimation.communication import data_terms
 from pipesched.estimation.derived import SetupCutter, memory_with
+from pipesched.estimation.hardware import GpuModel
 from pipesched.estimation.items import GB, STATES, Items, Stage
 from pipesched.estimation.memory import fixed
 from pipesched.estimation.parameters import ParameterCounts, layer_flops, parameters, training_flops
@@ -21,14 +22,14 @@ from pipesched.estimation.setup import FULL, SELECTIVE, Setup
 from pipesched.estimation.step import GATHER, OPTIMIZER, REDUCE
 from pipesched.estimation.terms import PER_MS, Term, Terms, total
 from pipesched.estimation.times import optimizer_terms
-from pipesched.estimation.trust.answers import Trust
-from pipesched.estimation.trust.speed import SpeedRatio
+from pipesched.estimation.trust.evidence import SpeedRatio, Trust
 from pipesched.pipeline.costs import Entry, in_one
 from pipesched.pipeline.memory import KEPT
+from pipesched.pipeline.metrics import NETWORK, PARTS
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units, to_fraction
-from pipesched.pipeline.step_metrics import NETWORK, PARTS
-from pipesched.results.handover.stage_items import StageItems, megatron_text, stages_of
+from pipesched.pipeline.schedule import schedule_plan
+from pipesched.results.handover.subject import StageItems, megatron_text, stages_of
 from pipesched.results.outcome import Outcome
 
 BESIDE_STATES = ("activations", "unsharded")  # what comes and goes
@@ -346,3 +347,13 @@ def mean_entry(entry: Entry) -> float:
 def sizes_beside(estimate: Estimate) -> tuple[str, ...]:
     """Return what comes and goes on a device, by the fields of DeviceMemory."""
     return BESIDE_STATES if estimate.problem.has_step else BESIDE_STATES[:1]
+
+
+def retimed(estimate: Estimate, hardware: GpuModel) -> Estimate:
+    """Return an estimate on other hardware, with its stages and its orders."""
+    problem, schedule = estimate.problem, estimate.outcome.schedule
+    cutter = replace(estimate.cutter, setup=replace(estimate.setup, hardware=hardware))
+    other = replace(cutter.problem(problem, problem.settled_placement), placement=problem.placement)
+    is_same = other.costs == problem.costs  # only what is done once a step differs
+    timed = replace(schedule, problem=other) if is_same else schedule_plan(other, schedule.plan)
+    return Estimate(Outcome(estimate.outcome.algorithm, timed), estimate.whole)

@@ -14,8 +14,7 @@ from pipesched.estimation.model_reader import read_model_section
 from pipesched.estimation.setup import AUTO, FP32, FULL, MOST, SIZES, Parallel, Setup, TokenBatch, TrainingSetup, packed
 from pipesched.pipeline.step import LEVELS, NOTHING, OPTIMIZER_STATES
 from pipesched.text.sections import Entries, Section, Sections, located, merged
-from pipesched.text.text_files import read_text
-from pipesched.text.yaml_reader import Value, parse_yaml
+from pipesched.text.yaml_reader import Value, parse_yaml, read_text
 
 PARALLEL_KEYS = ("gpus", *SIZES, "sequence", "data", "shard_ranks")
 BATCH_KEYS = ("sequence", "micro", "global", "lengths")

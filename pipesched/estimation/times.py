@@ -11,12 +11,11 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from pipesched.estimation.attention import context_terms, core_terms
-from pipesched.estimation.communication import FORWARD, expert_terms, message_terms, tensor_terms
+from pipesched.estimation.communication import FORWARD, expert_terms, kernels, message_terms, moved, tensor_terms
 from pipesched.estimation.hardware import Efficiency
 from pipesched.estimation.model import Latent, ModelShape
 from pipesched.estimation.setup import FULL, SELECTIVE, Setup
 from pipesched.estimation.terms import ATTENTION, LAUNCHES, PRODUCTS, Term, Terms, recomputed, total
-from pipesched.estimation.traffic import kernels, moved
 from pipesched.pipeline.step import OPTIMIZER_STATES
 
 CURVE_TFLOPS = 312  # an A100; a GPU of a higher peak needs larger products

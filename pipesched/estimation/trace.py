@@ -11,9 +11,20 @@ from pipesched.checks import require_name
 from pipesched.errors import ConfigError
 from pipesched.estimation.communication import boundary_time, is_across
 from pipesched.estimation.in_flight import held_counts
-from pipesched.estimation.items import GB, KINDS, LAYER, MTP, STATES, Item, Stage
+from pipesched.estimation.items import (
+    GB,
+    KINDS,
+    LAYER,
+    MTP,
+    STATES,
+    Item,
+    Stage,
+    backward_pieces,
+    forward_pieces,
+    pair_time,
+    partner,
+)
 from pipesched.estimation.memory import fixed, logits
-from pipesched.estimation.pairs import backward_pieces, forward_pieces, pair_time, partner
 from pipesched.estimation.pieces import MACHINES
 from pipesched.estimation.result import Estimate, sizes_beside
 from pipesched.estimation.step import GATHER, REDUCE, stage_terms

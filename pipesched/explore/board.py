@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from pipesched.core.idle_time import Gap
 from pipesched.core.order_moves import moved
-from pipesched.core.reasons import NOTHING, TimedTasks
+from pipesched.core.reasons import NOTHING, Gap, TimedTasks
 from pipesched.errors import InvalidSchedule
 from pipesched.explore.places import PlaceLimits, by_data, limits_of
 

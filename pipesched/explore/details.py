@@ -6,13 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from pipesched.core.idle_time import Idle
 from pipesched.core.order_moves import moved
-from pipesched.core.reasons import NOTHING, Arc, TimedTasks
+from pipesched.core.reasons import NOTHING, Arc, Idle, TimedTasks
 from pipesched.errors import InvalidSchedule
 from pipesched.explore.board import LIVE, Board, legal, place_of
-from pipesched.explore.selection_moves import Pause
-from pipesched.explore.sheet import Version
+from pipesched.explore.sheet import Pause, Version
 from pipesched.render.marks import IDLE_MARKS
 
 MOST_INPUTS = 4

@@ -13,15 +13,14 @@ from pipesched.explore.pipeline_board import PipelineBoard
 from pipesched.explore.unit_board import UnitBoard
 from pipesched.pipeline.kinds import Resource
 from pipesched.render.cells import Cells, ColourCells, LetterCells, Line
-from pipesched.render.fold import is_by_kind
-from pipesched.render.frame import LineFrame
-from pipesched.render.labels import MEASURED_MEMORY
-from pipesched.render.legend import Item, LegendKey, Look
+from pipesched.render.gantt import is_by_kind
+from pipesched.render.legend import Item, LegendKey, Look, full_scale, memory_strip, peak_text
+from pipesched.render.marks import MEASURED_MEMORY
 from pipesched.render.palette import DIM
 from pipesched.render.rows import NETWORK_LANE, Row, Run, device_row, lane_rows
-from pipesched.render.strip import full_scale, memory_strip, peak_text
 from pipesched.render.timescale import operation_times, quantum
 from pipesched.render.units_chart import UnitChart
+from pipesched.render.view import LineFrame
 
 
 class Extra(NamedTuple):

@@ -7,15 +7,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from pipesched.analysis.reasons.explanation import Sensitivity, idle_gap
-from pipesched.analysis.reasons.idle import gaps_of
-from pipesched.analysis.reasons.moved_programs import moved_plan
-from pipesched.analysis.reasons.step_parts import row_of_step
-from pipesched.analysis.reasons.timed import arrivals, timed_tasks
-from pipesched.analysis.reasons.what_costs_do import OVERLAP, sensitivities
-from pipesched.core.idle_time import Gap
+from pipesched.analysis.reasons.explain import OVERLAP, gaps_of, row_of_step, sensitivities
+from pipesched.analysis.reasons.explanation import Sensitivity, arrivals, idle_gap, timed_tasks
+from pipesched.analysis.reasons.timed_moves import moved_plan
 from pipesched.core.order_moves import moved
-from pipesched.core.reasons import NOTHING, Arc, TimedTasks
+from pipesched.core.reasons import NOTHING, Arc, Gap, TimedTasks
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.explore.board import LIVE, Amounts, Board, place_of
 from pipesched.explore.places import PlaceLimits, users_of
@@ -24,16 +20,14 @@ from pipesched.file_formats.registry import SCHEDULE, format_of, formats_that_ho
 from pipesched.pipeline.bounds import lower_bound
 from pipesched.pipeline.check import checked, violations
 from pipesched.pipeline.kinds import ALL_KINDS, NETWORK_KINDS, STEP_KINDS
-from pipesched.pipeline.op_texts import parse_op
-from pipesched.pipeline.ops import Slot
-from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.ops import Slot, parse_op
+from pipesched.pipeline.plan import SIDE_KINDS, Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.pipeline.step import WEIGHTS
-from pipesched.pipeline.step_plan import SIDE_KINDS
 from pipesched.render.explanation import gap_words
-from pipesched.render.strip import peak_text
+from pipesched.render.legend import peak_text
 from pipesched.render.timescale import number
 from pipesched.results.outcome import Outcome
 

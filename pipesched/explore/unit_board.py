@@ -9,11 +9,9 @@ from pathlib import Path
 from threading import Event
 
 from pipesched.core.cpsat import Limits
-from pipesched.core.idle_time import Gap, idle_gaps
 from pipesched.core.order_moves import candidate_moves, moved
-from pipesched.core.priorities import PRIORITIES
-from pipesched.core.reasons import NOTHING, TimedTasks
-from pipesched.core.ties import TIES
+from pipesched.core.reasons import NOTHING, Gap, TimedTasks, idle_gaps
+from pipesched.core.ties import PRIORITIES, TIES
 from pipesched.core.timing import earliest_times
 from pipesched.documents.hardware import hardware_document
 from pipesched.documents.json_text import dump

@@ -34,10 +34,10 @@ from pipesched.results.comparison import Comparison
 from pipesched.results.outcome import Outcome
 
 if TYPE_CHECKING:
-    from pipesched.config.imported import ImportedProblem
+    from pipesched.config.load import ImportedProblem
     from pipesched.render.view import View
+    from pipesched.results.comparison import Sweep
     from pipesched.results.frontier import Frontier
-    from pipesched.results.sweep import Sweep
 
 MOST_BYTES = 200_000_000
 Timing = Callable[[Plan, Placement, str], "ImportedProblem"]  # the problem that gives a foreign plan its costs
@@ -133,7 +133,7 @@ def read_document(text: Text) -> Outcome | Comparison | Sweep | Frontier | Displ
 
 def timing_by(problem: Problem | None) -> Timing:
     """Return a function that gives a CSV the costs of `problem`, or of the built-in default."""
-    from pipesched.config.imported import imported_problem, timed_by
+    from pipesched.config.load import imported_problem, timed_by
 
     if problem is None:
         return lambda plan, placement, name: imported_problem(plan, placement, None, {}, name)
@@ -142,7 +142,7 @@ def timing_by(problem: Problem | None) -> Timing:
 
 def read_csv(text: Text, timing: Timing) -> ReadSchedule:
     """Return the schedule in a CSV of PyTorch. Raises ConfigError, and InvalidSchedule for one that cannot run."""
-    from pipesched.file_formats.pytorch_program import planned
+    from pipesched.file_formats.pytorch_rules import planned
 
     plan, placement = order_of(text)
     fitted, given = timing(plan, placement, text.name)
@@ -171,13 +171,13 @@ def is_csv(text: Text) -> bool:
 
 def read_file(path: str | Path) -> Text:
     """Return the text of a file. Raises ConfigError for one that cannot be read, is no text, or is too large."""
-    from pipesched.text.text_files import read_text
+    from pipesched.text.yaml_reader import read_text
 
     return Text(read_text(Path(path), MOST_BYTES), str(path))
 
 
 def _text_of(file: object, key: str) -> Text:
-    from pipesched.text.text_files import decode
+    from pipesched.text.yaml_reader import decode
 
     if isinstance(file, (str, Path)):
         try:
@@ -227,8 +227,8 @@ def write(
 
 def kind_of(result: object) -> tuple[str, Any]:
     """Return the kind of a result, and the result itself (a Schedule as an Outcome). Raises ConfigError."""
+    from pipesched.results.comparison import Sweep
     from pipesched.results.frontier import Frontier
-    from pipesched.results.sweep import Sweep
 
     if isinstance(result, Schedule):
         return SCHEDULE, Outcome("plan", result)

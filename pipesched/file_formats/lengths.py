@@ -10,7 +10,7 @@ from typing import Any
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
 from pipesched.file_formats.files import MOST_BYTES
-from pipesched.text.text_files import decode
+from pipesched.text.yaml_reader import decode
 
 NPY = b"\x93NUMPY"  # what a file of one array begins with
 WORD = re.compile(r"[^\s,]+")

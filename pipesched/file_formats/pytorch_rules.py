@@ -1,4 +1,4 @@
-"""The rules of a schedule that PyTorch's loader leaves to its user, one function each.
+"""The rules of a PyTorch schedule, one function each; its sharding as lanes, and its deadlocks.
 
 A schedule that breaks them stops, hangs, or has wrong gradients without a message. Each mistake is one sentence that
 begins with the row and, where there is one, the column, both from 1.
@@ -6,11 +6,124 @@ begins with the row and, where there is one, the column, both from 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import product
 
-from pipesched.file_formats.pytorch_cells import COMPUTATIONS, TRANSFERS, WAITS, Action, Cell, Sheet
-from pipesched.file_formats.pytorch_deadlock import deadlock
+from pipesched.core.tasks import NOWHERE, TaskGraph, arrow
+from pipesched.core.timing import earliest_times
+from pipesched.errors import Deadlock, InvalidSchedule
+from pipesched.file_formats.pytorch_cells import COMPUTATIONS, SEND_WAITS, TRANSFERS, WAITS, Action, Cell, Sheet
+from pipesched.pipeline.costs import fields_of
+from pipesched.pipeline.ops import Op
+from pipesched.pipeline.plan import NOTHING_BEFORE, Plan
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.step import WEIGHTS
+from pipesched.pipeline.step_rule import Issued, with_step
+
+_Queue = tuple[int, int | None]  # a rank, and the rank that it exchanges with; None: its computations and waits
+
+
+def deadlock(sheet: Sheet) -> Iterator[str]:
+    """Yield a sentence with the cycle, if there is one. What is missing altogether is not waited for."""
+    tasks = _Tasks(sheet)
+    try:
+        earliest_times(tasks.graph(), list(tasks.queues.values()))
+    except Deadlock as error:
+        yield _chain(error, tasks.cells)
+
+
+class _Tasks:
+    """The cells as tasks: one for a computation or wait, two for a transfer, when it is posted and when it is done."""
+
+    def __init__(self, sheet: Sheet) -> None:
+        self._sheet = sheet
+        self.cells: list[Cell] = []  # of each task
+        self.queues: dict[_Queue, list[int]] = defaultdict(list)
+        self._waits: list[tuple[int, int]] = []
+        self._posted: dict[Action, int] = {}
+        self._done: dict[Action, int] = {}
+        for cell in sheet.cells():
+            if cell.actions and all(action.kind in COMPUTATIONS + SEND_WAITS for action in cell.actions):
+                self._add_computation(cell)
+            elif len(cell.actions) == 1 and cell.actions[0].kind in TRANSFERS:
+                self._add_transfer(cell, cell.actions[0])
+
+    def _add(self, cell: Cell, queue: list[int]) -> int:
+        self.cells.append(cell)
+        queue.append(len(self.cells) - 1)
+        return queue[-1]
+
+    def _add_computation(self, cell: Cell) -> None:
+        task = self._add(cell, self.queues[cell.rank, None])
+        for action in cell.actions:
+            self._done.setdefault(action, task)
+
+    def _add_transfer(self, cell: Cell, action: Action) -> None:
+        """Queue a transfer behind those between the same ranks; leave out one whose other end is missing."""
+        partner = self._sheet.partner(action)
+        if partner is None or partner not in self._sheet.cells_of:
+            return
+        transfers, work = self.queues[cell.rank, self._sheet.rank_of[partner.stage]], self.queues[cell.rank, None]
+        posted, done = self._add(cell, transfers), self._add(cell, transfers)
+        self._waits += [(task, posted) for task in work[-1:]]
+        self._posted.setdefault(action, posted)
+        self._done.setdefault(action, done)
+
+    def graph(self) -> TaskGraph:
+        """Return which task waits for which, besides those before it in its queue."""
+        waits = [*self._waits]
+        for task, cell in enumerate(self.cells):
+            inputs = (needed for action in cell.actions for needed in _inputs(self._sheet, action))
+            waits += [(self._done[needed], task) for needed in inputs if needed in self._done]
+        for action, task in self._posted.items():
+            partner = self._sheet.partner(action)
+            if partner in self._done:
+                waits.append((task, self._done[partner]))
+        size = len(self.cells)
+        return TaskGraph([0] * size, [NOWHERE] * size, (), [arrow(*wait) for wait in waits])
+
+
+def _inputs(sheet: Sheet, action: Action) -> Iterator[Action]:
+    """Yield what must be done before a computation or a wait; without RECV, that is the other rank's work itself."""
+    stage, kind, _ = action
+    if kind in SEND_WAITS:
+        yield action._replace(kind=kind.removeprefix("WAIT_"))
+    if kind not in COMPUTATIONS:
+        return
+    if kind == "W":
+        yield action._replace(kind="I")
+        return
+    if kind in "BI":
+        yield action._replace(kind="F")
+    source = stage - 1 if kind == "F" else stage + 1
+    if source not in sheet.rank_of:
+        return
+    if sheet.has_transfers and sheet.rank_of[source] != sheet.rank_of[stage]:
+        yield action._replace(kind="RECV_F" if kind == "F" else "RECV_B")
+    else:
+        for made_by in "F" if kind == "F" else "BI":
+            yield Action(source, made_by, action.microbatch)
+
+
+def _chain(error: Deadlock, cells: list[Cell]) -> str:
+    """Return the cycle as a sentence: A waits for B, which comes after C, which waits for A."""
+    stuck = [cells[task] for task, _ in error.cycle]
+    links: list[tuple[str, Cell]] = []
+    for waiting, task, following in zip(stuck, error.awaited, [*stuck[1:], stuck[0]], strict=True):
+        awaited = cells[task]
+        is_order = waiting.actions[0].kind in TRANSFERS and awaited.rank == waiting.rank
+        links.append(("comes after" if is_order else "waits for", awaited))
+        if awaited != following:
+            links.append(("comes after", following))
+    *others, (last, _) = links
+    said = [*(f"{how} {_described(cell)}" for how, cell in others), f"{last} {stuck[0]}"]
+    return f"deadlock: {_described(stuck[0])} {', which '.join(said)}"
+
+
+def _described(cell: Cell) -> str:
+    return f"{cell} on rank {cell.rank} ({cell.where})"
 
 
 def mistakes(sheet: Sheet) -> Iterator[str]:
@@ -205,3 +318,74 @@ def _at(sheet: Sheet, action: Action) -> str:
 
 def _row(sheet: Sheet, action: Action) -> str:
     return f"row {sheet.rank_of[action.stage] + 1}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ShardedPlan(Plan):
+    """A plan of a file that has UNSHARD, with the program of each device; turns of a stage are counted from 0.
+
+    `mistakes` says what computes on sharded weights, and what else of the programs PyTorch would refuse.
+    """
+
+    programs: Sequence[Sequence[Issued]] = ()
+    mistakes: Sequence[str] = ()
+
+
+def with_programs(sheet: Sheet, plan: Plan) -> Plan:
+    """Return the plan of a sheet with its programs, where it has any UNSHARD."""
+    if all(action.kind != "UNSHARD" for action in sheet.cells_of):
+        return plan
+    programs = [[*_program(row, plan)] for row in sheet.rows]
+    mistakes = [mistake for row in sheet.rows for mistake in _mistakes(row)]
+    return ShardedPlan(**fields_of(plan), programs=programs, mistakes=mistakes)
+
+
+def planned(problem: Problem, plan: Plan) -> Plan:
+    """Return a plan of a file for a problem: with the programs of the file where the problem shards weights.
+
+    Reductions of each microbatch, which no file has, are by the rule, and so is that of a stage without one. Raises
+    InvalidSchedule, naming operations and devices, for programs that leave a stage sharded where it computes.
+    """
+    if not isinstance(plan, ShardedPlan) or not problem.sharding.divides(WEIGHTS):
+        return plan
+    if plan.mistakes:
+        raise InvalidSchedule("; ".join(plan.mistakes[:3]), plan.mistakes)
+    each = problem.sharding.reduces_each
+    given = [[(op, after) for op, after in row if not each or op.kind != "REDUCE_GRAD"] for row in plan.programs]
+    return with_step(problem, plan, given)
+
+
+def _program(row: Sequence[Cell], plan: Plan) -> Iterator[Issued]:
+    """Yield the operations of a row that are of whole stages, each with the slot behind which it stands."""
+    after, turns = NOTHING_BEFORE, Counter[int]()
+    for cell in row:
+        for stage, kind, microbatch in cell.actions[:1]:  # of a pair its forward
+            if kind in COMPUTATIONS:
+                after = plan.index.number(Op(stage, kind, microbatch))
+            elif kind == "UNSHARD":
+                yield Op(stage, kind, turns[stage]), after
+                turns[stage] += 1
+            elif kind == "RESHARD":
+                yield Op(stage, kind, max(turns[stage] - 1, 0)), after
+            elif kind == "REDUCE_GRAD":
+                yield Op(stage, kind, None), after
+
+
+def _mistakes(row: Sequence[Cell]) -> Iterator[str]:
+    """Yield what of a row PyTorch refuses where stages are sharded."""
+    whole: set[int] = set()
+    for cell in row:
+        for action in cell.actions:
+            stage, said = action.stage, f"{cell.where}: {action} on device {cell.rank}"
+            if action.kind in COMPUTATIONS and stage not in whole:
+                yield f"{said}, but stage {stage} is sharded there: {stage}UNSHARD is missing before it"
+            elif action.kind == "UNSHARD":
+                if stage in whole:
+                    yield f"{said}, but stage {stage} is unsharded there already"
+                whole.add(stage)
+            elif action.kind == "RESHARD":
+                if stage not in whole:
+                    yield f"{said}, but stage {stage} is sharded there already"
+                whole.discard(stage)
+    for stage in sorted(whole):
+        yield f"row {row[0].rank + 1}: {stage}RESHARD is missing on device {row[0].rank} at the end of the step"

@@ -40,14 +40,14 @@ DOCUMENTS = {  # what makes the JSON document of each result
     SCHEDULE: "documents.schedule:document",
     COMPARISON: "documents.comparison:comparison_document",
     SWEEP: "documents.comparison:sweep_document",
-    FRONTIER: "documents.frontier:frontier_document",
+    FRONTIER: "documents.comparison:frontier_document",
     **{kind: capability.document for kind, capability in CAPABILITIES.items()},
 }
 READERS = {  # and what makes a result of a document of rows; any other is that of a schedule
     COMPARISON: "documents.comparison:comparison_of",
     "pareto": "documents.comparison:comparison_of",
     SWEEP: "documents.comparison:sweep_of",
-    FRONTIER: "documents.frontier:frontier_of",
+    FRONTIER: "documents.comparison:frontier_of",
     **{kind: capability.reader for kind, capability in CAPABILITIES.items() if capability.reader},
 }
 CONFIGS = {kind: capability.config for kind, capability in CAPABILITIES.items() if capability.config}
@@ -71,7 +71,7 @@ def _pytorch_csv(outcome: Any, _view: View) -> str:
 
 
 def _pytorch_csv_comms(outcome: Any, _view: View) -> str:
-    from pipesched.file_formats.pytorch_comms import dump_comms
+    from pipesched.file_formats.pytorch_csv import dump_comms
 
     return dump_comms(outcome.schedule)
 

@@ -8,11 +8,9 @@ from random import Random
 from typing import NamedTuple
 
 from pipesched.core.cpsat import Limits
-from pipesched.core.list_schedules import length_of
-from pipesched.core.listsched import list_schedule
-from pipesched.core.priorities import PRIORITIES
+from pipesched.core.listsched import length_of, list_schedule
 from pipesched.core.tasks import TaskGraph, arrow
-from pipesched.core.ties import TIES
+from pipesched.core.ties import PRIORITIES, TIES
 from pipesched.hls.graph import DataflowGraph
 from pipesched.hls.outcome import HardwareOutcome, list_outcome, solve
 from pipesched.hls.units import Units, assign_classes, lower

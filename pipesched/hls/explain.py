@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from pipesched.checks import shown
-from pipesched.core.idle_time import idle_gaps
 from pipesched.core.optimum import lower_bound
-from pipesched.core.reasons import NOTHING, Arc, TimedTasks
+from pipesched.core.reasons import NOTHING, Arc, TimedTasks, idle_gaps
 from pipesched.core.sensitivity import path_counts
 from pipesched.core.timing import Times
 from pipesched.errors import ConfigError

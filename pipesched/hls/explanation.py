@@ -8,8 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from pipesched.checks import look_up
-from pipesched.core.idle_time import Gap, Idle, classes
-from pipesched.core.reasons import NOTHING, TimedTasks
+from pipesched.core.reasons import NOTHING, Gap, Idle, TimedTasks, classes
 from pipesched.display import Displayable
 from pipesched.hls.schedule import HardwareSchedule
 

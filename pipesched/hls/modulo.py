@@ -16,8 +16,8 @@ from itertools import count
 from time import monotonic
 from typing import NamedTuple
 
+from pipesched.core.arrays import ceil_div
 from pipesched.core.cpsat import Limits, SearchAnswer
-from pipesched.core.integers import ceil_div
 from pipesched.core.timeindexed import TimeIndexed, terms
 from pipesched.errors import NoSchedule
 from pipesched.hls.graph import DataflowGraph

@@ -8,8 +8,7 @@ from pipesched.checks import require_label, require_name, require_type, require_
 from pipesched.core.cpsat import Limits
 from pipesched.core.listsched import list_schedule
 from pipesched.core.optimum import lower_bound, shortest
-from pipesched.core.priorities import PRIORITIES
-from pipesched.core.ties import TIES
+from pipesched.core.ties import PRIORITIES, TIES
 from pipesched.hls.graph import DataflowGraph
 from pipesched.hls.schedule import HardwareSchedule, checked, place_on_units
 from pipesched.hls.units import Units, assign_classes, lower

@@ -13,17 +13,16 @@ from itertools import chain
 from operator import itemgetter
 
 from pipesched.checks import require_label, require_whole
+from pipesched.core.arrays import ceil_div, round_up
 from pipesched.core.bounds import Job, critical_path, head_work_tail, jackson_preemptive
-from pipesched.core.integers import ceil_div, round_up
-from pipesched.core.paths import heads, tails
 from pipesched.core.tasks import TaskGraph
+from pipesched.core.timing import heads, tails
 from pipesched.display import Displayable
 from pipesched.pipeline.pass_bounds import PassBounds
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
-from pipesched.pipeline.shortest_stays import sharing_lanes, shortest
-from pipesched.pipeline.stays import DeviceStays
+from pipesched.pipeline.stays import DeviceStays, sharing_lanes, shortest
 
 MOST_UNLIKE = 8_000  # jobs of a device, for bounds that take longer than its schedule
 MOST_SHARED = 1_000  # the same, where devices share side work

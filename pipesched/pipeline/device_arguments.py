@@ -7,7 +7,7 @@ from typing import Any
 
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
-from pipesched.pipeline.device_costs import Links, exact_links, exact_speed
+from pipesched.pipeline.costs import Links, exact_links, exact_speed
 from pipesched.pipeline.quantities import Exact, canonical, to_fraction
 from pipesched.pipeline.units_of_measure import Unit, count_of, exact_number, exact_numbers, first_entries, is_several
 

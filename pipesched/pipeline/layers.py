@@ -17,6 +17,7 @@ from pipesched.pipeline.costs import (
     Costs,
     Entry,
     added,
+    at_speed,
     entries_of,
     exact_entries,
     exact_tuple,
@@ -24,10 +25,9 @@ from pipesched.pipeline.costs import (
     scaled,
     taken,
 )
-from pipesched.pipeline.device_costs import at_speed
 from pipesched.pipeline.memory import KEPT, Memory
 from pipesched.pipeline.quantities import Exact, canonical, ticks_per_unit, to_fraction
-from pipesched.pipeline.unit_rows import Units
+from pipesched.pipeline.unit_costs import Units
 
 BALANCED, EQUAL, GIVEN = "balanced", "equal", "given"
 RULES = (BALANCED, EQUAL, GIVEN)

@@ -8,8 +8,7 @@ from heapq import heapify, heappop, heappush
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from pipesched.pipeline.cutting.least import least_cut
-from pipesched.pipeline.cutting.task import CutTask
+from pipesched.pipeline.cutting.runs import CutTask, least_cut
 from pipesched.pipeline.layers import SIZES, WORK, Layers, least_counts
 from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.placement import Placement

@@ -16,8 +16,7 @@ from pipesched.core.arrays import Ints, column, in_range, np, total
 from pipesched.pipeline.costs import Ticks
 from pipesched.pipeline.kinds import GRADIENT_LETTERS, KINDS
 from pipesched.pipeline.memory import Grains
-from pipesched.pipeline.unit_costs import UnitTicks
-from pipesched.pipeline.unit_memory import UnitGrains
+from pipesched.pipeline.unit_costs import UnitGrains, UnitTicks
 from pipesched.pipeline.units import FORWARD_ONLY
 
 COSTS = {kind.cost for kind in KINDS.values()}

@@ -8,19 +8,172 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import compress
 from math import gcd
+from typing import NamedTuple
 
 from pipesched.checks import shown
-from pipesched.core.arrays import Ints, in_range, is_wide, np, total
+from pipesched.core.arrays import Ints, column, in_range, is_wide, np, total
 from pipesched.core.bounds import Job, longest_stretch
-from pipesched.pipeline.device_jobs import DeviceJobs
+from pipesched.core.clock import look
 from pipesched.pipeline.kinds import KINDS, Allowed, computation_letters
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import canonical, in_units, plain, rounded
 from pipesched.pipeline.stays import DeviceStays, StayChunk
-from pipesched.pipeline.step_ends import step_ends, step_times
-from pipesched.pipeline.step_jobs import StagePasses, StepJobs
-from pipesched.pipeline.unit_ways import UnitWays
+from pipesched.pipeline.step_jobs import StagePasses, StepEnds, StepJobs, step_ends, step_times
 from pipesched.pipeline.units import FORWARD_ONLY
+
+
+class DeviceJobs(NamedTuple):
+    """Jobs of a device, of which some may stand for several: their heads, their work and their tails in ticks."""
+
+    heads: Ints
+    works: Ints
+    tails: Ints
+
+    @property
+    def size(self) -> int:
+        """The number of jobs."""
+        return len(self.works)
+
+    @property
+    def work(self) -> int:
+        """All work."""
+        return total(self.works)
+
+    def with_more(self, jobs: Sequence[Job]) -> DeviceJobs:
+        """Return these jobs and more of them."""
+        if not jobs:
+            return self
+        more = zip(*jobs, strict=True)
+        return DeviceJobs(*(np.concatenate([own, column(values)]) for own, values in zip(self, more, strict=True)))
+
+    def listed(self) -> list[Job]:
+        """Return the jobs one by one."""
+        return [*map(Job, *(values.tolist() for values in self))]
+
+    def whole_stretch(self) -> Job:
+        """Return the least head, all work and the least tail, with or without what nothing follows: the larger sum."""
+        behind = self.tails > 0
+        parts = [self, DeviceJobs(*(values[behind] for values in self))]
+        stretches = (Job(int(one.heads.min()), one.work, int(one.tails.min())) for one in parts if one.size)
+        return max(stretches, key=sum)
+
+    def fewer(self) -> list[Job]:
+        """Return jobs of which Jackson's preemptive schedule is as long: many become one.
+
+        It is as long as the longest stretch. One is shorter than that of all jobs if it leaves out more work than its
+        least head and tail are larger. So only a few of the smallest heads and tails can begin and end the longest one:
+        larger ones count as if they were the largest of those.
+        """
+        least, most = ([int(of(ends)) for ends in (self.heads, self.tails)] for of in (np.min, np.max))
+        late = _first_beyond(self.heads, self.works, most[1] - least[1])
+        long = _first_beyond(self.tails, self.works, most[0] - least[0])
+        is_kept = (self.heads < late) | (self.tails < long)
+        heads, works, tails = (values[is_kept] for values in self)
+        rest = [Job(late, self.work - total(works), long)] if len(works) < self.size else []
+        if not len(works):
+            return rest
+        heads, tails = np.minimum(heads, late), np.minimum(tails, long)
+        order = np.lexsort((tails, heads))
+        heads, works, tails = heads[order], works[order], tails[order]
+        first = np.flatnonzero(np.append(True, (heads[1:] != heads[:-1]) | (tails[1:] != tails[:-1])))
+        return DeviceJobs(heads[first], np.add.reduceat(works, first), tails[first]).listed() + rest
+
+
+def _first_beyond(ends: Ints, works: Ints, more: int) -> int:
+    """Return the head (or tail) from which on stretches are shorter than that of all jobs, or the largest.
+
+    Each that begins so late leaves out more work than its head is larger than the least one, and `more`.
+    """
+    order = np.argsort(ends)
+    rising, own = ends[order], works[order]
+    last = np.flatnonzero(own.cumsum() - own <= rising - rising[0] + more)[-1]
+    following = rising[rising > rising[last]]
+    return int(following[0] if len(following) else rising[-1])
+
+
+class UnitWays(NamedTuple):
+    """The passes of some units, of which heads and tails are those of the task graph.
+
+    `lasts` are their ticks by kind, stage and unit: of F alone, F and B, or F, I and W. `there` and `back` are the
+    latencies of boundaries by unit, `slices` of which make a microbatch.
+    """
+
+    lasts: Ints
+    there: Ints
+    back: Ints
+    slices: int
+    step: StepEnds
+
+    def heads(self) -> Ints:
+        """Return the earliest start of each operation."""
+        forward, *backward = self.lasts
+        starts = [self._behind(self._least(self.step.released), forward, self.there)]
+        if backward:
+            least = np.zeros_like(forward)
+            least[-1] = starts[0][-1] + forward[-1]
+            starts.append(self._ahead(least, backward[0], self.back))
+        if len(backward) > 1:
+            starts.append(starts[1] + backward[0])
+        return np.stack(starts)
+
+    def tails(self) -> Ints:
+        """Return what must pass between the end of each operation and the end of the schedule."""
+        forward, *backward = self.lasts
+        least, after = np.zeros_like(forward), []
+        if backward:
+            behind = last = self._least(self.step.behind_last)
+            if len(backward) > 1:
+                behind, after = last + backward[1], [last]
+            behind = np.maximum(behind, self._least(self.step.behind_gradient))
+            after.insert(0, self._behind(behind, backward[0], self.back))
+            least[-1] = after[0][-1] + backward[0][-1]
+        return np.stack([self._ahead(least, forward, self.there), *after])
+
+    def paths(self) -> Ints:
+        """Return the ticks from the start of F to the end of B or I, by stage and unit.
+
+        The way leads through the later slices on the same stage, and those of the last one on the stages behind.
+        """
+        both = self._by_microbatch(self.lasts[0] + self.lasts[1])
+        last = both[:, :, -1].copy()
+        last[:-1] += self._by_microbatch(self.there + self.back)[:, :, -1]
+        ways = both.copy()
+        ways[:, :, -1] = last[::-1].cumsum(axis=0)[::-1]
+        found: Ints = ways[:, :, ::-1].cumsum(axis=2)[:, :, ::-1].reshape(self.lasts[0].shape)
+        return found
+
+    def _least(self, ticks: object) -> Ints:
+        """Return ticks of stages as a table."""
+        table: Ints = np.zeros_like(self.lasts[0]) + column(ticks)[:, None]  # type: ignore[arg-type]
+        return table
+
+    def _by_microbatch(self, table: Ints) -> Ints:
+        stages, units = table.shape
+        parts: Ints = table.reshape(stages, units // self.slices, self.slices)
+        return parts
+
+    def _ahead(self, least: Ints, lasts: Ints, hops: Ints) -> Ints:
+        """Return `_behind` from the last stage to the first one, and from the last slice to the first one."""
+        found: Ints = self._behind(*(table[::-1, ::-1] for table in (least, lasts, hops)))[::-1, ::-1]
+        return found
+
+    def _behind(self, least: Ints, lasts: Ints, hops: Ints) -> Ints:
+        """Return times of which none is less than `least`, nor than what ends the stage or the slice before.
+
+        From a stage to the next one `hops` come between.
+        """
+        times, lasts = (self._by_microbatch(table) for table in (least.copy(), lasts))
+        sums = np.zeros_like(times)
+        np.cumsum(lasts[:-1] + self._by_microbatch(hops), axis=0, out=sums[1:])
+        for part in range(self.slices):
+            look()
+            if part:
+                times[:, :, part] = np.maximum(times[:, :, part], times[:, :, part - 1] + lasts[:, :, part - 1])
+            own, until = times[:, :, part], sums[:, :, part]
+            times[:, :, part] = np.maximum.accumulate(own - until, axis=0) + until
+        found: Ints = times.reshape(least.shape)
+        return found
+
 
 MOST_CHUNKS = 100  # of a device: bounds by stays look at each with each
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from math import lcm
-from typing import Any
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from pipesched.checks import (
     cut,
@@ -20,9 +21,8 @@ from pipesched.checks import (
 )
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
-from pipesched.pipeline.costs import BRIEF, Costs, Ticks, fields_of
-from pipesched.pipeline.cutter import Cutter
-from pipesched.pipeline.device_costs import DeviceCosts, exact_links, exact_speed
+from pipesched.pipeline.costs import BRIEF, Costs, DeviceCosts, Ticks, exact_links, exact_speed, fields_of
+from pipesched.pipeline.cutting.runs import CutItems
 from pipesched.pipeline.kinds import Resource, computation_letters
 from pipesched.pipeline.layers import GIVEN, Layers
 from pipesched.pipeline.memory import KEPT, Grains, Memory
@@ -31,10 +31,46 @@ from pipesched.pipeline.placement import Placement, placement_name
 from pipesched.pipeline.quantities import Exact, plain, to_fraction
 from pipesched.pipeline.step import NOTHING, OPTIMIZER_STATES, Shard, SideItem, require_step, require_step_of_forwards
 from pipesched.pipeline.step_costs import StepGrains, StepTicks, kept_memory, step_grains, step_resolution, step_ticks
-from pipesched.pipeline.unit_costs import Route, UnitTicks, unit_ticks
-from pipesched.pipeline.unit_memory import UnitGrains, largest_grains, unit_grains
-from pipesched.pipeline.unit_rows import Units
+from pipesched.pipeline.unit_costs import Route, UnitGrains, Units, UnitTicks, largest_grains, unit_grains, unit_ticks
 from pipesched.pipeline.units import FORWARD_ONLY, MODES, TRAIN, WHOLE, Sizes, Slices, require_units
+
+P = TypeVar("P")  # the type of problems, which know cutters and not the other way round
+
+
+@runtime_checkable
+class Cutter(Protocol[P]):
+    """What a problem was derived from, where its stages can be cut anew: for another number, or another placement."""
+
+    def cut(self, problem: P, placement: Placement, algorithm: str | None) -> P:
+        """Return `problem` cut for a placement, which it then has; `algorithm` is what will schedule it, if known.
+
+        Raises NotApplicable where there is no such cut.
+        """
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a solve may choose where stages end."""
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """The item behind each stage."""
+
+    @property
+    def layers_of_stages(self) -> tuple[int, ...]:
+        """The layers of each stage."""
+
+    def cut_items(self, problem: P) -> CutItems:
+        """Return what each item takes and holds at least, on a placement of so many stages a device."""
+
+    def cut_at(self, problem: P, ends: Sequence[int]) -> P:
+        """Return `problem`, on its placement, with stages that end before these items."""
+
+    def require_recompute(self) -> None:
+        """Raise NotApplicable where a recompute is part of the costs already, and none can be an operation."""
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return what trainers have options for, by the keys of their tables; `stages` are the items of each stage."""
+
 
 MOST_OPERATIONS = 10_000_000
 LANES = ("device", "pair")

@@ -1,20 +1,24 @@
-"""The same model as other stages: layers cut anew for a placement, or stages fused to fewer, larger ones."""
+"""The same model as other stages: layers cut anew or fused, open cuts, and what balance could gain."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, TypeVar
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple, TypeVar
 
+from pipesched.core.arrays import total
 from pipesched.errors import NotApplicable
 from pipesched.pipeline.costs import Costs, Entry, added
+from pipesched.pipeline.cutting.runs import CutItems
 from pipesched.pipeline.layers import BALANCED, GIVEN, SHARES, SIZES, TIMES, LayerCosts, Layers, least_counts, summed
-from pipesched.pipeline.layout import balanced_layout, equal_layout
+from pipesched.pipeline.layout import balanced_layout, equal_layout, largest_work
 from pipesched.pipeline.memory import KEPT, Memory
 from pipesched.pipeline.placement import Placement, named_placement
 from pipesched.pipeline.problem import NO_STEP, Problem
 from pipesched.pipeline.quantities import Exact, canonical, to_fraction
+from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.step import Shard, SideItem
 from pipesched.pipeline.step_costs import divisors
 from pipesched.pipeline.units import SHARED, Shares, Slices, shares_of
@@ -244,3 +248,179 @@ def memory_of(memory: Memory, layers: Layers) -> Memory:
 def speeds_of(problem: Problem) -> list[Fraction] | None:
     """Return the speed of each device, by which cuts weigh their work; None where all have 1."""
     return None if problem.speed is None else [*map(to_fraction, problem.speed)]
+
+
+def saved_by_moving(schedule: Schedule) -> Fraction:
+    """Return by how many ticks less the bottleneck works at best, once work of one stage has moved away from it.
+
+    That is one layer, where the layers are known, which goes to the device with the least work; where they differ, it
+    is the layer at either edge of a stage that saves most, and goes to the next stage. Else it is its smallest stage,
+    and of a single stage any part of it; the bottleneck then works as long as the next device, as the mean of all, or
+    as without that stage: the longest of these.
+    """
+    problem, device, works = schedule.problem, schedule.bottleneck, schedule.useful_ticks
+    others = [work for there, work in enumerate(works) if there != device]
+    if problem.layers is not None and not problem.layers.layer.is_cut_by_counts:
+        return _saved_at_edges(problem, problem.layers, device)
+    if problem.layers is not None:
+        layer = _ticks_of_layer(problem, problem.layers)
+        after = max([works[device] - layer, *others, min(others) + layer]) if others else works[device]
+        return Fraction(max(works[device] - after, 0))
+    stages = problem.settled_placement.stages_on(device)
+    left = works[device] - min(_work(schedule, stage, device) for stage in stages) if len(stages) > 1 else 0
+    return works[device] - max(Fraction(max([left, *others])), schedule.balanced_ticks)
+
+
+def _saved_at_edges(problem: Problem, layers: Layers, device: int) -> Fraction:
+    """Return by how many ticks less the largest work is, once a layer has moved over an edge of a stage of a device."""
+    placement, speeds = problem.settled_placement, speeds_of(problem)
+    least = least_counts(problem.stages, layers.first, layers.last)
+    layers = layers.weighed(problem.units)
+    works = [largest_work(layers, placement, speeds)[1]]
+    for stage in placement.stages_on(device):
+        for there in (stage - 1, stage + 1):
+            layout = [*layers.layout]
+            if 0 <= there < problem.stages and layout[stage] > least[stage]:
+                layout[stage] -= 1
+                layout[there] += 1
+                works.append(largest_work(replace(layers, layout=tuple(layout)), placement, speeds)[1])
+    return (works[0] - min(works)) * problem.microbatches * problem.ticks.per_unit
+
+
+def _ticks_of_layer(problem: Problem, layers: Layers) -> int:
+    """Return the ticks that a device works on one layer; in a mirrored placement it runs half of the microbatches."""
+    count = problem.microbatches // 2 if problem.settled_placement.mirrored else problem.microbatches
+    factors = problem.units.factors("work")[:count]
+    return int(layers.layer.work * problem.ticks.per_unit * sum(factors, Fraction(0)))
+
+
+def _work(schedule: Schedule, stage: int, device: int) -> int:
+    """Return the ticks that a device works on a stage, of which it may run half of the microbatches."""
+    model = schedule.problem.model
+    here = model.where[stage] == device
+    return sum(total(model.ticks[cost][stage, here]) for cost in ("forward", "backward"))
+
+
+class Balance(NamedTuple):
+    """The largest work of a device on the mean microbatch, in the user's time unit: of a layout, of equal counts."""
+
+    device: int
+    work: Fraction
+    equal: Fraction
+
+    @property
+    def gain(self) -> float:
+        """The part of the largest work that the layout saves over equal counts; negative where it has more."""
+        return float(1 - self.work / self.equal) if self.equal else 0.0
+
+
+def balance(problem: Problem) -> Balance | None:
+    """Return how even the layout of a problem on its placement is; None where it is not given by layers."""
+    if problem.layers is None:
+        return None
+    layers, placement, speeds = problem.layers.weighed(problem.units), problem.settled_placement, speeds_of(problem)
+    device, work = largest_work(layers, placement, speeds)
+    counts = equal_layout(layers.count, least_counts(problem.stages, layers.first, layers.last))
+    return Balance(device, work, largest_work(replace(layers, layout=counts), placement, speeds)[1])
+
+
+def is_cut_open(problem: Problem) -> bool:
+    """Return whether a solve may choose which layers make a stage: no layout is given, and not equal counts."""
+    if problem.cutter is not None:
+        return problem.cutter.is_open
+    return problem.layers is not None and problem.layers.rule == BALANCED
+
+
+def items_of(problem: Problem) -> CutItems:
+    """Return the items of a problem whose cut is open: what stands beside the layers is the first and the last one."""
+    if problem.cutter is not None:
+        return problem.cutter.cut_items(problem)
+    layers, costs, memory = problem.layers, problem.costs, problem.memory
+    assert layers is not None  # is_cut_open
+    times = {key: _items(layers, key) for key in ("forward", "backward_input", "backward_weight")}
+    halves = zip(times["backward_input"], times["backward_weight"], strict=True)
+    whole = [one + other for one, other in halves]
+    activation = _items(layers, "activation")
+    if layers.layer.retain is None:
+        retain = [to_fraction(memory.retain[0])] * len(activation)
+    else:
+        retain = _items(layers, "retain")
+    retained = [size * part for size, part in zip(activation, retain, strict=True)]
+    return CutItems(
+        forward=times["forward"],
+        gradient=times["backward_input"] if costs.split else whole,
+        weight=times["backward_weight"] if costs.split else [Fraction(0)] * len(whole),
+        pair=None if costs.overlap is None else _items(layers, "overlap"),
+        p2p=_latencies(layers, to_fraction(costs.p2p[0] if costs.p2p else 0)),
+        static=_items(layers, "static"),
+        held=[activation, retained] if costs.split else [activation],
+    )
+
+
+def _items(layers: Layers, key: str) -> list[Fraction]:
+    """Return what each item has of a field of LayerCosts."""
+    inside = layers.layer.sums(key, layers.count)
+    return [
+        *(part.amount(key) for part in _beside(layers.first)),
+        *(end - begin for begin, end in pairwise(inside)),
+        *(part.amount(key) for part in _beside(layers.last)),
+    ]
+
+
+def _beside(part: LayerCosts) -> list[LayerCosts]:
+    return [] if part.is_nothing else [part]
+
+
+def _latencies(layers: Layers, latency: Fraction) -> list[Fraction]:
+    """Return the latency of each boundary between items."""
+    inside = [latency] * (layers.count - 1) if layers.p2p is None else [*map(to_fraction, layers.p2p)]
+    outside = latency if layers.p2p is None else Fraction(0)
+    first, last = (inside[0], inside[-1]) if inside else (outside, outside)
+    return [first] * len(_beside(layers.first)) + inside + [last] * len(_beside(layers.last))
+
+
+def ends_of(problem: Problem) -> tuple[int, ...]:
+    """Return the item behind each stage."""
+    if problem.cutter is not None:
+        return problem.cutter.ends
+    assert problem.layers is not None  # is_cut_open
+    first, last = (len(_beside(part)) for part in (problem.layers.first, problem.layers.last))
+    *ends, end = accumulate(problem.layers.layout)
+    return (*(first + one for one in ends), first + end + last)
+
+
+def cut_at(problem: Problem, ends: Sequence[int]) -> Problem:
+    """Return `problem`, on its placement, with stages that end before these items."""
+    if problem.cutter is not None:
+        made = problem.cutter.cut_at(problem, ends)
+        return replace(made, costs=replace(made.costs, split=problem.costs.split))
+    layers = problem.layers
+    assert layers is not None  # is_cut_open
+    first, count = len(_beside(layers.first)), layers.count
+    places = [min(max(end - first, 0), count) for end in (0, *ends)]
+    layers = replace(layers, layout=tuple(end - begin for begin, end in pairwise(places)))
+    return replace(
+        problem, costs=costs_of(problem.costs, layers), memory=memory_of(problem.memory, layers), layers=layers
+    )
+
+
+def layout_of(problem: Problem) -> tuple[int, ...]:
+    """Return the layers of each stage of a problem whose cut is open."""
+    if problem.cutter is not None:
+        return problem.cutter.layers_of_stages
+    assert problem.layers is not None  # is_cut_open
+    return problem.layers.layout
+
+
+def work_of_largest(problem: Problem) -> int:
+    """Return the ticks of a device with the most work on a microbatch."""
+    return max(works_of(problem))
+
+
+def works_of(problem: Problem) -> list[int]:
+    """Return the ticks that each device works on a microbatch; in a mirrored placement it runs half of them."""
+    works, count = [0] * problem.devices, problem.microbatches
+    for microbatches, devices, ticks in problem.directions(count):
+        for device, *times in zip(devices, ticks.forward, ticks.backward, strict=True):
+            works[device] += sum(times) * len(microbatches) * problem.slices.count
+    return [work // count for work in works]

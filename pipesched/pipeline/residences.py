@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from pipesched.errors import ConfigError
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.units import FORWARD_ONLY
@@ -87,3 +88,29 @@ def _of_forward(index: OpIndex, forward: int, sizes: Held) -> Iterator[Residence
 def _last_slice(index: OpIndex, number: int) -> int:
     """Return the operation of the last slice of the same microbatch."""
     return number - index.owner_of(number) % index.slices + index.slices - 1
+
+
+def require_recompute(problem: Problem) -> None:
+    """Raise ConfigError about `recompute` for a problem in which no activation can be recomputed.
+
+    Raises NotApplicable where its costs hold a recompute already, by what it was derived from.
+    """
+    require_kept(problem, "recompute")
+    if problem.cutter is not None:
+        problem.cutter.require_recompute()
+
+
+def require_offload(problem: Problem) -> None:
+    """Raise ConfigError about `offload` for a problem in which no activation can be offloaded."""
+    require_kept(problem, "offload")
+    if problem.costs.offload is None:
+        section = "costs" if problem.layers is None else "layer"
+        raise ConfigError(f"needs `{section}.offload`, which says what one transfer takes", "offload")
+
+
+def require_kept(problem: Problem, key: str) -> None:
+    """Raise ConfigError, about `key`, for a problem whose activations are of slices, or of forward passes alone."""
+    if problem.slices.are_several:
+        raise ConfigError("goes with whole microbatches, not with `slices`", key)
+    if problem.mode == FORWARD_ONLY:
+        raise ConfigError("has no effect with `mode` forward, in which no activation waits for its backward", key)

@@ -21,11 +21,10 @@ from pipesched.pipeline.costs import fields_of
 from pipesched.pipeline.lowering import lower_plan
 from pipesched.pipeline.metrics import ScheduleMetrics
 from pipesched.pipeline.ops import Op, Slot
-from pipesched.pipeline.plan import Plan, mismatch, require_device, settled
+from pipesched.pipeline.plan import NOTHING_BEFORE, Plan, mismatch, require_device, settled
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.step import AUTO
 from pipesched.pipeline.step_lowering import reshard_times
-from pipesched.pipeline.step_plan import NOTHING_BEFORE
 from pipesched.pipeline.step_rule import with_step
 
 

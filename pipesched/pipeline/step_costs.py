@@ -12,8 +12,7 @@ from fractions import Fraction
 from math import lcm
 from typing import NamedTuple
 
-from pipesched.pipeline.costs import STEP_TIMES, Costs
-from pipesched.pipeline.device_costs import at_speed
+from pipesched.pipeline.costs import STEP_TIMES, Costs, at_speed
 from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.quantities import Exact, canonical, grains_per_unit, ticks_per_unit, to_fraction
 from pipesched.pipeline.step import GRADIENTS, OPTIMIZER_STATES, WEIGHTS, Shard, SideItem

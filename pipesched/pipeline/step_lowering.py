@@ -15,10 +15,9 @@ from pipesched.core.arrays import column, np
 from pipesched.core.tasks import NOWHERE, Edges, TaskGraph, arrow
 from pipesched.pipeline.kinds import ALL_KINDS, WHEN_CLIPPED, Join, Kind, Need, Resource, Scope
 from pipesched.pipeline.ops import Op
-from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.plan import NOTHING_BEFORE, Plan, ends_of_stages
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.step import WEIGHTS
-from pipesched.pipeline.step_plan import NOTHING_BEFORE, ends_of_stages
 
 Kinds = Mapping[str, Kind]
 

@@ -13,12 +13,45 @@ from itertools import repeat
 
 from pipesched.pipeline.kinds import NETWORK_KINDS, STEP_SLOTS
 from pipesched.pipeline.ops import NO_NUMBER, Op, StepOp
-from pipesched.pipeline.plan import Plan, with_parts
+from pipesched.pipeline.plan import (
+    NOTHING_BEFORE,
+    NetworkEntry,
+    Plan,
+    ends_of_stages,
+    stages_along,
+    with_parts,
+    with_scoped,
+)
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.step import FULL, GRADIENTS, WEIGHTS
-from pipesched.pipeline.step_plan import NOTHING_BEFORE, NetworkEntry, ends_of_stages, stages_along, with_scoped
-from pipesched.pipeline.step_side import side_first
 from pipesched.pipeline.units import FORWARD_ONLY
+
+OpsOfDevices = list[list[Op]]
+
+
+def side_first(problem: Problem, plan: Plan) -> tuple[OpsOfDevices, OpsOfDevices]:
+    """Return for each device the side work before its passes, and that behind them.
+
+    Of each item the microbatch that is fed as the m-th runs on the m-th of its devices, modulo their number; forwards
+    and backwards stand by microbatch, then by item.
+    """
+    before: OpsOfDevices = [[] for _ in range(problem.devices)]
+    behind: OpsOfDevices = [[] for _ in range(problem.devices)]
+    for turn, microbatch in enumerate(fed_order(plan) if problem.side else ()):
+        for number, item in enumerate(problem.side):
+            device = item.devices[turn % len(item.devices)]
+            before[device].append(StepOp._make((number, "E", microbatch, 0)))
+            if item.backward is not None:
+                behind[device].append(StepOp._make((number, "G", microbatch, 0)))
+    return before, behind
+
+
+def fed_order(plan: Plan) -> list[int]:
+    """Return the microbatches in the order in which stage 0 runs their first forwards."""
+    index = plan.index
+    firsts = {number: place for place, number in enumerate(index.row("F", 0)[:: index.slices])}
+    return [firsts[number] for order in plan.orders for number in order if number in firsts]
+
 
 Issued = tuple[Op, int]  # an operation of the lane, and the slot behind which it is issued
 

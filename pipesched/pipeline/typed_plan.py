@@ -11,11 +11,10 @@ from typing import Any
 from pipesched.checks import shown
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.pipeline.kinds import KINDS, STEP_KINDS, STEP_SLOTS, Scope
-from pipesched.pipeline.op_texts import parse_network, parse_op, parse_slot, parse_transfer
-from pipesched.pipeline.ops import Op, Pair, Slot
+from pipesched.pipeline.metrics import shared_lanes
+from pipesched.pipeline.ops import Op, Pair, Slot, parse_network, parse_op, parse_slot, parse_transfer
 from pipesched.pipeline.plan import Plan, plan_from_slots, require_each_once
 from pipesched.pipeline.problem import Problem, require_problem
-from pipesched.pipeline.shared_lanes import shared_lanes
 from pipesched.pipeline.units_of_measure import first_entries, is_several, length_text
 
 Texts = str | Sequence[str | Op | Pair]  # a list of operations, or one text with blanks between them

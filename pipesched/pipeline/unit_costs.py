@@ -16,11 +16,68 @@ from operator import mul
 from typing import NamedTuple
 
 from pipesched.core.clock import look
-from pipesched.pipeline.costs import PER_STAGE, TRANSFER_TIMES, Costs, Entry, Ticks
-from pipesched.pipeline.device_costs import SCALED, Links, at_speed
-from pipesched.pipeline.quantities import Exact, to_fraction
-from pipesched.pipeline.unit_rows import ONE, Rescaled, Row, Units, Wholes
-from pipesched.pipeline.units import FACTORS, SHARED
+from pipesched.pipeline.costs import PER_STAGE, SCALED, TRANSFER_TIMES, Costs, Entry, Links, Ticks, at_speed
+from pipesched.pipeline.memory import Grains, Memory
+from pipesched.pipeline.quantities import Exact, in_one_scale, to_fraction
+from pipesched.pipeline.units import FACTORS, SHARED, Sizes, Slices
+
+Row = Sequence[int]  # one a unit
+ONE = Fraction(1)
+
+
+class Units(NamedTuple):
+    """The M microbatches of a problem, their factors (None: all 1), and their slices."""
+
+    microbatches: int
+    sizes: Sizes | None
+    slices: Slices
+
+    def factors(self, key: str) -> Sequence[Fraction]:
+        """Return a factor of each microbatch: of its work, activation or message."""
+        return [ONE] * self.microbatches if self.sizes is None else [*map(to_fraction, getattr(self.sizes, key))]
+
+    def wholes(self, key: str) -> tuple[list[int], int]:
+        """Return the same as whole multiples of 1/scale, and the scale."""
+        return ([1] * self.microbatches, 1) if self.sizes is None else self.sizes.wholes[key]
+
+    def part(self, microbatches: range) -> slice:
+        """Return which units are of these microbatches."""
+        return slice(microbatches.start * self.slices.count, microbatches.stop * self.slices.count)
+
+
+class Rescaled:
+    """Rows in another scale; a row that several stages share stays one."""
+
+    def __init__(self, old: int, new: int) -> None:
+        common = gcd(old, new)
+        self._up, self._down = new // common, old // common
+        self._known: dict[int, tuple[Row, list[int]]] = {}
+
+    def row(self, row: Row) -> list[int]:
+        known = self._known.get(id(row))
+        if known is None:
+            known = self._known[id(row)] = (row, self._rescaled(row))
+        return known[1]
+
+    def _rescaled(self, row: Row) -> list[int]:
+        if self._down == 1:
+            return [*row] if self._up == 1 else [value * self._up for value in row]
+        return [value * self._up // self._down for value in row]
+
+
+class Wholes:
+    """Numbers, of which some may stand in tuples, as whole multiples of 1/`scale`, the least for which they are."""
+
+    def __init__(self, numbers: Iterable[Entry]) -> None:
+        distinct: set[Exact] = set()
+        for number in {id(number): number for number in numbers}.values():
+            distinct.update(number if isinstance(number, tuple) else (number,))
+        ints, self.scale = in_one_scale(distinct)
+        self._ints = dict(zip(distinct, ints, strict=True))
+
+    def ints(self, numbers: Iterable[Exact]) -> list[int]:
+        """Return some of the numbers in 1/`scale`."""
+        return [self._ints[number] for number in numbers]
 
 
 class Route(NamedTuple):
@@ -228,3 +285,85 @@ def _least(scales: Sequence[int]) -> int:
 
 def _mean(row: Row) -> int:
     return (2 * sum(row) + len(row)) // (2 * len(row))
+
+
+class UnitGrains(NamedTuple):
+    """What units hold, by stage: columns of Grains, and `cached`, the part that keys and values are."""
+
+    per_unit: int
+    activation: Sequence[Row]
+    retained: Sequence[Row]
+    checkpointed: Sequence[Row]
+    cached: Sequence[Row]
+
+
+def unit_grains(memory: Memory, units: Units) -> UnitGrains:
+    """Return what the units hold, in the least grains that make every amount whole."""
+    exactly = _Sizes(memory, units)
+    columns = [
+        exactly.rows(shares) for shares in (None, memory.retain, memory.checkpoint, [memory.kv] * len(memory.retain))
+    ]
+    whole = Rescaled(exactly.scale, exactly.least)
+    return UnitGrains(exactly.least, *([*map(whole.row, rows)] for rows in columns))
+
+
+def largest_grains(memory: Memory, known: UnitGrains, slices: int) -> Grains:
+    """Return the memory of the largest microbatch, all of its slices together, in the grains of its units.
+
+    The largest of a stage is that with the largest activation.
+    """
+    columns = [known.activation, known.retained, known.checkpointed]
+    most = {name: max(_by_microbatch(row, slices)) for name, row in {id(row): row for row in chain(*columns)}.items()}
+    sizes, held, kept = (tuple(most[id(row)] for row in rows) for rows in columns)
+    static = tuple(int(to_fraction(size) * known.per_unit) for size in memory.static)
+    budget = (
+        None if memory.budget is None else tuple(int(to_fraction(limit) * known.per_unit) for limit in memory.budget)
+    )
+    return Grains(known.per_unit, sizes, held, kept, static, budget)
+
+
+def _by_microbatch(row: Row, slices: int) -> Iterable[int]:
+    return row if slices == 1 else (sum(row[first : first + slices]) for first in range(0, len(row), slices))
+
+
+class _Sizes:
+    """The memory of units as whole numbers of 1/`scale` units."""
+
+    def __init__(self, memory: Memory, units: Units) -> None:
+        self.memory, self.units = memory, units
+        self._entries = Wholes(memory.activation)
+        self._shares, self._parts = (
+            Wholes(units.slices.tokens),
+            Wholes([1, *memory.retain, *memory.checkpoint, memory.kv]),
+        )
+        self._by_factor, of_factors = units.wholes("activation")
+        self._by_share = self._shares.ints(units.slices.tokens)
+        self.scale = self._entries.scale * of_factors * self._shares.scale * self._parts.scale
+        self._values = {self.scale}
+        self._known: dict[tuple[Entry, Exact], list[int]] = {}
+
+    def rows(self, parts: Sequence[Exact] | None) -> list[list[int]]:
+        """Return what each unit holds of a stage: its activation, or a part of it."""
+        own: Sequence[Exact] = parts or [1] * len(self.memory.activation)
+        return [self._row(entry, part) for entry, part in zip(self.memory.activation, own, strict=True)]
+
+    def _row(self, entry: Entry, part: Exact) -> list[int]:
+        if (entry, part) not in self._known:
+            count = self.units.microbatches
+            each = entry if isinstance(entry, tuple) else (entry,) * (count if self.units.sizes else 1)  # one for all
+            wholes = map(mul, self._entries.ints(each), self._by_factor)
+            shares = [share * self._parts.ints((part,))[0] for share in self._by_share]
+            row = [whole * share for whole in wholes for share in shares]
+            self._values.update(row)
+            self._known[entry, part] = row * (count // len(each))
+        return self._known[entry, part]
+
+    @property
+    def least(self) -> int:
+        """The least grains in a unit of memory that make all amounts whole, those of weights and budgets too."""
+        fixed = _denominator(map(to_fraction, (*self.memory.static, *(self.memory.budget or ()))))
+        return lcm(self.scale // gcd(*self._values), fixed, self.memory.resolution)
+
+
+def _denominator(numbers: Iterable[Fraction]) -> int:
+    return lcm(1, *{number.denominator for number in numbers})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from pipesched.render.labels import Spelling
+from pipesched.render.marks import Spelling
 from pipesched.results.outcome import Advice, SolveReport
 from pipesched.text.fields import BY_NAME
 

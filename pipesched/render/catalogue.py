@@ -10,7 +10,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from pipesched.render.grid import GAP, folded, grid
-from pipesched.render.labels import Spelling, as_parameters
+from pipesched.render.marks import Spelling, as_parameters
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.options import COMMON
 from pipesched.schedulers.registry import aliases

@@ -9,8 +9,8 @@ from rich.style import Style
 
 from pipesched.pipeline.kinds import ALL_KINDS, STEP_KINDS, Scope
 from pipesched.pipeline.ops import Op
+from pipesched.pipeline.plan import SIDE_KINDS
 from pipesched.pipeline.schedule import Schedule
-from pipesched.pipeline.step_plan import SIDE_KINDS
 from pipesched.render.palette import CRITICAL_STYLE, DIM, PAIR_STYLE, break_mark, fill, fill_of_kind, place_of
 from pipesched.render.rows import PAIR, Run
 

@@ -13,19 +13,40 @@ from rich.text import Text
 from pipesched.checks import joined
 from pipesched.config.estimate import changes
 from pipesched.estimation.derived import SetupCutter
+from pipesched.estimation.hardware import NUMBERS, GpuModel, preset_hardware
 from pipesched.estimation.items import GB, STATES, Stage
+from pipesched.estimation.model_reader import HARDWARE, preset_names
 from pipesched.estimation.result import Estimate, TrainingStep, mean_entry, sizes_beside
-from pipesched.estimation.setup import SIZES
+from pipesched.estimation.setup import SIZES, Setup
 from pipesched.estimation.trace import Trace
 from pipesched.pipeline.kinds import KINDS, computation_letters
-from pipesched.pipeline.open_cuts import works_of
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units
-from pipesched.render.gpus_text import gpus_text
+from pipesched.pipeline.recut import works_of
 from pipesched.render.grid import fitting_columns, folded, grid, right, uncut, width_of
 from pipesched.render.summary import BAD, MOST_LISTED
 from pipesched.render.timescale import number
 from pipesched.render.trust import interval_text, trust_lines
+
+
+def gpus_text(setup: Setup) -> str:
+    """Return the GPUs of a setup: `64 h100-sxm with nvlink 200, own efficiency`."""
+    own = ", ".join(_own(setup.hardware))
+    return f"{setup.parallel.gpus:,} {setup.hardware.name}" + (f" with {own}" if own else "")
+
+
+def _own(hardware: GpuModel) -> Iterator[str]:
+    """Yield the numbers in which a GPU is not its preset."""
+    if hardware.name not in preset_names(HARDWARE):
+        return
+    known = preset_hardware(hardware.name)
+    for key in NUMBERS:
+        value = getattr(hardware, key)
+        if value != getattr(known, key):
+            yield f"{key} {number(value)}"
+    if hardware.efficiency != known.efficiency:
+        yield "own efficiency"
+
 
 TITLES = {kind.cost: letter for letter, kind in KINDS.items() if letter in computation_letters(split=True)}
 AFTER = ("logits", "fixed", "total")

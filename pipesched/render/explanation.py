@@ -9,16 +9,14 @@ from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
+from pipesched.analysis.reasons.explain import OVERLAP, Planner, Why, numbers_of, what_if
 from pipesched.analysis.reasons.explanation import Explanation, IdleGap, Sensitivity
-from pipesched.analysis.reasons.step_parts import numbers_of
 from pipesched.analysis.reasons.timed_moves import moved_before
-from pipesched.analysis.reasons.what_costs_do import OVERLAP, Planner, what_if
-from pipesched.analysis.reasons.why import Why
-from pipesched.core.idle_time import Idle, classes
+from pipesched.core.reasons import Idle, classes
 from pipesched.pipeline.kinds import ALL_KINDS, STEP_KINDS
 from pipesched.pipeline.ops import Op, Slot
+from pipesched.pipeline.plan import SIDE_KINDS
 from pipesched.pipeline.schedule import schedule_plan
-from pipesched.pipeline.step_plan import SIDE_KINDS
 from pipesched.render.gantt import Gantt
 from pipesched.render.grid import grid, right, uncut
 from pipesched.render.marks import IDLE_MARKS, MarkLines

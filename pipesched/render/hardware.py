@@ -1,21 +1,28 @@
-"""The texts around the chart of a hardware schedule: heading, summary, and the table of rules."""
+"""The texts around the chart of a hardware schedule: heading, summary, rules and reasons."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
-from rich.console import Group
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from pipesched.core.reasons import Idle, classes
 from pipesched.hls.compare import COMPARED, RuleResult, RuleTable
+from pipesched.hls.explanation import ClassSensitivity, HardwareExplanation, OperationReasons, Unit, UnitGap
+from pipesched.hls.graph import Operation
 from pipesched.hls.modulo import Intervals
 from pipesched.hls.outcome import HardwareOutcome
 from pipesched.hls.units import UnitClass
 from pipesched.render.grid import fitting, folded, grid, uncut, width_of
-from pipesched.render.labels import counted
+from pipesched.render.legend import explained, wrap
+from pipesched.render.marks import IDLE_MARKS, counted
 from pipesched.render.summary import GOOD
+from pipesched.render.units_chart import MOST_IDLE, UnitChart
+from pipesched.render.view import line
 
 STOPS = {"time": "the time limit", "interrupt": "an interrupt"}
 
@@ -117,3 +124,245 @@ def _optimum_line(outcome: HardwareOutcome) -> str:
         return f"Optimum: {latency} ({registers} in this schedule). Proved by: {outcome.proof}."
     stop = f", stopped by {STOPS[outcome.stopped_by]}" if outcome.stopped_by else ""
     return f"Best found: {latency}; at least {outcome.bound} ({outcome.proof}){stop}."
+
+
+MOST_GAPS = 10  # that are told
+MOST_LETTERS = 20  # of an expression that stands for an operation without a name
+MOST_CHAIN = 24  # operations of a path that are told, the first and the last of a longer one
+
+
+class IdleRow(NamedTuple):
+    """A row of the table of idle time: what idles, its idle time by class, and the time of which that is a share."""
+
+    name: str
+    idle: dict[Idle, int]
+    time: int
+
+
+def hardware_view(explanation: HardwareExplanation, *, ascii_only: bool = False) -> RenderableType:
+    """Return all that `explanation_parts` yields, one below the other."""
+    return Group(*explanation_parts(explanation, ascii_only=ascii_only))
+
+
+def explanation_parts(explanation: HardwareExplanation, *, ascii_only: bool = False) -> Iterator[RenderableType]:
+    """Yield the chart with the critical path marked, and below it what is known of idle time and latency."""
+    words = _Words(explanation, ascii_only=ascii_only)
+    tasks = explanation.tasks
+    yield UnitChart(
+        explanation.schedule, ascii_only=ascii_only, marked=tasks.critical_path, explained_too=words.numbered
+    )
+    yield ""
+    yield _lengths(explanation)
+    yield ""
+    yield idle_table(_idle_rows(explanation))
+    yield from _unused(explanation)
+    yield from words.gaps()
+    yield ""
+    yield Text("latency of a unit class, the order on each unit as it is", style="dim")
+    yield _sensitivities(explanation)
+    yield ""
+    yield words.chain("critical path", explanation.critical_path)
+
+
+def why_parts(explanation: HardwareExplanation, op: str, *, ascii_only: bool = False) -> Iterator[RenderableType]:
+    """Yield what is known about one operation, by its name or its expression. Raises ConfigError for an unknown one."""
+    reasons = explanation.why(op)
+    words = _Words(explanation, ascii_only=ascii_only)
+    yield from words.why(reasons)
+    yield from words.explained([reasons.op, *(one.op for one in reasons.inputs), *reasons.chain])
+
+
+def idle_table(rows: Sequence[IdleRow]) -> Table:
+    """Return idle time by class: a row each, the last of them for the sum; no empty class."""
+    used = [idle for idle in classes() if any(row.idle[idle] for row in rows)]
+    titles = [*(IDLE_MARKS[idle].meaning for idle in used), "idle", "share"]
+    table = grid(folded("idle time"), *(folded(title, justify="right") for title in titles))
+    for row in rows:
+        total = sum(row.idle.values())
+        numbers = [*(row.idle[idle] for idle in used), total]
+        table.add_row(
+            Text(row.name),
+            *map(str, numbers),
+            f"{total / row.time:.0%}" if row.time else "",
+            style="bold" if row is rows[-1] else "",
+        )
+    return table
+
+
+def _lengths(explanation: HardwareExplanation) -> Text:
+    """Return the latency beside its bound, and how much of the idle time every schedule has."""
+    latency, bound = counted(explanation.latency, "cycle"), counted(explanation.bound, "cycle")
+    least = "which is optimal" if explanation.latency == explanation.bound else f"at least {bound}"
+    text = Text(latency, style="bold")
+    if not explanation.idle:
+        return text.append(f", {least}; no unit ever idles.", style="not bold")
+    idle = f"units idle {counted(explanation.idle, 'cycle')}: {explanation.unavoidable} unavoidable on these units"
+    return text.append(f", {least}; {idle}, {explanation.avoidable} avoidable.", style="not bold")
+
+
+def _idle_rows(explanation: HardwareExplanation) -> list[IdleRow]:
+    """Return the rows of the units that the chart shows, and the sum over all units."""
+    shown = _shown(explanation)
+    rows = [
+        IdleRow(_unit(unit), idle, explanation.latency)
+        for unit, idle in zip(explanation.units, explanation.devices, strict=True)
+        if unit in shown
+    ]
+    return [*rows, IdleRow("all", explanation.totals, explanation.latency * len(explanation.units))]
+
+
+def _shown(explanation: HardwareExplanation) -> set[Unit]:
+    """Return the units that have rows: all, but of large classes those that run something."""
+    used = _used(explanation)
+    large = {unit.name for unit in explanation.schedule.units if unit.count > MOST_IDLE}
+    return {unit for unit in explanation.units if unit in used or unit[0] not in large}
+
+
+def _used(explanation: HardwareExplanation) -> set[Unit]:
+    """Return the units that run something."""
+    return {unit for unit, order in zip(explanation.units, explanation.tasks.orders, strict=True) if order}
+
+
+def _unused(explanation: HardwareExplanation) -> Iterator[RenderableType]:
+    """Yield a line for each class with units that run nothing."""
+    used = _used(explanation)
+    for unit_class in explanation.schedule.units:
+        count = sum(unit not in used for unit in explanation.units if unit[0] == unit_class.name)
+        if count:
+            verb = "runs" if count == 1 else "run"
+            yield Text(f"{counted(count, 'unit')} of {unit_class.name} {verb} nothing", style="dim")
+
+
+def _sensitivities(explanation: HardwareExplanation) -> Table:
+    """Return a line for each class, first what hurts most."""
+    table = grid(uncut(), folded(), header=False)
+    for row in sorted(explanation.sensitivity, key=lambda row: (-row.slower, -row.faster)):
+        table.add_row(Text(row.unit_class), Text(sensitivity_words(row, explanation.early_latency)))
+    return table
+
+
+def sensitivity_words(row: ClassSensitivity, base: int) -> str:
+    """Return what a cycle less and a cycle more of a class do to a latency of `base` cycles, as text."""
+    faster = "it takes one cycle, the least"
+    if row.latency_faster is not None:
+        faster = f"one cycle faster: {_instead(row.latency_faster, base)}"
+    return f"{faster}; one cycle slower: {_instead(row.latency_slower, base)}"
+
+
+def _instead(latency: int, base: int) -> str:
+    return f"{latency} instead of {base}" if latency != base else f"still {base}"
+
+
+def _unit(unit: Unit) -> str:
+    return f"{unit[0]} {unit[1]}"
+
+
+class _Words:
+    """Sentences about the operations of a schedule, which they call as its chart does: by name or by expression."""
+
+    def __init__(self, explanation: HardwareExplanation, *, ascii_only: bool) -> None:
+        self.explanation, self.ascii_only = explanation, ascii_only
+        self.arrow = " > " if ascii_only else " → "
+        self.operations = {operation.name: operation for operation in explanation.schedule.graph.operations}
+        self.numbers = {name: number for number, name in enumerate(self.operations)}
+        told = [name for gap in self._largest() for name in (gap.culprit, gap.waiting) if name]
+        told += self._cut(explanation.critical_path)
+        self.numbered = {self.numbers[name] for name in told if self._is_numbered(name)}
+
+    def _is_numbered(self, name: str) -> bool:
+        """Return whether an operation has an expression that is too long to stand for it."""
+        return len(self.operations[name].text) > MOST_LETTERS
+
+    def label(self, name: str) -> str:
+        """Return the expression of an operation that has no name if it is short, else its name."""
+        return name if self._is_numbered(name) else self.operations[name].text or name
+
+    def explained(self, names: Iterable[str]) -> Iterator[RenderableType]:
+        """Yield what the numbers stand for."""
+        numbered = [self.operations[name] for name in dict.fromkeys(names) if self._is_numbered(name)]
+        if numbered:
+            yield Numbers(numbered, ascii_only=self.ascii_only)
+
+    def _largest(self) -> list[UnitGap]:
+        """Return the largest gaps of units that run something, the earliest of equal ones first."""
+        used = _used(self.explanation)
+        gaps = [gap for gap in self.explanation.gaps if gap.unit in used]
+        return sorted(gaps, key=lambda gap: (-gap.length, gap.start))[:MOST_GAPS]
+
+    def gaps(self) -> Iterator[RenderableType]:
+        """Yield a table of the largest gaps."""
+        largest = self._largest()
+        if not largest:
+            return
+        table = grid(folded("largest gaps"), uncut("cycles"), folded("class"), folded("why"))
+        for gap in largest:
+            table.add_row(
+                Text(_unit(gap.unit)), f"{gap.start}-{gap.end}", IDLE_MARKS[gap.idle].meaning, Text(self.gap(gap))
+            )
+        yield ""
+        yield table
+
+    def gap(self, gap: UnitGap) -> str:
+        """Return why a unit idles, as a sentence."""
+        machine = self.explanation.tasks.machine[self.numbers[gap.culprit]]
+        culprit, unit = self.label(gap.culprit), _unit(self.explanation.units[machine])
+        if gap.idle is Idle.LATE:
+            return f"{culprit} could start, and starts later"
+        if gap.idle in {Idle.ORDER, Idle.MEMORY}:
+            behind = f", behind {self.label(gap.waiting)}" if gap.waiting not in {None, gap.culprit} else ""
+            return f"{culprit} could run; it comes later in the order{behind}"
+        is_transfer = gap.idle is Idle.TRANSFER
+        if gap.waiting is None:
+            return f"done; the result of {culprit} is to come" if is_transfer else f"done; {unit} runs {culprit}"
+        what = f"the result of {culprit}, which has left {unit}" if is_transfer else f"{culprit}, on {unit}"
+        return f"{self.label(gap.waiting)} waits for {what}"
+
+    def chain(self, title: str, names: Sequence[str]) -> Text:
+        """Return a path under its title."""
+        shown = self._cut(names)
+        labels = [self.label(name) for name in shown]
+        if len(shown) < len(names):
+            labels.insert(MOST_CHAIN // 2, f".. {len(names) - len(shown)} more ..")
+        return Text(f"{title}: ", style="dim").append(self.arrow.join(labels), style="not dim")
+
+    def _cut(self, names: Sequence[str]) -> list[str]:
+        """Return the names of a path, of a long one the first and the last."""
+        half = MOST_CHAIN // 2
+        return [*names] if len(names) <= MOST_CHAIN else [*names[:half], *names[-half:]]
+
+    def why(self, reasons: OperationReasons) -> Iterator[Text]:
+        """Yield sentences about one operation: when it runs, its inputs, what it waited for, and its slack."""
+        yield Text(self.label(reasons.op), style="bold").append(
+            f"  on {_unit(reasons.unit)}, starts at {reasons.start}, result at {reasons.end}", style="not bold"
+        )
+        came = ", ".join(f"{self.label(one.op)} at {one.time}" for one in reasons.inputs)
+        yield Text(f"inputs: {came or 'none but those of the program'}")
+        yield Text(self._held(reasons))
+        costs = " later costs nothing" if reasons.slack else "; each cycle later is a cycle more of latency"
+        yield Text(f"slack: {counted(reasons.slack, 'cycle')}{costs}")
+        yield self.chain("chain from cycle 0", reasons.chain[::-1])
+
+    def _held(self, reasons: OperationReasons) -> str:
+        if reasons.held_by is None:
+            text = "it waits for nothing"
+        elif reasons.by_input:
+            text = f"it waits for the result of {self.label(reasons.held_by)}, there at {reasons.allowed}"
+        else:
+            unit = _unit(reasons.unit)
+            text = f"it waits for {unit}, which runs {self.label(reasons.held_by)} until {reasons.allowed}"
+        if reasons.start > reasons.allowed:
+            text += f"; it could start at {reasons.allowed}, and starts {reasons.start - reasons.allowed} later"
+        return text
+
+
+class Numbers:
+    """What the labels of operations without a name stand for, as many on a line as fit."""
+
+    def __init__(self, operations: Sequence[Operation], *, ascii_only: bool) -> None:
+        self.operations, self.ascii_only = operations, ascii_only
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield lines of segments, none wider than the options allow."""
+        width = options.max_width
+        for items in wrap(explained(self.operations, width, self.ascii_only), width):
+            yield from line(items)

@@ -8,7 +8,7 @@ from pipesched.pipeline.metrics import ACTIVATIONS, HELD
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.step import GRADIENTS, WEIGHTS
-from pipesched.render.labels import MEASURED_MEMORY
+from pipesched.render.marks import MEASURED_MEMORY
 from pipesched.render.timescale import number
 
 FEW_DEVICES = 7  # whose peaks are listed; of more, the largest and the smallest

@@ -1,15 +1,15 @@
-"""A line of marks below each device of a chart: what is critical, and why a device idles."""
+"""Marks below the devices of a chart: what is critical, why a device idles; and the labels of slots."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
 
 from pipesched.analysis.reasons.explanation import Explanation
-from pipesched.core.idle_time import Idle
+from pipesched.core.reasons import Idle
 from pipesched.render.palette import DIM, break_mark
 from pipesched.render.rows import Row, Run
 from pipesched.render.timescale import TimeScale
@@ -81,3 +81,25 @@ def _segment(run: Run, colour: bool, ascii_only: bool) -> Segment:
         return Segment(" " * run.width, DIM)
     mark = MARKS[run.slot]
     return Segment(mark.letter * run.width, mark.style if colour else None)
+
+
+LABELS = ("auto", "microbatch", "op", "stage", "none")
+Spelling = Callable[[str], str]  # turns the parameters in a text, which stand in backticks, into what a reader types
+
+
+def as_parameters(text: str) -> str:
+    """Return a text without the backticks around its parameters, for a reader who calls functions."""
+    return text.replace("`", "")
+
+
+MEASURED_MEMORY = "memory as planned: traces hold none"  # of a measured schedule
+
+
+def counted(number: int, what: str, plural: str = "s") -> str:
+    """Return a count as text: `1 stage`, `2 stages`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}{plural}"
+
+
+def with_unit(name: str, unit: str) -> str:
+    """Return the name of an axis, a column or a colour with its unit, if there is one: `makespan (ms)`."""
+    return f"{name} ({unit})" if unit else name

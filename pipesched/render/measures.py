@@ -7,11 +7,10 @@ from typing import Any, NamedTuple
 
 from pipesched.checks import look_up
 from pipesched.pipeline import units_of_measure as units
-from pipesched.render.labels import with_unit
+from pipesched.render.marks import with_unit
 from pipesched.render.summary import FORMULAS
 from pipesched.render.timescale import number
-from pipesched.results.comparison import Entry, memory_of
-from pipesched.results.sweep import Sweep, SweepPoint
+from pipesched.results.comparison import Entry, Sweep, SweepPoint, memory_of
 from pipesched.text.fields import BY_KEY, words_of
 
 BUBBLE = "bubble"

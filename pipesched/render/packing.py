@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from pipesched.render.grid import folded, grid, right, uncut
-from pipesched.render.labels import counted, with_unit
+from pipesched.render.marks import counted, with_unit
 from pipesched.render.summary import BAD, GOOD
 from pipesched.render.timescale import number
 from pipesched.results.packing import Packing, PackingBaseline

@@ -13,7 +13,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from pipesched.analysis.robust.result import Robustness, RobustnessRow
+from pipesched.analysis.robust.robustness import Robustness, RobustnessRow
 from pipesched.render.cells import Line
 from pipesched.render.grid import FittedTable
 from pipesched.render.legend import wrap

@@ -8,11 +8,11 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from pipesched.core.integers import ceil_div
+from pipesched.core.arrays import ceil_div
 from pipesched.pipeline.kinds import LANES
 from pipesched.pipeline.metrics import picker
+from pipesched.pipeline.plan import lane_of
 from pipesched.pipeline.schedule import Schedule
-from pipesched.pipeline.step_plan import lane_of
 from pipesched.render.timescale import TimeScale, in_all
 
 NETWORK_LANE = "net"  # the name of its row

@@ -9,20 +9,19 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from pipesched.pipeline.balance import balance, saved_by_moving
 from pipesched.pipeline.costs import Entry, entries_of
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
 from pipesched.pipeline.layers import BALANCED, GIVEN, rows_of
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import canonical, plain, rounded, to_fraction
+from pipesched.pipeline.recut import balance, saved_by_moving
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.units import FORWARD_ONLY, Slices
 from pipesched.render.advice import advice_rows
 from pipesched.render.grid import folded, grid, uncut
 from pipesched.render.held import FEW_DEVICES, class_rows, has_static, peak_row
-from pipesched.render.labels import Spelling, as_parameters, counted
-from pipesched.render.step_rows import step_rows
-from pipesched.render.timescale import number
+from pipesched.render.marks import Spelling, as_parameters, counted
+from pipesched.render.timescale import number, step_rows
 from pipesched.results.cuts import CutReport
 from pipesched.results.outcome import Outcome, Repetition, SolveReport
 from pipesched.results.status import Status, StoppedBy

@@ -27,8 +27,7 @@ from pipesched.render.palette import OVER, ink
 from pipesched.render.scatter import Path, PlotPoint, Scatter
 from pipesched.render.summary import GOOD
 from pipesched.render.timescale import number
-from pipesched.results.comparison import Entry
-from pipesched.results.sweep import Sweep, SweepPoint
+from pipesched.results.comparison import Entry, Sweep, SweepPoint
 from pipesched.text.fields import words_of
 
 LITTLE = 0.01  # of the time a microbatch: what one more microbatch gains beyond the elbow

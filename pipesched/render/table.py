@@ -26,15 +26,14 @@ from pipesched.render.chosen import drawn, edge, not_drawn, some_devices
 from pipesched.render.comparison import ComparisonTable
 from pipesched.render.gantt import Gantt
 from pipesched.render.grid import folded, grid, uncut
-from pipesched.render.pareto import frontier_table, frontier_view
+from pipesched.render.scatter import frontier_table, frontier_view
 from pipesched.render.summary import heading, summary
 from pipesched.render.sweep import sweep_table, sweep_view
 from pipesched.render.timescale import number
 from pipesched.results.capabilities import capability_of
-from pipesched.results.comparison import Comparison
+from pipesched.results.comparison import Comparison, Sweep
 from pipesched.results.frontier import Frontier
 from pipesched.results.outcome import Outcome, SolveReport
-from pipesched.results.sweep import Sweep
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.registry import Catalogue
 from pipesched.text.fields import keys_of

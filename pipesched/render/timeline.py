@@ -14,7 +14,7 @@ from pipesched.pipeline.kinds import KINDS
 from pipesched.render.chosen import some_devices
 from pipesched.render.gantt import Gantt
 from pipesched.render.grid import grid, uncut
-from pipesched.render.labels import counted
+from pipesched.render.marks import counted
 from pipesched.render.timescale import number
 
 DIGITS = 3  # behind the point, of times

@@ -15,17 +15,16 @@ from rich.measure import Measurement
 from rich.segment import Segment
 from rich.style import Style
 
-from pipesched.core.integers import ceil_div
+from pipesched.core.arrays import ceil_div
 from pipesched.hls.graph import Operation
 from pipesched.hls.schedule import HardwareSchedule
 from pipesched.render.cells import ASCII_IDLE, IDLE, Line
-from pipesched.render.frame import WIDE, LineFrame, axis, has_colour, line
-from pipesched.render.labels import counted
-from pipesched.render.legend import SHARED, Item, Look, explained, wrap
+from pipesched.render.legend import SHARED, Item, Look, column_levels, explained, level_marks, wrap
+from pipesched.render.marks import counted
 from pipesched.render.palette import DIM, HUES, fill
 from pipesched.render.rows import Row, Run
-from pipesched.render.strip import column_levels, level_marks
 from pipesched.render.timescale import Window, describe, fit
+from pipesched.render.view import WIDE, LineFrame, axis, has_colour, line
 
 MOST_ITERATIONS = 4  # of a loop
 MARK, MARKED = "*", Style(underline=True, bold=True)

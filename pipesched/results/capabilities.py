@@ -52,7 +52,7 @@ CAPABILITIES = {
     "hls-explanation": Capability(
         result="hls.explanation:HardwareExplanation",
         document="documents.hardware:hardware_explanation_document",
-        view="render.hardware_reasons:hardware_view",
+        view="render.hardware:hardware_view",
     ),
     "estimate": Capability(
         result="estimation.result:Estimate",
@@ -72,7 +72,7 @@ CAPABILITIES = {
         document="documents.explanation:timeline_document",
         table="render.timeline:costs_table",
         view="render.timeline:timeline_view",
-        config="analysis.measured.config_text:config_text",
+        config="analysis.measured.timeline:config_text",
         outcomes="analysis.measured.timeline:timeline_outcomes",
     ),
     "packing": Capability(
@@ -82,12 +82,12 @@ CAPABILITIES = {
         config="documents.packing:rank_config",
     ),
     "robustness": Capability(
-        result="analysis.robust.result:Robustness",
+        result="analysis.robust.robustness:Robustness",
         document="documents.robustness:robustness_document",
         reader="documents.robustness:robustness_of",
         table="render.robustness:RobustnessTable",
         view="render.robustness:robustness_view",
-        figure="render.figure.robustness:robustness_figure",
+        figure="render.figure.sweep:robustness_figure",
     ),
 }
 

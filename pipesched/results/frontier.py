@@ -8,7 +8,7 @@ from typing import Any, overload
 
 from pipesched.checks import require_label, require_name, require_sequence, require_type
 from pipesched.display import Displayable
-from pipesched.pipeline.open_cuts import is_cut_open
+from pipesched.pipeline.recut import is_cut_open
 from pipesched.results.outcome import Outcome
 from pipesched.results.status import Status
 from pipesched.schedulers.options import OBJECTIVES

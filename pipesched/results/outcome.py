@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -18,31 +18,48 @@ from pipesched.checks import (
     shown,
 )
 from pipesched.display import Displayable, HasPage
-from pipesched.errors import ConfigError, Deadlock, NotApplicable
+from pipesched.errors import ConfigError, Deadlock, NoSchedule, NotApplicable
 from pipesched.pipeline.bounds import Bound, lower_bound
-from pipesched.pipeline.check import checked
+from pipesched.pipeline.capacity import require_least_capacity
+from pipesched.pipeline.check import checked, over_budget
 from pipesched.pipeline.costs import fields_of
 from pipesched.pipeline.feeding import differs
 from pipesched.pipeline.kinds import Allowed
-from pipesched.pipeline.metrics import HELD
-from pipesched.pipeline.open_cuts import is_cut_open
+from pipesched.pipeline.metrics import HELD, StepTimes
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.quantities import in_units
-from pipesched.pipeline.savable import require_kept
+from pipesched.pipeline.recut import is_cut_open
+from pipesched.pipeline.residences import require_kept
 from pipesched.pipeline.schedule import Schedule, schedule_plan
-from pipesched.pipeline.step_metrics import StepTimes
-from pipesched.results.cuts import CutReport
-from pipesched.results.kept_budget import require_kept_budget
-from pipesched.results.slice_count import with_best_slices
+from pipesched.results.cuts import CutReport, with_best_slices
 from pipesched.results.status import Status, StoppedBy
 from pipesched.schedulers.family import Family, prepare
-from pipesched.schedulers.feeding.choose import ordering_of
-from pipesched.schedulers.feeding.fed_family import FedFamily
+from pipesched.schedulers.feeding.fed_plan import FedFamily
 from pipesched.schedulers.feeding.ordering import Ordering
+from pipesched.schedulers.feeding.search import ordering_of
 from pipesched.schedulers.options import COMMON, OBJECTIVES, OFFLOAD, ORDER, RECOMPUTE, SIDE_RULE, checked_options
 from pipesched.schedulers.plan_of import Timing, plan_of
 from pipesched.schedulers.registry import family
+
+
+def require_kept_budget(family: Family, schedule: Schedule, allowed: Allowed) -> None:
+    """Raise NoSchedule where a family that obeys the budget has a schedule over it: the floor of a device, or how far.
+
+    `allowed` says what its options did with activations.
+    """
+    if not family.obeys_budget or schedule.fits:
+        return
+    problem = schedule.problem
+    if family.splits_backward:
+        problem = replace(problem, costs=replace(problem.costs, split=True))
+    require_least_capacity(problem, allowed)
+    raise NoSchedule(
+        f"{family.name} found no order that keeps the budget with what the step holds beside activations:"
+        f" {over_budget(schedule)[0]}",
+        device=schedule.over_budget[0],
+    )
+
 
 FOR_THIS_CUT = f"{Status.OPTIMAL} for this cut"
 MEASURED = "measured"  # the algorithm of a schedule that a run recorded, whose operations have lengths of their own
@@ -303,7 +320,7 @@ def run(problem: Problem, algorithm: str, **options: Any) -> Outcome:
         if given.get(key) is not None:
             require_kept(fitted, key)
     if given.get(RECOMPUTE) is not None:
-        from pipesched.schedulers.savings import with_fewer_layers
+        from pipesched.schedulers.saved_plan import with_fewer_layers
 
         fitted = with_fewer_layers(fitted, chosen, given[RECOMPUTE])
     timed = _timing(fitted, given.get(SIDE_RULE))
@@ -324,7 +341,7 @@ def _timing(problem: Problem, rule: str | None) -> Timing:
         if rule is not None:
             raise ConfigError("has no effect without side work (`side`)", SIDE_RULE)
         return schedule_plan
-    from pipesched.schedulers.side_work.rules import side_schedule
+    from pipesched.schedulers.side_work.insertion import side_schedule
 
     return lambda one, plan: side_schedule(one, plan, rule)
 
@@ -346,7 +363,6 @@ def _plan(problem: Problem, chosen: Family, options: Mapping[str, Any], timed: T
     plan = plan_of(chosen, problem, timed, **own)
     if recompute is None and offload is None:
         return plan
-    from pipesched.schedulers.saved_plan import saved_plan
-    from pipesched.schedulers.savings import savings
+    from pipesched.schedulers.saved_plan import saved_plan, savings
 
     return saved_plan(problem, plan, savings(problem, chosen, recompute, offload))

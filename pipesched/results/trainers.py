@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pipesched.pipeline.kinds import COMPUTATION_LETTERS, KINDS
 from pipesched.pipeline.schedule import Schedule
-from pipesched.results.handover.whole_steps import no_whole_step
+from pipesched.results.handover.subject import no_whole_step
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.registry import family
 

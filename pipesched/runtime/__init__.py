@@ -12,9 +12,9 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pipesched.runtime.model_source import seeded as seeded
     from pipesched.runtime.profiling import profile as profile
     from pipesched.runtime.run import Runtime as Runtime
-    from pipesched.runtime.seeding import seeded as seeded
     from pipesched.runtime.self_testing import self_test as self_test
     from pipesched.runtime.training import train as train
 

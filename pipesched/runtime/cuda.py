@@ -17,10 +17,9 @@ import torch.distributed as dist
 
 from pipesched.pipeline.kinds import KINDS
 from pipesched.runtime.activation import Activation, Host
-from pipesched.runtime.channels import LENGTH, Shape, header_of, shapes_in
+from pipesched.runtime.channels import LENGTH, Shape, Transfers, buffer_for, bytes_of, header_of, shapes_in
 from pipesched.runtime.team import MEETING, PATIENCE, Team
 from pipesched.runtime.torch_internals import nccl_group
-from pipesched.runtime.transfers import Transfers, buffer_for, bytes_of
 
 REAPED = 0.25  # seconds: NCCL's watchdog of a rank looks every 0.1, and must take what ended before the other end goes
 

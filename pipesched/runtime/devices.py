@@ -10,7 +10,7 @@ import torch
 from pipesched.errors import ConfigError
 from pipesched.executors.spec import cores
 from pipesched.runtime.activation import Host
-from pipesched.runtime.transfers import Transfers
+from pipesched.runtime.channels import Transfers
 
 CPU, CUDA = "cpu", "cuda"
 

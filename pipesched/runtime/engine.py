@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 from torch.profiler import record_function
 
 from pipesched.pipeline.ops import Op
-from pipesched.runtime.channels import Shape, shapes_of
+from pipesched.runtime.channels import Shape, Transfers, shapes_of
 from pipesched.runtime.graph import has_gradient
 from pipesched.runtime.measured import Measured
 from pipesched.runtime.program import CALL, RECEIVE, RUN, ProgramStep, message_of
 from pipesched.runtime.stage import StageRunner
-from pipesched.runtime.transfers import Transfers
 
 
 class OperationKey(NamedTuple):

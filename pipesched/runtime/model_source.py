@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import blake2b
 from importlib import import_module
 from itertools import accumulate
 from typing import Any
 
 import torch
 
-from pipesched.checks import shown
+from pipesched.checks import require_whole, shown
 from pipesched.errors import ConfigError
 from pipesched.pipeline.problem import Problem
-from pipesched.runtime.mistakes import add_place, failure_of
+from pipesched.runtime.refusals import add_place, failure_of
 
 SHAPE = (8, 64)  # of a microbatch of the small model
 WIDTH = SHAPE[1]
@@ -113,3 +115,33 @@ def _layers_of(problem: Problem) -> list[int]:
 
 def _chained(pieces: Sequence[Any]) -> Any:
     return pieces[0] if len(pieces) == 1 else PieceChain(*pieces)
+
+
+@contextmanager
+def seeded(seed: int, step: int, stage: int, microbatch: int) -> Iterator[None]:
+    """Draw PyTorch's random numbers from generators that are seeded by these four; the caller's are restored behind.
+
+    The runtime runs the forward of a stage, and its recomputation, in this context, with the steps counted from 0. To
+    compare with a model that is not pipelined, run each of its stages on each microbatch in the same context. The
+    generators are those of the CPU and of the current CUDA device. Raises ConfigError for what is no whole number of
+    at least 0.
+    """
+    value = _number(seed, step, stage, microbatch)
+    generators = [torch.default_generator]
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        generators.append(torch.cuda.default_generators[torch.cuda.current_device()])
+    states = [generator.get_state() for generator in generators]
+    try:
+        for generator in generators:
+            generator.manual_seed(value)
+        yield
+    finally:
+        for generator, state in zip(generators, states, strict=True):
+            generator.set_state(state)
+
+
+def _number(seed: int, step: int, stage: int, microbatch: int) -> int:
+    """Return 63 bits of a hash of the four, so that neighbours have nothing in common."""
+    given = {"seed": seed, "step": step, "stage": stage, "microbatch": microbatch}
+    text = ",".join(str(require_whole(value, key)) for key, value in given.items())
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big") >> 1

@@ -19,13 +19,11 @@ from typing import NamedTuple
 
 from pipesched.errors import InvalidSchedule, PipeschedWarning
 from pipesched.pipeline.kinds import KINDS, STEP_KINDS, STEP_SLOTS
-from pipesched.pipeline.lowering import lower_plan
+from pipesched.pipeline.lowering import lower_plan, waits_of_times
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.placement import Placement
-from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.plan import NOTHING_BEFORE, Plan
 from pipesched.pipeline.schedule import Schedule, schedule_plan
-from pipesched.pipeline.step_plan import NOTHING_BEFORE
-from pipesched.pipeline.waits import waits_of_times
 
 RUN, SEND, RECEIVE, CALL = "run", "send", "receive", "call"
 TIED = "REDUCE_TIED"

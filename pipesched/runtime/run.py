@@ -13,9 +13,8 @@ from pipesched.runtime.channels import Channels
 from pipesched.runtime.devices import CUDA, device_of, name_of_gpu, require_current, transfers_for
 from pipesched.runtime.engine import Engine
 from pipesched.runtime.measured import report_of
-from pipesched.runtime.mistakes import add_place
 from pipesched.runtime.program import SEND, programs, warn_left_out
-from pipesched.runtime.refusals import batch_norms, require_modules, require_none_in_training
+from pipesched.runtime.refusals import add_place, batch_norms, require_modules, require_none_in_training
 from pipesched.runtime.source import checked_schedule
 from pipesched.runtime.stage import Role, StageRunner
 from pipesched.runtime.step_arguments import loss_weights, require_entries, shapes_given

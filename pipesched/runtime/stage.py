@@ -10,12 +10,12 @@ import torch
 from torch.autograd.graph import saved_tensors_hooks
 
 from pipesched.runtime.activation import Activation, Saving, unpack
+from pipesched.runtime.channels import Transfers
 from pipesched.runtime.devices import device_of
 from pipesched.runtime.graph import enter, leave, split_of
-from pipesched.runtime.mistakes import add_place, loss_place
-from pipesched.runtime.seeding import seeded
+from pipesched.runtime.model_source import seeded
+from pipesched.runtime.refusals import add_place, loss_place
 from pipesched.runtime.torch_internals import stage_backward, stage_backward_input, stage_backward_weight, version_of
-from pipesched.runtime.transfers import Transfers
 
 
 class Role(NamedTuple):

@@ -22,9 +22,9 @@ from pipesched.pipeline.schedule import Schedule
 from pipesched.results.outcome import Outcome
 from pipesched.runtime import model_source
 from pipesched.runtime.devices import CPU, backend_of, kind_of_device, take_device
-from pipesched.runtime.mistakes import failure_of
 from pipesched.runtime.program import programs, warn_left_out
 from pipesched.runtime.rank_processes import rank_processes
+from pipesched.runtime.refusals import failure_of
 from pipesched.runtime.run import Runtime
 from pipesched.runtime.source import checked_schedule
 from pipesched.runtime.step_arguments import rows_of_microbatches

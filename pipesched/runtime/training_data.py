@@ -11,9 +11,8 @@ from torch.nn import functional
 
 from pipesched.checks import require_whole, shown
 from pipesched.errors import ConfigError
-from pipesched.runtime.mistakes import IN_LOSS, add_place, line_of, shapes_text
-from pipesched.runtime.model_source import named_function
-from pipesched.runtime.seeding import seeded
+from pipesched.runtime.model_source import named_function, seeded
+from pipesched.runtime.refusals import IN_LOSS, add_place, line_of, shapes_text
 
 MSE, CROSS_ENTROPY = "mse", "cross-entropy"
 DTYPE, VOCAB = "float32", 2  # where none is given

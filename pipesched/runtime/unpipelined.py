@@ -10,9 +10,9 @@ import torch
 
 from pipesched.pipeline.placement import Placement
 from pipesched.runtime.devices import CUDA, take_device
+from pipesched.runtime.model_source import seeded
 from pipesched.runtime.profiling import StageProfile, measure_stages
 from pipesched.runtime.run import Runtime
-from pipesched.runtime.seeding import seeded
 from pipesched.runtime.source import checked_schedule
 from pipesched.runtime.training_data import dtype_named, moved
 

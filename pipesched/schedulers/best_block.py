@@ -21,7 +21,7 @@ from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Exact, canonical
-from pipesched.schedulers.block import Block, in_chunks, squeeze
+from pipesched.schedulers.block import Block, busiest, in_chunks, squeeze, with_weights
 from pipesched.schedulers.dispatch import Dispatcher, Policy
 from pipesched.schedulers.trials import Effort, Orders, Trials, trials
 
@@ -118,3 +118,52 @@ def costing(problem: Problem, share: Fraction) -> Problem:
         resolution=ticks.per_unit,
     )
     return replace(problem, costs=design, speed=None, links=None)
+
+
+SLOTS = 6  # operations of one microbatch on a device: F, I and W of two chunks
+
+
+class Waits(NamedTuple):
+    """How long a microbatch waits at each hop, in operations: on the four legs (forward down and back up the V,
+    backward down and up), and at the three turns."""
+
+    forward_down: int
+    forward_up: int
+    backward_down: int
+    backward_up: int
+    forward_bottom: int = 0
+    top: int = 0
+    backward_bottom: int = 0
+
+
+def v_block(problem: Problem, waits: Waits, *, stretched: bool = False) -> Block:
+    """Return the block of `waits` for the costs of `problem`; its period is the work of the busiest device.
+
+    If `stretched`, every hop takes a sixth of the period, whatever it costs; else each takes its own time.
+    """
+    ticks, devices, hops = problem.ticks, problem.settled_placement.devices, problem.devices - 1
+    period = busiest(problem)
+    visits = [*range(problem.stages), *reversed(range(problem.stages))]
+    lengths = [*ticks.forward, *reversed(ticks.backward_input)]
+    down, up, back_down, back_up, *turns = waits
+    legs = ([wait] * hops for wait in (down, up, back_down, back_up))
+    pauses = [pause for leg, turn in zip(legs, [*turns, 0], strict=True) for pause in (*leg, turn)]
+    times = [0]  # in sixths of a tick, so that a slot is whole
+    for here, there, length, pause in zip(visits, visits[1:], lengths, pauses, strict=False):
+        lag = ticks.hop(here, there) if devices[here] != devices[there] else 0
+        times.append(times[-1] + (period if stretched else SLOTS * (length + lag)) + pause * period)
+    offsets = [Fraction(time, SLOTS) for time in times]
+    return with_weights(problem, offsets[: problem.stages], offsets[: problem.stages - 1 : -1], period)
+
+
+def v_blocks(problem: Problem, waits: Waits) -> list[Design]:
+    """Return the block of `waits` designed for unit costs, for those of `problem`, and for costs between."""
+    unit, between = costing(problem, Fraction(0)), costing(problem, Fraction(1, 2))
+    designs = [(unit, False), (problem, True), (problem, False), (between, False)]
+    return [Design(costs, v_block(costs, waits, stretched=stretched)) for costs, stretched in designs]
+
+
+def published_peak(problem: Problem, waits: Waits) -> int:
+    """Return the chunks that a device holds in the block for unit costs."""
+    unit = costing(problem, Fraction(0))
+    return v_block(unit, waits).peak(unit)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.schedulers.family import Family
-from pipesched.schedulers.orders import linear_plan
+from pipesched.schedulers.plan_of import linear_plan
 
 
 def eager_1f1b(problem: Problem) -> Plan:

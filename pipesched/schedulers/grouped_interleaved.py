@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipesched.core.integers import ceil_div
+from pipesched.core.arrays import ceil_div
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.schedulers.family import Family

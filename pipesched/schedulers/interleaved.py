@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from pipesched.core.integers import ceil_div
+from pipesched.core.arrays import ceil_div
 from pipesched.errors import Deadlock, NotApplicable
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
@@ -18,7 +18,7 @@ from pipesched.pipeline.schedule import schedule_plan
 from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.naive import naive
-from pipesched.schedulers.orders import last_slice_first, one_forward_one_backward
+from pipesched.schedulers.plan_of import last_slice_first, one_forward_one_backward
 from pipesched.schedulers.seq_one_f_one_b import seq_1f1b
 
 MOST_TRIES = 16  # group sizes that are timed on either side of one that deadlocks

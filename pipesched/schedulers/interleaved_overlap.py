@@ -8,7 +8,7 @@ from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.interleaved import Arranged, Rule, grouped
-from pipesched.schedulers.orders import forwards_over_backwards
+from pipesched.schedulers.plan_of import forwards_over_backwards
 
 
 def interleaved_overlap(problem: Problem, *, group_size: int | None = None) -> Plan:

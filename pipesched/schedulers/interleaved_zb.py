@@ -8,7 +8,7 @@ from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.interleaved import Arranged, Rule, grouped
-from pipesched.schedulers.orders import split_one_forward_one_backward
+from pipesched.schedulers.plan_of import split_one_forward_one_backward
 
 
 def interleaved_zb(problem: Problem, *, group_size: int | None = None) -> Plan:

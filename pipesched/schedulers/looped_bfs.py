@@ -7,7 +7,7 @@ from itertools import chain
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.schedulers.family import Family
-from pipesched.schedulers.orders import plain_index
+from pipesched.schedulers.plan_of import plain_index
 
 
 def looped_bfs(problem: Problem) -> Plan:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.schedulers.family import Family
-from pipesched.schedulers.orders import last_slice_first, plain_index
+from pipesched.schedulers.plan_of import last_slice_first, plain_index
 
 
 def naive(problem: Problem, *, lifo: bool = False) -> Plan:

@@ -8,14 +8,13 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from pipesched.checks import cut, require_flag, require_name, shown
-from pipesched.core.priorities import PRIORITIES
-from pipesched.core.ties import TIES
+from pipesched.core.ties import PRIORITIES, TIES
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.pipeline.problem import MOST_OPERATIONS
 from pipesched.pipeline.quantities import require_limits, to_fraction
 from pipesched.pipeline.units_of_measure import first_entries, is_several
 from pipesched.schedulers.family import Family
-from pipesched.schedulers.feeding.rules import WORDS
+from pipesched.schedulers.feeding.fed_plan import WORDS
 from pipesched.schedulers.side_work.names import RULES
 
 COUNT, WHOLE, FLAG, WORD, PERIOD, STARTS = "count", "whole number", "flag", "word", "period", "starts"

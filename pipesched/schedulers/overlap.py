@@ -6,7 +6,7 @@ from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.schedulers.family import Family
-from pipesched.schedulers.orders import forwards_over_backwards
+from pipesched.schedulers.plan_of import forwards_over_backwards
 
 
 def one_f_one_b_overlap(problem: Problem) -> Plan:

@@ -7,7 +7,7 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.naive import naive
-from pipesched.schedulers.orders import last_slice_first, plain_index
+from pipesched.schedulers.plan_of import last_slice_first, plain_index
 
 
 def sequential(problem: Problem) -> Plan:

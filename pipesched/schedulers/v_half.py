@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.schedulers.best_block import best_of, of_the_mean
+from pipesched.schedulers.best_block import Waits, best_of, of_the_mean, published_peak, v_blocks
 from pipesched.schedulers.family import Family
-from pipesched.schedulers.v_block import Waits, published_peak, v_blocks
 
 
 @of_the_mean

@@ -6,9 +6,8 @@ from pipesched.core.arrays import lists, np
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.schedulers.best_block import best_of, of_the_mean
+from pipesched.schedulers.best_block import Waits, best_of, of_the_mean, v_blocks
 from pipesched.schedulers.family import Family
-from pipesched.schedulers.v_block import Waits, v_blocks
 
 STEPS = ["F0", "F1", "I0", "I1", "W0", "W1"]  # a kind and a chunk
 WAITS = Waits(3, 1, 3, 1)

@@ -8,7 +8,7 @@ from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.schedulers.family import Family
-from pipesched.schedulers.orders import split_one_forward_one_backward
+from pipesched.schedulers.plan_of import split_one_forward_one_backward
 
 
 def zb_h1(problem: Problem) -> Plan:

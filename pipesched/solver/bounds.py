@@ -7,13 +7,19 @@ to microbatch, and its longest path runs through one residence after another: ce
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import add
 
+from pipesched.core.arrays import ceil_div
 from pipesched.core.bounds import Job, jackson_preemptive
-from pipesched.core.clock import TimeIsUp
-from pipesched.core.paths import UNREACHED, heads, tails
+from pipesched.core.clock import Clock, TimeIsUp, look
+from pipesched.core.timing import UNREACHED, heads, tails
 from pipesched.pipeline.bounds import Bound, alone_bounds, highest, problem_bounds, work_bounds
+from pipesched.pipeline.capacity import capacity_edges, order_edges
+from pipesched.pipeline.residences import residences
 from pipesched.solver.case import Case
-from pipesched.solver.step_rules import StepRules
+from pipesched.solver.model import TunedModel, latest_starts
+from pipesched.solver.search import Search
+from pipesched.solver.step_tasks import StepRules
 
 
 def keeping_bound(case: Case) -> Bound:
@@ -109,3 +115,107 @@ def jobs_of(case: Case, device: int, since: Sequence[int], after: Sequence[int])
     """Return the operations of a device with the ticks `since` a start before them, and those `after` them."""
     graph = case.ordered
     return [Job(since[task], graph.durations[task], after[task]) for task in case.tasks_on[device]]
+
+
+def raise_by_device(search: Search, number: int, clock: Clock) -> None:
+    """Raise the bound on the makespan of a case by what the device with the highest bound needs alone.
+
+    Only the case with the least bound of all is worth it. One worker proves that sooner than two. Raises
+    KeyboardInterrupt.
+    """
+    case = search.cases[number]
+    least, most = search.bounds[number].ticks, search.value - case.quantum
+    lowest = min(bound.ticks for bound in search.bounds)
+    if search.best is None or least > most or least > lowest or clock.is_over or not suits(case):
+        return
+    search.at(f"one device, {case.name}")
+    device = most_promising(case)
+    limits = search.limits._replace(seconds=clock.left, effort=case.policy.exact.device_effort, gap=0.0, workers=1)
+    answer = DeviceModel(case, device, least, most).solve(limits)
+    quanta = most // case.quantum + 1 if answer.status == "infeasible" else answer.bound
+    search.raise_bound(number, Bound(quanta * case.quantum, f"CP-SAT on device {device} alone"))
+    if answer.interrupted and not search.clock.is_stopped:
+        raise KeyboardInterrupt
+
+
+def suits(case: Case) -> bool:
+    """Return whether the devices of a case have models that are right, and neither too small nor too large."""
+    problem, policy = case.problem, case.policy.exact
+    if case.objective != "makespan" or not case.keeps_activations or problem.costs.overlap is not None:
+        return False
+    largest = max(map(len, case.tasks_on))
+    is_limited = any(capacity is not None for capacity in problem.capacity_grains)
+    return problem.devices > 1 and policy.least_on_device <= largest <= policy.most_on_device and is_limited
+
+
+def most_promising(case: Case) -> int:
+    """Return the device with a limit that has the highest bound."""
+    after = tails(case.ordered)
+    limited = [device for device, capacity in enumerate(case.problem.capacity_grains) if capacity is not None]
+    return max(limited, key=lambda device: jackson_preemptive(jobs_of(case, device, case.heads, after)))
+
+
+class DeviceModel(TunedModel):
+    """The model of the operations of one device, with a makespan in [least, most] ticks; times are in quanta.
+
+    Take a schedule of the case whose makespan is in that range, its microbatches in order, and leave out all operations
+    of other devices: it keeps every rule here. Each operation starts no earlier than its head and ends no later than
+    its tail demands, both longest paths in the ordered graph of the case; two of them are as far apart as the longest
+    path between them through other devices; and the device runs one at a time and holds no more than its capacity. So
+    the least makespan of the model is at most that of the case.
+    """
+
+    def __init__(self, case: Case, device: int, least: int, most: int) -> None:
+        super().__init__(case)
+        self.device = device
+        self.own = case.tasks_on[device]
+        self.number = {task: number for number, task in enumerate(self.own)}
+        quantum, graph, latest = case.quantum, case.graph, latest_starts(case, most)
+        for task in self.own:
+            self.task(graph.durations[task] // quantum, case.heads[task] // quantum, latest[task] // quantum)
+        self.horizon = max(map(add, latest, graph.durations)) // quantum
+        self._distances()
+        self._orders()
+        self._memory()
+        self.one_at_a_time(range(len(self.own)))
+        after = tails(case.ordered)
+        self.shortest([after[task] // quantum for task in self.own], ceil_div(least, quantum), most // quantum)
+
+    def _distances(self) -> None:
+        """Start each operation as long after others of the device as the way through other devices takes."""
+        for task in self.own:
+            look()
+            for after, ticks in self._ways(task):
+                before, behind = self.starts[self.number[task]], self.starts[self.number[after]]
+                self.model.add(behind >= before + ticks // self.case.quantum)
+
+    def _ways(self, task: int) -> Iterator[tuple[int, int]]:
+        """Yield the operations of the device that a task leads to, and the ticks from start to start."""
+        graph, longest, pending = self.case.graph, {task: 0}, [task]
+        found: dict[int, int] = {}
+        while pending:
+            here = pending.pop()
+            for after, lag in graph.successors[here]:
+                ticks = longest[here] + graph.durations[here] + lag
+                if after in self.number:
+                    found[after] = max(ticks, found.get(after, 0))
+                elif ticks > longest.get(after, -1):
+                    longest[after] = ticks
+                    pending.append(after)
+        yield from found.items()
+
+    def _orders(self) -> None:
+        """Run microbatches in order, and add the precedences that follow from the budget."""
+        problem, index = self.case.problem, self.case.index
+        for edges in (*order_edges(problem, index), *capacity_edges(problem, index)):
+            for before, after, lag in edges:
+                if before in self.number and after in self.number:
+                    self.after(self.number[before], self.number[after], lag // self.case.quantum)
+
+    def _memory(self) -> None:
+        """Keep what the device holds at any time within its capacity."""
+        problem, index = self.case.problem, self.case.index
+        capacity, held = problem.capacity_grains[self.device], residences(problem, index, self.device)
+        if capacity is not None and held:
+            stays = [stay._replace(first=self.number[stay.first], last=self.number[stay.last]) for stay in held]
+            self.keep_within(stays, capacity)

@@ -8,23 +8,26 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar, NamedTuple
 
+from pipesched.core.arrays import round_up
 from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits, TaskModel
-from pipesched.core.integers import round_up
-from pipesched.core.paths import heads, topological_order
 from pipesched.core.tasks import TaskGraph
+from pipesched.core.timing import heads, topological_order
 from pipesched.pipeline.bounds import Bound
-from pipesched.pipeline.feeding import alike
+from pipesched.pipeline.feeding import alike, differs, equals, in_order, renumbered
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.placement import placement_name
+from pipesched.pipeline.placement import Placement, placement_name
+from pipesched.pipeline.plan import without_step
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import Schedule
-from pipesched.pipeline.step_ends import step_times
+from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.pipeline.step_jobs import step_times
+from pipesched.schedulers.feeding.fed_plan import VERL, Order, rules
+from pipesched.schedulers.feeding.search import in_turn
 from pipesched.solver.policy import DEFAULT, SolvePolicy
 
 PERIODIC = "periodic"  # the search for blocks that repeat, as `Candidate.search` has it
@@ -249,3 +252,54 @@ class Case(ABC):
     def value(self, schedule: Schedule) -> int:
         """Return the objective of a schedule, in ticks."""
         return schedule.makespan_ticks if self.objective == "makespan" else schedule.span_ticks
+
+
+class FedOrder(NamedTuple):
+    """An order of microbatches, and what it is called: as the option of a family, and of list schedules."""
+
+    order: Order
+    option: str | None
+    words: str
+
+
+NAMES = ((None, ""), (VERL, f", {VERL}'s order"), (None, ", by rising work"), (None, ", by falling work"))
+
+
+def orders_by_rule(problem: Problem) -> list[FedOrder]:
+    """Return the orders by rule that differ, as the microbatches are given first; that alone where they are alike.
+
+    Each keeps the ways that the placement has for the microbatches.
+    """
+    placement = problem.settled_placement
+    own = along_ways(placement, range(problem.microbatches))
+    found = {own: FedOrder(own, None, "")}
+    if differs(problem):
+        equal = equals(problem)
+        for order, names in zip(rules(problem), NAMES, strict=True):
+            sorted_order = along_ways(placement, in_turn(order, equal))
+            found.setdefault(sorted_order, FedOrder(sorted_order, *names))
+    return [*found.values()]
+
+
+def along_ways(placement: Placement, order: Sequence[int]) -> Order:
+    """Return an order with the microbatches that go the second way behind the others."""
+    count = len(order)
+    return tuple(sorted(order, key=lambda one: placement.is_second(one, count)))
+
+
+def in_given_numbers(case: Case, candidates: Iterator[Candidate], fed: FedOrder) -> Iterator[Candidate]:
+    """Yield the candidates of `case_in_order` as ones of the case."""
+    if fed.order == tuple(range(len(fed.order))):
+        yield from candidates
+        return
+    for candidate in candidates:
+        plan = renumbered(without_step(candidate.schedule.plan), fed.order)
+        yield Candidate(f"{candidate.source}{fed.words}", schedule_plan(case.problem, plan))
+
+
+def case_in_order(case: Case, order: Order) -> Case:
+    """Return the case of the same problem whose microbatches stand in an order that keeps their ways."""
+    if order == tuple(range(len(order))):
+        return case
+    problem = in_order(case.problem, order)
+    return replace(case, problem=replace(problem, placement=case.problem.settled_placement.by_number))

@@ -23,11 +23,9 @@ from pipesched.pipeline.recut import fuse, open_cut, settled
 from pipesched.pipeline.step import WEIGHTS
 from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.solver.case import Case
-from pipesched.solver.keeping import KeepingCase
 from pipesched.solver.policy import DEFAULT, SolvePolicy
-from pipesched.solver.saving import SavingCase
-from pipesched.solver.step_case import StepCase
-from pipesched.solver.step_saving import StepSavingCase
+from pipesched.solver.saving_portfolio import KeepingCase, SavingCase
+from pipesched.solver.step_case import StepCase, StepSavingCase
 
 AUTO = "auto"
 

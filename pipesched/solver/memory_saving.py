@@ -13,11 +13,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from pipesched.pipeline.kinds import GRADIENT_LETTERS, KINDS, Allowed
+from pipesched.pipeline.lowering import MemoryEvent, memory_waits
 from pipesched.pipeline.ops import Op, OpIndex
 from pipesched.pipeline.plan import LanePair, Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
-from pipesched.pipeline.waits import MemoryEvent, memory_waits
 
 RECOMPUTE, OFFLOAD, MIXED = "recompute", "offload", "offload or recompute"
 BRINGS_BACK = {"R": "R", "O": "L"}  # by what was done with an activation

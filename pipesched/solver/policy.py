@@ -229,16 +229,16 @@ class SolvePolicy:
     portfolio: PortfolioPolicy = PortfolioPolicy()  # solver/portfolio.py, solver/saving_portfolio.py
     cuts: CutPolicy = CutPolicy()  # solver/cuts/
     cases: CasePolicy = CasePolicy()  # solver/case_search.py
-    exact: ExactPolicy = ExactPolicy()  # solver/one_device.py, solver/model.py and the like
-    justification: JustificationPolicy = JustificationPolicy()  # solver/justify.py
-    windows: WindowPolicy = WindowPolicy()  # solver/improve.py
-    moves: MovePolicy = MovePolicy()  # solver/step_moves.py
-    polish: PolishPolicy = PolishPolicy()  # solver/polish.py
+    exact: ExactPolicy = ExactPolicy()  # solver/bounds.py, solver/model.py and the like
+    justification: JustificationPolicy = JustificationPolicy()  # solver/portfolio.py
+    windows: WindowPolicy = WindowPolicy()  # solver/neighbourhood.py
+    moves: MovePolicy = MovePolicy()  # solver/step_case.py
+    polish: PolishPolicy = PolishPolicy()  # solver/case_search.py
     periods: PeriodPolicy = PeriodPolicy()  # solver/periodic/
     advice: AdvicePolicy = AdvicePolicy()  # solver/advice/
     ahead: AheadPolicy = AheadPolicy()  # what is sent to other processes
     frontier: FrontierPolicy = FrontierPolicy()  # solver/frontier.py
-    command: CommandPolicy = CommandPolicy()  # cli/time_left.py
+    command: CommandPolicy = CommandPolicy()  # cli/progress.py
 
 
 DEFAULT = SolvePolicy()

@@ -6,14 +6,19 @@ Each candidate is a schedule of the case's own problem, so that it can be compar
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
+from operator import add
+from random import Random
 from typing import NamedTuple
 
-from pipesched.core.clock import look
+from pipesched.core.clock import Clock, look
+from pipesched.core.cpsat import Limits
 from pipesched.core.listsched import list_schedule
-from pipesched.core.tasks import TaskGraph
+from pipesched.core.tasks import TaskGraph, reversed_graph
+from pipesched.core.timing import tails
 from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule, PipeschedWarning
 from pipesched.pipeline.bounds import windows
 from pipesched.pipeline.capacity import forward_headrooms, taken_by_backwards
@@ -25,16 +30,63 @@ from pipesched.pipeline.recut import opened
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.schedulers.family import ANY, Family, prepare
-from pipesched.schedulers.feeding.choose import ordering_of
-from pipesched.schedulers.feeding.fed_family import FedFamily
-from pipesched.schedulers.feeding.rules import BEST
+from pipesched.schedulers.feeding.fed_plan import BEST, FedFamily
+from pipesched.schedulers.feeding.search import ordering_of
 from pipesched.schedulers.options import ORDER, labelled
 from pipesched.schedulers.plan_of import plan_of
 from pipesched.schedulers.registry import compared
-from pipesched.schedulers.side_work.rules import side_schedule
-from pipesched.solver.case import Candidate, Case
-from pipesched.solver.fed_orders import along_ways, case_in_order, in_given_numbers, orders_by_rule
-from pipesched.solver.rules import RULES
+from pipesched.schedulers.side_work.insertion import side_schedule
+from pipesched.solver.case import Candidate, Case, along_ways, case_in_order, in_given_numbers, orders_by_rule
+
+Rule = Callable[[Case], list[int]]
+
+
+def longest_tail(case: Case) -> list[int]:
+    """Rank by the path to the end, the longest first."""
+    return [-length for length in map(add, tails(case.ordered), case.graph.durations)]
+
+
+def least_slack(case: Case) -> list[int]:
+    """Rank by head less tail, the least first: what can start early and is far from the end."""
+    return list(map(add, case.heads, longest_tail(case)))
+
+
+def _by_kind(kinds: str, deep: int, case: Case) -> list[int]:
+    """Rank by kind in this order (B is as I), then the oldest microbatch, then the first stage (deep -1: the last)."""
+    stages, count = case.index.stages, case.index.units
+
+    def keys(kind: str, stage: int) -> range:
+        first = _rank(kinds, kind) * count * stages + (stage if deep > 0 else stages - 1 - stage)
+        return range(first, first + count * stages, stages)
+
+    return case.index.spread(keys)
+
+
+def _by_stage(kinds: str, case: Case) -> list[int]:
+    """Rank by kind in this order (B is as I), then the deepest stage, then the oldest microbatch."""
+    stages, count = case.index.stages, case.index.units
+
+    def keys(kind: str, stage: int) -> range:
+        first = (_rank(kinds, kind) * stages + stages - 1 - stage) * count
+        return range(first, first + count)
+
+    return case.index.spread(keys)
+
+
+def _rank(kinds: str, kind: str) -> int:
+    return kinds.index("I" if kind == "B" else kind)
+
+
+RULES: dict[str, Rule] = {  # the best of the most cases first: of large problems only the first few are tried
+    "backward-first": partial(_by_kind, "IFW", 1),
+    "deepest-backward-first": partial(_by_stage, "IFW"),
+    "longest-tail": longest_tail,
+    "forward-first": partial(_by_kind, "FIW", 1),
+    "backward-deep-first": partial(_by_kind, "IFW", -1),
+    "least-slack": least_slack,
+    "weights-before-forward": partial(_by_kind, "IWF", -1),
+}
+
 
 TIES = ("dfs", "bfs", "fifo")
 PLAIN_RULES = ("none", "mobility", "descendants")
@@ -88,7 +140,7 @@ def fed_candidates(case: Case) -> Iterator[Candidate]:
 
 
 def ruled_candidates(case: Case) -> Iterator[Candidate]:
-    """Yield list schedules by the rules of `solver.rules`, under the budget and under shares of it.
+    """Yield list schedules by the rules of this file, under the budget and under shares of it.
 
     Of a small case whose microbatches differ, in each order by rule.
     """
@@ -282,3 +334,37 @@ def listed(
     except NoSchedule:
         return
     yield Candidate(source, schedule_plan(case.problem, Plan(case.index, graph.by_resource(picked))))
+
+
+SOURCE = "justification"
+
+
+def justify(case: Case, schedule: Schedule, limits: Limits, clock: Clock) -> Iterator[Candidate]:
+    """Yield ever better schedules of a case by passes back and forth, under each choice of memory pools in turn."""
+    random, policy = Random(limits.seed), case.policy.justification
+    longest, every = max(case.graph.durations), pools(case)
+    best, least, fruitless = list(schedule.start_ticks), case.value(schedule), 0
+    while fruitless < policy.fruitless and not clock.is_over:
+        noise = 0 if fruitless < len(every) else longest * random.randint(1, policy.noise)
+        fruitless += 1
+        for candidate in _round(case, every[fruitless % len(every)], best, noise, random):
+            value = case.value(candidate.schedule)
+            if value < least and candidate.schedule.fits:
+                best, least, fruitless = list(candidate.schedule.start_ticks), value, 0
+                yield candidate
+
+
+def _round(case: Case, choice: Pools, starts: Sequence[int], noise: int, random: Random) -> Iterator[Candidate]:
+    """Yield the schedules of a pass backwards and a pass forwards."""
+    graph, last = reversed_graph(choice.graph), len(case.graph) - 1
+    latest = [-starts[last - task] - graph.durations[task] for task in range(len(graph))]
+    if noise:
+        latest = [key + random.randint(0, noise) for key in latest]
+    owners = case.index.owners[::-1]
+    try:
+        back = list_schedule(graph, priority=latest, capacities=choice.capacities, owners=owners).starts
+    except NoSchedule:
+        return
+    late = [-back[last - task] - case.graph.durations[task] for task in range(len(graph))]
+    yield Candidate(SOURCE, case.replay(late))
+    yield from listed(case, SOURCE, choice, late)

@@ -22,9 +22,9 @@ from pipesched.errors import ConfigError
 from pipesched.executors.opening import chosen
 from pipesched.pipeline.arguments import with_budget
 from pipesched.pipeline.kinds import Allowed
-from pipesched.pipeline.open_cuts import is_cut_open
 from pipesched.pipeline.problem import Problem, require_problem
-from pipesched.pipeline.savable import require_offload, require_recompute
+from pipesched.pipeline.recut import is_cut_open
+from pipesched.pipeline.residences import require_offload, require_recompute
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.results.outcome import Outcome

@@ -16,9 +16,9 @@ from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import ConfigError, NoSchedule
 from pipesched.executors.opening import FEWEST_OPERATIONS, lent
 from pipesched.pipeline.bounds import Bound
-from pipesched.pipeline.open_cuts import is_cut_open, largest_work, layout_of
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Number, in_units
+from pipesched.pipeline.recut import is_cut_open, layout_of, work_of_largest
 from pipesched.pipeline.schedule import Schedule
 from pipesched.results.cuts import CutReport, TriedCut
 from pipesched.results.outcome import Outcome, SolveReport
@@ -26,14 +26,12 @@ from pipesched.results.status import Status, StoppedBy
 from pipesched.solver.advice.advise import advised, kept_seconds
 from pipesched.solver.ahead import PortfoliosAhead
 from pipesched.solver.case import Candidate
-from pipesched.solver.case_search import find_first, search_in_turn
+from pipesched.solver.case_search import SOURCE as POLISHING, find_first, polish as lower_memory, search_in_turn
 from pipesched.solver.cuts.tried import Tried, tried
 from pipesched.solver.feasible import as_cases, feasible, placed_with, with_fused
-from pipesched.solver.first import quick_rounds, take_first
-from pipesched.solver.periodic.phase import PeriodicPhase, can_repeat
-from pipesched.solver.polish import SOURCE as POLISHING, polish as lower_memory
+from pipesched.solver.periodic.search import PeriodicPhase, can_repeat
 from pipesched.solver.request import SolveRequest
-from pipesched.solver.search import Listener, Search
+from pipesched.solver.search import Listener, Search, quick_rounds, take_first
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -160,7 +158,7 @@ def _cuts(search: Search, number: int) -> CutReport:
             chunks=case.problem.stages // case.problem.devices,
             placement=case.name,
             layout=layout_of(case.problem),
-            work=in_units(largest_work(case.problem), search.per_unit),
+            work=in_units(work_of_largest(case.problem), search.per_unit),
             makespan=None if candidate is None else candidate.schedule.makespan,
         )
         for case, candidate in zip(search.cases, search.candidates, strict=True)

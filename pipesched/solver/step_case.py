@@ -6,32 +6,177 @@ exact model has all operations.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, product
 from math import gcd, prod
+from random import Random
 
 from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits
-from pipesched.core.paths import topological_order
-from pipesched.core.timing import UNTIMED
+from pipesched.core.timing import UNTIMED, topological_order
 from pipesched.errors import InvalidSchedule
 from pipesched.pipeline.bounds import Bound, highest
-from pipesched.pipeline.ops import Op
-from pipesched.pipeline.plan import Plan, plan_from_slots, without_step
+from pipesched.pipeline.capacity import least_capacity
+from pipesched.pipeline.lowering import plan_of_times
+from pipesched.pipeline.ops import Op, Pair
+from pipesched.pipeline.plan import SIDE_KINDS, Plan, plan_from_slots, without_step
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
-from pipesched.pipeline.step import AUTO, WEIGHTS
-from pipesched.pipeline.step_ends import step_times
+from pipesched.pipeline.step import AUTO, WEIGHTS, SideItem
+from pipesched.pipeline.step_jobs import step_times
+from pipesched.schedulers.plan_of import of_passes
+from pipesched.schedulers.side_work.insertion import side_schedule
 from pipesched.solver.bounds import step_bounds
 from pipesched.solver.case import Candidate, Case, Improvement
-from pipesched.solver.keeping import KeepingCase
+from pipesched.solver.policy import MovePolicy
 from pipesched.solver.portfolio import refined
+from pipesched.solver.saving_portfolio import KeepingCase, SavingCase
 from pipesched.solver.step_model import WholeStepModel, step_model
-from pipesched.solver.step_moves import moved_schedules
-from pipesched.solver.step_rules import StepRules
-from pipesched.solver.step_saving import completed
+from pipesched.solver.step_tasks import StepRules
+
+Rows = list[list[Op]]
+
+
+def moved_schedules(
+    schedule: Schedule,
+    timed: Callable[[Rows], Schedule | None],
+    value_of: Callable[[Schedule], int],
+    policy: MovePolicy,
+    seed: int,
+    clock: Clock,
+) -> Iterator[Schedule]:
+    """Yield ever better schedules until many moves in turn gain nothing, or the time is up.
+
+    `timed` gives the schedule of slots, None for an order that waits for ever, and `value_of` what is to be least.
+    """
+    random, problem = Random(seed), schedule.problem
+    rows = [[op for op in schedule.plan.slots(device) if not isinstance(op, Pair)] for device in range(problem.devices)]
+    least = value = value_of(schedule)
+    most, fruitless = policy.fruitless + policy.each * sum(map(len, rows)), 0
+    while fruitless < most and not clock.is_over:
+        fruitless += 1
+        moved = _moved(problem.side, rows, random, policy.farthest)
+        found = timed(moved)
+        if found is None or value_of(found) > value or not found.fits:
+            continue
+        rows, value = moved, value_of(found)
+        if value < least:
+            least, fruitless = value, 0
+            yield found
+
+
+def _moved(side: tuple[SideItem, ...], rows: Rows, random: Random, farthest: int) -> Rows:
+    """Return the rows with one slot at another place, side work perhaps on another device."""
+    rows = [[*row] for row in rows]
+    row = random.choice([row for row in rows if row])
+    place = random.randrange(len(row))
+    op = row[place]
+    if op.kind in SIDE_KINDS and len(side[op.stage].devices) > 1 and random.random() < 1 / 2:
+        return _handed_on(rows, op, random.choice(side[op.stage].devices), random)
+    row.insert(max(place + random.choice((-1, 1)) * random.randint(1, farthest), 0), row.pop(place))
+    return rows
+
+
+def _handed_on(rows: Rows, op: Op, device: int, random: Random) -> Rows:
+    """Return the rows with the side work of a microbatch on a device, its forward anywhere, its backward behind it."""
+    both = [one for row in rows for one in row if one.kind in SIDE_KINDS and one[0] == op[0] and one[2] == op[2]]
+    rows = [[one for one in row if one not in both] for row in rows]
+    place = 0
+    for one in sorted(both, key=lambda one: SIDE_KINDS.index(one.kind)):
+        place = random.randint(place, len(rows[device]))
+        rows[device].insert(place, one)
+        place += 1
+    return rows
+
+
+def problems_of_passes(problem: Problem, parts: Sequence[float]) -> Iterator[Problem]:
+    """Yield the passes of a problem with a step; of its budget these parts of what the step holds at most stay free."""
+    if problem.memory.budget is None:
+        yield of_passes(problem, [0] * problem.devices)
+        return
+    bare = of_passes(problem, [0] * problem.devices)
+    known: set[tuple[int, ...]] = set()
+    for part in parts:
+        less = tuple(
+            max(min(int(_held(problem, device) * part), (capacity or 0) - least_capacity(bare, device)), 0)
+            for device, capacity in enumerate(bare.capacity_grains)
+        )
+        if less not in known:
+            known.add(less)
+            yield of_passes(problem, less)
+
+
+def _held(problem: Problem, device: int) -> int:
+    """Return what the step may hold on a device over time, in grains, with one output of each item of side work."""
+    grains, there = problem.step_grains, problem.settled_placement.devices
+    stages = sum(grains.weights[s] + grains.gradients[s] for s in problem.settled_placement.stages_on(device))
+    side = 0
+    for item, activation, output in zip(problem.side, grains.side_activation, grains.side_output, strict=True):
+        side += (activation if device in item.devices else 0) + (output if there[item.into] == device else 0)
+    return stages + side
+
+
+def completed(
+    problem: Problem,
+    parts: Sequence[float],
+    make: Callable[[Problem], Case],
+    search: Callable[[Case], Iterator[Candidate]],
+) -> Iterator[Candidate]:
+    """Yield what a search finds for the passes of a problem, each order once, with the step by the rule of families."""
+    cases = [make(bare) for bare in problems_of_passes(problem, parts)]
+    known = set[tuple[object, ...]]()
+    for case in cases:
+        for candidate in search(case):
+            plan = candidate.schedule.plan
+            orders = plan.index.letters, *map(tuple, plan.orders)
+            if not plan.pairs and (plan.lanes or orders not in known):
+                known.add(orders)
+                yield candidate._replace(schedule=side_schedule(problem, candidate.schedule.plan))
+
+
+@dataclass(frozen=True, eq=False)
+class StepSavingCase(SavingCase):
+    """A case with a step whose activations may be recomputed or offloaded: its model knows the passes alone.
+
+    So it bounds the makespan from below, and the schedules that it finds get their step by the rule.
+    """
+
+    @cached_property
+    def quantum(self) -> int:
+        return gcd(super().quantum, *step_times(self.problem)) or 1
+
+    def _searched(self, search: Callable[[Case], Iterator[Candidate]]) -> Iterator[Candidate]:
+        return completed(self.problem, self.policy.portfolio.held, self._of, search)
+
+    def _of(self, bare: Problem) -> Case:
+        return SavingCase(bare, self.objective, self.allowed, policy=self.policy)
+
+    def named_candidates(self) -> Iterator[Candidate]:
+        return self._searched(lambda case: case.named_candidates())
+
+    def fed_candidates(self) -> Iterator[Candidate]:
+        return self._searched(lambda case: case.fed_candidates())
+
+    def ruled_candidates(self) -> Iterator[Candidate]:
+        return self._searched(lambda case: case.ruled_candidates())
+
+    def quick_ruled_candidates(self) -> Iterator[Candidate]:
+        return islice(self._searched(lambda case: case.quick_ruled_candidates()), 1)
+
+    def quick_named_candidates(self) -> Iterator[Candidate]:
+        return self._searched(lambda case: case.quick_named_candidates())
+
+    def adopted(self, schedule: Schedule) -> Schedule | None:
+        known = of_passes(schedule.problem, [0] * schedule.problem.devices)
+        bare = of_passes(self.problem, [0] * self.problem.devices)
+        found = self._of(bare).adopted(schedule_plan(known, without_step(schedule.plan)))
+        return None if found is None else schedule_plan(self.problem, found.plan)
+
+    def replay(self, starts: Sequence[int]) -> Schedule:
+        return schedule_plan(self.problem, plan_of_times(self.problem, self.full, self._sorted_rows(starts)))
+
 
 MOVES = "moves"
 

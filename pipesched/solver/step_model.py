@@ -13,11 +13,8 @@ from typing import Any
 from pipesched.pipeline.residences import residences
 from pipesched.pipeline.step import GRADIENTS, WEIGHTS
 from pipesched.solver.case import Case
-from pipesched.solver.step_gathers import RuledGathers
-from pipesched.solver.step_prompt import start_promptly
-from pipesched.solver.step_rules import StepRules
-from pipesched.solver.step_task_model import StepTaskModel
-from pipesched.solver.step_tasks import SideTasks
+from pipesched.solver.step_gathers import RuledGathers, start_promptly
+from pipesched.solver.step_tasks import SideTasks, StepRules, StepTaskModel
 
 Stay = tuple[Any, int]  # an interval, and the grains that are held in it
 

@@ -1,4 +1,4 @@
-"""The tasks of a step in the exact model: what runs beside the passes, where, how long, and after what.
+"""The tasks of a step in the exact model: what runs beside the passes, and what every order has.
 
 Side work that several devices may run is a task for each of them, of which one runs. At level weights each stage has
 its first gather here; those that follow depend on the order of the slots.
@@ -7,12 +7,24 @@ its first gather here; those that follow depend on the order of the slots.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from functools import cached_property
+from itertools import chain
+from typing import Any, NamedTuple
 
-from pipesched.core.tasks import Edges, arrow
+from pipesched.core.arrays import ceil_div
+from pipesched.core.bounds import Job, jackson_preemptive
+from pipesched.core.clock import look
+from pipesched.core.tasks import Edges, TaskGraph, arrow
+from pipesched.core.timing import UNREACHED, heads, tails, topological_order
+from pipesched.pipeline.bounds import Bound
+from pipesched.pipeline.capacity import capacity_edges, edges_in_order
 from pipesched.pipeline.ops import NO_NUMBER, Op, OpIndex, StepOp
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.step_ends import gathers, reduces, tied_stages, updates
+from pipesched.pipeline.step import AUTO, WEIGHTS
+from pipesched.pipeline.step_jobs import gathers, reduces, step_ends, tied_stages, updates
+from pipesched.pipeline.step_rule import ahead_of
+from pipesched.solver.case import Case
+from pipesched.solver.model import TunedModel
 
 
 class StepTask(NamedTuple):
@@ -135,3 +147,168 @@ class StepTasks:
     def on_machine(self, machine: int) -> Iterator[int]:
         """Yield the tasks of the step on a machine."""
         yield from (self.first + number for number, task in enumerate(self.tasks) if machine in task.machines)
+
+
+class StepRules:
+    """The tasks of a case with a step and their precedences; `passes` is the task graph of its passes.
+
+    Side work with a backward on a device of choice couples the forwards and backwards of its microbatch, and side work
+    may differ between microbatches: then not all rows of operations have microbatches in order (`is_sorted`).
+    """
+
+    def __init__(self, problem: Problem, index: OpIndex, passes: TaskGraph) -> None:
+        self.problem, self.index, self.passes = problem, index, passes
+        self.step = StepTasks(problem, index)
+        times = [times for item in problem.side for times in (item.forward, item.backward) if times is not None]
+        self._is_alike = all(len({*one}) == 1 for one in times)
+        couples = any(item.backward is not None and len(item.devices) > 1 for item in problem.side)
+        self.is_sorted = self._is_alike and (not couples or problem.microbatches == 1)
+
+    @cached_property
+    def graph(self) -> TaskGraph:
+        """The passes and what the step has beside them, with the precedences that hold in every order searched."""
+        durations = [*self.passes.durations, *(task.ticks for task in self.step.tasks)]
+        edges = [self.passes.edges, *self.step.edges, *self._orders(), *self._lanes()]
+        return TaskGraph(durations, [0] * len(durations), (1,), edges)
+
+    @cached_property
+    def heads(self) -> list[int]:
+        """The earliest start of each task, in ticks."""
+        return heads(self.graph, self._of_kind("F", step_ends(self.problem).released))
+
+    @cached_property
+    def tails(self) -> list[int]:
+        """The ticks between the end of each task and the end of the schedule."""
+        kind = self.index.gradient if self.index.gradients else ""
+        return tails(self.graph, self._of_kind(kind, step_ends(self.problem).behind_gradient))
+
+    @cached_property
+    def _behind(self) -> list[int]:
+        """Of each task those that come behind it in every order, as the bits of a number."""
+        behind = [0] * len(self.graph)
+        for task in reversed(topological_order(self.graph)):
+            for after, _ in self.graph.successors[task]:
+                behind[task] |= behind[after] | 1 << after
+        return behind
+
+    def reaches(self, one: int, other: int) -> bool:
+        """Return whether a task comes before another one in every order."""
+        return bool(self._behind[one] >> other & 1)
+
+    def _of_kind(self, kind: str, ticks: Sequence[int]) -> list[int]:
+        """Return for each task of a kind the ticks of its stage, 0 for others."""
+        found = [0] * len(self.graph)
+        for stage in range(self.index.stages if kind else 0):
+            for number in self.index.row(kind, stage):
+                found[number] = ticks[stage]
+        return found
+
+    def _orders(self) -> Iterator[Edges]:
+        """Yield the order of microbatches that are alike, and what then follows from the budget.
+
+        Where operations are coupled one row alone has them in order: it gives them their numbers.
+        """
+        problem, index = self.problem, self.index
+        if not self._is_alike:
+            return
+        if not self.is_sorted:
+            yield from edges_in_order(problem, index, [index.row("F", 0)])
+            return
+        yield from edges_in_order(problem, index, [row for kind in index.letters for row in index.rows(kind)])
+        yield from capacity_edges(problem, index)
+        if problem.sharding.reduces_each and not problem.has_units:
+            for tasks in self.step.reductions.values():
+                yield from map(arrow, tasks, tasks[1:])
+
+    def ahead(self, device: int) -> int:
+        """Return how many stages of a device are whole at once, at level weights; 0 where that is left to a choice."""
+        return 0 if self.problem.sharding.ahead == AUTO else ahead_of(self.problem, device)
+
+    def is_whole(self, device: int) -> bool:
+        """Return whether all stages of a device are whole at once."""
+        count = len(self.problem.settled_placement.stages_on(device))
+        return count == 1 or self.ahead(device) >= count
+
+    def _lanes(self) -> Iterator[Edges]:
+        """Yield what the rule of level weights says of every order: gathers by stage, before reductions; tied last."""
+        if not self.problem.sharding.divides(WEIGHTS):
+            return
+        tied = self.step.tied
+        for device in range(self.problem.devices):
+            stages = self.problem.settled_placement.stages_on(device)
+            gathers = [self.step.gathers[stage] for stage in stages]
+            reductions = [task for stage in stages for task in self.step.reductions.get(stage, ())]
+            yield from map(arrow, gathers, gathers[1:])
+            if self.is_whole(device):
+                yield from (arrow(gathers[-1], task) for task in reductions)
+            if tied is not None and tied in self.step.on_machine(self.problem.devices + device):
+                yield from (arrow(task, tied) for task in (*gathers, *reductions))
+
+    def bounds(self) -> Iterator[Bound]:
+        """Yield bounds on the makespan by the longest paths, and of each device and network lane by Jackson."""
+        columns = self.heads, self.graph.durations, self.tails
+        yield Bound(max(map(sum, zip(*columns, strict=True))), "residences one after another under the budget")
+        jobs = [Job(*column) for column in zip(*columns, strict=True)]
+        optional = {task for side in self.step.side for task in (*side.forwards.values(), *side.backwards.values())}
+        machines = self.passes.by_resource(range(len(self.passes)))
+        for machine in range(2 * self.problem.devices):
+            tasks = machines[machine] if machine < self.problem.devices else []
+            own = [jobs[task] for task in (*tasks, *self.step.on_machine(machine)) if task not in optional]
+            lane = machine - self.problem.devices
+            what = f"device {machine}" if lane < 0 else f"the network of device {lane}"
+            yield Bound(jackson_preemptive(own), f"Jackson's preemptive schedule of {what} under the budget")
+
+    def span_bounds(self) -> Iterator[Bound]:
+        """Yield bounds on the span, where microbatches are in order: of each device and stage from its first forward.
+
+        The first gather of a stage ends before that, however late it stands.
+        """
+        step, index, there = self.step, self.index, self.problem.settled_placement
+        for device in range(self.problem.devices if self.is_sorted else 0):
+            slots: list[int] = []
+            for stage in there.stages_on(device):
+                own = [number for kind in index.letters for number in index.row(kind, stage)]
+                own += [step.optimizers[stage]] if stage in step.optimizers else []
+                slots += own
+                ends = [*own, *step.reductions.get(stage, ())]
+                ends += [step.tied] if step.tied is not None and stage in tied_stages(self.problem) else []
+                gather = self.graph.durations[step.gathers[stage]] if stage in step.gathers else 0
+                yield Bound(gather + self._alone(own, ends), f"stage {stage} from its first to its last operation")
+            if slots:
+                yield Bound(self._alone(slots, slots), f"Jackson's preemptive schedule of device {device} alone")
+
+    def _alone(self, slots: Sequence[int], last: Sequence[int]) -> int:
+        """Return the least time from the start of the first of some slots of a device to the end of all `last`."""
+        begun, ends = [UNREACHED] * len(self.graph), [UNREACHED] * len(self.graph)
+        begun[slots[0]] = 0
+        for task in last:
+            ends[task] = 0
+        since, after = heads(self.graph, begun), tails(self.graph, ends)
+        return jackson_preemptive([Job(since[task], self.graph.durations[task], after[task]) for task in slots])
+
+
+class StepTaskModel(TunedModel):
+    """The tasks of a case with a step whose makespan lies in [least, most] ticks."""
+
+    def __init__(self, case: Case, rules: StepRules, least: int, most: int) -> None:
+        super().__init__(case)
+        self.rules, self.step, self.quantum = rules, rules.step, case.quantum
+        self.problem, self.index = case.problem, case.index
+        self.least, self.horizon = ceil_div(least, self.quantum), most // self.quantum
+        optional = {*chain.from_iterable((*one.forwards.values(), *one.backwards.values()) for one in self.step.side)}
+        columns = rules.graph.durations, rules.heads, rules.tails
+        for number, (ticks, head, tail) in enumerate(zip(*columns, strict=True)):
+            lasts, last = ticks // self.quantum, (most - tail - ticks) // self.quantum
+            if number in optional:
+                self.optional(lasts, last)
+            else:
+                self.task(lasts, head // self.quantum, last)
+
+    def is_one_of(self, start: Any, causes: Sequence[Any]) -> list[Any]:
+        """Return a literal of each time that a start is this one."""
+        found = []
+        for cause in causes:
+            look()
+            found.append(self.model.new_bool_var(""))
+            self.model.add(start == cause).only_enforce_if(found[-1])
+        return found

@@ -13,12 +13,11 @@ from typing import NamedTuple
 from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import PipeschedError
 from pipesched.estimation.hardware import GpuModel
-from pipesched.estimation.result import Estimate
-from pipesched.estimation.retimed import retimed
+from pipesched.estimation.result import Estimate, retimed
 from pipesched.estimation.terms import COMMUNICATION, MESSAGES, PER_MS, RECOMPUTE
 from pipesched.estimation.times import OPERATIONS
-from pipesched.estimation.trust.answers import Trust
-from pipesched.estimation.trust.judge import Judge
+from pipesched.estimation.trust.evidence import Trust
+from pipesched.estimation.trust.inside import Judge
 from pipesched.results.outcome import Outcome
 from pipesched.tuning.judged import trust_of_solved
 from pipesched.tuning.result import TimeShare

@@ -1,4 +1,4 @@
-"""How sure the rows of a search are: estimates of each once more, where processes are, and what tells rows apart."""
+"""How sure the rows of a search are, what tells them apart, and what lies outside of measured runs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from typing import NamedTuple
 from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import PipeschedError
 from pipesched.estimation.result import Estimate
-from pipesched.estimation.trust.answers import Trust
-from pipesched.estimation.trust.judge import Judge
-from pipesched.estimation.trust.measure import WhatToMeasure, what_to_measure
-from pipesched.estimation.trust.speed import DECIDED, SpeedRatio, ratios
+from pipesched.estimation.trust.evidence import DECIDED, OutsideField, SpeedRatio, Trust, ratios
+from pipesched.estimation.trust.facts import RunFacts
+from pipesched.estimation.trust.inside import Judge, WhatToMeasure, fields_outside, what_to_measure
 from pipesched.executors.batches import map_batches
-from pipesched.tuning.space import Space, SpacePoint
+from pipesched.tuning.prune import facts_of_point
+from pipesched.tuning.result import Unmeasured
+from pipesched.tuning.search import SpaceSearch
+from pipesched.tuning.space import Layout, Space, SpacePoint
 from pipesched.tuning.trial import Trial, TrialTask, estimate_of_point
 
 MOST_REORDERED = 20  # rows, at least, among which one's own runs may change the order
@@ -106,3 +108,61 @@ def measured_first(rows: Sequence[Trial]) -> WhatToMeasure | None:
     if len(standings) < 2:
         return None
     return what_to_measure(standings[0].model, [one.run for one in standings], [one.time for one in standings])
+
+
+MOST_SHOWN = 3
+
+
+def faster_outside(search: SpaceSearch, rate: float, executor: Executor | None, clock: Clock) -> list[Trial]:
+    """Return the best points outside what was measured with more than a rate, at most three, one a layout.
+
+    What is simulated for them counts nowhere, but a journal knows it.
+    """
+    if not search.outside or clock.is_over:
+        return []
+
+    def note(one: object) -> None:
+        if isinstance(one, Trial):
+            search.note(one)
+
+    points = [(one.layout, one.algorithms) for one in search.outside]
+    other = SpaceSearch(search.space, search.known, note, lambda _: search.report("beyond"), points=points, least=rate)
+    other.run(executor, clock)
+    best: dict[Layout, Trial] = {}
+    for trial in other.fitting():
+        if trial.rate > rate:
+            best.setdefault(trial.point.layout.in_one_chunk, trial)
+    return [*best.values()][:MOST_SHOWN]
+
+
+def unmeasured(space: Space, trial: Trial) -> Unmeasured:
+    """Return a point with the fields that lie outside, and what would have to be measured to believe it."""
+    facts = facts_of_point(space, *trial.point)
+    outside = fields_outside(facts)
+    return Unmeasured(trial, outside, _sentence(facts, outside, trial))
+
+
+def _sentence(facts: RunFacts, outside: Sequence[OutsideField], trial: Trial) -> str:
+    ways = _ways(facts)
+    said = list(dict.fromkeys(ways[one.field] for one in outside))
+    nearest = trial.trust.evidence.nearest if trial.trust is not None else ()
+    known = f"; nearest: {nearest[0].run}" if nearest else ""
+    return f"a step of this model {' and '.join(said)}{known}"
+
+
+def _ways(facts: RunFacts) -> Mapping[str, str]:
+    """Return how a run is described where a field of it lies outside what was measured."""
+    tokens = f"{facts.sequence // facts.context:,} tokens a rank"
+    return {
+        "hardware": f"on {facts.gpu}",
+        "gpus": f"on at least half of {facts.gpus:,} GPUs",
+        "tensor": f"with tensor {facts.tensor} for a hidden size of {facts.hidden:,}",
+        "pipeline": f"with pipeline {facts.pipeline}",
+        "chunks": f"with pipeline {facts.pipeline} x chunks {facts.chunks}",
+        "context": f"with context {facts.context} at {tokens}",
+        "expert": f"with expert {facts.expert}",
+        "expert_tensor": f"with expert_tensor {facts.expert_tensor}",
+        "micro": f"with {facts.tokens:,} tokens of a microbatch on a rank",
+        "algorithm": f"under {facts.algorithm}",
+        "shard": f"with shard {facts.shard}",
+    }

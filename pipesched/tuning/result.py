@@ -8,9 +8,8 @@ from typing import NamedTuple, overload
 
 from pipesched.display import Displayable
 from pipesched.estimation.result import Estimate
-from pipesched.estimation.trust.answers import OutsideField
-from pipesched.estimation.trust.evidence import PublishedRun
-from pipesched.estimation.trust.measure import WhatToMeasure
+from pipesched.estimation.trust.evidence import OutsideField, PublishedRun
+from pipesched.estimation.trust.inside import WhatToMeasure
 from pipesched.tuning.space import Layout
 from pipesched.tuning.trial import Trial
 

@@ -15,7 +15,7 @@ from pipesched.config.trust_section import read_trust
 from pipesched.config.values import Values
 from pipesched.errors import ConfigError
 from pipesched.estimation.derived import derive
-from pipesched.estimation.presets import MODELS, preset_names
+from pipesched.estimation.model_reader import MODELS, preset_names
 from pipesched.estimation.setup import AUTO, FULL, NONE, RECOMPUTES, SHARD_RANKS
 from pipesched.estimation.setup_reader import TRAINING_KEYS, read_unsized, require_agreement
 from pipesched.pipeline.memory import KEPT

@@ -23,24 +23,21 @@ from pipesched.checks import (
     require_type,
     require_whole,
 )
-from pipesched.config.judging import Measured, judge_of
+from pipesched.config.trusted import Measured, judge_of
 from pipesched.config.values import Source
 from pipesched.core.clock import Clock, TimeIsUp
-from pipesched.estimation.trust.judge import Judge
+from pipesched.estimation.trust.inside import Judge
 from pipesched.executors.batches import map_batches
 from pipesched.executors.opening import FEWEST_OPERATIONS, chosen, lent
 from pipesched.results.trainers import TRAINERS, takes_orders
-from pipesched.tuning.answer import Findings, answer
+from pipesched.tuning.answer import Findings, answer, wish, wish_tasks
 from pipesched.tuning.finalists import SOLVE, Finalist, Finished, finish
-from pipesched.tuning.journal import open_journal
-from pipesched.tuning.judged import MOST_REORDERED, by_expected, with_trust
-from pipesched.tuning.outside import faster_outside
+from pipesched.tuning.judged import MOST_REORDERED, by_expected, faster_outside, with_trust
 from pipesched.tuning.result import OverMemory, Tuning
 from pipesched.tuning.search import Progress, SpaceSearch
 from pipesched.tuning.space import Layout
 from pipesched.tuning.space_reader import read_space
-from pipesched.tuning.trial import Trial, TrialTask
-from pipesched.tuning.wishes import wish, wish_tasks
+from pipesched.tuning.trial import Trial, TrialTask, open_journal
 
 MOST_ROWS = 1_000
 FINALISTS = 5  # layouts that are solved, and retimed on other hardware

@@ -10,7 +10,7 @@ import pytest
 import pipesched
 from pipesched.cli import exits
 from pipesched.cli.app import COMMANDS
-from pipesched.core.compiled import form_of_kernels
+from pipesched.core.arrays import form_of_kernels
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 

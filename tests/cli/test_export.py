@@ -240,7 +240,6 @@ def test_run_loads_none_of_this(process: Callable[..., subprocess.CompletedProce
             "chrome_trace",
             "pytorch_csv",
             "documents.comparison",
-            "documents.frontier",
             "pipesched.hls",
         ):
             assert module not in loaded

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipesched.cli.app import LazyCommands
-from pipesched.cli.fast_typer import make_fast
+from pipesched.cli.app import LazyCommands, make_fast
 
 
 class Parameter(SimpleNamespace):

@@ -14,7 +14,7 @@ import pytest
 
 import pipesched
 from pipesched.cli.app import COMMANDS, LazyCommands
-from pipesched.cli.flags import ALGORITHM_FLAGS, COMMAND_FLAGS, KEY_FLAGS, PROBLEM_FLAGS, about_problem, spell, spelled
+from pipesched.cli.groups import ALGORITHM_FLAGS, COMMAND_FLAGS, KEY_FLAGS, PROBLEM_FLAGS, about_problem, spell, spelled
 from pipesched.config.hardware import load_hardware
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.render.view import View

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipesched.cli.flags import ALGORITHM_FLAGS
+from pipesched.cli.groups import ALGORITHM_FLAGS
 from pipesched.comparing.compare import every_name
 from pipesched.schedulers.options import COMMON, OPTIONS
 from pipesched.schedulers.registry import ALIASES, FAMILIES, aliases, family

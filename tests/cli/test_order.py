@@ -159,14 +159,14 @@ def test_a_remark_for_a_framework(cli: Cli) -> None:
 
 def test_an_explanation_keeps_the_order(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """What plans again with other costs looks for no other order."""
-    from pipesched.schedulers.feeding import best
+    from pipesched.schedulers.feeding import search
 
-    searches, looked = list[Any](), best.best_of_positions
+    searches, looked = list[Any](), search.best_of_positions
 
-    def search(known: Any) -> Any:
+    def best(known: Any) -> Any:
         searches.append(known)
         return looked(known)
 
-    monkeypatch.setattr(best, "best_of_positions", search)
+    monkeypatch.setattr(search, "best_of_positions", best)
     assert "planned again" in cli("explain", "1f1b", *SIX, "--order", "best").stdout
     assert len(searches) == 1

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import example, given, strategies as st
 
-from pipesched.cli.flags import PROBLEM_FLAGS
-from pipesched.cli.groups import GROUPS
-from pipesched.cli.option import parse_value
+from pipesched.cli.groups import GROUPS, PROBLEM_FLAGS
+from pipesched.cli.options import parse_value
 from pipesched.cli.reading import given_config
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem

@@ -13,7 +13,7 @@ import pytest
 
 from pipesched.cli import progress
 from pipesched.cli.app import COMMANDS
-from pipesched.cli.search_progress import line
+from pipesched.cli.progress import line
 from pipesched.solver.search import Event
 
 Cli = Callable[..., "CompletedProcess[str]"]

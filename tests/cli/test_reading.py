@@ -11,7 +11,7 @@ from pipesched.cli.options import ProblemSource
 from pipesched.cli.reading import given_config
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
-from pipesched.text.text_files import MOST_BYTES
+from pipesched.text.yaml_reader import MOST_BYTES
 
 
 def given_on_stdin(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from pipesched.cli.app import COMMANDS, LazyCommands
-from pipesched.cli.flags import ESTIMATE_FLAGS, SETUP_FLAGS, SHARD_FLAGS
-from pipesched.cli.groups import GROUPS
-from pipesched.estimation.presets import preset_names
+from pipesched.cli.groups import ESTIMATE_FLAGS, GROUPS, SETUP_FLAGS, SHARD_FLAGS
+from pipesched.estimation.model_reader import preset_names
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 OPTIONS = {

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from pipesched.cli import time_left
-from pipesched.cli.time_left import elapsed, left_for_search, most_classified
+from pipesched.cli import progress
+from pipesched.cli.progress import elapsed, left_for_search, most_classified
 from pipesched.core.cpsat import Limits
 from pipesched.solver.policy import DEFAULT
 
@@ -21,8 +21,8 @@ GIVEN = ("--devices", "4", "--microbatches", "6", "--placement", "linear", "--me
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that began two seconds ago."""
-    monkeypatch.setattr(time_left, "_began", [10.0])
-    monkeypatch.setattr(time_left, "monotonic", lambda: 12.0)
+    monkeypatch.setattr(progress, "_began", [10.0])
+    monkeypatch.setattr(progress, "monotonic", lambda: 12.0)
 
 
 def test_what_comes_before_and_after(begun: None) -> None:
@@ -39,7 +39,7 @@ def test_what_comes_before_and_after(begun: None) -> None:
 
 def test_in_another_process_nothing_has_passed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the command line is called as a function, its process began long ago."""
-    monkeypatch.setattr(time_left, "_began", [])
+    monkeypatch.setattr(progress, "_began", [])
     assert elapsed() == 0.0
 
 

@@ -198,7 +198,7 @@ def test_bad_values(cli: Cli, words: list[str], message: str) -> None:
 def test_what_is_printed(cli: Cli, monkeypatch: pytest.MonkeyPatch, failure: str | None, as_json: bool) -> None:
     """The table or the document on stdout; a plan that is wrong on stderr, with its text and exit code 1."""
     from pipesched.runtime import self_testing
-    from pipesched.runtime.self_test_result import SelfTest, SelfTestRow
+    from pipesched.runtime.self_testing import SelfTest, SelfTestRow
 
     rows = (SelfTestRow(2, "float64", "1f1b", 0.0, 3e-17, [41472, 28928], [41472, 28928], None, 0.44),)
     found = SelfTest("cpu", 0, "2.13.0", rows, failure, failure and "device 0: 0F0 0B0")

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.cli.progress import progress_of
-from pipesched.cli.search_progress import TuningBar, progress_of_tuning, tuning_line
+from pipesched.cli.progress import TuningBar, progress_of, progress_of_tuning, tuning_line
 from pipesched.config.values import Source
 from pipesched.documents.tuning import tuning_document
 from pipesched.errors import ConfigError

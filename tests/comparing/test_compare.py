@@ -12,7 +12,7 @@ import pipesched
 from pipesched.comparing.compare import DEFAULT, every_name
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.executors.local import InThisProcess
-from pipesched.results.sweep import SweepPoint
+from pipesched.results.comparison import SweepPoint
 from pipesched.schedulers.registry import FAMILIES, family
 
 AUTOPIPE = pipesched.make_problem(devices=4, stages=8, microbatches=8, forward=5, backward=10)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipesched.config.imported import ImportedProblem, imported_problem, timed_by
+from pipesched.config.load import ImportedProblem, imported_problem, timed_by
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.ops import Op

@@ -13,8 +13,7 @@ from pipesched.config.values import Source
 from pipesched.errors import ConfigError
 from pipesched.pipeline.problem import Problem
 from pipesched.text.fields import BY_KEY, BY_NAME
-from pipesched.text.text_files import decode
-from pipesched.text.yaml_reader import parse_yaml
+from pipesched.text.yaml_reader import decode, parse_yaml
 
 PIECES = [
     *(key.rpartition(".")[2] for key in BY_KEY),

@@ -15,7 +15,7 @@ from pipesched.config.load import load_config
 from pipesched.config.setup_starter import setup_starter
 from pipesched.config.starter import json_schema
 from pipesched.errors import ConfigError
-from pipesched.estimation.presets import preset_names
+from pipesched.estimation.model_reader import preset_names
 from pipesched.pipeline.problem import Problem
 from tests.examples import at_night_but
 

@@ -15,8 +15,7 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.problem import Problem
 from pipesched.text import yaml_reader
-from pipesched.text.text_files import MOST_BYTES
-from pipesched.text.yaml_reader import parse_yaml
+from pipesched.text.yaml_reader import MOST_BYTES, parse_yaml
 
 Load = Callable[..., Problem]
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 import pytest
 from hypothesis import strategies as st
 
-from pipesched.core.paths import heads, tails
 from pipesched.core.tasks import NOWHERE, Edges, TaskGraph, arrow
+from pipesched.core.timing import heads, tails
 
 Graphs = Callable[..., st.SearchStrategy[TaskGraph]]
 

@@ -10,8 +10,8 @@ from hypothesis import given, strategies as st
 
 from pipesched.core.bounds import Job, critical_path, energy, head_work_tail, jackson_preemptive, memory_area, sharpened
 from pipesched.core.listsched import list_schedule
-from pipesched.core.paths import heads, tails
 from pipesched.core.tasks import NOWHERE, TaskGraph, arrow
+from pipesched.core.timing import heads, tails
 
 Graphs = Callable[..., st.SearchStrategy[TaskGraph]]
 

@@ -7,10 +7,9 @@ from time import monotonic
 
 from hypothesis import assume, given, settings, strategies as st
 
-from pipesched.core.branching import Branching
+from pipesched.core.branching import Bounds, Branching
 from pipesched.core.check import violations
-from pipesched.core.list_schedules import length_of
-from pipesched.core.shaving import Bounds
+from pipesched.core.listsched import length_of
 from pipesched.core.tasks import TaskGraph
 from tests.core.windows import THREE_ON_TWO, draw_small, schedules, within
 

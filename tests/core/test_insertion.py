@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pipesched.core.insertion import insert_in_order
-from pipesched.core.paths import topological_order
 from pipesched.core.tasks import TaskGraph, arrow
+from pipesched.core.timing import topological_order
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.problem import Problem

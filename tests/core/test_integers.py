@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched.core.integers import ceil_div, round_up
+from pipesched.core.arrays import ceil_div, round_up
 
 amounts = st.integers(-(10**40), 10**40)  # beyond what floats can tell apart
 parts = st.integers(1, 10**20)

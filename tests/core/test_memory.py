@@ -13,9 +13,8 @@ from pipesched.core.check import violations
 from pipesched.core.kernels import NONE
 from pipesched.core.listsched import list_schedule
 from pipesched.core.memory import PoolLimits
-from pipesched.core.priorities import PRIORITIES
 from pipesched.core.tasks import TaskGraph, arrow
-from pipesched.core.ties import TIES
+from pipesched.core.ties import PRIORITIES, TIES
 from pipesched.errors import NoSchedule
 
 Jobs = Callable[..., st.SearchStrategy[tuple[TaskGraph, list[int], list[int]]]]

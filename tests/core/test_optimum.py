@@ -10,12 +10,11 @@ from hypothesis import given, settings, strategies as st
 
 from pipesched.core import optimum
 from pipesched.core.bounds import sharpened
+from pipesched.core.branching import Margins, Windows, state
 from pipesched.core.check import violations
 from pipesched.core.cpsat import Limits, TaskModel
-from pipesched.core.horizon import Margins, state
-from pipesched.core.list_schedules import length_of
+from pipesched.core.listsched import length_of
 from pipesched.core.optimum import lower_bound, shortest
-from pipesched.core.shaving import Windows
 from pipesched.core.tasks import NOWHERE, TaskGraph, arrow
 from pipesched.core.timeindexed import TimeIndexed
 from pipesched.errors import InvalidSchedule

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched.core.paths import UNREACHED, heads, tails, topological_order
 from pipesched.core.tasks import TaskGraph, arrow
+from pipesched.core.timing import UNREACHED, heads, tails, topological_order
 from pipesched.errors import InvalidSchedule
 
 Graphs = Callable[..., st.SearchStrategy[TaskGraph]]

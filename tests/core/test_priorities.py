@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pipesched.core.listsched import list_schedule
-from pipesched.core.priorities import (
+from pipesched.core.tasks import Edges, TaskGraph, arrow
+from pipesched.core.ties import (
     MOST_TASKS_WITH_DESCENDANTS,
     PRIORITIES,
+    TIES,
     alap,
     asap,
     descendant_counts,
@@ -19,8 +21,6 @@ from pipesched.core.priorities import (
     none,
     successors,
 )
-from pipesched.core.tasks import Edges, TaskGraph, arrow
-from pipesched.core.ties import TIES
 from pipesched.errors import ConfigError
 
 Graphs = Callable[..., st.SearchStrategy[TaskGraph]]

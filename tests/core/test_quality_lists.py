@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from pipesched.core.bounds import sharpened
-from pipesched.core.list_schedules import (
+from pipesched.core.listsched import (
     Listing,
     back_and_forth,
     backwards_in_time,
@@ -17,8 +17,8 @@ from pipesched.core.list_schedules import (
     length_of,
 )
 from pipesched.core.optimum import lower_bound
-from pipesched.core.paths import heads, tails
 from pipesched.core.tasks import TaskGraph
+from pipesched.core.timing import heads, tails
 from tests.quality_cases import graph_of
 from tests.quality_problems import PROGRAMS, RANDOM_GRAPHS
 from tests.quality_table import Table

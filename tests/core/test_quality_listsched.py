@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pipesched.core.list_schedules import length_of
-from pipesched.core.listsched import list_schedule
+from pipesched.core.listsched import length_of, list_schedule
 from pipesched.core.optimum import lower_bound
-from pipesched.core.priorities import PRIORITIES
-from pipesched.core.ties import TIES
+from pipesched.core.ties import PRIORITIES, TIES
 from tests.quality_cases import graph_of
 from tests.quality_problems import PROGRAMS, RANDOM_GRAPHS
 from tests.quality_table import Table

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from pipesched.core.bounds import critical_path, energy, sharpened
-from pipesched.core.horizon import Margins
-from pipesched.core.list_schedules import back_and_forth, length_of
-from pipesched.core.paths import heads, tails
+from pipesched.core.branching import Margins
+from pipesched.core.listsched import back_and_forth, length_of
 from pipesched.core.relaxation import Impossible, Relaxation
+from pipesched.core.timing import heads, tails
 from tests.quality_cases import DEADLINE, graph_of
 from tests.quality_problems import PROGRAMS, RANDOM_GRAPHS
 from tests.quality_table import Table

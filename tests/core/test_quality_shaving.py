@@ -6,11 +6,9 @@ from itertools import islice
 
 import pytest
 
-from pipesched.core.branching import Branching
-from pipesched.core.horizon import Margins
-from pipesched.core.paths import heads, tails
-from pipesched.core.shaving import Bounds, Windows
+from pipesched.core.branching import Bounds, Branching, Margins, Windows
 from pipesched.core.tasks import TaskGraph
+from pipesched.core.timing import heads, tails
 from tests.quality_cases import DEADLINE, graph_of
 from tests.quality_table import Table
 
@@ -47,7 +45,7 @@ def reached(way: str, case: str) -> int | None:
         return left_by_shaving(graph, optimum)
     with pytest.MonkeyPatch.context() as patch:
         if way == "lists to refute without shaving":
-            patch.setattr("pipesched.core.shaving.MOST_SHAVED", 0)
+            patch.setattr("pipesched.core.branching.MOST_SHAVED", 0)
         return lists_to_refute(graph, optimum - 1)
 
 

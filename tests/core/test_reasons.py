@@ -9,9 +9,8 @@ from random import Random
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched.core.idle_time import Idle, idle_gaps
 from pipesched.core.order_moves import candidate_moves, legal_places, moved
-from pipesched.core.reasons import NOTHING, Arc, TimedTasks
+from pipesched.core.reasons import NOTHING, Arc, Idle, TimedTasks, idle_gaps
 from pipesched.core.sensitivity import path_counts
 from tests.examples import examples
 from tests.plain_reasons import Arc as PlainArc, Plain, retimed

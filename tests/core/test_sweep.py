@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pipesched.core import kernels, sweep
-from pipesched.core.compiled import compiled_kernels
+from pipesched.core.arrays import compiled_kernels
 from pipesched.core.sweep import CaseSweep
 from pipesched.core.tasks import Edges, TaskGraph
 from pipesched.core.timing import earliest_times

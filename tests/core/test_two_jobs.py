@@ -6,7 +6,7 @@ from functools import cache
 
 from hypothesis import given, strategies as st
 
-from pipesched.core.two_jobs import JobPiece, least_length
+from pipesched.core.bounds import JobPiece, least_length
 
 JOBS = st.lists(st.builds(JobPiece, st.integers(0, 2), st.integers(1, 5)), max_size=5)
 

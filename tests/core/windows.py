@@ -9,11 +9,10 @@ from math import prod
 from hypothesis import assume, strategies as st
 
 from pipesched.core.bounds import critical_path
+from pipesched.core.branching import Bounds, Margins
 from pipesched.core.check import violations
-from pipesched.core.horizon import Margins
-from pipesched.core.paths import heads, tails
-from pipesched.core.shaving import Bounds
 from pipesched.core.tasks import TaskGraph, arrow
+from pipesched.core.timing import heads, tails
 
 Graphs = Callable[..., st.SearchStrategy[TaskGraph]]
 THREE_ON_TWO = TaskGraph([1, 1, 1], [0, 0, 0], [2])  # needs two ticks

@@ -13,7 +13,7 @@ import pipesched
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse
 from pipesched.errors import ConfigError
-from pipesched.pipeline.op_texts import parse_slot
+from pipesched.pipeline.ops import parse_slot
 from pipesched.pipeline.plan import plan_from_slots
 from pipesched.pipeline.quantities import to_fraction
 

@@ -11,8 +11,8 @@ import pytest
 from pipesched.errors import ConfigError
 from pipesched.estimation.huggingface import model_notes, read_model
 from pipesched.estimation.model import Experts, Latent, ModelShape
+from pipesched.estimation.model_reader import preset_model, preset_names
 from pipesched.estimation.parameters import parameters
-from pipesched.estimation.presets import preset_model, preset_names
 
 FILES = {path.stem: path for path in sorted((Path(__file__).parents[1] / "data" / "models").glob("*.json"))}
 UNKNOWN = "gpt-neox-20b"

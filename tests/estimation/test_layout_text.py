@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.estimation.layout import MOST, read_megatron_text
-from pipesched.results.handover.stage_items import StageItems, megatron_text, stages_of, torchtitan_modules
+from pipesched.results.handover.subject import StageItems, megatron_text, stages_of, torchtitan_modules
 
 EXAMPLE = "Et*9|(t*10|)*6t*10L"
 EIGHT = (

@@ -9,7 +9,7 @@ import pytest
 
 import pipesched
 from pipesched.estimation.derived import derive
-from pipesched.estimation.pairs import backward_pieces, forward_pieces, partner
+from pipesched.estimation.items import backward_pieces, forward_pieces, partner
 from pipesched.estimation.pieces import NETWORK, OWNERS
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import Setup

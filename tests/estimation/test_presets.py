@@ -8,8 +8,8 @@ import pytest
 
 from pipesched.errors import ConfigError
 from pipesched.estimation.hardware import hardware_rows, preset_hardware
+from pipesched.estimation.model_reader import HARDWARE, MODELS, model_rows, preset, preset_model, preset_names
 from pipesched.estimation.parameters import parameters
-from pipesched.estimation.presets import HARDWARE, MODELS, model_rows, preset, preset_model, preset_names
 
 GPUS = {  # dense 16-bit TFLOP/s, GB that a program gets, GB/s, link a direction, GPUs of a node
     "a100-40gb-sxm": (312, 42.3, 1555, 300, 8),

@@ -11,7 +11,7 @@ import pytest
 from pipesched.config.values import read_fields
 from pipesched.errors import ConfigError
 from pipesched.estimation.hardware import Efficiency, preset_hardware
-from pipesched.estimation.presets import preset_model
+from pipesched.estimation.model_reader import preset_model
 from pipesched.estimation.setup import Parallel, Setup, TokenBatch, TrainingSetup
 from pipesched.estimation.setup_reader import ReadSetup, read_setup, setup_of
 from pipesched.text.yaml_reader import parse_yaml

@@ -13,7 +13,7 @@ import pytest
 from pipesched.estimation.attention import core_flops
 from pipesched.estimation.communication import boundary_time, data_terms, expert_terms, message_terms, tensor_terms
 from pipesched.estimation.hardware import Efficiency, GpuModel, preset_hardware
-from pipesched.estimation.presets import preset_model
+from pipesched.estimation.model_reader import preset_model
 from pipesched.estimation.setup import Parallel, Setup, TokenBatch, TrainingSetup
 from pipesched.estimation.terms import Term, total
 from pipesched.estimation.times import (

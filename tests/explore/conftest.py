@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pytest
 
 from pipesched import Outcome, make_problem, run
-from pipesched.cli.option import parse_value
+from pipesched.cli.options import parse_value
 from pipesched.config.load import load_config
 from pipesched.explore.app.app import ExploreApp
 from pipesched.explore.pipeline_board import board_of

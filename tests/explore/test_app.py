@@ -14,11 +14,10 @@ from pipesched.core.reasons import NOTHING
 from pipesched.explore.app.app import ExploreApp
 from pipesched.explore.app.dialogs import Confirm, Parameters, Pick, Read
 from pipesched.explore.app.main_screen import MainScreen
-from pipesched.explore.keys import KEYS
 from pipesched.explore.pipeline_board import board_of
 from pipesched.explore.planning import PipelinePlanner
 from pipesched.explore.sheet import loaded
-from pipesched.explore.state import State
+from pipesched.explore.state import KEYS, State
 from tests.explore.conftest import app_of, maker, pool_of, ran, state_of
 
 Script = Callable[[Pilot[None], MainScreen], Awaitable[None]]
@@ -447,8 +446,7 @@ def test_a_small_terminal_gets_a_sentence(size: tuple[int, int]) -> None:
 @pytest.mark.parametrize("width", [30, 41, 69, 80, 139, 140, 200])
 @pytest.mark.parametrize("height", [8, 15, 24, 29, 30, 50])
 def test_no_line_of_the_chart_is_wider_or_higher_than_there_is_room(width: int, height: int) -> None:
-    from pipesched.explore.drawing import BoardScreen, draw
-    from pipesched.explore.viewport import Viewport
+    from pipesched.explore.drawing import BoardScreen, Viewport, draw
 
     for colour in (True, False):
         state = state_of(devices=16, stages=32, microbatches=16)

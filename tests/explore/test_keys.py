@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipesched.explore.keys import KEYS, MOUSE
+from pipesched.explore.state import KEYS, MOUSE
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "edit-a-schedule.md"
 

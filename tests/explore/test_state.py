@@ -16,8 +16,7 @@ from pipesched.explore.board import place_of
 from pipesched.explore.details import details, title
 from pipesched.explore.pipeline_board import PipelineBoard, board_of
 from pipesched.explore.planning import PipelinePlanner
-from pipesched.explore.selection_moves import pauses
-from pipesched.explore.sheet import loaded
+from pipesched.explore.sheet import loaded, pauses
 from pipesched.explore.state import State
 from tests.explore.conftest import maker, outcome_of, planner_of, state_of
 from tests.explore.test_places import random_board

@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import pipesched
-from pipesched.documents.comparison import comparison_document, pareto_document, sweep_document
-from pipesched.documents.frontier import frontier_document
+from pipesched.documents.comparison import comparison_document, frontier_document, pareto_document, sweep_document
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse
 from pipesched.errors import ConfigError, InvalidSchedule, NotApplicable

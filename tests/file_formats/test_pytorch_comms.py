@@ -9,8 +9,7 @@ from hypothesis import given, strategies as st
 
 import pipesched
 from pipesched.errors import ConfigError, Inexpressible
-from pipesched.file_formats.pytorch_comms import dump_comms
-from pipesched.file_formats.pytorch_csv import dump, parse
+from pipesched.file_formats.pytorch_csv import dump, dump_comms, parse
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
 from pipesched.schedulers.registry import FAMILIES

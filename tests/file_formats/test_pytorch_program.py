@@ -9,7 +9,7 @@ import pytest
 
 import pipesched
 from pipesched.errors import InvalidSchedule
-from pipesched.file_formats.pytorch_comms import dump_comms
+from pipesched.file_formats.pytorch_csv import dump_comms
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipesched.core.cpsat import Limits
-from pipesched.core.priorities import PRIORITIES
+from pipesched.core.ties import PRIORITIES
 from pipesched.hls.compare import COMPARED, compare_rules
 from pipesched.hls.outcome import list_outcome
 from pipesched.hls.program import parse_program

@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pipesched import hls
-from pipesched.core.idle_time import Idle, classes
-from pipesched.core.reasons import NOTHING
+from pipesched.core.reasons import NOTHING, Idle, classes
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.hls.graph import DataflowGraph
 from pipesched.hls.outcome import list_outcome

@@ -12,8 +12,8 @@ from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.solver.bounds import keeping_bound
-from pipesched.solver.keeping import KeepingCase
 from pipesched.solver.model import sorted_rows
+from pipesched.solver.saving_portfolio import KeepingCase
 from tests.strategies import plan_of, problems, random_plan, with_capacities
 
 

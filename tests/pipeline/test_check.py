@@ -13,9 +13,8 @@ from hypothesis import assume, given, strategies as st
 
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.check import MOST_VIOLATIONS, check, checked, violations
-from pipesched.pipeline.check_memory import excesses
-from pipesched.pipeline.op_texts import parse_op
+from pipesched.pipeline.check import MOST_VIOLATIONS, check, checked, excesses, violations
+from pipesched.pipeline.ops import parse_op
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import canonical, plain, to_fraction

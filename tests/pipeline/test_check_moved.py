@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pipesched import ConfigError, make_problem, plan, run, schedule_plan
-from pipesched.pipeline.check import check, violations
-from pipesched.pipeline.check_memory import replayed_peaks
+from pipesched.pipeline.check import check, replayed_peaks, violations
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
 from tests.oracle.drawn import Config, configs, random_rows

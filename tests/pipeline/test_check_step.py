@@ -16,13 +16,12 @@ from pipesched import make_problem, plan, run, schedule_plan
 from pipesched.cli.app import app
 from pipesched.documents.schedule import document
 from pipesched.errors import ConfigError, Deadlock, InvalidSchedule, NoSchedule
-from pipesched.pipeline.check import check, checked, violations
-from pipesched.pipeline.check_memory import excesses, replayed_peaks
-from pipesched.pipeline.op_texts import parse_op
+from pipesched.pipeline.check import check, checked, excesses, replayed_peaks, violations
+from pipesched.pipeline.ops import parse_op
+from pipesched.pipeline.plan import NetworkEntry
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.step import LEVELS, Shard, SideItem
-from pipesched.pipeline.step_plan import NetworkEntry
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.registry import FAMILIES
 from tests.pipeline.steps import LEVELS_CASE, ZERO_BUBBLE, whole_steps, with_costs

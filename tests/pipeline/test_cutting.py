@@ -8,11 +8,18 @@ from math import comb
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched.pipeline.cutting.every import EverySearch
-from pipesched.pipeline.cutting.lanes import LaneSearch, lanes_of
-from pipesched.pipeline.cutting.least import NEARLY, least_cut
-from pipesched.pipeline.cutting.runs import cut_runs, runs_of
-from pipesched.pipeline.cutting.task import CutTask, Ends, least_cost
+from pipesched.pipeline.cutting.runs import (
+    NEARLY,
+    CutTask,
+    Ends,
+    EverySearch,
+    LaneSearch,
+    cut_runs,
+    lanes_of,
+    least_cost,
+    least_cut,
+    runs_of,
+)
 from pipesched.pipeline.placement import named_placement
 from tests.examples import examples
 

@@ -12,7 +12,7 @@ from pipesched import ConfigError, Problem, make_problem, run
 from pipesched.core.timing import Times
 from pipesched.pipeline.bounds import lower_bound
 from pipesched.pipeline.check import check, violations
-from pipesched.pipeline.device_costs import at_speed
+from pipesched.pipeline.costs import at_speed
 from pipesched.pipeline.schedule import schedule_plan, timed_schedule
 from pipesched.schedulers.registry import family
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 import pipesched
-from pipesched.pipeline.balance import saved_by_moving
 from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.recut import saved_by_moving
 from pipesched.pipeline.schedule import schedule_plan
 from tests.strategies import SETTLED, plan_of, problems, random_plan, random_saving_plan, saving_plan_of
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.check import violations
-from pipesched.pipeline.check_memory import replayed_peaks
+from pipesched.pipeline.check import replayed_peaks, violations
 from pipesched.pipeline.costs import Ticks
 from pipesched.pipeline.kinds import (
     ALL_KINDS,

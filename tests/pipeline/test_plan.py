@@ -9,8 +9,7 @@ from hypothesis import given, strategies as st
 
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.op_texts import parse_slot
-from pipesched.pipeline.ops import Op
+from pipesched.pipeline.ops import Op, parse_slot
 from pipesched.pipeline.plan import plan_from_slots
 from pipesched.pipeline.problem import Problem
 from tests.replay import parts

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.check import check
-from pipesched.pipeline.op_texts import parse_slot
+from pipesched.pipeline.ops import parse_slot
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan, placement_of, plan_from_slots, settled
 from pipesched.pipeline.problem import Problem

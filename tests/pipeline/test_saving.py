@@ -13,9 +13,8 @@ from hypothesis import assume, given, strategies as st
 
 from pipesched.errors import ConfigError, Deadlock
 from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.check import checked, violations
-from pipesched.pipeline.check_memory import replayed_peaks
-from pipesched.pipeline.op_texts import parse_op, parse_slot, parse_transfer
+from pipesched.pipeline.check import checked, replayed_peaks, violations
+from pipesched.pipeline.ops import parse_op, parse_slot, parse_transfer
 from pipesched.pipeline.plan import LanePair, Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan, timed_schedule

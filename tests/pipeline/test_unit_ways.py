@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from pipesched import make_problem, plan
 from pipesched.core.arrays import column
-from pipesched.core.paths import UNREACHED, heads, tails
+from pipesched.core.timing import UNREACHED, heads, tails
 from pipesched.pipeline.capacity import edges_in_order
 from pipesched.pipeline.feeding import alike
 from pipesched.pipeline.lowering import lower

@@ -14,7 +14,7 @@ from pipesched import NotApplicable, Outcome, make_problem, run
 from pipesched.comparing.compare import every_name
 from pipesched.pipeline.bounds import lower_bound
 from pipesched.pipeline.check import violations
-from pipesched.pipeline.op_texts import parse_op, parse_slot
+from pipesched.pipeline.ops import parse_op, parse_slot
 from pipesched.pipeline.plan import Plan, plan_from_slots
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.schedulers.registry import algorithms, family

@@ -13,7 +13,7 @@ from pipesched.pipeline.arguments import make_problem
 from pipesched.render.comparison import ComparisonTable
 from pipesched.render.gantt import Gantt
 from pipesched.render.sweep import sweep_table
-from pipesched.results.sweep import Sweep, SweepPoint
+from pipesched.results.comparison import Sweep, SweepPoint
 
 Renderer = Callable[..., str]
 NAMES = ["naive", "1f1b", "interleaved"]

@@ -15,7 +15,7 @@ from rich.text import Text
 import pipesched
 from pipesched.errors import ConfigError
 from pipesched.pipeline.schedule import Schedule
-from pipesched.render.fold import NOTHING, Fold, fold_of
+from pipesched.render.gantt import NOTHING, Fold, fold_of
 from pipesched.render.palette import BREAK, HUES, KIND_HUE
 from pipesched.render.timescale import Window, fit_parts
 from pipesched.render.view import View

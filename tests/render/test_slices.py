@@ -15,8 +15,8 @@ from rich.console import Console
 import pipesched
 from pipesched import Gantt, Outcome, Table
 from pipesched.pipeline.kinds import KINDS
-from pipesched.pipeline.op_texts import parse_op
-from pipesched.render.fold import fold_of
+from pipesched.pipeline.ops import parse_op
+from pipesched.render.gantt import fold_of
 from pipesched.render.palette import HUES, colour_of, place_of
 from pipesched.render.summary import heading, summary
 from pipesched.render.timescale import operation_times, quantum

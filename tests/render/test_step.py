@@ -11,10 +11,9 @@ from rich.table import Table
 
 import pipesched
 from pipesched.render.comparison import ComparisonTable
-from pipesched.render.fold import fold_of
-from pipesched.render.gantt import Gantt
-from pipesched.render.step_rows import devices_text
+from pipesched.render.gantt import Gantt, fold_of
 from pipesched.render.summary import summary
+from pipesched.render.timescale import devices_text
 from tests.stepped import REDUCED, SHARDED, SIDE, TIED
 
 Renderer = Callable[..., str]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pipesched
-from pipesched.cli.flags import spell
+from pipesched.cli.groups import spell
 from pipesched.render.advice import advice_rows
-from pipesched.render.labels import as_parameters
+from pipesched.render.marks import as_parameters
 from pipesched.render.summary import sentence
 from pipesched.results.outcome import Advice, SolveReport
 

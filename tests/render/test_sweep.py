@@ -15,8 +15,7 @@ from pipesched.render.measures import MEASURES, title_of_field
 from pipesched.render.scatter import PlotPoint, Scatter
 from pipesched.render.sweep import MOST_LINES, PlotMark, best_lines, sweep_lines, sweep_plot, sweep_view
 from pipesched.render.table import display_parts
-from pipesched.results.comparison import Comparison
-from pipesched.results.sweep import Sweep, SweepPoint
+from pipesched.results.comparison import Comparison, Sweep, SweepPoint
 
 Renderer = Callable[..., str]
 Golden = Callable[[str, str], None]

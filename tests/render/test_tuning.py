@@ -9,11 +9,16 @@ import pytest
 from rich.console import Console, RenderableType
 
 import pipesched
-from pipesched.render.estimate import heading
-from pipesched.render.gpus_text import gpus_text
-from pipesched.render.point_lines import a_line_each, numbers_text
-from pipesched.render.space_points import PointsTable
-from pipesched.render.tuning import pareto_view, sentence, tuning_table, tuning_view
+from pipesched.render.estimate import gpus_text, heading
+from pipesched.render.tuning import (
+    PointsTable,
+    a_line_each,
+    numbers_text,
+    pareto_view,
+    sentence,
+    tuning_table,
+    tuning_view,
+)
 from pipesched.tuning.result import Doubt, TimeShare, Tuning
 from pipesched.tuning.trial import Trial
 from tests.tuning.made import MADE, NOTHING, ROWS, SETUP, layout, trial, trusted

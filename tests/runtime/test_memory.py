@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.pipeline.op_texts import parse_op
+from pipesched.pipeline.ops import parse_op
 from pipesched.pipeline.schedule import Schedule
 from tests.runtime_ranks import Pool
 from tests.solved import solved

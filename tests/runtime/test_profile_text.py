@@ -18,8 +18,7 @@ def test_the_backward_by_its_halves_or_whole(
     tmp_path: Path, *, split: bool, halves: tuple[float, float], whole: float
 ) -> None:
     """I and W are measured at 3 and 4 ms and B at 5: a config has the halves, whose sum is 7, or the whole."""
-    from pipesched.runtime.profile_text import config_text
-    from pipesched.runtime.profiling import TIMES, Profile, StageProfile
+    from pipesched.runtime.profiling import TIMES, Profile, StageProfile, config_text
 
     medians = dict(zip(TIMES, (2.0, 5.0, 3.0, 4.0, 2.0, 1.0, 1.0), strict=True))
     times = {key: Quartiles(value - 0.5, value, value + 0.5) for key, value in medians.items()}

@@ -70,7 +70,7 @@ def test_the_model_feels_every_microbatch() -> None:
     """Each weight has gradients far above what may differ, so that a microbatch more or less shows."""
     import torch
 
-    from pipesched.runtime.self_test_result import APART_AT_MOST
+    from pipesched.runtime.self_testing import APART_AT_MOST
     from pipesched.runtime.unpipelined import WeighedBatch, batch, blocks, train_unpipelined
 
     modules = blocks(4, torch.float32)
@@ -84,7 +84,7 @@ def test_the_model_feels_every_microbatch() -> None:
 
 
 def row(**changed: Any) -> Any:
-    from pipesched.runtime.self_test_result import SelfTestRow
+    from pipesched.runtime.self_testing import SelfTestRow
 
     right = SelfTestRow(2, "float64", "1f1b", 1e-10, 1e-10, [10, 20], [10, 20], None, 0.5)
     return right._replace(**changed)
@@ -124,7 +124,7 @@ def test_what_is_no_number_differs() -> None:
 
 def test_a_document_is_json() -> None:
     """A difference without limit is null; a test that failed says so."""
-    from pipesched.runtime.self_test_result import SelfTest
+    from pipesched.runtime.self_testing import SelfTest
 
     found = SelfTest("cpu", 0, "2.13.0", (row(), row(gradients=float("inf"))), "1f1b: wrong", "device 0: 0F0")
     content = json.loads(json.dumps(found.document(), allow_nan=False))
@@ -135,7 +135,7 @@ def test_a_document_is_json() -> None:
 
 def test_shared_gpus_are_told() -> None:
     """Where ranks share a GPU their messages do not go by NCCL, and the table says that it is not tested."""
-    from pipesched.runtime.self_test_result import SelfTest
+    from pipesched.runtime.self_testing import SelfTest
 
     for gpus, told in ((0, False), (1, True), (2, False)):
         lines = [*SelfTest("some", gpus, "2.13.0", (row(),)).lines()]

@@ -15,10 +15,9 @@ from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.schedulers import best_block
-from pipesched.schedulers.best_block import best_of, costing
+from pipesched.schedulers.best_block import Waits, best_of, costing, v_blocks
 from pipesched.schedulers.block import in_chunks, squeeze
 from pipesched.schedulers.registry import family
-from pipesched.schedulers.v_block import Waits, v_blocks
 from pipesched.schedulers.zb_v import published_order
 from tests.strategies import problems
 

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 
 from pipesched import Problem
 from pipesched.core import arrays
-from pipesched.core.compiled import compiled_kernels
+from pipesched.core.arrays import compiled_kernels
 from pipesched.errors import ConfigError, NoSchedule
 from pipesched.pipeline.bounds import lower_bound
 from pipesched.pipeline.check import violations

@@ -15,7 +15,7 @@ from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.schedulers.critical_blocks import CriticalBlockSearch, Orders
-from pipesched.schedulers.zb_greedy import Switches, greedy_orders
+from pipesched.schedulers.zb_auto import Switches, greedy_orders
 from pipesched.schedulers.zero_bubble import handcrafted
 from tests.strategies import limited
 

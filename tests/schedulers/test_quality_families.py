@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipesched.core.integers import ceil_div
+from pipesched.core.arrays import ceil_div
 from pipesched.errors import NotApplicable
 from pipesched.pipeline.bounds import lower_bound
 from pipesched.results.outcome import run

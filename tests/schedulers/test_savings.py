@@ -14,8 +14,7 @@ from pipesched import ConfigError, NotApplicable, Outcome, Problem, Schedule, ma
 from pipesched.comparing.compare import every_name
 from pipesched.pipeline.check import violations
 from pipesched.pipeline.costs import Costs
-from pipesched.pipeline.op_texts import parse_op
-from pipesched.pipeline.ops import Op, Pair
+from pipesched.pipeline.ops import Op, Pair, parse_op
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.results.trainers import refused_by_pytorch, runs_in
 from pipesched.schedulers.registry import family

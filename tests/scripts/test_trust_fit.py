@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from least_squares import Vector
-from pipesched.estimation.trust.covariance import START
 from pipesched.estimation.trust.evidence import PublishedRun
+from pipesched.estimation.trust.residuals import START
 from tests.estimation.trust.runs import published, run
 from trust_evidence import quantile, source_of
 from trust_fit import (

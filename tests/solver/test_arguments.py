@@ -17,8 +17,8 @@ from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.registry import Catalogue, family
-from pipesched.solver.keeping import KeepingCase
 from pipesched.solver.portfolio import family_schedule, named_candidates
+from pipesched.solver.saving_portfolio import KeepingCase
 from pipesched.solver.search import Event
 from tests.strategies import problems
 

@@ -17,10 +17,8 @@ from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
 from pipesched.results.status import StoppedBy
 from pipesched.solver.case import Case
 from pipesched.solver.feasible import feasible, placed
-from pipesched.solver.first import first_candidates, take_first
-from pipesched.solver.keeping import KeepingCase
-from pipesched.solver.saving import SavingCase
-from pipesched.solver.search import Search
+from pipesched.solver.saving_portfolio import KeepingCase, SavingCase
+from pipesched.solver.search import Search, first_candidates, take_first
 from tests.examples import examples
 
 CHUNKS = {"linear": 1, "loop": 2, "v": 2, "wave": 4, "bidirectional": 1}

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from pipesched import run
 from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits, SearchAnswer
-from pipesched.core.paths import heads, tails
 from pipesched.core.tasks import reversed_graph
+from pipesched.core.timing import heads, tails
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.check import violations
 from pipesched.pipeline.lowering import lower
@@ -20,10 +20,9 @@ from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.problem import Problem
 from pipesched.solver.case import Case
 from pipesched.solver.frontier import frontier
-from pipesched.solver.improve import _WindowSearch, improve
-from pipesched.solver.justify import justify
-from pipesched.solver.keeping import KeepingCase
-from pipesched.solver.neighbourhood import TimeWindow, WindowModel
+from pipesched.solver.neighbourhood import TimeWindow, WindowModel, _WindowSearch, improve
+from pipesched.solver.portfolio import justify
+from pipesched.solver.saving_portfolio import KeepingCase
 from pipesched.solver.search import Search
 from tests.strategies import problems
 

@@ -18,8 +18,8 @@ from pipesched.pipeline.kinds import KEEP_ONLY
 from pipesched.solver import ahead as ahead_module
 from pipesched.solver.ahead import CasesAhead, PortfoliosAhead
 from pipesched.solver.feasible import feasible, placed
-from pipesched.solver.keeping import KeepingCase
 from pipesched.solver.policy import DEFAULT, AheadPolicy, SolvePolicy
+from pipesched.solver.saving_portfolio import KeepingCase
 from pipesched.solver.search import Event, Search
 from pipesched.solver.solve import _try_portfolio
 from tests.executors.work import workers_left

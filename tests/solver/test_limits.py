@@ -15,9 +15,8 @@ from pipesched.core.cpsat import Limits
 from pipesched.pipeline.kinds import Allowed
 from pipesched.results.status import StoppedBy
 from pipesched.solver.case_search import can_begin, prove, seconds_for
-from pipesched.solver.keeping import KeepingCase
 from pipesched.solver.policy import DEFAULT
-from pipesched.solver.saving import SavingCase
+from pipesched.solver.saving_portfolio import KeepingCase, SavingCase
 from pipesched.solver.search import Search
 
 UNEVEN: dict[str, Any] = {

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 import pipesched
 from pipesched.core.cpsat import Limits
 from pipesched.pipeline.problem import Problem
-from pipesched.solver.keeping import KeepingCase
-from pipesched.solver.one_device import DeviceModel, most_promising, suits
+from pipesched.solver.bounds import DeviceModel, most_promising, suits
+from pipesched.solver.saving_portfolio import KeepingCase
 from plain_model import plain_model
 from tests.solver.periodic.problems import tight
 

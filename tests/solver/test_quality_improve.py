@@ -11,7 +11,7 @@ import pytest
 
 from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits
-from pipesched.solver.improve import improve
+from pipesched.solver.neighbourhood import improve
 from pipesched.solver.policy import SolvePolicy, WindowPolicy
 from tests.quality_cases import keeping
 from tests.quality_table import Table

@@ -9,9 +9,8 @@ import pytest
 
 from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits
-from pipesched.solver.justify import justify
 from pipesched.solver.policy import JustificationPolicy, SolvePolicy
-from pipesched.solver.portfolio import pools
+from pipesched.solver.portfolio import justify, pools
 from tests.quality_cases import best_value, bound_of, keeping
 from tests.quality_problems import PROBLEMS
 from tests.quality_table import Table

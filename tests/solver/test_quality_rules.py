@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipesched.solver.portfolio import listed, pools
-from pipesched.solver.rules import RULES
+from pipesched.solver.portfolio import RULES, listed, pools
 from tests.quality_cases import best_value, bound_of, keeping
 from tests.quality_problems import PROBLEMS
 from tests.quality_table import Table

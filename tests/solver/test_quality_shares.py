@@ -8,8 +8,7 @@ import pytest
 
 from pipesched.solver.case import Candidate
 from pipesched.solver.policy import DEFAULT
-from pipesched.solver.portfolio import listed, pools
-from pipesched.solver.rules import RULES
+from pipesched.solver.portfolio import RULES, listed, pools
 from tests.quality_cases import best_value, bound_of, keeping
 from tests.quality_table import Table
 

@@ -19,7 +19,7 @@ from pipesched.pipeline.schedule import schedule_plan
 from pipesched.pipeline.typed_plan import plan
 from pipesched.results.outcome import Outcome, SolveReport, run
 from pipesched.schedulers.registry import FAMILIES
-from pipesched.solver.keeping import KeepingCase
+from pipesched.solver.saving_portfolio import KeepingCase
 from pipesched.solver.search import Event
 from pipesched.solver.solve import solve
 from plain_model import plain_model

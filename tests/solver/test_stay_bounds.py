@@ -18,8 +18,8 @@ from pipesched.pipeline.capacity import least_capacity
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.problem import Problem
 from pipesched.results.outcome import Outcome
-from pipesched.solver.saving import SavingCase
-from pipesched.solver.saving_model import SavingModel
+from pipesched.solver.model import SavingModel
+from pipesched.solver.saving_portfolio import SavingCase
 from pipesched.solver.solve import solve
 from tests.examples import part
 from tests.solver.every_way import least_makespan

@@ -11,8 +11,7 @@ import pytest
 from pipesched import make_problem
 from pipesched.core.cpsat import Limits
 from pipesched.pipeline.kinds import KEEP_ONLY
-from pipesched.pipeline.op_texts import parse_op
-from pipesched.pipeline.ops import Op
+from pipesched.pipeline.ops import Op, parse_op
 from pipesched.pipeline.schedule import Schedule
 from pipesched.solver.feasible import as_cases
 from pipesched.solver.policy import DEFAULT

@@ -15,14 +15,13 @@ from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.capacity import least_capacity, order_edges
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.kinds import Allowed
+from pipesched.pipeline.lowering import plan_of_times
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import schedule_plan
-from pipesched.pipeline.waits import plan_of_times
 from pipesched.results.outcome import run
 from pipesched.solver.memory_saving import RECOMPUTE as RECOMPUTE_RULE, SavingRule, saving_rules, with_savings
-from pipesched.solver.saving import SavingCase
-from pipesched.solver.saving_model import SavingModel, saving_model
-from pipesched.solver.saving_portfolio import one_by_one
+from pipesched.solver.model import SavingModel, saving_model
+from pipesched.solver.saving_portfolio import SavingCase, one_by_one
 from pipesched.solver.solve import solve
 from tests.examples import part
 from tests.solver.every_way import least_makespan

@@ -17,10 +17,10 @@ from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.schedulers.registry import compared
-from pipesched.solver.advice.changes import changes
-from pipesched.solver.keeping import KeepingCase
+from pipesched.solver.advice.advise import changes
 from pipesched.solver.portfolio import fed_candidates, named_candidates, ruled_candidates
 from pipesched.solver.request import SolveRequest
+from pipesched.solver.saving_portfolio import KeepingCase
 from tests.examples import examples, part
 from tests.oracle.drawn import Config, small_configs
 from tests.oracle.optimum import optimum

@@ -14,9 +14,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import pipesched
-from pipesched.analysis.measured.config_text import config_text as timeline_text
 from pipesched.analysis.measured.measured_step import MeasuredLatency
-from pipesched.analysis.measured.timeline import Timeline
+from pipesched.analysis.measured.timeline import Timeline, config_text as timeline_text
 from pipesched.config.setup_starter import setup_starter
 from pipesched.estimation.config_text import config_text as estimate_text
 from pipesched.pipeline.costs import PER_STAGE, in_one
@@ -24,7 +23,7 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import rounded, to_fraction
 from pipesched.pipeline.recut import fuse
 from pipesched.results.outcome import Quartiles
-from pipesched.solver.advice.arguments import as_typed, changed_arguments
+from pipesched.solver.advice.advise import as_typed, changed_arguments
 from pipesched.text.writer import ConfigText, dump
 from tests.torch_ranks import needs_torch
 from tests.tuning.spaces import SPACE
@@ -185,8 +184,7 @@ def test_starters(text: str) -> None:
 @given(st.floats(1e-6, 1e6), st.integers(1, 10**13), st.floats(0.001, 3), st.floats(0.001, 1))
 def test_profiles(time: float, size: int, retain: float, checkpoint: float) -> None:
     """`profile -o`: times to a nanosecond, sizes and shares to 9 digits."""
-    from pipesched.runtime.profile_text import config_text
-    from pipesched.runtime.profiling import TIMES, Profile, StageProfile
+    from pipesched.runtime.profiling import TIMES, Profile, StageProfile, config_text
 
     spread = Quartiles(time, time, time)
     stage = StageProfile(dict.fromkeys(TIMES, spread), size, retain, checkpoint, size)

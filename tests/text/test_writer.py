@@ -15,9 +15,8 @@ from unittest.mock import patch
 import pytest
 
 import pipesched
-from pipesched.analysis.measured.config_text import config_text as timeline_text
 from pipesched.analysis.measured.measured_step import MeasuredLatency
-from pipesched.analysis.measured.timeline import Timeline
+from pipesched.analysis.measured.timeline import Timeline, config_text as timeline_text
 from pipesched.config.setup_starter import setup_starter
 from pipesched.estimation.config_text import config_text as estimate_text
 from pipesched.pipeline.costs import in_one
@@ -56,8 +55,7 @@ def uneven_timeline() -> str:
 
 def profile(*, split: bool) -> str:
     """The config of a profile of two stages."""
-    from pipesched.runtime.profile_text import config_text
-    from pipesched.runtime.profiling import TIMES, Profile, StageProfile
+    from pipesched.runtime.profiling import TIMES, Profile, StageProfile, config_text
 
     stages = []
     for factor in (1.0, 1000.0):

@@ -9,13 +9,19 @@ from typing import Any
 
 import pipesched
 from pipesched.estimation.result import TrainingStep
-from pipesched.estimation.trust.answers import Evidence, NearRun, OutsideField, Trust
-from pipesched.estimation.trust.covariance import START
-from pipesched.estimation.trust.evidence import YOURS, PublishedRun
+from pipesched.estimation.trust.evidence import (
+    YOURS,
+    Evidence,
+    Interval,
+    NearRun,
+    OutsideField,
+    PublishedRun,
+    Standing,
+    Trust,
+)
 from pipesched.estimation.trust.facts import KINDS, ComparedRun, RunFacts
-from pipesched.estimation.trust.measure import WhatToMeasure
-from pipesched.estimation.trust.residuals import ResidualModel
-from pipesched.estimation.trust.speed import Interval, Standing
+from pipesched.estimation.trust.inside import WhatToMeasure
+from pipesched.estimation.trust.residuals import START, ResidualModel
 from pipesched.tuning.judged import with_behind
 from pipesched.tuning.result import Doubt, NearMiss, OverMemory, TimeShare, Tuning, Unmeasured
 from pipesched.tuning.space import Layout, SpacePoint

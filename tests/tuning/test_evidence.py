@@ -10,14 +10,11 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.estimation.trust.covariance import NOISE, START
 from pipesched.estimation.trust.facts import KINDS, facts_of, shape_of
-from pipesched.estimation.trust.inside import fields_outside
-from pipesched.estimation.trust.measure import what_to_measure
-from pipesched.estimation.trust.residuals import ResidualModel
-from pipesched.tuning.judged import tied, with_behind
-from pipesched.tuning.measured_part import MeasuredPart, facts_of_point
-from pipesched.tuning.outside import unmeasured
+from pipesched.estimation.trust.inside import fields_outside, what_to_measure
+from pipesched.estimation.trust.residuals import NOISE, START, ResidualModel
+from pipesched.tuning.judged import tied, unmeasured, with_behind
+from pipesched.tuning.prune import MeasuredPart, facts_of_point
 from pipesched.tuning.space_reader import read_space
 from tests.tuning.made import MADE, MODEL, ROWS, layout, run_of, trial, trusted
 from tests.tuning.spaces import LLAMA, Config, enumerated

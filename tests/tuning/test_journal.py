@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 import pipesched
-from pipesched.tuning.journal import open_journal
 from pipesched.tuning.prune import BOUND, PrunedPoints
-from pipesched.tuning.trial import Trial
+from pipesched.tuning.trial import Trial, open_journal
 from tests.tuning.made import layout, trial
 from tests.tuning.spaces import ALGORITHMS, SPACE
 from tests.tuning.test_space import space

@@ -6,8 +6,8 @@ import pytest
 
 import pipesched
 from pipesched.tuning import tune as tuning_module
+from pipesched.tuning.answer import LARGEST_SHARE, MOST_WISHES, nearest_wishes
 from pipesched.tuning.result import OverMemory
-from pipesched.tuning.wishes import LARGEST_SHARE, MOST_SHOWN, nearest_wishes
 from tests.tuning.made import ROWS, layout
 from tests.tuning.spaces import GPU, LLAMA, SPACE, Config
 
@@ -57,7 +57,7 @@ def test_the_nearest_wishes() -> None:
     slow = OverMemory(layout(1, 2), "1f1b", 0.1, rate)
     near, far = (OverMemory(layout(1, 4, chunks), "zb-v", over, rate + 1) for chunks, over in ((2, 0.5), (3, 0.7)))
     others = [OverMemory(layout(2, 2, micro=micro), "1f1b", 1.0 + micro, rate + 5) for micro in (1, 2, 4)]
-    assert nearest_wishes([*others, far, slow, near], ROWS[0]) == (near, *others[: MOST_SHOWN - 1])
+    assert nearest_wishes([*others, far, slow, near], ROWS[0]) == (near, *others[: MOST_WISHES - 1])
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""One clock for all ranks: the differences of their clocks that every message allows, or two messages that contradict.
+"""The steps of a run on one clock: differences of clocks that messages allow, and when inputs were there.
 
 A result cannot be used before it is there: sent, the end of the sender's range, is at most the start of the receiver's,
 where that begins behind the waiting. Where ranges hold the waiting it is at most their end, less what the operation
@@ -8,7 +8,7 @@ that are left then those are taken at which operations of a kind take most nearl
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import gcd, sqrt
@@ -16,13 +16,127 @@ from statistics import median_low
 from typing import NamedTuple
 
 from pipesched.analysis.measured.differences import Bounds, Pair, negative_cycle, tightest, with_equality
-from pipesched.analysis.measured.equal_lengths import Direction, LateArrival, direction_of, with_equal_lengths
+from pipesched.analysis.measured.files import RecordedRun
 from pipesched.analysis.measured.ranges import PER_UNIT, Range, ops_of, producers
 from pipesched.analysis.measured.steps import Steps
-from pipesched.core.integers import round_up
+from pipesched.core.arrays import round_up
 from pipesched.errors import InvalidSchedule
-from pipesched.pipeline.ops import Pair as PairSlot, Slot
+from pipesched.pipeline.kinds import KINDS
+from pipesched.pipeline.ops import Op, Pair as PairSlot, Slot
 from pipesched.pipeline.quantities import in_units
+
+MOST = 256  # operations of a kind that are looked at: more change a median little
+CELLS = 96  # into which a range is cut at first, and the best of them further
+BEST = 3  # cells that are looked into
+FINER = 4
+Deviation = Callable[[int], float]
+
+
+class LateArrival(NamedTuple):
+    """A range that needs a result: its length, and how much later it ends than that was sent, each on its own clock."""
+
+    length: int
+    late: int
+
+
+class Direction(NamedTuple):
+    """The arrivals from one rank at another, by the kinds that need them, of so many steps."""
+
+    kinds: Sequence[Sequence[LateArrival]]
+    steps: int
+
+    def deviation(self, shift: int) -> float:
+        """Return by how much operations differ from the median of their kind, if arrival is sent + shift."""
+        total = 0
+        for arrivals in self.kinds:
+            lengths = sorted(length if (left := late - shift) > length else max(left, 0) for length, late in arrivals)
+            half = len(lengths) // 2
+            total += sum(lengths[len(lengths) - half :]) - sum(lengths[:half])
+        return total
+
+
+def direction_of(by_kind: Iterable[Sequence[LateArrival]], steps: int) -> Direction:
+    """Return a direction, thinned out evenly where there are more operations than are looked at."""
+    return Direction([[*kind][:: 1 + (len(kind) - 1) // MOST] for kind in by_kind], steps)
+
+
+NONE = Direction((), 0)
+
+
+def with_equal_lengths(
+    directions: Mapping[Pair, Direction], bounds: Bounds, ahead: Sequence[int], room: int
+) -> dict[Pair, int]:
+    """Return the bounds with what each pair of clocks with messages between them differs by.
+
+    `ahead` are clocks that meet the bounds; a pair keeps them where nothing tells better ones. `room` is the most that
+    a message takes. Pairs that lengths tell most of come first, and bound the others.
+    """
+    pairs = sorted({(min(pair), max(pair)) for pair in directions})
+    found: list[tuple[float, Pair]] = []
+    for i, j in pairs:
+        lowest, highest = _range(len(ahead), bounds, (i, j), ahead)
+        gained = _gain(directions.get((i, j), NONE), directions.get((j, i), NONE), lowest, highest)
+        found.append((-gained, (i, j)))
+    settled = dict(bounds)
+    for _, (i, j) in sorted(found):
+        there, back = directions.get((i, j), NONE), directions.get((j, i), NONE)
+        lowest, highest = _range(len(ahead), settled, (i, j), ahead)
+        now = min(max(ahead[j] - ahead[i], lowest), highest)
+        settled = with_equality(settled, (i, j), difference(there, back, lowest, highest, now, room))
+    return settled
+
+
+def _range(count: int, bounds: Bounds, pair: Pair, ahead: Sequence[int]) -> tuple[int, int]:
+    """Return the least and the most that clock j is ahead of clock i; where nothing bounds it, what it is now."""
+    i, j = pair
+    now = ahead[j] - ahead[i]
+    most, behind = tightest(count, bounds, [i]).get((i, j)), tightest(count, bounds, [j]).get((j, i))
+    return (now if behind is None else -behind), (now if most is None else most)
+
+
+def _gain(there: Direction, back: Direction, lowest: int, highest: int) -> float:
+    """Return how much the deviations vary over the range: what they tell of these two clocks."""
+    step = max((highest - lowest) // FINER, 1)
+    values = [there.deviation(one) + back.deviation(-one) for one in range(lowest, highest + 1, step)]
+    return max(values) - min(values)
+
+
+def difference(there: Direction, back: Direction, lowest: int, highest: int, now: int, room: int) -> int:
+    """Return by how much clock j is ahead of clock i, from `lowest` to `highest`; `now` where all are as good.
+
+    `there` are the arrivals from rank i at rank j, `back` those the other way; `room` is the most latency.
+    """
+    if lowest >= highest:
+        return now
+    most_there = _least(lambda one: there.deviation(one) + there.steps * one / 2, lowest, highest + room, now)
+    most_back = _least(lambda one: back.deviation(one) + back.steps * one / 2, -highest, room - lowest, -now)
+    if there.kinds and back.kinds and 0 <= most_there + most_back <= 2 * room:
+        return min(max((most_there - most_back) // 2, lowest), highest)
+    return _least(lambda one: there.deviation(one) + back.deviation(-one), lowest, highest, now)
+
+
+def _least(deviation: Deviation, lowest: int, highest: int, now: int) -> int:
+    """Return where a function is least, of those nearest to `now`: in the best cells of a grid, further and further."""
+    known: dict[int, float] = {}
+
+    def key(place: int) -> tuple[float, int]:
+        if place not in known:
+            known[place] = deviation(place)
+        return known[place], abs(place - now)
+
+    cell = max((highest - lowest) // CELLS, 1)
+    places = {*range(lowest, highest + 1, cell), highest, now}
+    best = sorted(places, key=key)[:BEST]
+    while cell > 1:
+        cell = max(cell // FINER, 1)
+        near = range(-FINER, FINER + 1)
+        best = [
+            min((place + cell * one for one in near if lowest <= place + cell * one <= highest), key=key)
+            for place in best
+        ]
+    candidates: list[int] = [*best, now]
+    return min(candidates, key=key)
+
 
 ROUNDING = PER_UNIT // 500  # what the times of two ends of a range may be rounded by: 2 ns in us
 PASSES = 2  # where pairs have inputs of two ranks, of which the later one counts
@@ -326,3 +440,108 @@ def _in_words(one: RankMessage, ranks: Sequence[int], unit: str, most: int, *, a
 
 def _time(ticks: int, unit: str) -> str:
     return f"{in_units(ticks, PER_UNIT)} {unit}"
+
+
+@dataclass(frozen=True)
+class AlignedStep:
+    """A step on the clock of the first rank: `ranges[r]` are those of rank r, without what they waited.
+
+    Each has the wait for its messages from other ranks, where that is known. `ahead` is the clock of each rank less
+    that of the first, in ticks.
+    """
+
+    name: str
+    ranges: Sequence[Sequence[Range]]
+    ahead: Sequence[int]
+
+    @property
+    def makespan(self) -> int:
+        """Last end less first start of what devices ran, in ticks."""
+        starts = [one.start for one in self._slots()]
+        return max(one.end for one in self._slots()) - min(starts)
+
+    def _slots(self) -> Iterator[Range]:
+        return (one for one in chain(*self.ranges) if not is_transfer(one.slot))
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """All steps of a run on one clock, and the kinds of operations that always waited: their length is in doubt."""
+
+    steps: Sequence[AlignedStep]
+    waited: frozenset[Kind]
+
+    @property
+    def typical(self) -> AlignedStep:
+        """The step of median makespan, of an even number the shorter one of the middle."""
+        middle = median_low(step.makespan for step in self.steps)
+        return next(step for step in self.steps if step.makespan == middle)
+
+    def lengths(self, microbatch: int | None = None) -> dict[tuple[str, int], list[int]]:
+        """Return how long the operations of each kind and stage took, in ticks; pairs by the stage of their forward.
+
+        Those of one microbatch, if it is given; a pair is of the microbatch of its forward.
+        """
+        found: dict[tuple[str, int], list[int]] = {}
+        for one in chain.from_iterable(chain(*step.ranges) for step in self.steps):
+            if microbatch is None or ops_of(one.slot)[0].microbatch == microbatch:
+                found.setdefault(kind_of(one.slot)[:2], []).append(one.end - one.start)
+        return found
+
+
+def is_transfer(slot: Slot) -> bool:
+    """Return whether a slot is an offload or a load."""
+    return isinstance(slot, Op) and KINDS[slot.kind].is_transfer
+
+
+def aligned(run: RecordedRun, steps: Steps) -> Aligned:
+    """Return the steps on one clock. Raises InvalidSchedule where no clocks fit the messages."""
+    apart = any(rank.apart for rank in run.ranks)
+    numbers = [rank.rank for rank in run.ranks]
+    unit = run.source.unit
+    if run.source.clock_a_step:
+        clocks = [align(messages(steps, [step]), numbers, unit, apart=apart) for step in range(len(steps.names))]
+    else:
+        clocks = [align(messages(steps), numbers, unit, apart=apart)] * len(steps.names)
+    waited = frozenset(chain.from_iterable(one.waited for one in clocks))
+    return Aligned([_aligned_step(steps, number, one) for number, one in enumerate(clocks)], waited)
+
+
+def _aligned_step(steps: Steps, number: int, clocks: Clocks) -> AlignedStep:
+    """Return a step on the clock of the first rank, each operation from when its inputs had ended."""
+    on_one_clock = [
+        [one.earlier(ahead) for one in row] for row, ahead in zip(steps.ranges[number], clocks.ahead, strict=True)
+    ]
+    ends = {op: one.end for row in on_one_clock for one in row for op in ops_of(one.slot)}
+    rows = [[_without_waiting(one, rank, ends, steps) for one in row] for rank, row in enumerate(on_one_clock)]
+    return AlignedStep(steps.names[number], [sorted(row, key=lambda one: one[1:3]) for row in rows], clocks.ahead)
+
+
+def _without_waiting(one: Range, rank: int, ends: Mapping[Op, int], steps: Steps) -> Range:
+    ops = ops_of(one.slot)
+    inputs = chain.from_iterable(producers(op, steps.letters, steps.stages) for op in ops)
+    known = [op for op in inputs if op in ends and op not in ops]
+    start = min(max([one.start, *(ends[op] for op in known)]), one.end)
+    return one._replace(start=start, wait=one.wait if any(steps.home[op] != rank for op in known) else None)
+
+
+class Transit(NamedTuple):
+    """How long a message took that its receiver waited for: over which boundary, whether forwards, and the ticks."""
+
+    boundary: int
+    forward: bool
+    ticks: int
+
+
+def transits(found: Aligned, steps: Steps) -> Iterator[Transit]:
+    """Yield the messages whose receivers waited from before the end of the sender: from that to the end of waiting."""
+    for step in found.steps:
+        ends = {op: one.end for row in step.ranges for one in row for op in ops_of(one.slot)}
+        for one in chain(*step.ranges):
+            if one.wait is None:
+                continue
+            for op in ops_of(one.slot):
+                for before in producers(op, steps.letters, steps.stages):
+                    if steps.home.get(before, steps.home[op]) != steps.home[op] and one.wait.start < ends[before]:
+                        boundary = min(before.stage, op.stage)
+                        yield Transit(boundary, before.stage < op.stage, one.wait.end - ends[before])

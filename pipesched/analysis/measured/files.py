@@ -13,7 +13,7 @@ from pipesched.analysis.measured.ranges import Recorded, TraceSource
 from pipesched.checks import joined, require_sequence, shown
 from pipesched.errors import ConfigError
 from pipesched.pipeline.placement import Placement, explicit_placement, named_placement
-from pipesched.text.text_files import decode
+from pipesched.text.yaml_reader import decode
 
 MOST_BYTES = 2_000_000_000  # of a trace: those of long runs are large
 GZIP = b"\x1f\x8b"

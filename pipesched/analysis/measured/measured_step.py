@@ -12,7 +12,7 @@ from itertools import chain
 from math import gcd
 from typing import Any, NamedTuple
 
-from pipesched.analysis.measured.aligned import AlignedStep, Transit, is_transfer
+from pipesched.analysis.measured.clocks import AlignedStep, Transit, is_transfer
 from pipesched.analysis.measured.ranges import PER_UNIT, ops_of
 from pipesched.analysis.measured.steps import Steps
 from pipesched.core.timing import UNTIMED

@@ -1,4 +1,4 @@
-"""A measured timeline: the typical step of a run as a schedule, with its costs; and what was planned, in its unit."""
+"""A measured timeline: the typical step of a run as a schedule, and its costs as a config."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pipesched.analysis.measured.aligned import Aligned, aligned, transits
+from pipesched.analysis.measured.clocks import Aligned, aligned, transits
 from pipesched.analysis.measured.files import read_run
 from pipesched.analysis.measured.measured_step import (
     MeasuredLatency,
@@ -31,6 +31,7 @@ from pipesched.pipeline.check import checked
 from pipesched.pipeline.costs import PER_STAGE, STEP_TIMES, Costs
 from pipesched.pipeline.feeding import differs
 from pipesched.pipeline.kinds import KINDS, LETTERS
+from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import canonical, in_units, plain, ticks_per_unit, to_fraction
@@ -39,6 +40,7 @@ from pipesched.pipeline.step import SideItem
 from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.pipeline.units_of_measure import TIME
 from pipesched.results.outcome import MEASURED, Outcome, Quartiles
+from pipesched.text.writer import ConfigText, ConfigWriter, flow, quoted
 
 OVERLAP = "overlap"  # the kind of a pair
 
@@ -294,3 +296,50 @@ def _times(values: Sequence[Any], factor: Fraction) -> tuple[Any, ...]:
         _times(value, factor) if isinstance(value, tuple) else canonical(to_fraction(value) * factor)
         for value in values
     )
+
+
+def config_text(timeline: Timeline) -> ConfigText:
+    """Return the config: medians as costs and latencies, and memory as the plan had it."""
+    config, costs = ConfigWriter(), replace(timeline.problem.costs, p2p=tuple(one.p2p for one in timeline.p2p))
+    problem = replace(timeline.problem, costs=costs)
+    config.remark(f"Measured by {timeline.source}: medians of {timeline.steps} steps.")
+    _write_pipeline(config, problem)
+    with config.section("costs"):
+        _write_costs(config, problem)
+    if timeline.plan is None:
+        config.remark("Traces say nothing of memory; `memory` is still to be given.")
+    else:
+        with config.section("memory"):
+            _write_memory(config, problem.memory)
+    return config.text
+
+
+def _write_pipeline(config: ConfigWriter, problem: Problem) -> None:
+    placement = problem.settled_placement
+    if problem.name:
+        config.put("name", quoted(problem.name))
+    for key in ("devices", "stages", "microbatches"):
+        config.put(key, getattr(problem, key))
+    config.put("placement", "bidirectional" if placement.mirrored else flow(placement.devices))
+    config.put("time_unit", problem.time_unit)
+    if problem.lanes != "device":
+        config.put("lanes", problem.lanes)
+
+
+def _write_costs(config: ConfigWriter, problem: Problem) -> None:
+    costs = problem.costs
+    backward = ("backward_input", "backward_weight") if costs.split else ("backward",)
+    for key in ("forward", *backward, "recompute", "overlap", "p2p", "offload", "reload"):
+        values = getattr(costs, key)
+        if values is not None:
+            config.numbers(key, values or (0,))
+
+
+def _write_memory(config: ConfigWriter, memory: Memory) -> None:
+    config.put("unit", quoted(memory.unit))
+    if memory.kv:
+        config.numbers("kv", [memory.kv])
+    for key in ("activation", "retain", "checkpoint", "static", "budget"):
+        values = getattr(memory, key)
+        if values is not None:
+            config.numbers(key, values)

@@ -2,19 +2,288 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from fractions import Fraction
+from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
-from pipesched.analysis.reasons.explanation import Explanation
-from pipesched.analysis.reasons.idle import gaps_of
-from pipesched.analysis.reasons.timed import given_schedule, timed_tasks
+from pipesched.analysis.reasons.explanation import (
+    Explanation,
+    LatencySensitivity,
+    Sensitivity,
+    given_schedule,
+    timed_tasks,
+)
 from pipesched.analysis.reasons.timed_moves import best_moves
-from pipesched.analysis.reasons.what_costs_do import sensitivities
-from pipesched.core.reasons import TimedTasks
+from pipesched.checks import shown
+from pipesched.core.reasons import Gap, Idle, TimedTasks, classes, idle_gaps
+from pipesched.core.sensitivity import path_counts
+from pipesched.core.timing import earliest_times
 from pipesched.display import from_file
+from pipesched.errors import ConfigError, NoSchedule
 from pipesched.pipeline.bounds import lower_bound
+from pipesched.pipeline.costs import Costs, Entry
+from pipesched.pipeline.kinds import KINDS, STEP_KINDS
+from pipesched.pipeline.ops import OpIndex, Slot
+from pipesched.pipeline.plan import SIDE_KINDS
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.pipeline.quantities import canonical, in_units, plain, to_fraction
+from pipesched.pipeline.schedule import Schedule, schedule_plan, timed_schedule
 from pipesched.results.outcome import Outcome
+
+
+def gaps_of(schedule: Schedule, tasks: TimedTasks) -> list[Gap]:
+    """Return all idle time of a schedule by class and culprit; `tasks` are its operations."""
+    fits = MemoryFit(schedule) if schedule.fits else lambda *_: True  # what exceeds a budget obeys none
+    return [*idle_gaps(tasks, schedule.graph.takes, fits)]
+
+
+def idle_by_class(schedule: Schedule) -> dict[Idle, int | float]:
+    """Return the idle time of all devices by class, in the user's time unit."""
+    ticks = dict.fromkeys(classes(measured=schedule.own_lengths), 0)
+    for gap in gaps_of(schedule, timed_tasks(schedule)):
+        ticks[gap.idle] += gap.end - gap.start
+    return {idle: in_units(time, schedule.problem.ticks.per_unit) for idle, time in ticks.items()}
+
+
+class MemoryFit:
+    """Answers whether an operation fits at an earlier time, all else at its own, without exceeding the budget."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule = schedule
+        self._first = schedule.last_ticks - schedule.makespan_ticks
+        self._levels: dict[int, Levels] = {}
+
+    def __call__(self, task: int, time: int) -> bool:
+        """Return whether `task` fits at `time`, in ticks from the first start on, which is before its own start.
+
+        It then takes its memory from there on, and gives back what it gives after its duration.
+        """
+        schedule, graph = self._schedule, self._schedule.graph
+        device = graph.pools[task]
+        capacity = schedule.problem.capacity_grains[device]
+        if capacity is None:
+            return True
+        if device not in self._levels:
+            self._levels[device] = Levels([*schedule.memory_steps(device)])
+        levels, time = self._levels[device], time + self._first
+        start = schedule.start_ticks[task]
+        end = min(time + graph.durations[task], start)
+        taken, given = graph.takes[task], graph.gives[task]
+        parts = ((time, end, taken), (end, start, taken - given))
+        return all(levels.highest(*part) + more <= capacity for *part, more in parts if part[0] < part[1])
+
+
+class Levels:
+    """The memory of a device over time, with the highest level of any part of it in constant time."""
+
+    def __init__(self, steps: list[tuple[int, int]]) -> None:
+        self._times = [time for time, _ in steps]
+        self._tables = [[level for _, level in steps]]  # [k][i]: the highest of the 2^k levels from i on
+        reach = 1
+        while 2 * reach <= len(steps):
+            below = self._tables[-1]
+            self._tables.append([*map(max, below, below[reach:])])
+            reach *= 2
+
+    def highest(self, start: int, end: int) -> int:
+        """Return the highest level from `start` to `end`, which is later; 0 behind the last change."""
+        first = max(bisect_right(self._times, start) - 1, 0)
+        last = bisect_left(self._times, end)
+        if last <= first:
+            return 0
+        power = (last - first).bit_length() - 1
+        table = self._tables[power]
+        return max(table[first], table[last - (1 << power)])
+
+
+TIED = "REDUCE_TIED"
+
+
+def row_of_step(index: OpIndex, number: int) -> Row:
+    """Return the cost of an operation of the step: both ends of tied gradients have one."""
+    kind = index.kind_of(number)
+    return (0 if kind == TIED else index.stage_of(number)), kind
+
+
+def numbers_of(index: OpIndex, row: Row) -> Sequence[int]:
+    """Return the operations of the step that have a cost."""
+    stage, kind = row
+    return [*chain(*index.rows(kind))] if kind == TIED else index.row(kind, stage)
+
+
+def changed_step(problem: Problem, row: Row, factor: Fraction) -> Problem:
+    """Return the problem with one cost of its step `factor` times as high; one that it does not have stays so."""
+    stage, kind = row
+    key, costs = STEP_KINDS[kind].cost, problem.costs
+    if kind in SIDE_KINDS:
+        times = getattr(problem.side[stage], key)
+        item = replace(problem.side[stage], **{key: tuple(canonical(to_fraction(one) * factor) for one in times)})  # type: ignore[arg-type]
+        return replace(problem, side=(*problem.side[:stage], item, *problem.side[stage + 1 :]))
+    if getattr(costs, key) is None:
+        return problem
+    if kind == TIED:
+        return replace(problem, costs=replace(costs, tied=canonical(to_fraction(costs.tied) * factor)))
+    column = [*getattr(costs, key)]
+    column[stage] = canonical(to_fraction(column[stage]) * factor)
+    return replace(problem, costs=replace(costs, **{key: tuple(column)}))  # type: ignore[arg-type]
+
+
+OVERLAP = "overlap"
+Planner = Callable[[Problem], Outcome]  # makes a schedule of a problem, by the algorithm and the options of another
+Row = tuple[int, str]  # a stage (or an item of side work), and a kind of operation or OVERLAP
+
+
+def sensitivities(
+    schedule: Schedule, tasks: TimedTasks, path: Sequence[int]
+) -> tuple[list[Sensitivity], list[LatencySensitivity]]:
+    """Return the sensitivity of the makespan to each cost that the schedule runs, and to each latency.
+
+    `tasks` are those of the schedule at its earliest times; `path` is the critical path on which costs are counted.
+    """
+    problem = schedule.problem
+    boundaries = max(problem.stages - 1, 0)
+    parts = _parts(schedule)
+    found_rows = {row for order in tasks.orders for task in order for row, _ in parts(task)}
+    rows = sorted(found_rows, key=lambda row: (row[1] in SIDE_KINDS, row))
+    column = {row: boundaries + number for number, row in enumerate(rows)}
+    found = path_counts(
+        tasks,
+        lambda task: [column[row] for row, _ in parts(task)],
+        boundaries + len(rows),
+        lambda task: [column[row] for row, lasts in parts(task) if lasts],
+    )
+    counts = dict.fromkeys(rows, 0)
+    for task in path:
+        for row, _ in parts(task):
+            counts[row] += 1
+    of_kinds = [Sensitivity(*row, counts[row], *found[column[row]]) for row in rows]
+    of_latencies = [
+        LatencySensitivity(boundary, found[boundary].least if hop else 0, found[boundary].most)
+        for boundary, hop in enumerate(problem.least_hops)
+    ]
+    return of_kinds, of_latencies
+
+
+def _parts(schedule: Schedule) -> Callable[[int], Sequence[tuple[Row, bool]]]:
+    """Return a function that names the costs that an entry of an order has: a pair those of its parts, or its own.
+
+    Beside each it says whether that is more than nothing.
+    """
+    model, plan, index = schedule.problem.model, schedule.plan, schedule.plan.index
+
+    def part(number: int, kind: str) -> tuple[Row, bool]:
+        stage, table = index.stage_of(number), model.overlap if kind == OVERLAP else model.ticks[KINDS[kind].cost]
+        return (stage, kind), table is not None and bool(table[stage, index.owner_of(number)] > 0)
+
+    def parts(task: int) -> Sequence[tuple[Row, bool]]:
+        if task >= index.passes:
+            return [(row_of_step(index, task), schedule.graph.durations[task] > 0)]
+        if task not in plan.pairs:
+            return [part(task, index.kind_of(task))]
+        both = (task, plan.pairs[task])
+        return (
+            [part(task, OVERLAP)]
+            if model.overlap is not None
+            else [part(number, index.kind_of(number)) for number in both]
+        )
+
+    return parts
+
+
+class WhatIf(NamedTuple):
+    """The makespan after a change, in the user's time unit: in the same order, and planned again (None: unknown)."""
+
+    same_order: int | float
+    planned_again: int | float | None
+
+
+def what_if(schedule: Schedule, stage: int, kind: str, factor: Fraction, plan_again: Planner | None = None) -> WhatIf:
+    """Return the makespan if one cost of a stage is `factor` times what it is.
+
+    `kind` is a letter, or "overlap", or a kind of the step; of side work `stage` is the item.
+    """
+    problem = replace(schedule.problem, layers=None)
+    if kind in STEP_KINDS:
+        changed = changed_step(problem, (stage, kind), factor)
+    else:
+        changed = replace(problem, costs=_changed(problem.costs, stage, kind, factor))
+    if problem.has_units:
+        same = _each_by_its_own(schedule, stage, kind, factor)
+    else:
+        same = schedule_plan(changed, schedule.plan, _lengths(schedule, changed, stage, kind, factor)).makespan
+    if plan_again is None:
+        return WhatIf(same, None)
+    try:
+        return WhatIf(same, plan_again(changed).schedule.makespan)
+    except (ConfigError, NoSchedule):
+        return WhatIf(same, None)
+
+
+def _each_by_its_own(schedule: Schedule, stage: int, kind: str, factor: Fraction) -> int | float:
+    """Return the makespan in the same order, once each operation of a kind on a stage takes `factor` times its own."""
+    plan, graph, (up, down) = schedule.plan, schedule.graph, factor.as_integer_ratio()
+    durations = [ticks * down for ticks in graph.durations]
+    for task, ticks in _times_of(schedule, stage, kind):
+        durations[task] += ticks * (up - down)
+    changed = graph.changed(durations=durations, edges=graph.edges.scaled(down))
+    timed = timed_schedule(schedule.problem, plan, earliest_times(changed, plan.machines), changed)
+    return plain(Fraction(timed.makespan_ticks, down * schedule.problem.ticks.per_unit))
+
+
+def _times_of(schedule: Schedule, stage: int, kind: str) -> Iterator[tuple[int, int]]:
+    """Yield the entries of orders that have a cost, each with the ticks of it: a pair those of its part, or its own."""
+    if kind in STEP_KINDS:
+        numbers = numbers_of(schedule.plan.index, (stage, kind))
+        yield from ((number, schedule.graph.durations[number]) for number in numbers)
+        return
+    plan, index, model = schedule.plan, schedule.plan.index, schedule.problem.model
+    forward_of = {backward: forward for forward, backward in plan.pairs.items()}
+    row = index.row("F" if kind == OVERLAP else kind, stage)
+    for number in row:
+        is_paired = number in plan.pairs or number in forward_of
+        if is_paired and model.overlap is None and not schedule.own_lengths:
+            yield forward_of.get(number, number), int(model.ticks[KINDS[kind].cost][stage, index.owner_of(number)])
+        elif is_paired == (kind == OVERLAP):
+            yield number, schedule.graph.durations[number]
+
+
+def _lengths(schedule: Schedule, changed: Problem, stage: int, kind: str, factor: Fraction) -> list[int] | None:
+    """Return the own lengths of a schedule's operations, those of one kind and stage changed, in ticks of `changed`."""
+    if schedule.lengths is None:
+        return None
+    index, pairs = schedule.plan.index, schedule.plan.pairs
+    scale = Fraction(changed.ticks.per_unit, schedule.problem.ticks.per_unit)
+    letter = "F" if kind == OVERLAP else kind
+    row = {*(numbers_of(index, (stage, kind)) if kind in STEP_KINDS else index.row(letter, stage))}
+    return [
+        int(length * scale * (factor if number in row and (number in pairs) == (kind == OVERLAP) else 1))
+        for number, length in enumerate(schedule.lengths)
+    ]
+
+
+def _changed(costs: Costs, stage: int, kind: str, factor: Fraction) -> Costs:
+    """Return costs with one of a stage changed; a whole backward changes with both its halves."""
+    keys = [OVERLAP] if kind == OVERLAP else [KINDS[kind].cost]
+    if keys == ["backward"]:
+        keys = ["backward_input", "backward_weight"]
+    columns = {}
+    for key in keys:
+        column = [*getattr(costs, key)]
+        column[stage] = _times(column[stage], factor)
+        columns[key] = tuple(column)
+    return replace(costs, **columns)  # type: ignore[arg-type]
+
+
+def _times(entry: Entry, factor: Fraction) -> Entry:
+    """Return a cost `factor` times as high: one number, or those of each microbatch."""
+    if isinstance(entry, tuple):
+        return tuple(canonical(to_fraction(one) * factor) for one in entry)
+    return canonical(to_fraction(entry) * factor)
 
 
 def explain(schedule: Schedule | Outcome | str | Path, *, problem: Problem | None = None) -> Explanation:
@@ -58,3 +327,89 @@ def explained_outcomes(explanation: Explanation) -> list[tuple[str, Outcome]]:
     """Return the schedule that an explanation is about, with its title and the name of what made it."""
     outcome = Outcome(explanation.algorithm or "plan", explanation.schedule)
     return [(outcome.title, outcome)]
+
+
+@dataclass(frozen=True)
+class Input:
+    """What a slot waits for: when that came, and whether it is the one that held the slot back.
+
+    `what` is "input" (data), "order" (the slot before it on its device or lane) or "wait" (a wait edge of the plan).
+    """
+
+    slot: Slot
+    what: str
+    there: int | float
+    is_tight: bool
+
+
+@dataclass(frozen=True)
+class Why:
+    """Why a slot starts when it does, in the user's time unit.
+
+    `allowed` is when all that it waits for was there; `slack` how much later it may end before the makespan grows.
+    `chain` leads from it back to time 0: each was held back by the next.
+    """
+
+    slot: Slot
+    place: str
+    start: int | float
+    end: int | float
+    allowed: int | float
+    slack: int | float
+    inputs: Sequence[Input]
+    chain: Sequence[Slot]
+
+
+def why(schedule: Schedule | Outcome, op: str) -> Why:
+    """Say why an operation, a pair or a transfer, named by its text (3B2), starts when it does.
+
+    Raises ConfigError for one that the schedule does not run, with the nearest that it does, and for what is no
+    schedule; InvalidSchedule for a schedule that breaks a rule, and Deadlock for one whose order cannot run.
+    """
+    subject = given_schedule(schedule)
+    tasks, plan = timed_tasks(subject), subject.plan
+    if not tasks.can_run:
+        schedule_plan(subject.problem, plan)  # raises Deadlock: a chain of what waits in a circle has no end
+    names = {str(plan.slot(task)): task for order in tasks.orders for task in order}
+    names |= {str(plan.index.op(number)): forward for forward, backward in plan.pairs.items()
+              for number in (forward, backward)}  # fmt: skip
+    if op not in names:
+        near = get_close_matches(op, names, n=3, cutoff=0.3)
+        hint = f"; the nearest are {', '.join(near)}" if near else ""
+        raise ConfigError(f"{shown(op)} does not run in this schedule; one looks like {next(iter(names))}{hint}", "op")
+    task, scale = names[op], subject.problem.ticks.per_unit
+    machine = tasks.machine[task]
+    tight = tasks.tight[task]
+    waits = set(tasks.waits[task])
+    inputs = [
+        Input(
+            plan.slot(arc.before),
+            "input" if arc.is_input else "wait" if arc.before in waits else "order",
+            in_units(tasks.ends[arc.before] + arc.lag, scale),
+            arc == tight,
+        )
+        for arc in tasks.arcs(task)
+    ]
+    return Why(
+        slot=plan.slot(task),
+        place=_place(subject, machine),
+        start=in_units(tasks.starts[task], scale),
+        end=in_units(tasks.ends[task], scale),
+        allowed=in_units(tasks.allowed[task], scale),
+        slack=in_units(tasks.slack[task], scale),
+        inputs=inputs,
+        chain=[plan.slot(before) for before in tasks.chain(task)],
+    )
+
+
+def _place(schedule: Schedule, machine: int) -> str:
+    """Name a device, or a lane to or from host memory."""
+    devices = schedule.problem.devices
+    if machine < devices:
+        return f"device {machine}"
+    if machine >= devices + 2 * len(schedule.plan.lanes):
+        return f"the network lane of device {machine - devices - 2 * len(schedule.plan.lanes)}"
+    lane, back = divmod(machine - devices, 2)
+    sharing = schedule.problem.devices_of_lanes(lane)
+    of = f"device{'s' * (len(sharing) > 1)} {' and '.join(map(str, sharing))}"
+    return f"the lane of {of} {'from' if back else 'to'} host memory"

@@ -1,25 +1,39 @@
-"""`robustness`: the timings of schedules under noise, and with each device slow, in parts that an executor runs.
+"""`robustness`: schedules under noise, and with each device slow: factors, replays, and what they say.
 
 A sample is drawn by the number of its block, and depends on nothing else: so it is the same in whatever part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from fractions import Fraction
+from hashlib import blake2b
+from math import log1p, sqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
-from pipesched.analysis.robust.replay import Replay
-from pipesched.analysis.robust.result import Robustness, RobustnessRow
-from pipesched.analysis.robust.variation import Variation, block_sizes
-from pipesched.checks import shown
-from pipesched.core.arrays import np
-from pipesched.display import from_file
+from pipesched.checks import (
+    joined,
+    require_label,
+    require_number,
+    require_sequence,
+    require_text,
+    require_type,
+    require_whole,
+    shown,
+)
+from pipesched.core.arrays import Ints, in_range, np, total
+from pipesched.core.clock import look
+from pipesched.core.sweep import CaseSweep
+from pipesched.display import Displayable, from_file
 from pipesched.errors import ConfigError
 from pipesched.executors.opening import chosen, lent, workers_of
-from pipesched.pipeline.check_memory import excesses
+from pipesched.pipeline.check import excesses
+from pipesched.pipeline.costs import BRIEF
+from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import plain, to_fraction
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.results.comparison import Comparison, Entry
 from pipesched.results.outcome import Outcome
@@ -28,6 +42,310 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from numpy.typing import NDArray
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+BLOCK = 1024  # samples of one stream; another number would be other draws
+MOST_NOISE = 10  # a coefficient of variation
+MOST_STRAGGLER = 1_000_000
+MOST_SAMPLES = 1_000_000
+MOST_SEED = 10**9
+
+
+@dataclass(frozen=True)
+class Variation:
+    """How durations vary.
+
+    `noise` is the coefficient of variation of each operation's factor, `device_noise` that of each device's,
+    `straggler` the factor of a slow device, `samples` the number of steps that are drawn, `seed` that of the draws.
+    Raises ConfigError, about the field at fault, for what is no such number.
+    """
+
+    noise: int | float = 0.05
+    device_noise: int | float = 0
+    straggler: int | float = 1.2
+    samples: int = 1000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for key in ("noise", "device_noise"):
+            object.__setattr__(self, key, _plain(getattr(self, key), key, MOST_NOISE))
+        object.__setattr__(self, "straggler", _plain(self.straggler, "straggler", MOST_STRAGGLER, above=True))
+        object.__setattr__(self, "samples", require_whole(_scalar(self.samples), "samples", 2, MOST_SAMPLES))
+        object.__setattr__(self, "seed", require_whole(_scalar(self.seed), "seed", 0, MOST_SEED))
+
+    @property
+    def slowness(self) -> Fraction:
+        """The factor of a slow device, exactly: 1.2 is 6/5."""
+        return to_fraction(self.straggler)
+
+
+def _plain(value: Any, key: str, most: int, *, above: bool = False) -> int | float:
+    """Return a number from 0 (or, if `above`, more) to `most`. Raises ConfigError."""
+    try:
+        number = to_fraction(value)
+    except ValueError:
+        number = Fraction(-1)
+    if not 0 <= number <= most or (above and not number):
+        allowed = "more than 0" if above else "at least 0"
+        raise ConfigError(f"must be a number of {allowed} (at most {most:,}), not {shown(value)}", key)
+    return plain(number)
+
+
+def _scalar(value: Any) -> Any:
+    """Return the number in an array without dimensions, and a whole decimal as an int; all else as it is."""
+    try:
+        number = to_fraction(value)
+    except ValueError:
+        return value
+    return number.numerator if number.denominator == 1 and not isinstance(value, (str, bool)) else value
+
+
+def block_sizes(samples: int) -> list[int]:
+    """Return how many samples each block holds: full blocks, and what is left."""
+    return [min(BLOCK, samples - first) for first in range(0, samples, BLOCK)]
+
+
+class Factors:
+    """Draws the factors of a block of samples, of which the first `width` are used."""
+
+    def __init__(self, seed: int, block: int, width: int) -> None:
+        self.prefix, self.width = f"{seed} {block} ".encode(), width
+        self._bits = np.random.SFC64(0)
+        self._normal = np.random.Generator(self._bits).standard_normal
+        self._state: Any = dict(self._bits.state)
+
+    def fill(self, rows: NDArray[np.float64], texts: Sequence[str], variation: float) -> None:
+        """Put a factor for each text and sample into `rows`; `variation` is their standard deviation."""
+        if not variation:
+            rows[:] = 1
+            return
+        hashes = [blake2b(self.prefix + text.encode(), digest_size=24).digest() for text in texts]
+        words = np.ones((len(rows), 4), dtype=np.uint64)  # three are hashed; the last one counts from 1
+        words[:, :3] = np.frombuffer(b"".join(hashes), np.dtype("<u8")).reshape(-1, 3)
+        for own, row in zip(words, rows, strict=True):
+            self._state["state"] = {"state": own}
+            self._bits.state = self._state
+            self._normal(out=row)
+        sigma = sqrt(log1p(variation**2))
+        rows *= sigma
+        rows -= sigma**2 / 2
+        np.exp(rows, out=rows)
+
+
+ROWS = 32  # operations whose factors are drawn together
+
+
+class Replay:
+    """The order of a schedule, ready to be timed with other durations; `texts` and `ticks` by row."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        plan, graph, self.devices = schedule.plan, schedule.graph, schedule.problem.devices
+        self.per_unit = schedule.problem.ticks.per_unit
+        self._sweep = CaseSweep(len(graph), plan.lines, graph.edges)
+        edges = self._sweep.edges
+        self._lag = np.where(edges >= 0, graph.edges.lag[edges], 0) if len(graph.edges) else edges * 0
+        self.ticks = graph.duration[self._sweep.tasks]
+        self._machines = np.minimum(self._sweep.machines, self.devices)  # the number of devices stands for all lanes
+        transfers = range(self.devices, self.devices + 2 * len(plan.lanes))  # they end no schedule
+        rows = self._sweep.rows
+        self._last = np.array([own[-1] for n, own in enumerate(rows) if len(own) and n not in transfers], dtype=np.intp)
+        self._vector, self._vectors = self._sweep.vectors(self._last)
+        texts = _texts(plan)
+        self.texts = [texts[task] for task in self._sweep.tasks.tolist()]
+
+    def makespans(self, variation: Variation, blocks: range | None = None) -> NDArray[np.float64]:
+        """Return the makespan of each sample, or of each in some blocks of them, in the user's time unit."""
+        widths = block_sizes(variation.samples)
+        chosen = range(len(widths)) if blocks is None else blocks
+        parts = [self._block(Factors(variation.seed, block, widths[block]), variation) for block in chosen]
+        return np.concatenate(parts) / self.per_unit
+
+    def stragglers(self, slowness: Fraction) -> list[int | float]:
+        """Return for each device the makespan, in the user's time unit, when its operations take so many times as long.
+
+        Transfers and network lanes keep their durations, and latencies too. Everything is computed in integers.
+        """
+        up, down = slowness.as_integer_ratio()
+        most = (total(self.ticks) + total(self._lag)) * max(up, down)
+        ticks, lag = in_range(self.ticks, most), in_range(self._lag, most)
+
+        def slowed(lengths: Ints, part: slice) -> None:
+            lengths[:] = ticks[part, None] * down
+            machines = self._machines[part]
+            slow = np.flatnonzero(machines < self.devices)
+            lengths[slow, machines[slow]] = ticks[part][slow] * up
+
+        found = self._makespans(slowed, self.devices, lag * down)
+        return [plain(Fraction(ticks, down * self.per_unit)) for ticks in found.tolist()]
+
+    def _block(self, factors: Factors, variation: Variation) -> NDArray[np.float64]:
+        """Return the makespan of each sample of a block, in ticks."""
+        of_devices = np.ones((self.devices + 1, factors.width))  # the last one is that of the lanes
+        names = [f"device {device}" for device in range(self.devices)]
+        factors.fill(of_devices[:-1], names, variation.device_noise)
+        ticks = self.ticks.astype(np.float64)
+
+        def drawn(lengths: NDArray[np.float64], part: slice) -> None:
+            factors.fill(lengths, self.texts[part], variation.noise)
+            lengths *= ticks[part, None]
+            if variation.device_noise:
+                lengths *= of_devices[self._machines[part]]
+
+        return self._makespans(drawn, factors.width, self._lag.astype(np.float64))
+
+    def _makespans(self, fill: Callable[[Ints, slice], None], cases: int, lag: Ints) -> Ints:
+        """Return the makespan of each case, the last end of a device or a network lane; something starts at 0.
+
+        `fill` puts the lengths of some rows into an array, which is written again for the next ones.
+        """
+        rows, ends = np.empty((ROWS, cases), dtype=lag.dtype), np.zeros((self._vectors, cases), dtype=lag.dtype)
+        for first in range(0, len(self.ticks), ROWS):
+            look()
+            part = slice(first, first + ROWS)
+            lengths = rows[: len(self.ticks[part])]
+            fill(lengths, part)
+            self._sweep.advance(first, lengths, ends, self._vector, lag)
+        makespans: Ints = ends[self._vector[self._last]].max(axis=0)
+        return makespans
+
+
+def _texts(plan: Plan) -> list[str]:
+    """Return the text of each operation by its number; a pair's stands at its forward.
+
+    Both ends of tied gradients have that of the first: they are one.
+    """
+    names = [str(plan.index.op(number)) for number in plan.index.row("F", 0)]
+    units = [name.removeprefix("0F") for name in names]
+    texts = plan.index.spread(lambda letter, stage: [f"{stage}{letter}{unit}" for unit in units])
+    for forward in plan.pairs:
+        texts[forward] = str(plan.slot(forward))
+    texts += [str(plan.index.op(number)) for number in range(plan.index.passes, plan.index.size)]
+    ends = plan.index.of_kind("REDUCE_TIED")
+    for number in ends:
+        texts[number] = texts[ends[0]]
+    return texts
+
+
+FIGURES = ("makespan", "mean", "std", "p50", "p95", "p99", "best_share")
+
+
+@dataclass(frozen=True)
+class RobustnessRow:
+    """One schedule of a robustness, or the `reason` why it does not apply; times are in the user's unit.
+
+    `makespan` is that of the costs as they are; `mean`, `std` (of n - 1) and the percentiles are those of the samples,
+    `best_share` is the share of samples in which no other was shorter (several shortest ones share it). `stragglers`
+    are the makespans with each device slow. `over` has `device`, `memory` and `budget` of each device that exceeds it;
+    such a row takes no part in the best share, which is None. `makespans` are the samples, none of what was read from a
+    document. Raises ConfigError, about the field at fault, for a value of another type.
+    """
+
+    algorithm: str
+    makespan: int | float = 0
+    mean: float = 0.0
+    std: float = 0.0
+    p50: float = 0.0
+    p95: float = 0.0
+    p99: float = 0.0
+    best_share: float | None = 0.0
+    stragglers: tuple[int | float, ...] = ()
+    reason: str = ""
+    over: tuple[Mapping[str, Any], ...] = ()
+    makespans: tuple[float, ...] = field(default=(), repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        require_text(self.algorithm, "algorithm")
+        require_text(self.reason, "reason")
+        for key in FIGURES:
+            if key != "best_share" or self.best_share is not None:
+                require_number(getattr(self, key), key)
+        for key in ("stragglers", "over", "makespans"):
+            object.__setattr__(self, key, tuple(require_sequence(getattr(self, key), key)))
+        for makespan in self.stragglers:
+            require_number(makespan, "stragglers")
+
+    def __repr__(self) -> str:
+        what = f"mean {self.mean:.6g}, p95 {self.p95:.6g}" if self.applicable else shown(self.reason)
+        return f"RobustnessRow({shown(self.algorithm, BRIEF)}, {what})"
+
+    @property
+    def applicable(self) -> bool:
+        """Whether there is a schedule."""
+        return not self.reason
+
+    @property
+    def fits(self) -> bool:
+        """Whether no device exceeds its budget."""
+        return not self.over
+
+    @property
+    def worst_device(self) -> int | None:
+        """The device that costs most when it is slow, the first of several; None where nothing is known."""
+        return self.stragglers.index(max(self.stragglers)) if self.stragglers else None
+
+    @property
+    def worst_makespan(self) -> int | float:
+        """The makespan when that device is slow (that of the costs as they are where nothing is known)."""
+        return max(self.stragglers, default=self.makespan)
+
+    @property
+    def price(self) -> float:
+        """What the worst slow device costs: (its makespan - makespan) / makespan."""
+        return (self.worst_makespan - self.makespan) / self.makespan if self.makespan else 0.0
+
+
+@dataclass(frozen=True, repr=False)
+class Robustness(Displayable, Sequence[RobustnessRow]):
+    """Rows in the order asked for, and how durations varied: the parameters of `robustness`.
+
+    `robustness["1f1b"]` is the row of an algorithm. `time_unit` is the label of times. Raises ConfigError, about the
+    field at fault.
+    """
+
+    rows: tuple[RobustnessRow, ...]
+    noise: int | float = 0.05
+    device_noise: int | float = 0
+    straggler: int | float = 1.2
+    samples: int = 1000
+    seed: int = 0
+    time_unit: str = ""
+
+    def __post_init__(self) -> None:
+        require_label(self.time_unit, "time_unit")
+        object.__setattr__(self, "rows", tuple(require_sequence(self.rows, "rows")))
+        for row in self.rows:
+            require_type(row, RobustnessRow, "a RobustnessRow", "rows")
+        for one in fields(self.variation):
+            object.__setattr__(self, one.name, getattr(self.variation, one.name))
+
+    @property
+    def variation(self) -> Variation:
+        """How durations vary."""
+        return Variation(self.noise, self.device_noise, self.straggler, self.samples, self.seed)
+
+    def __repr__(self) -> str:
+        texts = [f"{row.algorithm} {row.mean:.6g}" if row.applicable else f"{row.algorithm} n/a" for row in self.rows]
+        return f"Robustness({joined(texts)})"
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[RobustnessRow]:
+        return iter(self.rows)
+
+    @overload
+    def __getitem__(self, key: int | str) -> RobustnessRow: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> Sequence[RobustnessRow]: ...
+
+    def __getitem__(self, key: int | str | slice) -> RobustnessRow | Sequence[RobustnessRow]:
+        if not isinstance(key, str):
+            return self.rows[key]
+        return {row.algorithm: row for row in reversed(self.rows)}[key]
+
 
 SAMPLES_OF_ONE = 200  # of an operation, which take as long as scheduling one
 PARTS = 4  # of a schedule's samples for each worker, at most: a part prepares the schedule anew

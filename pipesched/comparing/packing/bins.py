@@ -1,10 +1,16 @@
-"""Documents in microbatches while a search moves them: what each microbatch holds, and what each rank takes."""
+"""Documents in microbatches: what each holds, what it aims at, and packings that others make."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from fractions import Fraction
+from heapq import heapify, heappop, heapreplace
+from math import fsum
+from operator import itemgetter
+from typing import Any, NamedTuple
 
+from pipesched.comparing.packing.positions import Positions
+from pipesched.comparing.packing.timing import first_fit
 from pipesched.core.arrays import Ints, np
 
 Taking = Callable[[Ints, Ints], Ints]  # works and sizes, a row a microbatch and a column a case: what each takes
@@ -83,3 +89,164 @@ class Bins:
         self.bin_of[in_first], self.bin_of[in_second] = second, first
         for held in (self.work, self.size, self.room, self.count):
             held[[first, second]] = held[[second, first]]
+
+
+PACE, SLOWER = 0.25, 0.15  # the first step, and by how much later ones are shorter
+RECENT = 0.2  # how much the last works count in the mean of all, which swings less
+STEEPEST = 2.0  # by which factor a step changes the work of a rank at most
+LONG = 2.5  # times the mean work of a microbatch has a document of which the best place is asked
+
+
+class RankShape(NamedTuple):
+    """The best works of the microbatches of a rank, and the places for long documents side by side, the best first."""
+
+    works: Ints
+    places: Ints
+
+
+def shape_of(positions: Positions, work: int, rounds: int) -> RankShape:
+    """Return the best works of the microbatches of one rank, and where it best takes a long document.
+
+    It is in each place once, beside works that are the best around it.
+    """
+    count = positions.microbatches
+    even = np.full((count, count + 1), work // count, dtype=np.int64)
+    least = np.zeros_like(even)
+    np.fill_diagonal(least, int(LONG * work / count))
+    start = np.maximum(even, least)
+    best, makespans = _descend(positions, start, least, np.full(count + 1, work), rounds)
+    ends = np.concatenate([makespans[:1], makespans[:-1], makespans[-2:-1]])
+    middle = int((ends[:-2] + ends[1:-1] + ends[2:]).argmin())  # of places that are as good a neighbour decides
+    return RankShape(best[:, -1], np.argsort(np.abs(np.arange(count) - middle), kind="stable"))
+
+
+def targets(positions: Positions, start: Ints, least: Ints, work: int, rounds: int) -> Ints:
+    """Return the works, a row a microbatch and a column a rank, of the shortest slowest rank that was found.
+
+    They have `work` together, and each is at least its `least`, the longest document that it cannot be without.
+    """
+    return _descend(positions, start, least, work, rounds)[0]
+
+
+def _descend(positions: Positions, start: Ints, least: Ints, work: int | Ints, rounds: int) -> tuple[Ints, Ints]:
+    """Return the best works and their makespans: those of all columns together have `work`, or each has its own."""
+    together = isinstance(work, int)
+    free = work - (least.sum() if together else least.sum(axis=0))
+    rest = np.maximum(start - least, start // 1000 + 1).astype(np.float64)
+    columns = start.shape[1]
+    best = mean = start
+    lowest = np.full(columns, np.iinfo(np.int64).max)
+    for number in range(rounds):
+        sums = np.array([fsum(column) for column in rest.T.tolist()])
+        rest *= free / (fsum(sums) if together else sums)
+        works = least + np.rint(rest).astype(np.int64)
+        mean = works if not number else mean + np.rint((works - mean) * max(RECENT, 1 / (number + 1))).astype(np.int64)
+        both = np.hstack([works, mean])
+        makespans, slopes = positions.slopes(both, both if positions.has_lags else None)
+        for tried, takes in ((works, makespans[:columns]), (mean, makespans[columns:])):
+            better = np.full(columns, takes.max() < lowest.max()) if together else takes < lowest
+            best, lowest = np.where(better, tried, best), np.where(better, takes, lowest)
+        pace = PACE / (1 + SLOWER * number)
+        rest *= _step(rest, slopes[:, :columns], makespans[:columns], pace, together=together)
+    return best, lowest
+
+
+def _step(rest: Ints, slopes: Ints, makespans: Ints, pace: float, *, together: bool) -> Ints:
+    """Return the factors of a step: within a rank away from steep slopes, and between ranks from slow ones to fast.
+
+    Only sums that are rounded once, products and quotients occur: they are the same on every machine.
+    """
+    totals = np.array([fsum(column) for column in rest.T.tolist()])
+    growth = np.maximum([fsum(column) for column in (rest * slopes).T.tolist()], 1.0)  # by all that is free
+    length = np.maximum(makespans.astype(np.float64), 1.0)
+    pulls = pace * np.minimum(1.0, growth / length) * (slopes * totals / growth - 1)
+    within: Ints = np.where(pulls > 0, 1 / (1 + np.abs(pulls)), 1 + np.abs(pulls))
+    if not together:
+        return within
+    common = fsum((totals * length / growth).tolist()) / fsum((totals / growth).tolist())
+    between = 1 + (common - length) / growth
+    factors: Ints = within * np.clip(between, 1 / STEEPEST, STEEPEST)
+    return factors
+
+
+def differencing(weights: Sequence[int], parts: int) -> list[list[int]]:
+    """Return the positions of the weights in each of so many parts, the heaviest part first.
+
+    The two partitions of the largest differences between their heaviest and lightest part become one, the heaviest
+    part of the one with the lightest of the other, until one is left. Of equal differences the older is first. No part
+    is empty where there are as many weights as parts.
+    """
+    rest = [(0, None)] * (parts - 1)
+    heap: list[tuple[int, int, list[tuple[int, Any]]]] = [
+        (-weight if parts > 1 else 0, number, [(weight, number), *rest]) for number, weight in enumerate(weights)
+    ]
+    heapify(heap)
+    for number in range(len(weights), 2 * len(weights) - 1):
+        first = heappop(heap)[2]
+        second = heap[0][2]
+        joined = [  # members as trees: lists would be copied at every step
+            (a + b, these if those is None else those if these is None else (these, those))
+            for (a, these), (b, those) in zip(first, reversed(second), strict=True)
+        ]
+        joined.sort(key=itemgetter(0), reverse=True)
+        heapreplace(heap, (joined[-1][0] - joined[0][0], number, joined))
+    return [_members(tree) for _, tree in heap[0][2]]
+
+
+def _members(tree: Any) -> list[int]:
+    """Return the numbers in a tree of pairs, from small to large."""
+    found, left = [], [] if tree is None else [tree]
+    while left:
+        node = left.pop()
+        if isinstance(node, tuple):
+            left += node
+        else:
+            found.append(node)
+    return sorted(found)
+
+
+Assignment = list[list[list[int]]]  # the documents of each microbatch of each rank, in the order they are fed
+
+
+class OtherPacking(NamedTuple):
+    """A packing by a rule, of documents from long to short; `left` are those that found no room."""
+
+    rule: str
+    assignment: Assignment
+    left: int = 0
+
+
+def other_packings(
+    lengths: Sequence[int],
+    ranks: int,
+    microbatches: int,
+    cap: int,
+    reference: int,
+    work: Callable[[list[int]], Fraction],
+) -> list[OtherPacking]:
+    """Return what the rules make of documents from long to short.
+
+    `work` says what a microbatch costs, by which verl orders them. Empty microbatches are left out.
+    """
+    bins, left = first_fit(lengths, ranks * microbatches, cap)
+    shared = [[members for members in bins[rank::ranks] if members] for rank in range(ranks)]
+    weights = [length * reference + length * length for length in lengths]
+    differenced = []
+    for part in differencing(weights, ranks):
+        own = differencing([weights[document] for document in part], microbatches)
+        differenced.append([[part[number] for number in members] for members in own if members])
+    ordered = []
+    for rank in differenced:
+        order = in_verl_order([work(members) for members in rank])
+        ordered.append([rank[number] for number in order])
+    return [
+        OtherPacking("first-fit", shared, len(left)),
+        OtherPacking("karmarkar-karp", differenced),
+        OtherPacking("verl", ordered),
+    ]
+
+
+def in_verl_order(works: Sequence[Fraction]) -> list[int]:
+    """Return microbatches by verl's rule: from large to small, by turns before and behind all others."""
+    falling = sorted(range(len(works)), key=lambda number: (works[number], number), reverse=True)
+    return [*falling[::2][::-1], *falling[1::2]]

@@ -6,18 +6,24 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
-from itertools import chain
+from heapq import heapify, heapreplace
+from itertools import accumulate, chain
 from math import floor
 from typing import NamedTuple
 
 from pipesched.comparing.packing.positions import LoadTable, Positions
 from pipesched.core.arrays import Ints, np
-from pipesched.errors import Deadlock, NoSchedule, NotApplicable
+from pipesched.errors import ConfigError, Deadlock, NoSchedule, NotApplicable
+from pipesched.estimation.derived import SetupCutter
+from pipesched.estimation.items import Stage, core_time
+from pipesched.estimation.terms import PER_MS
 from pipesched.pipeline.costs import in_one
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import to_fraction
+from pipesched.pipeline.recut import recut
 from pipesched.pipeline.schedule import schedule_plan
-from pipesched.results.document_costs import MILLION, DocumentCosts, DocumentLoad
+from pipesched.results.document_costs import MILLION, DocumentCosts, DocumentLoad, ModelCosts
 from pipesched.schedulers.family import Family, prepare
 from pipesched.schedulers.plan_of import plan_of
 from pipesched.schedulers.registry import family
@@ -177,3 +183,130 @@ class RankTimes:
         except (NotApplicable, NoSchedule, Deadlock):
             return None
         return Timed(Fraction(schedule.makespan_ticks, schedule.problem.ticks.per_unit), schedule.fits)
+
+
+KEYS = ("forward", "backward_input", "backward_weight", "recompute")
+
+
+def is_of_model(problem: Problem) -> bool:
+    """Return whether the costs of a problem are derived from a model."""
+    return isinstance(problem.cutter, SetupCutter)
+
+
+def model_costs(problem: Problem, chosen: Family, cap: int) -> tuple[Problem, ModelCosts]:
+    """Return the problem of a model for one document of `cap` tokens, cut for an algorithm, and what documents cost.
+
+    A time that was given in place of the model's own grows with the tokens alone. Raises ConfigError about `cap` for
+    more tokens than the model takes.
+    """
+    cutter = problem.cutter
+    assert isinstance(cutter, SetupCutter)
+    try:
+        setup = replace(cutter.setup, batch=replace(cutter.setup.batch, sequence=cap, micro=1))
+    except ConfigError as error:
+        raise ConfigError(error.message, "cap") from None
+    whole = replace(problem, cutter=replace(cutter, setup=setup), placement=None)
+    fitted = prepare(whole, chosen) if problem.placement is None else recut(whole, problem.placement, chosen.name)
+    fitted = prepare(fitted, chosen)
+    assert isinstance(fitted.cutter, SetupCutter)
+    stages, given = fitted.cutter.stages, {*cutter.replaced}
+    linear, core = dict[str, tuple[Fraction, ...]](), dict[str, tuple[Fraction, ...]]()
+    for key in KEYS:
+        own = not given & ({key, "backward"} if key.startswith("backward") else {key})
+        times = [*map(to_fraction, getattr(fitted.costs, key))]
+        core[key] = tuple(_core(stage, key) if own else Fraction(0) for stage in stages)
+        linear[key] = tuple(time - part for time, part in zip(times, core[key], strict=True))
+    plain = replace(fitted, cutter=None, layers=None, costs=replace(fitted.costs, overlap=None))
+    return plain, ModelCosts(cap, linear, core)
+
+
+def _core(stage: Stage, key: str) -> Fraction:
+    return Fraction(core_time(stage, key), PER_MS)
+
+
+STEPS = 20_000  # documents that are put down in a search with steps back; the first way down is best fit decreasing
+MOST_SEARCHED = 2_000  # documents: of more, first fit leaves next to no room
+
+Filled = list[list[int]]  # the documents of each bin
+
+
+def first_fit(tokens: Sequence[int], bins: int, cap: int) -> tuple[Filled, list[int]]:
+    """Return the bins that each document, in this order, gets into: the first with room; and the documents left over.
+
+    A tree of the most room in each range of bins finds it in a logarithm of their number.
+    """
+    width = 1 << max(bins - 1, 0).bit_length()
+    most = [0] * width + [cap] * bins + [0] * (width - bins)
+    for node in range(width - 1, 0, -1):
+        most[node] = max(most[2 * node], most[2 * node + 1])
+    filled: Filled = [[] for _ in range(bins)]
+    left = []
+    for document, size in enumerate(tokens):
+        if most[1] < size:
+            left.append(document)
+            continue
+        node = 1
+        while node < width:
+            node = 2 * node + (most[2 * node] < size)
+        filled[node - width].append(document)
+        most[node] -= size
+        while node > 1:
+            node //= 2
+            most[node] = max(most[2 * node], most[2 * node + 1])
+    return filled, left
+
+
+def within(tokens: Sequence[int], bins: int, cap: int) -> Filled | None:
+    """Return documents, from long to short, in so many bins within the cap, none of them empty; None if none is found.
+
+    What is found first is taken: by first fit, else by a search with steps back.
+    """
+    if len(tokens) < bins or sum(tokens) > bins * cap or tokens[0] > cap:
+        return None
+    filled, left = first_fit(tokens, bins, cap)
+    if not left:
+        return none_empty(filled)
+    found = _searched(tokens, bins, cap) if len(tokens) <= MOST_SEARCHED else None
+    return None if found is None else none_empty(found)
+
+
+def none_empty(filled: Filled) -> Filled:
+    """Let each bin that is empty have the last document of a bin that holds most of them; return the bins."""
+    rich = [(-len(members), number) for number, members in enumerate(filled) if len(members) > 1]
+    heapify(rich)
+    for members in filled:
+        if not members:
+            count, number = rich[0]
+            members.append(filled[number].pop())
+            heapreplace(rich, (count + 1, number))
+    return filled
+
+
+def _searched(tokens: Sequence[int], bins: int, cap: int) -> Filled | None:
+    """Search with steps back: a document goes to each bin with room, the fullest first, but once to bins equally full.
+
+    A way ends where the room of the bins that still take the shortest document is less than what is left.
+    """
+    room, placed = [cap] * bins, [-1] * len(tokens)
+    rest = [*accumulate(reversed(tokens))][::-1]
+    tried: list[list[int]] = []
+    for _ in range(STEPS):
+        document = len(tried)
+        if document == len(tokens):
+            return [[d for d, number in enumerate(placed) if number == b] for b in range(bins)]
+        size, least = tokens[document], tokens[-1]
+        usable = sum(free for free in room if free >= least)
+        ways: list[int] = []
+        if usable >= rest[document]:
+            first = {free: number for number, free in reversed([*enumerate(room)]) if free >= size}
+            ways = [first[free] for free in sorted(first, reverse=True)]
+        tried.append(ways)
+        while not tried[-1]:
+            tried.pop()
+            if not tried:
+                return None
+            room[placed[len(tried) - 1]] += tokens[len(tried) - 1]
+        document = len(tried) - 1
+        placed[document] = tried[-1].pop()
+        room[placed[document]] -= tokens[document]
+    return None

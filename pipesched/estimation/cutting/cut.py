@@ -20,8 +20,7 @@ from pipesched.estimation.cutting.costs import ChunkCosts, CutProblem, CutValue,
 from pipesched.estimation.cutting.dynamic_programming import cut_single_chunks
 from pipesched.estimation.cutting.equal_items import cut_equal_items
 from pipesched.estimation.cutting.two_runs import cut_two_runs
-from pipesched.pipeline.cutting.least import least_cut
-from pipesched.pipeline.cutting.task import CutTask
+from pipesched.pipeline.cutting.runs import CutTask, least_cut
 
 FEW = 2000  # cuts that are all tried
 FEW_UNLIKE = 200_000  # the same where work counts more on some devices, for which no method counts

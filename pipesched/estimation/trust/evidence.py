@@ -1,18 +1,84 @@
-"""The published runs that estimates are held against, and what was learned from them, as the package has them."""
+"""Published runs, and how sure an estimate is by them: intervals, ratios, and what was learned."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
-from math import log
+from math import erf, exp, log, sqrt
 from typing import Any, NamedTuple
 
 from pipesched.checks import require_name
+from pipesched.errors import ConfigError
 from pipesched.estimation.trust.facts import SHARES, ComparedRun, RunFacts
 from pipesched.estimation.trust.residuals import ResidualModel
-from pipesched.estimation.trust.speed import Interval
+
+LEVEL = 0.8  # of every interval: eight of ten are expected to hold what is measured
+HALF_WIDTH = 1.2816  # standard deviations
+DECIDED = 0.9
+
+
+class Interval(NamedTuple):
+    """What is expected, and the ends between which 80 % of such runs lie."""
+
+    low: float
+    expected: float
+    high: float
+
+
+class SpeedRatio(NamedTuple):
+    """The time of a step over that of another: an interval of it, and how likely the first one is `faster`."""
+
+    low: float
+    expected: float
+    high: float
+    faster: float
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether one of the two is faster with 90 %."""
+        return not 1 - DECIDED < self.faster < DECIDED
+
+
+class Standing(NamedTuple):
+    """What two estimates are compared by: their runs, the milliseconds of their steps, and what is known beside."""
+
+    run: ComparedRun
+    time: float
+    model: ResidualModel
+
+    def against(self, other: Standing) -> SpeedRatio:
+        """Return the time of this step over that of another of the same source, whose effect cancels.
+
+        Raises ConfigError where they are no steps of one model on as many GPUs.
+        """
+        mine, theirs = self.run.facts, other.run.facts
+        if (mine.model, mine.gpus) != (theirs.model, theirs.gpus):
+            raise ConfigError("ratios are of one model on as many GPUs", "against")
+        run = replace(other.run, source=self.run.source, version=self.run.version)
+        return ratios(self.model, [self.run, run], [self.time, other.time])[1]
+
+
+def interval(time: float, mean: float, spread: float) -> Interval:
+    """Return the interval of a step that is estimated to take `time`, by mean and spread of its residual."""
+    return Interval(*(time * exp(mean + HALF_WIDTH * side * spread) for side in (-1, 0, 1)))
+
+
+def ratios(model: ResidualModel, runs: Sequence[ComparedRun], times: Sequence[float]) -> list[SpeedRatio]:
+    """Return the time of the first run over that of each one."""
+    found = model.posterior(runs)
+    cov = found.covariance
+    answers = []
+    for number, time in enumerate(times):
+        middle = log(times[0] / time) + found.means[0] - found.means[number]
+        width = sqrt(max(0.0, cov[0][0] + cov[number][number] - 2 * cov[0][number]))
+        ends = interval(1.0, middle, width)
+        faster = 0.5 * (1 - erf(middle / width / sqrt(2))) if width else 0.5
+        answers.append(SpeedRatio(*ends, faster))
+    return answers
+
 
 FILE = "evidence.json"
 YOURS = "yours"  # the source and the version of all setups that are asked about
@@ -103,3 +169,62 @@ def _run(entry: Mapping[str, Any]) -> PublishedRun:
         entry["estimated"],
         entry["global"],
     )
+
+
+class OutsideField(NamedTuple):
+    """A field of a setup that lies outside what was measured: its value, and in words what was."""
+
+    field: str
+    value: int | str
+    measured: str
+
+
+class NearRun(NamedTuple):
+    """A published run near a setup: `apart` is the spread of their difference.
+
+    `tokens_per_second_per_gpu` was published; `error` is by how much the estimate of that run's rate is off.
+    """
+
+    run: str
+    source: str
+    url: str
+    apart: float
+    tokens_per_second_per_gpu: float
+    error: float
+
+
+class Evidence(NamedTuple):
+    """Whether a setup lies inside what was measured, which fields do not, and the published runs nearest to it."""
+
+    outside: tuple[OutsideField, ...]
+    nearest: tuple[NearRun, ...]
+
+    @property
+    def inside(self) -> bool:
+        """Whether each field lies inside."""
+        return not self.outside
+
+
+@dataclass(frozen=True)
+class Trust:
+    """How sure an estimate is, on what evidence.
+
+    `time` of the step in milliseconds, `tokens_per_second_per_gpu`, and `memory` of the fullest device in GB. `spread`
+    is the standard deviation of the logarithm of the time. `sure`: the upper end of every device's memory is within its
+    budget. `own` are the runs of one's own that count, `like` the source whose effect does.
+    """
+
+    level: float
+    time: Interval
+    tokens_per_second_per_gpu: Interval
+    memory: Interval
+    spread: float
+    sure: bool
+    evidence: Evidence
+    standing: Standing = field(repr=False, compare=False)
+    own: int = 0
+    like: str | None = None
+
+    def against(self, other: Trust) -> SpeedRatio:
+        """Return the time of the step over that of another, of the same model on as many GPUs. Raises ConfigError."""
+        return self.standing.against(other.standing)

@@ -1,13 +1,36 @@
-"""Which fields of a run lie outside what was measured: the published runs of its kind, from any source, say."""
+"""What lies inside the measured runs, the judgement of an estimate, and which steps to measure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
+from itertools import combinations
+from math import expm1, log, sqrt
+from typing import NamedTuple
 
-from pipesched.estimation.trust.answers import OutsideField
-from pipesched.estimation.trust.evidence import evidence_base
-from pipesched.estimation.trust.facts import RunFacts
+import numpy as np
+from numpy.typing import NDArray
+
+from pipesched.estimation.hardware import GpuModel
+from pipesched.estimation.items import GB
+from pipesched.estimation.result import DeviceMemory, Estimate, retimed
+from pipesched.estimation.trust.evidence import (
+    LEVEL,
+    YOURS,
+    Evidence,
+    EvidenceBase,
+    Interval,
+    NearRun,
+    OutsideField,
+    PublishedRun,
+    Standing,
+    Trust,
+    evidence_base,
+    interval,
+)
+from pipesched.estimation.trust.facts import SHARES, ComparedRun, RunFacts, facts_of
+from pipesched.estimation.trust.residuals import NOISE, ResidualModel, covariance
 from pipesched.pipeline.step import LEVELS
 
 TOLERANCE = 2  # how many times the largest, or which part of the smallest, counts as measured
@@ -74,3 +97,123 @@ def measured_range(experts: bool) -> MeasuredRange:
 def fields_outside(facts: RunFacts) -> tuple[OutsideField, ...]:
     """Return the fields of a run that lie outside what was measured, in the order of a config."""
     return tuple(measured_range(bool(facts.experts)).outside(facts))
+
+
+FACTOR = 0.9  # of a share, by which its weight in a step is found
+NEAREST = 3
+
+
+class Judge(NamedTuple):
+    """What estimates are judged by: published runs, the model of residuals with `own` runs in it, and whose software.
+
+    `like` names the source whose effect counts as the person's own.
+    """
+
+    base: EvidenceBase
+    model: ResidualModel
+    own: int = 0
+    like: str | None = None
+
+    def run_of(self, estimate: Estimate) -> ComparedRun:
+        """Return an estimate as a run of the person who asks."""
+        facts = facts_of(estimate.setup, estimate.outcome.algorithm)
+        return ComparedRun(self.like or YOURS, YOURS, facts, weights_of(estimate))
+
+    def standing(self, estimate: Estimate) -> Standing:
+        """Return an estimate as what others are compared with."""
+        return Standing(self.run_of(estimate), estimate.step.time, self.model)
+
+    def trust(self, estimate: Estimate) -> Trust:
+        """Return how sure an estimate is."""
+        standing, step = self.standing(estimate), estimate.step
+        run = standing.run
+        posterior = self.model.posterior([run])
+        spread = self.model.factors[run.facts.kind] * posterior.spread(0)
+        time = interval(step.time, posterior.means[0], spread)
+        rates = sorted(estimate.tokens / value / estimate.setup.parallel.gpus * 1e3 for value in time)
+        fullest = max(estimate.devices, key=lambda device: device.total)
+        memory = Interval(*(_held(fullest, quantile) for quantile in self.base.memory))
+        is_sure = all(_held(one, self.base.memory.high) * GB <= one.budget for one in estimate.devices)
+        evidence = Evidence(fields_outside(run.facts), tuple(self._nearest(run)))
+        return Trust(LEVEL, time, Interval(*rates), memory, spread, is_sure, evidence, standing, self.own, self.like)
+
+    def _nearest(self, run: ComparedRun) -> list[NearRun]:
+        """Return the published runs nearest to a run, one of each layout of a model."""
+        found: dict[object, NearRun] = {}
+        apart = {one.run: self.apart(run, one.compared) for one in self.base.runs}
+        for one in sorted(self.base.runs, key=lambda one: (apart[one.run], one.run)):
+            facts = one.compared.facts
+            alike = (facts.model, facts.gpu, facts.layout, facts.chunks, facts.algorithm)
+            if alike not in found and len(found) < NEAREST:
+                found[alike] = _near(one, apart[one.run])
+        return [*found.values()]
+
+    def apart(self, one: ComparedRun, other: ComparedRun) -> float:
+        """Return the spread of the difference of two runs, whoever ran them, without noise."""
+        spreads = self.model.spreads
+        each = sum(covariance(run, run, spreads, own=False) for run in (one, other))
+        return sqrt(max(0.0, each - 2 * covariance(one, other, spreads, own=False)))
+
+
+def _near(one: PublishedRun, apart: float) -> NearRun:
+    error = one.estimated_rate / one.rate - 1
+    return NearRun(one.run, one.compared.source, one.url, apart, one.rate, error)
+
+
+def _held(device: DeviceMemory, quantile: float) -> float:
+    """Return the GB of a device where all but what is fixed is `quantile` times as estimated."""
+    return (float(device.fixed) + float(device.total - device.fixed) * quantile) / GB
+
+
+def weights_of(estimate: Estimate) -> tuple[float, ...]:
+    """Return the weight of each share in a step: what a tenth less of it adds, over what that adds to all of a step."""
+    hardware, step = estimate.setup.hardware, estimate.step.time
+    return tuple(log(retimed(estimate, _less(hardware, share)).step.time / step) / log(1 / FACTOR) for share in SHARES)
+
+
+def _less(hardware: GpuModel, share: str) -> GpuModel:
+    known = hardware.efficiency
+    return replace(hardware, efficiency=replace(known, **{share: FACTOR * getattr(known, share)}))
+
+
+MOST = 20  # steps that are looked at
+NODES = 20  # of Gauss and Hermite, in each of two dimensions
+LEAST_GAIN = 1e-4
+EQUAL = 1e-9  # gains that differ by less are equal: then the first pair counts
+
+
+class WhatToMeasure(NamedTuple):
+    """Two of several layouts, from 0, and by how much the choice is faster on average once both are measured."""
+
+    layouts: tuple[int, int]
+    gain: float
+
+
+def what_to_measure(model: ResidualModel, runs: Sequence[ComparedRun], times: Sequence[float]) -> WhatToMeasure | None:
+    """Return the pair of runs that is worth most to be measured; None where none is worth 0.01 %.
+
+    What a choice is worth is the expected value of -ln(time) of the best one, by what is known then.
+    """
+    runs, times = runs[:MOST], times[:MOST]
+    found = model.posterior(runs)
+    worth = -(np.log(times) + np.asarray(found.means))
+    measured = np.asarray(found.covariance)
+    known = measured - model.spreads[NOISE] ** 2 * np.eye(len(runs))
+    best, gain = None, log(1 + LEAST_GAIN)
+    for pair in combinations(range(len(runs)), 2):
+        here = _gain(worth, known, measured, pair)
+        if here > gain * (1 + EQUAL):
+            best, gain = pair, here
+    return None if best is None else WhatToMeasure(best, expm1(gain))
+
+
+def _gain(
+    worth: NDArray[np.float64], known: NDArray[np.float64], measured: NDArray[np.float64], pair: tuple[int, int]
+) -> float:
+    """Return how much more the best is worth once a pair is measured, as a logarithm."""
+    root = np.linalg.cholesky(measured[np.ix_(pair, pair)])
+    moved = np.linalg.solve(root, known[:, pair].T)  # by a standard normal each: the transpose of A
+    nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
+    weights = weights / weights.sum()
+    each = worth[:, None, None] + moved[0][:, None, None] * nodes[:, None] + moved[1][:, None, None] * nodes
+    return float(weights @ each.max(axis=0) @ weights - worth.max())

@@ -9,10 +9,9 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from pipesched.core.reasons import NOTHING
-from pipesched.explore.drawing import BoardDrawing, BoardScreen, Drop, draw
-from pipesched.explore.selection_moves import at_time, drop_position
+from pipesched.explore.drawing import BoardDrawing, BoardScreen, Drop, Viewport, draw
+from pipesched.explore.sheet import at_time, drop_position
 from pipesched.explore.state import State
-from pipesched.explore.viewport import Viewport
 
 PAN = 0.1  # of the window, a notch of the wheel
 

@@ -10,22 +10,20 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from pipesched.core.idle_time import Idle
-from pipesched.core.reasons import NOTHING
+from pipesched.core.reasons import NOTHING, Idle
 from pipesched.explore.board import LIVE, legal, rows_of, waits_for
 from pipesched.explore.details import details, pause_reasons, title
 from pipesched.explore.drawing import BoardDrawing
-from pipesched.explore.keys import KEYS
 from pipesched.explore.painters import painter_of
 from pipesched.explore.pipeline_board import MOST_SENSITIVE, PipelineBoard
 from pipesched.explore.planning import FormField
-from pipesched.explore.selection_moves import by_size, pauses
-from pipesched.explore.state import ALGORITHM, State
+from pipesched.explore.sheet import by_size, pauses
+from pipesched.explore.state import ALGORITHM, KEYS, State
 from pipesched.explore.unplaced import Unplaced
 from pipesched.pipeline.kinds import KINDS
 from pipesched.render.cells import Line
-from pipesched.render.frame import LineFrame
 from pipesched.render.marks import IDLE_MARKS
+from pipesched.render.view import LineFrame
 
 ABOUT = 13  # columns of what a line of details is about
 MOST_ROWS = 8  # of a table beside the chart

@@ -7,11 +7,88 @@ all those up to a furthest one.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from itertools import combinations, groupby, pairwise
+from math import comb
 from typing import NamedTuple
 
-from pipesched.pipeline.cutting.task import CutTask, Ends, least_cost
+Ends = Sequence[int]  # where each stage ends; the last one at the number of items
+Decide = Callable[[int | None], Ends | None]  # a cut that costs no more than so much (None: anything), if there is one
+NEAR = 64  # a part of the cost: with less between the bounds each next try asks for less than the best cut
+
+
+class CutTask(NamedTuple):
+    """Items to cut into stages of at least one item each, so that the largest cost of a holder is the least.
+
+    `work`, `static` and `activation` are those of the first 0, 1, .. items together. `holders` has the holder of each
+    stage: a device, or two that mirror each other. A holder's cost is the work of its stages times its `weight`.
+    `room` is the memory of each holder (None: no limit), for static memory and for the activations of `flying`
+    microbatches, one number for each stage.
+    """
+
+    work: tuple[int, ...]
+    static: tuple[int, ...]
+    activation: tuple[int, ...]
+    holders: tuple[int, ...]
+    weights: tuple[int, ...]
+    room: tuple[int, ...] | None
+    flying: tuple[int, ...]
+
+    @property
+    def items(self) -> int:
+        """The number of items."""
+        return len(self.work) - 1
+
+    @property
+    def stages(self) -> int:
+        """The number of stages."""
+        return len(self.holders)
+
+    def held(self, stage: int) -> list[int]:
+        """Return the memory of the first 0, 1, .. items together, in a stage."""
+        count = self.flying[stage]
+        return [static + count * size for static, size in zip(self.static, self.activation, strict=True)]
+
+    def cost(self, ends: Ends) -> int:
+        """Return the largest cost of a holder."""
+        loads = [0] * len(self.weights)
+        for holder, (begin, end) in zip(self.holders, pairwise((0, *ends)), strict=True):
+            loads[holder] += self.work[end] - self.work[begin]
+        return max(load * weight for load, weight in zip(loads, self.weights, strict=True))
+
+    def limits(self, cost: int | None) -> list[int]:
+        """Return the work that each holder may have with no more than a cost."""
+        return [self.work[-1] if cost is None else cost // weight for weight in self.weights]
+
+    def least(self) -> int:
+        """Return a cost that no cut is below: all work in proportion to what holders cost."""
+        low, high = -1, max(self.weights) * self.work[-1]
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if sum(self.limits(middle)) >= self.work[-1] else (middle, high)
+        return high
+
+
+def least_cost(task: CutTask, decide: Decide, above: int = 0) -> Ends | None:
+    """Return a cut of the least cost, or of no more than 1 + `above` / 1000 of it; None if none is within memory.
+
+    `decide` is asked with costs between a bound and the best cut so far.
+    """
+    best = decide(None)
+    if best is None:
+        return None
+    low, high = task.least() - 1, task.cost(best)
+    while low + 1 < high and 1000 * high > (1000 + above) * (low + 1):
+        middle = high - 1 if not above and (high - low) * NEAR < high else (low + high) // 2
+        found = decide(middle)
+        if found is None:
+            low = middle
+        else:
+            best, high = found, task.cost(found)
+    return best
+
 
 MOST_PAIRS = 1_000_000  # of items, for which the most even of the best cuts is looked for
 
@@ -131,3 +208,311 @@ def _parts(begin: int, end: int, count: int) -> list[int]:
     """Return the ends of so many stages of equal numbers of items; where these cannot be, the first have one more."""
     each, more = divmod(end - begin, count)
     return [begin + (part + 1) * each + min(part + 1, more) for part in range(count)]
+
+
+class EverySearch:
+    """Goes through the cuts within a cost, until it finds one, or has looked at `most` beginnings (None: all)."""
+
+    def __init__(self, task: CutTask, most: int | None = None) -> None:
+        self.task, self.most = task, most
+        self.held = {count: task.held(task.flying.index(count)) for count in {*task.flying}} if task.room else {}
+        self.is_last = [holder not in task.holders[stage + 1 :] for stage, holder in enumerate(task.holders)]
+
+    def any_within(self, cost: int | None) -> Ends | None:
+        """Return a cut within a cost; None if there is none, or none was found.
+
+        `spare` is the work that holders may have above all there is: what a holder leaves of its limit is lost to it.
+        """
+        task, work = self.task, self.task.work
+        limits, room = task.limits(cost), [*task.room] if task.room is not None else None
+        spare, stage, end, ends, looked = sum(limits) - work[-1], 0, 0, [0], 0
+        lost: list[int] = []
+        while stage >= 0 and spare >= 0 and looked != self.most:
+            looked += 1
+            begin, holder = ends[-1], task.holders[stage]
+            end = max(end, begin) + 1
+            if stage == task.stages - 1:
+                end = max(end, task.items)
+            left = limits[holder] - (work[min(end, task.items)] - work[begin])
+            is_over = end > task.items - (task.stages - 1 - stage) or left < 0
+            held = 0
+            if room is not None and not is_over:
+                sums = self.held[task.flying[stage]]
+                held = sums[end] - sums[begin]
+                is_over = held > room[holder]
+            if is_over:  # and so is every later end
+                stage, end = stage - 1, ends.pop()
+                if stage >= 0:
+                    spare += self._undo(stage, ends[-1], end, limits, room, lost)
+                continue
+            gone = left if self.is_last[stage] else 0
+            if gone > spare:
+                continue
+            limits[holder] = left
+            spare -= gone
+            lost.append(gone)
+            if room is not None:
+                room[holder] -= held
+            ends.append(end)
+            stage += 1
+            if stage == task.stages:
+                return ends[1:]
+            end = 0
+        return None
+
+    def _undo(
+        self, stage: int, begin: int, end: int, limits: list[int], room: list[int] | None, lost: list[int]
+    ) -> int:
+        """Take a stage away again, and return the spare work that it had lost."""
+        holder = self.task.holders[stage]
+        limits[holder] += self.task.work[end] - self.task.work[begin]
+        if room is not None:
+            sums = self.held[self.task.flying[stage]]
+            room[holder] += sums[end] - sums[begin]
+        return lost.pop()
+
+
+MOST_STARTS = 20_000  # places where lanes begin: of more only the evenest are tried
+
+State = tuple[int, ...]  # how far each lane has come
+
+
+class Lanes(NamedTuple):
+    """The holders in the order of the first lane, and which lanes go through them the other way."""
+
+    order: Sequence[int]
+    is_back: Sequence[bool]
+
+
+def lanes_of(task: CutTask) -> Lanes | None:
+    """Return the lanes of a task; None where its holders do not stand in lanes."""
+    count = len(task.weights)
+    order = task.holders[:count]
+    rows = [task.holders[start : start + count] for start in range(0, task.stages, count)]
+    if len({*order}) < count or any(row not in (order, order[::-1]) for row in rows):
+        return None
+    return Lanes(order, [row != order for row in rows])
+
+
+class LaneSearch:
+    """Looks for a cut within a cost, until it has looked at `most` stages."""
+
+    def __init__(self, task: CutTask, lanes: Lanes, most: int) -> None:
+        self.task, self.lanes, self.most = task, lanes, most
+        self.count, self.held = len(lanes.order), task.held(0) if task.room is not None else None
+        backs = [*lanes.is_back]
+        self.meets = [lane > 0 and backs[lane] and not backs[lane - 1] for lane in range(len(backs))]
+        self.starts = [*self._starts()]
+
+    def _starts(self) -> Iterator[list[int]]:
+        """Yield the items at which lanes begin, the evenest first: where a lane meets the one before, None is free."""
+        task, lanes = self.task, len(self.lanes.is_back)
+        fixed = [lane for lane in range(1, lanes) if not self.meets[lane]]
+        if comb(task.items, len(fixed)) > MOST_STARTS:
+            near = [self._near(lane / lanes) for lane in fixed]
+            yield from ([0, *start, task.items] for start in _products(near, MOST_STARTS))
+            return
+        even = [task.work[-1] * lane / lanes for lane in fixed]
+
+        def distance(start: Sequence[int]) -> float:
+            return sum(abs(task.work[item] - wanted) for item, wanted in zip(start, even, strict=True))
+
+        starts = combinations(range(1, task.items), len(fixed))
+        yield from ([0, *start, task.items] for start in sorted(starts, key=distance))
+
+    def _near(self, share: float) -> list[int]:
+        """Return the items by how far the work before them is from a share of all."""
+        work = self.task.work
+        return sorted(range(1, self.task.items), key=lambda item: abs(work[item] - share * work[-1]))
+
+    def any_within(self, cost: int | None) -> Ends | None:
+        """Return a cut within a cost; None if there is none, or none was found."""
+        limits, looked = self.task.limits(cost), [self.most]
+        if sum(limits) < self.task.work[-1]:
+            return None
+        for start in self.starts:
+            found = _LaneGaps(self, start, limits, looked).cut()
+            if found is not None or looked[0] <= 0:
+                return found
+        return None
+
+
+def _products(columns: Sequence[Sequence[int]], most: int) -> Iterator[list[int]]:
+    """Yield ascending choices of one item of each column, by the sum of their places, up to so many."""
+    given = 0
+    for total in range(sum(map(len, columns))):
+        for places in _places(total, [len(column) - 1 for column in columns]):
+            chosen = [column[place] for column, place in zip(columns, places, strict=True)]
+            if all(one < other for one, other in pairwise(chosen)):
+                yield chosen
+                given += 1
+                if given >= most:
+                    return
+
+
+def _places(total: int, limits: Sequence[int]) -> Iterator[list[int]]:
+    if len(limits) == 1:
+        if total <= limits[0]:
+            yield [total]
+        return
+    for first in range(min(total, limits[0]) + 1):
+        yield from ([first, *rest] for rest in _places(total - first, limits[1:]))
+
+
+class _LaneGaps:
+    """The gaps that lanes leave, from their starts on."""
+
+    def __init__(self, search: LaneSearch, start: Sequence[int], limits: Sequence[int], looked: list[int]) -> None:
+        task, self.search, self.looked = search.task, search, looked
+        self.work, self.held, order = task.work, search.held, search.lanes.order
+        self.limits = [limits[holder] for holder in order]
+        self.room = None if task.room is None else [task.room[holder] for holder in order]
+        self.spare = [0] * (search.count + 1)  # what the holders from one on may have together
+        for number in range(search.count - 1, -1, -1):
+            self.spare[number] = self.spare[number + 1] + self.limits[number]
+        self.back = search.lanes.is_back
+        bounds: list[tuple[int, int]] = []  # of each lane; two that meet share theirs
+        entries = iter(start)
+        left = next(entries)
+        for lane in range(len(self.back)):
+            if search.meets[lane]:
+                bounds.append(bounds[-1])
+            else:
+                right = next(entries)
+                bounds.append((left, right))
+                left = right
+        self.bounds = bounds
+        self.failed: set[tuple[int, State]] = set()
+
+    def cut(self) -> Ends | None:
+        """Return a cut from these starts on, None if there is none."""
+        lanes, count = range(len(self.back)), self.search.count
+        for lane in lanes:
+            sharing = self.bounds.count(self.bounds[lane])
+            if self.bounds[lane][1] - self.bounds[lane][0] < sharing * count:
+                return None
+        state = tuple(right if back else left for back, (left, right) in zip(self.back, self.bounds, strict=True))
+        path = [state]
+        options = [self._next(0, state)]
+        while options:
+            following = next(options[-1], None)
+            if following is None or self.looked[0] <= 0:
+                self.failed.add((len(options) - 1, path.pop()))
+                options.pop()
+                continue
+            if len(options) == count:
+                return self._ends([*path, following])
+            if (len(options), following) not in self.failed:
+                path.append(following)
+                options.append(self._next(len(options), following))
+        return None
+
+    def _next(self, number: int, state: State) -> Iterator[State]:
+        """Yield how far the lanes may come with one holder more."""
+        is_last, remaining = number == self.search.count - 1, self._remaining(state)
+        if remaining > self.spare[number]:
+            return
+        needed = remaining - self.spare[number + 1]
+        room = None if self.room is None else self.room[number]
+        yield from self._moved(number, state, (), self.limits[number], room, needed, is_last)
+
+    def _remaining(self, state: State) -> int:
+        work, total = self.work, 0
+        for lane, at in enumerate(state):
+            left, right = self.bounds[lane]
+            total += work[at] - work[left] if self.back[lane] else work[right] - work[at]
+            if self.search.meets[lane]:  # both count what is between the two, and what is beyond the other
+                total -= work[right] - work[left]
+        return total
+
+    def _moved(
+        self, number: int, state: State, moved: State, limit: int, room: int | None, needed: int, is_last: bool
+    ) -> Iterator[State]:
+        lane = len(moved)
+        if lane == len(state):
+            yield moved
+            return
+        work, at, back = self.work, state[lane], self.back[lane]
+        self.looked[0] -= 1
+        for end in self._ends_of(number, state, moved, limit, needed, is_last):
+            begin, behind = (end, at) if back else (at, end)
+            used = work[behind] - work[begin]
+            if used > limit:
+                return
+            left = room
+            if left is not None and self.held is not None:
+                left -= self.held[behind] - self.held[begin]
+                if left < 0:
+                    return
+            yield from self._moved(number, state, (*moved, end), limit - used, left, needed - used, is_last)
+
+    def _ends_of(
+        self, number: int, state: State, moved: State, limit: int, needed: int, is_last: bool
+    ) -> Iterator[int] | range:
+        """Return how far a lane may come, nearest first, so that the holders behind have an item each."""
+        lane = len(moved)
+        at, back, behind = state[lane], self.back[lane], self.search.count - 1 - number
+        left, right = self.bounds[lane]
+        meets, is_met = self.search.meets[lane], lane + 1 < len(state) and self.search.meets[lane + 1]
+        if meets:
+            left = moved[lane - 1]
+        elif is_met:
+            right = state[lane + 1] - behind - 1
+        far, near = (left + behind, at - 1) if back else (right - behind, at + 1)
+        if is_last:  # it takes what is left; of two lanes that meet the first one item
+            near = near if is_met else left if back else right
+            return range(near, near + (left <= near <= right))
+        if lane == len(state) - 1 and needed > 0:  # less would be too much for the holders behind
+            work = self.work
+            if back:
+                near = min(near, bisect_right(work, work[at] - needed) - 1)
+            else:
+                near = max(near, bisect_left(work, work[at] + needed))
+        return range(near, far - 1, -1) if back else range(near, far + 1)
+
+    def _ends(self, path: Sequence[State]) -> Ends:
+        """Return the ends of the stages of a way through all holders."""
+        ends: list[int] = []
+        for lane, back in enumerate(self.back):
+            places = [state[lane] for state in path]
+            ends += places[-2::-1] if back else places[1:]
+        return ends
+
+
+FEW = 200_000  # cuts, of which the best is found
+NEARLY = 5  # thousandths above the least cost, where there are more
+MOST_LOOKED = 400_000  # stages that are looked at for one cost
+
+
+@lru_cache(maxsize=256)
+def least_cut(task: CutTask) -> Ends | None:
+    """Return where the stages of the best cut end; None if none is within memory, or none was found."""
+    if task.items < task.stages:
+        return None
+    runs = runs_of(task)
+    if runs is not None:
+        return cut_runs(task, runs)
+    if comb(task.items - 1, task.stages - 1) <= FEW:
+        return least_cost(task, EverySearch(task).any_within)
+    lanes = lanes_of(task)
+    search = EverySearch(task, MOST_LOOKED) if lanes is None else LaneSearch(task, lanes, MOST_LOOKED)
+    return least_cost(task, search.any_within, NEARLY)
+
+
+class CutItems(NamedTuple):
+    """What each item takes at speed 1, in a time unit, and holds, in a memory unit; and the latencies between them.
+
+    `gradient` is the time of what must run before the gradient goes on: I, or a whole backward, whose `weight` is 0.
+    `pair` is that of a pair F&B where it may be shorter than its parts. `held` is what one microbatch holds of an
+    item, in each way to count it: of a stage the largest sum counts. `links` are latencies from device to device that
+    the model has beside those of the problem.
+    """
+
+    forward: Sequence[Fraction]
+    gradient: Sequence[Fraction]
+    weight: Sequence[Fraction]
+    pair: Sequence[Fraction] | None
+    p2p: Sequence[Fraction]
+    static: Sequence[Fraction]
+    held: Sequence[Sequence[Fraction]]
+    links: Sequence[Sequence[Fraction]] | None = None

@@ -17,7 +17,7 @@ from pipesched.pipeline.schedule import Schedule
 from pipesched.render.chosen import SHOWN_DEVICES, drawn, edge, not_drawn, some_devices
 from pipesched.render.figure.chart import FRAME_INCHES, Chart, chart_inches, is_thin, key, makespan, unit_rgb
 from pipesched.render.figure.page import FONT, RED, Drawing, Key, legend, settle, sheet
-from pipesched.render.labels import with_unit
+from pipesched.render.marks import with_unit
 from pipesched.render.palette import HUES
 from pipesched.render.view import View
 from pipesched.results.comparison import Comparison

@@ -15,10 +15,9 @@ from pipesched.pipeline.quantities import Number
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.view import PAGE, View
 from pipesched.results.capabilities import capability_of
-from pipesched.results.comparison import Comparison
+from pipesched.results.comparison import Comparison, Sweep
 from pipesched.results.frontier import Frontier
 from pipesched.results.outcome import Outcome
-from pipesched.results.sweep import Sweep
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -19,11 +19,64 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.legend_handler import HandlerTuple
+from matplotlib.legend_handler import HandlerPatch, HandlerTuple
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
-from pipesched.core.integers import ceil_div
-from pipesched.render.figure.stripes import Striped, StripedHandler
+from pipesched.core.arrays import ceil_div
 from pipesched.render.timescale import number
+
+STEP = 5.0  # points from stripe to stripe, along either side
+WIDTH = 0.5
+Stripe = tuple[tuple[float, float], tuple[float, float]]
+
+
+def stripes(width: float, height: float, *, falling: bool = False) -> Iterator[Stripe]:
+    """Yield the ends of the diagonals within a box whose lower left corner is (0, 0), all in points."""
+    for place in range(1, int((width + height) / STEP) + 1):
+        reach = place * STEP - height  # where the line would cross the bottom
+        left, right = max(reach, 0.0), min(reach + height, width)
+        low, high = left - reach, right - reach
+        yield ((left, height - low), (right, height - high)) if falling else ((left, low), (right, high))
+
+
+class Striped(Patch):
+    """The swatch of a legend, with stripes."""
+
+    def __init__(self, *, falling: bool, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.falling = falling
+
+
+class StripedHandler(HandlerPatch):
+    """The handler with which a legend draws a Striped."""
+
+    def create_artists(
+        self,
+        legend: Any,
+        orig_handle: Artist,
+        xdescent: float,
+        ydescent: float,
+        width: float,
+        height: float,
+        fontsize: float,
+        trans: Any,
+    ) -> list[Artist]:
+        """Return the box, and its stripes on top."""
+        box = super().create_artists(legend, orig_handle, xdescent, ydescent, width, height, fontsize, trans)
+        falling = isinstance(orig_handle, Striped) and orig_handle.falling
+        lines = [
+            Line2D(
+                [x0 - xdescent, x1 - xdescent],
+                [y0 - ydescent, y1 - ydescent],
+                color="white",
+                linewidth=WIDTH,
+                transform=trans,
+            )
+            for (x0, y0), (x1, y1) in stripes(width, height, falling=falling)
+        ]
+        return [*box, *lines]
+
 
 POINTS = 72  # to the inch
 FONT = 7.0  # points

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from pipesched.checks import shown
-from pipesched.core.idle_time import classes
+from pipesched.core.reasons import classes
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.kinds import ALL_KINDS

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from pipesched.pipeline.ops import Op, Pair
+from pipesched.pipeline.plan import SIDE_KINDS, lane_of
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.pipeline.schedule import Schedule
-from pipesched.pipeline.step_plan import SIDE_KINDS, lane_of
 from pipesched.render.cells import hue_number, is_numbered
 from pipesched.render.chosen import some_devices
 from pipesched.render.palette import Rgb, colour_of, place_of, text_on

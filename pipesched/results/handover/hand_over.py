@@ -15,9 +15,18 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.step import LEVELS
 from pipesched.results.handover import deepspeed, megatron, primus, torchtitan, zero_bubble
-from pipesched.results.handover.sharding import ZERO_1, lacks_level
-from pipesched.results.handover.subject import GROUPED, SLICED, Answer, HandoverText, Refusal, Subject, subject_of
-from pipesched.results.handover.whole_steps import no_whole_step
+from pipesched.results.handover.subject import (
+    GROUPED,
+    SLICED,
+    ZERO_1,
+    Answer,
+    HandoverText,
+    Refusal,
+    Subject,
+    lacks_level,
+    no_whole_step,
+    subject_of,
+)
 from pipesched.results.outcome import Outcome
 
 

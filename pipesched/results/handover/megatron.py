@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from pipesched.pipeline.feeding import typical
 from pipesched.pipeline.quantities import in_units
-from pipesched.results.handover.stage_items import megatron_text
-from pipesched.results.handover.subject import GROUPED, Answer, HandoverText, Refusal, Subject
+from pipesched.results.handover.subject import GROUPED, Answer, HandoverText, Refusal, Subject, megatron_text
 
 NAME = "Megatron-LM"
 HAS = ("1f1b", GROUPED)

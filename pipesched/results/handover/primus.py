@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from pipesched.results.handover.megatron import DATA, OPTIONS
-from pipesched.results.handover.stage_items import megatron_text
-from pipesched.results.handover.subject import GROUPED, Answer, HandoverText, Refusal, Subject
+from pipesched.results.handover.subject import GROUPED, Answer, HandoverText, Refusal, Subject, megatron_text
 
 NAME = "Primus"
 ALGORITHMS = {

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 from operator import eq
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.checks import require_sequence, require_type, require_whole
-from pipesched.errors import ConfigError, Deadlock, NoSchedule
+from pipesched.errors import ConfigError, Deadlock, NoSchedule, NotApplicable
 from pipesched.pipeline.feeding import in_order, renumbered
 from pipesched.pipeline.kinds import COMPUTATION_LETTERS
 from pipesched.pipeline.metrics import ACTIVATIONS
 from pipesched.pipeline.placement import named_placement
 from pipesched.pipeline.plan import without_step
+from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
-from pipesched.results.handover.sharding import facts_of_shard
-from pipesched.results.handover.stage_items import StageItems
+from pipesched.pipeline.step import GRADIENTS, LEVELS, NOTHING, OPTIMIZER_STATES, WEIGHTS, Shard
+from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.block import in_chunks
 from pipesched.schedulers.family import Family, prepare
@@ -26,6 +28,97 @@ from pipesched.schedulers.registry import family, own_name
 
 if TYPE_CHECKING:
     from pipesched.pipeline.problem import Problem
+
+
+PARTS = {OPTIMIZER_STATES: "optimizer states", GRADIENTS: "gradients", WEIGHTS: "weights"}  # that a level adds
+ZERO_1 = (NOTHING, OPTIMIZER_STATES)  # the levels of frameworks that divide no more than optimizer states
+
+
+def facts_of_shard(shard: Shard | None, data: int = 0, context: int = 1) -> dict[str, Any]:
+    """Return what `shard` says, by the keys of the tables; `data` x `context` ranks have the same weights, if known.
+
+    `ranks` of them divide these, `replicas` groups do; `shards` is how many these are without ranks that share a
+    sequence.
+    """
+    if shard is None:
+        return {"replicated": True}
+    total, of_optimizer, is_fsdp = data * context, shard.level == OPTIMIZER_STATES, shard.divides(GRADIENTS)
+    return {
+        "undivided": shard.level == NOTHING, "distributed_optimizer": of_optimizer, "overlapped": of_optimizer,
+        "fsdp": is_fsdp, "replicated": not is_fsdp, "reshard": "always" if shard.divides(WEIGHTS) else "never",
+        "ranks": shard.ranks, "same": total, "replicas": total // shard.ranks, "shards": shard.ranks // context,
+        "instances": of_optimizer and shard.ranks < total,
+    }  # fmt: skip
+
+
+def lacks_level(shard: Shard | None, levels: tuple[str, ...]) -> str:
+    """Return which parts of `shard` a framework with these levels does not divide; "" where it divides them all."""
+    if shard is None or shard.level in levels:
+        return ""
+    above = LEVELS[1 : LEVELS.index(shard.level) + 1]
+    return " and ".join(PARTS[level] for level in above if level not in levels)
+
+
+def is_uneven(facts: Mapping[str, Any], context: int) -> bool:
+    """Return whether groups of ranks do not come out even, among all ranks or those that share a sequence."""
+    return bool(facts["same"] % facts["ranks"] or facts["ranks"] % context)
+
+
+class StageItems(NamedTuple):
+    """What a stage has: the embedding or not, layers, layers of multi-token prediction, the head or not."""
+
+    embedding: bool
+    layers: int
+    mtp: int = 0
+    head: bool = False
+
+    @property
+    def items(self) -> int:
+        """How many items these are."""
+        return self.embedding + self.layers + self.mtp + self.head
+
+
+def stages_of(ends: Sequence[int], layers: int, mtp: int = 0) -> tuple[StageItems, ...]:
+    """Return the items of each stage of a cut: its ends in the list [embedding, layers.., MTP layers.., head]."""
+    letters = "E" + "t" * layers + "m" * mtp + "L"
+    stages = [letters[begin:end] for begin, end in zip((0, *ends), ends, strict=False)]
+    return tuple(StageItems("E" in its, its.count("t"), its.count("m"), "L" in its) for its in stages)
+
+
+def megatron_text(stages: Sequence[StageItems]) -> str:
+    """Return Megatron-LM's text of a layout; equal stages in a row are a group where that is shorter."""
+    *texts, last = [_stage_text(stage) for stage in stages]
+    return "".join(_grouped(text, len([*equal])) for text, equal in groupby(texts)) + last
+
+
+def _stage_text(stage: StageItems) -> str:
+    return "E" * stage.embedding + _repeated("t", stage.layers) + _repeated("m", stage.mtp) + "L" * stage.head
+
+
+def _repeated(letter: str, count: int) -> str:
+    return f"{letter}*{count}" if count > 2 else letter * count
+
+
+def _grouped(text: str, count: int) -> str:
+    """Return some equal stages, each with the separator behind it, in the shorter way to write them."""
+    return min(f"{text}|" * count, f"({text}|)*{count}", key=len)
+
+
+def torchtitan_modules(stages: Sequence[StageItems], head: str = "output") -> list[list[str]]:
+    """Return the names of the modules of each stage, as torchtitan's `module_fqns_per_model_part` has them.
+
+    `head` is the name of the last module: newer versions of torchtitan call it lm_head. Raises NotApplicable for layers
+    of multi-token prediction, which torchtitan's models do not have.
+    """
+    if any(stage.mtp for stage in stages):
+        raise NotApplicable("torchtitan has no layers of multi-token prediction (MTP); leave them out of the model")
+    modules, layer = [], 0
+    for stage in stages:
+        layers = [f"layers.{number}" for number in range(layer, layer + stage.layers)]
+        layer += stage.layers
+        modules.append([*["tok_embeddings"] * stage.embedding, *layers, *["norm", head] * stage.head])
+    return modules
+
 
 GROUPED = "interleaved"
 KNOWN = (  # whose orders are looked for, the first of those that agree; others only by the name of the schedule
@@ -278,3 +371,17 @@ def _known_layers(problem: Problem) -> tuple[StageItems, ...] | None:
         return tuple(_items(problem.layers.layout))
     stages: tuple[StageItems, ...] = () if problem.cutter is None else problem.cutter.facts()["stages"]
     return stages if len(stages) == problem.stages else None
+
+
+def no_whole_step(problem: Problem, trainer: str, *, takes_slices: bool = False) -> str | None:
+    """Return why a trainer of whole microbatches, with their backwards, runs no schedule of a problem; None if it may.
+
+    `trainer` is its name in the text; one that `takes_slices` runs microbatches in parts too.
+    """
+    if problem.mode == FORWARD_ONLY:
+        return f"{trainer} trains, and this schedule has forward passes alone"
+    if problem.slices.count > 1 and not takes_slices:
+        return f"{trainer} runs whole microbatches, and this schedule cuts each into {problem.slices.count} slices"
+    if problem.side:
+        return f"{trainer} has no side work in its schedules, and this one has (operations E and G)"
+    return None

@@ -8,9 +8,15 @@ from __future__ import annotations
 
 import json
 
-from pipesched.results.handover.sharding import is_uneven
-from pipesched.results.handover.stage_items import torchtitan_modules
-from pipesched.results.handover.subject import GROUPED, Answer, HandoverText, Refusal, Subject
+from pipesched.results.handover.subject import (
+    GROUPED,
+    Answer,
+    HandoverText,
+    Refusal,
+    Subject,
+    is_uneven,
+    torchtitan_modules,
+)
 
 NAME = "torchtitan"
 CLASSES = {

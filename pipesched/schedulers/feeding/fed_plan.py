@@ -1,4 +1,4 @@
-"""What many orders of the microbatches take under one plan whose positions stay, all at once and exactly."""
+"""A plan whose microbatches are fed in another order: orders by rule, and many timed at once."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
-from pipesched.core.arrays import Ints, np
+from pipesched.core.arrays import Ints, column, np
 from pipesched.core.clock import look
+from pipesched.core.sweep import CaseSweep
+from pipesched.core.tasks import Edges
+from pipesched.pipeline.feeding import in_order, renumbered
 from pipesched.pipeline.kinds import GRADIENT_LETTERS, KINDS
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.model import StepModel
@@ -16,7 +19,70 @@ from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.schedulers.feeding.slots import SlotSweep
+from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.pipeline.units import FORWARD_ONLY
+from pipesched.schedulers.family import Family
+
+
+class SlotSweep:
+    """The slots of a plan in rows: `tasks[r]` is the number of the operation of row r, of a pair that of the forward.
+
+    `paired` are the rows of pairs, `partners` their backwards. Row b of a table of messages is for forwards over
+    boundary b, row S + b for gradients over it. The last row, of zeros, is for all that is no message.
+    """
+
+    def __init__(self, plan: Plan, edges: Edges) -> None:
+        """Arrange a plan that runs; `edges` are the precedences of all its operations, each by itself."""
+        index, slot = plan.index, np.arange(plan.index.size)
+        forwards, backwards = column(plan.pairs.keys()), column(plan.pairs.values())
+        slot[backwards] = forwards
+        messages = len(edges)
+        edges = Edges.joined([edges, Edges(*zip(*plan.waits, strict=True)) if plan.waits else Edges((), ())])
+        between = Edges(slot[edges.before], slot[edges.after])
+        self.plan, self.sweep = plan, CaseSweep(index.size, plan.lines, between)
+        self.tasks = self.sweep.tasks
+        self.rows = self.sweep.rows
+        partner = np.full(index.size, -1)
+        partner[forwards] = backwards
+        self.paired = np.flatnonzero(partner[self.tasks] >= 0)
+        self.partners = partner[self.tasks[self.paired]]
+        self.messages = self._messages(edges, messages)
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    def _messages(self, edges: Edges, count: int) -> Ints:
+        """Return for each wait its place in what a case picks of a table of messages; the first edges may be some."""
+        index, number = self.plan.index, self.sweep.edges
+        before, after = (ends[number] if len(edges) else number for ends in (edges.before, edges.after))
+        here, there = (ends // index.units % index.stages for ends in (before, after))
+        over = np.where(here < there, here, index.stages + there)
+        over[(number < 0) | (number >= count) | (here == there)] = 2 * index.stages - 1
+        places: Ints = over * index.units + before % index.units
+        return places
+
+    def picked(self, table: Ints, fed: Ints) -> Ints:
+        """Return what a table says of all operations, a column a case; `fed` are its columns by position and case."""
+        cells: Ints = table[:, fed].reshape(-1, fed.shape[1])
+        return cells
+
+    def values(self, table: Ints, fed: Ints, places: Ints | None = None, *, with_partners: bool = True) -> Ints:
+        """Return what a table says of the rows, at their operations or other places, and of the backwards of pairs."""
+        cells = self.picked(table, fed)
+        found: Ints = cells[self.tasks if places is None else places]
+        if with_partners and len(self.paired):
+            found[self.paired] += cells[self.partners]
+        return found
+
+    def delays(self, hops: Ints, fed: Ints) -> Ints | None:
+        """Return what waits last longer than the ends of others, by a table of messages; None where all is at once."""
+        return self.picked(hops, fed)[self.messages] if hops.any() else None
+
+    @cached_property
+    def last(self) -> Ints:
+        """The last row of each device that has one."""
+        return column([rows[-1] for rows in self.rows[: len(self.plan.orders)] if len(rows)])
+
 
 MOST_CELLS = 1 << 18  # numbers in an array: so many orders are timed together as fill one
 LEAST_ORDERS, ROOM = 16, 1 << 25  # or so many where these fill more, but no more numbers than that
@@ -168,3 +234,77 @@ def _tables(model: StepModel, index: OpIndex) -> _UnitTables:
         np.vstack([model.takes(letter) for letter in letters]),
         np.vstack([*(model.gives(letter) for letter in letters), *again]),
     )
+
+
+GIVEN, VERL, BEST = WORDS = ("given", "verl", "best")
+Order = tuple[int, ...]  # of microbatches
+
+
+def given(problem: Problem) -> Order:
+    """Return the microbatches by their numbers."""
+    return tuple(range(problem.microbatches))
+
+
+def verl(problem: Problem) -> Order:
+    """Return the order of verl's `rearrange_micro_batches`: small ones at both ends, the largest in the middle."""
+    descending = by_work(problem)[::-1]
+    return descending[::2][::-1] + descending[1::2]
+
+
+def by_work(problem: Problem) -> Order:
+    """Return the microbatches by rising work, equal ones by their numbers."""
+    work = works(problem)
+    return tuple(sorted(given(problem), key=lambda one: (work[one], one)))
+
+
+def rules(problem: Problem) -> list[Order]:
+    """Return the orders from which a search begins: as given, verl's, by rising and by falling work."""
+    rising = by_work(problem)
+    return [given(problem), verl(problem), rising, rising[::-1]]
+
+
+def works(problem: Problem) -> list[int]:
+    """Return the work of each microbatch on all stages, F and B, on devices of speed 1: in ticks of that problem."""
+    lasts = replace(problem, speed=None, links=None).unit_ticks.lasts
+    kinds = ("forward",) if problem.mode == FORWARD_ONLY else ("forward", "backward")
+    units = [sum(column) for column in zip(*(row for kind in kinds for row in lasts[kind]), strict=True)]
+    count = problem.slices.count
+    return [sum(units[first : first + count]) for first in range(0, len(units), count)]
+
+
+class FedFamily:
+    """A family and a problem as it runs it; `make` plans that, and the problem with its microbatches in other orders.
+
+    It plans the problem whose i-th microbatch is `order[i]`; operations then get the numbers back that their data have.
+    `timed` makes the schedule of a plan.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        family: Family,
+        make: Callable[[Problem], Plan],
+        timed: Callable[[Problem, Plan], Schedule] = schedule_plan,
+    ) -> None:
+        self.problem, self.family, self._make, self._timed = problem, family, make, timed
+
+    @cached_property
+    def positions(self) -> Plan:
+        """The plan of the microbatches as they are given."""
+        return self._make(self.problem)
+
+    def plan(self, order: Sequence[int]) -> Plan:
+        """Return the plan of the microbatches in this order, with the numbers that they have in the problem."""
+        if not self.family.looks_at_each:
+            return renumbered(self.positions, order)
+        return renumbered(self._make(in_order(self.problem, order)), order)
+
+    def schedule(self, order: Sequence[int] | None) -> Schedule:
+        """Return the schedule of the microbatches in this order, None: as they are given. Raises Deadlock.
+
+        Where the placement is mirrored, that of its problem says which of them go the second way.
+        """
+        if order is None:
+            return self._timed(self.problem, self.positions)
+        placement = self.problem.settled_placement.fed(order)
+        return self._timed(replace(self.problem, placement=placement), self.plan(order))

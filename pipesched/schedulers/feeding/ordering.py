@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pipesched.schedulers.feeding.rules import BEST, GIVEN, VERL, Order
+from pipesched.schedulers.feeding.fed_plan import BEST, GIVEN, VERL, Order
 
 
 class Ordering(NamedTuple):

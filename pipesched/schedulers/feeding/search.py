@@ -1,4 +1,4 @@
-"""A search for a good order under a plan whose positions stay: several walks side by side, timed together.
+"""The option `order` of every family: by rule, as listed, or the best of all or of a search.
 
 Threshold accepting (Dueck and Scheuer 1990): a walk goes on to any neighbour that is longer by less than a threshold,
 which falls to 0. A neighbour exchanges two microbatches, or moves one. Now and then the worse half of the walks goes on
@@ -7,16 +7,24 @@ from where the better half stands. Nothing but a count of timings ends it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from fractions import Fraction
+from math import factorial, prod
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pipesched.checks import joined
 from pipesched.core.clock import look
-from pipesched.schedulers.feeding.fed_plan import FedPlan
-from pipesched.schedulers.feeding.rules import Order
+from pipesched.errors import ConfigError, NoSchedule
+from pipesched.pipeline.feeding import equals
+from pipesched.pipeline.quantities import in_units, plain
+from pipesched.schedulers.feeding.fed_plan import BEST, VERL, FedFamily, FedPlan, Order, given, rules, verl
+from pipesched.schedulers.feeding.ordering import Ordering
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
 
 WALKS = 16
 MOST_SLOTS = 30_000_000  # in all orders that are timed
@@ -104,3 +112,179 @@ def neighbour(order: list[int], random: Random) -> list[int]:
     else:
         order.insert(other, order.pop(one))
     return order
+
+
+def count_orders(equals: Sequence[int]) -> int:
+    """Return how many orders there are; of each microbatch `equals` has the first one that equals it."""
+    return factorial(len(equals)) // prod(map(factorial, Counter(equals).values()))
+
+
+def every_order(equals: Sequence[int]) -> NDArray[Any]:
+    """Return all orders as rows, in lexicographical order; equal microbatches keep the order of their numbers."""
+    import numpy as np
+
+    kinds = sorted(set(equals))
+    count = len(equals)
+    members = [[one for one, first in enumerate(equals) if first == kind] for kind in kinds]
+    width = max(map(len, members)) + 1
+    table = np.array([[*row, *[count] * (width - len(row))] for row in members])  # `count`: none is left
+    orders, used = np.empty((1, 0), np.intp), np.zeros((1, len(kinds)), np.intp)
+    for _ in range(count):
+        following = table[np.arange(len(kinds)), used]
+        sequence = np.argsort(following, axis=1, kind="stable")
+        prefix, place = np.nonzero(np.take_along_axis(following, sequence, axis=1) < count)
+        kind = sequence[prefix, place]
+        orders = np.hstack([orders[prefix], following[prefix, kind][:, None]])
+        used = used[prefix]
+        used[np.arange(len(used)), kind] += 1
+    return orders
+
+
+def in_turn(order: Sequence[int], equals: Sequence[int]) -> Order:
+    """Return an order in which equal microbatches stand by their numbers, in the places that they have in `order`."""
+    left = {kind: iter([one for one, first in enumerate(equals) if first == kind]) for kind in set(equals)}
+    return tuple(next(left[equals[one]]) for one in order)
+
+
+MOST_PLANNED = 200_000  # operations in all plans
+FEWEST_PLANS, MOST_PLANS = 8, 200
+SLOW_PLANS = 6  # of a family that takes most of a second for each
+SIDE_PLANS = 24  # with side work, which takes many timings to put in: all orders of four microbatches
+MOST_TIMED = 8_000  # orders that are timed under the positions of one plan
+
+
+class PlannedOrder(NamedTuple):
+    """An order with what decides: whether its plan is over the budget, and its makespan in the user's unit."""
+
+    over: bool
+    makespan: Fraction
+    order: Order
+
+
+class Plans:
+    """Plans orders one by one, each once, and keeps what they are worth: None where there is no schedule."""
+
+    def __init__(self, known: FedFamily) -> None:
+        self.family = known
+        self.known: dict[Order, PlannedOrder | None] = {}
+        self._refusal: NoSchedule | None = None
+
+    def planned(self, order: Order) -> PlannedOrder | None:
+        """Return what an order is worth; None where the family finds no schedule within the budget."""
+        look()
+        if order not in self.known:
+            self.known[order] = self._worth(order)
+        return self.known[order]
+
+    def _worth(self, order: Order) -> PlannedOrder | None:
+        try:
+            found = self.family.schedule(order)
+        except NoSchedule as error:
+            self._refusal = self._refusal or error
+            return None
+        return PlannedOrder(not found.fits, Fraction(found.makespan_ticks, found.problem.ticks.per_unit), order)
+
+    @property
+    def best(self) -> Order:
+        """The best order so far. Raises NoSchedule, as for the first order, where there is none."""
+        found = [one for one in self.known.values() if one is not None]
+        if not found and self._refusal is not None:
+            raise self._refusal
+        return min(found).order
+
+
+def best_of_plans(known: FedFamily) -> Ordering:
+    """Return the best of the orders that are tried. Raises NoSchedule where none of them has a schedule."""
+    problem, plans, equal = known.problem, Plans(known), equals(known.problem)
+    by_rule = [plans.planned(order) for order in rules(problem)]
+    operations = len(problem.letters) * problem.stages * problem.microbatches * problem.slices.count
+    most = SLOW_PLANS if known.family.is_slow else max(FEWEST_PLANS, min(MOST_PLANNED // operations, MOST_PLANS))
+    most = min(most, SIDE_PLANS) if problem.side else most
+    is_exact = count_orders(equal) <= most
+    if is_exact:
+        for order in every_order(equal).tolist():
+            plans.planned(tuple(order))
+    else:
+        _try_promising(plans, most)
+    makespans = (None if one is None else plain(one.makespan) for one in by_rule[:2])
+    return Ordering(plans.best, BEST, is_exact, len(plans.known), *makespans)
+
+
+def _try_promising(plans: Plans, most: int) -> None:
+    """Plan the best order for the positions of the plan as given, and then neighbours of the best, `most` in all."""
+    problem, starts, random = plans.family.problem, rules(plans.family.problem), Random(0)
+    if plans.planned(starts[0]) is not None:
+        judge = OrderJudge(FedPlan(problem, plans.family.positions), [None] * problem.devices)
+        walk(judge, starts, MOST_TIMED)
+        plans.planned(judge.best.order)
+    for _ in range(most - len(plans.known)):
+        plans.planned(tuple(neighbour([*plans.best], random)))
+
+
+def ordering_of(known: FedFamily, wanted: Any) -> Ordering | None:
+    """Return the order that is `wanted`: a list, or one of WORDS; None for a word where all microbatches are alike.
+
+    Raises ConfigError for a list that is no order of the microbatches.
+    """
+    problem = known.problem
+    if not isinstance(wanted, str):
+        return Ordering(require_order(wanted, problem.microbatches))
+    if len(set(equals(problem))) == 1:
+        return None
+    if wanted == BEST:
+        return _best(known)
+    return Ordering(verl(problem) if wanted == VERL else given(problem), wanted)
+
+
+def _best(known: FedFamily) -> Ordering:
+    if known.family.looks_at_each or known.problem.has_step:  # whose slots and lanes depend on times
+        return best_of_plans(known)
+    return best_of_positions(known)
+
+
+def require_order(order: Sequence[int], microbatches: int) -> Order:
+    """Return `order` if it lists every microbatch once. Raises ConfigError, about `order`."""
+    due, times = range(microbatches), Counter(order)
+    outside = sorted(one for one in times if one not in due)
+    twice = sorted(one for one, count in times.items() if one in due and count > 1)
+    missing = [one for one in due if one not in times]
+    wrong = [
+        f"{joined([*map(str, numbers)])} {many if len(numbers) > 1 else single}"
+        for numbers, single, many in (
+            (missing, "is missing", "are missing"),
+            (twice, "stands twice", "stand twice"),
+            (outside, "is no microbatch", "are no microbatches"),
+        )
+        if numbers
+    ]
+    if wrong:
+        each = f"each of the microbatches 0 to {microbatches - 1}"
+        raise ConfigError(f"must list {each} once: {'; '.join(wrong)}", "order")
+    return tuple(order)
+
+
+ALWAYS_TRIED = 7  # microbatches of which all orders are timed, however many operations they have
+MOST_ORDERS = 40_000  # that a search tries
+
+
+def best_of_positions(known: FedFamily) -> Ordering:
+    """Return the best order for the positions of a plan. Raises Deadlock where they wait for each other."""
+    import numpy as np
+
+    problem, equal = known.problem, equals(known.problem)
+    known.schedule(None)  # for what it raises
+    timer, starts = FedPlan(problem, known.positions), rules(problem)
+    judge = OrderJudge(timer, problem.capacity_grains)
+    is_exact = _are_few(equal, timer.slots)
+    if is_exact:
+        judge.costs(every_order(equal))
+    else:
+        walk(judge, starts, MOST_ORDERS)
+    scale, by_rule = problem.ticks.per_unit, timer.makespans(np.array(starts[:2]))
+    makespans = (in_units(int(ticks), scale) for ticks in by_rule)
+    return Ordering(in_turn(judge.best.order, equal), BEST, is_exact, judge.tried, *makespans)
+
+
+def _are_few(equal: Sequence[int], slots: int) -> bool:
+    """Return whether all orders of microbatches can be timed."""
+    return len(equal) <= ALWAYS_TRIED or count_orders(equal) * slots <= MOST_SLOTS

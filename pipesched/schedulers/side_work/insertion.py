@@ -1,4 +1,4 @@
-"""Side work in the idle times of a schedule: forwards as late as they delay nothing, backwards as early as they can.
+"""Side work in the idle times of a schedule: forwards late, backwards early, and better places.
 
 Forwards are put in while time runs backwards, from the last possible starts of all slots: what finds no gap stands
 before all slots, in turn on the devices that are free there. Backwards are put in behind what they wait for, and else
@@ -7,19 +7,104 @@ behind all slots. So neither delays a slot by more than what the other devices c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache
-from itertools import chain
+from itertools import chain, count
+from random import Random
 from typing import NamedTuple
 
+from pipesched.core.clock import EVERY, look
 from pipesched.core.tasks import reversed_graph
 from pipesched.core.timing import earliest_times
+from pipesched.errors import InvalidSchedule
+from pipesched.pipeline.bounds import lower_bound
 from pipesched.pipeline.ops import Op, StepOp
-from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.plan import Plan, settled
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import Schedule, timed_plan
+from pipesched.pipeline.schedule import Schedule, best_ahead, schedule_plan, timed_plan
+from pipesched.pipeline.step import AUTO
 from pipesched.pipeline.step_rule import optimizers, with_programs, with_slots
-from pipesched.schedulers.side_work.gaps import FreeTime, Placed, SideTask, fill
+from pipesched.schedulers.side_work.names import FIRST
+
+LOOK = 32  # gaps of a device that are looked at for one piece of work, before its last
+
+
+class FreeTime(NamedTuple):
+    """A time in which a device is free: `place` says between which slots that is; `high` None: without end."""
+
+    place: int
+    low: int
+    high: int | None
+
+
+class SideTask(NamedTuple):
+    """An operation and, for each device that may run it, from when on and for how long."""
+
+    op: Op
+    choices: Sequence[tuple[int, int, int]]  # (device, ready, length)
+
+
+class Placed(NamedTuple):
+    """Where an operation stands: on which device, and in which of its gaps."""
+
+    op: Op
+    device: int
+    place: int
+
+
+def fill(gaps: Sequence[Sequence[FreeTime]], works: Iterable[SideTask], loads: list[int]) -> list[Placed]:
+    """Return a place for each work, one after another; `gaps` are those of each device, in order of time.
+
+    Each goes where it ends first, of equals to the device that has less of it: `loads` counts that, and is updated.
+    """
+    devices = [_FreeDevice(one) for one in gaps]
+    placed = []
+    for step, work in zip(count(1), works):
+        if not step & EVERY:
+            look()
+        best: tuple[int, int, int] | None = None
+        chosen = length = ready = 0
+        for device, since, lasts in work.choices:
+            end, gap = devices[device].first_end(since, lasts)
+            if best is None or (end, loads[device]) < best[:2]:
+                best, chosen, length, ready = (end, loads[device], gap), device, lasts, since
+        assert best is not None
+        place = devices[chosen].put(best[2], best[0], ready)
+        loads[chosen] += length
+        placed.append(Placed(work.op, chosen, place))
+    return placed
+
+
+class _FreeDevice:
+    """The gaps of a device; work fills each of them from its beginning."""
+
+    def __init__(self, gaps: Sequence[FreeTime]) -> None:
+        self.places = [gap.place for gap in gaps]
+        self.lows = [gap.low for gap in gaps]
+        self.highs = [gap.high for gap in gaps]
+        self.first = 0
+
+    def first_end(self, ready: int, length: int) -> tuple[int, int]:
+        """Return when work of a length can end first, and in which gap that is."""
+        last = len(self.lows) - 1
+        room = max(length, 1)  # work of no length would fit a gap that ends as it gets ready, before what it waits for
+        for gap in range(self.first, min(self.first + LOOK, last)):
+            start = max(self.lows[gap], ready)
+            high = self.highs[gap]
+            if high is not None and start + room <= high:
+                return start + length, gap
+        return max(self.lows[last], ready) + length, last
+
+    def put(self, gap: int, end: int, ready: int) -> int:
+        """Fill a gap up to `end`, and return its place; gaps that are over before `ready` are left behind."""
+        self.lows[gap] = end
+        while self.first < len(self.lows) - 1:
+            high = self.highs[self.first]
+            if high is not None and max(self.lows[self.first], ready) < high:
+                break
+            self.first += 1
+        return self.places[gap]
+
 
 Rows = list[list[int | Op]]  # the slots of each device: numbers of passes, and operations of the step
 Part = tuple[int, int]  # an item of side work, and a microbatch
@@ -207,3 +292,85 @@ class _Backwards(_SlotTimes):
                 found.append(FreeTime(place, low, high))
             low = self.ends[self.last - before] if place else low
         return found
+
+
+MOST_ROUNDS = 24
+MOST_SLOTS = 6_000  # in all rounds
+FEWEST_ROUNDS = 6  # with fewer it is not worth its time
+PARTS = 4  # of the side work that are taken out at once, at most
+
+
+def improved(insertion: SideInsertion, best: Schedule, is_better: Callable[[Schedule, Schedule], bool]) -> Schedule:
+    """Return the best schedule that is found from this one on, or itself."""
+    rounds = min(MOST_ROUNDS, MOST_SLOTS // len(best.start_ticks))
+    random, here = Random(0), best
+    if rounds < FEWEST_ROUNDS or best.makespan_ticks == lower_bound(best).ticks:
+        return best
+    tight = _tight(best)
+    for turn in range(rounds):
+        look()
+        if not tight:
+            break
+        some = frozenset(random.sample(tight, min(1 + turn % PARTS, len(tight))))
+        try:
+            found = insertion.again(here, some, WAYS[turn // PARTS % len(WAYS)])
+        except InvalidSchedule:
+            continue
+        if is_better(found, best):
+            best = found
+        if found.makespan_ticks <= here.makespan_ticks and (found.fits or not here.fits):
+            here, tight = found, _tight(found)
+    return best
+
+
+def _tight(schedule: Schedule) -> list[Part]:
+    """Return the side work that cannot end later without moving the end of the schedule."""
+    graph, index = schedule.graph, schedule.plan.index
+    last, whole = len(graph) - 1, schedule.last_ticks
+    machines = [[last - one for one in reversed(order)] for order in schedule.plan.machines]
+    tails = earliest_times(reversed_graph(graph), machines).starts
+    found: dict[Part, None] = {}
+    for kind in "EG":
+        for number in index.of_kind(kind):
+            if schedule.end_ticks[number] + tails[last - number] == whole:
+                op = index.op(number)
+                found[op.stage, op.microbatch] = None
+    return [*found]
+
+
+ALL_WAYS = 4_000  # slots up to which all ways are tried, else the first one alone
+
+
+def side_schedule(problem: Problem, plan: Plan, rule: str | None = None) -> Schedule:
+    """Return the schedule of a plan of passes with side work by a rule, None: bubbles. Raises Deadlock.
+
+    By `bubbles` it is never longer than by `first`, and within the budget where that is.
+    """
+    if not problem.side or rule == FIRST or plan.index.scoped:
+        return schedule_plan(problem, plan)
+    problem = settled(problem, plan)
+    if problem.sharding.ahead == AUTO:
+        return best_ahead(problem, lambda one: side_schedule(one, plan, rule))
+    first = schedule_plan(problem, plan)
+    insertion = SideInsertion(problem, plan)
+    best = first
+    for found in _inserted(insertion):
+        if _is_better(found, best, first):
+            best = found
+    return improved(insertion, best, lambda found, so_far: _is_better(found, so_far, first))
+
+
+def _inserted(insertion: SideInsertion) -> Iterator[Schedule]:
+    """Yield schedules with side work in idle times, unless slots of no length let it wait in a circle."""
+    for way in WAYS if len(insertion.alone.start_ticks) <= ALL_WAYS else WAYS[:1]:
+        try:
+            yield insertion.schedule(way)
+        except InvalidSchedule:
+            continue
+
+
+def _is_better(found: Schedule, best: Schedule, first: Schedule) -> bool:
+    """Return whether a schedule is preferred to another one: within the budget, then shorter; never above `first`."""
+    if found.makespan_ticks > first.makespan_ticks:
+        return False
+    return (not found.fits, found.makespan_ticks) < (not best.fits, best.makespan_ticks)

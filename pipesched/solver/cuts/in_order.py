@@ -12,8 +12,7 @@ from math import inf
 from typing import NamedTuple
 
 from pipesched.core.clock import look
-from pipesched.solver.cuts.chain import Chain, CutWay
-from pipesched.solver.cuts.lanes import CutLanes, LaneMove, LanePlace, lanes_of
+from pipesched.solver.cuts.chain import Chain, CutLanes, CutWay, LaneMove, LanePlace, lanes_of
 
 
 class RankedCut(NamedTuple):

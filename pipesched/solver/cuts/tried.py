@@ -2,28 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
+from heapq import heappop, heappush
 from itertools import accumulate, chain as chained, groupby, pairwise
-from math import inf
+from math import ceil, inf
 from typing import NamedTuple
 
-from pipesched.core.clock import Clock, TimeIsUp, under
+from pipesched.core.arrays import round_up
+from pipesched.core.clock import Clock, TimeIsUp, look, under
 from pipesched.errors import NoSchedule
 from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.capacity import require_least_capacity
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
-from pipesched.pipeline.open_cuts import cut_at, ends_of, items_of
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import to_fraction
+from pipesched.pipeline.recut import cut_at, ends_of, items_of
 from pipesched.solver.cuts.chain import SLACK, Chain, Devices
-from pipesched.solver.cuts.every_cut import least_by_work
 from pipesched.solver.cuts.in_order import CutsInOrder, RankedCut, cuts_in_order
-from pipesched.solver.cuts.near import cuts_near
 from pipesched.solver.feasible import feasible
 from pipesched.solver.policy import CutPolicy
+
+
+def least_of_every_cut(chain: Chain) -> float:
+    """Return ticks that no schedule on any cut is below with which one microbatch fits; infinite where none does."""
+    order = cuts_in_order(chain)
+    if order is None:
+        return least_by_work(chain)
+    first = next(iter(order), None)
+    return order.ahead if first is None else first.bound
+
+
+def least_by_work(chain: Chain) -> int:
+    """Return ticks in which all devices can do all work, and no fewer than those of the longest item alone.
+
+    Each device also waits for its first microbatch, and after its last for the gradient to come home: each stage before
+    its first one has an item at least.
+    """
+    speeds = chain.devices.speed
+    work = [chain.microbatches * (after - before) for before, after in pairwise(chain.least_work)]
+    rates = [1 / chain.least_time(speed) for speed in speeds]
+    waits = [rate * _waiting(chain, device) for device, rate in enumerate(rates)] if chain.has_ways else []
+    spread = ceil((sum(work) + sum(waits, Fraction(0))) / sum(rates))
+    alone = int(max(work) * chain.fastest) // (2 if chain.devices.mirrored else 1)
+    return round_up(max(spread, alone), chain.quantum)
+
+
+def _waiting(chain: Chain, device: int) -> int:
+    """Return the ticks in which a device waits at least, at its begin and at its end."""
+    stages: Sequence[int] = chain.devices.of_stages
+    first = stages.index(device)
+    way, hop = chain.ways[first], chain.hops[first]
+    latency = sum(chain.least_latency(stage) for stage in range(1, first + 1))
+    goes_home = not any(chain.items.weight)
+    return way.there + hop.there + latency + (way.back + hop.back + latency if goes_home else 0)
+
+
+def cuts_near(chain: Chain, ends: tuple[int, ...], most: int) -> Iterator[RankedCut]:
+    """Yield cuts by their bounds, then their largest work, of `most` that are looked at, beginning from a cut."""
+    seen, queue = {ends}, [RankedCut(*chain.bound_of(ends), ends)]
+    while queue:
+        best = heappop(queue)
+        yield best
+        for near in _moved(best.ends):
+            if near not in seen and len(seen) < most:
+                look()
+                seen.add(near)
+                heappush(queue, RankedCut(*chain.bound_of(near), near))
+
+
+def _moved(ends: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Yield the cuts in which one stage but the last ends an item earlier or later, and none is empty."""
+    for stage, (begin, end, behind) in enumerate(zip((0, *ends), ends, ends[1:], strict=False)):
+        for moved in (end - 1, end + 1):
+            if begin < moved < behind:
+                yield (*ends[:stage], moved, *ends[stage + 1 :])
+
 
 ONE_BY_ONE = "the least over all cuts: first input, work and way home of a device"
 WORK = "the least over all cuts: all work, divided among all devices"

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesched.core.integers import ceil_div
-from pipesched.core.paths import topological_order
+from pipesched.core.arrays import ceil_div
+from pipesched.core.timing import topological_order
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.residences import Residence, residences
 from pipesched.solver.case import Case

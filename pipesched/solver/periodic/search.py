@@ -1,4 +1,4 @@
-"""The search for short periods: bisection for blocks of one, two and more microbatches, with rising effort.
+"""The periodic method of a solve: short periods by bisection and an exact model, made schedules.
 
 If a period is possible, every longer one is too: keep the phases and the numbers of periods, and let the rest of the
 circle idle. So each block has a least period, between one that was found and those that are too short.
@@ -6,16 +6,27 @@ circle idle. So each block has a least period, between one that was found and th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesched.core.integers import ceil_div
-from pipesched.solver.case import Case
-from pipesched.solver.periodic.beam import Beam
-from pipesched.solver.periodic.operations import BlockOperations
+from pipesched.core.arrays import ceil_div
+from pipesched.core.clock import Clock
+from pipesched.core.cpsat import Limits, TaskModel
+from pipesched.core.insertion import insert_in_order
+from pipesched.core.tasks import reversed_graph
+from pipesched.pipeline.quantities import in_units
+from pipesched.pipeline.residences import Residence
+from pipesched.pipeline.schedule import Schedule
+from pipesched.results.outcome import Repetition
+from pipesched.solver.case import PERIODIC, Candidate, Case
+from pipesched.solver.model import sorted_rows
+from pipesched.solver.periodic.beam import Beam, DownAndUp
+from pipesched.solver.periodic.operations import NO_HOP, BlockOperations
+from pipesched.solver.search import Search
 
 NEVER_FULL = 2**62
 
@@ -158,3 +169,279 @@ def _block_sizes(case: Case) -> list[int]:
     fitting = policy.most_on_device // (widest * len(case.index.letters))
     most = min(policy.most_microbatches, fitting, problem.microbatches // 3)
     return [*range(1, max(most, 1) + 1)]
+
+
+class PeriodModel(TaskModel):
+    """The question whether a block can repeat with a period (in quanta). `starts` are phases."""
+
+    def __init__(self, block: BlockOperations, period: int) -> None:
+        super().__init__()
+        self.block, self.period = block, period
+        self.starts = [self.model.new_int_var(0, period - 1, "") for _ in block.durations]
+        self.turns: dict[int, Any] = {}
+        self.first: dict[tuple[int, int], Any] = {}
+        self.hops()
+        self.devices()
+        self.memory()
+        self.model.add(self.starts[block.order[0]] == 0)  # where the circle begins is free
+
+    def hops(self) -> None:
+        """Start each operation after what it waits for, so many whole periods later."""
+        for number, (before, gap) in enumerate(zip(self.block.before, self.block.gaps, strict=True)):
+            if before != NO_HOP:
+                least, most = ceil_div(gap - self.period + 1, self.period), ceil_div(gap + self.period - 1, self.period)
+                turns = self.turns[number] = self.model.new_int_var(least, most, "")
+                self.model.add(self.starts[number] + self.period * turns >= self.starts[before] + gap)
+
+    def devices(self) -> None:
+        """Run one operation at a time on each device, around the circle."""
+        for device in range(len(self.block.residences)):
+            for one, other in combinations(self.block.on(device), 2):
+                first = self.model.new_bool_var("")
+                self.first[one, other], self.first[other, one] = first, first.Not()
+                for before, after in ((one, other), (other, one)):
+                    order = self.first[before, after]
+                    ends = self.starts[before] + self.block.durations[before]
+                    self.model.add(ends <= self.starts[after]).only_enforce_if(order)
+                    around = self.starts[after] + self.block.durations[after]
+                    self.model.add(around <= self.starts[before] + self.period).only_enforce_if(order)
+
+    def memory(self) -> None:
+        """Keep what a device holds within its capacity as each forward starts."""
+        for stays, capacity in zip(self.block.residences, self.block.capacities, strict=True):
+            if capacity is not None:
+                counts = [sum(self.turns[number] for number in self.block.path(stay)) for stay in stays]
+                for forward in (stay.first for stay in stays if not stay.from_end):
+                    held = [
+                        stay.size * (count + self._begun(stay, forward) - self.first[stay.last, forward])
+                        for stay, count in zip(stays, counts, strict=True)
+                    ]
+                    self.model.add(sum(held) <= capacity)
+
+    def _begun(self, stay: Residence, forward: int) -> Any:
+        return 1 if stay.first == forward else self.first[stay.first, forward]
+
+
+class PeriodicMethod:
+    """The search for periodic schedules of one case, which goes on where it stopped."""
+
+    def __init__(self, case: Case, limits: Limits) -> None:
+        self.case, self.limits, self.policy = case, limits, case.policy.periods
+        self.search = PeriodSearch(case, limits.seed)
+
+    def candidates(self, clock: Clock) -> Iterator[Candidate]:
+        """Yield the schedules of the next round of the search, which has the time of `clock`."""
+        if len(self.case.graph) <= self.policy.unrolled:
+            for found in self.search.round():
+                yield from self._unrolled(found)
+            return
+        before = self.search.best
+        for _ in self.search.round():
+            if clock.seconds > self.policy.search_part * clock.limit:
+                break
+        if self.search.best is not None and self.search.best is not before:
+            yield from self._unrolled(self.search.best)
+
+    def _unrolled(self, found: PeriodicSchedule) -> Iterator[Candidate]:
+        block = self.search.seeker(found.microbatches).block
+        words = "1 microbatch" if found.microbatches == 1 else f"{found.microbatches} microbatches"
+        for schedule in unrolled(self.case, block, found):
+            yield Candidate(f"{PERIODIC}, {words}", schedule, search=PERIODIC)
+
+    def refute(self, clock: Clock) -> Iterator[Candidate]:
+        """Refute periods of one microbatch, and yield the schedules of shorter ones that are found instead.
+
+        On a V all phases are tried, from the shortest period on, as long as they are few; then CP-SAT is asked, from
+        both ends. Raises KeyboardInterrupt.
+        """
+        yield from self._exhausted()
+        seeker = self.search.seeker(1)
+        shortest, part = self.search.shortest_of_one, self.policy.refuted_part
+        most = seeker.least_refuted if shortest is None else shortest - 1
+        while seeker.least_refuted < most and clock.left > self.policy.presolve * len(seeker.block):
+            period = most if part < 1 else seeker.least_refuted + 1
+            answer = PeriodModel(seeker.block, period).solve(self.limits._replace(seconds=part * clock.left, gap=0.0))
+            if answer.interrupted and not clock.is_stopped:
+                raise KeyboardInterrupt
+            if answer.status == "infeasible":
+                seeker.least_refuted = period
+            elif answer.starts:
+                found = self._found(answer.starts, period)
+                yield from self._unrolled(found)
+                most = period - 1
+            elif part < 1:
+                part = 1.0
+            else:
+                return
+
+    def _exhausted(self) -> Iterator[Candidate]:
+        """Refute the shortest periods on a V by trying all phases, until one is possible, or they are too many."""
+        seeker = self.search.seeker(1)
+        if not DownAndUp.applies(seeker.block):
+            return
+        decision = DownAndUp(seeker.block)
+        while seeker.least_refuted < self._most_open():
+            period = seeker.least_refuted + 1
+            if decision.states(period) > self.policy.most_states:
+                return
+            phases = decision.phases(period)
+            if phases is not None:
+                yield from self._unrolled(self._found(phases, period))
+                return
+            seeker.least_refuted = period
+
+    def _most_open(self) -> int:
+        """Return the longest period of one microbatch worth a question: below any that was found, at most serial."""
+        seeker, shortest = self.search.seeker(1), self.search.shortest_of_one
+        return sum(seeker.block.gaps) + max(seeker.block.durations) if shortest is None else shortest - 1
+
+    def _found(self, phases: list[int], period: int) -> PeriodicSchedule:
+        starts = self.search.seeker(1).block.starts(np.array([phases]), period)[0]
+        found = PeriodicSchedule(starts.tolist(), period, 1)
+        self.search.take(found)
+        return found
+
+    @property
+    def report(self) -> Repetition | None:
+        """What was found and refuted; None if nothing was found."""
+        best, seeker = self.search.best, self.search.seeker(1)
+        if best is None:
+            return None
+        quantum, per_unit = self.case.quantum, self.case.problem.ticks.per_unit
+        return Repetition(
+            placement=self.case.name,
+            period=in_units(best.period * quantum, per_unit),
+            microbatches=best.microbatches,
+            refuted=in_units(seeker.least_refuted * quantum, per_unit),
+        )
+
+
+def unrolled(case: Case, block: BlockOperations, found: PeriodicSchedule) -> Iterator[Schedule]:
+    """Yield schedules of all microbatches: the block as it repeats, then ever shorter ones.
+
+    What waits only for its period moves into gaps, in the order of the repeated block. Then all operations move as far
+    back as they can, the last one first, and forwards again (justification, by insertion in place of list scheduling).
+    That shortens the ramps at the beginning and at the end, where the block leaves devices idle.
+    """
+    starts = sorted_rows(case, block.repeated(found.starts, found.period))
+    yield case.replay(starts)
+    moved = _moved_up(case, starts)
+    if moved is None:
+        return
+    schedule = case.replay(moved)
+    yield schedule
+    for _ in range(case.policy.periods.rounds):
+        again = _moved_back(case, schedule.start_ticks)
+        moved = None if again is None else _moved_up(case, again)
+        if moved is None:
+            return
+        shorter = case.replay(moved)
+        gain = case.value(schedule) - case.value(shorter)
+        schedule = shorter
+        yield schedule
+        if gain <= case.policy.periods.least_gain * case.value(schedule):
+            return
+
+
+def _moved_up(case: Case, starts: Sequence[int]) -> list[int] | None:
+    """Return starts with each operation, in the order of `starts`, as early as there is a place."""
+    order = sorted(range(len(starts)), key=lambda task: (starts[task], case.rank[task]))
+    inserted = insert_in_order(case.graph, order, case.problem.capacity_grains)
+    return None if inserted is None else inserted.starts
+
+
+def _moved_back(case: Case, starts: Sequence[int]) -> list[int] | None:
+    """Return starts with each operation, the last end first, as late as there is a place."""
+    durations, last = case.graph.durations, len(starts) - 1
+    keys = [-start - time for start, time in zip(starts, durations, strict=True)]
+    order = [last - task for task in sorted(range(len(keys)), key=lambda task: (keys[task], -case.rank[task]))]
+    inserted = insert_in_order(reversed_graph(case.graph), order, case.problem.capacity_grains)
+    if inserted is None:
+        return None
+    back = [-inserted.starts[last - task] - durations[task] for task in range(len(starts))]
+    least = min(back)
+    return [start - least for start in back]
+
+
+def can_repeat(case: Case) -> bool:
+    """Return whether blocks of the case can be repeated: in one direction, of whole microbatches that are alike, with
+    activations that are kept, and with no step beside them."""
+    problem = case.problem
+    is_plain = not (problem.settled_placement.mirrored or problem.has_units or problem.has_step)
+    return case.keeps_activations and is_plain
+
+
+def pays(case: Case) -> bool:
+    """Return whether a periodic schedule may be better than list schedules: under a budget, with a steady state."""
+    problem = case.problem
+    limits = [most for most in problem.capacity_grains if most is not None]
+    return (
+        can_repeat(case)
+        and bool(limits)
+        and problem.devices > 1
+        and problem.microbatches >= 2 * problem.devices
+        and len(case.graph) > case.policy.periods.least
+    )
+
+
+class PeriodicPhase:
+    """Searches periodic schedules in those cases of a search where the method of the solve has them."""
+
+    def __init__(self, search: Search, method: str) -> None:
+        suits = {"auto": pays, "periodic": can_repeat}.get(method)
+        self.search, self.policy, self.alone = search, search.policy.periods, method == "periodic"
+        self.numbers = [number for number, case in enumerate(search.cases) if suits and suits(case)]
+        self.methods: dict[int, PeriodicMethod] = {}
+
+    def begin(self) -> None:
+        """Let every case have a round, on large cases before algorithms that take long there."""
+        self.first_rounds(self.search.clock.part(self.policy.large_part * self.search.limits.seconds))
+
+    def go_on(self) -> None:
+        """Let every case have a round, then the best more; as the only method, also refute periods."""
+        part = self.policy.part_alone if self.alone else self.policy.part
+        clock = self.search.clock.part(part * self.search.clock.left)
+        self.first_rounds(clock.part(self.policy.first_part * self.search.limits.seconds))
+        self.more_rounds(clock)
+        if self.alone:
+            self.refute(self.search.clock)
+
+    def first_rounds(self, clock: Clock) -> None:
+        """Let every open case that had none have a round, the most promising first, with half of the time left each."""
+        waiting = [number for number in self.search.open if number in self.numbers and number not in self.methods]
+        for done, number in enumerate(waiting):
+            if clock.is_over:
+                return
+            self.methods[number] = PeriodicMethod(self.search.cases[number], self.search.limits)
+            self._round(number, clock.part(clock.left / min(len(waiting) - done, 2)))
+
+    def more_rounds(self, clock: Clock) -> None:
+        """Go on with the best case while that is worth it; beside other methods only where a block is the best."""
+        while not clock.is_over:
+            numbers = [number for number in self.search.open if self._goes_on(number)]
+            if not numbers:
+                return
+            self._round(numbers[0], clock)
+
+    def refute(self, clock: Clock) -> None:
+        """Refute periods of the best case by CP-SAT."""
+        number = next((number for number in self.search.open if number in self.methods), None)
+        if number is not None and not clock.is_over:
+            case = self.search.cases[number]
+            self.search.at(f"{PERIODIC}, shorter periods, {case.name}")
+            self.search.try_all(number, self.methods[number].refute(clock), clock, to_the_end=True)
+
+    def _goes_on(self, number: int) -> bool:
+        best, method = self.search.candidates[number], self.methods.get(number)
+        if method is None or method.search.is_over:
+            return False
+        wins = best is not None and best is self.search.best and best.search == PERIODIC
+        return self.alone or (wins and not method.search.is_fruitless)
+
+    def _round(self, number: int, clock: Clock) -> None:
+        self.search.at(f"{PERIODIC}, {self.search.cases[number].name}")
+        self.search.try_all(number, self.methods[number].candidates(clock), clock)
+
+    def report(self, number: int) -> Repetition | None:
+        """Return what is known about periodic schedules of a case."""
+        return self.methods[number].report if number in self.methods else None

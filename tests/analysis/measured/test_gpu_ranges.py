@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pipesched
-from pipesched.analysis.measured.gpu_ranges import GpuSpans
 from pipesched.analysis.measured.ranges import PER_UNIT, Range, idle_as_waits
-from pipesched.pipeline.op_texts import parse_op
+from pipesched.analysis.measured.torch_profiler import GpuSpans
+from pipesched.pipeline.ops import parse_op
 from tests.analysis.measured.traces_of_runs import one_run
 
 Events = list[dict[str, Any]]

@@ -16,24 +16,22 @@ from hypothesis import assume, given, strategies as st
 from rich.console import Console
 
 import pipesched
-from pipesched.analysis.measured.aligned import Transit
-from pipesched.analysis.measured.config_text import config_text
+from pipesched.analysis.measured.clocks import Transit
 from pipesched.analysis.measured.measured_step import latencies
-from pipesched.analysis.measured.timeline import Timeline
-from pipesched.core.idle_time import Idle
+from pipesched.analysis.measured.timeline import Timeline, config_text
+from pipesched.core.reasons import Idle
 from pipesched.documents.explanation import explanation_document, timeline_document
-from pipesched.explore.drawing import BoardScreen, draw
+from pipesched.explore.drawing import BoardScreen, Viewport, draw
 from pipesched.explore.pipeline_board import board_of
 from pipesched.explore.sheet import loaded
 from pipesched.explore.state import State
-from pipesched.explore.viewport import Viewport
 from pipesched.pipeline.check import check
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.explanation import gap_words
 from pipesched.render.gantt import Gantt
 from pipesched.render.html.page import legend
-from pipesched.render.labels import MEASURED_MEMORY
+from pipesched.render.marks import MEASURED_MEMORY
 from pipesched.render.summary import summary
 from pipesched.render.timeline import remarks, timeline_view
 from pipesched.schedulers.registry import FAMILIES

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import pipesched
-from pipesched.analysis.measured.config_text import config_text
+from pipesched.analysis.measured.timeline import config_text
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.pipeline.check import check
 from pipesched.pipeline.ops import Pair

@@ -14,14 +14,13 @@ from hypothesis import given, settings, strategies as st
 
 from pipesched import NotApplicable, Problem, Schedule, make_problem, plan, run, solve
 from pipesched.analysis.reasons.explain import explain
-from pipesched.analysis.reasons.explanation import Explanation
-from pipesched.analysis.reasons.timed import timed_tasks
+from pipesched.analysis.reasons.explanation import Explanation, timed_tasks
 from pipesched.comparing.compare import every_name
 from pipesched.core.order_moves import legal_places
 from pipesched.errors import NoSchedule
 from pipesched.pipeline.capacity import least_capacity
 from pipesched.pipeline.check import violations
-from pipesched.pipeline.op_texts import parse_op
+from pipesched.pipeline.ops import parse_op
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.schedulers.registry import family
 from tests.examples import at_night_but, examples, part

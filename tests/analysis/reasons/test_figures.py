@@ -8,14 +8,12 @@ from typing import Any
 import pytest
 
 from pipesched import ConfigError, Problem, Schedule, make_problem, run
-from pipesched.analysis.reasons.explain import explain
-from pipesched.analysis.reasons.explanation import Explanation
-from pipesched.analysis.reasons.timed import timed_tasks
-from pipesched.analysis.reasons.why import why
-from pipesched.core.idle_time import Idle
+from pipesched.analysis.reasons.explain import explain, why
+from pipesched.analysis.reasons.explanation import Explanation, timed_tasks
 from pipesched.core.order_moves import legal_places
+from pipesched.core.reasons import Idle
 from pipesched.errors import Deadlock, InvalidSchedule
-from pipesched.pipeline.op_texts import parse_op
+from pipesched.pipeline.ops import parse_op
 from pipesched.render.explanation import move_lines
 from tests.plain_reasons import PlainSchedule
 from tests.strategies import plan_of

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pipesched import explain, plan, run, schedule_plan
-from pipesched.analysis.reasons.what_costs_do import what_if
-from pipesched.analysis.reasons.why import why
-from pipesched.core.idle_time import Idle
+from pipesched.analysis.reasons.explain import what_if, why
+from pipesched.core.reasons import Idle
 from pipesched.documents.explanation import explanation_document
 from pipesched.errors import InvalidSchedule
 from pipesched.pipeline.problem import Problem

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hypothesis import given, strategies as st
 
-from pipesched.comparing.packing.differencing import differencing
+from pipesched.comparing.packing.bins import differencing
 
 
 def plain(weights: Sequence[int], parts: int) -> list[int]:

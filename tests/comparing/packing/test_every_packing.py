@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipesched.comparing.packing.every_packing import are_few
+from pipesched.comparing.packing.bound import are_few
 
 
 @pytest.mark.parametrize(

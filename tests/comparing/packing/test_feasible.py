@@ -6,7 +6,7 @@ from itertools import product
 
 from hypothesis import given, strategies as st
 
-from pipesched.comparing.packing.feasible import first_fit, none_empty, within
+from pipesched.comparing.packing.timing import first_fit, none_empty, within
 from tests.packings import GOLDEN
 
 Sizes = st.lists(st.integers(1, 12), min_size=1, max_size=7).map(lambda sizes: sorted(sizes, reverse=True))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.comparing.packing.model_costs import model_costs
+from pipesched.comparing.packing.timing import model_costs
 from pipesched.errors import ConfigError
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.results.document_costs import load_of

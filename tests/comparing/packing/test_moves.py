@@ -9,7 +9,7 @@ import pytest
 
 import pipesched
 from pipesched.comparing.packing.bins import Bins, DocumentSizes
-from pipesched.comparing.packing.moves import improve
+from pipesched.comparing.packing.search import improve
 from pipesched.comparing.packing.timing import positions_of
 from pipesched.core.arrays import Ints
 

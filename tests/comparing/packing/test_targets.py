@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pipesched
-from pipesched.comparing.packing.targets import shape_of, targets
+from pipesched.comparing.packing.bins import shape_of, targets
 from pipesched.comparing.packing.timing import positions_of
 
 WHOLE = 1 << 32

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pipesched.estimation.trust.covariance import START
-from pipesched.estimation.trust.evidence import EvidenceBase, PublishedRun
+from pipesched.estimation.trust.evidence import EvidenceBase, Interval, PublishedRun
 from pipesched.estimation.trust.facts import KINDS, SHARES, ComparedRun, RunFacts
-from pipesched.estimation.trust.residuals import ResidualModel
-from pipesched.estimation.trust.speed import Interval
+from pipesched.estimation.trust.residuals import START, ResidualModel
 
 FACTS = RunFacts(
     model="32x4096",

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pipesched.estimation.trust.covariance import BY_KIND, NOISE, START, covariance
 from pipesched.estimation.trust.facts import FIELDS, SHARES, ComparedRun
+from pipesched.estimation.trust.residuals import BY_KIND, NOISE, START, covariance
 from tests.estimation.trust.runs import NO_SPREADS, run
 
 OTHER_SOURCE: dict[str, Any] = {"source": "them"}

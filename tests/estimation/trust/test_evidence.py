@@ -11,9 +11,9 @@ import pytest
 
 import pipesched.estimation.trust
 from pipesched.errors import ConfigError
-from pipesched.estimation.trust.covariance import NOISE, START, covariance
 from pipesched.estimation.trust.evidence import FILE, base_of, evidence_base
 from pipesched.estimation.trust.facts import KINDS, SHARES
+from pipesched.estimation.trust.residuals import NOISE, START, covariance
 from tests.estimation.trust.runs import base, published, run
 from trust_evidence import NAMES, SOURCES
 from trust_fit import FARTHEST, NAMES as SPREADS, START_LOGARITHMS, maximize, score_of

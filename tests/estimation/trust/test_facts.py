@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipesched.estimation.presets import HARDWARE, preset_names
+from pipesched.estimation.model_reader import HARDWARE, preset_names
 from pipesched.estimation.trust.facts import FIELDS, GPU_FAMILIES, facts_of, schedule_of, shape_of
 from tests.estimation.setups import setup
 from tests.estimation.trust.runs import FACTS, run

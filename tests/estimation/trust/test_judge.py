@@ -11,11 +11,10 @@ import pytest
 from pipesched.errors import ConfigError
 from pipesched.estimation.derived import derive
 from pipesched.estimation.result import Estimate
-from pipesched.estimation.trust.covariance import NOISE, START
-from pipesched.estimation.trust.evidence import EvidenceBase
+from pipesched.estimation.trust.evidence import EvidenceBase, interval
 from pipesched.estimation.trust.facts import SHARES
-from pipesched.estimation.trust.judge import FACTOR, Judge, weights_of
-from pipesched.estimation.trust.speed import interval
+from pipesched.estimation.trust.inside import FACTOR, Judge, weights_of
+from pipesched.estimation.trust.residuals import NOISE, START
 from pipesched.results.outcome import run as scheduled
 from tests.estimation.setups import EFFICIENCY, setup
 from tests.estimation.trust.runs import NO_SPREADS, base, published, run

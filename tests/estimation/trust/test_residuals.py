@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pipesched.estimation.trust.covariance import NOISE, START, covariance
+from pipesched.estimation.trust.evidence import interval, ratios
 from pipesched.estimation.trust.facts import KINDS, ComparedRun
-from pipesched.estimation.trust.residuals import ResidualModel, bordered
-from pipesched.estimation.trust.speed import interval, ratios
+from pipesched.estimation.trust.residuals import NOISE, START, ResidualModel, bordered, covariance
 from tests.estimation.trust.runs import EVEN, NO_SPREADS, run
 
 SPREADS = {**NO_SPREADS, **{f"source.{kind}": 0.06 for kind in KINDS}, "tensor": 0.02, NOISE: 0.01}

@@ -6,9 +6,8 @@ from math import exp
 
 import pytest
 
-from pipesched.estimation.trust.covariance import NOISE, START
-from pipesched.estimation.trust.residuals import ResidualModel
-from pipesched.estimation.trust.speed import Standing, ratios
+from pipesched.estimation.trust.evidence import Standing, ratios
+from pipesched.estimation.trust.residuals import NOISE, START, ResidualModel
 from tests.estimation.trust.runs import EVEN, NO_SPREADS, run
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.analysis.reasons.timed import timed_tasks
-from pipesched.core.idle_time import LATE_PARTS
+from pipesched.analysis.reasons.explanation import timed_tasks
 from pipesched.core.order_moves import legal_places
+from pipesched.core.reasons import LATE_PARTS
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse, wrong_claims
 from pipesched.pipeline.check import checked, violations

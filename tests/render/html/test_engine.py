@@ -14,9 +14,9 @@ import pytest
 
 import pipesched
 from pipesched.analysis.reasons.explain import explain
-from pipesched.analysis.reasons.timed import timed_tasks
-from pipesched.core.idle_time import Idle
+from pipesched.analysis.reasons.explanation import timed_tasks
 from pipesched.core.order_moves import legal_places
+from pipesched.core.reasons import Idle
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse
 from pipesched.errors import Deadlock, NotApplicable, PipeschedError

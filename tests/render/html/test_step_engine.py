@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.analysis.reasons.timed import timed_tasks
-from pipesched.analysis.reasons.what_costs_do import sensitivities
+from pipesched.analysis.reasons.explain import sensitivities
+from pipesched.analysis.reasons.explanation import timed_tasks
 from pipesched.documents.schedule import document
 from pipesched.errors import PipeschedError
 from pipesched.pipeline.schedule import schedule_plan

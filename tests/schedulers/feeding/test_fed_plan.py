@@ -14,11 +14,9 @@ from pipesched import NotApplicable, Problem, make_problem
 from pipesched.comparing.compare import every_name
 from pipesched.pipeline.plan import Plan
 from pipesched.schedulers.family import Family, prepare
-from pipesched.schedulers.feeding.fed_family import FedFamily
-from pipesched.schedulers.feeding.fed_plan import FedPlan
+from pipesched.schedulers.feeding.fed_plan import FedFamily, FedPlan
 from pipesched.schedulers.registry import family
-from pipesched.schedulers.saved_plan import saved_plan
-from pipesched.schedulers.savings import savings
+from pipesched.schedulers.saved_plan import saved_plan, savings
 from tests.examples import at_night_but, part
 from tests.oracle.drawn import PLACEMENTS, Config, configs, random_rows
 from tests.oracle.setup import read_setup

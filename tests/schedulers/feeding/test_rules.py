@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from pipesched import make_problem
 from pipesched.pipeline.feeding import equals
-from pipesched.schedulers.feeding.rules import rules, verl, works
+from pipesched.schedulers.feeding.fed_plan import rules, verl, works
 from tests.oracle import orders
 
 

@@ -13,8 +13,7 @@ import pytest
 
 import pipesched
 from pipesched.pipeline.problem import Problem
-from pipesched.solver.advice.arguments import typed
-from pipesched.solver.advice.changes import AdvisedChange, changes, with_microbatches
+from pipesched.solver.advice.advise import AdvisedChange, changes, typed, with_microbatches
 from pipesched.solver.request import SolveRequest
 
 CONFIGS = Path(__file__).parents[3] / "configs"

@@ -9,10 +9,10 @@ from random import Random
 
 import pytest
 
-from pipesched.pipeline.cutting.items import CutItems
+from pipesched.pipeline.cutting.runs import CutItems
 from pipesched.solver.cuts.chain import Chain, Devices
-from pipesched.solver.cuts.every_cut import least_by_work, least_of_every_cut
 from pipesched.solver.cuts.in_order import cuts_in_order
+from pipesched.solver.cuts.tried import least_by_work, least_of_every_cut
 
 NOTHING = Fraction(0)
 

@@ -12,11 +12,10 @@ import pipesched
 from pipesched.core.cpsat import Limits
 from pipesched.pipeline.capacity import least_capacity
 from pipesched.pipeline.problem import Problem
-from pipesched.solver.keeping import KeepingCase
-from pipesched.solver.periodic.down_and_up import DownAndUp
-from pipesched.solver.periodic.model import PeriodModel
+from pipesched.solver.periodic.beam import DownAndUp
 from pipesched.solver.periodic.operations import BlockOperations
-from pipesched.solver.periodic.search import PeriodicSchedule
+from pipesched.solver.periodic.search import PeriodicSchedule, PeriodModel
+from pipesched.solver.saving_portfolio import KeepingCase
 from tests.solver.periodic.test_periods import repeats
 from tests.strategies import with_capacities
 

@@ -16,11 +16,9 @@ from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.capacity import least_capacity
 from pipesched.pipeline.check import violations
 from pipesched.pipeline.problem import Problem
-from pipesched.solver.keeping import KeepingCase
-from pipesched.solver.periodic.method import unrolled
-from pipesched.solver.periodic.model import PeriodModel
 from pipesched.solver.periodic.operations import BlockOperations
-from pipesched.solver.periodic.search import PeriodicSchedule, PeriodSearch, Seeker
+from pipesched.solver.periodic.search import PeriodicSchedule, PeriodModel, PeriodSearch, Seeker, unrolled
+from pipesched.solver.saving_portfolio import KeepingCase
 from tests.examples import part
 from tests.solver.periodic.problems import PLACEMENTS, tight
 from tests.strategies import problems, with_capacities
