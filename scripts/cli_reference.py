@@ -11,18 +11,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import typer
-
-from pipesched.cli.app import COMMANDS, app
+from pipesched.cli.app import COMMANDS, command_of
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "command-line.md"
 
 
 def page() -> str:
     """Return the whole page."""
-    group: Any = typer.main.get_command(app)
     head = PAGE.read_text(encoding="utf-8").partition("\n## ")[0]
-    return "\n".join([head.rstrip("\n") + "\n", *(section(name, group.commands[name]) for name in COMMANDS)])
+    return "\n".join([head.rstrip("\n") + "\n", *(section(name, command_of(name)) for name in COMMANDS)])
 
 
 def section(name: str, command: Any) -> str:

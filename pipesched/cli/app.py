@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, MutableMapping
-from functools import partial
+from collections.abc import Iterable
+from functools import cache, partial
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -24,13 +24,9 @@ def make_fast(parameters: Iterable[Any]) -> None:
         if getattr(parameter, "is_flag", False):
             parameter.metavar = ""
         elif hasattr(parameter, SHOW_TYPE) and not hasattr(parameter, "is_flag"):  # an argument
-            vars(parameter)[SHOW_TYPE] = _no_type
+            vars(parameter)[SHOW_TYPE] = lambda **_: None
         if hasattr(parameter, CONVERT) and not parameter.required:
             vars(parameter)[CONVERT] = partial(_as_parsed, parameter)
-
-
-def _no_type(ctx: Any) -> None:
-    """Return that there is no type to show."""
 
 
 def _as_parsed(parameter: Any, context: Any, value: Any) -> Any:
@@ -59,71 +55,37 @@ class FastCommand(TyperCommand):
             self.help = text
 
 
-class FastGroup(TyperGroup):
-    """A group whose options are read by pipesched."""
+COMMANDS = {  # name -> module of this package, whose function `command` it is
+    "run": "run", "compare": "compare", "solve": "solve", "pack": "pack", "estimate": "estimate", "tune": "tune",
+    "explain": "explain", "robust": "robust", "explore": "explore", "list": "list_algorithms", "hls": "hls",
+    "show": "show", "check": "check", "export": "export", "profile": "profile", "train": "train", "init": "init",
+}  # fmt: skip
+
+
+@cache
+def command_of(name: str) -> Any:
+    """Return a command of COMMANDS, whose module loads with it."""
+    function = import_module(f"pipesched.cli.{COMMANDS[name]}").command
+    single = typer.Typer(add_completion=False)
+    single.command(name, cls=FastCommand)(guarded(with_options(function)))
+    return typer.main.get_command(single)
+
+
+class LazyGroup(TyperGroup):
+    """A group that knows only the names of its commands until it looks one up."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands: Any = dict.fromkeys(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command, None for an unknown name."""
+        return command_of(cmd_name) if cmd_name in COMMANDS else None
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse without converting."""
         make_fast(self.get_params(ctx))
         return super().parse_args(ctx, args)
-
-
-COMMANDS = {  # name -> module of this package, whose function `command` it is
-    "run": "run",
-    "compare": "compare",
-    "solve": "solve",
-    "pack": "pack",
-    "estimate": "estimate",
-    "tune": "tune",
-    "explain": "explain",
-    "robust": "robust",
-    "explore": "explore",
-    "list": "list_algorithms",
-    "hls": "hls",
-    "show": "show",
-    "check": "check",
-    "export": "export",
-    "profile": "profile",
-    "train": "train",
-    "init": "init",
-}
-
-
-class LazyCommands(MutableMapping[str, Any]):
-    """The commands by name, each built when it is looked up."""
-
-    def __init__(self) -> None:
-        self._built: dict[str, Any] = {}
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._built:
-            if name not in COMMANDS:
-                raise KeyError(name)
-            function = import_module(f"pipesched.cli.{COMMANDS[name]}").command
-            single = typer.Typer(add_completion=False)
-            single.command(name, cls=FastCommand)(guarded(with_options(function)))
-            self._built[name] = typer.main.get_command(single)
-        return self._built[name]
-
-    def __setitem__(self, name: str, command: Any) -> None:
-        self._built[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        del self._built[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(COMMANDS)
-
-    def __len__(self) -> int:
-        return len(COMMANDS)
-
-
-class LazyGroup(FastGroup):
-    """A group that knows only the names of its commands until it looks one up."""
-
-    def __init__(self, **attributes: Any) -> None:
-        super().__init__(**attributes)
-        self.commands = LazyCommands()
 
 
 app = typer.Typer(name="pipesched", cls=LazyGroup, no_args_is_help=True, pretty_exceptions_enable=False)

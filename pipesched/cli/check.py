@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from pipesched.cli.options import ProblemSource, Screen
+from pipesched.cli.options import ProblemSource, Screen, argument
+from pipesched.cli.output import console_for, print_json
 from pipesched.cli.traces import are_traces, read_timeline
 from pipesched.errors import InvalidSchedule
 
@@ -18,13 +19,11 @@ MOST_SHOWN = 20  # sentences; --json has all
 
 
 def command(
-    files: Annotated[
-        list[str],
-        typer.Argument(
-            help="A schedule (our JSON, or PyTorch's CSV); - reads standard input. Or the traces of a run, one a rank.",
-            metavar="FILE..",
-        ),
-    ],
+    files: list[str] = argument(
+        "FILE..",
+        "A schedule (our JSON, or PyTorch's CSV); - reads standard input. Or the traces of a run, one a rank.",
+        ...,
+    ),
     *,
     problem: ProblemSource,
     screen: Screen,
@@ -35,7 +34,6 @@ def command(
     Of the traces of a run whether there are clocks of the ranks that fit every message, and then the same but lengths.
     Exit code 0 if it keeps every rule and its budget, 1 with what it breaks if not.
     """
-    from pipesched.cli.output import console_for, print_json
     from pipesched.documents.comparison import check_document
 
     outcome, violations = _checked(files, problem)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from pipesched.cli import comparing, output, reading
 from pipesched.cli.chart_options import ChartOptions
-from pipesched.cli.comparing import NamedContestants, located, own_options, read_contestants
+from pipesched.cli.comparing import NamedContestants
 from pipesched.cli.exits import require_one
 from pipesched.cli.options import EVERY_CORE, ComparisonOptions, ProblemSource, Screen, Target, TrustOptions
-from pipesched.cli.positionals import ToCompare, split_files, split_positionals
+from pipesched.cli.positionals import TO_COMPARE, split_files, split_positionals
 from pipesched.cli.progress import doing
 from pipesched.errors import ConfigError
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    words: ToCompare = None,
+    words: list[str] | None = TO_COMPARE,
     *,
     comparison: ComparisonOptions,
     executor: str | None,
@@ -36,43 +37,42 @@ def command(
 
     What does not apply says why, and the rest goes on.
     """
-    from pipesched.cli.comparing import print_comparison, require_drawable, wanted_charts
-    from pipesched.cli.output import print_json, saving, target_format
-    from pipesched.cli.reading import given_config, note_fused, note_halves
     from pipesched.documents.comparison import comparison_document
     from pipesched.file_formats.registry import COMPARISON, SWEEP
 
     files, others = split_files(words)
     names, problem = split_positionals(others, problem)
     comparison, problem = _chunks_swept(comparison, problem)
-    _require_effect(comparison, names, chart)
+    comparison.require_effect(names)
+    for flag in ("--sweep",) * (comparison.sweep is not None) + ("--pareto",) * comparison.pareto:
+        output.refuse_chart_options(chart, flag)
     trust.require_effect(comparison.sweep)
-    wanted = wanted_charts(comparison.charts)
-    target_format(target, COMPARISON if comparison.sweep is None else SWEEP)
-    named, problem = read_contestants(names, files, problem)
+    wanted = comparing.wanted_charts(comparison.charts)
+    output.target_format(target, COMPARISON if comparison.sweep is None else SWEEP)
+    named, problem = comparing.read_contestants(names, files, problem)
     if comparison.sweep is not None:
         swept = _swept(comparison, named, problem, algorithm, executor or EVERY_CORE)
         _answer_sweep(swept, comparison.show, chart, target, screen)
         require_one(entry for point in swept for entry in point.comparison)
         return
-    config = given_config(problem)
+    config = reading.given_config(problem)
     beside = trust.beside(config.trust.like)
     compared = _compared(comparison, named, config, algorithm, executor or EVERY_CORE, beside)
-    note_halves(problem, assumed=config.assumes_halves, outcomes=(entry.outcome for entry in compared))
-    note_fused(config.problem, (entry.outcome for entry in compared))
+    reading.note_halves(problem, assumed=config.assumes_halves, outcomes=(entry.outcome for entry in compared))
+    reading.note_fused(config.problem, (entry.outcome for entry in compared))
     if comparison.pareto:
         _answer_pareto(compared, chart, target, screen)
         require_one(compared)
         return
     shown = compared.ranked() if comparison.everything else compared
     if chart.given():
-        require_drawable(shown, wanted, chart)  # bad options are said before anything is written
-    with saving(shown, COMPARISON, target, chart.view(charts=wanted) if target.path else None):
+        comparing.require_drawable(shown, wanted, chart)  # bad options are said before anything is written
+    with output.saving(shown, COMPARISON, target, chart.view(charts=wanted) if target.path else None):
         if screen.as_json:
-            print_json(comparison_document(shown))
+            output.print_json(comparison_document(shown))
         else:
             fold = comparison.everything and not comparison.all_rows
-            print_comparison(shown, config.problem, wanted, chart, screen, fold=fold)
+            comparing.print_comparison(shown, config.problem, wanted, chart, screen, fold=fold)
     require_one(shown)
 
 
@@ -88,15 +88,6 @@ def _chunks_swept(comparison: ComparisonOptions, problem: ProblemSource) -> tupl
             raise ConfigError(f"--chunks: must be whole numbers, for instance 1,2,4, not {value!r}")
     others = {name: value for name, value in problem.overrides.items() if name != "chunks"}
     return comparison._replace(sweep=f"chunks={','.join(map(str, chunks))}"), problem._replace(overrides=others)
-
-
-def _require_effect(comparison: ComparisonOptions, names: Sequence[str], chart: ChartOptions) -> None:
-    """Raise ConfigError for options that have no effect."""
-    from pipesched.cli.output import refuse_chart_options
-
-    comparison.require_effect(names)
-    for flag in ("--sweep",) * (comparison.sweep is not None) + ("--pareto",) * comparison.pareto:
-        refuse_chart_options(chart, flag)
 
 
 def _compared(
@@ -124,23 +115,21 @@ def _swept(
     executor: str,
 ) -> Sweep:
     """Return the comparison at each value of a field, given as FIELD=VALUES."""
-    from pipesched.cli.comparing import read_sweep, require_unvaried
-    from pipesched.cli.reading import config_source, flags_of_problem, note_halves, note_other_models
     from pipesched.config.load import algorithm_of, load_values
     from pipesched.config.values import assumes_halves
 
-    require_unvaried(str(comparison.sweep), source.overrides)
-    with flags_of_problem(source):
-        values = load_values(source.document or config_source(source.config), source.overrides)
+    comparing.require_unvaried(str(comparison.sweep), source.overrides)
+    with reading.flags_of_problem(source):
+        values = load_values(source.document or reading.config_source(source.config), source.overrides)
     configured = algorithm_of(values)
     chosen = named.algorithms(configured, everything=comparison.everything, plotted=comparison.pareto)
-    own = own_options(configured, chosen)
-    with located(configured, options), doing(f"comparing over {comparison.sweep}"):
+    own = comparing.own_options(configured, chosen)
+    with comparing.located(configured, options), doing(f"comparing over {comparison.sweep}"):
         settings = {"plans": named.plans, "each": own, "executor": executor, **options}
-        swept = read_sweep(str(comparison.sweep), values, chosen, **settings)
+        swept = comparing.read_sweep(str(comparison.sweep), values, chosen, **settings)
     outcomes = (entry.outcome for point in swept for entry in point.comparison)
-    note_halves(source, assumed=assumes_halves(values), outcomes=outcomes)
-    note_other_models(swept)
+    reading.note_halves(source, assumed=assumes_halves(values), outcomes=outcomes)
+    reading.note_other_models(swept)
     if comparison.only is None:
         return swept
     left = swept.only(comparison.only)
@@ -153,10 +142,7 @@ def _names_of(comparisons: Iterable[Comparison]) -> list[str]:
 
 
 def _note_left_out(trainer: str, chosen: str | Sequence[str], every: Sequence[str], left: Sequence[str]) -> None:
-    """Say on stderr which of the algorithms that were named a trainer cannot run.
-
-    Raises ConfigError where it can run none.
-    """
+    """Say on stderr which named algorithms a trainer cannot run. Raises ConfigError where it can run none."""
     from pipesched.comparing.compare import ALL
 
     out = [name for name in every if name not in left]
@@ -168,34 +154,32 @@ def _note_left_out(trainer: str, chosen: str | Sequence[str], every: Sequence[st
 
 def _answer_sweep(sweep: Sweep, show: str | None, chart: ChartOptions, target: Target, screen: Screen) -> None:
     """Print the document of a sweep, or a plot and a table of a measure, and then write it to the target file."""
-    from pipesched.cli.output import console_for, print_json, saving
     from pipesched.documents.comparison import sweep_document
     from pipesched.file_formats.registry import SWEEP
     from pipesched.render.measures import BUBBLE
     from pipesched.render.sweep import sweep_view
 
     measure = BUBBLE if show is None else show
-    with saving(sweep, SWEEP, target, chart.view(show=measure) if target.path else None):
+    with output.saving(sweep, SWEEP, target, chart.view(show=measure) if target.path else None):
         if screen.as_json:
-            print_json(sweep_document(sweep))
+            output.print_json(sweep_document(sweep))
         else:
-            console_for(screen).print(sweep_view(sweep, measure, ascii_only=screen.ascii_only))
+            output.console_for(screen).print(sweep_view(sweep, measure, ascii_only=screen.ascii_only))
 
 
 def _answer_pareto(comparison: Comparison, chart: ChartOptions, target: Target, screen: Screen) -> None:
     """Print the schedules by makespan and peak memory, a document, or a plot and a table; then write them."""
-    from pipesched.cli.output import console_for, print_json, printed_before
     from pipesched.documents.comparison import pareto_document
     from pipesched.render.scatter import pareto
     from pipesched.results.comparison import pareto_points
 
     ranked = pareto_points(comparison)
     content = pareto_document(comparison, ranked)
-    with printed_before(lambda: _write_pareto(comparison, ranked, content, chart, target)):
+    with output.printed_before(lambda: _write_pareto(comparison, ranked, content, chart, target)):
         if screen.as_json:
-            print_json(content)
+            output.print_json(content)
         else:
-            console = console_for(screen)
+            console = output.console_for(screen)
             console.print(pareto(ranked, comparison, ascii_only=screen.ascii_only, narrow=console.width < 80))
 
 
@@ -203,17 +187,16 @@ def _write_pareto(
     comparison: Comparison, ranked: Any, content: Mapping[str, Any], chart: ChartOptions, target: Target
 ) -> None:
     """Write schedules by makespan and peak memory to the target file, if there is one."""
-    from pipesched.cli.output import save, target_format, write_target
     from pipesched.documents.json_text import dump
     from pipesched.file_formats.registry import COMPARISON, FIGURES
 
-    form = target_format(target, COMPARISON)
+    form = output.target_format(target, COMPARISON)
     if form is not None and form.name in FIGURES:
         from pipesched.render.figure.frontier import pareto_figure
         from pipesched.render.figure.page import image
 
-        write_target(image(pareto_figure(ranked, chart.view().inches), form.name), target)
+        output.write_target(image(pareto_figure(ranked, chart.view().inches), form.name), target)
     elif form is not None and form.name == "html":
-        save(comparison, COMPARISON, target)
+        output.save(comparison, COMPARISON, target)
     elif form is not None:
-        write_target(dump(content), target)
+        output.write_target(dump(content), target)

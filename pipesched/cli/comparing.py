@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.cli.chart_options import ChartOptions
 from pipesched.cli.groups import INSIDE_FLAGS, PROBLEM_FLAGS
-from pipesched.cli.options import Screen, parse_value
-from pipesched.cli.output import chart_of
+from pipesched.cli.options import ProblemSource, Screen, parse_value
+from pipesched.cli.output import chart_of, console_for, print_where_idle, working
+from pipesched.cli.reading import flags_of_problem, note_on_stderr, note_values
 from pipesched.errors import ConfigError
 from pipesched.pipeline.units_of_measure import has_unit
 from pipesched.schedulers.options import VARIED
@@ -19,19 +20,13 @@ from pipesched.schedulers.options import VARIED
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from pipesched.comparing.contestants import Contestant
+    from pipesched.config.algorithm import Algorithm
+    from pipesched.config.load import Config
     from pipesched.config.values import Values
     from pipesched.pipeline.problem import Problem
     from pipesched.results.comparison import Comparison, Sweep
     from pipesched.results.outcome import Outcome
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pipesched.cli.options import ProblemSource
-    from pipesched.comparing.contestants import Contestant
-    from pipesched.config.algorithm import Algorithm
-    from pipesched.config.load import Config
-    from pipesched.results.comparison import Comparison
-
 
 MOST_VALUES, MOST_DIGITS = 1_000, 12  # of a range
 SHARD_FLAGS = {"shard" if key == "shard.level" else key: INSIDE_FLAGS[key] for key in INSIDE_FLAGS if "shard" in key}
@@ -54,7 +49,6 @@ def print_comparison(
     comparison: Comparison, given: Problem, wanted: Charts, chart: ChartOptions, screen: Screen, *, fold: bool
 ) -> None:
     """Print a chart for each algorithm and the table; of many algorithms the table first, and the best charts."""
-    from pipesched.cli.output import console_for, print_where_idle
     from pipesched.render.chosen import are_few, drawn
     from pipesched.render.comparison import ComparisonTable
 
@@ -113,7 +107,6 @@ def _print_charts(
 
 def read_sweep(text: str, values: Values, algorithms: str | Sequence[str], **settings: Any) -> Sweep:
     """Return the sweep of FIELD=VALUES over the values of a config. Raises ConfigError."""
-    from pipesched.cli.reading import flags_of_problem, note_values
     from pipesched.comparing.sweep import compared_points, varied_field, varied_points
     from pipesched.results.comparison import VARIED_WORDS, Sweep
     from pipesched.text.given import Given
@@ -159,10 +152,7 @@ def require_unvaried(text: str, overrides: Mapping[str, Any]) -> None:
 
 
 def _range(text: str) -> Iterator[str]:
-    """Yield the values of a range, such as 8:96, 8:96:8 or 0.5:1:0.1, both ends included; else the text itself.
-
-    Raises ConfigError.
-    """
+    """Yield the values of a range, such as 8:96, 8:96:8 or 0.5:1:0.1, both ends included; else the text itself."""
     ends = text.split(":")
     if len(ends) == 1:
         yield text
@@ -211,7 +201,6 @@ class NamedContestants(NamedTuple):
 
         `trust` is what is known beside published runs, as parameters of `compare`.
         """
-        from pipesched.cli.output import working
         from pipesched.comparing.compare import compare
 
         chosen = self.algorithms(config.algorithm, **asked)
@@ -226,11 +215,14 @@ def read_contestants(
     names: Sequence[str], files: Sequence[tuple[str | None, str]], source: ProblemSource
 ) -> tuple[NamedContestants, ProblemSource]:
     """Return what is compared, and the problem: without a config that of the first document. Raises ConfigError."""
-    from pipesched.cli.reading import note_on_stderr
-    from pipesched.comparing.contestants import GivenPlan, contestants, name_files, problem_of_plans
+    from pipesched.comparing.contestants import GivenAlgorithm, GivenPlan, contestants, name_files, problem_of_plans
+    from pipesched.config.rounding import rounding_note
+    from pipesched.text.given import Given
 
     plans = contestants(name_files(files)) if files else None
-    _note_rounded(plans or {})
+    for block in [plan for plan in (plans or {}).values() if isinstance(plan, GivenAlgorithm)]:
+        if note := rounding_note({"algorithm": Given(block.algorithm)}):
+            note_on_stderr(note)
     if plans is not None and source.config is None:
         orders = [plan.file for plan in plans.values() if isinstance(plan, GivenPlan)]
         source = source._replace(document=problem_of_plans(plans))
@@ -240,19 +232,6 @@ def read_contestants(
             whose = f"the built-in default's{', or in options' * bool(source.overrides)}: name a config for others"
             note_on_stderr(f"of {', '.join(orders)} only the order counts; costs and memory are {whose}")
     return NamedContestants(names, plans), source
-
-
-def _note_rounded(plans: Mapping[str, Contestant]) -> None:
-    """Say on stderr which numbers of building blocks in files are rounded."""
-    from pipesched.cli.reading import note_on_stderr
-    from pipesched.comparing.contestants import GivenAlgorithm
-    from pipesched.config.rounding import rounding_note
-    from pipesched.text.given import Given
-
-    for plan in plans.values():
-        note = rounding_note({"algorithm": Given(plan.algorithm)}) if isinstance(plan, GivenAlgorithm) else None
-        if note is not None:
-            note_on_stderr(note)
 
 
 def own_options(configured: Algorithm | None, names: str | Sequence[str]) -> dict[str, Mapping[str, Any]]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from pipesched.checks import require_name
-from pipesched.cli.options import ProblemSource, Screen, Target, TrustOptions, option
-from pipesched.cli.positionals import Algo, only_name, split_positionals
+from pipesched.cli.options import ProblemSource, Screen, Target, TrustOptions, argument, option
+from pipesched.cli.output import console_for, print_json, saving, target_format, working
+from pipesched.cli.positionals import ALGO, only_name, split_positionals
+from pipesched.cli.progress import doing
+from pipesched.cli.reading import given_config
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -19,30 +20,26 @@ if TYPE_CHECKING:
 
 
 def command(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(help="The YAML file of the setup, and an algorithm of `pipesched list`.", metavar="FILE|NAME"),
-    ] = None,
+    words: list[str] | None = argument(
+        "FILE|NAME", "The YAML file of the setup, and an algorithm of `pipesched list`."
+    ),
     *,
-    algo: Algo = None,
-    layout: Annotated[bool, option("--layout", "Print the stages as Megatron-LM and torchtitan take them.")] = False,
-    trace: Annotated[
-        str | None,
-        option(
-            "--trace ADDRESS",
-            "Print where a number comes from: stage.3.forward, layer.0.activation, device.0.fixed, step.mfu.",
-        ),
-    ] = None,
-    count: Annotated[
-        str,
-        option("--count NAME", "Operations of attention: causal (half of the scores), or full, as in older papers."),
-    ] = "causal",
-    with_chart: Annotated[bool, option("--chart", "Draw the schedule of the step too.")] = False,
-    against: Annotated[
-        list[str] | None,
-        option("--against FILE", "Say how its step compares with that of another config, of the same model and GPUs."),
-    ] = None,
-    no_trust: Annotated[bool, option("--no-trust", "Leave out how sure the estimate is.")] = False,
+    algo: str | None = ALGO,
+    layout: bool = option("--layout", "Print the stages as Megatron-LM and torchtitan take them."),
+    trace: str | None = option(
+        "--trace ADDRESS",
+        "Print where a number comes from: stage.3.forward, layer.0.activation, device.0.fixed, step.mfu.",
+    ),
+    count: str = option(
+        "--count NAME",
+        "Operations of attention: causal (half of the scores), or full, as in older papers.",
+        absent="causal",
+    ),
+    with_chart: bool = option("--chart", "Draw the schedule of the step too."),
+    against: list[str] | None = option(
+        "--against FILE", "Say how its step compares with that of another config, of the same model and GPUs."
+    ),
+    no_trust: bool = option("--no-trust", "Leave out how sure the estimate is."),
     estimation: ProblemSource,
     trust: TrustOptions,
     family_options: dict[str, Any],
@@ -53,8 +50,6 @@ def command(
 
     The YAML file says model, hardware, parallel, batch and training; options replace its values.
     """
-    from pipesched.cli.output import console_for, print_json, saving, target_format, working
-    from pipesched.cli.reading import given_config
     from pipesched.config.estimate import estimate_of
     from pipesched.config.trusted import judged
     from pipesched.documents.estimate import estimate_document
@@ -69,10 +64,14 @@ def command(
     shown = trace is None and not layout
     ratios: list[tuple[str, SpeedRatio]] = []
     if no_trust:
-        _require_no_trust(trust, against)
+        for flag, value in (("--like", trust.like), ("--measured", trust.measured), ("--against", against)):
+            if value:
+                raise ConfigError(f"{flag}: has no effect with --no-trust, which leaves out how sure the estimate is")
     elif shown:
         found = judged(found, config.trust, *trust)
-        ratios = [(file, _against(found, file)) for file in against or ()]
+        for file in against or ():
+            other = given_config(ProblemSource(file, {}), notes=False)
+            ratios.append((file, found.against(judged(estimate_of(other), other.trust))))
     with saving(found, "estimate", target):
         if trace is not None:
             _print_trace(found, trace, screen)
@@ -84,27 +83,9 @@ def command(
             _print_estimate(found, console_for(screen), screen, ratios, chart=with_chart)
 
 
-def _require_no_trust(trust: TrustOptions, against: list[str] | None) -> None:
-    """Raise ConfigError for what --no-trust leaves no use for."""
-    for flag, value in (("--like", trust.like), ("--measured", trust.measured), ("--against", against)):
-        if value:
-            raise ConfigError(f"{flag}: has no effect with --no-trust, which leaves out how sure the estimate is")
-
-
-def _against(found: Estimate, file: str) -> SpeedRatio:
-    """Return the ratio of the step to that of another config. Raises ConfigError."""
-    from pipesched.cli.reading import given_config
-    from pipesched.config.estimate import estimate_of
-    from pipesched.config.trusted import judged
-
-    config = given_config(ProblemSource(file, {}), notes=False)
-    return found.against(judged(estimate_of(config), config.trust))
-
-
 def _print_estimate(
     found: Estimate, console: Any, screen: Screen, ratios: Sequence[tuple[str, SpeedRatio]], *, chart: bool
 ) -> None:
-    from pipesched.cli.progress import doing
     from pipesched.render.estimate import estimate_view, fit_lines
     from pipesched.render.gantt import Gantt
     from pipesched.render.trust import against_lines
@@ -115,16 +96,14 @@ def _print_estimate(
     if chart:
         console.print()
         console.print(Gantt(found.outcome, ascii_only=screen.ascii_only))
-    if found.fits:
-        return
-    with doing("looking for changes with which it fits"):
-        lines = [*fit_lines(found)]
-    for line in lines:
-        console.print(line)
+    if not found.fits:
+        with doing("looking for changes with which it fits"):
+            lines = [*fit_lines(found)]
+        for line in lines:
+            console.print(line)
 
 
 def _print_trace(found: Estimate, address: str, screen: Screen) -> None:
-    from pipesched.cli.output import console_for, print_json
     from pipesched.estimation.trace import trace, trace_document
     from pipesched.render.estimate import trace_table
 
@@ -138,7 +117,6 @@ def _print_trace(found: Estimate, address: str, screen: Screen) -> None:
 
 def print_layout(found: Estimate, screen: Screen) -> None:
     """Print the stages as other frameworks take them."""
-    from pipesched.cli.output import console_for, print_json
     from pipesched.estimation.layout import layout_document, layout_lines
 
     if screen.as_json:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
+from pipesched.cli import output
 from pipesched.cli.chart_options import ChartOptions
 from pipesched.cli.options import ProblemSource, Screen, Target, option
-from pipesched.cli.positionals import Algo, ToExplain, is_file, only_name, split_positionals
-from pipesched.cli.traces import TIMELINE, Plan, all_traces, print_charts, read_timeline, refuse_plan
+from pipesched.cli.positionals import ALGO, TO_EXPLAIN, is_file, only_name, split_positionals
+from pipesched.cli.reading import given_config, made_schedule, read_schedule
+from pipesched.cli.traces import PLAN, TIMELINE, all_traces, print_charts, read_timeline, refuse_plan
 from pipesched.errors import ConfigError
 from pipesched.schedulers.options import ORDER
 
@@ -25,15 +27,14 @@ EXPLANATION = "explanation"  # the kind of result that is written
 
 
 def command(
-    words: ToExplain = None,
+    words: list[str] | None = TO_EXPLAIN,
     *,
-    algo: Algo = None,
-    measured: Annotated[bool, option("--measured", "Explain what the traces of a run show, one a rank.")] = False,
-    plan: Plan = None,
-    why: Annotated[
-        str | None,
-        option("--why OP", "One operation alone, by its text: what it waited for, its slack, the chain to time 0."),
-    ] = None,
+    algo: str | None = ALGO,
+    measured: bool = option("--measured", "Explain what the traces of a run show, one a rank."),
+    plan: str | None = PLAN,
+    why: str | None = option(
+        "--why OP", "One operation alone, by its text: what it waited for, its slack, the chain to time 0."
+    ),
     problem: ProblemSource,
     algorithm: dict[str, Any],
     chart: ChartOptions,
@@ -44,17 +45,15 @@ def command(
 
     With --measured, of the traces of a run, also how long operations took; -o config.yaml writes that as costs.
     """
-    from pipesched.cli.output import print_json, refuse_chart_options, saving, target_format, working
-
     if why is not None:
-        refuse_chart_options(chart, "--why")
+        output.refuse_chart_options(chart, "--why")
         if target.path is not None:
             raise ConfigError("--output: has no effect with --why, which answers on the screen")
     if measured or all_traces(words or []):
         _explain_measured(words or [], algo, plan, why, problem, algorithm, chart, target, screen)
         return
     refuse_plan(plan)
-    target_format(target, EXPLANATION)  # raises for a bad target before anything takes long
+    output.target_format(target, EXPLANATION)  # raises for a bad target before anything takes long
     outcome, given, plan_again = _subject(words or [], algo, problem, algorithm)
     if chart.given():
         chart.require_drawable(outcome.schedule)
@@ -64,11 +63,11 @@ def command(
     from pipesched.analysis.reasons.explain import explain
     from pipesched.documents.explanation import explanation_document
 
-    with working(outcome.problem, what="explaining"):
+    with output.working(outcome.problem, what="explaining"):
         explanation = explain(outcome)
-    with saving(explanation, EXPLANATION, target):
+    with output.saving(explanation, EXPLANATION, target):
         if screen.as_json:
-            print_json(explanation_document(explanation))
+            output.print_json(explanation_document(explanation))
         else:
             _print_explanation(outcome, given, explanation, plan_again, chart, screen)
 
@@ -85,35 +84,33 @@ def _explain_measured(
     screen: Screen,
 ) -> None:
     """Explain what the traces of a run show."""
-    from pipesched.cli.output import print_json, saving, target_format
     from pipesched.documents.explanation import timeline_document
 
     if not files:
         raise ConfigError("--measured: give the traces of the run, one a rank")
     if algo is not None or algorithm:
         raise ConfigError(f"{files[0]}: a run is explained alone; give no algorithm and no option of one")
-    target_format(target, TIMELINE)
+    output.target_format(target, TIMELINE)
     timeline = read_timeline(files, plan, source)
     if chart.given():
         chart.require_drawable(timeline.schedule)
     if why is not None:
         _explain_one(timeline.outcome, why, screen)
         return
-    with saving(timeline, TIMELINE, target):
+    with output.saving(timeline, TIMELINE, target):
         if screen.as_json:
-            print_json(timeline_document(timeline))
+            output.print_json(timeline_document(timeline))
         else:
             _print_timeline(timeline, chart, screen)
 
 
 def _print_timeline(timeline: Timeline, chart: ChartOptions, screen: Screen) -> None:
     """Print the charts of a run, what its operations cost, and why it took as long as it did."""
-    from pipesched.cli.output import console_for
     from pipesched.render.explanation import explanation_parts
     from pipesched.render.marks import MarkLines
     from pipesched.render.timeline import costs_table, remarks
 
-    console = console_for(screen)
+    console = output.console_for(screen)
     print_charts(console, timeline, chart, screen, MarkLines(timeline.explanation))
     console.print(costs_table(timeline))
     for part in (*remarks(timeline), "", *explanation_parts(timeline.explanation)):
@@ -129,15 +126,18 @@ def _print_explanation(
     screen: Screen,
 ) -> None:
     """Print the chart with its marks, and what is known below it; `given` is the problem before it was fused."""
-    from pipesched.cli.output import chart_of, console_for
-    from pipesched.render.explanation import explanation_parts
+    from pipesched.render.explanation import MOST_DEVICES, WORST, explanation_parts
     from pipesched.render.marks import MarkLines
     from pipesched.render.summary import heading
 
-    console, view = console_for(screen), chart.view()
+    console, view = output.console_for(screen), chart.view()
     console.print(heading(outcome, given))
-    rows = view.rows if chart.rows else _worst_devices(outcome, explanation.schedule.idle_ticks)
-    console.print(chart_of(outcome, view, screen, rows=rows, marks=MarkLines(explanation)))
+    rows, devices = view.rows if chart.rows else None, outcome.problem.devices
+    if not chart.rows and devices > MOST_DEVICES:  # those that idle longest, and those with the critical path's end
+        idle = explanation.schedule.idle_ticks
+        worst = sorted(range(devices), key=lambda device: -idle[device])[:WORST]
+        rows = sorted({*worst, 0, devices - 1})
+    console.print(output.chart_of(outcome, view, screen, rows=rows, marks=MarkLines(explanation)))
     console.print()
     for part in explanation_parts(explanation, plan_again):
         console.print(part)
@@ -150,9 +150,6 @@ def _subject(
 
     The last is None for a schedule of a file.
     """
-    from pipesched.cli.output import working
-    from pipesched.cli.reading import given_config, made_schedule, read_schedule
-
     names, source = split_positionals(words, source)
     files = [name for name in names if is_file(name) or name == "-"]
     if files:
@@ -165,7 +162,7 @@ def _subject(
     name = only_name(names, algo)
     config = given_config(source)
 
-    with working(config.problem):
+    with output.working(config.problem):
         outcome = made_schedule(config, name, options)
     fed = {} if outcome.ordering is None else {ORDER: outcome.order}  # no other one is looked for
 
@@ -179,25 +176,13 @@ def _subject(
 def _explain_one(outcome: Outcome, op: str, screen: Screen) -> None:
     """Print why one operation starts when it does."""
     from pipesched.analysis.reasons.explain import why
-    from pipesched.cli.output import console_for, print_json
     from pipesched.documents.explanation import why_document
     from pipesched.render.explanation import why_lines
 
     found = why(outcome, op)
     if screen.as_json:
-        print_json(why_document(found))
+        output.print_json(why_document(found))
         return
-    console = console_for(screen)
+    console = output.console_for(screen)
     for line in why_lines(found, outcome.problem.time_unit):
         console.print(line)
-
-
-def _worst_devices(outcome: Outcome, idle: Sequence[int]) -> list[int] | None:
-    """Return the devices to draw of many: those that idle longest, and those with the critical path's end."""
-    from pipesched.render.explanation import MOST_DEVICES, WORST
-
-    devices = outcome.problem.devices
-    if devices <= MOST_DEVICES:
-        return None
-    worst = sorted(range(devices), key=lambda device: -idle[device])[:WORST]
-    return sorted({*worst, 0, devices - 1})

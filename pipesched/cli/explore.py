@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from pipesched.cli.options import ProblemSource, Screen, option, parse_value
-from pipesched.cli.positionals import Algo, ToExplain, is_file, only_name, split_positionals
+from pipesched.cli.positionals import ALGO, TO_EXPLAIN, is_file, only_name, split_positionals
 from pipesched.cli.progress import no_progress
-from pipesched.cli.traces import Plan, all_traces, read_timeline
+from pipesched.cli.reading import DEFAULT, config_source, given_config, made_schedule, read_schedule
+from pipesched.cli.traces import PLAN, all_traces, read_timeline
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -28,11 +29,11 @@ EMPTY_ALGO = "list"  # whose operations are placed, where no algorithm is named:
 
 
 def command(
-    words: ToExplain = None,
+    words: list[str] | None = TO_EXPLAIN,
     *,
-    algo: Algo = None,
-    plan: Plan = None,
-    empty: Annotated[bool, option("--empty", "Begin with empty devices, and place operation by operation.")] = False,
+    algo: str | None = ALGO,
+    plan: str | None = PLAN,
+    empty: bool = option("--empty", "Begin with empty devices, and place operation by operation."),
     problem: ProblemSource,
     algorithm: dict[str, Any],
     screen: Screen,
@@ -92,8 +93,6 @@ def _begin(
     if files:
         outcome, planner = _of_file(files[0], source)
         return State(loaded(board_of(outcome), outcome.algorithm), planner), None
-    from pipesched.cli.reading import config_source, given_config, made_schedule
-
     if source.config == "-":
         raise ConfigError("-c -: standard input is the keyboard here; give a file")
     config = given_config(source)
@@ -135,7 +134,6 @@ def _of_traces(files: list[str], plan: str | None, source: ProblemSource) -> Sta
 
 def _of_file(name: str, source: ProblemSource) -> tuple[Outcome, PipelinePlanner]:
     """Return the schedule of a file, checked, and what plans its problem anew."""
-    from pipesched.cli.reading import read_schedule
     from pipesched.comparing.contestants import GivenPlan, problem_of_plans
     from pipesched.config.values import Source
     from pipesched.documents.json_text import dump
@@ -158,18 +156,17 @@ def _planner(
 
     `options` are those of `algorithm` alone.
     """
-    from pipesched.cli.reading import DEFAULT, made_schedule
     from pipesched.config.load import load_config
     from pipesched.explore.planning import PipelinePlanner
     from pipesched.schedulers.registry import FAMILIES
 
-    def given_config(parameters: Mapping[str, str]) -> Config:
+    def config_of(parameters: Mapping[str, str]) -> Config:
         given = {key: None if text in ("", "none") else parse_value(text) for key, text in parameters.items()}
         return load_config(source, {**overrides, **given})
 
     def make(name: str | None, parameters: Mapping[str, str]) -> Outcome:
-        config = given_config(parameters)
+        config = config_of(parameters)
         known = name if name in FAMILIES else algorithm if algorithm in FAMILIES else DEFAULT
         return made_schedule(config, known, options if known == algorithm else {})
 
-    return PipelinePlanner(make, lambda parameters: given_config(parameters).problem)
+    return PipelinePlanner(make, lambda parameters: config_of(parameters).problem)

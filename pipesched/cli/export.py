@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from pipesched.checks import require_name
-from pipesched.cli.options import ProblemSource, Target, option, whole_numbers
-from pipesched.cli.positionals import Algo
+from pipesched.cli.options import ProblemSource, Target, argument, option, whole_numbers
+from pipesched.cli.output import target_format, write_target
+from pipesched.cli.positionals import ALGO
 from pipesched.cli.progress import doing
+from pipesched.cli.reading import asked_outcome
 from pipesched.errors import ConfigError
 from pipesched.file_formats.registry import SCHEDULE, formats_that_hold
 
@@ -22,34 +22,22 @@ if TYPE_CHECKING:
 
 
 def command(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="A schedule's file (our JSON, or PyTorch's CSV; - reads standard input), or an algorithm of"
-            " `pipesched list`, and the YAML file of the problem.",
-            metavar="NAME|FILE",
-        ),
-    ] = None,
+    words: list[str] | None = argument(
+        "NAME|FILE",
+        "A schedule's file (our JSON, or PyTorch's CSV; - reads standard input), or an algorithm of `pipesched list`,"
+        " and the YAML file of the problem.",
+    ),
     *,
-    algo: Algo = None,
-    to: Annotated[
-        str | None, option("--to FORMAT", f"{', '.join(formats_that_hold(SCHEDULE))}; default: as -o ends.")
-    ] = None,
-    framework: Annotated[
-        str | None,
-        option(
-            "--for FRAMEWORK",
-            "Instead of a format: the options that make a framework train by it: megatron, torchtitan, deepspeed,"
-            " primus, zero-bubble.",
-        ),
-    ] = None,
-    layers: Annotated[
-        str | None,
-        option(
-            "--layers N,N..",
-            "With --for: the decoder layers of each stage; default: those of the config, if it has them.",
-        ),
-    ] = None,
+    algo: str | None = ALGO,
+    to: str | None = option("--to FORMAT", f"{', '.join(formats_that_hold(SCHEDULE))}; default: as -o ends."),
+    framework: str | None = option(
+        "--for FRAMEWORK",
+        "Instead of a format: the options that make a framework train by it: megatron, torchtitan, deepspeed, primus,"
+        " zero-bubble.",
+    ),
+    layers: str | None = option(
+        "--layers N,N..", "With --for: the decoder layers of each stage; default: those of the config, if it has them."
+    ),
     problem: ProblemSource,
     algorithm: dict[str, Any],
     figure: Any,
@@ -99,7 +87,6 @@ def _format(to: str | None, target: Target) -> Format:
 
     Raises ConfigError, before anything takes long, where the format cannot be written to the target.
     """
-    from pipesched.cli.output import target_format
     from pipesched.file_formats.files import named_format, refuse_existing
 
     to_stdout = target.path in (None, "-")
@@ -120,8 +107,6 @@ def _format(to: str | None, target: Target) -> Format:
 
 def _outcome(words: list[str] | None, algo: str | None, problem: ProblemSource, algorithm: dict[str, Any]) -> Outcome:
     """Return the schedule of the file, or of the algorithm. Raises ConfigError."""
-    from pipesched.cli.reading import asked_outcome
-
     if not words and algo is None and problem.config is None:
         raise ConfigError("NAME|FILE: is missing: a schedule's file, an algorithm, or a config")
     return asked_outcome(words or [], algo, problem, algorithm)
@@ -129,14 +114,11 @@ def _outcome(words: list[str] | None, algo: str | None, problem: ProblemSource, 
 
 def _deliver(content: Content, target: Target) -> None:
     """Write the content to standard output, or to the file."""
-    from pipesched.cli.output import write_target
-
     if target.path not in (None, "-"):
         write_target(content, target)
     elif isinstance(content, str):
         sys.stdout.write(content)
-        note = getattr(content, "note", "")
-        if note:
+        if note := getattr(content, "note", ""):
             print(f"pipesched: note: the CSV {note}", file=sys.stderr)
     else:
         sys.stdout.buffer.write(content)

@@ -5,37 +5,10 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Collection, Mapping
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from pipesched.cli.chart_options import FIGURE, ChartOptions, chart_options, figure_view
-from pipesched.cli.options import (
-    ALGORITHM,
-    EXECUTOR,
-    FAMILY_OPTIONS,
-    QUIET,
-    VARIATION,
-    CommandOption,
-    ComparisonOptions,
-    Rules,
-    Screen,
-    SearchOptions,
-    Target,
-    TrustOptions,
-    TuningOptions,
-    executor_spec,
-    given,
-)
-from pipesched.cli.problem_options import (
-    ESTIMATE_OPTIONS,
-    ESTIMATION,
-    FIELD_OPTIONS,
-    INSIDE_OPTIONS,
-    PROBLEM,
-    SETUP_OPTIONS,
-    SHARD_OPTIONS,
-    SPACE,
-    problem_source,
-)
+from pipesched.cli import chart_options as charts, options, problem_options as problems
+from pipesched.cli.options import CommandOption
 from pipesched.cli.progress import progress_of
 from pipesched.errors import ConfigError
 from pipesched.text.fields import BY_NAME, FIELDS
@@ -60,22 +33,22 @@ def _record(panel: str, record: Any) -> OptionGroup:
 
 
 GROUPS = {  # parameter of a command -> its options
-    "problem": OptionGroup("The problem", PROBLEM, problem_source),
-    "estimation": OptionGroup("The problem", ESTIMATION, problem_source),
-    "space": OptionGroup("The problem", SPACE, problem_source),
-    "tuning": _record("The search", TuningOptions),
-    "trust": _record("The evidence", TrustOptions),
-    "algorithm": OptionGroup("The algorithm", ALGORITHM, given),
-    "family_options": OptionGroup("The algorithm", FAMILY_OPTIONS, given),
-    "search": _record("The search", SearchOptions),
-    "variation": OptionGroup("The variation", VARIATION, given),
-    "rules": _record("The algorithm", Rules),
-    "comparison": _record("The comparison", ComparisonOptions),
-    "executor": OptionGroup("The workers", EXECUTOR, executor_spec),
-    "screen": _record("Output", Screen),
-    "target": _record("Output", Target),
-    "chart": OptionGroup("The chart", ChartOptions._field_defaults, chart_options),
-    "figure": OptionGroup("The figure", FIGURE, figure_view),
+    "problem": OptionGroup("The problem", problems.PROBLEM, problems.problem_source),
+    "estimation": OptionGroup("The problem", problems.ESTIMATION, problems.problem_source),
+    "space": OptionGroup("The problem", problems.SPACE, problems.problem_source),
+    "tuning": _record("The search", options.TuningOptions),
+    "trust": _record("The evidence", options.TrustOptions),
+    "algorithm": OptionGroup("The algorithm", options.ALGORITHM, options.given),
+    "family_options": OptionGroup("The algorithm", options.FAMILY_OPTIONS, options.given),
+    "search": _record("The search", options.SearchOptions),
+    "variation": OptionGroup("The variation", options.VARIATION, options.given),
+    "rules": _record("The algorithm", options.Rules),
+    "comparison": _record("The comparison", options.ComparisonOptions),
+    "executor": OptionGroup("The workers", options.EXECUTOR, options.executor_spec),
+    "screen": _record("Output", options.Screen),
+    "target": _record("Output", options.Target),
+    "chart": OptionGroup("The chart", charts.ChartOptions._field_defaults, charts.chart_options),
+    "figure": OptionGroup("The figure", charts.FIGURE, charts.figure_view),
 }
 
 
@@ -86,8 +59,15 @@ def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
     has --quiet.
     """
     own = inspect.signature(function, eval_str=True).parameters.values()
-    shown = [_for_typer(parameter) for parameter in own if parameter.name not in GROUPS]
-    taken = {name for parameter in own for one in _options_of(parameter) for name in one.names}
+    shown: list[inspect.Parameter] = []
+    taken: set[str] = set()
+    for parameter in own:
+        one = parameter.default
+        if isinstance(one, CommandOption):
+            taken.update(one.names)
+            shown.append(one.parameter(parameter.name, None, parameter.annotation))
+        elif parameter.name not in GROUPS:
+            shown.append(parameter)
     names: dict[str, dict[str, str]] = {parameter.name: {} for parameter in own if parameter.name in GROUPS}
     for group, kept in names.items():
         for key, option in GROUPS[group].options.items():
@@ -95,8 +75,7 @@ def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
                 kept[key] = f"{group}_{key.replace('.', '_')}"
                 shown.append(option.parameter(kept[key], GROUPS[group].panel))
                 taken.update(option.names)
-
-    shown.append(QUIET.parameter("quiet", "Output"))
+    shown.append(options.QUIET.parameter("quiet", "Output"))
 
     def command(quiet: bool = False, **values: Any) -> Any:
         read = {
@@ -111,19 +90,6 @@ def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
     command.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     return command
-
-
-def _options_of(parameter: inspect.Parameter) -> list[CommandOption]:
-    """Return the option of a command's own parameter; of an argument there is none."""
-    return [one for one in getattr(parameter.annotation, "__metadata__", ()) if isinstance(one, CommandOption)]
-
-
-def _for_typer(parameter: inspect.Parameter) -> inspect.Parameter:
-    """Return a command's own parameter as Typer knows it."""
-    options = _options_of(parameter)
-    if not options:
-        return parameter
-    return parameter.replace(annotation=Annotated[parameter.annotation.__origin__, options[0].info()])
 
 
 def _require_effect(read: Mapping[str, Any]) -> None:
@@ -141,18 +107,23 @@ def _require_effect(read: Mapping[str, Any]) -> None:
         raise ConfigError(f"{chart.given()[0]}: has no effect with --json, which draws no chart")
 
 
-PROBLEM_FLAGS = {name: one.flag for name, one in FIELD_OPTIONS.items()}  # by the parameter of make_problem
-ALGORITHM_FLAGS = {key: one.flag for key, one in ALGORITHM.items()}
-SETUP_FLAGS = {key: one.flag for key, one in SETUP_OPTIONS.items()}  # by the dotted key of a training run
-ESTIMATE_FLAGS = {key: one.flag for key, one in ESTIMATE_OPTIONS.items()}
-SHARD_FLAGS = {key: one.flag for key, one in SHARD_OPTIONS.items()}
-INSIDE_FLAGS = {key: one.flag for key, one in INSIDE_OPTIONS.items()}  # by the dotted key of an entry
+PROBLEM_FLAGS = {name: one.flag for name, one in problems.FIELD_OPTIONS.items()}  # by the parameter of make_problem
+ALGORITHM_FLAGS = {key: one.flag for key, one in options.ALGORITHM.items()}
+SETUP_FLAGS = {key: one.flag for key, one in problems.SETUP_OPTIONS.items()}  # by the dotted key of a training run
+ESTIMATE_FLAGS = {key: one.flag for key, one in problems.ESTIMATE_OPTIONS.items()}
+SHARD_FLAGS = {key: one.flag for key, one in problems.SHARD_OPTIONS.items()}
+INSIDE_FLAGS = {key: one.flag for key, one in problems.INSIDE_OPTIONS.items()}  # by the dotted key of an entry
 KEY_FLAGS = {
     **{field.key: PROBLEM_FLAGS[field.name] for field in FIELDS if field.name in PROBLEM_FLAGS},
     **SETUP_FLAGS,
     **INSIDE_FLAGS,
     "parallel.chunks": "--chunks",
 }
+OWN = (  # of commands, of a packing, and of a training
+    "against", "chunks", "count", "latency", "pipeline", "pipelined", "placement", "trace",
+    "attention", "cap", "microbatches", "rank", "ranks", "reference",
+    "data", "dtype", "loss", "rate", "rows", "shape", "vocab",
+)  # fmt: skip
 COMMAND_FLAGS = {  # parameter of any other function -> its flag
     **{
         name: one.flag
@@ -160,14 +131,7 @@ COMMAND_FLAGS = {  # parameter of any other function -> its flag
         for name, one in group.options.items()
         if key not in ("problem", "estimation", "space", "screen")
     },
-    **{
-        name: f"--{name}"
-        for name in ("against", "chunks", "count", "latency", "pipeline", "pipelined", "placement", "trace")
-    },
-    **{
-        name: f"--{name}" for name in ("attention", "cap", "microbatches", "rank", "ranks", "reference")
-    },  # of a packing
-    **{name: f"--{name}" for name in ("data", "dtype", "loss", "rate", "rows", "shape", "vocab")},  # of a training
+    **{name: f"--{name}" for name in OWN},
     "algorithm": "--algo",
     "field": "--sweep",
     "format": "--to",

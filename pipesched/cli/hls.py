@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from pipesched.cli.options import Rules, Screen, Target, option, whole_number
+from pipesched.cli.options import Rules, Screen, Target, argument, option, whole_number
+from pipesched.cli.output import console_for, print_json, printed_before, target_format, write_target
+from pipesched.cli.reading import config_source
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -16,57 +15,40 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from pipesched.config.values import Source
     from pipesched.hls.graph import DataflowGraph
     from pipesched.hls.modulo import Intervals
     from pipesched.hls.outcome import HardwareOutcome
     from pipesched.hls.units import Units
 
-Texts = list[str] | None
-
-
-def _short(name: str) -> Any:
-    """Return the option that says how many units of one class there are."""
-    return option(f"--{name} N", f"Short for --unit {name}=N.")
+SHORT = {  # how many units of one class there are
+    name: option(f"--{name} N", f"Short for --unit {name}=N.") for name in ("mul", "add", "sub", "div", "cmp")
+}
 
 
 def command(
-    source: Annotated[
-        str,
-        typer.Argument(
-            help="An expression, or a file: a program (assignments; - reads it from standard input), a graph (.json)"
-            " or .yaml.",
-            metavar="EXPRESSION",
-        ),
-    ],
+    source: str = argument(
+        "EXPRESSION",
+        "An expression, or a file: a program (assignments; - reads it from standard input), a graph (.json) or .yaml.",
+        ...,
+    ),
     *,
-    unit: Annotated[Texts, option("--unit CLASS=N", "Units of a class; default: mul=1 and add=2.")] = None,
-    mul: Annotated[str | None, _short("mul")] = None,
-    add: Annotated[str | None, _short("add")] = None,
-    sub: Annotated[str | None, _short("sub")] = None,
-    div: Annotated[str | None, _short("div")] = None,
-    cmp: Annotated[str | None, _short("cmp")] = None,
-    latency: Annotated[Texts, option("--latency CLASS=N", "Cycles until its results are usable; default 1.")] = None,
-    pipelined: Annotated[Texts, option("--pipelined CLASS", "A class that starts an operation every cycle.")] = None,
-    solve: Annotated[bool, option("--solve", "The shortest schedule, with a proof.")] = False,
-    compare: Annotated[bool, option("--compare", "Every priority with every tie, beside the optimum.")] = False,
-    pipeline: Annotated[
-        bool,
-        option(
-            "--pipeline",
-            "As the body of a loop, where x@1 is x one iteration earlier: the smallest initiation interval.",
-        ),
-    ] = False,
-    explain: Annotated[
-        bool, option("--explain", "Why it takes so long: idle time, critical path, what would help.")
-    ] = False,
-    explore: Annotated[
-        bool, option("--explore", "Edit the schedule in the terminal; needs the extra explore.")
-    ] = False,
-    empty: Annotated[
-        bool, option("--empty", "With --explore: begin with empty units, and place operation by operation.")
-    ] = False,
-    why: Annotated[str | None, option("--why OP", "With --explain: why one operation starts when it does.")] = None,
+    unit: list[str] | None = option("--unit CLASS=N", "Units of a class; default: mul=1 and add=2."),
+    mul: str | None = SHORT["mul"],
+    add: str | None = SHORT["add"],
+    sub: str | None = SHORT["sub"],
+    div: str | None = SHORT["div"],
+    cmp: str | None = SHORT["cmp"],
+    latency: list[str] | None = option("--latency CLASS=N", "Cycles until its results are usable; default 1."),
+    pipelined: list[str] | None = option("--pipelined CLASS", "A class that starts an operation every cycle."),
+    solve: bool = option("--solve", "The shortest schedule, with a proof."),
+    compare: bool = option("--compare", "Every priority with every tie, beside the optimum."),
+    pipeline: bool = option(
+        "--pipeline", "As the body of a loop, where x@1 is x one iteration earlier: the smallest initiation interval."
+    ),
+    explain: bool = option("--explain", "Why it takes so long: idle time, critical path, what would help."),
+    explore: bool = option("--explore", "Edit the schedule in the terminal; needs the extra explore."),
+    empty: bool = option("--empty", "With --explore: begin with empty units, and place operation by operation."),
+    why: str | None = option("--why OP", "With --explain: why one operation starts when it does."),
     rules: Rules,
     target: Target,
     screen: Screen,
@@ -86,14 +68,14 @@ def command(
     if empty and solve:
         raise ConfigError("--empty: begins with empty units; leave out --solve (S searches)")
     if explore:
-        _require_explorable(compare=compare, pipeline=pipeline, explain=explain, target=target, screen=screen)
+        given = {"--compare": compare, "--pipeline": pipeline, "--explain": explain}
+        _require_explorable({**given, "--json": screen.as_json, "-o": target.path is not None})
     _require_explainable(explain, why, compare=compare, pipeline=pipeline, screen=screen)
-    _require_json(target)  # before anything takes long
+    target_format(target, "hls-explanation")  # that is JSON alone; before anything takes long
     counts = _counts({"mul": mul, "add": add, "sub": sub, "div": div, "cmp": cmp}, unit or ())
     latencies = _pairs("--latency", latency or ())
-    graph, units = load_hardware(
-        _source(source), units=counts, latency=latencies, pipelined=pipelined or (), loop=pipeline
-    )
+    text = (config_source("-") if source == "-" else None) or source
+    graph, units = load_hardware(text, units=counts, latency=latencies, pipelined=pipelined or (), loop=pipeline)
     if explore:
         from pipesched.explore.unit_board import rule_name
 
@@ -126,12 +108,10 @@ def _require_explainable(explain: bool, why: str | None, *, compare: bool, pipel
         raise ConfigError("--why: has no effect with --json, whose document has every operation")
 
 
-def _require_explorable(*, compare: bool, pipeline: bool, explain: bool, target: Target, screen: Screen) -> None:
-    """Raise ConfigError for options that --explore contradicts, and where it cannot run."""
+def _require_explorable(given: Mapping[str, bool]) -> None:
+    """Raise ConfigError for flags that are given and that --explore contradicts, and where it cannot run."""
     from pipesched.cli.explore import require_terminal
 
-    given = {"--compare": compare, "--pipeline": pipeline, "--explain": explain}
-    given |= {"--json": screen.as_json, "-o": target.path is not None}
     for flag, is_given in given.items():
         if is_given:
             raise ConfigError(f"--explore: edits one schedule that runs once; leave out {flag}")
@@ -169,19 +149,8 @@ def _explore(
     run(state, Unplaced(state) if empty else None, screen)
 
 
-def _require_json(target: Target) -> None:
-    """Raise ConfigError for a file that is not named as a JSON document, or that exists."""
-    from pipesched.file_formats.files import refuse_existing
-    from pipesched.file_formats.registry import format_of
-
-    if target.path is not None:
-        format_of(target.path, ["json"])
-        refuse_existing(Path(target.path), target.force)
-
-
 def _answer(content: Mapping[str, Any], draw: Callable[[], None], target: Target, screen: Screen) -> None:
     """Print a document, if that is asked for, or draw what it says; then write it to the target, if there is one."""
-    from pipesched.cli.output import print_json, printed_before, write_target
     from pipesched.documents.json_text import dump
 
     with printed_before(lambda: write_target(dump(content), target)):
@@ -189,15 +158,6 @@ def _answer(content: Mapping[str, Any], draw: Callable[[], None], target: Target
             print_json(content)
         else:
             draw()
-
-
-def _source(source: str) -> str | Source:
-    """Return the name of a file or an expression as it is, and for - the text on standard input."""
-    if source != "-":
-        return source
-    from pipesched.cli.reading import config_source
-
-    return config_source("-") or source
 
 
 def _counts(short: Mapping[str, str | None], texts: Sequence[str]) -> dict[str, int]:
@@ -267,7 +227,6 @@ def _answer_outcome(outcome: HardwareOutcome, bounds: Intervals | None, target: 
 
 def _answer_explanation(outcome: HardwareOutcome, why: str | None, target: Target, screen: Screen) -> None:
     """Print an explanation, as its document or with the chart, or one operation's reasons, and write it."""
-    from pipesched.cli.output import console_for
     from pipesched.documents.hardware import hardware_explanation_document
     from pipesched.hls.explain import explain_hardware
     from pipesched.render.hardware import explanation_parts, hardware_heading, why_parts
@@ -291,7 +250,6 @@ def _answer_explanation(outcome: HardwareOutcome, why: str | None, target: Targe
 
 def _print_chart(outcome: HardwareOutcome, screen: Screen) -> Console:
     """Print heading and chart, and return the console for what stands below them."""
-    from pipesched.cli.output import console_for
     from pipesched.render.hardware import hardware_heading
     from pipesched.render.units_chart import UnitChart
 

@@ -4,30 +4,23 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from pipesched.cli.options import option, whole_number
+from pipesched.cli.options import argument, option, whole_number
+from pipesched.cli.reading import flags_of_problem
 from pipesched.errors import ConfigError
 
 
 def command(
-    file: Annotated[
-        str | None, typer.Argument(help="Where to write; default: standard output.", metavar="FILE")
-    ] = None,
+    file: str | None = argument("FILE", "Where to write; default: standard output."),
     *,
-    schema: Annotated[bool, option("--schema", "The JSON Schema of a config instead.")] = False,
-    from_model: Annotated[
-        str | None,
-        option(
-            "--from-model NAME|FILE",
-            "A config of this model on GPUs instead: a preset of `pipesched list --models`, or a config.json.",
-        ),
-    ] = None,
-    hardware: Annotated[str | None, option("--hardware NAME", "With --from-model: the GPUs.")] = None,
-    gpus: Annotated[str | None, option("--gpus N", "With --from-model: how many; default: enough.")] = None,
-    force: Annotated[bool, option("--force", "Overwrite an existing file.")] = False,
+    schema: bool = option("--schema", "The JSON Schema of a config instead."),
+    from_model: str | None = option(
+        "--from-model NAME|FILE",
+        "A config of this model on GPUs instead: a preset of `pipesched list --models`, or a config.json.",
+    ),
+    hardware: str | None = option("--hardware NAME", "With --from-model: the GPUs."),
+    gpus: str | None = option("--gpus N", "With --from-model: how many; default: enough."),
+    force: bool = option("--force", "Overwrite an existing file."),
 ) -> None:
     """Write a starter config that explains every value."""
     import json
@@ -40,7 +33,7 @@ def command(
     if from_model is not None and schema:
         raise ConfigError("--schema: is of every config; give either it or --from-model")
     if from_model is not None:
-        text = _of_model(_from_folder(from_model, file), hardware, gpus)
+        text = _of_model(from_model, file, hardware, gpus)
     else:
         text = json.dumps(json_schema(), indent=2) + "\n" if schema else starter()
     if file is None or file == "-":
@@ -53,17 +46,12 @@ def command(
         print(f"wrote {file}", file=sys.stderr)
 
 
-def _from_folder(model: str, file: str | None) -> str:
-    """Return what a config in the folder of `file` calls a model: the path of a config.json is absolute in another."""
-    is_here = file is None or Path(file).parent == Path()
-    return model if is_here or not Path(model).exists() else str(Path(model).absolute())
-
-
-def _of_model(model: str, hardware: str | None, gpus: str | None) -> str:
-    """Return a starter config of a model on GPUs."""
-    from pipesched.cli.reading import flags_of_problem
+def _of_model(model: str, file: str | None, hardware: str | None, gpus: str | None) -> str:
+    """Return a starter config of a model on GPUs: in another folder the path of a config.json is absolute."""
     from pipesched.config.setup_starter import setup_starter
 
+    if file is not None and Path(file).parent != Path() and Path(model).exists():
+        model = str(Path(model).absolute())
     count = None if gpus is None else whole_number("--gpus", gpus, least=1)
     try:
         with flags_of_problem():

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from pipesched.cli.groups import spell
-from pipesched.cli.options import ProblemSource, Screen, option
+from pipesched.cli.options import ProblemSource, Screen, argument, option
+from pipesched.cli.output import console_for, print_json
+from pipesched.cli.reading import given_config
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.schedulers.family import prepare
 
@@ -23,18 +23,15 @@ PRESETS = {  # kind -> what to know of the table
 
 
 def command(
-    algorithms: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Tell all about these; default: a line each. With --evidence: the model of the runs.", metavar="NAME"
-        ),
-    ] = None,
+    algorithms: list[str] | None = argument(
+        "NAME", "Tell all about these; default: a line each. With --evidence: the model of the runs."
+    ),
     *,
-    models: Annotated[bool, option("--models", "List the models that are known by name instead.")] = False,
-    hardware: Annotated[bool, option("--hardware", "List the GPUs that are known by name instead.")] = False,
-    evidence: Annotated[
-        bool, option("--evidence", "List the published runs that estimates rest on instead, all or those of a model.")
-    ] = False,
+    models: bool = option("--models", "List the models that are known by name instead."),
+    hardware: bool = option("--hardware", "List the GPUs that are known by name instead."),
+    evidence: bool = option(
+        "--evidence", "List the published runs that estimates rest on instead, all or those of a model."
+    ),
     problem: ProblemSource,
     screen: Screen,
 ) -> None:
@@ -42,23 +39,24 @@ def command(
 
     With a config, or options of a problem, it says which of them apply to it.
     """
+    asked = problem.config is not None or bool(problem.overrides)
     if evidence:
-        if models or hardware or problem.config is not None or problem.overrides:
+        if models or hardware or asked:
             raise ConfigError("--evidence: is a list of its own; give it nothing but the name of a model")
         _print_evidence(algorithms or (), screen)
         return
     if models or hardware:
-        _require_alone(models and hardware, algorithms, problem)
+        if models and hardware:
+            raise ConfigError("--models: is a list of its own; give either it or --hardware")
+        if algorithms or asked:
+            raise ConfigError("--models and --hardware list presets; give them neither algorithms nor a config")
         _print_presets("model" if models else "hardware", screen)
         return
-    from pipesched.cli.output import console_for, print_json
-    from pipesched.cli.reading import given_config
     from pipesched.documents.comparison import rows_document
     from pipesched.render.catalogue import CatalogueTable, catalogue_details, catalogue_rows
     from pipesched.schedulers.registry import algorithms as all_algorithms
 
     families = _named(algorithms) if algorithms else all_algorithms()
-    asked = problem.config is not None or bool(problem.overrides)
     refusals = _refusals(given_config(problem).problem, families) if asked else None
     if screen.as_json:
         print_json(rows_document("list", catalogue_rows(families, refusals)))
@@ -72,17 +70,8 @@ def command(
         console.print("pipesched list NAME.. tells all about some, -c CONFIG which of them apply", style="dim")
 
 
-def _require_alone(both: bool, algorithms: Sequence[str] | None, problem: ProblemSource) -> None:
-    """Raise ConfigError for what has no effect beside a list of presets."""
-    if both:
-        raise ConfigError("--models: is a list of its own; give either it or --hardware")
-    if algorithms or problem.config is not None or problem.overrides:
-        raise ConfigError("--models and --hardware list presets; give them neither algorithms nor a config")
-
-
 def _print_evidence(models: Sequence[str], screen: Screen) -> None:
     """Print the published runs, all or those of models. Raises ConfigError for an unknown model."""
-    from pipesched.cli.output import console_for, print_json
     from pipesched.documents.comparison import rows_document
     from pipesched.documents.tuning import evidence_rows
     from pipesched.estimation.model_reader import preset_model
@@ -102,7 +91,6 @@ def _print_evidence(models: Sequence[str], screen: Screen) -> None:
 
 def _print_presets(kind: str, screen: Screen) -> None:
     """Print the models, or the GPUs, that are known by name."""
-    from pipesched.cli.output import console_for, print_json
     from pipesched.documents.comparison import rows_document
     from pipesched.estimation.hardware import hardware_rows
     from pipesched.estimation.model_reader import model_rows

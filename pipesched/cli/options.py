@@ -96,18 +96,24 @@ class CommandOption(NamedTuple):
         names = [spelling] if "/--no-" in spelling else self.names
         return typer.Option(*names, help=self.help, rich_help_panel=panel, metavar=metavar, hidden=self.hidden)
 
-    def parameter(self, name: str, panel: str) -> inspect.Parameter:
-        """Return it as a parameter of a command, for Typer."""
+    def parameter(self, name: str, panel: str | None, kind: Any = None) -> inspect.Parameter:
+        """Return it as a parameter of a command, for Typer; `kind` is its type, where the command's own says it."""
         is_switch = " " not in self.usage
-        kind: Any = (bool if is_switch else str) | None
-        default = False if is_switch and "/--no-" not in self.usage else None
+        absent = False if is_switch and "/--no-" not in self.usage else None
+        default = absent if kind is None or self.absent is None else self.absent
+        kind = kind or (bool if is_switch else str) | None
         annotation = Annotated[kind, self.info(panel)]
         return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def option(usage: str, text: str, read: Callable[[str, Any], Any] = as_text, **more: Any) -> Any:
-    """Return an option: of a record of options the default of its field, of a command in the annotation."""
+    """Return an option, the default of a field of a record of options, or of a parameter of a command."""
     return CommandOption(usage, text, read, **more)
+
+
+def argument(metavar: str, text: str, default: Any = None) -> Any:
+    """Return an argument of a command, the default of its parameter; without one that of `...` is required."""
+    return typer.Argument(default, help=text, metavar=metavar)
 
 
 EVERY_CORE = "local"  # the executor where none is given: a process a core, where processes pay

@@ -108,32 +108,6 @@ def chart_of(outcome: Outcome, view: View, screen: Screen, **more: Any) -> Gantt
     return Gantt(outcome, ascii_only=screen.ascii_only, spell=spell, **{**part, **more})
 
 
-def print_schedule(
-    outcome: Outcome,
-    chart: ChartOptions,
-    screen: Screen,
-    given: Problem | None = None,
-    *,
-    timing: bool = True,
-    most_classified: int = MOST_CLASSIFIED,
-    remarks: Sequence[str] = (),
-) -> None:
-    """Print the JSON document of a schedule, or heading, chart and summary.
-
-    `given` is the problem before it was fused; `timing` says how long a solve took. Of more than `most_classified`
-    operations idle time is not classified. `remarks` are lines below.
-    """
-    with doing("printing"):
-        if screen.as_json:
-            from pipesched.documents.schedule import document
-
-            print_json(document(outcome))
-            return
-        _print_schedule(outcome, chart, screen, given, timing=timing, most_classified=most_classified)
-        for remark in remarks:
-            console_for(screen).print(spell(remark))
-
-
 def _print_schedule(
     outcome: Outcome, chart: ChartOptions, screen: Screen, given: Problem | None, *, timing: bool, most_classified: int
 ) -> None:
@@ -181,16 +155,25 @@ def answer_schedule(
     most_classified: int = MOST_CLASSIFIED,
     remarks: Sequence[str] = (),
 ) -> None:
-    """Print a schedule as `print_schedule` does, and then write it to the target file, if there is one.
+    """Print the JSON document of a schedule, or heading, chart and summary; then write the target file, if any.
 
-    Raises ConfigError, before anything is written, for chart options that leave nothing to draw.
+    `given` is the problem before it was fused; `timing` says how long a solve took. Of more than `most_classified`
+    operations idle time is not classified. `remarks` are lines below. Raises ConfigError, before anything is written,
+    for chart options that leave nothing to draw.
     """
     from pipesched.file_formats.registry import SCHEDULE
 
     if chart.given():
         chart.require_drawable(outcome.schedule)
-    with saving(outcome, SCHEDULE, target, chart.view() if target.path else None):
-        print_schedule(outcome, chart, screen, given, timing=timing, most_classified=most_classified, remarks=remarks)
+    with saving(outcome, SCHEDULE, target, chart.view() if target.path else None), doing("printing"):
+        if screen.as_json:
+            from pipesched.documents.schedule import document
+
+            print_json(document(outcome))
+            return
+        _print_schedule(outcome, chart, screen, given, timing=timing, most_classified=most_classified)
+        for remark in remarks:
+            console_for(screen).print(spell(remark))
 
 
 def target_format(target: Target, kind: str) -> Format | None:
@@ -258,13 +241,11 @@ def write_target(content: Content, target: Target) -> None:
     if target.path is None:
         return
     write_file(Path(str(target.path)), [content], target.force)
-    note = getattr(content, "note", "")
-    if note:
+    if note := getattr(content, "note", ""):
         print(f"pipesched: note: {target.path}: {note}", file=sys.stderr)
 
 
 def refuse_chart_options(chart: ChartOptions, beside: str) -> None:
     """Raise ConfigError for options of a chart `beside` an option that draws none."""
-    useless = chart.given()
-    if useless:
+    if useless := chart.given():
         raise ConfigError(f"{useless[0]}: has no effect with {beside}, which draws no chart")

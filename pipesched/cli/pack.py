@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from pipesched.cli.options import ProblemSource, Screen, Target, as_value, option
-from pipesched.cli.positionals import Algo
+from pipesched.cli.options import ProblemSource, Screen, Target, argument, as_value, option
+from pipesched.cli.output import print_result, printed_before, save, target_format, write_target
+from pipesched.cli.positionals import ALGO
+from pipesched.cli.progress import doing
+from pipesched.cli.reading import default_algorithm, given_config, read_stdin
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -17,34 +18,25 @@ if TYPE_CHECKING:
 
 
 def command(
-    lengths: Annotated[
-        str,
-        typer.Argument(
-            help="The tokens of each document: a text, a JSON list or an array of NumPy (.npy); - reads standard"
-            " input.",
-            metavar="LENGTHS",
-        ),
-    ],
+    lengths: str = argument(
+        "LENGTHS",
+        "The tokens of each document: a text, a JSON list or an array of NumPy (.npy); - reads standard input.",
+        ...,
+    ),
     *,
-    ranks: Annotated[str | None, option("--ranks N", "data-parallel ranks, each with a pipeline of its own")] = None,
-    cap: Annotated[str | None, option("--cap T", "the most tokens of a microbatch")] = None,
-    microbatches: Annotated[
-        str | None,
-        option(
-            "--microbatches N|auto", "of each rank; default the config's, auto: the least for which a packing is found"
-        ),
-    ] = None,
-    attention: Annotated[
-        str | None,
-        option("--attention X", "the part of a document's work that grows with the square of its tokens; default 0"),
-    ] = None,
-    reference: Annotated[
-        str | None, option("--reference T", "the tokens of the one document that the costs are for; default --cap")
-    ] = None,
-    rank: Annotated[
-        str | None, option("--rank N", "whose config -o writes to a .yaml file; default the slowest rank")
-    ] = None,
-    algo: Algo = None,
+    ranks: str | None = option("--ranks N", "data-parallel ranks, each with a pipeline of its own"),
+    cap: str | None = option("--cap T", "the most tokens of a microbatch"),
+    microbatches: str | None = option(
+        "--microbatches N|auto", "of each rank; default the config's, auto: the least for which a packing is found"
+    ),
+    attention: str | None = option(
+        "--attention X", "the part of a document's work that grows with the square of its tokens; default 0"
+    ),
+    reference: str | None = option(
+        "--reference T", "the tokens of the one document that the costs are for; default --cap"
+    ),
+    rank: str | None = option("--rank N", "whose config -o writes to a .yaml file; default the slowest rank"),
+    algo: str | None = ALGO,
     problem: ProblemSource,
     target: Target,
     screen: Screen,
@@ -55,7 +47,6 @@ def command(
     times its length, and for the part --attention times its square. -o packing.json writes which document goes where,
     -o rank.yaml a config of the slowest rank.
     """
-    from pipesched.cli.output import print_result, printed_before, save, target_format, write_target
     from pipesched.documents.packing import rank_config
 
     form = target_format(target, "packing")
@@ -69,19 +60,13 @@ def command(
             raise ConfigError(f"--{key}: is needed, a whole number of at least 1")
     packing = _packed(lengths, problem, algo, given)
     chosen = None if rank is None else as_value("", rank)
-    if is_config:
-        content = rank_config(packing, chosen)
-        with printed_before(lambda: write_target(content, target)):
-            print_result(packing, screen)
-    else:
-        with printed_before(lambda: save(packing, "packing", target)):
-            print_result(packing, screen)
+    config = rank_config(packing, chosen) if is_config else None
+    with printed_before(lambda: save(packing, "packing", target) if config is None else write_target(config, target)):
+        print_result(packing, screen)
 
 
 def _packed(lengths: str, source: ProblemSource, algo: str | None, given: dict[str, Any]) -> Packing:
     """Return the packing of the documents in a file, or on standard input, for the problem of a config."""
-    from pipesched.cli.progress import doing
-    from pipesched.cli.reading import given_config, read_stdin
     from pipesched.comparing.packing.pack import pack
     from pipesched.file_formats.files import MOST_BYTES
     from pipesched.file_formats.lengths import lengths_in, read_bytes
@@ -98,8 +83,6 @@ def _packed(lengths: str, source: ProblemSource, algo: str | None, given: dict[s
 
 def _algorithm(config: Config, name: str | None) -> str:
     """Return the algorithm that was named, or the config's, or the default. Raises ConfigError for one with options."""
-    from pipesched.cli.reading import default_algorithm
-
     if config.algorithm is None:
         return default_algorithm(config) if name is None else name
     asked = config.algorithm.or_named(name, {})

@@ -3,54 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple
 
-import typer
-
-from pipesched.cli.options import ProblemSource, option
+from pipesched.cli.options import ProblemSource, argument, option
 from pipesched.errors import ConfigError
 
-Algo = Annotated[
-    str | None, option("--algo/-a NAME", "The algorithm, as a word does too; default: the config's, else 1f1b.")
-]
-ToCompare = Annotated[
-    list[str] | None,
-    typer.Argument(
-        help="Algorithms of `pipesched list`, schedules (FILE.json, FILE.csv) and building blocks (NAME=FILE.yaml),"
-        " and the YAML file of the problem, which is else the first FILE.json's; default: naive 1f1b interleaved.",
-        metavar="NAME|FILE|NAME=FILE",
-    ),
-]
-ToExplain = Annotated[
-    list[str] | None,
-    typer.Argument(
-        help="An algorithm of `pipesched list` and the YAML file of the problem, a schedule's file, or traces.",
-        metavar="NAME|FILE..",
-    ),
-]
+ALGO = option("--algo/-a NAME", "The algorithm, as a word does too; default: the config's, else 1f1b.")
+TO_COMPARE = argument(
+    "NAME|FILE|NAME=FILE",
+    "Algorithms of `pipesched list`, schedules (FILE.json, FILE.csv) and building blocks (NAME=FILE.yaml), and the"
+    " YAML file of the problem, which is else the first FILE.json's; default: naive 1f1b interleaved.",
+)
+TO_EXPLAIN = argument(
+    "NAME|FILE..", "An algorithm of `pipesched list` and the YAML file of the problem, a schedule's file, or traces."
+)
 CONFIG_SUFFIXES = (".yaml", ".yml")
 SCHEDULE_SUFFIXES = (".json", ".csv")
 
 
-class Positionals(NamedTuple):
-    """The algorithms that were named, and the source of the problem with the config that was."""
+def split_files(words: Sequence[str] | None) -> tuple[list[tuple[str | None, str]], list[str]]:
+    """Tell files to compare (`mine.json`, `wave=block.yaml`), each with its name, from other words, also with commas.
 
-    names: list[str]
-    problem: ProblemSource
-
-
-class Contestants(NamedTuple):
-    """The files to compare, each with its name where it was given one, and all other words."""
-
-    files: list[tuple[str | None, str]]
-    words: list[str]
-
-
-def split_files(words: Sequence[str] | None) -> Contestants:
-    """Tell files to compare (`mine.json`, `wave=block.yaml`) from other words, also in a list with commas.
-
-    A YAML file without a name is the config. Raises ConfigError for a second one, and for a name or a file that is
-    empty.
+    A YAML file without a name is the config. Raises ConfigError for a second one, and for an empty name or file.
     """
     files: list[tuple[str | None, str]] = []
     others: list[str] = []
@@ -65,19 +38,15 @@ def split_files(words: Sequence[str] | None) -> Contestants:
                 files.append((None, part.strip()))
             else:
                 others.append(part)
-    _require_one_config([word for word in others if word.lower().endswith(CONFIG_SUFFIXES)])
-    return Contestants(files, others)
-
-
-def _require_one_config(configs: Sequence[str]) -> None:
-    """Raise ConfigError for several files that would be the config, with how a building block is compared."""
+    configs = [word for word in others if word.lower().endswith(CONFIG_SUFFIXES)]
     if len(configs) > 1:
         first, second, *_ = configs
         what = f"one config is enough; there is {first} already; a building block needs a name: mine={second}"
         raise ConfigError(f"{second}: {what}")
+    return files, others
 
 
-def split_positionals(words: Sequence[str] | None, problem: ProblemSource) -> Positionals:
+def split_positionals(words: Sequence[str] | None, problem: ProblemSource) -> tuple[list[str], ProblemSource]:
     """Tell names of algorithms (`1f1b zb-h1`, or `1f1b,zb-h1`) from the config file. Raises ConfigError."""
     names: list[str] = []
     for word in words or ():
@@ -85,7 +54,7 @@ def split_positionals(words: Sequence[str] | None, problem: ProblemSource) -> Po
             problem = with_config(problem, word)
         else:
             names += [name.strip() for name in word.split(",") if name.strip()]
-    return Positionals(names, problem)
+    return names, problem
 
 
 def with_config(problem: ProblemSource, file: str | None) -> ProblemSource:
@@ -98,28 +67,20 @@ def with_config(problem: ProblemSource, file: str | None) -> ProblemSource:
 
 
 def only_name(names: Sequence[str], algo: str | None) -> str | None:
-    """Return the one algorithm that was named, as a word or by --algo.
+    """Return the one algorithm that was named, as a word or by --algo. Raises ConfigError for others."""
+    from pipesched.schedulers.registry import family
 
-    Raises ConfigError for several, and for a word that names none.
-    """
     named = [*names, *([] if algo is None else [algo])]
     if len(named) > 1:
         raise ConfigError(f"{' '.join(named)}: one algorithm at a time; `pipesched compare` takes several")
-    for name in names:
-        _require_algorithm(name)
+    for word in names:  # of no flag, so messages name none
+        if is_file(word):
+            raise ConfigError(f"{word} is no algorithm; `pipesched show` draws the schedule of a file")
+        try:
+            family(word)
+        except ConfigError as error:
+            raise ConfigError(error.message) from None
     return named[0] if named else None
-
-
-def _require_algorithm(word: str) -> None:
-    """Raise ConfigError for a word that is no algorithm. It was no flag's, so the message names none."""
-    from pipesched.schedulers.registry import family
-
-    if is_file(word):
-        raise ConfigError(f"{word} is no algorithm; `pipesched show` draws the schedule of a file")
-    try:
-        family(word)
-    except ConfigError as error:
-        raise ConfigError(error.message) from None
 
 
 def is_file(word: str) -> bool:

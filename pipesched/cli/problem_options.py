@@ -5,27 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pipesched.cli.options import CommandOption, ProblemSource, as_value, option, parse_value
-from pipesched.text.fields import (
-    ALGORITHM,
-    BY_NAME,
-    COUNT,
-    FIELDS,
-    FLAG,
-    LANES,
-    LAYOUT,
-    LINKS,
-    MODE,
-    NUMBER,
-    PART,
-    PLACEMENT,
-    SHARD,
-    SHARE,
-    SIDE,
-    SIZES,
-    SLICES,
-    SPEED,
-    TEXT,
-)
+from pipesched.text import fields
 
 IN_FILE_ONLY = ("reload", "static")  # of the numbers of a config
 SPELLED = {  # that others would take
@@ -33,8 +13,13 @@ SPELLED = {  # that others would take
     **{key: f"{key}-cost" for key in ("recompute", "offload", "gather", "reduce", "optimizer", "tied")},
 }
 METAVARS = {  # of others: numbers, one or one each
-    COUNT: "N", PLACEMENT: "NAME|D,D..", LAYOUT: "NAME|N,N..", SLICES: "N|auto", MODE: "NAME", SHARE: "X", NUMBER: "X",
+    fields.COUNT: "N", fields.PLACEMENT: "NAME|D,D..", fields.LAYOUT: "NAME|N,N..", fields.SLICES: "N|auto",
+    fields.MODE: "NAME", fields.SHARE: "X", fields.NUMBER: "X",
 }  # fmt: skip
+NO_OPTION = (  # shapes that have none, or one of their own
+    fields.TEXT, fields.LANES, fields.ALGORITHM, fields.PART, fields.LINKS, fields.SIZES, fields.SHARD, fields.FLAG,
+    fields.SIDE,
+)  # fmt: skip
 COMPANIONS = "the costs of a model instead: a preset, or a config.json; more options: pipesched estimate --help"
 
 
@@ -70,22 +55,17 @@ def _listed(_flag: str, text: str) -> Any:
     return value if isinstance(value, list) else [value]
 
 
-def _several(one: CommandOption, default: str) -> CommandOption:
-    """Return the option of a size as `tune` takes it, which searches: several, or auto."""
-    return one._replace(usage=f"{one.flag} N[,N..]|auto", help=one.help.replace("default 1", f"default {default}"))
-
-
 _CONFIG = {"config": option("-c/--config FILE", "YAML file of the problem; - reads standard input")}
 FIELD_OPTIONS: dict[str, CommandOption] = {  # by the parameter of make_problem
     name: option(
         f"--{SPELLED.get(name, name).replace('_', '-')} {METAVARS.get(shape, 'X[,X..]')}",
         text,
-        _speeds if shape == SPEED else as_value,
+        _speeds if shape == fields.SPEED else as_value,
     )
-    for name, shape, text in ((field.name, field.shape, field.help) for field in FIELDS)
-    if shape not in (TEXT, LANES, ALGORITHM, PART, LINKS, SIZES, SHARD, FLAG, SIDE) and name not in IN_FILE_ONLY
+    for name, shape, text in ((field.name, field.shape, field.help) for field in fields.FIELDS)
+    if shape not in NO_OPTION and name not in IN_FILE_ONLY
 }
-FIELD_OPTIONS["clip"] = option("--clip/--no-clip", BY_NAME["clip"].help)
+FIELD_OPTIONS["clip"] = option("--clip/--no-clip", fields.BY_NAME["clip"].help)
 INSIDE_OPTIONS: dict[str, CommandOption] = {  # by the dotted key of an entry of a mapping
     "sizes.work": option(
         "--work X[,X..]", "factor of each microbatch, by which its F, B, I, W and R last longer; default 1", _listed
@@ -141,17 +121,16 @@ PROBLEM = {
     "model": SETUP_OPTIONS["model"]._replace(help=COMPANIONS),
 }
 ESTIMATION = {**_CONFIG, **SETUP_OPTIONS, **ESTIMATE_OPTIONS, **SHARD_OPTIONS, **_OF_BOTH}
-_SEARCHED = dict.fromkeys((f"parallel.{key}" for key in ("tensor", "pipeline", "chunks", "context", "expert")), "auto")
+_SEARCHED = {  # sizes that `tune` searches, several or auto, with their defaults
+    **dict.fromkeys((f"parallel.{key}" for key in ("tensor", "pipeline", "chunks", "context", "expert")), "auto"),
+    **{"parallel.expert_tensor": "1", "batch.micro": "1", "parallel.shard_ranks": "all"},
+}
 SPACE = {
     **ESTIMATION,
     **{
-        key: _several(ESTIMATION[key], default)
-        for key, default in {
-            **_SEARCHED,
-            "parallel.expert_tensor": "1",
-            "batch.micro": "1",
-            "parallel.shard_ranks": "all",
-        }.items()
+        key: one._replace(usage=f"{one.flag} N[,N..]|auto", help=one.help.replace("default 1", f"default {default}"))
+        for key, default in _SEARCHED.items()
+        for one in [ESTIMATION[key]]
     },
     "training.shard": option(
         "--shard NAME[,NAME..]|auto", "what data-parallel ranks divide: none, optimizer, gradients, weights", as_value

@@ -6,67 +6,50 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from pipesched.cli.options import Screen, Target, option, whole_number, whole_numbers
+from pipesched.cli.options import Screen, Target, argument, option, whole_number, whole_numbers
+from pipesched.cli.output import print_json, printed_before, warnings_on_stderr, write_target
+from pipesched.cli.reading import note_on_stderr
 from pipesched.errors import RankFailed
 
-Data = Annotated[
-    str | None,
-    option(
-        "--data MODULE:FUNCTION",
-        "Called as data(step, microbatches), returns (inputs, targets), so many microbatches each; default: random.",
-    ),
-]
-Loss = Annotated[
-    str | None,
-    option(
-        "--loss NAME|MODULE:FUNCTION",
-        "mse, cross-entropy, or called as loss(output, target) for the last stage's output and one microbatch's target,"
-        " returns one number; default: mse, for inputs of integers cross-entropy of output (.., classes), target (..).",
-    ),
-]
-Dtype = Annotated[
-    str | None,
-    option(
-        "--dtype NAME",
-        "The type of random inputs, as in float32 (default) or int64. The target of floats is random numbers of the"
-        " input's shape; of integers both are numbers from 0 to --vocab - 1.",
-    ),
-]
-Vocab = Annotated[str | None, option("--vocab N", "Random integers, of inputs and targets, are below it; default: 2.")]
-Traceback = Annotated[bool, option("--traceback", "Of what the model, the data or the loss raises print where, too.")]
+DATA = option(
+    "--data MODULE:FUNCTION",
+    "Called as data(step, microbatches), returns (inputs, targets), so many microbatches each; default: random.",
+)
+LOSS = option(
+    "--loss NAME|MODULE:FUNCTION",
+    "mse, cross-entropy, or called as loss(output, target) for the last stage's output and one microbatch's target,"
+    " returns one number; default: mse, for inputs of integers cross-entropy of output (.., classes), target (..).",
+)
+DTYPE = option(
+    "--dtype NAME",
+    "The type of random inputs, as in float32 (default) or int64. The target of floats is random numbers of the input's"
+    " shape; of integers both are numbers from 0 to --vocab - 1.",
+)
+VOCAB = option("--vocab N", "Random integers, of inputs and targets, are below it; default: 2.")
+TRACEBACK = option("--traceback", "Of what the model, the data or the loss raises print where, too.")
 
 
 def command(
-    model: Annotated[
-        str,
-        typer.Argument(
-            help="package.module:function, which returns the modules of the stages in forward order.",
-            metavar="MODULE:FUNCTION",
-        ),
-    ],
+    model: str = argument(
+        "MODULE:FUNCTION", "package.module:function, which returns the modules of the stages in forward order.", ...
+    ),
     *,
-    shape: Annotated[
-        str | None, option("--shape N,N,..", "The sizes of a microbatch of random inputs, as in 8,64.")
-    ] = None,
-    dtype: Dtype = None,
-    vocab: Vocab = None,
-    data: Data = None,
-    loss: Loss = None,
-    devices: Annotated[str | None, option("--devices N", "Pipeline ranks; default: one for each stage.")] = None,
-    microbatches: Annotated[str | None, option("--microbatches N", "Of a step; default: twice the devices.")] = None,
-    repeats: Annotated[str, option("--repeats N", "How often each operation is measured.")] = "20",
-    split_backward: Annotated[
-        bool,
-        option(
-            "--split-backward/--no-split-backward",
-            "Give the backward by its halves I and W, or whole, which takes less; the other way is a comment.",
-        ),
-    ] = True,
-    traceback: Traceback = False,
+    shape: str | None = option("--shape N,N,..", "The sizes of a microbatch of random inputs, as in 8,64."),
+    dtype: str | None = DTYPE,
+    vocab: str | None = VOCAB,
+    data: str | None = DATA,
+    loss: str | None = LOSS,
+    devices: str | None = option("--devices N", "Pipeline ranks; default: one for each stage."),
+    microbatches: str | None = option("--microbatches N", "Of a step; default: twice the devices."),
+    repeats: str = option("--repeats N", "How often each operation is measured.", absent="20"),
+    split_backward: bool = option(
+        "--split-backward/--no-split-backward",
+        "Give the backward by its halves I and W, or whole, which takes less; the other way is a comment.",
+        absent=True,
+    ),
+    traceback: bool = TRACEBACK,
     target: Target,
     screen: Screen,
 ) -> None:
@@ -77,8 +60,6 @@ def command(
 
     On the GPU, if there is one; else on one core, as torchrun starts its ranks. Needs `pip install 'pipesched[torch]'`.
     """
-    from pipesched.cli.output import print_json, printed_before, warnings_on_stderr, write_target
-    from pipesched.cli.reading import note_on_stderr
     from pipesched.file_formats.files import refuse_existing
     from pipesched.runtime import require_torch
 

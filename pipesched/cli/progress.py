@@ -58,20 +58,10 @@ AFTER, EVERY, REFRESH = 2.0, 10.0, 0.2  # seconds: before the first line, betwee
 CLEAR = "\r\x1b[K"
 Text = str | Callable[[float], str]  # what is done, or what says it after so many seconds
 DOES = {  # where a command says no more
-    "check": "checking",
-    "compare": "comparing",
-    "estimate": "estimating",
-    "explain": "explaining",
-    "export": "exporting",
-    "hls": "scheduling",
-    "profile": "measuring",
-    "robust": "timing with noise",
-    "run": "scheduling",
-    "show": "reading",
-    "solve": "solving",
-    "train": "training",
-    "tune": "searching",
-}
+    "check": "checking", "compare": "comparing", "estimate": "estimating", "explain": "explaining",
+    "export": "exporting", "hls": "scheduling", "profile": "measuring", "robust": "timing with noise",
+    "run": "scheduling", "show": "reading", "solve": "solving", "train": "training", "tune": "searching",
+}  # fmt: skip
 
 
 class ProgressLine:
@@ -153,9 +143,7 @@ def progress_of(command: str, *, quiet: bool) -> Iterator[None]:
     progress, streams = ProgressLine(DOES.get(command, "working"), sys.stderr), (sys.stdout, sys.stderr)
     _running.append(progress)
     if progress.in_place:
-        sys.stdout, sys.stderr = (
-            _Cleared(one, progress) if one is not None and one.isatty() else one for one in streams
-        )
+        sys.stdout, sys.stderr = (_Cleared(one, progress) if one and one.isatty() else one for one in streams)
     progress.thread.start()
     try:
         yield
@@ -189,10 +177,10 @@ def doing(what: Text) -> Iterator[Callable[[str], None]]:
 @contextmanager
 def no_progress() -> Iterator[None]:
     """Leave the terminal alone, while the block lasts."""
-    progress = _running[-1] if _running else None
-    if progress is None:
+    if not _running:
         yield
         return
+    progress = _running[-1]
     with progress.lock:
         progress.clear()
         progress.is_paused = True
@@ -261,13 +249,8 @@ class TuningBar:
         from rich.progress import BarColumn, Progress as RichProgress, TextColumn, TimeElapsedColumn
         from rich.table import Column
 
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(16),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[said]}", table_column=Column(no_wrap=True, overflow="ellipsis")),
-        )
-        self.bar = RichProgress(*columns)
+        said = TextColumn("{task.fields[said]}", table_column=Column(no_wrap=True, overflow="ellipsis"))
+        self.bar = RichProgress(TextColumn("{task.description}"), BarColumn(16), TimeElapsedColumn(), said)
         self.task = self.bar.add_task("space", total=None, said="")
         self.before: int | None = None  # points that were dropped before any was simulated
         self.last: Progress | None = None
@@ -277,9 +260,7 @@ class TuningBar:
         done = progress.simulated + sum(progress.pruned.values())
         if self.before is None:
             self.before = done
-        self.last = progress
-        at = done - self.before
-        text = progress.step or "search"
+        self.last, at, text = progress, done - self.before, progress.step or "search"
         self.bar.update(self.task, description=text, completed=at, total=at + progress.left, said=counts(progress))
 
     def __rich__(self) -> RenderableType:

@@ -61,10 +61,7 @@ def given_config(source: ProblemSource, *, notes: bool = True, chooses: bool = F
 
 
 def note_values(values: Mapping[str, Given]) -> None:
-    """Say on stderr that a problem is derived, where these values describe a training run, and which are rounded.
-
-    Raises ConfigError.
-    """
+    """Say on stderr that a problem is derived, where values describe a training run, and which of them are rounded."""
     from pipesched.config.rounding import rounding_note
     from pipesched.config.values import has_setup
 
@@ -111,16 +108,6 @@ def note_fused(given: Problem, outcomes: Iterable[Outcome | None]) -> None:
     note = fused_stages(given, ((outcome.algorithm, outcome.schedule) for outcome in outcomes if outcome is not None))
     if note is not None:
         note_on_stderr(note)
-
-
-def _note_assumed(problem: Problem | None) -> None:
-    """Say on stderr which cut, and which microbatches, an order gets that came without them."""
-    from pipesched.pipeline.suspicions import assumed_cut, assumed_order
-
-    for assumed in (assumed_cut, assumed_order):
-        note = None if problem is None else assumed(problem)
-        if note is not None:
-            note_on_stderr(note)
 
 
 def note_on_stderr(note: str) -> None:
@@ -174,9 +161,10 @@ def made_schedule(config: Config, name: str | None, options: Mapping[str, Any]) 
 def asked_outcome(words: Sequence[str], algo: str | None, source: ProblemSource, options: Mapping[str, Any]) -> Outcome:
     """Return the schedule of a file among words, or of an algorithm and a config. Raises ConfigError."""
     from pipesched.cli.output import working
+    from pipesched.schedulers.registry import KNOWN
 
     names, source = split_positionals(words, source)
-    files = [name for name in names if _is_schedule(name)]
+    files = [name for name in names if name == "-" or is_file(name) or (name not in KNOWN and Path(name).is_file())]
     if files:
         others = [name for name in names if name != files[0]] + ([] if algo is None else ["--algo"])
         others += [ALGORITHM_FLAGS[key] for key in options]
@@ -189,13 +177,6 @@ def asked_outcome(words: Sequence[str], algo: str | None, source: ProblemSource,
         outcome = made_schedule(config, name, options)
     note_halves(source, assumed=config.assumes_halves, outcomes=[outcome])
     return outcome
-
-
-def _is_schedule(word: str) -> bool:
-    """Return whether a word is the file of a schedule: by its suffix, or because it is there and no algorithm is."""
-    from pipesched.schedulers.registry import KNOWN
-
-    return word == "-" or is_file(word) or (word not in KNOWN and Path(word).is_file())
 
 
 def default_algorithm(config: Config) -> str:
@@ -218,12 +199,15 @@ def read_file(name: str, source: ProblemSource) -> ReadSchedule | Comparison | S
 
 def _read(name: str, source: ProblemSource) -> ReadSchedule | Comparison | Sweep | Frontier | Displayable:
     from pipesched.file_formats.files import ReadSchedule, is_csv, parse, timing_by
+    from pipesched.pipeline.suspicions import assumed_cut, assumed_order
 
     text = _text(name, source.config)
     if is_csv(text):
         with flags_of_problem():
             result = parse(text, _timing(source))
-        _note_assumed(result.outcome.problem if isinstance(result, ReadSchedule) else None)
+        if isinstance(result, ReadSchedule):  # of the cut, and the microbatches, an order gets that came without them
+            for note in (assumed_cut(result.outcome.problem), assumed_order(result.outcome.problem)):
+                _note((), note)
         return result
     if source.config is not None or source.overrides:
         raise ConfigError(

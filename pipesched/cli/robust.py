@@ -7,11 +7,13 @@ from typing import Any
 from pipesched.cli.comparing import read_contestants
 from pipesched.cli.exits import require_one
 from pipesched.cli.options import EVERY_CORE, ProblemSource, Screen, Target
-from pipesched.cli.positionals import ToCompare, split_files, split_positionals
+from pipesched.cli.output import print_result, saving, target_format
+from pipesched.cli.positionals import TO_COMPARE, split_files, split_positionals
+from pipesched.cli.reading import given_config, note_fused, note_halves
 
 
 def command(
-    words: ToCompare = None,
+    words: list[str] | None = TO_COMPARE,
     *,
     variation: dict[str, Any],
     executor: str | None,
@@ -25,8 +27,6 @@ def command(
     Orders stay as they are. The same operation has the same random factor in every schedule.
     """
     from pipesched.analysis.robust.robustness import Variation, robustness
-    from pipesched.cli.output import print_result, saving, target_format
-    from pipesched.cli.reading import given_config, note_fused, note_halves
 
     Variation(**variation)  # bad numbers are said before anything takes long
     files, others = split_files(words)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from pipesched.cli.chart_options import ChartOptions
-from pipesched.cli.options import ProblemSource, Screen, Target
-from pipesched.cli.positionals import Algo, only_name, split_positionals
+from pipesched.cli.options import ProblemSource, Screen, Target, argument
+from pipesched.cli.output import answer_schedule, target_format, working
+from pipesched.cli.positionals import ALGO, only_name, split_positionals
+from pipesched.cli.reading import given_config, made_schedule, note_fused, note_halves
 
 
 def command(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(help="An algorithm of `pipesched list`, and the YAML file of the problem.", metavar="NAME|FILE"),
-    ] = None,
+    words: list[str] | None = argument(
+        "NAME|FILE", "An algorithm of `pipesched list`, and the YAML file of the problem."
+    ),
     *,
-    algo: Algo = None,
+    algo: str | None = ALGO,
     problem: ProblemSource,
     algorithm: dict[str, Any],
     chart: ChartOptions,
@@ -28,8 +27,6 @@ def command(
 
     Without a config it is the built-in default: 4 devices, 8 stages, 8 microbatches, forward 5, backward 10.
     """
-    from pipesched.cli.output import answer_schedule, target_format, working
-    from pipesched.cli.reading import given_config, made_schedule, note_fused, note_halves
     from pipesched.file_formats.registry import SCHEDULE
     from pipesched.pipeline.suspicions import ALIKE_MEMORY
 

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
-
-import typer
-
 from pipesched.cli.chart_options import ChartOptions
-from pipesched.cli.options import ProblemSource, Screen, Target
-from pipesched.cli.traces import TIMELINE, Plan, are_traces, print_timeline, read_timeline, refuse_plan
-
-if TYPE_CHECKING:
-    from pipesched.analysis.measured.timeline import Timeline
+from pipesched.cli.options import ProblemSource, Screen, Target, argument
+from pipesched.cli.output import answer_schedule, print_result, refuse_chart_options, saving, target_format
+from pipesched.cli.reading import read_file
+from pipesched.cli.traces import PLAN, TIMELINE, are_traces, print_timeline, read_timeline, refuse_plan
 
 
 def command(
-    files: Annotated[
-        list[str],
-        typer.Argument(
-            help="A schedule (our JSON, or PyTorch's CSV), or a document of rows; - reads standard input. Or the traces"
-            " of a run, one a rank.",
-            metavar="FILE..",
-        ),
-    ],
+    files: list[str] = argument(
+        "FILE..",
+        "A schedule (our JSON, or PyTorch's CSV), or a document of rows; - reads standard input. Or the traces of a"
+        " run, one a rank.",
+        ...,
+    ),
     *,
-    plan: Plan = None,
+    plan: str | None = PLAN,
     problem: ProblemSource,
     chart: ChartOptions,
     target: Target,
@@ -36,13 +29,20 @@ def command(
     `robust` found as its table. Traces of a run (torch.profiler's, or Primus's pp_rank_0.json ..) become one measured
     schedule.
     """
-    from pipesched.cli.output import answer_schedule, print_result, refuse_chart_options, saving, target_format
-    from pipesched.cli.reading import read_file
     from pipesched.file_formats.files import ReadSchedule, kind_of
+    from pipesched.file_formats.registry import SCHEDULE
     from pipesched.pipeline.check import checked
 
     if are_traces(files):
-        _show_timeline(read_timeline(files, plan, problem), chart, target, screen)
+        timeline = read_timeline(files, plan, problem)
+        is_page = str(target.path).lower().endswith(".html")  # which also has what was planned
+        kind, shown = (TIMELINE, timeline) if is_page else (SCHEDULE, timeline.outcome)
+        target_format(target, kind)
+        checked(timeline.schedule)
+        if chart.given():
+            chart.require_drawable(timeline.schedule)
+        with saving(shown, kind, target, chart.view() if target.path else None):
+            print_timeline(timeline, chart, screen)
         return
     refuse_plan(plan)
     result = read_file(files[0], problem)
@@ -54,19 +54,3 @@ def command(
     target_format(target, kind_of(result.outcome)[0])
     checked(result.outcome.schedule)
     answer_schedule(result.outcome, chart, target, screen, result.given)
-
-
-def _show_timeline(timeline: Timeline, chart: ChartOptions, target: Target, screen: Screen) -> None:
-    """Print a measured schedule, and write it: to a page with what was planned, to other formats alone."""
-    from pipesched.cli.output import saving, target_format
-    from pipesched.file_formats.registry import SCHEDULE
-    from pipesched.pipeline.check import checked
-
-    is_page = str(target.path).lower().endswith(".html")
-    kind, result = (TIMELINE, timeline) if is_page else (SCHEDULE, timeline.outcome)
-    target_format(target, kind)
-    checked(timeline.schedule)
-    if chart.given():
-        chart.require_drawable(timeline.schedule)
-    with saving(result, kind, target, chart.view() if target.path else None):
-        print_timeline(timeline, chart, screen)

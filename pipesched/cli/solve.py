@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from pipesched.checks import MOST_SECONDS
+from pipesched.cli import output
 from pipesched.cli.chart_options import ChartOptions
-from pipesched.cli.options import ProblemSource, Screen, SearchOptions, Target
-from pipesched.cli.progress import is_quiet, left_for_search, most_classified
+from pipesched.cli.options import ProblemSource, Screen, SearchOptions, Target, argument
+from pipesched.cli.positionals import with_config
+from pipesched.cli.progress import is_quiet, left_for_search, most_classified, progress_of_solve
+from pipesched.cli.reading import given_config, hint_schedule, note_fused, note_halves, note_on_stderr
 from pipesched.errors import ConfigError, NoSchedule
 from pipesched.pipeline.kinds import count_computations
 from pipesched.pipeline.placement import PLACEMENTS
@@ -17,15 +18,12 @@ from pipesched.pipeline.placement import PLACEMENTS
 if TYPE_CHECKING:
     from pipesched.config.load import Config
     from pipesched.pipeline.problem import Problem
-    from pipesched.results.frontier import Frontier
 
 SECONDS = 60.0  # of a solve, by default
 
 
 def command(
-    file: Annotated[
-        str | None, typer.Argument(help="YAML file of the problem, as -c; - reads standard input.", metavar="FILE")
-    ] = None,
+    file: str | None = argument("FILE", "YAML file of the problem, as -c; - reads standard input."),
     *,
     problem: ProblemSource,
     search: SearchOptions,
@@ -40,28 +38,33 @@ def command(
     which keeps two copies of the weights. Where the cut of layers into stages is open (layout balanced), it is searched
     too, for each of --chunks 1,2. Ctrl-C ends the search with the best schedule so far.
     """
-    from pipesched.cli.output import answer_schedule, refuse_chart_options
-    from pipesched.cli.positionals import with_config
-    from pipesched.cli.reading import note_fused, note_halves, note_on_stderr
+    from pipesched.file_formats.registry import FRONTIER, SCHEDULE
 
     problem = with_config(problem, file)
-    _check_target(target, search)  # before anything takes long
+    form = output.target_format(target, FRONTIER if search.frontier else SCHEDULE)  # before anything takes long
+    saves = search.settings.get("offload") or search.settings.get("recompute")
+    if form is not None and form.name == "pytorch-csv" and saves:
+        what = "PyTorch's CSV has no operations for --offload and --recompute; leave them out, or write .json"
+        raise ConfigError(f"--output: {what}")
     config, settings = _given(problem, search)
     settings["executor"] = executor
     assumed = config.assumes_halves and not is_quiet()
     given, classified = _limited(config.problem, settings, search, target, screen)
     if search.frontier:
-        refuse_chart_options(chart, "--frontier")
+        output.refuse_chart_options(chart, "--frontier")
         found = _searched(config.problem, given, search)
         note_halves(problem, assumed=assumed, outcomes=(point.outcome for point in found))
-        _show_frontier(found, chart, target, screen)
+        with output.saving(found, FRONTIER, target, chart.view() if target.path else None):
+            output.print_result(found, screen)
         return
     outcome = _searched(config.problem, given, search)
     note_halves(problem, assumed=assumed, outcomes=[outcome])
     note_fused(config.problem, [outcome])
     if screen.as_json and outcome.schedule.plan.note:
         note_on_stderr(outcome.schedule.plan.note)
-    answer_schedule(outcome, chart, target, screen, config.problem, timing=not is_quiet(), most_classified=classified)
+    output.answer_schedule(
+        outcome, chart, target, screen, config.problem, timing=not is_quiet(), most_classified=classified
+    )
 
 
 def _limited(
@@ -71,16 +74,14 @@ def _limited(
 
     That is the number of operations up to which idle time is. A limit that is none is left for the search to refuse.
     """
-    from pipesched.cli.output import MOST_CLASSIFIED
-
     limit = settings.get("time_limit", SECONDS)
     if not 0 < limit <= MOST_SECONDS:
-        return settings, MOST_CLASSIFIED
+        return settings, output.MOST_CLASSIFIED
     split = settings.get("split_backward")
     is_split = problem.costs.split if split is None else split
     most = max([problem.stages, *(problem.devices * count for count in settings.get("chunks", ()))])
     operations = count_computations(is_split, most, problem.microbatches * problem.slices.count)
-    classified = min(most_classified(limit), MOST_CLASSIFIED)
+    classified = min(most_classified(limit), output.MOST_CLASSIFIED)
     shown = not (screen.as_json or search.frontier)
     left = left_for_search(
         limit,
@@ -96,7 +97,6 @@ def _limited(
 def _searched(given: Problem, settings: dict[str, Any], search: SearchOptions) -> Any:
     """Return the outcome or the frontier, after Ctrl-C the best so far. Raises KeyboardInterrupt if there is none."""
     from pipesched.cli.interrupts import stop_on_interrupt
-    from pipesched.cli.progress import progress_of_solve
     from pipesched.solver.frontier import frontier
     from pipesched.solver.request import SolveRequest
     from pipesched.solver.solve import solve_request
@@ -112,27 +112,12 @@ def _searched(given: Problem, settings: dict[str, Any], search: SearchOptions) -
             raise
 
 
-def _check_target(target: Target, search: SearchOptions) -> None:
-    """Raise ConfigError for a file that could not be written, or could not hold the schedule."""
-    from pipesched.cli.output import target_format
-    from pipesched.file_formats.registry import FRONTIER, SCHEDULE
-
-    form = target_format(target, FRONTIER if search.frontier else SCHEDULE)
-    saves = search.settings.get("offload") or search.settings.get("recompute")
-    if form is not None and form.name == "pytorch-csv" and saves:
-        raise ConfigError(
-            "--output: PyTorch's CSV has no operations for --offload and --recompute; leave them out, or write .json"
-        )
-
-
 def _given(source: ProblemSource, search: SearchOptions) -> tuple[Config, dict[str, Any]]:
     """Return the config, and the settings of the search.
 
     --placement may list several names to choose from, where a config holds one. Raises ConfigError for a hint to a
     frontier, and for advice about one.
     """
-    from pipesched.cli.reading import given_config, hint_schedule
-
     settings = dict(search.settings)
     if search.hint is not None:
         if search.frontier:
@@ -149,12 +134,3 @@ def _given(source: ProblemSource, search: SearchOptions) -> tuple[Config, dict[s
         raise ConfigError("--cuts: is for a single budget, not for --frontier, which takes the balanced cuts")
     chosen = {name: value for name, value in config.choices._asdict().items() if value is not None}
     return config, {**chosen, **settings}
-
-
-def _show_frontier(frontier: Frontier, chart: ChartOptions, target: Target, screen: Screen) -> None:
-    """Print the document of a frontier, or a plot and a table, and then write it to the target file."""
-    from pipesched.cli.output import print_result, saving
-    from pipesched.file_formats.registry import FRONTIER
-
-    with saving(frontier, FRONTIER, target, chart.view() if target.path else None):
-        print_result(frontier, screen)

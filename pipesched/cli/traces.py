@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from pipesched.cli.chart_options import ChartOptions
 from pipesched.cli.options import ProblemSource, Screen, option
+from pipesched.cli.output import chart_of, console_for, print_json, print_where_idle
+from pipesched.cli.progress import doing
+from pipesched.cli.reading import flags_of_problem, given_config, read_schedule
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -18,13 +21,10 @@ if TYPE_CHECKING:
     from pipesched.results.outcome import Outcome
 
 TIMELINE = "timeline"  # the kind of result that is written
-Plan = Annotated[
-    str | None,
-    option(
-        "--plan FILE",
-        "With traces: the schedule that was planned (JSON, or PyTorch's CSV), to draw above what was measured.",
-    ),
-]
+PLAN = option(
+    "--plan FILE",
+    "With traces: the schedule that was planned (JSON, or PyTorch's CSV), to draw above what was measured.",
+)
 
 
 def are_traces(files: Sequence[str]) -> bool:
@@ -55,7 +55,6 @@ def read_timeline(files: Sequence[str], plan: str | None, source: ProblemSource)
     """
     from pipesched.analysis.measured.files import is_primus_file
     from pipesched.analysis.measured.timeline import read_traces
-    from pipesched.cli.progress import doing
 
     planned = None if plan is None else _planned(plan, source)
     placement = None
@@ -75,8 +74,6 @@ def read_timeline(files: Sequence[str], plan: str | None, source: ProblemSource)
 
 
 def _planned(plan: str, source: ProblemSource) -> Outcome:
-    from pipesched.cli.reading import read_schedule
-
     return read_schedule(plan, source if _lacks_costs(plan) else ProblemSource(None, {})).outcome
 
 
@@ -89,7 +86,6 @@ def _lacks_costs(plan: str) -> bool:
 
 def _placement(source: ProblemSource) -> Any:
     """Return the placement of a config, or of the option alone; None where it is left open."""
-    from pipesched.cli.reading import flags_of_problem, given_config
     from pipesched.pipeline.units_of_measure import is_several
 
     if source.config is not None:
@@ -106,26 +102,20 @@ def print_charts(
     console: Console, timeline: Timeline, chart: ChartOptions, screen: Screen, marks: MarkLines | None = None
 ) -> None:
     """Print what was planned and, below it, what was measured, on one scale; `marks` are of what was measured."""
-    from pipesched.cli.output import chart_of
     from pipesched.render.summary import heading
 
     view = chart.view()
     outcomes = [outcome for _, outcome in timeline.outcomes]
     for outcome in outcomes:
         is_last = outcome is outcomes[-1]
-        more = {
-            "together": [one.schedule for one in outcomes],
-            "show_legend": is_last,
-            "marks": marks if is_last else None,
-        }
+        together, own = [one.schedule for one in outcomes], marks if is_last else None
         console.print(heading(outcome))
-        console.print(chart_of(outcome, view, screen, **more))
+        console.print(chart_of(outcome, view, screen, together=together, show_legend=is_last, marks=own))
         console.print()
 
 
 def print_timeline(timeline: Timeline, chart: ChartOptions, screen: Screen) -> None:
     """Print the JSON document of the measured schedule, or charts, summary and measured costs."""
-    from pipesched.cli.output import console_for, print_json, print_where_idle
     from pipesched.render.summary import summary
     from pipesched.render.timeline import costs_table, remarks
 

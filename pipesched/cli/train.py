@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from pipesched.cli.exits import with_flags
 from pipesched.cli.groups import ALGORITHM_FLAGS, PROBLEM_FLAGS
 from pipesched.cli.interrupts import leave_at_signals
-from pipesched.cli.options import ProblemSource, Screen, number_of, option, whole_number, whole_numbers
+from pipesched.cli.options import ProblemSource, Screen, argument, number_of, option, whole_number, whole_numbers
 from pipesched.cli.output import print_json, warnings_on_stderr
-from pipesched.cli.positionals import Algo
-from pipesched.cli.profile import Data, Dtype, Loss, Traceback, Vocab, data_options, traced
+from pipesched.cli.positionals import ALGO
+from pipesched.cli.profile import DATA, DTYPE, LOSS, TRACEBACK, VOCAB, data_options, traced
 from pipesched.cli.progress import doing
 from pipesched.cli.reading import asked_outcome, note_on_stderr
 from pipesched.errors import ConfigError, RankFailed
@@ -28,49 +28,38 @@ DEFAULTS = {"--steps": "5", "--rate": "0.001", "--seed": "0"}
 
 
 def command(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="A schedule's file (our JSON, or PyTorch's CSV), or an algorithm of `pipesched list`, and the YAML"
-            " file of the problem.",
-            metavar="NAME|FILE",
-        ),
-    ] = None,
+    words: list[str] | None = argument(
+        "NAME|FILE",
+        "A schedule's file (our JSON, or PyTorch's CSV), or an algorithm of `pipesched list`, and the YAML file of the"
+        " problem.",
+    ),
     *,
-    algo: Algo = None,
-    model: Annotated[
-        str | None,
-        option("--model MODULE:FUNCTION", "Returns the model's pieces in forward order; default: a small perceptron."),
-    ] = None,
-    shape: Annotated[
-        str | None, option("--shape N,N,..", "The sizes of a microbatch of random inputs; default: 8,64.")
-    ] = None,
-    rows: Annotated[
-        str | None,
-        option(
-            "--rows N,N,..",
-            "The rows of each microbatch, in place of the first size of --shape: the loss is the mean over all rows."
-            " Beside --data they only weigh.",
-        ),
-    ] = None,
-    dtype: Dtype = None,
-    vocab: Vocab = None,
-    data: Data = None,
-    loss: Loss = None,
-    steps: Annotated[str, option("--steps N", "Training steps.")] = DEFAULTS["--steps"],
-    rate: Annotated[str, option("--rate X", "The learning rate of Adam.")] = DEFAULTS["--rate"],
-    seed: Annotated[str, option("--seed N", "Of the data and of dropout.")] = DEFAULTS["--seed"],
-    trace: Annotated[str | None, option("--trace FOLDER", "For PyTorch's profiles of the steps, one a rank.")] = None,
-    traceback: Traceback = False,
-    self_test: Annotated[
-        bool, option("--self-test", "Instead: hold a dozen plans on a small model against PyTorch without a pipeline.")
-    ] = False,
-    device: Annotated[
-        str | None, option("--device NAME", "With --self-test: cpu or cuda; default: CUDA where it is.")
-    ] = None,
-    ranks: Annotated[
-        str | None, option("--ranks N", "With --self-test: an even number; default: 2, and 4 unless GPUs are too few.")
-    ] = None,
+    algo: str | None = ALGO,
+    model: str | None = option(
+        "--model MODULE:FUNCTION", "Returns the model's pieces in forward order; default: a small perceptron."
+    ),
+    shape: str | None = option("--shape N,N,..", "The sizes of a microbatch of random inputs; default: 8,64."),
+    rows: str | None = option(
+        "--rows N,N,..",
+        "The rows of each microbatch, in place of the first size of --shape: the loss is the mean over all rows. Beside"
+        " --data they only weigh.",
+    ),
+    dtype: str | None = DTYPE,
+    vocab: str | None = VOCAB,
+    data: str | None = DATA,
+    loss: str | None = LOSS,
+    steps: str = option("--steps N", "Training steps.", absent=DEFAULTS["--steps"]),
+    rate: str = option("--rate X", "The learning rate of Adam.", absent=DEFAULTS["--rate"]),
+    seed: str = option("--seed N", "Of the data and of dropout.", absent=DEFAULTS["--seed"]),
+    trace: str | None = option("--trace FOLDER", "For PyTorch's profiles of the steps, one a rank."),
+    traceback: bool = TRACEBACK,
+    self_test: bool = option(
+        "--self-test", "Instead: hold a dozen plans on a small model against PyTorch without a pipeline."
+    ),
+    device: str | None = option("--device NAME", "With --self-test: cpu or cuda; default: CUDA where it is."),
+    ranks: str | None = option(
+        "--ranks N", "With --self-test: an even number; default: 2, and 4 unless GPUs are too few."
+    ),
     problem: ProblemSource,
     algorithm: dict[str, Any],
     screen: Screen,
@@ -93,8 +82,8 @@ def command(
     if self_test:
         given: dict[str, Any] = {"NAME|FILE": words, "--algo": algo, "--model": model, "--shape": shape}
         given |= {"--dtype": dtype, "--vocab": vocab, "--data": data, "--loss": loss, "--steps": steps, "--rate": rate}
-        given |= {"--seed": seed, "--trace": trace, "--traceback": traceback or None, "--config": problem.config}
-        given |= {"--rows": rows}
+        given |= {"--seed": seed, "--trace": trace, "--traceback": traceback or None}
+        given |= {"--config": problem.config, "--rows": rows}
         given |= {PROBLEM_FLAGS.get(key, "options of the problem"): value for key, value in problem.overrides.items()}
         given |= {ALGORITHM_FLAGS[key]: value for key, value in algorithm.items()}
         for flag, text in given.items():

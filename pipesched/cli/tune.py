@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from pipesched.cli import options
 from pipesched.cli.exits import ExitStatus
-from pipesched.cli.options import EVERY_CORE, ProblemSource, Screen, Target, TrustOptions, TuningOptions, option
+from pipesched.cli.options import ProblemSource, Screen, Target, argument, option
+from pipesched.cli.output import console_for, print_result, printed_before, save, target_format
+from pipesched.cli.positionals import split_positionals
+from pipesched.cli.progress import progress_of_tuning
+from pipesched.cli.reading import config_source, flags_of_problem, note_rounding
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -18,23 +23,18 @@ if TYPE_CHECKING:
 
 
 def command(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="The YAML file of the setup, and algorithms of `pipesched list`, or solve.", metavar="FILE|NAME"
-        ),
-    ] = None,
+    words: list[str] | None = argument(
+        "FILE|NAME", "The YAML file of the setup, and algorithms of `pipesched list`, or solve."
+    ),
     *,
-    pareto: Annotated[bool, option("--pareto", "Print speed against memory instead: a plot, and its points.")] = False,
-    all_rows: Annotated[
-        bool, option("--all-rows", "A row for each point, also where several differ in chunks or algorithm alone.")
-    ] = False,
-    layout: Annotated[
-        bool, option("--layout", "Print the stages of the best as Megatron-LM and torchtitan take them.")
-    ] = False,
+    pareto: bool = option("--pareto", "Print speed against memory instead: a plot, and its points."),
+    all_rows: bool = option(
+        "--all-rows", "A row for each point, also where several differ in chunks or algorithm alone."
+    ),
+    layout: bool = option("--layout", "Print the stages of the best as Megatron-LM and torchtitan take them."),
     space: ProblemSource,
-    tuning: TuningOptions,
-    trust: TrustOptions,
+    tuning: options.TuningOptions,
+    trust: options.TrustOptions,
     executor: str | None,
     target: Target,
     screen: Screen,
@@ -47,8 +47,6 @@ def command(
     the search with the best so far; -o best.yaml writes the config of the best.
     """
     from pipesched.cli.estimate import print_layout
-    from pipesched.cli.output import printed_before, target_format
-    from pipesched.cli.positionals import split_positionals
 
     if pareto and (layout or screen.as_json):
         beside = "--layout, which prints the best alone" if layout else "--json, which holds those points too"
@@ -73,12 +71,10 @@ def command(
 def _tuned(source: ProblemSource, names: Sequence[str], settings: dict[str, Any], executor: str | None) -> Tuning:
     """Return what was found, after Ctrl-C the best so far. Raises KeyboardInterrupt if there is none."""
     from pipesched.cli.interrupts import stop_on_interrupt
-    from pipesched.cli.progress import progress_of_tuning
-    from pipesched.cli.reading import config_source, flags_of_problem, note_rounding
     from pipesched.tuning.tune import tune
 
     config: Any = config_source(source.config)
-    settings = {**settings, "executor": executor or EVERY_CORE}
+    settings = {**settings, "executor": executor or options.EVERY_CORE}
     with stop_on_interrupt() as stop, flags_of_problem(), progress_of_tuning() as listener:
         note_rounding(config, source.overrides)
         found = tune(config, names or None, stop=stop, listener=listener, **settings, **source.overrides)
@@ -102,8 +98,6 @@ def _note_left_out(trainer: str | None, names: Sequence[str]) -> None:
 
 def _save(found: Tuning, target: Target, *, holds_all: bool) -> None:
     """Write the target file, if there is one; a config only where something fits."""
-    from pipesched.cli.output import save
-
     if target.path is None or holds_all or found.best is not None:
         save(found, "tuning", target)
     else:
@@ -111,7 +105,6 @@ def _save(found: Tuning, target: Target, *, holds_all: bool) -> None:
 
 
 def _print(found: Tuning, screen: Screen, *, pareto: bool, all_rows: bool) -> None:
-    from pipesched.cli.output import console_for, print_result
     from pipesched.render.tuning import pareto_view, tuning_view
 
     if screen.as_json:

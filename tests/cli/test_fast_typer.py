@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipesched.cli.app import LazyCommands, make_fast
+from pipesched.cli.app import command_of, make_fast
 
 
 class Parameter(SimpleNamespace):
@@ -61,7 +61,7 @@ def test_another_typer_is_left_alone() -> None:
 
 def test_brackets_in_a_help_are_text(capsys: pytest.CaptureFixture[str]) -> None:
     """`pip install 'pipesched[torch]'` is printed whole, and the help of the command stays what it was."""
-    command = LazyCommands()["train"]
+    command = command_of("train")
     before = command.help
     command.main(["--help"], standalone_mode=False)
     assert "'pipesched[torch]'" in capsys.readouterr().out

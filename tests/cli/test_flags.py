@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.cli.app import COMMANDS, LazyCommands
+from pipesched.cli.app import COMMANDS, command_of
 from pipesched.cli.groups import ALGORITHM_FLAGS, COMMAND_FLAGS, KEY_FLAGS, PROBLEM_FLAGS, about_problem, spell, spelled
 from pipesched.config.hardware import load_hardware
 from pipesched.errors import ConfigError, NotApplicable
@@ -85,7 +85,7 @@ def parameters() -> set[str]:
 
 def options_of(command: str) -> set[str]:
     """The options of a command, as they are typed."""
-    single = LazyCommands()[command]
+    single = command_of(command)
     return {name for parameter in single.params for name in (*parameter.opts, *parameter.secondary_opts)}
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipesched.cli.app import COMMANDS, LazyCommands
+from pipesched.cli.app import COMMANDS, command_of
 from pipesched.cli.groups import ESTIMATE_FLAGS, GROUPS, SETUP_FLAGS, SHARD_FLAGS
 from pipesched.estimation.model_reader import preset_names
 
@@ -117,7 +117,7 @@ def test_every_option_sets_its_key() -> None:
 def test_commands_that_take_a_problem_take_them_hidden() -> None:
     """The help of a command shows one of them; it says which command lists the others."""
     for name in ("run", "compare", "solve", "explain", "robust", "list"):
-        options = {flag: option for option in LazyCommands()[name].params for flag in option.opts}
+        options = {flag: option for option in command_of(name).params for flag in option.opts}
         assert set(SETUP_FLAGS.values()) <= set(options)
         shown = {flag for flag in SETUP_FLAGS.values() if not options[flag].hidden}
         assert shown == ({"--model", "--hardware"} if name == "list" else {"--model"})
