@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from pipesched.checks import shown
-from pipesched.documents.json_text import NUMBERS, VERSION, get, plain_values, require_finite, require_metrics
+from pipesched.documents.json_text import NUMBERS, VERSION, get, picked, plain_values, require_finite, require_metrics
 from pipesched.documents.problem import ORDERING, ordering_document, read_ordering
 from pipesched.errors import ConfigError
 from pipesched.pipeline.check import excesses
@@ -88,8 +88,7 @@ def _row(entry: Entry) -> dict[str, Any]:
         **_options(entry.options),
         **_order(entry.fed),
         "applicable": True,
-        "runs_in": entry.runs_in,
-        "weights": entry.weights,
+        **picked(entry, "runs_in", "weights"),
         "metrics": dict(entry.metrics),
         **({} if entry.dominated is None else {"dominated": entry.dominated}),
     }
@@ -161,18 +160,9 @@ def _is_varied(key: str, value: Any) -> bool:
 
 
 _ENTRY_KEYS = (
-    "algorithm",
-    "file",
-    "applicable",
-    "runs_in",
-    "weights",
-    "metrics",
-    "reason",
-    "dominated",
-    "faster",
-    ORDERING,
+    "algorithm", "file", "applicable", "runs_in", "weights", "metrics", "reason", "dominated", "faster", ORDERING,
     *OPTIONS,
-)
+)  # fmt: skip
 
 
 def _entry(row: Any, number: int) -> Entry:
@@ -225,16 +215,10 @@ def _frontier_row(point: FrontierPoint) -> Mapping[str, Any]:
     schedule = point.outcome.schedule
     return {
         "budget": point.budget,
-        "makespan": schedule.makespan,
-        "span": schedule.span,
-        "bound": point.bound,
-        "gap": point.gap,
-        "status": point.status,
-        "bubble": schedule.bubble,
-        "peak_memory": schedule.peak_memory,
-        "memory": schedule.memory,
-        "placement": point.placement,
-        "source": point.source,
+        **picked(schedule, "makespan", "span"),
+        **picked(point, "bound", "gap", "status"),
+        **picked(schedule, "bubble", "peak_memory", "memory"),
+        **picked(point, "placement", "source"),
     }
 
 
@@ -259,13 +243,5 @@ def _point(row: Any, objective: str, number: int) -> FrontierPoint:
     require_metrics(row, f"rows[{number}]: ")
     if texts["status"] not in (Status.OPTIMAL.value, Status.FEASIBLE.value):
         raise ConfigError(f"rows[{number}]: status must be optimal or feasible, not {shown(texts['status'])}")
-    return FrontierPoint(
-        budget=numbers["budget"],
-        value=numbers[objective],
-        bound=numbers["bound"],
-        gap=numbers["gap"],
-        status=Status(texts["status"]),
-        placement=texts["placement"],
-        source=texts["source"],
-        row=row,
-    )
+    budget, value, bound, gap = numbers.values()
+    return FrontierPoint(budget, value, bound, gap, **{**texts, "status": Status(texts["status"])}, row=row)

@@ -43,18 +43,13 @@ def written_entries(problem: Problem, content: Any, key: str, read: Callable[[st
 
 
 def _entry(problem: Problem, content: Any, read: Callable[[str], Slot]) -> WrittenSlot:
-    """Return one slot, transfer or network operation."""
     slot = read(get(content, "op", str))
     start, end = _ticks(content, "start", problem), _ticks(content, "end", problem)
     arrived = _ticks(content, "arrived", problem) if "arrived" in content else UNTIMED
-    return WrittenSlot(slot, start, end, _turn(content), arrived, _after(content))
-
-
-def _turn(content: Mapping[str, Any]) -> int:
     turn = content.get("turn", 0)
     if not isinstance(turn, int) or isinstance(turn, bool):
         raise ConfigError(f"{content.get('op')}: 'turn' must be a whole number, not {shown(turn)}")
-    return turn
+    return WrittenSlot(slot, start, end, turn, arrived, _after(content))
 
 
 def _after(content: Mapping[str, Any]) -> Slot | None:

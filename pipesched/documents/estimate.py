@@ -73,8 +73,5 @@ def _step(estimate: Estimate) -> dict[str, Any]:
 
 def _device(device: DeviceMemory, estimate: Estimate) -> dict[str, Any]:
     sizes = (*STATES, *sizes_beside(estimate), "logits", "fixed", "total", "budget")
-    return {
-        "parameters": _count(device.parameters),
-        **{key: _gb(getattr(device, key)) for key in sizes},
-        "fits": device.fits,
-    }
+    in_gb = {key: _gb(getattr(device, key)) for key in sizes}
+    return {"parameters": _count(device.parameters), **in_gb, "fits": device.fits}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipesched.analysis.reasons.explain import Why
 from pipesched.analysis.reasons.explanation import Explanation
-from pipesched.documents.json_text import VERSION
+from pipesched.documents.json_text import VERSION, picked
 from pipesched.pipeline.plan import SIDE_KINDS
 
 if TYPE_CHECKING:
@@ -27,9 +27,7 @@ def explanation_document(explanation: Explanation) -> dict[str, Any]:
         ],
         "gaps": [
             {
-                "device": gap.device,
-                "start": gap.start,
-                "end": gap.end,
+                **picked(gap, "device", "start", "end"),
                 "class": gap.idle.value,
                 "culprit": str(gap.culprit),
                 "waiting": None if gap.waiting is None else str(gap.waiting),
@@ -43,8 +41,7 @@ def explanation_document(explanation: Explanation) -> dict[str, Any]:
                 "side" if row.kind in SIDE_KINDS else "stage": row.stage,
                 "kind": row.kind,
                 "count": row.on_path,
-                "faster": row.faster,
-                "slower": row.slower,
+                **picked(row, "faster", "slower"),
             }
             for row in explanation.sensitivity
         ],
@@ -54,11 +51,7 @@ def explanation_document(explanation: Explanation) -> dict[str, Any]:
                 "op": str(move.slot),
                 "device": move.device,
                 "from": move.start,
-                "to": move.to,
-                "makespan": move.makespan,
-                "peak_memory": move.peak_memory,
-                "memory": move.memory,
-                "fits": move.fits,
+                **picked(move, "to", "makespan", "peak_memory", "memory", "fits"),
             }
             for move in explanation.moves
         ],
@@ -72,11 +65,7 @@ def why_document(why: Why) -> dict[str, Any]:
         "format": "pipesched.why",
         "version": VERSION,
         "op": str(why.slot),
-        "place": why.place,
-        "start": why.start,
-        "end": why.end,
-        "allowed": why.allowed,
-        "slack": why.slack,
+        **picked(why, "place", "start", "end", "allowed", "slack"),
         "inputs": [
             {"op": str(entry.slot), "what": entry.what, "there": entry.there, "tight": entry.is_tight}
             for entry in why.inputs
@@ -87,35 +76,17 @@ def why_document(why: Why) -> dict[str, Any]:
 
 def timeline_document(timeline: Timeline) -> dict[str, Any]:
     """Return the explanation of the step of a measured timeline, with what was measured, in the unit of the traces."""
-    return {**explanation_document(timeline.explanation), "measured": measured_document(timeline)}
-
-
-def measured_document(timeline: Timeline) -> dict[str, Any]:
-    """Return what was measured: the makespan, the clocks, and how long operations and messages took."""
-    return {
+    measured = {
         "makespan": timeline.makespan,
         "offsets": list(timeline.offsets),
         "costs": [
-            {
-                "stage": cost.stage,
-                "kind": cost.kind,
-                "count": cost.samples,
-                "q1": cost.q1,
-                "median": cost.median,
-                "q3": cost.q3,
-                "planned": cost.planned,
-            }
+            {**picked(cost, "stage", "kind"), "count": cost.samples, **picked(cost, "q1", "median", "q3", "planned")}
             for cost in timeline.costs
         ],
         "p2p": [
-            {
-                "boundary": latency.boundary,
-                "count": latency.samples,
-                "forward": latency.forward,
-                "backward": latency.backward,
-                "p2p": latency.p2p,
-            }
-            for latency in timeline.p2p
+            {"boundary": one.boundary, "count": one.samples, **picked(one, "forward", "backward", "p2p")}
+            for one in timeline.p2p
         ],
         **({} if timeline.machine is None else timeline.machine._asdict()),
     }
+    return {**explanation_document(timeline.explanation), "measured": measured}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pipesched.core.reasons import classes
+from pipesched.documents.json_text import picked
 from pipesched.hls.compare import RuleTable
 from pipesched.hls.explanation import HardwareExplanation
 from pipesched.hls.modulo import Intervals
@@ -23,8 +24,7 @@ def hardware_document(outcome: HardwareOutcome, bounds: Intervals | None = None)
     content: dict[str, Any] = {
         "format": "pipesched.hls",
         "version": 1,
-        "latency": schedule.latency,
-        "registers": schedule.registers,
+        **picked(schedule, "latency", "registers"),
         "lower_bound": outcome.bound,
         "status": outcome.status,
         "units": {
@@ -69,11 +69,9 @@ def hardware_explanation_document(explanation: HardwareExplanation) -> dict[str,
         "gaps": [
             {
                 "unit": [*gap.unit],
-                "start": gap.start,
-                "end": gap.end,
+                **picked(gap, "start", "end"),
                 "class": gap.idle.value,
-                "culprit": gap.culprit,
-                "waiting": gap.waiting,
+                **picked(gap, "culprit", "waiting"),
             }
             for gap in explanation.gaps
         ],
@@ -83,10 +81,7 @@ def hardware_explanation_document(explanation: HardwareExplanation) -> dict[str,
             {
                 "class": row.unit_class,
                 "count": row.on_path,
-                "faster": row.faster,
-                "slower": row.slower,
-                "latency_faster": row.latency_faster,
-                "latency_slower": row.latency_slower,
+                **picked(row, "faster", "slower", "latency_faster", "latency_slower"),
             }
             for row in explanation.sensitivity
         ],

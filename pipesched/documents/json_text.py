@@ -41,9 +41,7 @@ def _lines(value: Any, indent: str) -> str:
 def parse_document(text: str, name: str) -> dict[str, Any]:
     """Return the object in a text, with exact decimals. Raises ConfigError with `name` for what is no JSON object."""
     try:
-        content = json.loads(
-            text, parse_float=parse_number, parse_constant=_no_constant, object_pairs_hook=_no_duplicates
-        )
+        content = json.loads(text, parse_float=parse_number, parse_constant=_no_constant, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{name} is no JSON document: {error}") from None
     if not isinstance(content, dict):
@@ -63,6 +61,11 @@ def require_version(content: Mapping[str, Any], form: str, what: str, most: int 
     if not isinstance(version, int) or isinstance(version, bool) or not VERSION <= version <= most:
         known = f"version {VERSION}" if most == VERSION else f"version {VERSION} and {most}"
         raise ConfigError(f"has version {shown(version)} of {form}; this pipesched knows {known}")
+
+
+def picked(one: object, *keys: str) -> dict[str, Any]:
+    """Return attributes by their names."""
+    return {key: getattr(one, key) for key in keys}
 
 
 def get(content: Any, key: str, kind: type) -> Any:
@@ -119,7 +122,7 @@ def _no_constant(text: str) -> None:
     raise ValueError(f"{text} is no number in JSON")
 
 
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(pairs)
     if len(content) < len(pairs):
         raise ValueError("a key stands twice in one object")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from pipesched.documents.json_text import picked
 from pipesched.documents.problem import problem_document
 from pipesched.results.packing import Packing
 from pipesched.text.writer import ConfigText, dump
@@ -17,22 +18,10 @@ def packing_document(packing: Packing) -> dict[str, Any]:
         "version": 1,
         "documents": len(packing.lengths),
         "tokens": sum(packing.tokens),
-        "ranks": packing.ranks,
-        "cap": packing.cap,
-        "microbatches": packing.microbatches,
-        "algorithm": packing.algorithm,
-        "makespan": packing.makespan,
-        "bound": packing.bound,
-        "gap": packing.gap,
-        "exact": packing.exact,
-        "fits": packing.fits,
+        **picked(packing, "ranks", "cap", "microbatches", "algorithm", "makespan", "bound", "gap", "exact", "fits"),
         "makespans": [*packing.makespans],
-        "assignment": packing.assignment,
-        "work": packing.work,
-        "baselines": [
-            {"rule": one.rule, "fits": one.fits, "makespan": one.makespan, "most_tokens": one.most_tokens}
-            for one in packing.baselines
-        ],
+        **picked(packing, "assignment", "work"),
+        "baselines": [picked(one, "rule", "fits", "makespan", "most_tokens") for one in packing.baselines],
     }
 
 

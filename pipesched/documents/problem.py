@@ -18,9 +18,8 @@ from pipesched.pipeline.layer_arguments import HALVES, KEYS, PARTS, Blocks
 from pipesched.pipeline.layers import SHARES, SIZES, Amount, LayerCosts
 from pipesched.pipeline.memory import KEPT
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import Exact, plain, simplest
+from pipesched.pipeline.quantities import plain, simplest
 from pipesched.pipeline.schedule import Schedule
-from pipesched.pipeline.step import Shard
 from pipesched.pipeline.step_arguments import SIDE_SIZES, item_values
 from pipesched.pipeline.unit_arguments import WHOLE_ONLY
 from pipesched.pipeline.units import FORWARD_ONLY, unit_values
@@ -35,18 +34,15 @@ from pipesched.text.fields import BY_KEY, BY_NAME, SECTIONS, keys_of
 
 def step_document(problem: Problem) -> dict[str, Any]:
     """Return shard, step and side of a problem that has a step, as a config gives them, every default filled in."""
-    if problem.shard is None:
+    shard = problem.shard
+    if shard is None:
         return {}
+    ahead = list(shard.ahead) if isinstance(shard.ahead, tuple) else shard.ahead
     return {
-        "shard": _shard(problem.shard),
+        "shard": {"level": shard.level, "ranks": shard.ranks, "ahead": ahead, "reduce": shard.reduce},
         "step": {"clip": problem.clip},
         "side": [item_values(item, plain) for item in problem.side],
     }
-
-
-def _shard(shard: Shard) -> dict[str, Any]:
-    ahead = list(shard.ahead) if isinstance(shard.ahead, tuple) else shard.ahead
-    return {"level": shard.level, "ranks": shard.ranks, "ahead": ahead, "reduce": shard.reduce}
 
 
 def kept_said(problem: Problem) -> bool:
@@ -158,9 +154,7 @@ def _count(value: Any) -> int:
 
 def order_document(outcome: Outcome) -> dict[str, Any]:
     """Return in which order microbatches are fed, where they differ or an order was asked for."""
-    if not is_of_units(outcome):
-        return {}
-    return ordering_document(outcome.ordering or Ordering(outcome.order))
+    return ordering_document(outcome.ordering or Ordering(outcome.order)) if is_of_units(outcome) else {}
 
 
 def is_of_units(outcome: Outcome) -> bool:
@@ -177,8 +171,7 @@ def ordering_document(ordering: Ordering) -> dict[str, Any]:
 def read_ordering(content: Mapping[str, Any], microbatches: int | None = None) -> Ordering | None:
     """Return the order that a document or a row says, the best one with what is known of it; None where it says none.
 
-    A row does not say how many microbatches there are.
-    Raises ConfigError.
+    A row does not say how many microbatches there are. Raises ConfigError.
     """
     order = content.get(ORDER)
     if order is None:
@@ -318,17 +311,12 @@ def _made(values: Mapping[str, Any]) -> Problem:
     problem = make_problem(**by_layer(values))
     costs = replace(problem.costs, recompute=by_stage.costs.recompute)
     memory = replace(problem.memory, checkpoint=by_stage.memory.checkpoint)
-    if memory.retain != by_stage.memory.retain and nearly_equal(
-        *(_floats(part.memory.retain) for part in (by_stage, problem))
-    ):
+    theirs, ours = ([*map(float, part.memory.retain)] for part in (by_stage, problem))
+    if memory.retain != by_stage.memory.retain and nearly_equal(theirs, ours):
         by_stage = replace(by_stage, memory=replace(by_stage.memory, retain=memory.retain))  # means of many digits
     if replace(problem, costs=costs, memory=memory) != by_stage or problem.layers is None:
         raise ConfigError("do not make the costs and the memory of the stages", "layers")
     return replace(by_stage, layers=replace(problem.layers, blocks=values.get(BLOCKS, False)))
-
-
-def _floats(values: Sequence[Exact]) -> list[float]:
-    return [*map(float, values)]
 
 
 def _entries_or_numbers(value: Any, read: Callable[[int | Decimal], Any]) -> Any:

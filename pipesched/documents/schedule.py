@@ -18,27 +18,9 @@ from typing import Any
 
 from pipesched.checks import shown
 from pipesched.core.timing import UNTIMED
+from pipesched.documents import json_text, problem as problems
 from pipesched.documents.entries import WrittenSlot, network_document, programs_of, read_network, written_entries
-from pipesched.documents.json_text import (
-    VERSION,
-    VERSION_OF_UNITS,
-    get,
-    nearly_equal,
-    parse_document,
-    require_finite,
-    require_metrics,
-    require_version,
-)
-from pipesched.documents.problem import (
-    fed_by,
-    is_of_units,
-    known_ordering,
-    order_document,
-    problem_document,
-    read_ordering,
-    read_problem,
-    wrong_order,
-)
+from pipesched.documents.json_text import get, nearly_equal
 from pipesched.documents.solver import report_of, solver_document, wrong_solver_claims
 from pipesched.errors import ConfigError, InvalidSchedule, WrongOperation
 from pipesched.pipeline.ops import Op, Pair, parse_op, parse_slot, parse_transfer
@@ -56,14 +38,14 @@ UNPROVED = (Status.HEURISTIC, Status.FEASIBLE)  # what may be said of any schedu
 
 def document(outcome: Outcome) -> dict[str, Any]:
     """Return the document of a schedule: problem, metrics, slots and transfers with their times in the user's unit."""
-    schedule = outcome.schedule
+    schedule, has_units = outcome.schedule, problems.is_of_units(outcome)
     return {
         "format": FORMAT,
-        "version": VERSION_OF_UNITS if is_of_units(outcome) or schedule.problem.has_step else VERSION,
+        "version": json_text.VERSION_OF_UNITS if has_units or schedule.problem.has_step else json_text.VERSION,
         "algorithm": outcome.algorithm,
         "status": outcome.status,
-        "problem": problem_document(schedule.problem),
-        **order_document(outcome),
+        "problem": problems.problem_document(schedule.problem),
+        **problems.order_document(outcome),
         "metrics": outcome.metrics,
         "devices": [list(_slots(schedule, device)) for device in range(schedule.problem.devices)],
         **({"transfers": _transfers(schedule)} if schedule.plan.lanes else {}),
@@ -116,24 +98,24 @@ def parse(text: str, name: str) -> Outcome:
 
     The caller checks it: a foreign document may break the rules of its problem.
     """
-    return outcome_of(parse_document(text, name), name)
+    return outcome_of(json_text.parse_document(text, name), name)
 
 
 def outcome_of(content: dict[str, Any], name: str) -> Outcome:
     """Return the schedule in the content of a document. Raises ConfigError with `name`."""
     try:
-        require_version(content, FORMAT, "schedule", VERSION_OF_UNITS)
-        problem = read_problem(get(content, "problem", dict))
-        ordering = read_ordering(content, problem.microbatches)
-        schedule = _schedule(fed_by(problem, ordering), content)
+        json_text.require_version(content, FORMAT, "schedule", json_text.VERSION_OF_UNITS)
+        problem = problems.read_problem(get(content, "problem", dict))
+        ordering = problems.read_ordering(content, problem.microbatches)
+        schedule = _schedule(problems.fed_by(problem, ordering), content)
         if isinstance(content.get("metrics"), dict):
-            require_metrics(content["metrics"], "metrics.")
+            json_text.require_metrics(content["metrics"], "metrics.")
         report = None
         if "solver" in content:
             for key in {"objective", "gap"} & {*get(content, "solver", dict)}:
-                require_finite(content["solver"][key], f"solver.{key}")
+                json_text.require_finite(content["solver"][key], f"solver.{key}")
             report = report_of(get(content, "solver", dict), content.get("metrics"), schedule)
-        return Outcome(_algorithm(content), schedule, report, known_ordering(schedule, ordering))
+        return Outcome(_algorithm(content), schedule, report, problems.known_ordering(schedule, ordering))
     except ConfigError as error:
         if isinstance(error, WrongOperation) and error.key == "network":
             raise InvalidSchedule(error.message) from None  # a program that breaks a rule, as others that `check` finds
@@ -152,7 +134,7 @@ def wrong_claims(text: str, outcome: Outcome) -> Iterator[str]:
         others = {name: own for name, own in ours.items() if name not in ("lower_bound", "gap")}
         yield from _wrong_metrics("metrics", claimed, others)
         yield from _wrong_bound(claimed, ours)
-    yield from wrong_order(outcome)
+    yield from problems.wrong_order(outcome)
     status = content.get("status", outcome.status)
     known = (outcome.status,) if outcome.report is not None else (outcome.status, *UNPROVED)
     if status not in known:
@@ -240,10 +222,7 @@ def _lanes(problem: Problem, moves: Sequence[Sequence[WrittenSlot]]) -> Iterator
 
 
 def _as_written(schedule: Schedule) -> Schedule:
-    """Return `schedule`, or the replay of its plan if that is written the same way.
-
-    Floats end at 17 digits, ticks do not.
-    """
+    """Return `schedule`, or the replay of its plan if that is written so too: floats end at 17 digits, ticks do not."""
     scale = schedule.problem.ticks.per_unit
     if max(schedule.end_ticks, default=0) < 2**52:
         return schedule

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 from pipesched.checks import shown
-from pipesched.documents.json_text import plain_values
+from pipesched.documents.json_text import picked, plain_values
 from pipesched.errors import ConfigError
 from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.placement import placement_name
@@ -17,11 +17,6 @@ from pipesched.pipeline.schedule import Schedule
 from pipesched.results.cuts import CutReport, TriedCut
 from pipesched.results.outcome import Advice, BestHeuristic, Outcome, Repetition, SolveReport
 from pipesched.results.status import Status, StoppedBy
-
-
-def advice_document(advice: Sequence[Advice]) -> list[dict[str, Any]]:
-    """Return advice as it stands in a document; fractions that are no decimals stay texts, as they may be typed."""
-    return [one._asdict() for one in advice]
 
 
 def advice_of(content: object) -> tuple[Advice, ...] | None:
@@ -51,22 +46,18 @@ def _advice(content: Mapping[str, Any]) -> Advice:
     change = content.get("change")
     if not isinstance(change, str) or not change.isprintable():
         raise ConfigError(f"solver: 'change' of 'advice' must be one line of text, not {shown(change)}")
-    least, difference = _time(content, "makespan_at_most"), _time(content, "difference")
-    return Advice(change, least, difference, _arguments(content, "solve"), _arguments(content, "problem"))
-
-
-def _time(content: Mapping[str, Any], key: str) -> int | float:
-    value = content.get(key)
-    if not isinstance(value, (int, float, Decimal)) or isinstance(value, bool):
-        raise ConfigError(f"solver: {key!r} of 'advice' must be a number, not {shown(value)}")
-    return plain(Fraction(value))
-
-
-def _arguments(content: Mapping[str, Any], key: str) -> dict[str, Any]:
-    value = content.get(key, {})
-    if not isinstance(value, Mapping):
-        raise ConfigError(f"solver: {key!r} of 'advice' must hold parameters by their names, not {shown(value)}")
-    return {name: plain_values(entry) for name, entry in value.items()}
+    found: dict[str, Any] = {}
+    for key in ("makespan_at_most", "difference"):
+        value = content.get(key)
+        if not isinstance(value, (int, float, Decimal)) or isinstance(value, bool):
+            raise ConfigError(f"solver: {key!r} of 'advice' must be a number, not {shown(value)}")
+        found[key] = plain(Fraction(value))
+    for key in ("solve", "problem"):
+        value = content.get(key, {})
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"solver: {key!r} of 'advice' must hold parameters by their names, not {shown(value)}")
+        found[key] = plain_values(value)
+    return Advice(change, **found)
 
 
 MAKESPAN, SPAN = "makespan", "span"
@@ -84,13 +75,12 @@ def solver_document(report: SolveReport) -> dict[str, Any]:
         "bound_reason": report.bound.reason,
         "gap": report.gap,
         "seconds": round(report.seconds, 3),
-        "stopped_by": report.stopped_by,
-        "source": report.source,
+        **picked(report, "stopped_by", "source"),
         "heuristic": None if best is None else {"source": best.source, "objective": best.value},
         "placements": list(report.placements),
         "equal": list(report.equal),
         "repetition": None if repetition is None else repetition._asdict(),
-        **({} if report.advice is None else {"advice": advice_document(report.advice)}),
+        **({} if report.advice is None else {"advice": [one._asdict() for one in report.advice]}),
         **({} if report.cuts is None else _cuts_document(report.cuts)),
     }
 

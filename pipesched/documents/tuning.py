@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from pipesched.documents.json_text import picked
 from pipesched.errors import ConfigError
 from pipesched.estimation.trust.evidence import PublishedRun, SpeedRatio, Trust
 from pipesched.pipeline.step import NOTHING
@@ -18,13 +19,8 @@ def trust_document(trust: Trust) -> dict[str, Any]:
     evidence = trust.evidence
     return {
         "level": trust.level,
-        "time": trust.time._asdict(),
-        "tokens_per_second_per_gpu": trust.tokens_per_second_per_gpu._asdict(),
-        "memory": trust.memory._asdict(),
-        "sure": trust.sure,
-        "spread": trust.spread,
-        "own": trust.own,
-        "like": trust.like,
+        **{key: getattr(trust, key)._asdict() for key in ("time", "tokens_per_second_per_gpu", "memory")},
+        **picked(trust, "sure", "spread", "own", "like"),
         "evidence": {
             "inside": evidence.inside,
             "outside": [one._asdict() for one in evidence.outside],
@@ -35,10 +31,11 @@ def trust_document(trust: Trust) -> dict[str, Any]:
 
 def against_document(ratios: Iterable[tuple[str, SpeedRatio]]) -> list[dict[str, Any]]:
     """Return the list `against`: the step over that of each other config, and how likely it is faster."""
-    return [
-        {"config": name, "ratio": {"low": one.low, "expected": one.expected, "high": one.high}, "faster": one.faster}
-        for name, one in ratios
-    ]
+    return [{"config": name, **_ratio(one)} for name, one in ratios]
+
+
+def _ratio(first_over_this: SpeedRatio) -> dict[str, Any]:
+    return {"ratio": picked(first_over_this, "low", "expected", "high"), "faster": first_over_this.faster}
 
 
 def evidence_rows(runs: Iterable[PublishedRun]) -> list[dict[str, Any]]:
@@ -46,8 +43,7 @@ def evidence_rows(runs: Iterable[PublishedRun]) -> list[dict[str, Any]]:
     return [
         {
             "run": one.run,
-            "source": one.compared.source,
-            "version": one.compared.version,
+            **picked(one.compared, "source", "version"),
             "url": one.url,
             **one.compared.facts._asdict(),
             "global": one.size,
@@ -66,16 +62,13 @@ def tuning_document(tuning: Tuning) -> dict[str, Any]:
 
     Nothing in it differs from run to run.
     """
-    gpus = None if tuning.estimate is None else tuning.estimate.setup.parallel.gpus
+    gpus, measure = None if tuning.estimate is None else tuning.estimate.setup.parallel.gpus, tuning.measure
     return {
         "format": "pipesched.tuning",
         "version": 1,
-        "name": tuning.name,
-        "space": tuning.space,
-        "simulated": tuning.simulated,
+        **picked(tuning, "name", "space", "simulated"),
         "pruned": dict(tuning.pruned),
-        "left": tuning.left,
-        "capacity": tuning.capacity,
+        **picked(tuning, "left", "capacity"),
         "rows": [_row(trial, gpus) for trial in tuning.rows],
         "pareto": [_row(trial, gpus) for trial in tuning.pareto],
         "parts": [share._asdict() for share in tuning.parts],
@@ -85,9 +78,7 @@ def tuning_document(tuning: Tuning) -> dict[str, Any]:
         "tied": tuning.tied,
         "beyond": [{**_row(one.trial, gpus), "measure": one.measure} for one in tuning.beyond],
         "published": [_published(run) for run in tuning.published],
-        "measure": None
-        if tuning.measure is None
-        else {"layouts": [*tuning.measure.layouts], "gain": tuning.measure.gain},
+        "measure": None if measure is None else {"layouts": [*measure.layouts], "gain": measure.gain},
         "notes": [*tuning.notes],
     }
 
@@ -102,22 +93,13 @@ def config_of(tuning: Tuning) -> str:
 def _row(trial: Trial, gpus: int | None) -> dict[str, Any]:
     return {
         **_point(trial.point.layout, trial.point.algorithm, gpus),
-        "layout": trial.layout,
-        "bubble": trial.bubble,
+        **picked(trial, "layout", "bubble"),
         "step": None if trial.step is None else trial.step._asdict(),
-        "memory": trial.memory,
-        "spare": trial.spare,
-        "fits": trial.fits,
-        "runs_in": trial.runs_in,
+        **picked(trial, "memory", "spare", "fits", "runs_in"),
         "trust": None if trial.trust is None else trust_document(trial.trust),
-        "behind": None if trial.behind is None else _behind(trial.behind),
+        "behind": None if trial.behind is None else _ratio(trial.behind),
         "sure": trial.sure,
     }
-
-
-def _behind(first_over_this: SpeedRatio) -> dict[str, Any]:
-    low, expected, high, faster = first_over_this
-    return {"ratio": {"low": low, "expected": expected, "high": high}, "faster": faster}
 
 
 def _published(run: PublishedRun) -> dict[str, Any]:
@@ -125,7 +107,7 @@ def _published(run: PublishedRun) -> dict[str, Any]:
     return {
         "run": run.run,
         "source": run.compared.source,
-        "parallel": {key: getattr(facts, key) for key in WAYS},
+        "parallel": picked(facts, *WAYS),
         "gpus": facts.gpus,
         "measured": run.rate,
         "estimated": run.estimated_rate,
@@ -154,13 +136,8 @@ def _over_memory(point: OverMemory, gpus: int | None) -> dict[str, Any]:
 
 
 def _doubt(doubt: Doubt, gpus: int | None) -> dict[str, Any]:
-    winner = doubt.winner.point
-    return {
-        "share": doubt.share,
-        "factor": doubt.factor,
-        "winner": _point(winner.layout, winner.algorithm, gpus),
-        "gain": doubt.gain,
-    }
+    winner = _point(doubt.winner.point.layout, doubt.winner.point.algorithm, gpus)
+    return {**picked(doubt, "share", "factor"), "winner": winner, "gain": doubt.gain}
 
 
 def _miss(miss: NearMiss, gpus: int | None) -> dict[str, Any]:
