@@ -9,18 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
+from pipesched.schedulers import options as known
 from pipesched.schedulers.family import Family
-from pipesched.schedulers.options import (
-    COUNT,
-    FULL,
-    MICROBATCHES,
-    OPTIONS,
-    PERIOD,
-    STAGES,
-    STARTS,
-    WHOLE,
-    checked_option,
-)
 from pipesched.schedulers.registry import family
 from pipesched.text.given import only_numbers
 
@@ -82,15 +72,15 @@ def read_algorithm(value: Value, file: str) -> Algorithm:
     asked = Algorithm(chosen.name, {key: _option(key, e.plain()) for key, e in given.items()}, locations)
     with asked.located():
         for key, option in asked.options.items():
-            checked_option(chosen, key, option)
+            known.checked_option(chosen, key, option)
     return asked
 
 
 def _option(key: str, plain: Any) -> Any:
     """Return the value of an option; an unknown option is left to its check."""
-    shape = OPTIONS[key].shape if key in OPTIONS else None
-    is_number = shape in (COUNT, WHOLE, PERIOD, STARTS) or (shape == STAGES and plain != FULL)
-    is_number = is_number or (shape == MICROBATCHES and not isinstance(plain, str))
+    shape = known.OPTIONS[key].shape if key in known.OPTIONS else None
+    is_word = {known.STAGES: plain == known.FULL, known.MICROBATCHES: isinstance(plain, str)}
+    is_number = not is_word.get(shape or "", shape not in (known.COUNT, known.WHOLE, known.PERIOD, known.STARTS))
     return only_numbers(plain) if is_number else plain
 
 

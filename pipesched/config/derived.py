@@ -85,9 +85,8 @@ def require_place(values: Mapping[str, Given]) -> None:
         given = values.get(name)
         if given is None or given.value == UNITS.get(name, given) or (name == "chunks" and given.where is None):
             continue
-        if name == "layout" and _cuts_anew(values):
-            continue
-        raise located(ConfigError(f"has no place beside `model`: {instead}", name), values)
+        if name != "layout" or not _cuts_anew(values):
+            raise located(ConfigError(f"has no place beside `model`: {instead}", name), values)
 
 
 def _estimated(setup: Setup) -> str:
@@ -96,12 +95,8 @@ def _estimated(setup: Setup) -> str:
     ways = {key: getattr(parallel, key) for key in (*(key for key in SIZES if key != "chunks"), "data")}
     layout = ", ".join(f"{key} {size}" for key, size in ways.items() if size > 1)
     what = f"{setup.model.name} on {parallel.gpus} {setup.hardware.name} ({layout or 'no parallelism'})"
+    step = f"{batch.size} sequences of {batch.sequence} a step"
     if batch.lengths is not None:
-        return (
-            f"costs and memory are estimated: {what}, {len(batch.lengths)} microbatches of packed documents,"
-            f" {sum(batch.totals):,} tokens of a rank; `pipesched estimate` shows them"
-        )
-    return (
-        f"costs and memory are estimated: {what}, {batch.size} sequences of {batch.sequence} a step;"
-        " `pipesched estimate` shows them"
-    )
+        tokens = f"{sum(batch.totals):,} tokens of a rank"
+        step = f"{len(batch.lengths)} microbatches of packed documents, {tokens}"
+    return f"costs and memory are estimated: {what}, {step}; `pipesched estimate` shows them"

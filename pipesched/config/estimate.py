@@ -38,9 +38,8 @@ def estimate_of(config: Config, algorithm: str | None = None, *, whole: bool = F
 def require_training(mode: str) -> None:
     """Raise ConfigError for forward passes alone: speed, memory and evidence of an estimate are those of training."""
     if mode == FORWARD_ONLY:
-        raise ConfigError(
-            "must be train: estimates are of steps of training; `run` schedules forward passes alone", "mode"
-        )
+        what = "estimates are of steps of training; `run` schedules forward passes alone"
+        raise ConfigError(f"must be train: {what}", "mode")
 
 
 def default_algorithm(setup: Setup) -> str:
@@ -60,9 +59,8 @@ def changes(estimate: Estimate) -> list[FittingChange]:
         replaced["budget"] = given
 
     def again(setup: Setup) -> Estimate:
-        name = asked = estimate.outcome.algorithm
-        if asked in DEFAULTS:
-            name = default_algorithm(setup)
+        asked = estimate.outcome.algorithm
+        name = default_algorithm(setup) if asked in DEFAULTS else asked
         options = estimate.options if name == asked else {}
         return Estimate(run(outline(setup, replaced), name, **options), estimate.whole)
 

@@ -132,9 +132,7 @@ def _graph(content: Mapping[str, Any], name: str, loop: bool) -> DataflowGraph:
     if len(numbers) < len(operations):
         twice = next(op.name for number, op in enumerate(operations) if numbers[op.name] != number)
         raise ConfigError(f"{name}: ops: {twice!r} stands there twice")
-    edges = [
-        _dependence(entry, position, numbers, name) for position, entry in enumerate(_list(content, "edges", name))
-    ]
+    edges = [_dependence(entry, place, numbers, name) for place, entry in enumerate(_list(content, "edges", name))]
     graph = DataflowGraph(tuple(operations), tuple(dict.fromkeys(edges)), str(content.get("name") or name))
     if graph.is_loop and not loop:
         raise ConfigError(f"{name}: edges with a distance make a loop; schedule it as one (`pipeline`)")

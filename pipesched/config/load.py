@@ -8,21 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.checks import shown
+from pipesched.config import values as config_values
 from pipesched.config.rounding import rounding_note
 from pipesched.config.trust_section import TrustSection, read_trust
-from pipesched.config.values import (
-    Source,
-    Values,
-    assumes_alike_memory,
-    assumes_halves,
-    counts_blocks,
-    default_values,
-    has_setup,
-    override,
-    problem_of,
-    source_of,
-    values_of,
-)
+from pipesched.config.values import Source, Values
 from pipesched.errors import ConfigError
 from pipesched.pipeline.placement import PLACEMENTS, Placement
 from pipesched.pipeline.plan import Plan
@@ -55,7 +44,13 @@ def take_choices(values: Values) -> Choices:
             raise ConfigError("must name at least one number of stages a device", "chunks")
     except ConfigError as error:
         raise located(error, values) from None
-    _keep_first(values, counts[0])
+    if given is not None:
+        values["chunks"] = given._replace(value=counts[0])
+    else:
+        from pipesched.text.sections import merged
+
+        below = values["parallel"]
+        values["parallel"] = below._replace(value=merged(below.value, {"chunks": counts[0]}, "parallel"))
     named = values.get("placement")
     if len(counts) > 1 and named is not None and isinstance(named.value, str) and named.value in PLACEMENTS:
         del values["placement"]
@@ -69,16 +64,6 @@ def _of_parallel(values: Values) -> Any:
         return None
     entries = values["parallel"].value.value.data
     return entries["chunks"].plain() if isinstance(entries, dict) and "chunks" in entries else None
-
-
-def _keep_first(values: Values, count: int) -> None:
-    if "chunks" in values:
-        values["chunks"] = values["chunks"]._replace(value=count)
-        return
-    from pipesched.text.sections import merged
-
-    below = values["parallel"]
-    values["parallel"] = below._replace(value=merged(below.value, {"chunks": count}, "parallel"))
 
 
 class Config(NamedTuple):
@@ -126,24 +111,17 @@ def load_config(config: str | Path | Source | None, overrides: Mapping[str, Any]
     """
     values = load_values(config, overrides)
     choices = take_choices(values) if chooses else Choices()
-    if not has_setup(values):
-        problem = problem_of(values)  # which refuses what is no number
-        rounded = rounding_note(values)
-        alike = assumes_alike_memory(values, problem)
-        return Config(
-            problem,
-            algorithm_of(values),
-            assumes_halves(values),
-            rounded=rounded,
-            choices=choices,
-            assumes_alike_memory=alike,
-        )
-    from pipesched.config.derived import derived
+    setup, trust = None, TrustSection()
+    notes: tuple[str, ...] = ()
+    if config_values.has_setup(values):
+        from pipesched.config.derived import derived
 
-    problem, setup, notes = derived(values)
-    trust = read_trust(values["trust"].value if "trust" in values else None)
-    halves, rounded, alike = assumes_halves(values), rounding_note(values), assumes_alike_memory(values, problem)
-    return Config(problem, algorithm_of(values), halves, setup, notes, rounded, trust, choices, alike)
+        problem, setup, notes = derived(values)
+        trust = read_trust(values["trust"].value if "trust" in values else None)
+    else:
+        problem = config_values.problem_of(values)  # which refuses what is no number
+    halves, alike = config_values.assumes_halves(values), config_values.assumes_alike_memory(values, problem)
+    return Config(problem, algorithm_of(values), halves, setup, notes, rounding_note(values), trust, choices, alike)
 
 
 def load_values(config: str | Path | Source | None, overrides: Mapping[str, Any]) -> Values:
@@ -151,11 +129,11 @@ def load_values(config: str | Path | Source | None, overrides: Mapping[str, Any]
     if config is not None and not isinstance(config, (str, Path, Source)):
         raise ConfigError(f"must be the name of a file, or YAML, not {shown(config)}", "path_or_text")
     try:
-        source = source_of(config) if isinstance(config, (str, Path)) else config
+        source = config_values.source_of(config) if isinstance(config, (str, Path)) else config
     except ConfigError as error:
         raise error.about("path_or_text") from None
-    values = values_of(source)  # what is wrong there names the file and the line
-    override(values, overrides)
+    values = config_values.values_of(source)  # what is wrong there names the file and the line
+    config_values.override(values, overrides)
     return values
 
 
@@ -184,21 +162,19 @@ def imported_problem(
     the file's, to which they are then fused, as for every algorithm. Raises ConfigError.
     """
     if config is None:
-        values = {name: given for name, given in default_values().items() if name not in SIZES}
-        override(values, overrides)
+        values = {name: given for name, given in config_values.default_values().items() if name not in SIZES}
+        config_values.override(values, overrides)
     else:
         values = load_values(config, overrides)
-    if has_setup(values):
+    if config_values.has_setup(values):
         return _of_setup(plan, placement, values, file)
-    is_open = not {"layers", "layer", "chunks", "layout"}.isdisjoint(
-        values
-    )  # the stages are known once there is a problem
+    is_open = {"layers", "layer", "chunks", "layout"} & {*values}  # the stages are known once there is a problem
     for name, size in _sizes(plan).items():
         if name != "stages" or not is_open:
             _require_agreement(values.setdefault(name, Given(size)), name, size, file)
-        elif counts_blocks(values):  # whose number is not that of the stages that they are cut into
+        elif config_values.counts_blocks(values):  # whose number is not that of the stages that they are cut into
             values.setdefault(name, Given(size))
-    problem = problem_of(values)
+    problem = config_values.problem_of(values)
     if not can_be_cut(problem):
         _require_agreement(Given(problem.stages), "stages", plan.index.stages, file)
     return _fitted(plan, problem, placement, values, file)
@@ -240,12 +216,9 @@ def _fitted(plan: Plan, given: Problem, placement: Placement, values: Values, fi
         return ImportedProblem(fitted, given)
     actual = placement.in_blocks(given.stages)
     if given.placement != actual:
-        error = ConfigError(
-            f"{file} has its stages on devices {shown(actual.devices)}, not"
-            f" {shown(given.placement.devices)}{' in both directions' * given.placement.mirrored}",
-            "placement",
-        )
-        raise located(error, values)
+        theirs = f"{shown(given.placement.devices)}{' in both directions' * given.placement.mirrored}"
+        what = f"{file} has its stages on devices {shown(actual.devices)}, not {theirs}"
+        raise located(ConfigError(what, "placement"), values)
     return ImportedProblem(fitted, given)
 
 

@@ -108,23 +108,14 @@ def _candidates(shape: Schema) -> list[Schema]:
 def _model() -> Schema:
     """Return the schema of a mapping of Hugging Face's keys: those that it knows, and any other."""
     own = {"mlp": MLPS, "norm": NORMS, "bias": BIASES, "positions": POSITIONS}
-    words = {key: _or_null({"enum": list(names)}) for key, names in own.items()}
-    model_type = _or_null({"enum": list(MODEL_TYPES)})
-    return {
-        "type": "object",
-        "properties": {
-            **words,
-            "model_type": model_type,
-            "tie_word_embeddings": _or_null(FLAG),
-            "dropout": _or_null({"type": "number", "minimum": 0, "maximum": 1}),
-        },
-    }
+    properties = {key: _or_null({"enum": list(names)}) for key, names in {**own, "model_type": MODEL_TYPES}.items()}
+    properties |= {"tie_word_embeddings": _or_null(FLAG), "dropout": _or_null({**SHARE, "maximum": 1})}
+    return {"type": "object", "properties": properties}
 
 
 def _hardware() -> dict[str, Schema]:
-    helps = {key: GPU[key] for key in NUMBERS}
-    numbers = _described({key: text for key, text in helps.items() if key not in COUNTS}, NUMBER)
-    numbers |= _described({key: text for key, text in helps.items() if key in COUNTS}, COUNT)
+    numbers = _described({key: GPU[key] for key in NUMBERS if key not in COUNTS}, NUMBER)
+    numbers |= _described({key: GPU[key] for key in NUMBERS if key in COUNTS}, COUNT)
     numbers["memory"]["anyOf"].append(MEMORY)
     return {"preset": _or_null({"enum": list(preset_names(HARDWARE))}), **numbers}
 
@@ -138,7 +129,9 @@ def _parallel() -> dict[str, Schema]:
 
 
 def _training() -> dict[str, Schema]:
-    recompute = {"enum": list(RECOMPUTES)}
+    recompute, of_layers = {"enum": list(RECOMPUTES)}, {**object_schema({FULL: COUNT}), "required": [FULL]}
+    gemm = {"anyOf": [SHARE, object_schema({part: _or_null(SHARE) for part in GEMM}), {"type": "null"}]}
+    shares = {key: gemm if key == "gemm" else _or_null(SHARE) for key in SHARES}
     return {
         "precision": {"description": "of weights and activations; default bf16", **_or_null({"enum": [*PRECISIONS]})},
         "gradients": {"description": "of the main gradients; default fp32", **_or_null({"enum": [FP32, BF16]})},
@@ -150,12 +143,7 @@ def _training() -> dict[str, Schema]:
         },
         "recompute": {
             "description": "none, selective (the core of attention), full, or full of so many layers of each stage",
-            "anyOf": [
-                recompute,
-                {**object_schema({FULL: COUNT}), "required": [FULL]},
-                *_candidates(recompute),
-                {"type": "null"},
-            ],
+            "anyOf": [recompute, of_layers, *_candidates(recompute), {"type": "null"}],
         },
         "layout": {
             "description": "auto, the layers of each stage, or Megatron's text of them",
@@ -163,12 +151,6 @@ def _training() -> dict[str, Schema]:
         },
         "efficiency": {
             "description": "measured shares of the GPU's numbers, or the name of a YAML file of them",
-            "anyOf": [TEXT, object_schema(_efficiency()), {"type": "null"}],
+            "anyOf": [TEXT, object_schema(shares), {"type": "null"}],
         },
     }
-
-
-def _efficiency() -> dict[str, Schema]:
-    """Return the schemas of the shares; `gemm` is one for all products, or one for each kind of operation."""
-    gemm = {"anyOf": [SHARE, object_schema({part: _or_null(SHARE) for part in GEMM}), {"type": "null"}]}
-    return {key: gemm if key == "gemm" else _or_null(SHARE) for key in SHARES}

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.resources import files
-from typing import NamedTuple
+from math import gcd
 
 from pipesched.checks import require_whole
 from pipesched.estimation.derived import derive
-from pipesched.estimation.model import ModelShape
 from pipesched.estimation.model_reader import read_model_section
 from pipesched.estimation.parameters import parameters
 from pipesched.estimation.setup import Setup
@@ -34,7 +33,7 @@ def setup_starter(model: str, hardware: str | None = None, gpus: int | None = No
     if gpus is not None:
         require_whole(gpus, "parallel.gpus", least=1, most=MOST_GPUS)
     gpu = USUAL_HARDWARE if hardware is None else hardware
-    setup, fits = _laid_out(_Asked(model, gpu), gpus)
+    setup, fits = _laid_out(model, gpu, gpus)
     parallel, batch = setup.parallel, setup.batch
     starter = files("pipesched.config").joinpath("setup_starter.yaml").read_text(encoding="utf-8")
     values = {
@@ -50,42 +49,28 @@ def setup_starter(model: str, hardware: str | None = None, gpus: int | None = No
     return fill(starter, values, remarks)
 
 
-class _Asked(NamedTuple):
-    """A model and the GPUs to train it on, as they are named."""
-
-    model: str
-    hardware: str
-
-    def setup(self, gpus: int, tensor: int = 1, pipeline: int = 1, recompute: str = "none") -> Setup:
-        """Return the training run of a layout; experts are spread over up to 8 ranks."""
-        model = read_model_section(merged(None, self.model, "model")).model
-        data = gpus // (tensor * pipeline)
-        expert = 1 if model.experts is None else _most_common(model.experts.count, tensor * data)
-        return setup_of(
-            model=self.model,
-            hardware=self.hardware,
-            parallel={"gpus": gpus, "tensor": tensor, "pipeline": pipeline, "expert": expert},
-            batch={
-                "sequence": min(USUAL_SEQUENCE, model.position_rows or USUAL_SEQUENCE),
-                "global": ROUNDS * pipeline * data,
-            },
-            training={"recompute": recompute},
-        ).setup
+def _setup(name: str, hardware: str, gpus: int, tensor: int = 1, pipeline: int = 1, recompute: str = "none") -> Setup:
+    """Return the training run of a layout; experts are spread over up to 8 ranks."""
+    model = read_model_section(merged(None, name, "model")).model
+    data = gpus // (tensor * pipeline)
+    experts = 1 if model.experts is None else gcd(model.experts.count, tensor * data, RANKS[-1])
+    sequence = min(USUAL_SEQUENCE, model.position_rows or USUAL_SEQUENCE)
+    return setup_of(
+        model=name,
+        hardware=hardware,
+        parallel={"gpus": gpus, "tensor": tensor, "pipeline": pipeline, "expert": experts},
+        batch={"sequence": sequence, "global": ROUNDS * pipeline * data},
+        training={"recompute": recompute},
+    ).setup
 
 
-def _most_common(one: int, other: int) -> int:
-    """Return the largest of 8, 4, 2 and 1 that divides both numbers."""
-    return next(size for size in RANKS[::-1] if one % size == 0 and other % size == 0)
-
-
-def _laid_out(asked: _Asked, gpus: int | None) -> tuple[Setup, bool]:
+def _laid_out(model: str, hardware: str, gpus: int | None) -> tuple[Setup, bool]:
     """Return the first setup that fits, by rising numbers of GPUs where none is given; else the last, and that."""
-    alone = asked.setup(1)
-    found = alone
+    found = alone = _setup(model, hardware, 1)
     for count in [gpus] if gpus is not None else [_enough(alone) * more for more in (1, 2, 4)]:
         for recompute in ("none", "full"):
             for tensor, pipeline in _layouts(alone, count):
-                found = asked.setup(count, tensor, pipeline, recompute)
+                found = _setup(model, hardware, count, tensor, pipeline, recompute)
                 if _fits(found):
                     return found, True
     return found, False
@@ -100,7 +85,8 @@ def _enough(setup: Setup) -> int:
 def _layouts(setup: Setup, gpus: int) -> Iterator[tuple[int, int]]:
     """Yield tensor and pipeline by how many ranks hold the model; tensor stays in a node, and divides the model."""
     node, model = min(setup.hardware.gpus_per_node, gpus), setup.model
-    tensors = [size for size in RANKS if size <= node and gpus % size == 0 and _divides(model, size)]
+    sizes = [gpus, model.heads, model.ffn] + ([model.kv_heads] if model.latent is None else [])
+    tensors = [ranks for ranks in RANKS if ranks <= node and not any(size % ranks for size in sizes)]
     pairs = [
         (tensor, pipeline)
         for tensor in tensors
@@ -108,11 +94,6 @@ def _layouts(setup: Setup, gpus: int) -> Iterator[tuple[int, int]]:
         if gpus // tensor % pipeline == 0 and (pipeline > 1 or gpus == tensor)
     ]
     yield from sorted(pairs, key=lambda pair: (pair[0] * pair[1], pair[0]))
-
-
-def _divides(model: ModelShape, tensor: int) -> bool:
-    sizes = [model.heads, model.ffn] + ([model.kv_heads] if model.latent is None else [])
-    return not any(size % tensor for size in sizes)
 
 
 def _fits(setup: Setup) -> bool:

@@ -10,49 +10,17 @@ from pipesched.pipeline.costs import TABLED
 from pipesched.pipeline.layer_arguments import KEYS
 from pipesched.pipeline.layers import BALANCED, EQUAL, SHARES, SIZES
 from pipesched.pipeline.placement import PLACEMENTS
-from pipesched.pipeline.problem import LANES as LANE_KINDS
+from pipesched.pipeline.problem import LANES
 from pipesched.pipeline.step import LEVELS, REDUCES
 from pipesched.pipeline.step_arguments import ALL, SHARD_KEYS, SIDE_KEYS, SIDE_SIZES
 from pipesched.pipeline.unit_arguments import SLICE_KEYS
 from pipesched.pipeline.units import AUTO, FACTORS, MODES, MOST_SLICES, SHARED, WORK
 from pipesched.pipeline.units_of_measure import MEMORY, MICRO, TIME, Dimension
-from pipesched.schedulers.options import (
-    FLAG,
-    FULL,
-    MICROBATCHES,
-    OPTIONS,
-    PERIOD,
-    STAGES,
-    STARTS,
-    WHOLE,
-    WORD,
-    Option,
-    options_of,
-)
+from pipesched.schedulers import options
+from pipesched.schedulers.options import OPTIONS, Option, options_of
 from pipesched.schedulers.registry import ALIASES, FAMILIES, family
-from pipesched.text.fields import (
-    ALGORITHM,
-    COUNT,
-    FIELDS,
-    FRACTION,
-    LANES,
-    LAYOUT,
-    LINKS,
-    MODE,
-    NUMBER,
-    PART,
-    PER_DEVICE,
-    PLACEMENT,
-    SECTIONS,
-    SHARD,
-    SHARE,
-    SIDE,
-    SIZES as SIZES_OF_EACH,
-    SLICES,
-    SPEED,
-    TEXT,
-    Field,
-)
+from pipesched.text import fields
+from pipesched.text.fields import Field
 
 
 def starter() -> str:
@@ -62,13 +30,13 @@ def starter() -> str:
 
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a config file, for editors."""
-    top = {field.key: _schema(field) for field in FIELDS if "." not in field.key}
+    top = {field.key: _schema(field) for field in fields.FIELDS if "." not in field.key}
     sections = {
         section: {
-            **object_schema({field.key.partition(".")[2]: _schema(field) for field in _of(section)}),
+            **object_schema({key: _schema(fields.BY_KEY[f"{section}.{key}"]) for key in fields.keys_of(section)}),
             "type": ["object", "null"],  # an empty section counts as absent
         }
-        for section in SECTIONS
+        for section in fields.SECTIONS
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -76,10 +44,6 @@ def json_schema() -> dict[str, Any]:
         **object_schema({**top, **sections, **setup_schemas()}),
         "anyOf": [{"required": ["devices"]}, {"required": ["model", "hardware", "parallel", "batch"]}],
     }
-
-
-def _of(section: str) -> list[Field]:
-    return [field for field in FIELDS if field.key.startswith(f"{section}.")]
 
 
 def _schema(field: Field | Option) -> dict[str, Any]:
@@ -91,48 +55,50 @@ def _schema(field: Field | Option) -> dict[str, Any]:
 def _algorithms() -> list[dict[str, Any]]:
     """Return the schemas of the key `algorithm`: a name, or one name with its options."""
     families = {name: family(name) for name in (*FAMILIES, *ALIASES)}
-    options = {
+    given = {
         name: {**object_schema({key: _schema(OPTIONS[key]) for key in options_of(known)}), "type": ["object", "null"]}
         for name, known in families.items()
     }
-    return [{"enum": list(families)}, {**object_schema(options), "minProperties": 1, "maxProperties": 1}]
+    return [{"enum": list(families)}, {**object_schema(given), "minProperties": 1, "maxProperties": 1}]
 
 
 def _shapes(field: Field | Option) -> list[dict[str, Any]]:
-    if field.shape == ALGORITHM:
+    if field.shape == fields.ALGORITHM:
         return _algorithms()
     number: dict[str, Any] = {"type": "number", "minimum": 0}
-    if field.shape in (PER_DEVICE, PERIOD):
+    if field.shape in (fields.PER_DEVICE, options.PERIOD):
         number = {"type": "number", "exclusiveMinimum": 0}
-    if field.shape == FRACTION:
+    if field.shape == fields.FRACTION:
         number["maximum"] = 1
-    dimension = TIME if field.shape in (PERIOD, STARTS) else field.dimension if isinstance(field, Field) else None
+    dimension = field.dimension if isinstance(field, Field) else None
+    if field.shape in (options.PERIOD, options.STARTS):
+        dimension = TIME
     value = number if dimension is None else {"anyOf": [number, _measured(dimension)]}
     devices = {"type": "array", "items": {"type": "integer", "minimum": 0}}
     latency, speed = {"anyOf": [number, _measured(TIME)]}, {"type": "number", "minimum": 0.001, "maximum": 1000}
     shapes: dict[str, list[dict[str, Any]]] = {
-        COUNT: [{"type": "integer", "minimum": 1}],
-        WHOLE: [{"type": "integer", "minimum": 0}],
-        FLAG: [{"type": "boolean"}],
-        PERIOD: [value],
-        STAGES: [{"enum": [FULL]}, {"type": "integer", "minimum": 1}],
-        STARTS: [{"type": "array", "items": value}],
-        TEXT: [{"type": "string"}],
-        WORD: [{"enum": list(field.names)}] if isinstance(field, Option) else [],
-        MICROBATCHES: [{"enum": list(field.names)}, devices] if isinstance(field, Option) else [],
-        LANES: [{"enum": list(LANE_KINDS)}],
-        PLACEMENT: [{"enum": ["auto", *PLACEMENTS]}, devices],
-        LAYOUT: [{"enum": [BALANCED, EQUAL]}, devices],
-        SPEED: [speed, {"type": "array", "items": speed}, {"type": "object", "additionalProperties": speed}],
-        LINKS: [{"type": "array", "items": {"type": "array", "items": latency}}, *_groups(latency, devices)],
-        PART: [object_schema({key: _of_layer(key, number, is_listed=field.key == "layer") for key in KEYS})],
-        SHARE: [{**number, "maximum": 1}],
-        MODE: [{"enum": list(MODES)}],
-        NUMBER: [value],
-        SHARD: _shard(),
-        SIDE: [_side(latency)],
-        SIZES_OF_EACH: [object_schema({key: {"anyOf": [_list_of(number), {"type": "null"}]} for key in FACTORS})],
-        SLICES: _slices(latency),
+        fields.COUNT: [{"type": "integer", "minimum": 1}],
+        options.WHOLE: [{"type": "integer", "minimum": 0}],
+        options.FLAG: [{"type": "boolean"}],
+        options.PERIOD: [value],
+        options.STAGES: [{"enum": [options.FULL]}, {"type": "integer", "minimum": 1}],
+        options.STARTS: [{"type": "array", "items": value}],
+        fields.TEXT: [{"type": "string"}],
+        options.WORD: [{"enum": list(field.names)}] if isinstance(field, Option) else [],
+        options.MICROBATCHES: [{"enum": list(field.names)}, devices] if isinstance(field, Option) else [],
+        fields.LANES: [{"enum": list(LANES)}],
+        fields.PLACEMENT: [{"enum": ["auto", *PLACEMENTS]}, devices],
+        fields.LAYOUT: [{"enum": [BALANCED, EQUAL]}, devices],
+        fields.SPEED: [speed, {"type": "array", "items": speed}, {"type": "object", "additionalProperties": speed}],
+        fields.LINKS: [{"type": "array", "items": {"type": "array", "items": latency}}, *_groups(latency, devices)],
+        fields.PART: [object_schema({key: _of_layer(key, number, is_listed=field.key == "layer") for key in KEYS})],
+        fields.SHARE: [{**number, "maximum": 1}],
+        fields.MODE: [{"enum": list(MODES)}],
+        fields.NUMBER: [value],
+        fields.SHARD: _shard(),
+        fields.SIDE: [_side(latency)],
+        fields.SIZES: [object_schema({key: {"anyOf": [_list_of(number), {"type": "null"}]} for key in FACTORS})],
+        fields.SLICES: _slices(latency),
     }
     entry = {"anyOf": [value, _list_of(value)]} if isinstance(field, Field) and field.name in TABLED else value
     return shapes.get(field.shape, [value, _list_of(entry)])
@@ -141,7 +107,7 @@ def _shapes(field: Field | Option) -> list[dict[str, Any]]:
 def _shard() -> list[dict[str, Any]]:
     """Return the schemas of what ranks divide: a level, or a mapping."""
     number: dict[str, Any] = {"type": "integer", "minimum": 1}
-    ahead = [number, {"enum": [FULL, AUTO]}, _list_of(number)]
+    ahead = [number, {"enum": [options.FULL, AUTO]}, _list_of(number)]
     shapes = {"level": [{"enum": [*LEVELS]}], "ranks": [number], "ahead": ahead, "reduce": [{"enum": [*REDUCES]}]}
     return [*shapes["level"], object_schema({key: {"anyOf": [*shapes[key], {"type": "null"}]} for key in SHARD_KEYS})]
 
@@ -187,16 +153,13 @@ def _of_layer(key: str, number: dict[str, Any], *, is_listed: bool) -> dict[str,
     shapes = [number] if key in SHARES else [number, _measured(MEMORY if key in SIZES else TIME)]
     if key == "checkpoint":
         shapes = [{**number, "maximum": 1}]
-    lists: list[dict[str, Any]] = [{"type": "array", "items": {"anyOf": shapes}}] if is_listed else []
+    lists = [_list_of({"anyOf": shapes})] if is_listed else []
     return {"anyOf": [*shapes, *lists, {"type": "null"}]}
 
 
 def _groups(latency: dict[str, Any], devices: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the schemas of links by groups: of a size, or listed."""
-    by: dict[str, dict[str, Any]] = {
-        "size": {"type": "integer", "minimum": 1},
-        "groups": {"type": "array", "items": devices},
-    }
+    by = {"size": {"type": "integer", "minimum": 1}, "groups": _list_of(devices)}
     return [
         {**object_schema({key: value, "inside": latency, "between": latency}), "required": [key, "inside", "between"]}
         for key, value in by.items()

@@ -92,7 +92,12 @@ def _of_file(path: Path) -> Iterator[OwnRun]:
         if not isinstance(run.data, dict):
             raise ConfigError(f"{path}:{run.line}: run {number}: must be a mapping, not {shown(run.plain())}", KEY)
         _require_keys(number, run)
-        yield _own_run(number, _config_of(run, path), run.data["step"].plain() if "step" in run.data else None)
+        if "config" in run.data:  # the name of another file, relative to this one
+            config: Any = path.parent / str(run.data["config"].plain())
+        else:
+            keys = {key: value for key, value in run.data.items() if key not in BESIDE}
+            config = Value(keys, run.line), str(path)
+        yield _own_run(number, config, run.data["step"].plain() if "step" in run.data else None)
 
 
 def _require_keys(number: int, run: Value) -> None:
@@ -108,13 +113,6 @@ def _require_keys(number: int, run: Value) -> None:
             require_whole(run.data["steps"].plain(), "steps", least=1)
     except ConfigError as error:
         raise ConfigError(f"run {number}: {str(error).removeprefix('.')}", KEY) from None
-
-
-def _config_of(run: Value, path: Path) -> Any:
-    """Return the config of a run in a file: the name of another, relative to it, or keys that stand here."""
-    if "config" in run.data:
-        return path.parent / str(run.data["config"].plain())
-    return Value({key: value for key, value in run.data.items() if key not in BESIDE}, run.line), str(path)
 
 
 def _own_run(number: int, config: Any, step: Any) -> OwnRun:

@@ -20,32 +20,8 @@ from pipesched.pipeline.step_arguments import SHARD_KEYS
 from pipesched.pipeline.unit_arguments import SLICE_KEYS
 from pipesched.pipeline.units import AUTO, FACTORS, Sizes, Slices
 from pipesched.pipeline.units_of_measure import is_several
-from pipesched.text.fields import (
-    ALGORITHM,
-    BY_KEY,
-    BY_NAME,
-    FIELDS,
-    FRACTION,
-    LAYOUT,
-    LINKS,
-    NUMERIC,
-    PART,
-    PER_BOUNDARY,
-    PER_STAGE,
-    PLACEMENT,
-    RATIO,
-    SECTION,
-    SECTIONS,
-    SETUP,
-    SETUP_NAMES,
-    SHARD,
-    SIDE,
-    SIZES,
-    SLICES,
-    Field,
-    keys_of,
-    top_keys,
-)
+from pipesched.text import fields
+from pipesched.text.fields import FRACTION, PER_BOUNDARY, PER_STAGE, RATIO, SHARD, SIZES, SLICES, Field
 from pipesched.text.given import Given, located, only_numbers
 
 LISTED = (PER_STAGE, PER_BOUNDARY, RATIO, FRACTION)  # shapes of lists that are for one number of stages
@@ -108,24 +84,22 @@ def values_of(source: Source | None) -> Values:
 
     if source.values is not None:
         return dict(source.values)
-    name = source.name
-    root = parse_yaml(source.text, name)
-    values = read_fields(root, name)
+    values = read_fields(parse_yaml(source.text, source.name), source.name)
     if "devices" not in values and not has_setup(values):
         form = "a config needs at least `devices: 4`, or `model`, `hardware`, `parallel` and `batch`"
-        raise ConfigError(f"`devices` is missing; {form}", "devices", where=name)
+        raise ConfigError(f"`devices` is missing; {form}", "devices", where=source.name)
     return values
 
 
 def has_setup(values: Mapping[str, Given]) -> bool:
     """Return whether the values describe a training run, from which the problem is derived."""
-    return any(name in values for name in SETUP_NAMES)
+    return any(name in values for name in fields.SETUP_NAMES)
 
 
 def read_fields(root: Any, name: str) -> Values:
     """Return the values that stand in a file, whichever they are. Raises ConfigError for an unknown key."""
     values = {field.name: given for field, given in _fields(root, name)}
-    sections = [key for key in SETUP_NAMES if key in root.data and root.data[key].data is not None]
+    sections = [key for key in fields.SETUP_NAMES if key in root.data and root.data[key].data is not None]
     if sections:
         from pipesched.text.sections import Section
 
@@ -144,17 +118,15 @@ def _fields(root: Any, name: str, section: str = "") -> Iterator[tuple[Field, Gi
         raise ConfigError(form, section, where=f"{name}:{root.line}: {section}")
     for key, value in root.data.items():
         full = f"{section}.{key}" if section else key
-        if not section and key in SECTIONS:
+        if not section and key in fields.SECTIONS:
             if value.data is not None:
                 yield from _fields(value, name, key)
-        elif not section and key in SETUP_NAMES:
-            continue
-        elif full in BY_KEY:
+        elif full in fields.BY_KEY:
             if value.data is not None:
-                yield BY_KEY[full], _given(value, name, full)
+                yield fields.BY_KEY[full], _given(value, name, full)
         elif full == "format" and str(value.plain()).startswith("pipesched."):
             raise ConfigError(f"{name} is a document of format {shown(value.plain())}, not a config")
-        else:
+        elif section or key not in fields.SETUP_NAMES:
             raise ConfigError(f"{name}:{value.line}: unknown key {shown(full)}; {_suggestion(key, section)}")
 
 
@@ -169,8 +141,8 @@ def _given(value: Any, name: str, key: str) -> Given:
 
 def _read(value: Any, name: str, key: str) -> Any:
     """Return the value of a key; an algorithm is read here, while the lines of its options are known."""
-    field = BY_KEY[key]
-    if field.shape == ALGORITHM:
+    field = fields.BY_KEY[key]
+    if field.shape == fields.ALGORITHM:
         from pipesched.config.algorithm import read_algorithm
 
         return read_algorithm(value, name)
@@ -179,12 +151,12 @@ def _read(value: Any, name: str, key: str) -> Any:
 
 def in_file(field: Field, plain: Any) -> Any:
     """Return the value that a file gives to a field, in which no text counts as the number that it spells."""
-    if field.shape == SIDE and isinstance(plain, list):
+    if field.shape == fields.SIDE and isinstance(plain, list):
         return [_item_in_file(item) for item in plain]
     if field.shape in (SLICES, SHARD):
         return _words_or_numbers(plain)
-    is_number = field in NUMERIC or field.shape in (PART, LINKS, SIZES)
-    is_number = is_number or (field.shape in (PLACEMENT, LAYOUT) and isinstance(plain, list))
+    is_number = field in fields.NUMERIC or field.shape in (fields.PART, fields.LINKS, SIZES)
+    is_number = is_number or (field.shape in (fields.PLACEMENT, fields.LAYOUT) and isinstance(plain, list))
     return only_numbers(plain) if is_number else plain
 
 
@@ -207,16 +179,14 @@ def _words_or_numbers(plain: Any) -> Any:
 
 def _suggestion(key: str, section: str) -> str:
     """Suggest a key that looks alike, or one of another section."""
-    elsewhere = [field.key for field in FIELDS if field.key.rpartition(".")[2] == key]
+    elsewhere = [field.key for field in fields.FIELDS if field.key.rpartition(".")[2] == key]
     mappings = (("sizes", FACTORS), ("slices", SLICE_KEYS), ("shard", SHARD_KEYS))
     elsewhere += [f"{name}.{key}" for name, inside in mappings if key in inside]
     if elsewhere:
         return f"did you mean {elsewhere[0]!r}?"
-    known = keys_of(section) if section else top_keys()
+    known = fields.keys_of(section) if section else fields.top_keys()
     near = get_close_matches(key, known, n=1)
-    if near:
-        return f"did you mean {near[0]!r}?"
-    return f"known here are {', '.join(known)}"
+    return f"did you mean {near[0]!r}?" if near else f"known here are {', '.join(known)}"
 
 
 def override(values: Values, overrides: Mapping[str, Any]) -> None:
@@ -231,13 +201,13 @@ def override(values: Values, overrides: Mapping[str, Any]) -> None:
         raise ConfigError("give either `stages`, or the `chunks` of a device", "chunks")
     if halves and "backward" in given:
         raise ConfigError(f"give either the whole or its halves, not also `{halves[0]}`", "backward")
-    known = {name: field for name, field in BY_NAME.items() if field.shape != ALGORITHM}
-    known |= {field.name: field for field in SETUP}
+    known = {name: field for name, field in fields.BY_NAME.items() if field.shape != fields.ALGORITHM}
+    known |= {field.name: field for field in fields.SETUP}
     for name in sorted(overrides, key=lambda name: name != "layout"):  # it says what the stages are
         field = look_up(known, name, "parameter", name)
         if name not in given:
             values.pop(name, None)
-        elif field.shape == SECTION:
+        elif field.shape == fields.SECTION:
             _put_section(values, name, given[name])
         else:
             put(values, field, Given(given[name]))
@@ -280,7 +250,7 @@ def _drop_built_in(values: Values, *names: str) -> None:
 def is_table(field: Field, value: Any) -> bool:
     """Return whether a value of a field says what each microbatch has, in lists inside of its list."""
     entries: Any = value if isinstance(value, Sized) and is_several(value) else ()
-    if field.shape == SIDE:
+    if field.shape == fields.SIDE:
         items = (item for item in entries if isinstance(item, Mapping))
         return any(is_several(item.get(key)) for item in items for key in ("forward", "backward"))
     return field.name in TABLED and any(map(is_several, entries))
@@ -332,7 +302,7 @@ def problem_of(values: Mapping[str, Given]) -> Problem:
 
 def _of_other_stages(error: ConfigError, values: Mapping[str, Given]) -> ConfigError:
     """Return an error about a list of a file where other stages were asked for, with what to do about it."""
-    field, stages, given = BY_NAME.get(error.key or ""), values.get("stages"), values.get(error.key or "")
+    field, stages, given = fields.BY_NAME.get(error.key or ""), values.get("stages"), values.get(error.key or "")
     if field is None or stages is None or given is None or error.entry is not None:
         return error
     is_listed = field.shape in LISTED and isinstance(given.value, list)

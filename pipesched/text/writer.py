@@ -15,6 +15,7 @@ from pipesched.pipeline.quantities import LEAST_WRITTEN, MOST_DIGITS, Number, ca
 PLAIN = re.compile(r"[A-Za-z][\w ./-]*[\w]", re.ASCII)  # a text that YAML takes for one
 ENTRY = re.compile(r"(?P<before>(?P<indent> *)(?:# )?(?P<key>\w+): *)(?P<value>[^#]*?)(?P<gap> *)(?P<remark>#.*)?")
 DUMP_WIDTH = 110
+Numbers = tuple[Number, ...]
 
 
 class ConfigText(str):
@@ -54,10 +55,7 @@ class Decimals:
 
 
 class ConfigWriter:
-    """A config in the making.
-
-    Lines of more than `width` letters are cut behind commas, if a width is given.
-    """
+    """A config in the making. Lines of more than `width` letters, if it is given, are cut behind commas."""
 
     def __init__(self, width: int = 0) -> None:
         self._lines: list[str] = []
@@ -96,13 +94,7 @@ class ConfigWriter:
         self._lines += _cut(line, self._width) if self._width else [line]
 
     def numbers(
-        self,
-        key: str,
-        values: Sequence[Number | tuple[Number, ...]],
-        remark: str = "",
-        *,
-        off: bool = False,
-        listed: bool = False,
+        self, key: str, values: Sequence[Number | Numbers], remark: str = "", *, off: bool = False, listed: bool = False
     ) -> None:
         """Write a key with its numbers as `put` does: one where all are equal, unless they are to be `listed`.
 
@@ -114,7 +106,7 @@ class ConfigWriter:
         texts = [self._entry(value, place) for value, place in zip(values, places, strict=False)]
         self.put(key, texts[0] if is_one else in_list(texts), remark, off=off)
 
-    def _entry(self, value: Number | tuple[Number, ...], place: str) -> str:
+    def _entry(self, value: Number | Numbers, place: str) -> str:
         if not isinstance(value, tuple):
             return decimal_text(self._decimals.of(value, place))
         return in_list([decimal_text(self._decimals.of(one, f"{place}[{at}]")) for at, one in enumerate(value)])

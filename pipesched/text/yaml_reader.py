@@ -120,11 +120,9 @@ class _Builder:
             if key_node.value in tree:
                 first = tree[key_node.value].line
                 raise ConfigError(f"{self.name}:{line}: {key_node.value!r} stands here and on line {first}; keep one")
-            tree[key_node.value] = self._entry(value_node, depth, key, key_node.value)._replace(line=line)
+            entry = self.build(value_node, depth + 1, f"{key}.{key_node.value}" if key else key_node.value)
+            tree[key_node.value] = entry._replace(line=line)
         return tree
-
-    def _entry(self, node: Any, depth: int, key: str, name: str) -> Value:
-        return self.build(node, depth + 1, f"{key}.{name}" if key else name)
 
     def _scalar(self, node: Any, place: str) -> Decimal | int | bool | str | None:
         kind = node.tag.rpartition(":")[2]
