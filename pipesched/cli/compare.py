@@ -186,7 +186,6 @@ def _answer_pareto(comparison: Comparison, chart: ChartOptions, target: Target, 
 def _write_pareto(
     comparison: Comparison, ranked: Any, content: Mapping[str, Any], chart: ChartOptions, target: Target
 ) -> None:
-    """Write schedules by makespan and peak memory to the target file, if there is one."""
     from pipesched.documents.json_text import dump
     from pipesched.file_formats.registry import COMPARISON, FIGURES
 

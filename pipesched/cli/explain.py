@@ -83,7 +83,6 @@ def _explain_measured(
     target: Target,
     screen: Screen,
 ) -> None:
-    """Explain what the traces of a run show."""
     from pipesched.documents.explanation import timeline_document
 
     if not files:
@@ -146,10 +145,7 @@ def _print_explanation(
 def _subject(
     words: Sequence[str], algo: str | None, source: ProblemSource, options: dict[str, Any]
 ) -> tuple[Outcome, Problem | None, Planner | None]:
-    """Return the schedule to explain, the problem before it was fused, and what plans one with other costs again.
-
-    The last is None for a schedule of a file.
-    """
+    """Return the schedule, the problem before it was fused, and what plans one again, None for a schedule of a file."""
     names, source = split_positionals(words, source)
     files = [name for name in names if is_file(name) or name == "-"]
     if files:
@@ -174,7 +170,6 @@ def _subject(
 
 
 def _explain_one(outcome: Outcome, op: str, screen: Screen) -> None:
-    """Print why one operation starts when it does."""
     from pipesched.analysis.reasons.explain import why
     from pipesched.documents.explanation import why_document
     from pipesched.render.explanation import why_lines

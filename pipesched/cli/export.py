@@ -64,7 +64,6 @@ def command(
 
 
 def _hand_over(framework: str, layers: str | None, to: str | None, made: Callable[[], Outcome], target: Target) -> None:
-    """Print, or write, the options that make a framework train by a schedule."""
     from pipesched.file_formats.files import refuse_existing
     from pipesched.results.handover.hand_over import FRAMEWORKS, hand_over
 
@@ -113,7 +112,6 @@ def _outcome(words: list[str] | None, algo: str | None, problem: ProblemSource, 
 
 
 def _deliver(content: Content, target: Target) -> None:
-    """Write the content to standard output, or to the file."""
     if target.path not in (None, "-"):
         write_target(content, target)
     elif isinstance(content, str):

@@ -200,7 +200,6 @@ def _body(graph: DataflowGraph, units: Units, rules: Rules, *, solve: bool) -> H
 
 
 def _answer_rules(graph: DataflowGraph, units: Units, rules: Rules, target: Target, screen: Screen) -> None:
-    """Compare every rule with the optimum: a document, or the chart of the optimum and a table."""
     from pipesched.documents.hardware import rules_document
     from pipesched.hls.search import compare_rules
     from pipesched.render.hardware import rule_table
@@ -215,7 +214,6 @@ def _answer_rules(graph: DataflowGraph, units: Units, rules: Rules, target: Targ
 
 
 def _answer_outcome(outcome: HardwareOutcome, bounds: Intervals | None, target: Target, screen: Screen) -> None:
-    """Print a schedule, as its document or as a chart and a summary, and write it."""
     from pipesched.documents.hardware import hardware_document
     from pipesched.render.hardware import hardware_summary
 

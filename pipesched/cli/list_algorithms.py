@@ -90,7 +90,6 @@ def _print_evidence(models: Sequence[str], screen: Screen) -> None:
 
 
 def _print_presets(kind: str, screen: Screen) -> None:
-    """Print the models, or the GPUs, that are known by name."""
     from pipesched.documents.comparison import rows_document
     from pipesched.estimation.hardware import hardware_rows
     from pipesched.estimation.model_reader import model_rows

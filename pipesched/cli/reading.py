@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pipesched.display import Displayable
     from pipesched.file_formats.files import ReadSchedule, Text
     from pipesched.pipeline.problem import Problem
-    from pipesched.pipeline.schedule import Schedule
     from pipesched.results.comparison import Comparison, Sweep
     from pipesched.results.frontier import Frontier
     from pipesched.results.outcome import Outcome
@@ -248,10 +247,3 @@ def _text(name: str, config: str | None) -> Text:
     if config == "-":
         raise ConfigError("standard input holds the schedule or the config, not both")
     return Text(decode(read_stdin(MOST_BYTES + 1), "<stdin>", MOST_BYTES), "<stdin>")
-
-
-def hint_schedule(name: str) -> Schedule:
-    """Return the schedule in a file. Raises InvalidSchedule where it breaks a rule of its problem."""
-    from pipesched.pipeline.check import checked
-
-    return checked(read_schedule(name, ProblemSource(None, {})).outcome.schedule)

@@ -10,7 +10,7 @@ from pipesched.cli.chart_options import ChartOptions
 from pipesched.cli.options import ProblemSource, Screen, SearchOptions, Target, argument
 from pipesched.cli.positionals import with_config
 from pipesched.cli.progress import is_quiet, left_for_search, most_classified, progress_of_solve
-from pipesched.cli.reading import given_config, hint_schedule, note_fused, note_halves, note_on_stderr
+from pipesched.cli.reading import given_config, note_fused, note_halves, note_on_stderr, read_schedule
 from pipesched.errors import ConfigError, NoSchedule
 from pipesched.pipeline.kinds import count_computations
 from pipesched.pipeline.placement import PLACEMENTS
@@ -118,11 +118,13 @@ def _given(source: ProblemSource, search: SearchOptions) -> tuple[Config, dict[s
     --placement may list several names to choose from, where a config holds one. Raises ConfigError for a hint to a
     frontier, and for advice about one.
     """
+    from pipesched.pipeline.check import checked
+
     settings = dict(search.settings)
     if search.hint is not None:
         if search.frontier:
             raise ConfigError("--hint: is for a single budget, not for --frontier")
-        settings["hint"] = hint_schedule(search.hint)
+        settings["hint"] = checked(read_schedule(search.hint, ProblemSource(None, {})).outcome.schedule)
     if search.frontier and settings.pop("advice", False):
         raise ConfigError("--advice: is for a single budget, not for --frontier")
     names = source.overrides.get("placement")

@@ -90,7 +90,6 @@ def require_place(values: Mapping[str, Given]) -> None:
 
 
 def _estimated(setup: Setup) -> str:
-    """Return a line that says that the problem is derived."""
     parallel, batch = setup.parallel, setup.batch
     ways = {key: getattr(parallel, key) for key in (*(key for key in SIZES if key != "chunks"), "data")}
     layout = ", ".join(f"{key} {size}" for key, size in ways.items() if size > 1)

@@ -110,7 +110,6 @@ def _parse_json(text: str, name: str) -> Any:
 
 
 def _once(pairs: list[tuple[str, Any]], name: str) -> dict[str, Any]:
-    """Return the pairs as a mapping. Raises ConfigError for a key that stands twice."""
     content = dict(pairs)
     if len(content) < len(pairs):
         twice = next(key for number, (key, _) in enumerate(pairs) if key in dict(pairs[:number]))

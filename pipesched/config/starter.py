@@ -105,7 +105,6 @@ def _shapes(field: Field | Option) -> list[dict[str, Any]]:
 
 
 def _shard() -> list[dict[str, Any]]:
-    """Return the schemas of what ranks divide: a level, or a mapping."""
     number: dict[str, Any] = {"type": "integer", "minimum": 1}
     ahead = [number, {"enum": [options.FULL, AUTO]}, _list_of(number)]
     shapes = {"level": [{"enum": [*LEVELS]}], "ranks": [number], "ahead": ahead, "reduce": [{"enum": [*REDUCES]}]}
@@ -113,7 +112,6 @@ def _shard() -> list[dict[str, Any]]:
 
 
 def _side(time: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of side work: a list of items."""
     place: dict[str, Any] = {"type": "integer", "minimum": 0}
     size = {"anyOf": [{"type": "number", "minimum": 0}, _measured(MEMORY)]}
     devices = {"anyOf": [{"enum": [ALL]}, {**_list_of(place), "minItems": 1, "uniqueItems": True}]}
@@ -158,7 +156,6 @@ def _of_layer(key: str, number: dict[str, Any], *, is_listed: bool) -> dict[str,
 
 
 def _groups(latency: dict[str, Any], devices: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the schemas of links by groups: of a size, or listed."""
     by = {"size": {"type": "integer", "minimum": 1}, "groups": _list_of(devices)}
     return [
         {**object_schema({key: value, "inside": latency, "between": latency}), "required": [key, "inside", "between"]}

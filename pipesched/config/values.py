@@ -241,7 +241,6 @@ def put(values: Values, field: Field, given: Given) -> None:
 
 
 def _drop_built_in(values: Values, *names: str) -> None:
-    """Drop values that are of the built-in default."""
     for name in names:
         if name in values and values[name].built_in:
             del values[name]

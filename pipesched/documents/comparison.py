@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
+from itertools import chain
 from typing import Any
 
 from pipesched.checks import shown
@@ -16,7 +17,6 @@ from pipesched.results.comparison import VARIED_WORDS, Comparison, Entry, Pareto
 from pipesched.results.frontier import Frontier, FrontierPoint
 from pipesched.results.outcome import Outcome
 from pipesched.results.status import Status
-from pipesched.results.trainers import runs_in, weight_copies
 from pipesched.schedulers.feeding.fed_plan import BEST
 from pipesched.schedulers.feeding.ordering import Ordering
 from pipesched.schedulers.options import OBJECTIVES, OPTIONS, ORDER, VARIED
@@ -48,8 +48,13 @@ def sweep_document(sweep: Sweep) -> dict[str, Any]:
 
 def pareto_document(comparison: Comparison, pareto_points: Sequence[ParetoPoint]) -> dict[str, Any]:
     """Return format "pipesched.pareto": a row a schedule, ranked, and last those that do not apply."""
-    refused = (_row(entry) for entry in comparison if not entry.applicable)
-    rows = [*map(_pareto_row, pareto_points), *refused]
+    found = (
+        Entry(
+            one.outcome.algorithm, one.outcome, "", one.options, file=one.file, dominated=one.dominated_by is not None
+        )
+        for one in pareto_points
+    )
+    rows = map(_row, chain(found, (entry for entry in comparison if not entry.applicable)))
     return {**rows_document("pareto", rows), **_units(comparison)}
 
 
@@ -96,20 +101,6 @@ def _row(entry: Entry) -> dict[str, Any]:
 
 def _file(name: str) -> dict[str, str]:
     return {"file": name} if name else {}
-
-
-def _pareto_row(point: ParetoPoint) -> dict[str, Any]:
-    return {
-        "algorithm": point.outcome.algorithm,
-        **_file(point.file),
-        **_options(point.options),
-        **_order(point.outcome.feeding),
-        "applicable": True,
-        "runs_in": runs_in(point.outcome.schedule),
-        "weights": weight_copies(point.outcome.schedule),
-        "metrics": point.outcome.metrics,
-        "dominated": point.dominated_by is not None,
-    }
 
 
 def _order(ordering: Ordering | None) -> dict[str, Any]:

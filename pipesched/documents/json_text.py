@@ -50,10 +50,7 @@ def parse_document(text: str, name: str) -> dict[str, Any]:
 
 
 def require_version(content: Mapping[str, Any], form: str, what: str, most: int = VERSION) -> None:
-    """Raise ConfigError for a document of another format than `form`, or of a version that none up to `most` is.
-
-    `what` says what it is.
-    """
+    """Raise ConfigError for a document, which is a `what`, of a format but `form`, or of no version up to `most`."""
     if content.get("format") != form:
         own = f", and has {shown(content['format'])}" if "format" in content else ""
         raise ConfigError(f'is no {what}: it lacks "format": "{form}"{own}')

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -13,7 +13,7 @@ from pipesched.config.values import in_file
 from pipesched.documents.json_text import get, nearly_equal, plain_values, require_finite
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.costs import STEP_TIMES, Entry
+from pipesched.pipeline.costs import STEP_TIMES
 from pipesched.pipeline.layer_arguments import HALVES, KEYS, PARTS, Blocks
 from pipesched.pipeline.layers import SHARES, SIZES, Amount, LayerCosts
 from pipesched.pipeline.memory import KEPT
@@ -119,14 +119,6 @@ def units_document(problem: Problem) -> dict[str, Any]:
     if tried:
         found["slices"][TRIED] = [list(pair) for pair in tried]
     return found
-
-
-def entries_document(entries: Sequence[Entry]) -> Any:
-    """Return one number where all entries are one (0 where there is none), else the list; of a table, rows in it."""
-    if not entries:
-        return 0
-    rows = [[*map(plain, entry)] if isinstance(entry, tuple) else plain(entry) for entry in entries]
-    return rows[0] if not isinstance(rows[0], list) and all(row == rows[0] for row in rows) else rows
 
 
 def without_tried(value: Any) -> Any:
@@ -258,10 +250,12 @@ def problem_document(problem: Problem) -> dict[str, Any]:
 
 
 def _value(value: Any) -> Any:
-    """Return a label or a number as it is, of entries one number or the list; None for None."""
-    if isinstance(value, tuple):
-        return entries_document(value)
-    return value if value is None or isinstance(value, str) else plain(value)
+    """Return a label or a number as it is; of entries one number where all are one (0: there is none), or rows."""
+    if not isinstance(value, tuple):
+        return value if value is None or isinstance(value, str) else plain(value)
+    rows: list[Any] = [[*map(plain, entry)] if isinstance(entry, tuple) else plain(entry) for entry in value]
+    is_one = bool(rows) and not isinstance(rows[0], list) and all(row == rows[0] for row in rows)
+    return rows[0] if is_one else rows or 0
 
 
 def problem_values(content: dict[str, Any]) -> dict[str, Any]:

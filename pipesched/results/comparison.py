@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import chain
@@ -167,10 +167,8 @@ class Comparison(HasPage, Sequence[Entry]):
                 raise ConfigError(f"must be an Entry, not {shown(entry)}", "entries", entry=position)
 
     def __repr__(self) -> str:
-        texts = [
-            f"{entry.algorithm} {entry.metrics['makespan']}" if entry.metrics else f"{entry.algorithm} n/a"
-            for entry in self.entries
-        ]
+        values = [entry.metrics["makespan"] if entry.metrics else "n/a" for entry in self.entries]
+        texts = [f"{entry.algorithm} {value}" for entry, value in zip(self.entries, values, strict=True)]
         return f"Comparison({joined(texts)})"
 
     def __len__(self) -> int:
@@ -213,10 +211,7 @@ class Comparison(HasPage, Sequence[Entry]):
         return best if best is not None and best.applicable else None
 
     def best_in(self, trainer: str) -> Entry | None:
-        """Return the best entry that a trainer of `TRAINERS` takes; None if it takes none.
-
-        Raises ConfigError as `Entry.suits` does.
-        """
+        """Return the best entry that a trainer takes; None if it takes none. Raises ConfigError as `only` does."""
         return self.only(trainer).best
 
     def only(self, trainer: str) -> Comparison:
@@ -281,10 +276,7 @@ VARIED_WORDS: Mapping[str, tuple[str, ...]] = {  # by the key of what is varied:
 
 @dataclass(frozen=True)
 class SweepPoint:
-    """The comparison at one value of what is varied: a number, or a word.
-
-    Raises ConfigError for a value that is neither.
-    """
+    """The comparison at one value of what is varied: a number, or a word. Raises ConfigError for any other value."""
 
     value: int | float | str
     comparison: Comparison
@@ -342,17 +334,8 @@ class Sweep(Displayable):
         return next((outcome.problem.memory.unit for outcome in outcomes if outcome is not None), self.known_unit)
 
     def only(self, trainer: str) -> Sweep:
-        """Return the algorithms whose schedules a trainer of `TRAINERS` takes, at some value at least.
-
-        Raises ConfigError as `Entry.suits` does.
-        """
+        """Return the algorithms that a trainer takes at some value at least. Raises ConfigError as `Entry.suits` does."""
         names = {entry.algorithm for point in self.points for entry in point.comparison.only(trainer)}
-        points = (
-            replace(point, comparison=replace(point.comparison, entries=_named(point.comparison, names)))
-            for point in self.points
-        )
-        return replace(self, points=tuple(points))
-
-
-def _named(comparison: Comparison, names: Collection[str]) -> tuple[Entry, ...]:
-    return tuple(entry for entry in comparison if entry.algorithm in names)
+        kept = [tuple(entry for entry in point.comparison if entry.algorithm in names) for point in self.points]
+        compared = (replace(point.comparison, entries=each) for point, each in zip(self.points, kept, strict=True))
+        return replace(self, points=tuple(map(SweepPoint, (point.value for point in self.points), compared)))

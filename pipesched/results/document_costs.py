@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import lcm
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from pipesched.pipeline.costs import Entry
 from pipesched.pipeline.problem import Problem
@@ -55,36 +55,6 @@ class Rate(NamedTuple):
         return self.linear * linear + self.core * core
 
 
-class DocumentCosts(Protocol):
-    """How documents become costs of microbatches: as factors of a problem's, or as tables of them.
-
-    Costs are those of one document of `reference` tokens.
-    """
-
-    @property
-    def reference(self) -> int:
-        """The tokens of the document that the costs are for."""
-
-    @property
-    def unit(self) -> int:
-        """The linear amount of a work of 1, where works are factors that are rounded; else 0."""
-
-    def work(self, load: DocumentLoad) -> Fraction:
-        """Return the work of a microbatch, in parts of that of one document of `reference` tokens."""
-
-    def size(self, load: DocumentLoad) -> Fraction:
-        """Return what a microbatch holds and sends, in parts of one document of `reference` tokens."""
-
-    def amounts(self, length: int) -> tuple[int, int]:
-        """Return the two amounts of a document."""
-
-    def rate(self, problem: Problem, key: str, stage: int) -> Rate:
-        """Return what a stage takes of them by a cost ("forward"), in `problem` of microbatches alike."""
-
-    def problem(self, problem: Problem, loads: Sequence[DocumentLoad]) -> Problem:
-        """Return `problem`, whose microbatches are alike, with microbatches of these loads."""
-
-
 @dataclass(frozen=True)
 class FactorCosts:
     """Costs are those of one document of `reference` tokens; `attention` is the part that grows with their square."""
@@ -110,7 +80,7 @@ class FactorCosts:
         return self._amount(DocumentLoad(length, length * length)), 0
 
     def rate(self, problem: Problem, key: str, stage: int) -> Rate:
-        """Return what a stage takes of a work of 1 / `unit`."""
+        """Return what a stage takes of a work of 1 / `unit` by a cost; the microbatches of `problem` are alike."""
         ticks = problem.unit_ticks
         return Rate(Fraction(ticks.lasts[key][stage][0], ticks.per_unit * self.unit))
 
@@ -134,12 +104,13 @@ class ModelCosts:
     reference: int
     linear: Mapping[str, Sequence[Fraction]]
     core: Mapping[str, Sequence[Fraction]]
-    unit = 0
+    unit = 0  # works are no factors that are rounded
 
     def work(self, load: DocumentLoad) -> Fraction:
         """Return forward and backward over all stages, to six decimals."""
         linear, core = (sum((sum(part[key]) for key in PASSES), Fraction(0)) for part in (self.linear, self.core))
-        tokens, squares = self._parts(load)
+        tokens = Fraction(load.tokens, self.reference)
+        squares = Fraction(load.squares, self.reference * self.reference)
         return round((linear * tokens + core * squares) / (linear + core), 6)
 
     def size(self, load: DocumentLoad) -> Fraction:
@@ -152,9 +123,6 @@ class ModelCosts:
         linear, core = int(rate.linear * unit), int(rate.core * unit)
         amount = linear * load.tokens * tokens + core * load.squares
         return canonical(rounded(Fraction(amount, unit * tokens * tokens)))
-
-    def _parts(self, load: DocumentLoad) -> tuple[Fraction, Fraction]:
-        return Fraction(load.tokens, self.reference), Fraction(load.squares, self.reference * self.reference)
 
     def amounts(self, length: int) -> tuple[int, int]:
         """Return tokens and their square."""
@@ -187,3 +155,6 @@ class ModelCosts:
             costs=replace(problem.costs, **tables, overlap=None, resolution=1),
             sizes=Sizes((1,) * len(loads), sizes, sizes),
         )
+
+
+DocumentCosts = FactorCosts | ModelCosts  # how documents become costs: factors of a problem's, or tables of them

@@ -35,10 +35,7 @@ class FrontierPoint:
 
 @dataclass(frozen=True, repr=False)
 class Frontier(Displayable, Sequence[FrontierPoint]):
-    """Points by rising budget, each better than all before it.
-
-    `objective` is "makespan" or "span"; the units are labels.
-    """
+    """Points by rising budget, each better than all before it; `objective` is "makespan" or "span"."""
 
     points: tuple[FrontierPoint, ...]
     objective: str = "makespan"
@@ -50,8 +47,8 @@ class Frontier(Displayable, Sequence[FrontierPoint]):
         for point in self.points:
             require_type(point, FrontierPoint, "a FrontierPoint", "points")
         require_name(sorted(OBJECTIVES), self.objective, "objective", "objective")
-        for key in ("time_unit", "memory_unit"):
-            require_label(getattr(self, key), key)
+        require_label(self.time_unit, "time_unit")
+        require_label(self.memory_unit, "memory_unit")
 
     @property
     def proved(self) -> str:

@@ -25,7 +25,7 @@ from pipesched.pipeline.check import checked, over_budget
 from pipesched.pipeline.costs import fields_of
 from pipesched.pipeline.feeding import differs
 from pipesched.pipeline.kinds import Allowed
-from pipesched.pipeline.metrics import HELD, StepTimes
+from pipesched.pipeline.metrics import HELD
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.quantities import in_units
@@ -145,18 +145,14 @@ class SolveReport(Displayable):
         require_whole(self.value_ticks, "value_ticks")
         require_number(self.seconds, "seconds")
         require_label(self.source, "source")
-        kinds: tuple[tuple[str, Any, str], ...] = (
-            ("status", Status, "a Status"),
-            ("bound", Bound, "a Bound"),
-            ("makespan_bound", Bound, "a Bound"),
-            ("stopped_by", StoppedBy, "a StoppedBy"),
-            ("heuristic", (BestHeuristic, type(None)), "a BestHeuristic or None"),
-            ("equal", Mapping, "a mapping of memory by names"),
-            ("repetition", (Repetition, type(None)), "a Repetition or None"),
-            ("cuts", (CutReport, type(None)), "a CutReport or None"),
-        )
-        for key, kind, what in kinds:
-            require_type(getattr(self, key), kind, what, key)
+        require_type(self.status, Status, "a Status", "status")
+        require_type(self.bound, Bound, "a Bound", "bound")
+        require_type(self.makespan_bound, Bound, "a Bound", "makespan_bound")
+        require_type(self.stopped_by, StoppedBy, "a StoppedBy", "stopped_by")
+        require_type(self.heuristic, (BestHeuristic, type(None)), "a BestHeuristic or None", "heuristic")
+        require_type(self.equal, Mapping, "a mapping of memory by names", "equal")
+        require_type(self.repetition, (Repetition, type(None)), "a Repetition or None", "repetition")
+        require_type(self.cuts, (CutReport, type(None)), "a CutReport or None", "cuts")
         if self.advice is not None:
             object.__setattr__(self, "advice", tuple(require_sequence(self.advice, "advice")))
             for advice in self.advice:
@@ -203,8 +199,7 @@ class Outcome(HasPage):
     def __post_init__(self) -> None:
         require_label(self.algorithm, "algorithm")
         require_type(self.schedule, Schedule, "a Schedule", "schedule")
-        if self.report is not None:
-            require_type(self.report, SolveReport, "a SolveReport or None", "report")
+        require_type(self.report, (SolveReport, type(None)), "a SolveReport or None", "report")
         require_type(self.ordering, (Ordering, type(None)), "an Ordering or None", "ordering")
 
     def __repr__(self) -> str:
@@ -267,30 +262,15 @@ class Outcome(HasPage):
     @property
     def metrics(self) -> dict[str, Any]:
         """Every metric by its name in the JSON document, in the user's units."""
-        schedule = self.schedule
-        return {
-            "makespan": schedule.makespan,
-            "span": schedule.span,
-            "ideal": schedule.ideal,
-            "bubble": schedule.bubble,
-            "bubble_over_ideal": schedule.bubble_over_ideal,
-            "bubble_span": schedule.bubble_span,
-            "lower_bound": self.lower_bound,
-            "gap": self.gap,
-            "idle": schedule.idle,
-            "busy": schedule.busy,
-            "peak_memory": schedule.peak_memory,
-            "memory": schedule.memory,
-            "imbalance": schedule.imbalance,
-            "utilization": schedule.utilization,
-            "bottleneck": schedule.bottleneck,
-            "fits": schedule.fits,
-            **({} if schedule.step is None else self._step_metrics(schedule.step)),
-        }
-
-    def _step_metrics(self, step: StepTimes) -> dict[str, Any]:
-        """Return what a problem with a step has beside: the peak of each class of memory, and what the step costs."""
-        return {**{f"peak_{what}": self.schedule.peak_of(what) for what in HELD}, "step": step.document}
+        numbers = ("makespan", "span", "ideal", "bubble", "bubble_over_ideal", "bubble_span")
+        others = ("idle", "busy", "peak_memory", "memory", "imbalance", "utilization", "bottleneck", "fits")
+        found = {key: getattr(self.schedule, key) for key in numbers}
+        found |= {"lower_bound": self.lower_bound, "gap": self.gap}
+        found |= {key: getattr(self.schedule, key) for key in others}
+        if self.schedule.step is not None:  # the peak of each class of memory, and what the step costs
+            found |= {f"peak_{what}": self.schedule.peak_of(what) for what in HELD}
+            found["step"] = self.schedule.step.document
+        return found
 
 
 def run(problem: Problem, algorithm: str, **options: Any) -> Outcome:

@@ -86,10 +86,8 @@ class Packing(Displayable):
     @cached_property
     def loads(self) -> tuple[tuple[DocumentLoad, ...], ...]:
         """The tokens of each microbatch of each rank, and the sum of the squares of its documents' lengths."""
-        return tuple(
-            tuple(load_of([self.lengths[document] for document in documents]) for documents in rank)
-            for rank in self.assignment
-        )
+        lengths = self.lengths
+        return tuple(tuple(load_of([lengths[one] for one in each]) for each in rank) for rank in self.assignment)
 
     @property
     def tokens(self) -> list[int]:
@@ -102,11 +100,8 @@ class Packing(Displayable):
         return [[plain(self.costs.work(load)) for load in rank] for rank in self.loads]
 
     def problem(self, rank: int) -> Problem:
-        """Return the problem of a rank, whose microbatches are its own, in the order they are fed.
-
-        Raises ConfigError for a rank that there is not.
-        """
-        return self.costs.problem(self.base, self.loads[self._known(rank)])
+        """Return the problem of a rank, with its own microbatches as they are fed. Raises ConfigError for others."""
+        return self.costs.problem(self.base, self.loads[require_whole(rank, "rank", most=self.ranks - 1)])
 
     def schedule(self, rank: int) -> Schedule:
         """Return the schedule of a rank. Raises ConfigError for a rank that there is not."""
@@ -116,6 +111,3 @@ class Packing(Displayable):
         """Return the part of the time of a rank's devices, up to the end of the slowest rank, in which none works."""
         busy = self.schedule(rank).busy
         return 1 - sum(busy) / (len(busy) * self.makespan) if self.makespan else 0.0
-
-    def _known(self, rank: int) -> int:
-        return require_whole(rank, "rank", most=self.ranks - 1)

@@ -24,10 +24,7 @@ Tree = dict[str, "Value"]
 
 
 class Value(NamedTuple):
-    """A value with the line, from 1, on which it stands.
-
-    `data` is a Tree, a list of Values, Decimal, int, bool, str or None.
-    """
+    """A value with its line, from 1; `data` is a Tree, a list of Values, Decimal, int, bool, str or None."""
 
     data: Any
     line: int

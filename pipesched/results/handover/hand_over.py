@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,21 +13,13 @@ from pipesched.pipeline.check import checked
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
-from pipesched.pipeline.step import LEVELS
+from pipesched.pipeline.step import GRADIENTS, LEVELS, NOTHING, OPTIMIZER_STATES, WEIGHTS
 from pipesched.results.handover import deepspeed, megatron, primus, torchtitan, zero_bubble
-from pipesched.results.handover.subject import (
-    GROUPED,
-    SLICED,
-    ZERO_1,
-    Answer,
-    HandoverText,
-    Refusal,
-    Subject,
-    lacks_level,
-    no_whole_step,
-    subject_of,
-)
+from pipesched.results.handover.subject import GROUPED, SLICED, Answer, Refusal, Subject, no_whole_step, subject_of
 from pipesched.results.outcome import Outcome
+
+PARTS = {OPTIMIZER_STATES: "optimizer states", GRADIENTS: "gradients", WEIGHTS: "weights"}  # that a level adds
+ZERO_1 = (NOTHING, OPTIMIZER_STATES)  # the levels of frameworks that divide no more than optimizer states
 
 
 class Framework(NamedTuple):
@@ -51,8 +43,10 @@ class Framework(NamedTuple):
         why = no_whole_step(subject.problem, self.name, takes_slices=self.takes_slices)
         if why is not None:
             return Refusal(why)
-        undivided = lacks_level(subject.problem.shard, self.levels)
-        if undivided:
+        shard = subject.problem.shard
+        if shard is not None and shard.level not in self.levels:
+            above = LEVELS[1 : LEVELS.index(shard.level) + 1]
+            undivided = " and ".join(PARTS[level] for level in above if level not in self.levels)
             most = f"level {self.levels[-1]} is the most"
             return Refusal(f"{self.name} divides no {undivided} among data-parallel ranks in its pipelines: {most}")
         if subject.known.get("instances") and not self.has_groups:
@@ -108,15 +102,13 @@ def hand_over(
     if isinstance(found, Refusal):
         nearest = nearest_family(subject, to.has)
         raise Inexpressible(f"{found.sentence}; the nearest that it has is {nearest}", nearest)
-    remarks = [*found.remarks, *[BLOCKS] * (layers is None and subject.has_blocks), *_feeding(subject, found)]
+    given, remarks = subject.problem.layers, [*found.remarks]
+    if layers is None and given is not None and given.blocks:
+        remarks.append(BLOCKS)
+    if subject.fed:  # not by their numbers
+        count = f"the text and {found.file} count" if found.file else "the text counts"
+        remarks.append(f"feed the microbatches in this order: {subject.fed}; {count} them as they are fed")
     return "".join(f"{line}\n" for line in [*found.lines, *(f"# {remark}" for remark in remarks)])
-
-
-def _feeding(subject: Subject, text: HandoverText) -> Iterator[str]:
-    """Yield how the microbatches are to be fed, where not by their numbers."""
-    if subject.fed:
-        count = f"the text and {text.file} count" if text.file else "the text counts"
-        yield f"feed the microbatches in this order: {subject.fed}; {count} them as they are fed"
 
 
 def nearest_family(subject: Subject, has: Collection[str]) -> str:

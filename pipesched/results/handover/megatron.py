@@ -35,10 +35,13 @@ def answer(subject: Subject) -> Answer:
     """Return the flags of 1F1B, or of the interleaved schedule."""
     if subject.family not in HAS:
         return Refusal(f"{subject.described} takes code", f"{NAME} has 1F1B and the interleaved schedule by flags")
-    wrong = wrong_group(subject)
-    if wrong:
+    if wrong := wrong_group(subject):
         return Refusal(wrong)
-    flags = [pipeline_flag(subject), *stage_flags(subject)]
+    flags = [pipeline_flag(subject)]
+    if subject.layers is not None:  # in a layout stage k is on rank k mod P
+        flags.append(f"--pipeline-model-parallel-layout '{megatron_text(subject.layers)}'")
+    elif subject.chunks > 1:
+        flags.append(f"--num-virtual-stages-per-pipeline-rank {subject.chunks}")
     if subject.chunks > 1 and subject.group_size != subject.devices:
         flags.append(f"--microbatch-group-size-per-virtual-pipeline-stage {subject.group_size}")
     flags += subject.told(OPTIONS)
@@ -59,16 +62,6 @@ def _differences(subject: Subject) -> Iterator[str]:
 def pipeline_flag(subject: Subject) -> str:
     """Return the number of ranks."""
     return f"--pipeline-model-parallel-size {subject.devices}"
-
-
-def stage_flags(subject: Subject) -> list[str]:
-    """Return how the model is cut: the layout where layers are known, else the number of chunks where it is above 1.
-
-    In a layout stage k is on rank k mod P.
-    """
-    if subject.layers is not None:
-        return [f"--pipeline-model-parallel-layout '{megatron_text(subject.layers)}'"]
-    return [f"--num-virtual-stages-per-pipeline-rank {subject.chunks}"] if subject.chunks > 1 else []
 
 
 def wrong_group(subject: Subject) -> str:

@@ -23,9 +23,8 @@ def answer(subject: Subject) -> Answer:
     if algorithm is None:
         return Refusal(f"{subject.described} is none of them, and takes code", f"{NAME} has schedules by name")
     if subject.family == GROUPED and subject.chunks > 1 and subject.group_size != subject.devices:
-        return Refusal(
-            f"{NAME} interleaves groups of {subject.devices} (P) microbatches; this has {subject.group_size}"
-        )
+        groups = f"groups of {subject.devices} (P) microbatches"
+        return Refusal(f"{NAME} interleaves {groups}; this has {subject.group_size}")
     lines = [f"pp_algorithm: {algorithm}", f"pipeline_model_parallel_size: {subject.devices}"]
     if subject.is_uneven and subject.placement == "v":
         return Refusal(f"{NAME} takes layouts whose stage k is on rank k mod P; this has its stages on a V")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 from operator import eq
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pipesched.checks import require_sequence, require_type, require_whole
 from pipesched.errors import ConfigError, Deadlock, NoSchedule, NotApplicable
@@ -18,20 +18,13 @@ from pipesched.pipeline.placement import named_placement
 from pipesched.pipeline.plan import without_step
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
-from pipesched.pipeline.step import GRADIENTS, LEVELS, NOTHING, OPTIMIZER_STATES, WEIGHTS, Shard
+from pipesched.pipeline.step import GRADIENTS, NOTHING, OPTIMIZER_STATES, WEIGHTS, Shard
 from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.block import in_chunks
 from pipesched.schedulers.family import Family, prepare
 from pipesched.schedulers.plan_of import plan_of
 from pipesched.schedulers.registry import family, own_name
-
-if TYPE_CHECKING:
-    from pipesched.pipeline.problem import Problem
-
-
-PARTS = {OPTIMIZER_STATES: "optimizer states", GRADIENTS: "gradients", WEIGHTS: "weights"}  # that a level adds
-ZERO_1 = (NOTHING, OPTIMIZER_STATES)  # the levels of frameworks that divide no more than optimizer states
 
 
 def facts_of_shard(shard: Shard | None, data: int = 0, context: int = 1) -> dict[str, Any]:
@@ -49,19 +42,6 @@ def facts_of_shard(shard: Shard | None, data: int = 0, context: int = 1) -> dict
         "ranks": shard.ranks, "same": total, "replicas": total // shard.ranks, "shards": shard.ranks // context,
         "instances": of_optimizer and shard.ranks < total,
     }  # fmt: skip
-
-
-def lacks_level(shard: Shard | None, levels: tuple[str, ...]) -> str:
-    """Return which parts of `shard` a framework with these levels does not divide; "" where it divides them all."""
-    if shard is None or shard.level in levels:
-        return ""
-    above = LEVELS[1 : LEVELS.index(shard.level) + 1]
-    return " and ".join(PARTS[level] for level in above if level not in levels)
-
-
-def is_uneven(facts: Mapping[str, Any], context: int) -> bool:
-    """Return whether groups of ranks do not come out even, among all ranks or those that share a sequence."""
-    return bool(facts["same"] % facts["ranks"] or facts["ranks"] % context)
 
 
 class StageItems(NamedTuple):
@@ -87,21 +67,16 @@ def stages_of(ends: Sequence[int], layers: int, mtp: int = 0) -> tuple[StageItem
 
 def megatron_text(stages: Sequence[StageItems]) -> str:
     """Return Megatron-LM's text of a layout; equal stages in a row are a group where that is shorter."""
-    *texts, last = [_stage_text(stage) for stage in stages]
-    return "".join(_grouped(text, len([*equal])) for text, equal in groupby(texts)) + last
-
-
-def _stage_text(stage: StageItems) -> str:
-    return "E" * stage.embedding + _repeated("t", stage.layers) + _repeated("m", stage.mtp) + "L" * stage.head
+    *texts, last = [
+        "E" * stage.embedding + _repeated("t", stage.layers) + _repeated("m", stage.mtp) + "L" * stage.head
+        for stage in stages
+    ]
+    rows = ((text, len([*equal])) for text, equal in groupby(texts))
+    return "".join(min(f"{text}|" * count, f"({text}|)*{count}", key=len) for text, count in rows) + last
 
 
 def _repeated(letter: str, count: int) -> str:
     return f"{letter}*{count}" if count > 2 else letter * count
-
-
-def _grouped(text: str, count: int) -> str:
-    """Return some equal stages, each with the separator behind it, in the shorter way to write them."""
-    return min(f"{text}|" * count, f"({text}|)*{count}", key=len)
 
 
 def torchtitan_modules(stages: Sequence[StageItems], head: str = "output") -> list[list[str]]:
@@ -186,15 +161,10 @@ class Subject:
         """M."""
         return self.problem.microbatches
 
-    @property
+    @cached_property
     def chunks(self) -> int:
         """V, the most stages that a device has."""
-        return max(map(len, self._stages_of_devices))
-
-    @cached_property
-    def _stages_of_devices(self) -> list[list[int]]:
-        placement = self.problem.settled_placement
-        return [placement.stages_on(device) for device in range(self.devices)]
+        return max(len(self.problem.settled_placement.stages_on(device)) for device in range(self.devices))
 
     @cached_property
     def placement(self) -> str:
@@ -243,11 +213,6 @@ class Subject:
     def is_uneven(self) -> bool:
         """Whether stages are known to have other numbers of layers than each other."""
         return self.layers is not None and len({stage.layers for stage in self.layers}) > 1
-
-    @property
-    def has_blocks(self) -> bool:
-        """Whether the layers of the problem are stages that were given."""
-        return self.problem.layers is not None and self.problem.layers.blocks
 
     @cached_property
     def family(self) -> str:
@@ -318,7 +283,7 @@ def subject_of(schedule: object, layers: object = None, made_by: str = "") -> Su
     """
     outcome = Outcome("plan", schedule) if isinstance(schedule, Schedule) else schedule
     given: Outcome = require_type(outcome, Outcome, "a Schedule or an Outcome", "schedule")
-    checked, fed = _by_places(given), _fed(given)
+    checked, fed = _by_places(given)
     stages = checked.problem.stages
     if layers is None:
         return Subject(checked, _known_layers(checked.problem), made_by, fed)
@@ -330,27 +295,19 @@ def subject_of(schedule: object, layers: object = None, made_by: str = "") -> Su
     return Subject(checked, tuple(_items(counts)), made_by, fed)
 
 
-def _by_places(outcome: Outcome) -> Outcome:
-    """Return the same schedule of microbatches that are numbered as they are fed."""
-    schedule, order = outcome.schedule, outcome.schedule.order
-    if _is_by_number(order):
-        return outcome
+def _by_places(outcome: Outcome) -> tuple[Outcome, str]:
+    """Return the same schedule of microbatches that are numbered as they are fed, and which ones these are.
+
+    That is their order, and where it is from; "" where they are fed by their numbers.
+    """
+    schedule, order, ordering = outcome.schedule, outcome.schedule.order, outcome.ordering
+    if all(map(eq, order, range(len(order)))):
+        return outcome, ""
     places = sorted(range(len(order)), key=order.__getitem__)
     fed = replace(in_order(schedule.problem, order), placement=schedule.problem.settled_placement.by_number)
-    return Outcome(outcome.algorithm, schedule_plan(fed, renumbered(without_step(schedule.plan), places)))
-
-
-def _is_by_number(order: Sequence[int]) -> bool:
-    return all(map(eq, order, range(len(order))))
-
-
-def _fed(outcome: Outcome) -> str:
-    """Return the microbatches in the order in which they are fed, and where that is from; "" for their numbers."""
-    order, ordering = outcome.schedule.order, outcome.ordering
-    if _is_by_number(order):
-        return ""
     source = "" if ordering is None else f" ({ordering.source(outcome.algorithm)})"
-    return f"{', '.join(map(str, order))}{source}"
+    again = Outcome(outcome.algorithm, schedule_plan(fed, renumbered(without_step(schedule.plan), places)))
+    return again, f"{', '.join(map(str, order))}{source}"
 
 
 def _items(counts: Sequence[int]) -> Iterator[StageItems]:
@@ -359,9 +316,8 @@ def _items(counts: Sequence[int]) -> Iterator[StageItems]:
     for stage, count in enumerate(counts):
         items = StageItems(stage == 0, count, 0, stage == last)
         if not items.items:
-            raise ConfigError(
-                "must be at least 1 where a stage has neither the embedding nor the loss", "layers", entry=stage
-            )
+            what = "must be at least 1 where a stage has neither the embedding nor the loss"
+            raise ConfigError(what, "layers", entry=stage)
         yield items
 
 

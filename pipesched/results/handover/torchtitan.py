@@ -8,15 +8,7 @@ from __future__ import annotations
 
 import json
 
-from pipesched.results.handover.subject import (
-    GROUPED,
-    Answer,
-    HandoverText,
-    Refusal,
-    Subject,
-    is_uneven,
-    torchtitan_modules,
-)
+from pipesched.results.handover.subject import GROUPED, Answer, HandoverText, Refusal, Subject, torchtitan_modules
 
 NAME = "torchtitan"
 CLASSES = {
@@ -58,7 +50,7 @@ def answer(subject: Subject) -> Answer:
         what = "keeps two copies of each stage" if subject.placement == "bidirectional" else "has another stage map"
         return Refusal(f"{NAME} has a stage a rank, loops and the V by its classes; this {what}")
     known = subject.known
-    if known.get("fsdp") and is_uneven(known, known["context"] or 1):
+    if known.get("fsdp") and (known["same"] % known["ranks"] or known["ranks"] % (known["context"] or 1)):
         groups = f"groups of {known['ranks']} ranks (`shard`) do not come out even among {known['same']}"
         return Refusal(f"{NAME} shards over all ranks that share a sequence, and {groups}")
     by_name = CLASSES.get(subject.family) if _class_fits(subject) else None
