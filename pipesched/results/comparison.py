@@ -334,7 +334,7 @@ class Sweep(Displayable):
         return next((outcome.problem.memory.unit for outcome in outcomes if outcome is not None), self.known_unit)
 
     def only(self, trainer: str) -> Sweep:
-        """Return the algorithms that a trainer takes at some value at least. Raises ConfigError as `Entry.suits` does."""
+        """Return the algorithms that a trainer takes at some value. Raises ConfigError as `Entry.suits` does."""
         names = {entry.algorithm for point in self.points for entry in point.comparison.only(trainer)}
         kept = [tuple(entry for entry in point.comparison if entry.algorithm in names) for point in self.points]
         compared = (replace(point.comparison, entries=each) for point, each in zip(self.points, kept, strict=True))
