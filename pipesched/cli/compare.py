@@ -108,32 +108,28 @@ def _compared(
 
 
 def _swept(
-    comparison: ComparisonOptions,
-    named: NamedContestants,
-    source: ProblemSource,
-    options: Mapping[str, Any],
-    executor: str,
+    asked: ComparisonOptions, named: NamedContestants, source: ProblemSource, options: Mapping[str, Any], executor: str
 ) -> Sweep:
     """Return the comparison at each value of a field, given as FIELD=VALUES."""
     from pipesched.config.load import algorithm_of, load_values
     from pipesched.config.values import assumes_halves
 
-    comparing.require_unvaried(str(comparison.sweep), source.overrides)
+    comparing.require_unvaried(str(asked.sweep), source.overrides)
     with reading.flags_of_problem(source):
         values = load_values(source.document or reading.config_source(source.config), source.overrides)
     configured = algorithm_of(values)
-    chosen = named.algorithms(configured, everything=comparison.everything, plotted=comparison.pareto)
+    chosen = named.algorithms(configured, everything=asked.everything, plotted=asked.pareto)
     own = comparing.own_options(configured, chosen)
-    with comparing.located(configured, options), doing(f"comparing over {comparison.sweep}"):
+    with comparing.located(configured, options), doing(f"comparing over {asked.sweep}"):
         settings = {"plans": named.plans, "each": own, "executor": executor, **options}
-        swept = comparing.read_sweep(str(comparison.sweep), values, chosen, **settings)
+        swept = comparing.read_sweep(str(asked.sweep), values, chosen, **settings)
     outcomes = (entry.outcome for point in swept for entry in point.comparison)
     reading.note_halves(source, assumed=assumes_halves(values), outcomes=outcomes)
     reading.note_other_models(swept)
-    if comparison.only is None:
+    if asked.only is None:
         return swept
-    left = swept.only(comparison.only)
-    _note_left_out(comparison.only, chosen, *(_names_of(point.comparison for point in each) for each in (swept, left)))
+    left = swept.only(asked.only)
+    _note_left_out(asked.only, chosen, *(_names_of(point.comparison for point in each) for each in (swept, left)))
     return left
 
 

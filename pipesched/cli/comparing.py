@@ -18,8 +18,6 @@ from pipesched.pipeline.units_of_measure import has_unit
 from pipesched.schedulers.options import VARIED
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from pipesched.comparing.contestants import Contestant
     from pipesched.config.algorithm import Algorithm
     from pipesched.config.load import Config
@@ -56,13 +54,13 @@ def print_comparison(
     table = ComparisonTable(comparison, ascii_only=screen.ascii_only, fold=fold)
     chosen = drawn(comparison, wanted)
     if are_few(comparison):
-        _print_charts(console, chosen, comparison, given, chart, screen)
+        _print_charts(chosen, comparison, given, chart, screen)
         console.print(table)
     else:
         console.print(table)
         if chosen:
             console.print()
-        _print_charts(console, chosen, comparison, given, chart, screen)
+        _print_charts(chosen, comparison, given, chart, screen)
     best = comparison.best
     if best is not None and best.outcome is not None:
         print_where_idle(console, best.outcome, best.label)
@@ -78,12 +76,7 @@ def require_drawable(comparison: Comparison, wanted: Charts, chart: ChartOptions
 
 
 def _print_charts(
-    console: Console,
-    drawn: Sequence[Outcome],
-    comparison: Comparison,
-    given: Problem,
-    chart: ChartOptions,
-    screen: Screen,
+    drawn: Sequence[Outcome], comparison: Comparison, given: Problem, chart: ChartOptions, screen: Screen
 ) -> None:
     """Print the charts on one scale, each with its heading; what is far longer than the best is cut, or folded."""
     from pipesched.render.chosen import edge, not_drawn, some_devices
@@ -92,7 +85,7 @@ def _print_charts(
 
     if not drawn:
         return
-    together, view = [outcome.schedule for outcome in drawn], chart.view()
+    together, view, console = [outcome.schedule for outcome in drawn], chart.view(), console_for(screen)
     until = edge(together, comparison)
     rows = view.rows if chart.rows else some_devices(given.devices)
     for outcome in drawn:

@@ -152,7 +152,7 @@ def _of_file(name: str, source: ProblemSource) -> tuple[Outcome, PipelinePlanner
 def _planner(
     source: Source | None, overrides: Mapping[str, Any], algorithm: str, options: Mapping[str, Any]
 ) -> PipelinePlanner:
-    """Return what plans a config anew by a name, with texts of parameters on top; `options` are of `algorithm` alone."""
+    """Return what plans a config anew by a name, with parameters on top; `options` are of `algorithm` alone."""
     from pipesched.config.load import load_config
     from pipesched.explore.planning import PipelinePlanner
     from pipesched.schedulers.registry import FAMILIES

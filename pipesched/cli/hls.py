@@ -68,20 +68,21 @@ def command(
     if empty and solve:
         raise ConfigError("--empty: begins with empty units; leave out --solve (S searches)")
     if explore:
-        given = {"--compare": compare, "--pipeline": pipeline, "--explain": explain}
-        _require_explorable({**given, "--json": screen.as_json, "-o": target.path is not None})
+        others = {"--compare": compare, "--pipeline": pipeline, "--explain": explain}
+        _require_explorable({**others, "--json": screen.as_json, "-o": target.path is not None})
     _require_explainable(explain, why, compare=compare, pipeline=pipeline, screen=screen)
     target_format(target, "hls-explanation")  # that is JSON alone; before anything takes long
     counts = _counts({"mul": mul, "add": add, "sub": sub, "div": div, "cmp": cmp}, unit or ())
     latencies = _pairs("--latency", latency or ())
+    given: dict[str, Any] = {"units": counts, "latency": latencies, "pipelined": pipelined or ()}
     text = (config_source("-") if source == "-" else None) or source
-    graph, units = load_hardware(text, units=counts, latency=latencies, pipelined=pipelined or (), loop=pipeline)
+    graph, units = load_hardware(text, **given, loop=pipeline)
     if explore:
         from pipesched.explore.unit_board import rule_name
 
         outcome = _body(graph, units, rules, solve=solve)
         name = outcome.method if solve else rule_name(rules.priority, rules.tie)
-        _explore(source, units, outcome, name, counts, latencies, pipelined or (), screen, empty=empty)
+        _explore(source, units, outcome, name, given, screen, empty=empty)
     elif compare:
         _answer_rules(graph, units, rules, target, screen)
     elif pipeline:
@@ -119,18 +120,9 @@ def _require_explorable(given: Mapping[str, bool]) -> None:
 
 
 def _explore(
-    source: str,
-    units: Units,
-    outcome: HardwareOutcome,
-    name: str,
-    counts: Mapping[str, int],
-    latencies: Mapping[str, int],
-    pipelined: Sequence[str],
-    screen: Screen,
-    *,
-    empty: bool,
+    source: str, units: Units, outcome: HardwareOutcome, name: str, own: dict[str, Any], screen: Screen, *, empty: bool
 ) -> None:
-    """Edit a schedule in the terminal; `counts`, `latencies` and `pipelined` are what was given of the units."""
+    """Edit a schedule in the terminal; `own` is what was given of the units, as `load_hardware` takes it."""
     from pipesched.cli.explore import run
     from pipesched.config.hardware import load_hardware
     from pipesched.explore.sheet import loaded
@@ -142,7 +134,7 @@ def _explore(
         raise ConfigError("-: standard input is the keyboard here; give a file")
 
     def load(more: Mapping[str, int]) -> tuple[DataflowGraph, Units]:
-        return load_hardware(source, units={**counts, **more}, latency=latencies, pipelined=pipelined)
+        return load_hardware(source, **{**own, "units": {**own["units"], **more}})
 
     board = unit_board(outcome)
     state = State(loaded(board.emptied() if empty else board, name), UnitPlanner(load, units))
