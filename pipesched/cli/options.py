@@ -112,7 +112,7 @@ def option(usage: str, text: str, read: Callable[[str, Any], Any] = as_text, **m
 
 
 def argument(metavar: str, text: str, default: Any = None) -> Any:
-    """Return an argument of a command, the default of its parameter; without one that of `...` is required."""
+    """Return an argument of a command, the default of its parameter; one whose `default` is `...` is required."""
     return typer.Argument(default, help=text, metavar=metavar)
 
 
