@@ -45,7 +45,10 @@ def load_hardware(
     by unit class, and replace what a file says of it. In a `loop`, a variable that is read before its assignment has
     its value of the previous iteration, and `x@2` is the value of x two iterations earlier. Raises ConfigError.
     """
-    text, name, _ = _source(source) if isinstance(source, str) else source
+    if isinstance(source, str):
+        path = _file(source)
+        source = Source(source.strip(), "expression") if path is None else Source(read_text(path), source)
+    text, name, _ = source
     content = _content(text, name)
     for key in content:
         require_name(KEYS, key, f"key in {name}:")
@@ -58,11 +61,6 @@ def load_hardware(
     except ConfigError as error:
         parameter = {"counts": "units", "latencies": "latency"}.get(str(error.key), error.key)
         raise ConfigError(error.message, parameter) from None
-
-
-def _source(source: str) -> Source:
-    path = _file(source)
-    return Source(source.strip(), "expression") if path is None else Source(read_text(path), source)
 
 
 def _file(source: str) -> Path | None:
@@ -83,7 +81,7 @@ def _file(source: str) -> Path | None:
 
 def _content(text: str, name: str) -> dict[str, Any]:
     """Return the mapping in a file; a file that is neither JSON nor YAML is a program."""
-    suffix = _suffix(name)
+    suffix = Path(name).suffix.lower()
     if suffix in JSON:
         content = _parse_json(text, name)
     elif suffix in YAML:
@@ -93,10 +91,6 @@ def _content(text: str, name: str) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise ConfigError(f"{name}: must be a mapping with `ops` and `edges`, or `program`, not {shown(content)}")
     return content
-
-
-def _suffix(name: str) -> str:
-    return Path(name).suffix.lower()
 
 
 def _parse_json(text: str, name: str) -> Any:
@@ -123,7 +117,8 @@ def _graph(content: Mapping[str, Any], name: str, loop: bool) -> DataflowGraph:
     if "program" in content:
         if not isinstance(content["program"], str):
             raise ConfigError(f"{name}: `program` must be text, not {shown(content['program'])}")
-        where = f"{name}: program" if _suffix(name) in {*JSON, *YAML} else name  # its lines are not those of the file
+        in_file = Path(name).suffix.lower() in {*JSON, *YAML}  # whose lines are not those of the program
+        where = f"{name}: program" if in_file else name
         graph = parse_program(content["program"], where, loop=loop)
         return replace(graph, name=str(content.get("name") or name))
     operations = [_operation(entry, position, name) for position, entry in enumerate(_list(content, "ops", name))]

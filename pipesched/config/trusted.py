@@ -123,17 +123,13 @@ def _own_run(number: int, config: Any, step: Any) -> OwnRun:
         time = float(read_number(step, Unit(TIME, "ms"), "step"))
         if time <= 0:
             raise ConfigError(f"must be more than 0, not {shown(step)}", "step")
-        return OwnRun(name, _loaded(config), time)
+        if isinstance(config, tuple):  # keys that stand beside the step
+            value, file = config
+            config = Source("", file, read_fields(value, file))
+        return OwnRun(name, load_config(None, config) if isinstance(config, Mapping) else load_config(config, {}), time)
     except ConfigError as error:
         said = error.message if error.key == "path_or_text" else error
         raise ConfigError(f"{name}: {said}", KEY) from None
-
-
-def _loaded(config: Any) -> Config:
-    if isinstance(config, tuple):
-        value, file = config
-        return load_config(Source("", file, read_fields(value, file)), {})
-    return load_config(None, config) if isinstance(config, Mapping) else load_config(config, {})
 
 
 def estimate(

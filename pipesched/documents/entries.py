@@ -49,15 +49,10 @@ def _entry(problem: Problem, content: Any, read: Callable[[str], Slot]) -> Writt
     turn = content.get("turn", 0)
     if not isinstance(turn, int) or isinstance(turn, bool):
         raise ConfigError(f"{content.get('op')}: 'turn' must be a whole number, not {shown(turn)}")
-    return WrittenSlot(slot, start, end, turn, arrived, _after(content))
-
-
-def _after(content: Mapping[str, Any]) -> Slot | None:
-    """Return the slot behind which a network operation is issued; None where it is issued at once."""
-    text = content.get("after")
-    if text is not None and not isinstance(text, str):
-        raise ConfigError(f"{content.get('op')}: 'after' must be the text of a slot, or null, not {shown(text)}")
-    return None if text is None else parse_slot(text)
+    after = content.get("after")
+    if after is not None and not isinstance(after, str):
+        raise ConfigError(f"{content.get('op')}: 'after' must be the text of a slot, or null, not {shown(after)}")
+    return WrittenSlot(slot, start, end, turn, arrived, None if after is None else parse_slot(after))
 
 
 def _ticks(content: Mapping[str, Any], key: str, problem: Problem) -> int:
