@@ -7,10 +7,11 @@ from typing import Any
 
 from pipesched.documents.json_text import picked
 from pipesched.errors import ConfigError
+from pipesched.estimation.setup import SIZES
 from pipesched.estimation.trust.evidence import PublishedRun, SpeedRatio, Trust
 from pipesched.pipeline.step import NOTHING
 from pipesched.tuning.result import Doubt, NearMiss, OverMemory, Tuning
-from pipesched.tuning.space import WAYS, Layout
+from pipesched.tuning.space import Layout
 from pipesched.tuning.trial import Trial
 
 
@@ -107,7 +108,7 @@ def _published(run: PublishedRun) -> dict[str, Any]:
     return {
         "run": run.run,
         "source": run.compared.source,
-        "parallel": picked(facts, *WAYS),
+        "parallel": picked(facts, *SIZES),
         "gpus": facts.gpus,
         "measured": run.rate,
         "estimated": run.estimated_rate,

@@ -15,23 +15,13 @@ from pipesched.estimation.derived import memory_with, with_budget
 from pipesched.estimation.hardware import GpuModel
 from pipesched.estimation.items import GB
 from pipesched.estimation.model import ModelShape, divisors, items_of
-from pipesched.estimation.setup import FULL, NONE, SELECTIVE, Parallel, Setup, TokenBatch, TrainingSetup
+from pipesched.estimation.setup import FULL, NONE, SELECTIVE, SIZES, Parallel, Setup, TokenBatch, TrainingSetup
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.pipeline.step import LEVELS
 
-FIELDS = (
-    "parallel.tensor",
-    "parallel.pipeline",
-    "parallel.chunks",
-    "parallel.context",
-    "parallel.expert",
-    "parallel.expert_tensor",
-    "batch.micro",
-    "training.recompute",
-)
+FIELDS = (*(f"parallel.{way}" for way in SIZES), "batch.micro", "training.recompute")
 OF_SHARDS = ("training.shard", "parallel.shard_ranks")  # where a level is asked for
 NODE = "node"  # the GPUs of a node as ranks that divide parameters
-WAYS = tuple(field.partition(".")[2] for field in FIELDS[:6])
 
 
 class Layout(NamedTuple):
@@ -54,7 +44,7 @@ class Layout(NamedTuple):
     @property
     def parallel(self) -> dict[str, int]:
         """The ways of parallelism, by their keys."""
-        return {key: getattr(self, key) for key in WAYS}
+        return {key: getattr(self, key) for key in SIZES}
 
     @property
     def values(self) -> list[Any]:

@@ -11,7 +11,7 @@ import pytest
 import pipesched
 from pipesched.documents.tuning import tuning_document
 from pipesched.errors import ConfigError
-from pipesched.tuning.space import WAYS
+from pipesched.estimation.setup import SIZES
 from tests.tuning.made import MADE, NOTHING, OUTSIDE, PRUNED, ROWS, SETUP, layout, trial
 
 KEYS = ["format", "version", "name", "space", "simulated", "pruned", "left", "capacity", "rows", "pareto", "parts",
@@ -73,7 +73,7 @@ def test_how_sure_it_is() -> None:
     assert one["trust"]["evidence"]["outside"] == [OUTSIDE._asdict()]
     assert one["behind"]["ratio"]["expected"] > 1
     assert content["published"][0] == {
-        "run": "theirs-0", "source": "theirs", "parallel": {key: first["parallel"][key] for key in WAYS}, "gpus": 8,
+        "run": "theirs-0", "source": "theirs", "parallel": {key: first["parallel"][key] for key in SIZES}, "gpus": 8,
         "measured": pytest.approx(9_900), "estimated": pytest.approx(9_900 * 1.031),
     }  # fmt: skip
     assert content["measure"] == {"layouts": [0, 2], "gain": 0.0102}
