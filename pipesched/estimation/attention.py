@@ -51,7 +51,7 @@ def core_terms(setup: Setup, operation: str) -> Terms:
     flash, tokens = setup.training.flash_attention, setup.batch.sequence
     times = 1.0 if operation == FORWARD else 2.5 if flash else 2.0
     times *= DRAWN if flash and setup.model.dropout else 1.0
-    flops, steps = times * core_flops(setup), _ring_steps(setup)
+    flops, steps = times * core_flops(setup), 1 if setup.training.context == GATHER else setup.parallel.context
     if steps == 1:
         return (_core(setup, "attention core", flops, kernel_share(tokens, causal=True)),)
     each, own = flops / steps, tokens / steps
@@ -59,11 +59,6 @@ def core_terms(setup: Setup, operation: str) -> Terms:
         _core(setup, "attention core, first step", each, kernel_share(own, causal=True)),
         _core(setup, "attention core, other steps", each, kernel_share(own / 2, causal=False), steps - 1),
     )
-
-
-def _ring_steps(setup: Setup) -> int:
-    """Return how many steps attention takes: one for each rank of a ring."""
-    return 1 if setup.training.context == GATHER else setup.parallel.context
 
 
 def _core(setup: Setup, name: str, flops: float, size: float, count: int = 1) -> Term:
@@ -81,32 +76,20 @@ def _core(setup: Setup, name: str, flops: float, size: float, count: int = 1) ->
 
 def context_terms(setup: Setup, operation: str) -> Iterable[Term]:
     """Yield what ranks that share a sequence do beside the attention core."""
-    if setup.parallel.context == 1:
+    model, latent, parallel, steps = setup.model, setup.model.latent, setup.parallel, setup.parallel.context - 1
+    if not steps:
         return
-    size = _keys_and_values(setup) * (1 if operation == FORWARD else 2)
+    keys = model.key if latent is None else model.heads * (latent.nope + latent.rope)
+    size = 2 * HALF * setup.tokens * keys / parallel.tensor * (1 if operation == FORWARD else 2)
     if setup.training.context == GATHER:
-        sent = (setup.parallel.context - 1) * size
         name = "gather of keys and values" if operation == FORWARD else "gather and reduce-scatter of keys and values"
-        yield across_ranks(setup, name, sent, setup.parallel.context, apart=setup.parallel.tensor)
+        yield across_ranks(setup, name, steps * size, parallel.context, apart=parallel.tensor)
         return
-    yield from _merging(setup, operation)
-    yield _waits(setup, operation, size)
-
-
-def _keys_and_values(setup: Setup) -> float:
-    """Return the bytes of the keys and values of a rank's tokens."""
-    model = setup.model
-    width = model.key if model.latent is None else model.heads * (model.latent.nope + model.latent.rope)
-    return 2 * HALF * setup.tokens * width / setup.parallel.tensor
-
-
-def _merging(setup: Setup, operation: str) -> Iterable[Term]:
-    """Yield the merging of partial results, after each step but the first."""
-    model, steps = setup.model, setup.parallel.context - 1
-    width = model.query if model.latent is None else model.heads * model.latent.value
+    width = model.query if latent is None else model.heads * latent.value
     each, count = MERGED if operation == FORWARD else BACK
-    yield moved(setup, "merging of partial results", steps * each * setup.tokens * width / setup.parallel.tensor)
+    yield moved(setup, "merging of partial results", steps * each * setup.tokens * width / parallel.tensor)
     yield kernels(setup, "kernels of merging", steps * count)
+    yield _waits(setup, operation, size)
 
 
 def _waits(setup: Setup, operation: str, size: float) -> Term:
@@ -114,8 +97,7 @@ def _waits(setup: Setup, operation: str, size: float) -> Term:
 
     The last one of a backward brings the gradients of keys and values home, and no attention is left to hide it.
     """
-    steps = setup.parallel.context - 1
-    message = next_rank(setup, size)
+    steps, message = setup.parallel.context - 1, next_rank(setup, size)
     own = float(core_terms(setup, operation)[1].value) / steps
     alone = 0 if operation == FORWARD else 1
     longer = max(float(message.value) - own, 0.0)

@@ -14,10 +14,8 @@ from pipesched.pipeline.placement import Placement
 FORWARD = "forward"
 DISPATCH_AND_COMBINE = "dispatch and combine"
 HALF = 2  # bytes of a 16-bit number
-WIDE, GATHERED = (
-    32,
-    0.6,
-)  # nodes from which on a gather reaches that share of the rate of an all-reduce (NCCL issue 1218)
+WIDE = 32  # nodes from which on a gather reaches only a share of the rate of an all-reduce (NCCL issue 1218)
+GATHERED = 0.6  # that share
 HOP_NVLINK, HOP_PCIE, HOP_NETWORK = 3.4, 5.7, 14.0  # us a hop, as NCCL's own model has them (src/graph/tuning.cc, ring)
 
 
@@ -53,17 +51,17 @@ def expert_terms(setup: Setup) -> Iterable[Term]:
 
 
 def _dispatch(setup: Setup, mixture: Experts, own: float) -> Term:
-    """Return dispatch and combine: a token goes once to each node, and there once to each rank that runs it."""
-    e, node = setup.parallel.expert, setup.hardware.neighbours
-    inside = min(e, max(1, node // setup.parallel.expert_tensor))
-    nodes = -(-e // inside)
-    ways = 2 * own
-    return _exchange(
-        setup,
-        DISPATCH_AND_COMBINE,
-        over_links=ways * _others(e, mixture.active) * (inside - 1) / inside * (e / (e - 1)),
-        over_network=ways * _others(nodes, mixture.active),
-    )
+    """Return dispatch and combine: a token goes once to each node, and there once to each rank that runs it.
+
+    They go over both kinds of links at once: the longer one's time counts.
+    """
+    hardware, e = setup.hardware, setup.parallel.expert
+    inside = min(e, max(1, hardware.neighbours // setup.parallel.expert_tensor))
+    nodes, ways = -(-e // inside), 2 * own
+    over_links = ways * _others(e, mixture.active) * (inside - 1) / inside * (e / (e - 1))
+    links = _sent(setup, DISPATCH_AND_COMBINE, over_links, "link in the node", hardware.inside)
+    network = _sent(setup, DISPATCH_AND_COMBINE, ways * _others(nodes, mixture.active), "network", hardware.outside)
+    return max(links, network, key=lambda term: term.value)
 
 
 def _others(groups: int, active: int) -> float:
@@ -127,7 +125,7 @@ def data_terms(setup: Setup, dense: Fraction, experts: Fraction) -> Terms:
             terms.append(across_ranks(setup, f"gradients{name}", sent, ranks, apart=apart, exposed=exposed))
             if shared:
                 term = across_ranks(setup, f"parameters{name}", each * HALF, ranks, apart=apart, exposed=exposed)
-                terms.append(_slow_gather(term) if _is_wide(setup, ranks * apart) else term)
+                terms.append(_as_gather(setup, term, ranks * apart))
     return tuple(terms)
 
 
@@ -135,8 +133,7 @@ def around_ring(setup: Setup, name: str, sent: float, group: ShardGroup, *, gath
     """Return the time of bytes that each rank of a group sends around a ring of them, and of the hops on the way."""
     ranks, apart = group.ranks, group.apart
     term = across_ranks(setup, name, sent, ranks, apart=apart)
-    if gathers and _is_wide(setup, ranks * apart):
-        term = _slow_gather(term)
+    term = _as_gather(setup, term, ranks * apart) if gathers else term
     nodes = -(-ranks // max(1, setup.hardware.neighbours // apart))
     hop = HOP_PCIE if setup.hardware.nvlink is None else HOP_NVLINK
     late, hops = 0.0, []
@@ -157,13 +154,10 @@ def tied_terms(setup: Setup, placement: Placement) -> Terms:
     return (_message(setup, "tied gradients", sent, across=is_across(setup, first, last)),)
 
 
-def _is_wide(setup: Setup, gpus: int) -> bool:
-    """Return whether so many GPUs are of so many nodes that gathers are slower than reductions."""
-    return gpus >= WIDE * setup.hardware.neighbours
-
-
-def _slow_gather(term: Term) -> Term:
-    """Return a gather over many nodes: the share of an all-reduce's rate that it reaches there."""
+def _as_gather(setup: Setup, term: Term, gpus: int) -> Term:
+    """Return the term of a gather over so many GPUs: over many nodes it is slower than a reduction."""
+    if gpus < WIDE * setup.hardware.neighbours:
+        return term
     return term._replace(value=float(term.value) / GATHERED, formula=f"{term.formula} / {GATHERED:g} of many nodes")
 
 
@@ -195,14 +189,6 @@ def next_rank(setup: Setup, sent: float) -> Term:
         link, rate, hop = "network", min(rate, card), HOP_NETWORK
     term = _sent(setup, "message", sent, link, rate)
     return term._replace(value=float(term.value) + hop / PER_MS, formula=f"{term.formula} + {hop:g} us")
-
-
-def _exchange(setup: Setup, name: str, *, over_links: float, over_network: float) -> Term:
-    """Return the time of bytes that a rank sends to all others, over both kinds of links: the longer one's."""
-    hardware = setup.hardware
-    inside = _sent(setup, name, over_links, "link in the node", hardware.inside)
-    across = _sent(setup, name, over_network, "network", hardware.outside)
-    return max(inside, across, key=lambda term: term.value)
 
 
 def _message(setup: Setup, name: str, sent: float, *, across: bool) -> Term:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from pipesched.estimation.derived import budget_of
 from pipesched.estimation.result import Estimate
-from pipesched.estimation.setup import SIZES, TokenBatch
-from pipesched.pipeline.costs import Costs, Entry
+from pipesched.estimation.setup import SIZES
+from pipesched.pipeline.costs import Entry
 from pipesched.pipeline.memory import KEPT
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain, to_fraction
@@ -23,7 +23,7 @@ ONCE = {  # of a stage and step
     "reduce": "its gradients around these, and around their replicas",
     "optimizer": "28 bytes of each parameter that a rank updates",
 }
-DEVICE = "device"  # lanes that need no word
+
 GIVEN = "as given"
 WIDTH = 118
 
@@ -48,24 +48,21 @@ def config_text(estimate: Estimate) -> ConfigText:
 def _write_heading(config: ConfigWriter, estimate: Estimate) -> None:
     setup, parallel = estimate.setup, estimate.setup.parallel
     shown = [key for key in (*SIZES, "data") if key != "expert_tensor" or parallel.expert_tensor > 1]
-    ways = ", ".join(f"{key} {getattr(parallel, key)}" for key in shown)
+    ways, batch = ", ".join(f"{key} {getattr(parallel, key)}" for key in shown), setup.batch
+    tokens = f"{batch.micro} x {batch.sequence} tokens"
+    if batch.lengths is not None:
+        tokens = f"{min(batch.totals)} to {batch.sequence} tokens in packed documents"
     config.remark(
         f"Costs and memory of {setup.model.name} on {parallel.gpus} {setup.hardware.name}, estimated by pipesched.",
-        f"{ways}; {_tokens(setup.batch)}.",
+        f"{ways}; microbatches of {tokens}.",
         f"Stages, as Megatron-LM writes them: {estimate.layout}",
         *estimate.notes,
     )
     config.gap()
 
 
-def _tokens(batch: TokenBatch) -> str:
-    if batch.lengths is not None:
-        return f"microbatches of {min(batch.totals)} to {batch.sequence} tokens in packed documents"
-    return f"microbatches of {batch.micro} x {batch.sequence} tokens"
-
-
 def _write_pipeline(config: ConfigWriter, estimate: Estimate) -> None:
-    problem = estimate.problem
+    problem, algorithm = estimate.problem, estimate.outcome.algorithm
     config.put("name", quoted(problem.name or estimate.setup.model.name))
     config.put("devices", problem.devices)
     config.put("stages", problem.stages)
@@ -73,11 +70,12 @@ def _write_pipeline(config: ConfigWriter, estimate: Estimate) -> None:
     placement = problem.settled_placement
     if placement.mirrored:
         config.put("placement", "bidirectional")
-    elif family(estimate.outcome.algorithm).placement == ANY:
+    elif family(algorithm).placement == ANY:
         config.put("placement", in_list(map(str, placement.devices)))
-    config.put("algorithm", _algorithm(estimate))
+    options = ", ".join(f"{key}: {flow(value)}" for key, value in estimate.options.items() if value is not None)
+    config.put("algorithm", f"{{{algorithm}: {{{options}}}}}" if options else algorithm)
     config.put("time_unit", "ms")
-    if problem.lanes != DEVICE:
+    if problem.lanes != "device":
         config.put("lanes", problem.lanes)
     if problem.speed is not None:
         config.numbers("speed", problem.speed, "of each device", listed=True)
@@ -91,8 +89,12 @@ def _write_costs(entries: _Entries, estimate: Estimate) -> None:
     entries.put("forward", costs.forward, "products, attention, elementwise work, exposed communication, kernels")
     is_trained = estimate.problem.mode != FORWARD_ONLY
     has_wholes = is_trained and estimate.problem.slices.count == 1  # slices have no recompute, pairs and transfers
-    if is_trained:
-        _write_backward(entries, costs)
+    if is_trained and costs.split:
+        entries.put("backward_input", costs.backward_input, "the same of the input gradient")
+        entries.put("backward_weight", costs.backward_weight, "products of the weight gradient")
+    elif is_trained:
+        halves = zip(costs.backward_input, costs.backward_weight, strict=True)
+        entries.put("backward", [to_fraction(one) + to_fraction(other) for one, other in halves])
     if has_wholes:
         entries.put("recompute", costs.recompute, "a forward again")
         if costs.overlap is not None:
@@ -105,15 +107,6 @@ def _write_costs(entries: _Entries, estimate: Estimate) -> None:
             entries.put(key, getattr(costs, key), remark)
     if costs.tied is not None:
         entries.put("tied", (costs.tied,), "the gradients of a vocabulary at both ends, as a message")
-
-
-def _write_backward(entries: _Entries, costs: Costs) -> None:
-    if costs.split:
-        entries.put("backward_input", costs.backward_input, "the same of the input gradient")
-        entries.put("backward_weight", costs.backward_weight, "products of the weight gradient")
-    else:
-        halves = zip(costs.backward_input, costs.backward_weight, strict=True)
-        entries.put("backward", [to_fraction(one) + to_fraction(other) for one, other in halves])
 
 
 def _write_transfers(entries: _Entries, estimate: Estimate) -> None:
@@ -156,13 +149,6 @@ def _write_rest(config: ConfigWriter, problem: Problem) -> None:
         config.gap()
     for key, value in values.items():
         config.put(key, flow(value))
-
-
-def _algorithm(estimate: Estimate) -> str:
-    """Return what `algorithm` is: a name, or one name with its options."""
-    name = estimate.outcome.algorithm
-    options = ", ".join(f"{key}: {flow(value)}" for key, value in estimate.options.items() if value is not None)
-    return f"{{{name}: {{{options}}}}}" if options else name
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import chain
+from itertools import chain, product
 from math import ceil, floor, inf, lcm, nextafter
 from typing import Any
 
@@ -45,42 +45,6 @@ BY_STAGE = (  # parameters of make_problem that, given, say what stages take and
     "static", "p2p",
 )  # fmt: skip
 UNLIKE = ("sizes", "slices", "mode")  # parameters with which microbatches differ
-
-
-def is_open(items: Items, given: Collection[str]) -> bool:
-    """Return whether a solve may choose the cut: no layout is given, and no parameter that says what stages take.
-
-    Nor do microbatches differ.
-    """
-    is_alike = items.setup.batch.lengths is None and not set(UNLIKE).intersection(given)
-    return is_alike and items.setup.training.layout is None and not set(BY_STAGE).intersection(given)
-
-
-def cut_items(items: Items, problem: Problem) -> CutItems:
-    """Return the items of a problem. What layers recompute of themselves is left out: that depends on their stage."""
-    each = items.each
-    times = {key: [Fraction(item.time(key), PER_MS) for item in each] for key in ("forward", *HALVES)}
-    gradient, weight = (times[key] for key in HALVES)
-    if not problem.costs.split:
-        gradient = [one + other for one, other in zip(gradient, weight, strict=True)]
-        weight = [Fraction(0)] * len(each)
-    some = items.setup.training.full_layers is not None
-    sizes = [item.size("checkpoint" if some and item.kind == LAYER else "activation") for item in each]
-    return CutItems(
-        forward=times["forward"],
-        gradient=gradient,
-        weight=weight,
-        pair=[Fraction(item.alone, PER_MS) for item in each] if hides_experts(items.setup) else None,
-        p2p=[Fraction(0)] * (len(each) - 1),
-        static=[item.states / GB for item in each],
-        held=[[size / GB for size in sizes]],
-        links=None if problem.links is not None else _links(items, problem.devices),
-    )
-
-
-def _links(items: Items, devices: int) -> list[list[Fraction]]:
-    """Return the latency from each device to each."""
-    return [hop_times(items.setup, ((here, there) for there in range(devices))) for here in range(devices)]
 
 
 def sliced(given: Any, stages: Sequence[Stage], microbatches: Sequence[Items]) -> Slices:
@@ -146,10 +110,8 @@ class SetupCutter:
     @cached_property
     def items_of_microbatches(self) -> list[Items]:
         """The items of each microbatch, where documents are packed; alike ones are the same object."""
-        known: dict[int, Items] = {}
         setups = self.setup.of_microbatches
-        for setup in setups:
-            known.setdefault(id(setup), Items(setup))
+        known = {id(setup): Items(setup) for setup in setups}
         return [known[id(setup)] for setup in setups]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -162,12 +124,37 @@ class SetupCutter:
 
     @property
     def is_open(self) -> bool:
-        """Whether a solve may choose where stages end."""
-        return is_open(self.items, self.replaced)
+        """Whether a solve may choose where stages end: no layout is given, nor a parameter that says what stages take.
+
+        Nor do microbatches differ.
+        """
+        is_alike = self.setup.batch.lengths is None and self.setup.training.layout is None
+        return is_alike and {*UNLIKE, *BY_STAGE}.isdisjoint(self.replaced)
 
     def cut_items(self, problem: Problem) -> CutItems:
-        """Return what each item of the model takes and holds at least."""
-        return cut_items(self.items, problem)
+        """Return what each item of the model takes and holds at least.
+
+        What layers recompute of themselves is left out: that depends on their stage.
+        """
+        each = self.items.each
+        times = {key: [Fraction(item.time(key), PER_MS) for item in each] for key in ("forward", *HALVES)}
+        gradient, weight = (times[key] for key in HALVES)
+        if not problem.costs.split:
+            gradient = [one + other for one, other in zip(gradient, weight, strict=True)]
+            weight = [Fraction(0)] * len(each)
+        devices = range(problem.devices)
+        links = None if problem.links is None else [hop_times(self.setup, product([here], devices)) for here in devices]
+        kept = "activation" if self.setup.training.full_layers is None else "checkpoint"  # of a layer
+        return CutItems(
+            forward=times["forward"],
+            gradient=gradient,
+            weight=weight,
+            pair=[Fraction(item.alone, PER_MS) for item in each] if hides_experts(self.setup) else None,
+            p2p=[Fraction(0)] * (len(each) - 1),
+            static=[item.states / GB for item in each],
+            held=[[item.size(kept if item.kind == LAYER else "activation") / GB for item in each]],
+            links=links,
+        )
 
     def cut_at(self, problem: Problem, ends: Sequence[int]) -> Problem:
         """Return `problem`, on its placement, with stages that end before these items."""
@@ -215,30 +202,21 @@ class SetupCutter:
 
     def cut(self, problem: Problem, placement: Placement, algorithm: str | None) -> Problem:
         """Return `problem` with the stages of a placement: of the best cuts the one that takes least time under it."""
-        self._require_items(len(placement.devices))
-        mine = self._with_chunks(len(placement.devices) // problem.devices)
-        candidates, fits, proved = mine._cuts(problem, placement, algorithm)
-        cutters = [replace(mine, ends=ends, fits=fits, proved=proved) for ends in candidates]
-        operations = len(placement.devices) * problem.microbatches
-        most = max(1, MOST_TIMED // operations) if fits and algorithm is not None else 1
-        found = [cutter.problem(problem, placement) for cutter in cutters[:most]]
-        return found[0] if algorithm is None or len(found) == 1 else _fastest(found, algorithm)
-
-    def _require_items(self, stages: int) -> None:
-        """Raise NotApplicable for more stages than there are items."""
-        most = items_of(self.setup.model)
+        setup, stages = self.setup, len(placement.devices)
+        most = items_of(setup.model)
         if stages > most:
             raise NotApplicable(
                 f"{stages} stages need as many layers; the model has {most}, its embedding and its head included",
                 "layers",
             )
-
-    def _with_chunks(self, chunks: int) -> SetupCutter:
-        """Return the cutter of the same setup with so many stages a device, whose messages are as many."""
-        parallel = self.setup.parallel
-        if parallel.chunks == chunks or self.setup.training.layout is not None:
-            return self
-        return replace(self, setup=replace(self.setup, parallel=replace(parallel, chunks=chunks)))
+        mine, chunks = self, stages // problem.devices
+        if setup.parallel.chunks != chunks and setup.training.layout is None:  # messages are as many as chunks
+            mine = replace(self, setup=replace(setup, parallel=replace(setup.parallel, chunks=chunks)))
+        candidates, fits, proved = mine._cuts(problem, placement, algorithm)
+        cutters = [replace(mine, ends=ends, fits=fits, proved=proved) for ends in candidates]
+        timed = max(1, MOST_TIMED // (stages * problem.microbatches)) if fits and algorithm is not None else 1
+        found = [cutter.problem(problem, placement) for cutter in cutters[:timed]]
+        return found[0] if algorithm is None or len(found) == 1 else _fastest(found, algorithm)
 
     def _cuts(
         self, problem: Problem, placement: Placement, algorithm: str | None
@@ -247,12 +225,9 @@ class SetupCutter:
         given = self.setup.training.layout
         if given is not None:
             return [ends_of_layout(self.setup, given, len(placement.devices))], True, True
-        answer = cut(self._cut_problem(problem, placement, algorithm), TIMED)
-        return answer.cuts, answer.fits, answer.proved
-
-    def _cut_problem(self, problem: Problem, placement: Placement, algorithm: str | None) -> CutProblem:
-        devices, capacity = placement.devices, self._capacity(problem)
-        slowness = _slowness(problem.speed)
+        devices, slowness, budget = placement.devices, _slowness(problem.speed), problem.memory.budget
+        limits: Sequence[Exact | None] = (None,) * problem.devices if budget is None else budget
+        capacity = tuple(None if limit is None else floor(to_fraction(limit) * GB) for limit in limits)
         held = most_in_flight(placement, problem.microbatches, algorithm)
         if placement.mirrored:  # a device and its mirror hold the same stages
             half = range(placement.last // 2 + 1)
@@ -260,7 +235,8 @@ class SetupCutter:
             held = tuple((*held[device], *held[placement.last - device]) for device in half)
             capacity = tuple(capacity[device] for device in half)
             slowness = slowness and tuple(max(slowness[device], slowness[placement.last - device]) for device in half)
-        return CutProblem(len(self.items), self._chunk, devices, held, capacity, slowness)
+        answer = cut(CutProblem(len(self.items), self._chunk, devices, held, capacity, slowness), TIMED)
+        return answer.cuts, answer.fits, answer.proved
 
     def _chunk(self, begin: int, end: int) -> ChunkCost:
         stage = self.items.stage(begin, end)
@@ -269,11 +245,6 @@ class SetupCutter:
             each = [items.stage(begin, end) for items in self.items_of_microbatches]
             work, held = sum(one.work for one in each), max(one.size("activation") for one in {*each})
         return ChunkCost(work, ceil(stage.states + stage.size("logits")), ceil(held))
-
-    def _capacity(self, problem: Problem) -> tuple[int | None, ...]:
-        if problem.memory.budget is None:
-            return (None,) * problem.devices
-        return tuple(floor(to_fraction(limit) * GB) for limit in problem.memory.budget)
 
     def problem(self, given: Problem, placement: Placement) -> Problem:
         """Return the problem of these stages; of `given` its budget, its microbatches, its name and its lanes count.
@@ -326,39 +297,32 @@ class SetupCutter:
 
     def _costs(self, placement: Placement) -> dict[str, Any]:
         """Return the derived costs and memory, by the parameters of make_problem."""
-        stages, replaced = self.stages, self.replaced
-        columns = [*map(self._stages_of, self.items_of_microbatches)] or [stages]
-        times: dict[str, Any] = {
-            key: _table([[Fraction(stage.time(key), PER_MS) for stage in column] for column in columns])
-            for key in ("forward", "backward_input", "backward_weight", "recompute")
-        }
-        activations = [stage.size("activation") for stage in stages]
-        if "backward" in replaced:
-            times = {key: times[key] for key in ("forward", "recompute")}
+        stages, replaced, hardware = self.stages, self.replaced, self.setup.hardware
+        columns = [tuple(map(items.stage, (0, *self.ends), self.ends)) for items in self.items_of_microbatches]
+        columns = columns or [stages]
+        keys = ("forward", *(() if "backward" in replaced else HALVES), "recompute")
         held = [[stage.size("activation") for stage in column] for column in columns]
-        setups = self.setup.of_microbatches or [self.setup]
+        activations = [stage.size("activation") for stage in stages]
+        pairs = [Fraction(time, PER_MS) for time in pair_times(stages, placement)] if self.hides_experts else None
+        to_host = hardware.pcie * hardware.efficiency.network  # GB/s
         return {
-            **times,
-            "overlap": self._overlap(placement),
-            "p2p": _table([boundary_times(setup, placement) for setup in setups]),
-            "offload": _table([*map(self._offload, held)]),
+            **{
+                key: _table([[Fraction(stage.time(key), PER_MS) for stage in column] for column in columns])
+                for key in keys
+            },
+            "overlap": pairs,
+            "p2p": _table([boundary_times(one, placement) for one in self.setup.of_microbatches or [self.setup]]),
+            "offload": _table(
+                [[Fraction(round(float(size) / to_host / 1e3), PER_MS) for size in column] for column in held]
+            ),
             "activation": _table([[size / GB for size in column] for column in held]),
             "checkpoint": [
-                _share(stage.size("checkpoint"), size) for stage, size in zip(stages, activations, strict=True)
+                min(stage.size("checkpoint") / size, Fraction(1)) if size else Fraction(1)
+                for stage, size in zip(stages, activations, strict=True)
             ],
             "static": [(stage.states + stage.size("logits")) / GB for stage in stages],
             **step_values(self.setup, stages, placement, trains=replaced.get("mode") != FORWARD_ONLY),
         }
-
-    def _stages_of(self, items: Items) -> tuple[Stage, ...]:
-        """Return the same stages of the items of a microbatch."""
-        return tuple(map(items.stage, (0, *self.ends), self.ends))
-
-    def _overlap(self, placement: Placement) -> list[Fraction] | None:
-        """Return the time of a pair F&B by the stage of its forward; None where it is the sum of its parts."""
-        if not self.hides_experts:
-            return None
-        return [Fraction(time, PER_MS) for time in pair_times(self.stages, placement)]
 
     @property
     def hides_experts(self) -> bool:
@@ -366,20 +330,10 @@ class SetupCutter:
         is_alike = self.setup.batch.lengths is None
         return is_alike and hides_experts(self.setup) and PARTS.isdisjoint(self.replaced)
 
-    def _offload(self, activations: Sequence[Fraction]) -> list[Fraction]:
-        """Return the time of a transfer to the host, over PCIe."""
-        hardware = self.setup.hardware
-        rate = hardware.pcie * hardware.efficiency.network  # GB/s
-        return [Fraction(round(float(size) / rate / 1e3), PER_MS) for size in activations]
-
 
 def _table(columns: Sequence[Sequence[Fraction]]) -> list[Any]:
     """Return the values of stages, in lists of one for each microbatch where there are several columns."""
     return [*columns[0]] if len(columns) == 1 else [list(row) for row in zip(*columns, strict=True)]
-
-
-def _share(part: Fraction, whole: Fraction) -> Fraction:
-    return min(part / whole, Fraction(1)) if whole else Fraction(1)
 
 
 def _fastest(problems: Sequence[Problem], algorithm: str) -> Problem:

@@ -161,7 +161,8 @@ def hardware_rows() -> Iterator[dict[str, Any]]:
 def _preset(name: object, key: str, rest: str = "") -> GpuModel:
     found = preset(HARDWARE, name, key, rest)
     entries = found.value.data
-    given = {key: _plain(entries[key]) for key in (*NUMBERS, "fitted_on") if key in entries}
+    given = {key: entries[key].data for key in (*NUMBERS, "fitted_on") if key in entries}
+    given = {key: float(value) if isinstance(value, Decimal) else value for key, value in given.items()}
     shares = read_efficiency(entries.get("efficiency", Value({}, 0)), f"{found.name}.efficiency")
     return _hardware({"name": found.name, "efficiency": shares, **given})
 
@@ -171,10 +172,6 @@ def _hardware(keys: dict[str, Any]) -> GpuModel:
         return GpuModel(**keys)
     except ConfigError as error:
         raise ConfigError(error.message, f"hardware.{error.key}") from None
-
-
-def _plain(value: Value) -> Any:
-    return float(value.data) if isinstance(value.data, Decimal) else value.data
 
 
 def _number(entries: Entries, key: str) -> Any:
@@ -188,22 +185,17 @@ def _number(entries: Entries, key: str) -> Any:
 def read_efficiency(value: Value, prefix: str, below: Efficiency = TYPICAL) -> Efficiency:
     """Return shares as they are written at the dotted key `prefix`, those left out from `below`. Raises ConfigError."""
     entries = Entries(value, prefix, SHARES)
-    numbers = _gemm(entries) | {key: _share(entries, key) for key in SHARES if key != "gemm" and key in entries}
+    gemm, numbers = entries.values.get("gemm"), dict[str, float]()
+    if gemm is not None and isinstance(gemm.data, dict):
+        parts = Entries(gemm, entries.key("gemm"), tuple(GEMM))
+        numbers = {GEMM[part]: _share(parts, part) for part in parts.values}
+    elif gemm is not None:
+        numbers = dict.fromkeys(GEMM.values(), _share(entries, "gemm"))
+    numbers |= {key: _share(entries, key) for key in SHARES if key != "gemm" and key in entries}
     try:
         return replace(below, **numbers)
     except ConfigError as error:
         raise ConfigError(error.message, _written(entries, str(error.key))) from None
-
-
-def _gemm(entries: Entries) -> dict[str, float]:
-    """Return the shares of matrix products that `gemm` gives."""
-    if "gemm" not in entries:
-        return {}
-    value = entries.values["gemm"]
-    if not isinstance(value.data, dict):
-        return dict.fromkeys(GEMM.values(), _share(entries, "gemm"))
-    parts = Entries(value, entries.key("gemm"), tuple(GEMM))
-    return {GEMM[part]: _share(parts, part) for part in parts.values}
 
 
 def _share(entries: Entries, key: str) -> float:

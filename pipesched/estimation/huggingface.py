@@ -109,8 +109,7 @@ def _decoder(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _nature(content: Mapping[str, Any]) -> tuple[str, ModelType]:
     """Return the model type, llama where none is given. Raises ConfigError with the way out for an unknown one."""
-    kind = content.get("model_type")
-    kind = "llama" if kind is None else kind
+    kind = "llama" if content.get("model_type") is None else content["model_type"]
     try:
         return str(kind), look_up(MODEL_TYPES, kind, "model_type", "model.model_type")
     except ConfigError as error:
@@ -130,10 +129,8 @@ def _kv_heads(keys: ModelKeys, heads: int) -> int:
 
 def _head(keys: ModelKeys, hidden: int, heads: int) -> int:
     if not keys.has("head_dim") and hidden % heads:
-        name = keys.name("num_attention_heads")
-        raise keys.error(
-            "head_dim", f"is missing: {keys.name('hidden_size')} {hidden} does not divide by {name} {heads}"
-        )
+        what = f"{keys.name('hidden_size')} {hidden} does not divide by {keys.name('num_attention_heads')} {heads}"
+        raise keys.error("head_dim", f"is missing: {what}")
     return keys.whole("head_dim", hidden // heads or None)
 
 
@@ -159,8 +156,8 @@ def _latent(keys: ModelKeys) -> Latent | None:
 
 def _experts(keys: ModelKeys, ffn: int, layers: int) -> Experts | None:
     """Return the mixture of experts where there are its keys. Raises ConfigError about the key at fault."""
-    given = next((name for name in EXPERTS if keys.has(name)), None)
-    if given is None or keys.whole(given, least=0) == 0:
+    given = next((name for name in EXPERTS if keys.has(name)), "")
+    if not given or keys.whole(given, least=0) == 0:
         return None
     count, width = keys.whole(given), keys.whole("moe_intermediate_size", ffn)
     shared = keys.whole("n_shared_experts", 0, least=0) * width
@@ -196,8 +193,7 @@ class ModelKeys:
 
     def name(self, key: str) -> str:
         """Return what the config calls a key."""
-        other = self._renamed.get(key, key)
-        return key if key in self._content else other
+        return key if key in self._content else self._renamed.get(key, key)
 
     def plain(self, key: str) -> Any:
         """Return the value of a key, None where it is not there."""

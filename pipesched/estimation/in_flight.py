@@ -75,7 +75,8 @@ def held_counts(plan: Plan, device: int) -> Iterator[dict[int, int]]:
     A forward takes an activation; what frees all of it, or the last of it, gives it back.
     """
     index, counts = plan.index, dict[int, int]()
-    changes = [_change(letter) for letter in index.letters for _ in range(index.stages)]
+    kinds = [KINDS[letter] for letter in index.letters for _ in range(index.stages)]
+    changes = [1 if one.takes == "activation" else -int(one.gives in ("activation", "retained")) for one in kinds]
     for slot in plan.orders[device]:
         for number in (slot, plan.pairs[slot]) if slot in plan.pairs else (slot,):
             change = changes[index.row_of(number)]
@@ -84,12 +85,6 @@ def held_counts(plan: Plan, device: int) -> Iterator[dict[int, int]]:
                 counts[stage] = counts.get(stage, 0) + change
             if change > 0:
                 yield dict(counts)
-
-
-def _change(letter: str) -> int:
-    """Return by how many activations an operation of a kind changes what is held."""
-    kind = KINDS[letter]
-    return 1 if kind.takes == "activation" else -int(kind.gives in ("activation", "retained"))
 
 
 def _largest(held: Iterable[dict[int, int]], stages: Sequence[int]) -> tuple[Counts, ...]:

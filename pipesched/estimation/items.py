@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -139,7 +139,7 @@ class Stage:
         return self.items.sum_of("states", self.begin, self.end)
 
     def terms(self, what: str) -> Terms:
-        """Return what an operation or a size of it is made of: its items, several alike as one, and recompute."""
+        """Return what an operation or a size of it is made of: its items and recompute, several alike as one."""
         found: dict[tuple[str, float | Fraction], int] = {}
         is_time = what in ItemTimes._fields
         for item in self.held:
@@ -150,19 +150,16 @@ class Stage:
         for (kind, value), count in found.items():
             name, text = f"{count} x {kind}" if count > 1 else kind, f"{count} x {float(value):.6g}{unit}"
             terms += [Term(name, count * value, text, kind, count)] if value else []
-        return (*terms, *self._again_terms(what))
-
-    def _again_terms(self, what: str) -> Iterator[Term]:
-        """Yield what recompute of a number of its layers changes, for layers that are alike at once."""
-        for item, alike in groupby((self.items.each[number] for number in self.again), key=lambda item: item):
+        for item, alike in groupby(self.items.each[number] for number in self.again):
             count = len([*alike])
             if what == "backward_input":
                 each = item.time("recompute") / PER_MS
-                yield Term(f"forward of {count} layers again", count * each, f"{count} x {each:.6g} ms")
+                terms.append(Term(f"forward of {count} layers again", count * each, f"{count} x {each:.6g} ms"))
             elif what == "activation":
                 freed = item.size("activation") - item.size("checkpoint")
                 text = f"-{count} x {float(freed):.6g}"
-                yield Term(f"{count} layers keep their inputs only", -count * freed, text)
+                terms.append(Term(f"{count} layers keep their inputs only", -count * freed, text))
+        return tuple(terms)
 
 
 @dataclass(frozen=True)
@@ -276,16 +273,12 @@ def partner(stages: Sequence[Stage], placement: Placement, number: int) -> int:
     On a V that is the other stage of its device, in bidirectional schedules the stage that comes from the other end;
     else, of the stages on its device, the one with which a pair lasts longest.
     """
-    if placement.mirrored or _is_v(placement):
+    devices, last = placement.devices, placement.last
+    is_v = last > 0 and len(devices) == 2 * (last + 1) and devices == devices[::-1]
+    if placement.mirrored or is_v:
         return len(stages) - 1 - number
-    there = placement.stages_on(placement.devices[number])
+    there = placement.stages_on(devices[number])
     return max(there, key=lambda other: pair_time(stages[number], stages[other]))
-
-
-def _is_v(placement: Placement) -> bool:
-    """Return whether stages go down the devices and back up, two on each."""
-    devices = placement.devices
-    return placement.last > 0 and len(devices) == 2 * (placement.last + 1) and devices == devices[::-1]
 
 
 def pair_time(forward: Stage, backward: Stage) -> int:

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import NamedTuple
 
-from pipesched.estimation.model import Latent
 from pipesched.estimation.parameters import (
     LayerParameters,
     embedding_parameters,
@@ -22,32 +21,6 @@ from pipesched.estimation.parameters import (
 from pipesched.estimation.setup import BF16, FP16, FP32, FULL, SELECTIVE, Setup, TrainingSetup
 from pipesched.estimation.terms import Term, Terms
 from pipesched.pipeline.step import GRADIENTS, OPTIMIZER_STATES, WEIGHTS
-
-
-def layer_activation(setup: Setup, *, experts: bool) -> Terms:
-    """Return what a layer keeps of a microbatch where nothing of it is recomputed but what `selective` says."""
-    scores = () if setup.training.recompute == SELECTIVE else _scores(setup)
-    return (_residual(setup), *_attention(setup), *_mlp(setup, experts=experts), *scores)
-
-
-def layer_checkpoint(setup: Setup) -> Terms:
-    """Return what a fully recomputed layer keeps: its input."""
-    return (_hidden(setup, "input of the layer", 2),)
-
-
-def embedding_activation(setup: Setup) -> Terms:
-    """Return what the embedding keeps: the mask of its dropout."""
-    return (_hidden(setup, "mask of dropout", 1),) if setup.model.dropout else ()
-
-
-def head_activation(setup: Setup) -> Terms:
-    """Return what the final norm and the output head keep: their inputs."""
-    return (_hidden(setup, "inputs of the final norm and the head", 4),)
-
-
-def joining_activation(setup: Setup) -> Terms:
-    """Return what an MTP layer keeps beside a layer: two inputs, and both joined."""
-    return (_hidden(setup, "inputs that an MTP layer joins", 8),)
 
 
 def logits(setup: Setup) -> Terms:
@@ -68,28 +41,16 @@ def _hidden(setup: Setup, name: str, each: int) -> Term:
     return _kept(setup, name, each * h, f"{each} x hidden {h}" if each > 1 else f"hidden {h}", setup.parallel.spread)
 
 
-def _residual(setup: Setup) -> Term:
-    """Return inputs of both norms and of both products after them, and the masks of dropout behind them."""
-    if setup.model.dropout:
-        return _hidden(setup, "norms, residuals and masks of dropout", 10)
-    return _hidden(setup, "norms and residuals", 8)
-
-
 def _attention(setup: Setup) -> Iterable[Term]:
-    model, t = setup.model, setup.parallel.tensor
-    if model.latent is None:
+    model, t, latent = setup.model, setup.parallel.tensor, setup.model.latent
+    name = "queries, keys, values and their result"
+    if latent is None:
         q, k = model.query, model.key
-        text = f"(4 x {q} of queries + 4 x {k} of keys)"
-        yield _kept(setup, "queries, keys, values and their result", 4 * q + 4 * k, text, t)
+        yield _kept(setup, name, 4 * q + 4 * k, f"(4 x {q} of queries + 4 x {k} of keys)", t)
         return
-    yield from _latent(setup, model.latent)
-
-
-def _latent(setup: Setup, latent: Latent) -> Iterable[Term]:
-    a, width, value = setup.model.heads, latent.nope + latent.rope, latent.value
+    a, width, value = model.heads, latent.nope + latent.rope, latent.value
     text = f"2 x {a} heads x (2 x {width} + {value} + {value})"
-    size = 2 * a * (2 * width + value) + 2 * a * value
-    yield _kept(setup, "queries, keys, values and their result", size, text, setup.parallel.tensor)
+    yield _kept(setup, name, 2 * a * (2 * width + value) + 2 * a * value, text, t)
     ranks = latent.query_rank + latent.key_value_rank + latent.rope
     text = f"4 x ({latent.query_rank} + {latent.key_value_rank} + {latent.rope})"
     yield _kept(setup, "compressed queries, keys and values", 4 * ranks, text, setup.parallel.spread)
@@ -157,22 +118,27 @@ class ItemMemory(NamedTuple):
 
 def layer_memory(setup: Setup, *, experts: bool) -> ItemMemory:
     """Return what a layer holds, with a mixture of experts or without."""
-    checkpoint = layer_checkpoint(setup)
-    is_recomputed = setup.training.recompute == FULL and setup.training.full_layers is None
-    activation = checkpoint if is_recomputed else layer_activation(setup, experts=experts)
+    model, training = setup.model, setup.training
+    activation: Terms = (_hidden(setup, "input of the layer", 2),)
+    checkpoint = activation
+    if training.recompute != FULL or training.full_layers is not None:
+        # inputs of both norms and of both products after them, and the masks of dropout behind them
+        name, each = ("norms, residuals and masks of dropout", 10) if model.dropout else ("norms and residuals", 8)
+        scores = () if training.recompute == SELECTIVE else _scores(setup)
+        activation = (_hidden(setup, name, each), *_attention(setup), *_mlp(setup, experts=experts), *scores)
     return _item_memory(setup, layer_parameters(setup.model, experts=experts), activation, checkpoint)
 
 
 def embedding_memory(setup: Setup) -> ItemMemory:
     """Return what the embedding holds: the vocabulary, and learned positions."""
-    kept = embedding_activation(setup)
+    kept = (_hidden(setup, "mask of dropout", 1),) if setup.model.dropout else ()
     return _item_memory(setup, embedding_parameters(setup.model, setup.parallel.tensor), kept, kept)
 
 
 def head_memory(setup: Setup) -> ItemMemory:
     """Return what the final norm and the output head hold; tied to the embedding, a copy where that is elsewhere."""
     is_shared = setup.model.tied and setup.parallel.pipeline == 1
-    kept = head_activation(setup)
+    kept = (_hidden(setup, "inputs of the final norm and the head", 4),)
     return _item_memory(setup, head_parameters(setup.model, setup.parallel.tensor, shared=is_shared), kept, kept)
 
 
@@ -187,8 +153,8 @@ def mtp_memory(setup: Setup, *, first: bool = True) -> ItemMemory:
     if first and not model.tied and setup.parallel.pipeline > 1:
         parts.append(embedding_parameters(model, setup.parallel.tensor, positions=False))
     held = LayerParameters(*(sum(counts) for counts in zip(*parts, strict=True)))
-    layer, joining = layer_memory(setup, experts=experts), joining_activation(setup)
-    return _item_memory(setup, held, (*layer.activation, *joining), (*layer.checkpoint, *joining))
+    layer, joining = layer_memory(setup, experts=experts), _hidden(setup, "inputs that an MTP layer joins", 8)
+    return _item_memory(setup, held, (*layer.activation, joining), (*layer.checkpoint, joining))
 
 
 def fixed(rest: Fraction) -> tuple[Term, Term]:
@@ -206,44 +172,26 @@ def state_bytes(training: TrainingSetup) -> StateBytes:
 
 def _item_memory(setup: Setup, held: LayerParameters, activation: Terms, checkpoint: Terms) -> ItemMemory:
     """Return what a rank holds of an item, its parameters part by part: split, whole and of experts."""
-    each, parallel = state_bytes(setup.training), setup.parallel
-    data, divides = setup.shard_group().ranks, setup.training.divides
-    parts = [
-        _ParameterShare(*part)
-        for part in (
-            ("split over tensor ranks", held.split, parallel.tensor, data),
-            ("whole on each tensor rank", held.whole, 1, data),
-            (EXPERTS, held.expert, parallel.expert * parallel.expert_tensor, setup.shard_group(experts=True).ranks),
-        )
-        if part[1]
-    ]
-    return ItemMemory(
-        parameters=tuple(Term(part.name, part.mine, part.text, part.name) for part in parts),
-        weights=tuple(part.bytes(each.weight, part.data if divides(WEIGHTS) else 1) for part in parts),
-        gradients=tuple(part.bytes(each.gradient, part.data if divides(GRADIENTS) else 1) for part in parts),
-        optimizer=tuple(part.bytes(each.optimizer, part.data if divides(OPTIMIZER_STATES) else 1) for part in parts),
-        activation=activation,
-        checkpoint=checkpoint,
-    )
+    each, parallel, groups = state_bytes(setup.training), setup.parallel, []
+    for name, count, ranks in (
+        ("split over tensor ranks", held.split, parallel.tensor),
+        ("whole on each tensor rank", held.whole, 1),
+        (EXPERTS, held.expert, parallel.expert * parallel.expert_tensor),
+    ):
+        text = f"{count}" if ranks == 1 else f"{count} / {ranks} ranks"
+        if count:
+            data = setup.shard_group(experts=name == EXPERTS).ranks  # which hold the same
+            groups.append((Term(name, Fraction(count, ranks), text, name), data))
 
+    def states(size: int, level: str) -> Terms:
+        """Return the bytes of these parameters, of each so many, which ranks may divide among them."""
+        found = []
+        for part, data in groups:
+            ranks = data if setup.training.divides(level) else 1
+            over = f" / {ranks} data-parallel ranks" if ranks > 1 else ""
+            found.append(Term(part.name, part.value * size / ranks, f"{part.formula} x {size} bytes{over}"))
+        return tuple(found)
 
-class _ParameterShare(NamedTuple):
-    """Parameters of which so many ranks have a part each, and so many others the same."""
-
-    name: str
-    all: int
-    ranks: int
-    data: int
-
-    @property
-    def mine(self) -> Fraction:
-        return Fraction(self.all, self.ranks)
-
-    @property
-    def text(self) -> str:
-        return f"{self.all}" if self.ranks == 1 else f"{self.all} / {self.ranks} ranks"
-
-    def bytes(self, each: int, ranks: int = 1) -> Term:
-        """Return the bytes of these, `each` of a parameter, that so many ranks divide among them."""
-        text = f"{self.text} x {each} bytes" + (f" / {ranks} data-parallel ranks" if ranks > 1 else "")
-        return Term(self.name, self.mine * each / ranks, text)
+    weights, gradients = states(each.weight, WEIGHTS), states(each.gradient, GRADIENTS)
+    optimizer = states(each.optimizer, OPTIMIZER_STATES)
+    return ItemMemory(tuple(part for part, _ in groups), weights, gradients, optimizer, activation, checkpoint)

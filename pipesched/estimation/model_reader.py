@@ -39,14 +39,11 @@ class Preset(NamedTuple):
         return plain
 
 
+@cache
 def preset_names(kind: str) -> tuple[str, ...]:
     """Return the names of all models, or of all hardware, in alphabetical order."""
-    return tuple(sorted(name.removesuffix(SUFFIX) for name in _names(kind) if name.endswith(SUFFIX)))
-
-
-@cache
-def _names(kind: str) -> tuple[str, ...]:
-    return tuple(entry.name for entry in (files("pipesched.estimation") / "presets" / kind).iterdir())
+    names = (entry.name for entry in (files("pipesched.estimation") / "presets" / kind).iterdir())
+    return tuple(sorted(name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX)))
 
 
 def preset(kind: str, name: object, key: str, rest: str = "") -> Preset:
@@ -144,13 +141,10 @@ def read_model_section(section: Section) -> ReadModel:
         model, notes = _read(keys, "")
         return ReadModel(model, (*notes, *([f"{', '.join(unknown)}: not known, not counted"] if unknown else [])))
     name = value.data
-    if (
-        isinstance(name, str)
-        and name
-        and name not in preset_names(MODELS)
-        and _is_path(section.folder(value) / name, name)
-    ):
-        return _of_file(section.folder(value) / name)
+    if isinstance(name, str) and name and name not in preset_names(MODELS):
+        path = section.folder(value) / name
+        if _is_path(path, name):
+            return _of_file(path)
     found = preset(MODELS, value.plain(), "model", OTHERWISE)
     return _read(found.keys, found.name)
 
@@ -171,20 +165,14 @@ def _of_file(path: Path) -> ReadModel:
     """Return the model of a config.json, named like its folder. Raises ConfigError about `model`."""
     try:
         file = path / CONFIG if path.is_dir() else path
-        keys = _parsed(file)
-        return _read(keys, _title(file))
+        folder = file.absolute().parent.name
+        title = folder if file.name == CONFIG and folder else file.name.removesuffix(".json")
+        return _read(_parsed(file), "".join(letter for letter in title if letter.isprintable()))
     except ConfigError as error:
         key = (error.key or "").removeprefix("model").removeprefix(".")
         about = f"{key}: " if key else ""
         place = f"{path}: " if error.key else ""  # an error about no key names the file
         raise ConfigError(f"{place}{about}{error.message}", "model") from None
-
-
-def _title(file: Path) -> str:
-    """Return what to call the model of a file."""
-    folder = file.absolute().parent.name
-    title = folder if file.name == CONFIG and folder else file.name.removesuffix(".json")
-    return "".join(letter for letter in title if letter.isprintable())
 
 
 def _parsed(file: Path) -> Mapping[str, Any]:

@@ -123,54 +123,31 @@ class LayerFlops(NamedTuple):
 
 def layer_flops(model: ModelShape, sequence: int, *, experts: bool, whole: bool = False) -> LayerFlops:
     """Return the operations of a layer for one token in a sequence of that length; `whole`: all scores count."""
-    linear, score = _attention_flops(model)
-    core = 2 * sequence * score if whole else sequence * score
-    return LayerFlops(linear + _mlp_flops(model, experts=experts), core)
-
-
-def _attention_flops(model: ModelShape) -> tuple[int, int]:
-    """Return the operations of the products with weights, and those of one token's scores against one other word."""
-    h, latent = model.hidden, model.latent
+    h, latent, mixture = model.hidden, model.latent, model.experts if experts else None
     if latent is None:
-        return 2 * h * (model.query + 2 * model.key) + 2 * model.query * h, 2 * model.query
-    width = latent.nope + latent.rope
-    return 2 * (_query_flops(model, latent) + _key_flops(model, latent)), model.heads * (width + latent.value)
+        attention, score = 2 * h * (model.query + 2 * model.key) + 2 * model.query * h, 2 * model.query
+    else:
+        attention = _latent_flops(model, latent)
+        score = model.heads * (latent.nope + latent.rope + latent.value)  # of a token against one other
+    width = model.ffn if mixture is None else mixture.width * mixture.active + mixture.shared
+    return LayerFlops(attention + 2 * h * model.products * width, (2 if whole else 1) * sequence * score)
 
 
-def _query_flops(model: ModelShape, latent: Latent) -> int:
-    width = model.heads * (latent.nope + latent.rope)
-    return latent.query_rank * (model.hidden + width + 1) if latent.query_rank else model.hidden * width
-
-
-def _key_flops(model: ModelShape, latent: Latent) -> int:
-    up = model.hidden + model.heads * (latent.nope + latent.value) + 1
-    out = model.heads * latent.value * model.hidden
-    return latent.key_value_rank * up + model.hidden * latent.rope + out
-
-
-def _mlp_flops(model: ModelShape, *, experts: bool) -> int:
-    each = 2 * model.hidden * model.products
-    if not experts or model.experts is None:
-        return each * model.ffn
-    return each * (model.experts.width * model.experts.active + model.experts.shared)
-
-
-def head_flops(model: ModelShape, tensor: int = 1) -> int:
-    """Return the operations of the output head for one token, with a head for each MTP layer."""
-    return 2 * model.hidden * model.padded(tensor) * (1 + model.mtp)
-
-
-def forward_flops(model: ModelShape, sequence: int, tensor: int = 1, *, whole: bool = False) -> int:
-    """Return the operations of a forward of one token, MTP layers included."""
-    layers = model.layers + model.mtp
-    each = (
-        layer_flops(model, sequence, experts=model.has_experts(min(layer, model.layers)), whole=whole).forward
-        for layer in range(layers)
-    )
-    joining = 2 * model.mtp * 2 * model.hidden**2  # each MTP layer joins two inputs
-    return sum(each) + joining + head_flops(model, tensor)
+def _latent_flops(model: ModelShape, latent: Latent) -> int:
+    h, a, rank = model.hidden, model.heads, latent.query_rank
+    width, up = a * (latent.nope + latent.rope), h + a * (latent.nope + latent.value) + 1
+    queries = rank * (h + width + 1) if rank else h * width
+    return 2 * (queries + latent.key_value_rank * up + h * latent.rope + a * latent.value * h)
 
 
 def training_flops(model: ModelShape, sequence: int, tokens: int, tensor: int = 1, *, whole: bool = False) -> int:
-    """Return the operations of a step over so many tokens: a forward and a backward, without recompute."""
-    return 3 * tokens * forward_flops(model, sequence, tensor, whole=whole)
+    """Return the operations of a step over so many tokens: a forward and a backward, without recompute.
+
+    MTP layers are included: each joins two inputs, and has a head of its own.
+    """
+    each = (
+        layer_flops(model, sequence, experts=model.has_experts(min(layer, model.layers)), whole=whole).forward
+        for layer in range(model.layers + model.mtp)
+    )
+    joining, head = 2 * 2 * model.hidden**2, 2 * model.hidden * model.padded(tensor)
+    return 3 * tokens * (sum(each) + model.mtp * joining + (1 + model.mtp) * head)

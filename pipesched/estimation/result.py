@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -33,9 +33,6 @@ from pipesched.results.handover.subject import StageItems, megatron_text, stages
 from pipesched.results.outcome import Outcome
 
 BESIDE_STATES = ("activations", "unsharded")  # what comes and goes
-MS = 1000  # a second
-HOUR = 3600
-TRILLION = 10**12
 
 
 class DeviceMemory(NamedTuple):
@@ -197,22 +194,18 @@ class Estimate(Displayable):
     @property
     def flops_again(self) -> int:
         """The operations of a step that recompute adds."""
-        setup, model = self.setup, self.setup.model
+        training, model = self.setup.training, self.setup.model
+        is_full = training.recompute == FULL
         layers: Iterable[int] = range(model.layers + model.mtp)
-        if setup.training.recompute == FULL and setup.training.full_layers is not None:
+        if is_full and training.full_layers is not None:
             layers = (number - 1 for stage in self.stages for number in stage.again)  # item 0 is the embedding
-        experts = [model.has_experts(min(layer, model.layers)) for layer in layers]
-        return sum(tokens * self._flops_again(length, experts) for length, tokens in self.documents)
-
-    def _flops_again(self, length: int, experts: Sequence[bool]) -> int:
-        """Return the operations that recompute adds for a token of a document, in layers with experts or without."""
-        training = self.setup.training
-        of_layers = [layer_flops(self.setup.model, length, experts=one, whole=self.whole) for one in experts]
-        if training.recompute == FULL:
-            return sum(layer.forward for layer in of_layers)
-        if training.recompute == SELECTIVE and not training.flash_attention:
-            return sum(layer.core for layer in of_layers)
-        return 0
+        elif not is_full and (training.recompute != SELECTIVE or training.flash_attention):
+            return 0
+        found, experts = 0, [model.has_experts(min(layer, model.layers)) for layer in layers]
+        for length, tokens in self.documents:
+            each = [layer_flops(model, length, experts=one, whole=self.whole) for one in experts]
+            found += tokens * sum(flops.forward if is_full else flops.core for flops in each)
+        return found
 
     def stages_on(self, device: int) -> list[Stage]:
         """Return the stages whose weights a device holds."""
@@ -235,20 +228,17 @@ class Estimate(Displayable):
             held = Fraction(self.problem.static_grains(device), self.problem.grains.per_unit) * GB
             sums, own = {**sums, **dict.fromkeys(STATES, Fraction(0)), "weights": held}, Fraction(0)
         rest = sum((sums[key] for key in STATES), most + own)
-        beside = Fraction(total(fixed(rest)))
-        return DeviceMemory(**sums, activations=activations, logits=own, fixed=beside, budget=self._most(device),
+        beside, limits = Fraction(total(fixed(rest))), self.problem.memory.budget
+        budget = to_fraction(self.setup.hardware.memory) * GB
+        if limits is not None:
+            budget = memory_with(to_fraction(limits[device]))
+        return DeviceMemory(**sums, activations=activations, logits=own, fixed=beside, budget=budget,
                             unsharded=most - activations)  # fmt: skip
 
     @property
     def is_static_given(self) -> bool:
         """Whether what stays on a device was given in place of what is derived."""
         return not {"static", *KEPT}.isdisjoint(self.cutter.replaced)
-
-    def _most(self, device: int) -> Fraction:
-        limits = self.problem.memory.budget
-        if limits is None:
-            return to_fraction(self.setup.hardware.memory) * GB
-        return memory_with(to_fraction(limits[device]))
 
     @property
     def fits(self) -> bool:
@@ -286,29 +276,25 @@ class Estimate(Displayable):
 
         return terms(GATHER, REDUCE), terms(OPTIMIZER)
 
-    @property
-    def _times(self) -> tuple[float, float, float, float]:
-        """The time of a step, and of that its pipeline, its communication and its optimizer."""
-        schedule, step = self.outcome.schedule, self.outcome.schedule.step
-        if step is None or not self.has_step:
-            once = [self.once(device) for device in range(self.problem.devices)]
-            communication = max(float(total(terms)) for terms, _ in once)
-            optimizer = max(float(total(terms)) for _, terms in once)
-            return schedule.makespan + communication + optimizer, schedule.makespan, communication, optimizer
-        updates = step.exposed_ticks(*PARTS) - step.exposed_ticks(*NETWORK)  # where the network takes no time
-        return schedule.makespan, step.pipeline, step.network, in_units(updates, self.problem.ticks.per_unit)
-
     @cached_property
     def step(self) -> TrainingStep:
         """The step: its times and its rates."""
-        setup = self.setup
-        time, pipeline, communication, optimizer = self._times
-        gpu_seconds = time / MS * setup.parallel.gpus
+        setup, schedule, step = self.setup, self.outcome.schedule, self.outcome.schedule.step
+        time = schedule.makespan
+        if step is None or not self.has_step:
+            once = [self.once(device) for device in range(self.problem.devices)]
+            communication, optimizer = (max(float(total(terms[which])) for terms in once) for which in (0, 1))
+            pipeline, time = time, time + communication + optimizer
+        else:
+            updates = step.exposed_ticks(*PARTS) - step.exposed_ticks(*NETWORK)  # where the network takes no time
+            optimizer = in_units(updates, self.problem.ticks.per_unit)
+            pipeline, communication = step.pipeline, step.network
+        gpu_seconds = time / 1000 * setup.parallel.gpus
         peak = setup.hardware.tflops * 1e12
         return TrainingStep(
             self.outcome.algorithm,
             pipeline,
-            self.outcome.schedule.span,
+            schedule.span,
             communication,
             optimizer,
             time,
@@ -330,7 +316,7 @@ class Estimate(Displayable):
     @property
     def gpu_hours_per_trillion(self) -> float:
         """The GPU-hours of 10^12 tokens."""
-        return TRILLION / self.step.tokens_per_second_per_gpu / HOUR
+        return 10**12 / self.step.tokens_per_second_per_gpu / 3600
 
     @property
     def days_per_trillion(self) -> float:

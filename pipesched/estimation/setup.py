@@ -127,11 +127,6 @@ class TokenBatch:
         squares, tokens = sum(length**2 for length in documents), sum(documents)
         return squares // tokens if squares % tokens == 0 else Fraction(squares, tokens)
 
-    @property
-    def each(self) -> list[TokenBatch]:
-        """The batch with the documents of each microbatch alone."""
-        return [replace(self, sequence=sum(documents), lengths=(documents,)) for documents in self.lengths or ()]
-
 
 def packed(lengths: Sequence[Sequence[int]], data: int) -> TokenBatch:
     """Return the batch of the documents of each microbatch of one of `data` ranks, all of which have as many tokens.
@@ -242,10 +237,9 @@ class Setup:
         """
         parallel, training = self.parallel, self.training
         own = parallel.data * parallel.context
+        all_ranks, apart = own, parallel.tensor
         if experts:
             all_ranks, apart = parallel.expert_data, parallel.expert * parallel.expert_tensor
-        else:
-            all_ranks, apart = own, parallel.tensor
         if training.shard in (None, NOTHING):
             return ShardGroup(all_ranks, 1, apart)
         ranks = min(own if parallel.shard_ranks is None else parallel.shard_ranks, all_ranks)
@@ -271,10 +265,10 @@ class Setup:
     @property
     def of_microbatches(self) -> list[Setup]:
         """The setup with each microbatch alone, where documents are packed; alike ones are the same object."""
-        known: dict[TokenBatch, Setup] = {}
-        for batch in self.batch.each:
-            known.setdefault(batch, replace(self, batch=batch))
-        return [known[batch] for batch in self.batch.each]
+        lengths = self.batch.lengths or ()
+        each = [replace(self.batch, sequence=sum(documents), lengths=(documents,)) for documents in lengths]
+        known = {batch: replace(self, batch=batch) for batch in dict.fromkeys(each)}
+        return [known[batch] for batch in each]
 
     @property
     def padded_vocabulary(self) -> int:

@@ -11,7 +11,19 @@ from pipesched.errors import ConfigError
 from pipesched.estimation.hardware import TYPICAL, GpuModel, read_efficiency, read_hardware
 from pipesched.estimation.model import ModelShape, require_experts, require_stages, require_tensor
 from pipesched.estimation.model_reader import read_model_section
-from pipesched.estimation.setup import AUTO, FP32, FULL, MOST, SIZES, Parallel, Setup, TokenBatch, TrainingSetup, packed
+from pipesched.estimation.setup import (
+    AUTO,
+    FP32,
+    FULL,
+    MOST,
+    NONE,
+    SIZES,
+    Parallel,
+    Setup,
+    TokenBatch,
+    TrainingSetup,
+    packed,
+)
 from pipesched.pipeline.step import LEVELS, NOTHING, OPTIMIZER_STATES
 from pipesched.text.sections import Entries, Section, Sections, located, merged
 from pipesched.text.yaml_reader import Value, parse_yaml, read_text
@@ -39,24 +51,19 @@ class ReadSetup(NamedTuple):
 
 def setup_of(name: str = "", **sections: Any) -> ReadSetup:
     """Return the training run of sections as Python has them: `model="llama-3-8b"`, ... Raises ConfigError."""
-    given = {key: merged(None, plain, key) for key, plain in sections.items() if plain is not None}
-    return read_setup(given, name)
+    return read_setup({key: merged(None, plain, key) for key, plain in sections.items() if plain is not None}, name)
 
 
 def read_setup(sections: Sections, name: str = "") -> ReadSetup:
     """Return the training run of these sections. Raises ConfigError that says where the value at fault stands."""
     try:
-        return _read(sections, name)
+        model, hardware, training, notes = _shared(sections)
+        parallel, batch = (sections.get(key, EMPTY).value for key in ("parallel", "batch"))
+        layout = _parallel(parallel, model)
+        title = name or f"{model.name} on {layout.gpus} {hardware.name}"
+        return ReadSetup(Setup(model, hardware, layout, _batch(batch, layout.data), training, title), notes)
     except ConfigError as error:
         raise located(error, sections) from None
-
-
-def _read(sections: Sections, name: str) -> ReadSetup:
-    model, hardware, training, notes = _shared(sections)
-    parallel, batch = (sections.get(key, EMPTY) for key in ("parallel", "batch"))
-    layout = _parallel(parallel.value, model)
-    title = name or f"{model.name} on {layout.gpus} {hardware.name}"
-    return ReadSetup(Setup(model, hardware, layout, _batch(batch.value, layout.data), training, title), notes)
 
 
 class Unsized(NamedTuple):
@@ -148,8 +155,7 @@ def _one(entries: Entries, key: str, default: Any = None) -> Any:
     """Return an entry, or the default. Raises ConfigError for candidates of a search."""
     plain = entries.plain(key)
     if plain == AUTO or isinstance(plain, list):
-        what = AUTO if plain == AUTO else "a list of candidates"
-        form = FORMS.get(key, "one number")
+        what, form = AUTO if plain == AUTO else "a list of candidates", FORMS.get(key, "one number")
         raise ConfigError(f"is {what}: `pipesched tune` searches these; give {form}", entries.key(key))
     return plain if key in ("recompute", "shard") else entries.number(key, default)
 
@@ -158,8 +164,11 @@ def _training(value: Value) -> TrainingSetup:
     entries = Entries(value, "training", TRAINING_KEYS)
     given = {key: entries.plain(key) for key in (*WORDS, *FLAGS) if key in entries}
     level = _one(entries, "shard")
-    require_agreement(entries, [] if level is None else [level])
-    recompute, layers = _recompute(entries)
+    require_agreement(entries, [level])
+    recompute, layers = _one(entries, "recompute") if "recompute" in entries else NONE, None
+    if isinstance(recompute, dict):
+        parts = Entries(entries.values["recompute"], entries.key("recompute"), (FULL,))
+        recompute, layers = FULL, parts.needed(FULL, "of how many layers of each stage")
     layout = None if entries.plain("layout") == AUTO else entries.plain("layout")
     return TrainingSetup(**given, recompute=recompute, full_layers=layers, layout=layout, shard=level)
 
@@ -167,33 +176,20 @@ def _training(value: Value) -> TrainingSetup:
 def require_agreement(training: Entries, levels: Iterable[str]) -> None:
     """Raise ConfigError where `distributed_optimizer` says something else of what is divided than one of the levels."""
     switch = training.plain("distributed_optimizer")
-    if not isinstance(switch, bool):
-        return
-    others = [level for level in levels if level in LEVELS and level != SWITCHED[switch]]
-    if others:
-        word = str(switch).lower()
-        what = f"{word} is level {SWITCHED[switch]}, not {others[0]} as in `training.shard`: leave one of the two out"
+    said = SWITCHED[switch] if isinstance(switch, bool) else None
+    other = next((level for level in levels if level in LEVELS and level != said), None)
+    if said is not None and other is not None:
+        what = f"{str(switch).lower()} is level {said}, not {other} as in `training.shard`: leave one of the two out"
         raise ConfigError(what, training.key("distributed_optimizer"))
-
-
-def _recompute(entries: Entries) -> tuple[Any, Any]:
-    """Return what is recomputed, and of how many layers of a stage where that is said."""
-    if "recompute" not in entries:
-        return "none", None
-    if not isinstance(entries.values["recompute"].data, dict):
-        return _one(entries, "recompute"), None
-    parts = Entries(entries.values["recompute"], entries.key("recompute"), (FULL,))
-    return FULL, parts.needed(FULL, "of how many layers of each stage")
 
 
 def _measured(hardware: GpuModel, training: Section) -> GpuModel:
     """Return a GPU with the shares that `training.efficiency` gives, here or in a file of their own."""
-    key = "training.efficiency"
     value = Entries(training.value, "training", TRAINING_KEYS).values.get("efficiency")
     if value is None:
         return hardware
     if not isinstance(value.data, str):
-        return replace(hardware, efficiency=read_efficiency(value, key, hardware.efficiency))
+        return replace(hardware, efficiency=read_efficiency(value, "training.efficiency", hardware.efficiency))
     profile = profile_of(training, value)
     try:
         return replace(hardware, efficiency=read_efficiency(profile.value, "efficiency", hardware.efficiency))

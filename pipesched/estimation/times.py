@@ -5,14 +5,13 @@ Each time is the sum of matrix products, attention core, elementwise work, expos
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
 
 from pipesched.estimation.attention import context_terms, core_terms
 from pipesched.estimation.communication import FORWARD, expert_terms, kernels, message_terms, moved, tensor_terms
-from pipesched.estimation.hardware import Efficiency
 from pipesched.estimation.model import Latent, ModelShape
 from pipesched.estimation.setup import FULL, SELECTIVE, Setup
 from pipesched.estimation.terms import ATTENTION, LAUNCHES, PRODUCTS, Term, Terms, recomputed, total
@@ -57,8 +56,7 @@ def _attention(setup: Setup) -> tuple[Product, ...]:
 def _latent_attention(setup: Setup, model: ModelShape, latent: Latent) -> tuple[Product, ...]:
     n, t, h, a = setup.tokens, setup.parallel.tensor, model.hidden, model.heads
     local = n / setup.parallel.spread  # down-projections are whole on each rank, on its part of the sequence
-    width = a * (latent.nope + latent.rope)
-    rank = latent.query_rank
+    width, rank = a * (latent.nope + latent.rope), latent.query_rank
     queries = (
         (Product("queries down", 2 * local * h * rank), Product("queries up", 2 * n * rank * width / t))
         if rank
@@ -90,22 +88,13 @@ def _two(name: str, flops: float, up: int, copies: float = 1) -> tuple[Product, 
     return (Product(f"{name} up", flops * up, copies), Product(f"{name} down", flops, copies))
 
 
-def head_product(setup: Setup) -> Product:
-    """Return the product of the output head."""
-    return Product("head", 2 * setup.tokens * setup.model.hidden * setup.padded_vocabulary / setup.parallel.tensor)
-
-
 INPUT, WEIGHT = "backward_input", "backward_weight"
 OPERATIONS = (FORWARD, INPUT, WEIGHT)
 KERNELS = {FORWARD: 8, INPUT: 12, WEIGHT: 4}
 LAUNCHED = {FORWARD: 230, INPUT: 300, WEIGHT: 100}  # of a layer of experts, by its host
 ADAM_BYTES = 28  # read and written of a parameter: gradient, master weight, both moments, weight
 LAUNCH = 15.0  # microseconds of the host for each
-SHARE: dict[str, Callable[[Efficiency], float]] = {
-    FORWARD: lambda efficiency: efficiency.gemm_forward,
-    INPUT: lambda efficiency: efficiency.gemm_input,
-    WEIGHT: lambda efficiency: efficiency.gemm_weight,
-}
+SHARE = {FORWARD: "gemm_forward", INPUT: "gemm_input", WEIGHT: "gemm_weight"}  # of the peak, by Efficiency
 
 
 class ItemTimes(NamedTuple):
@@ -125,15 +114,16 @@ def layer_times(setup: Setup, *, experts: bool) -> ItemTimes:
             *_products(setup, products, operation),
             *core_terms(setup, operation),
             *_elementwise(setup, experts=experts),
-            *_communication(setup, operation, experts=experts),
+            *tensor_terms(setup, operation, experts=experts),
+            *context_terms(setup, operation),
+            *(expert_terms(setup) if experts else ()),
             kernels(setup, "kernels", KERNELS[operation]),
         )
         for operation in (FORWARD, INPUT)
     )
     weights: Terms = (*_products(setup, products, WEIGHT), kernels(setup, "kernels", KERNELS[WEIGHT]))
     if experts:
-        forward = _launched(FORWARD, forward)
-        backward = _launched(INPUT, backward)
+        forward, backward = _launched(FORWARD, forward), _launched(INPUT, backward)
         weights = _launched(WEIGHT, weights)
     messages = tuple(message_terms(setup))
     forward = (*forward, *messages)
@@ -152,7 +142,7 @@ def _again(setup: Setup, forward: Terms) -> Terms:
 
 def _products(setup: Setup, products: Iterable[Product], operation: str) -> Iterable[Term]:
     hardware = setup.hardware
-    best = SHARE[operation](hardware.efficiency)
+    best: float = getattr(hardware.efficiency, SHARE[operation])
     for product in products:
         size = product.share(hardware.tflops)
         time = product.copies * product.flops / (hardware.tflops * best * size) * 1e-9
@@ -169,8 +159,7 @@ def _elementwise(setup: Setup, *, experts: bool) -> Iterable[Term]:
     model, parallel = setup.model, setup.parallel
     norms = (22 if model.dropout else 20) * model.hidden / parallel.spread
     rope = 4 * (model.query + model.key) if model.positions == "rope" else 0
-    width = model.ffn
-    routed = 0
+    width, routed = model.ffn, 0
     if experts and model.experts is not None:
         width = model.experts.active * model.experts.width + model.experts.shared
         routed = 8 * model.hidden * model.experts.active
@@ -194,17 +183,11 @@ def _launched(operation: str, terms: Terms) -> Terms:
     return (*terms, waits) if floor > own else terms
 
 
-def _communication(setup: Setup, operation: str, *, experts: bool) -> Iterable[Term]:
-    yield from tensor_terms(setup, operation, experts=experts)
-    yield from context_terms(setup, operation)
-    if experts:
-        yield from expert_terms(setup)
-
-
 def head_times(setup: Setup) -> ItemTimes:
     """Return the times of the final norm, the output head and the loss."""
-    product = (head_product(setup),)
-    logits = setup.tokens * setup.padded_vocabulary / setup.parallel.tensor
+    model, rows, t = setup.model, setup.padded_vocabulary, setup.parallel.tensor
+    product = (Product("head", 2 * setup.tokens * model.hidden * rows / t),)
+    logits = setup.tokens * rows / t
     forward = (*_products(setup, product, FORWARD), moved(setup, "loss", 12 * logits))
     backward = (*_products(setup, product, INPUT), moved(setup, "loss", 5 * logits))
     return ItemTimes(forward, backward, tuple(_products(setup, product, WEIGHT)), forward)
@@ -229,7 +212,7 @@ def mtp_times(setup: Setup) -> ItemTimes:
 
 def optimizer_terms(setup: Setup, dense: Fraction, experts: Fraction) -> Terms:
     """Return the time of the optimizer over the parameters of a rank: memory traffic. In milliseconds."""
-    hardware, shared = setup.hardware, setup.training.divides(OPTIMIZER_STATES)
+    hardware, shared, share = setup.hardware, setup.training.divides(OPTIMIZER_STATES), setup.hardware.efficiency.memory
     terms = []
     for name, count, group in (
         ("Adam", dense, setup.shard_group()),
@@ -237,7 +220,6 @@ def optimizer_terms(setup: Setup, dense: Fraction, experts: Fraction) -> Terms:
     ):
         if count:
             mine = float(count) / (group.ranks if shared else 1)
-            share = hardware.efficiency.memory
             of = f"{ADAM_BYTES} bytes x {mine / 1e6:.6g} M parameters"
             formula = f"{of} / ({hardware.bandwidth:g} GB/s x {share:.3g})"
             terms.append(Term(name, ADAM_BYTES * mine / (hardware.bandwidth * share) * 1e-6, formula))

@@ -33,7 +33,7 @@ from pipesched.estimation.times import OPERATIONS
 
 TIMES, SIZES = (*OPERATIONS, "recompute"), (*STATES, "activation", "checkpoint", "parameters")
 NETWORK = (GATHER, REDUCE)  # of a stage, once
-MS, BYTES, COUNT = "ms", "GB", ""
+MS, COUNT = "ms", ""
 
 
 class TraceLine(NamedTuple):
@@ -75,7 +75,7 @@ def _unit(what: str) -> tuple[str, float]:
     """Return the unit of a number, and what its terms are divided by."""
     if what == "parameters":
         return COUNT, 1
-    return (MS, 1) if what in TIMES else (BYTES, GB)
+    return (MS, 1) if what in TIMES else ("GB", GB)
 
 
 def _parts(terms: Terms, scale: float, depth: int = 0) -> Iterator[TraceLine]:
@@ -119,17 +119,12 @@ def _stage_parts(stage: Stage, what: str, scale: float) -> Iterator[TraceLine]:
     shown = set()
     for term in stage.terms(what):
         yield next(_parts((term,), scale))
-        item = next((item for item in stage.held if _is_counted(item, term, what)), None)
+        of_kind = (item for item in stage.held if item.kind == term.kind)
+        each = ((item, item.time(what) / PER_MS if what in TIMES else item.size(what)) for item in of_kind)
+        item = next((item for item, value in each if term.value == term.count * value), None)
         if item is not None and id(item) not in shown:
             shown.add(id(item))
             yield from _parts(_terms(item, what), scale, 1)
-
-
-def _is_counted(item: Item, term: Term, what: str) -> bool:
-    """Return whether a term of a stage counts this item."""
-    return term.kind == item.kind and term.value == term.count * (
-        item.time(what) / PER_MS if what in TIMES else item.size(what)
-    )
 
 
 def _of_boundary(estimate: Estimate, number: int) -> tuple[float, str, list[TraceLine]]:
@@ -201,26 +196,16 @@ def _of_device(estimate: Estimate, rest: Sequence[str]) -> tuple[float, str, lis
 
 def _held_activations(estimate: Estimate, device: int) -> Terms:
     """Return the microbatches of each stage that a device holds when it holds most."""
-    counts = _counts_at_peak(estimate, device)
-    return tuple(
-        Term(
-            f"stage {stage}",
-            count * estimate.stages[stage].size("activation"),
-            f"{count} microbatches x {float(estimate.stages[stage].size('activation')) / GB:.6g} GB",
-        )
-        for stage, count in sorted(counts.items())
-        if count
-    )
-
-
-def _counts_at_peak(estimate: Estimate, device: int) -> Mapping[int, int]:
-    """Return how many microbatches of each stage a device holds at its peak."""
     sizes = [stage.size("activation") for stage in estimate.stages]
 
     def held(counts: Mapping[int, int]) -> Fraction:
         return sum((count * sizes[stage] for stage, count in counts.items()), Fraction(0))
 
-    return max(held_counts(estimate.outcome.schedule.plan, device), key=held)
+    counts = max(held_counts(estimate.outcome.schedule.plan, device), key=held)
+    return tuple(
+        Term(f"stage {stage}", count * size, f"{count} microbatches x {float(size) / GB:.6g} GB")
+        for stage, count, size in ((stage, count, sizes[stage]) for stage, count in sorted(counts.items()) if count)
+    )
 
 
 _SCHEDULED = {  # of a step whose gathers, reductions and optimizers are operations of its schedule
@@ -231,8 +216,7 @@ _SCHEDULED = {  # of a step whose gathers, reductions and optimizers are operati
 
 
 def _of_step(estimate: Estimate, rest: Sequence[str]) -> tuple[float, str, list[TraceLine]]:
-    step, setup = estimate.step, estimate.setup
-    what = _last(rest)
+    step, setup, what = estimate.step, estimate.setup, _last(rest)
     require_name(step._fields[1:], what, "number of a step", "trace")
     gpus, peak = setup.parallel.gpus, setup.hardware.tflops
     seconds = f"({step.time:.6g} ms x {gpus} GPUs)"
@@ -248,12 +232,8 @@ def _of_step(estimate: Estimate, rest: Sequence[str]) -> tuple[float, str, list[
         "mfu": f"{estimate.flops / 1e12:.6g} TFLOP / {seconds} / {peak:g} TFLOP/s",
         "hfu": f"({estimate.flops / 1e12:.6g} + {estimate.flops_again / 1e12:.6g} again) TFLOP / {seconds} / {peak:g}",
     }
-    value = float(getattr(step, what))
-    return (
-        value,
-        MS if what in ("pipeline", "span", "communication", "optimizer", "time") else COUNT,
-        [TraceLine(0, what, value, formulas[what])],
-    )
+    value, is_time = float(getattr(step, what)), what in ("pipeline", "span", "communication", "optimizer", "time")
+    return value, MS if is_time else COUNT, [TraceLine(0, what, value, formulas[what])]
 
 
 def _number(rest: Sequence[str], count: int, kind: str) -> int:

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipesched.estimation.hardware import GpuModel
 from pipesched.estimation.items import GB
 from pipesched.estimation.result import DeviceMemory, Estimate, retimed
 from pipesched.estimation.trust.evidence import (
@@ -65,7 +64,9 @@ class MeasuredRange:
         yield from self._over("pipeline", facts.pipeline, TOLERANCE)
         if facts.pipeline * facts.chunks > TOLERANCE * self.stages:
             yield OutsideField("chunks", facts.chunks, f"pipeline x chunks at most {self.stages:,}")
-        if facts.context > 1 and not self._has_ring(facts):
+        most = TOLERANCE * (facts.sequence // facts.context)  # tokens of a sequence on a rank of some ring as large
+        has_ring = any(ranks >= facts.context and tokens <= most for ranks, tokens in self.rings)
+        if facts.context > 1 and not has_ring:
             rings = ", ".join(f"{ranks} at {tokens:,} tokens a rank" for ranks, tokens in self.rings)
             yield OutsideField("context", facts.context, rings or "none")
         yield from self._over("expert", facts.expert)
@@ -81,11 +82,6 @@ class MeasuredRange:
     def _over(self, field: str, value: int, times: int = 1) -> Iterator[OutsideField]:
         if value > times * self.largest[field]:
             yield OutsideField(field, value, f"at most {self.largest[field]:,}")
-
-    def _has_ring(self, facts: RunFacts) -> bool:
-        """Return whether some run had as large a ring, with at most twice as many tokens of a sequence a rank."""
-        tokens = facts.sequence // facts.context
-        return any(ranks >= facts.context and each <= TOLERANCE * tokens for ranks, each in self.rings)
 
 
 @cache
@@ -167,13 +163,10 @@ def _held(device: DeviceMemory, quantile: float) -> float:
 
 def weights_of(estimate: Estimate) -> tuple[float, ...]:
     """Return the weight of each share in a step: what a tenth less of it adds, over what that adds to all of a step."""
-    hardware, step = estimate.setup.hardware, estimate.step.time
-    return tuple(log(retimed(estimate, _less(hardware, share)).step.time / step) / log(1 / FACTOR) for share in SHARES)
-
-
-def _less(hardware: GpuModel, share: str) -> GpuModel:
-    known = hardware.efficiency
-    return replace(hardware, efficiency=replace(known, **{share: FACTOR * getattr(known, share)}))
+    hardware, known = estimate.setup.hardware, estimate.setup.hardware.efficiency
+    less = (replace(known, **{share: FACTOR * getattr(known, share)}) for share in SHARES)
+    times = (retimed(estimate, replace(hardware, efficiency=one)).step.time for one in less)
+    return tuple(log(time / estimate.step.time) / log(1 / FACTOR) for time in times)
 
 
 MOST = 20  # steps that are looked at

@@ -33,19 +33,13 @@ def covariance(one: ComparedRun, other: ComparedRun, spreads: Spreads, *, own: b
 
 def effects_shared(one: ComparedRun, other: ComparedRun) -> Iterator[tuple[str, str, float]]:
     """Yield each effect that two runs share: the names of its spread for the one and for the other, and its size."""
-    yield from _effects_of_source(one, other)
-    yield from _effects_of_any(one, other)
-
-
-def _effects_of_source(one: ComparedRun, other: ComparedRun) -> Iterator[tuple[str, str, float]]:
-    if one.source != other.source:
-        return
     mine, theirs = one.facts, other.facts
-    shared = ["source"]
-    if (one.version, mine.model, mine.gpu) == (other.version, theirs.model, theirs.gpu):
+    shared = ["source"] * (one.source == other.source)
+    if shared and (one.version, mine.model, mine.gpu) == (other.version, theirs.model, theirs.gpu):
         shared += ["source_and_model"] + ["layout"] * (mine.layout == theirs.layout)
     for effect in shared:
         yield f"{effect}.{mine.kind}", f"{effect}.{theirs.kind}", 1.0
+    yield from _effects_of_any(one, other)
 
 
 def _effects_of_any(one: ComparedRun, other: ComparedRun) -> Iterator[tuple[str, str, float]]:
