@@ -281,7 +281,9 @@ def write_file(path: Path, parts: Iterable[Content], force: bool) -> None:
         handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         with os.fdopen(handle, "wb") as file:
             file.writelines(part.encode() if isinstance(part, str) else part for part in parts)
-        _open_to_all(Path(temporary))
+        mask = os.umask(0)
+        os.umask(mask)
+        Path(temporary).chmod(0o666 & ~mask)  # as any new file: temporary ones are private
         Path(temporary).replace(target)
         temporary = None
     except OSError as error:
@@ -289,10 +291,3 @@ def write_file(path: Path, parts: Iterable[Content], force: bool) -> None:
     finally:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
-
-
-def _open_to_all(path: Path) -> None:
-    """Give a file the permissions of any new file: temporary ones are private."""
-    mask = os.umask(0)
-    os.umask(mask)
-    path.chmod(0o666 & ~mask)

@@ -56,9 +56,8 @@ def _of_array(data: bytes, name: str) -> list[int]:
     except (ValueError, EOFError, SyntaxError) as error:
         raise ConfigError(f"{name} is no array of whole numbers: {error}") from None
     if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise ConfigError(
-            f"{name} must hold whole numbers in one dimension, not an array of {array.dtype} in {array.ndim}"
-        )
+        found = f"an array of {array.dtype} in {array.ndim}"
+        raise ConfigError(f"{name} must hold whole numbers in one dimension, not {found}")
     return [_length(value, f"{name}: entry {entry}") for entry, value in enumerate(array.tolist())]
 
 

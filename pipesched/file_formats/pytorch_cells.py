@@ -138,15 +138,11 @@ def read_cells(text: str, source: str) -> list[list[Cell]]:
         table = [[_cell(content, rank, column) for column, content in enumerate(row)] for rank, row in enumerate(rows)]
     except csv.Error as error:
         raise ConfigError(f"{source}: line {rows.line_num} is no CSV: {error}") from None
-    except _NoCell as error:
-        raise ConfigError(f"{source}: {error}") from None
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {error.message}") from None
     if not table:
         raise ConfigError(f"{source} is empty; a schedule has a row for each rank, such as 0F0,0F1,0B0,0B1")
     return table
-
-
-class _NoCell(Exception):
-    """A text is no cell; the message says where it stands."""
 
 
 def _cell(text: str, rank: int, column: int) -> Cell:
@@ -156,18 +152,11 @@ def _cell(text: str, rank: int, column: int) -> Cell:
         return cell
     overlap = _OVERLAP.fullmatch(text)
     parts = [part.strip() for part in overlap[1].split(";")] if overlap else [text]
-    actions = tuple(_actions(parts))
-    if len(actions) < len(parts):
-        raise _NoCell(
+    found = [match.groups() for part in parts if (match := _ACTION.fullmatch(part))]
+    if len(found) < len(parts):
+        raise ConfigError(
             f"{cell.where}: {shown(text)} is no operation; one looks like 2F0 (stage, one of"
             f" {' '.join(COMPUTATIONS)}, microbatch), 0SEND_F0, 0WAIT_SEND_F0, 0UNSHARD or (0F3;3B1)OVERLAP_F_B"
         )
-    return cell._replace(actions=actions, overlap=overlap is not None)
-
-
-def _actions(parts: list[str]) -> Iterator[Action]:
-    for part in parts:
-        match = _ACTION.fullmatch(part)
-        if match:
-            stage, kind, microbatch, whole = match.groups()
-            yield Action(int(stage), kind or whole, None if whole else int(microbatch))
+    actions = (Action(int(stage), kind or whole, None if whole else int(m)) for stage, kind, m, whole in found)
+    return cell._replace(actions=tuple(actions), overlap=overlap is not None)

@@ -97,17 +97,11 @@ def parse(text: str, source: str) -> Imported:
     if violations:
         raise InvalidSchedule(f"{source} does not run in PyTorch: " + "; ".join(violations[:3]), violations)
     plan = plan_from_slots([list(_slots(row)) for row in sheet.rows], sheet.stages, sheet.microbatches)
-    return Imported(with_programs(sheet, replace(plan, note=_note(sheet))), Placement(tuple(sheet.rank_of.values())))
-
-
-def _note(sheet: Sheet) -> str:
     stages = unscaled(sheet)
-    if not stages:
-        return ""
-    return (
-        f"stages {shown(stages)} have no REDUCE_GRAD: PyTorch will not divide their gradients by the number of"
-        " microbatches, nor reduce them over data-parallel ranks"
-    )
+    note = f"stages {shown(stages)} have no REDUCE_GRAD: PyTorch will not divide their gradients by the number of"
+    note += " microbatches, nor reduce them over data-parallel ranks"
+    plan = with_programs(sheet, replace(plan, note=note if stages else ""))
+    return Imported(plan, Placement(tuple(sheet.rank_of.values())))
 
 
 def _slots(row: Sequence[Cell]) -> Iterator[Slot]:
@@ -117,7 +111,6 @@ def _slots(row: Sequence[Cell]) -> Iterator[Slot]:
             yield Pair(*ops) if cell.overlap else ops[0]
 
 
-SHARDING = ("UNSHARD", "RESHARD")  # PyTorch's actions of a stage whose weights are divided
 LEFT_OUT = ("OPTIMIZER", "REDUCE_TIED")  # which its schedules lack
 Row = Sequence[Slot | Action]
 
@@ -138,13 +131,9 @@ def dump_comms(schedule: Schedule) -> CsvText:
         raise Inexpressible(refusal)
     rank_of = schedule.problem.settled_placement.devices
     rows = _with_transfers(_with_programs(schedule.plan, rank_of), rank_of)
-    return csv_text(rows, "; ".join(filter(None, (feeding_note(schedule), _lacking(schedule.plan)))))
-
-
-def _lacking(plan: Plan) -> str:
-    """Return what of the step is left out."""
-    kinds = [kind for kind in LEFT_OUT if kind in plan.index.kinds]
-    return f"leaves out {' and '.join(kinds)}, which PyTorch's schedules lack" if kinds else ""
+    kinds = [kind for kind in LEFT_OUT if kind in schedule.plan.index.kinds]
+    lacking = f"leaves out {' and '.join(kinds)}, which PyTorch's schedules lack" if kinds else ""
+    return csv_text(rows, "; ".join(filter(None, (feeding_note(schedule), lacking))))
 
 
 def _with_programs(plan: Plan, rank_of: Sequence[int]) -> list[Row]:
@@ -171,7 +160,8 @@ def _issued(plan: Plan, device: int, stages: int) -> dict[int, list[Action]]:
     for stage, place in sorted(ends.items(), key=lambda end: end[1]):
         if stage not in reduced:
             issued.setdefault(order[place], []).append(Action(stage, "REDUCE_GRAD", None))
-    kinds = ("REDUCE_GRAD", *(SHARDING if "RESHARD" in plan.index.kinds else ()))
+    is_divided = "RESHARD" in plan.index.kinds
+    kinds = ("REDUCE_GRAD", "UNSHARD", "RESHARD") if is_divided else ("REDUCE_GRAD",)
     for op, after in ops:
         if op.kind in kinds:
             issued.setdefault(after, []).append(Action(op.stage, op.kind, None))

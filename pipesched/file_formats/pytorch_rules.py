@@ -22,8 +22,6 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.step import WEIGHTS
 from pipesched.pipeline.step_rule import Issued, with_step
 
-_Queue = tuple[int, int | None]  # a rank, and the rank that it exchanges with; None: its computations and waits
-
 
 def deadlock(sheet: Sheet) -> Iterator[str]:
     """Yield a sentence with the cycle, if there is one. What is missing altogether is not waited for."""
@@ -40,13 +38,16 @@ class _Tasks:
     def __init__(self, sheet: Sheet) -> None:
         self._sheet = sheet
         self.cells: list[Cell] = []  # of each task
-        self.queues: dict[_Queue, list[int]] = defaultdict(list)
+        # by rank, and the rank that it exchanges with; None: its computations and waits
+        self.queues: dict[tuple[int, int | None], list[int]] = defaultdict(list)
         self._waits: list[tuple[int, int]] = []
         self._posted: dict[Action, int] = {}
         self._done: dict[Action, int] = {}
         for cell in sheet.cells():
             if cell.actions and all(action.kind in COMPUTATIONS + SEND_WAITS for action in cell.actions):
-                self._add_computation(cell)
+                task = self._add(cell, self.queues[cell.rank, None])
+                for action in cell.actions:
+                    self._done.setdefault(action, task)
             elif len(cell.actions) == 1 and cell.actions[0].kind in TRANSFERS:
                 self._add_transfer(cell, cell.actions[0])
 
@@ -54,11 +55,6 @@ class _Tasks:
         self.cells.append(cell)
         queue.append(len(self.cells) - 1)
         return queue[-1]
-
-    def _add_computation(self, cell: Cell) -> None:
-        task = self._add(cell, self.queues[cell.rank, None])
-        for action in cell.actions:
-            self._done.setdefault(action, task)
 
     def _add_transfer(self, cell: Cell, action: Action) -> None:
         """Queue a transfer behind those between the same ranks; leave out one whose other end is missing."""
@@ -250,7 +246,11 @@ def _needless_transfers(sheet: Sheet) -> Iterator[str]:
 
 def _missing_transfers(sheet: Sheet) -> Iterator[str]:
     """Yield SENDs and RECVs that are missing, though a computation needs a result from another rank."""
-    for send, receive in _due_transfers(sheet):
+    for action in sheet.cells_of:
+        send = action._replace(kind="SEND_F" if action.kind == "F" else "SEND_B")
+        receive = sheet.partner(send) if action.kind in "FBI" else None
+        if receive is None:
+            continue
         sent, received = send in sheet.cells_of, receive in sheet.cells_of
         if not sent and not received:
             yield f"{_row(sheet, send)}: {send} is missing, and {receive} in {_row(sheet, receive)}"
@@ -258,16 +258,6 @@ def _missing_transfers(sheet: Sheet) -> Iterator[str]:
             yield f"{_row(sheet, send)}: {send} is missing, for which {sheet.said(receive)} waits forever"
         elif not received:
             yield f"{_row(sheet, receive)}: {receive} is missing, which should receive {sheet.said(send)}"
-
-
-def _due_transfers(sheet: Sheet) -> Iterator[tuple[Action, Action]]:
-    """Yield the SEND of every computation whose result another rank needs, and its RECV."""
-    for action in sheet.cells_of:
-        if action.kind in "FBI":
-            send = action._replace(kind="SEND_F" if action.kind == "F" else "SEND_B")
-            receive = sheet.partner(send)
-            if receive is not None:
-                yield send, receive
 
 
 def _misplaced_transfers(sheet: Sheet) -> Iterator[str]:

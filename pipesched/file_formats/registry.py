@@ -64,21 +64,8 @@ def _text(place: str, result: Any, _view: View) -> str:
     return text
 
 
-def _pytorch_csv(outcome: Any, _view: View) -> str:
-    from pipesched.file_formats.pytorch_csv import dump
-
-    return dump(outcome.schedule)
-
-
-def _pytorch_csv_comms(outcome: Any, _view: View) -> str:
-    from pipesched.file_formats.pytorch_csv import dump_comms
-
-    return dump_comms(outcome.schedule)
-
-
-def _pages() -> dict[str, Writer]:
-    explained = (kind for kind, capability in CAPABILITIES.items() if capability.outcomes)
-    return dict.fromkeys((SCHEDULE, COMPARISON, *explained), partial(_text, "render.html.page:page"))
+def _csv(place: str, outcome: Any, view: View) -> str:
+    return _text(f"file_formats.pytorch_csv:{place}", outcome.schedule, view)
 
 
 def _figure(kind: str, result: Any, view: View) -> Content:
@@ -88,26 +75,26 @@ def _figure(kind: str, result: Any, view: View) -> Content:
     return content.decode() if kind == "svg" else content
 
 
-def _figures(kind: str) -> dict[str, Writer]:
-    drawn = (of_capability for of_capability, capability in CAPABILITIES.items() if capability.figure)
-    return dict.fromkeys((SCHEDULE, COMPARISON, SWEEP, FRONTIER, *drawn), partial(_figure, kind))
+PAGES = (SCHEDULE, COMPARISON, *(kind for kind, one in CAPABILITIES.items() if one.outcomes))
+DRAWN = (SCHEDULE, COMPARISON, SWEEP, FRONTIER, *(kind for kind, one in CAPABILITIES.items() if one.figure))
+FIGURES = ("svg", "png", "pdf")
 
 
 FORMATS = {
     form.name: form
     for form in (
         Format("json", ".json", {kind: partial(_json, place) for kind, place in DOCUMENTS.items()}, reads=True),
-        Format("pytorch-csv", ".csv", {SCHEDULE: _pytorch_csv}, reads=True),
-        Format("pytorch-csv-comms", ".csv", {SCHEDULE: _pytorch_csv_comms}, reads=True),
+        Format("pytorch-csv", ".csv", {SCHEDULE: partial(_csv, "dump")}, reads=True),
+        Format("pytorch-csv-comms", ".csv", {SCHEDULE: partial(_csv, "dump_comms")}, reads=True),
         Format("chrome-trace", ".trace.json", {SCHEDULE: partial(_json, "file_formats.chrome_trace:document")}),
         Format("config", ".yaml", {kind: partial(_text, place) for kind, place in CONFIGS.items()}),
-        Format("html", ".html", _pages()),
-        Format("svg", ".svg", _figures("svg")),
-        Format("png", ".png", _figures("png"), binary=True),
-        Format("pdf", ".pdf", _figures("pdf"), binary=True),
+        Format("html", ".html", dict.fromkeys(PAGES, partial(_text, "render.html.page:page"))),
+        *(
+            Format(kind, f".{kind}", dict.fromkeys(DRAWN, partial(_figure, kind)), binary=kind != "svg")
+            for kind in FIGURES
+        ),
     )
 }
-FIGURES = ("svg", "png", "pdf")
 
 
 def formats() -> tuple[Format, ...]:
