@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import inf
@@ -14,7 +14,6 @@ from pipesched.core.clock import Clock, TimeIsUp, look, under
 from pipesched.errors import PipeschedError
 from pipesched.estimation.hardware import MOST
 from pipesched.estimation.result import Estimate
-from pipesched.estimation.setup import Setup
 from pipesched.estimation.trust.evidence import PublishedRun
 from pipesched.estimation.trust.facts import shape_of
 from pipesched.estimation.trust.inside import Judge
@@ -23,7 +22,7 @@ from pipesched.text.fields import BY_NAME
 from pipesched.text.writer import ConfigText, dump
 from pipesched.tuning.finalists import FACTORS, SHARES, SOLVE, Finished, gpu_time
 from pipesched.tuning.judged import measured_first, tied, unmeasured, with_behind
-from pipesched.tuning.result import Doubt, NearMiss, OverMemory, TimeShare, Tuning
+from pipesched.tuning.result import Doubt, NearMiss, OverMemory, Tuning
 from pipesched.tuning.search import SpaceSearch
 from pipesched.tuning.space import Layout, Space, SpacePoint
 from pipesched.tuning.trial import Trial, TrialTask, estimate_of_point, trial_of
@@ -55,14 +54,6 @@ class WishTask(NamedTuple):
     only: str | None = None
 
 
-class _Missing(NamedTuple):
-    """A point that does not fit: `over` by so many GB at least, and `most`, a rate that it does not exceed."""
-
-    point: SpacePoint
-    over: float
-    most: float
-
-
 def wish_tasks(search: SpaceSearch, until: float) -> list[WishTask]:
     """Return what may miss its memory by little and be faster than the best: what misses least by bounds comes first.
 
@@ -72,27 +63,17 @@ def wish_tasks(search: SpaceSearch, until: float) -> list[WishTask]:
     if best is None:
         return []
     most_over = float(space.capacity) * LARGEST_SHARE
-    bounded = [
-        _Missing(SpacePoint(one.layout, name), one.over, one.most)
-        for one in search.forbidden
-        if one.most > best.rate
-        for name in one.algorithms
-    ]
+    faster = [one for one in search.forbidden if one.most > best.rate]
+    bounded = [OverMemory(one.layout, name, one.over, one.most) for one in faster for name in one.algorithms]
     names = (best.point.algorithm, *DEFAULTS)
-    first: dict[Layout, _Missing] = {}
-    for one in sorted(bounded, key=lambda one: _place(names, one.point.algorithm)):
-        first.setdefault(one.point.layout.in_one_chunk, one)
-    known = [_Missing(trial.point, -trial.spare, inf) for trial in search.trials if not trial.fits]
+    first: dict[Layout, OverMemory] = {}
+    for one in sorted(bounded, key=lambda one: (*names, one.algorithm).index(one.algorithm)):
+        first.setdefault(one.layout.in_one_chunk, one)
+    known = [OverMemory(*trial.point, -trial.spare, inf) for trial in search.trials if not trial.fits]
     near = [one for one in (*known, *first.values()) if one.over <= most_over]
-    chosen = sorted(near, key=lambda one: (one.over, -one.most, one.point.key))[:MOST_TRIED]
-    return [
-        WishTask(TrialTask(one.point, space.setup(one.point.layout), space.given, until), most_over, space.only)
-        for one in chosen
-    ]
-
-
-def _place(names: tuple[str, ...], name: str) -> int:
-    return names.index(name) if name in names else len(names)
+    chosen = sorted(near, key=lambda one: (one.over, -one.most, SpacePoint(*one[:2]).key))[:MOST_TRIED]
+    tasks = [TrialTask(SpacePoint(*one[:2]), space.setup(one.layout), space.given, until) for one in chosen]
+    return [WishTask(task, most_over, space.only) for task in tasks]
 
 
 def wish(task: WishTask) -> OverMemory | None:
@@ -106,18 +87,12 @@ def wish(task: WishTask) -> OverMemory | None:
             trial = trial_of(own.point, estimate_of_point(own))
             if trial.fits or -trial.spare > task.most_over or not trial.suits(task.only):
                 return None
-            free = estimate_of_point(own._replace(setup=_without_limit(own.setup), given=_no_budget(own.given)))
+            limitless = replace(own.setup, hardware=replace(own.setup.hardware, memory=MOST))
+            given = {name: value for name, value in own.given.items() if name != "budget"}
+            free = estimate_of_point(own._replace(setup=limitless, given=given))
     except (PipeschedError, TimeIsUp):
         return None
     return OverMemory(*own.point, -trial.spare, max(free.step.tokens_per_second_per_gpu, trial.rate))
-
-
-def _without_limit(setup: Setup) -> Setup:
-    return replace(setup, hardware=replace(setup.hardware, memory=MOST))
-
-
-def _no_budget(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in given.items() if name != "budget"}
 
 
 def nearest_wishes(wishes: Iterable[OverMemory], best: Trial) -> tuple[OverMemory, ...]:
@@ -167,11 +142,12 @@ def answer(space: Space, found: Findings, judge: Judge, top: int, clock: Clock) 
         return Tuning((), nearest=_nearest(space, search, clock), **counts)
     best, known = rows[0], {row.point: row for row in rows}
     estimate = _estimate(space, search, best, found.finished)
+    solved = {done.solved.point: done.parts for _, done in found.finished if done.solved is not None}
     outside = with_behind(found.outside, best)
     return Tuning(
         rows,
         pareto=tuple(known.get(one.point, one) for one in _pareto(ranked)),
-        parts=_parts(best, found.finished) or gpu_time(estimate),
+        parts=solved.get(best.point) or gpu_time(estimate),
         wishes=nearest_wishes(found.wishes, best),
         doubts=tuple(_doubts(found.finished)),
         tied=tied(rows),
@@ -182,12 +158,6 @@ def answer(space: Space, found: Findings, judge: Judge, top: int, clock: Clock) 
         config=winner_config(space, best, estimate),
         **counts,
     )
-
-
-def _parts(best: Trial, finished: Sequence[tuple[Trial, Finished]]) -> tuple[TimeShare, ...]:
-    """Return where the GPU time of a schedule that `solve` found goes; () for another point."""
-    solved = ((done.solved, done.parts) for _, done in finished if done.solved is not None)
-    return next((parts for trial, parts in solved if trial.point == best.point), ())
 
 
 def _estimate(space: Space, search: SpaceSearch, best: Trial, finished: Sequence[tuple[Trial, Finished]]) -> Estimate:
@@ -212,10 +182,8 @@ def _pareto(rows: Sequence[Trial]) -> Iterator[Trial]:
 
 def _doubts(finished: Sequence[tuple[Trial, Finished]]) -> Iterator[Doubt]:
     """Yield for each share and factor which of the finalists would be the fastest, and by how much."""
-    if not finished:
-        return
     names = [(share, factor) for share in SHARES for factor in FACTORS]
-    for number, (share, factor) in enumerate(names):
+    for number, (share, factor) in enumerate(names if finished else ()):
         rates = [done.rates[number] for _, done in finished]
         first = max(range(len(rates)), key=rates.__getitem__)
         gain = rates[first] / rates[0] - 1 if rates[first] > rates[0] else 0.0
@@ -224,11 +192,10 @@ def _doubts(finished: Sequence[tuple[Trial, Finished]]) -> Iterator[Doubt]:
 
 def _nearest(space: Space, search: SpaceSearch, clock: Clock) -> tuple[NearMiss, ...]:
     """Return what misses its memory by least, the first ones with changes that make them fit."""
-    misses = []
-    for number, (layout, algorithm, over) in enumerate(search.nearest()):
-        helped = _help(space, layout, algorithm, clock) if number < HELPED else ()
-        misses.append(NearMiss(layout, algorithm, over, helped))
-    return tuple(misses)
+    return tuple(
+        NearMiss(layout, algorithm, over, _help(space, layout, algorithm, clock) if number < HELPED else ())
+        for number, (layout, algorithm, over) in enumerate(search.nearest())
+    )
 
 
 def _help(space: Space, layout: Layout, algorithm: str, clock: Clock) -> tuple[str, ...]:
@@ -261,7 +228,9 @@ def winner_config(space: Space, best: Trial, estimate: Estimate) -> ConfigText:
         values["training"]["shard"] = setup.training.shard
     content |= {key: values[key] for key in SECTIONS}
     for name, value in space.given.items():
-        _put(content, BY_NAME[name].key, value)
+        section, _, key = BY_NAME[name].key.rpartition(".")
+        inside = content.setdefault(section, {}) if section else content
+        inside[key] = _numbers(value)
     content["algorithm"] = estimate.outcome.algorithm
     if space.like is not None:
         content["trust"] = {"like": space.like}
@@ -275,13 +244,6 @@ def _heading(space: Space, best: Trial, estimate: Estimate) -> list[str]:
         lines.append(f"That is the schedule that solve found for these stages; {estimate.outcome.algorithm} reaches")
         lines.append(f"{estimate.step.tokens_per_second_per_gpu:,.1f}.")
     return lines
-
-
-def _put(content: dict[str, Any], key: str, value: Any) -> None:
-    """Set the value of a dotted key."""
-    section, _, name = key.rpartition(".")
-    inside = content.setdefault(section, {}) if section else content
-    inside[name] = _numbers(value)
 
 
 def _numbers(value: Any) -> Any:

@@ -61,7 +61,8 @@ def finish(finalist: Finalist) -> Finished | None:
     try:
         with under(Clock(max(task.until - time(), 0.0))):
             found = estimate_of_point(task)
-            rates = tuple(_rate(found, other) for other in others(found.setup.hardware))
+            elsewhere = (retimed(found, other) for other in others(found.setup.hardware))
+            rates = tuple(one.step.tokens_per_second_per_gpu for one in elsewhere)
             trust = None if finalist.judge is None else finalist.judge.trust(found)
     except TimeIsUp:
         return None
@@ -76,20 +77,10 @@ def finish(finalist: Finalist) -> Finished | None:
 
 
 def others(hardware: GpuModel) -> list[GpuModel]:
-    """Return the hardware with each share as much off as each factor says."""
-    return [_changed(hardware, share, factor) for share in SHARES for factor in FACTORS]
-
-
-def _changed(hardware: GpuModel, share: str, factor: float) -> GpuModel:
-    """Return hardware of which one share is another; none is above 1."""
-    known = hardware.efficiency
-    values = {key: min(getattr(known, key) * factor, 1.0) for key in SHARES[share]}
-    return replace(hardware, efficiency=replace(known, **values))
-
-
-def _rate(found: Estimate, hardware: GpuModel) -> float:
-    """Return the tokens/s/GPU of an estimate on other hardware, with its stages and its orders."""
-    return retimed(found, hardware).step.tokens_per_second_per_gpu
+    """Return the hardware with each share as much off as each factor says; none is above 1."""
+    known, changes = hardware.efficiency, [(keys, factor) for keys in SHARES.values() for factor in FACTORS]
+    values = ({key: min(getattr(known, key) * factor, 1.0) for key in keys} for keys, factor in changes)
+    return [replace(hardware, efficiency=replace(known, **one)) for one in values]
 
 
 def _solved(found: Estimate, seconds: float) -> Estimate | None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import PipeschedError
 from pipesched.estimation.result import Estimate
-from pipesched.estimation.trust.evidence import DECIDED, OutsideField, SpeedRatio, Trust, ratios
+from pipesched.estimation.trust.evidence import DECIDED, SpeedRatio, Trust, ratios
 from pipesched.estimation.trust.facts import RunFacts
 from pipesched.estimation.trust.inside import Judge, WhatToMeasure, fields_outside, what_to_measure
 from pipesched.executors.batches import map_batches
@@ -139,15 +139,11 @@ def unmeasured(space: Space, trial: Trial) -> Unmeasured:
     """Return a point with the fields that lie outside, and what would have to be measured to believe it."""
     facts = facts_of_point(space, *trial.point)
     outside = fields_outside(facts)
-    return Unmeasured(trial, outside, _sentence(facts, outside, trial))
-
-
-def _sentence(facts: RunFacts, outside: Sequence[OutsideField], trial: Trial) -> str:
     ways = _ways(facts)
     said = list(dict.fromkeys(ways[one.field] for one in outside))
     nearest = trial.trust.evidence.nearest if trial.trust is not None else ()
     known = f"; nearest: {nearest[0].run}" if nearest else ""
-    return f"a step of this model {' and '.join(said)}{known}"
+    return Unmeasured(trial, outside, f"a step of this model {' and '.join(said)}{known}")
 
 
 def _ways(facts: RunFacts) -> Mapping[str, str]:

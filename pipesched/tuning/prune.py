@@ -76,9 +76,8 @@ def _under(facts: RunFacts, algorithm: str, chunks: int) -> RunFacts:
     return facts._replace(algorithm=schedule_of(algorithm), chunks=family(algorithm).chunks_run(chunks))
 
 
-EVIDENCE, DIVISIBILITY, MEMORY, BOUND, DOMINANCE = REASONS = (
-    "evidence", "divisibility", "memory", "bound", "dominance",
-)  # fmt: skip
+REASONS = ("evidence", "divisibility", "memory", "bound", "dominance")
+EVIDENCE, DIVISIBILITY, MEMORY, BOUND, DOMINANCE = REASONS
 PointsOfLayouts = Iterable[tuple[Layout, tuple[str, ...]]]  # layouts, and algorithms of each
 
 
@@ -111,12 +110,8 @@ def sift(space: Space, points: PointsOfLayouts | None = None) -> Iterator[Pruned
     Where `points` are given, these count as all.
     """
     seen = dict[object, Layout]()
-    if points is None:
-        points = ((layout, space.algorithms) for layout in space.layouts())
-        part = None if space.beyond else MeasuredPart(space)
-    else:
-        part = None
-    for layout, names in points:
+    part = MeasuredPart(space) if points is None and not space.beyond else None
+    for layout, names in ((layout, space.algorithms) for layout in space.layouts()) if points is None else points:
         left = names if part is None else part.algorithms(layout)
         if len(left) < len(names):
             outside = tuple(name for name in names if name not in left)

@@ -8,7 +8,7 @@ that try many orders take seconds each, so they come last, when there is a good 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from heapq import heapify, heappop, heappush
 from math import inf
@@ -244,13 +244,10 @@ class SpaceSearch:
         over = sorted((trial for trial in self.trials if not trial.fits), key=lambda trial: -trial.spare)
         known = [(trial.point.layout, trial.point.algorithm, -trial.spare) for trial in over]
         pruned = sorted((one for one in self.forbidden if one.over > 0), key=lambda one: one.over)
-        known += [(one.layout, usual_of(one.algorithms), one.over) for one in pruned]
+        for one in pruned:
+            usual = next((name for name in DEFAULTS if name in one.algorithms), one.algorithms[0])
+            known.append((one.layout, usual, one.over))
         first: dict[Layout, tuple[Layout, str, float]] = {}
-        for one in known:
-            first.setdefault(one[0].in_one_chunk, one)
+        for miss in known:
+            first.setdefault(miss[0].in_one_chunk, miss)
         return [*first.values()][:NEAREST]
-
-
-def usual_of(algorithms: Sequence[str]) -> str:
-    """Return the algorithm that stands for several: the most usual one of them."""
-    return next((name for name in DEFAULTS if name in algorithms), algorithms[0])

@@ -63,16 +63,6 @@ class StepBounds:
         return self.head + setup.microbatches * one / most + behind
 
     @cached_property
-    def reduction(self) -> int:
-        """Behind the last pass of a device, whatever it has."""
-        return min(_microseconds(item_terms(self.setup, item, REDUCE)) for item in self.items)
-
-    @cached_property
-    def least_update(self) -> int:
-        """The optimizer of any stage."""
-        return min(map(self.update, self.items))
-
-    @cached_property
     def hops(self) -> int:
         """What the reduction of a stage takes beside its bytes."""
         return _microseconds(reduce_terms(self.setup, Fraction(1), Fraction(0)))
@@ -174,12 +164,6 @@ class SetupBounds:
         """The bytes that a microbatch leaves in the layer that keeps least."""
         return float(min(map(self._kept, self.layers)))
 
-    def states_of_ends(self, *, first: bool, last: bool) -> float:
-        """Return the bytes of the states of the embedding, and of the head with its logits."""
-        items = self.items
-        own = float(items.each[0].states) if first else 0.0
-        return own + (float(items.each[-1].states + items.logits) if last else 0.0)
-
     @cached_property
     def room(self) -> float:
         """The bytes that a device has for states and activations."""
@@ -263,10 +247,10 @@ class SetupBounds:
     @cached_property
     def once(self) -> float:
         """Microseconds of the communication of gradients and of the optimizer, at least."""
-        if self.has_step:
-            return self.step.head + self.step.reduction + self.step.least_update
-        setup = self.setup
-        size = len(self.items)
+        setup, size, step = self.setup, len(self.items), self.step
+        if self.has_step:  # behind the last pass of a device come a reduction and an optimizer, whatever it has
+            reduction = min(_microseconds(item_terms(setup, item, REDUCE)) for item in step.items)
+            return step.head + reduction + min(map(step.update, step.items))
         count = self.items.sum_of("parameters", 0, size) / setup.parallel.pipeline
         experts = sum((item.experts for item in self.items.each), Fraction(0)) / setup.parallel.pipeline
         terms = (data_terms(setup, count - experts, experts), optimizer_terms(setup, count - experts, experts))
@@ -434,7 +418,10 @@ class FamilyBounds:
         """Return the most layers that a device holds with these counts of microbatches at once."""
         known, stages = self.known, self._stages[device]
         least = [int(0 < stage < self.stages - 1) for stage in stages]  # the others may have no layer
-        room = known.room - known.states_of_ends(first=0 in stages, last=self.stages - 1 in stages)
+        items = known.items
+        ends = float(items.each[0].states) if 0 in stages else 0.0
+        ends += float(items.each[-1].states + items.logits) if self.stages - 1 in stages else 0.0
+        room = known.room - ends
         most = inf
         for counts in held:
             low = min(counts)

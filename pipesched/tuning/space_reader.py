@@ -205,12 +205,8 @@ def _without_fields(name: str, section: Section) -> Section:
     data = section.value.data
     if name in ("model", "hardware") or not isinstance(data, dict):
         return section
-    return section._replace(
-        value=Value(
-            {key: value for key, value in data.items() if f"{name}.{key}" not in (*FIELDS, *OF_SHARDS)},
-            section.value.line,
-        )
-    )
+    left = {key: value for key, value in data.items() if f"{name}.{key}" not in (*FIELDS, *OF_SHARDS)}
+    return section._replace(value=Value(left, section.value.line))
 
 
 def _entry(sections: Mapping[str, Section], field: str) -> Any:
@@ -239,8 +235,7 @@ def _candidates(field: str, plain: Any) -> tuple[Any, ...]:
         return tuple(dict.fromkeys(_recompute(value) for value in listed))
     if field == "training.shard":
         return tuple(dict.fromkeys(require_name(LEVELS, value, "level", field) for value in listed))
-    numbers = [require_whole(only_numbers(value), field, least=1) for value in listed]
-    return tuple(dict.fromkeys(numbers))
+    return tuple(dict.fromkeys(require_whole(only_numbers(value), field, least=1) for value in listed))
 
 
 def _recompute(value: Any) -> Any:

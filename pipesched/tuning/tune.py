@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -34,7 +34,7 @@ from pipesched.tuning.answer import Findings, answer, wish, wish_tasks
 from pipesched.tuning.finalists import SOLVE, Finalist, Finished, finish
 from pipesched.tuning.judged import MOST_REORDERED, by_expected, faster_outside, with_trust
 from pipesched.tuning.result import OverMemory, Tuning
-from pipesched.tuning.search import Progress, SpaceSearch
+from pipesched.tuning.search import SpaceSearch, Told
 from pipesched.tuning.space import Layout
 from pipesched.tuning.space_reader import read_space
 from pipesched.tuning.trial import Trial, TrialTask, open_journal
@@ -43,7 +43,6 @@ MOST_ROWS = 1_000
 FINALISTS = 5  # layouts that are solved, and retimed on other hardware
 SOLVE_SECONDS = 4.0  # of each
 FEWEST_POINTS = 100  # for which starting processes pays
-Told = Callable[[Progress], None]
 
 
 def tune(
@@ -164,7 +163,10 @@ def _finished(
     search: SpaceSearch, pool: Executor | None, clock: Clock, seconds: float, judge: Judge
 ) -> list[tuple[Trial, Finished]]:
     """Return the best layouts with what became of them; none where time is up."""
-    best, space, until = _best_layouts(search.fitting()), search.space, _until(clock)
+    first: dict[Layout, Trial] = {}
+    for trial in search.fitting():
+        first.setdefault(trial.point.layout, trial)
+    best, space, until = [*first.values()][:FINALISTS], search.space, _until(clock)
     tasks = [TrialTask(trial.point, space.setup(trial.point.layout), space.given, until) for trial in best]
     calls = [Finalist(task, seconds, judge) for task in tasks]
     found: list[tuple[Trial, Finished]] = []
@@ -180,11 +182,3 @@ def _finished(
         except TimeIsUp:
             pass
     return found
-
-
-def _best_layouts(trials: Sequence[Trial]) -> list[Trial]:
-    """Return the best trial of each of the best layouts."""
-    best: dict[Layout, Trial] = {}
-    for trial in trials:
-        best.setdefault(trial.point.layout, trial)
-    return [*best.values()][:FINALISTS]
