@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "Runtime": "run",
     "profile": "profiling",
-    "seeded": "seeding",
+    "seeded": "model_source",
     "self_test": "self_testing",
     "train": "training",
 }
