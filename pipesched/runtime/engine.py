@@ -11,7 +11,7 @@ from pipesched.pipeline.ops import Op
 from pipesched.runtime.channels import Shape, Transfers, shapes_of
 from pipesched.runtime.graph import has_gradient
 from pipesched.runtime.measured import Measured
-from pipesched.runtime.program import CALL, RECEIVE, RUN, ProgramStep, message_of
+from pipesched.runtime.program import RECEIVE, RUN, SEND, ProgramStep, taker_of
 from pipesched.runtime.stage import StageRunner
 
 
@@ -50,10 +50,9 @@ class Engine:
         self._losses: dict[int, Any] = {}
 
     def _key(self, op: Op) -> OperationKey:
-        message = message_of(op, self._stages)
-        if message is None:
-            raise AssertionError(f"{op} gives nothing to another stage")
-        return OperationKey(message.target, message.target > op.stage, op.microbatch)
+        target = taker_of(op, self._stages)
+        assert target is not None  # as a message is of an operation that gives something
+        return OperationKey(target, target > op.stage, op.microbatch)
 
     def forget_shapes(self) -> None:
         """Let the shapes of all messages be sent again, on every rank: they follow from those of the inputs."""
@@ -70,10 +69,10 @@ class Engine:
                     self._operate(step)
                 elif step.action == RECEIVE:
                     self._post(step)
-                elif step.action == CALL:
-                    self._call(step.op)
-                else:
+                elif step.action == SEND:
                     self._send(step)
+                elif self._collective is not None:  # the user's code does what the step has beside its passes
+                    self._collective(str(step.op))
             self.doing = "the end of the step"
             self._channels.flush()
             self._transfers.finish()
@@ -99,11 +98,6 @@ class Engine:
         if self._on_op is not None:
             self._on_op(name)
 
-    def _call(self, op: Op) -> None:
-        """Let the user's code do what the step has beside its passes."""
-        if self._collective is not None:
-            self._collective(str(op))
-
     def _run(self, op: Op, runner: StageRunner) -> None:
         if op.kind == "F":
             self._forward(runner, op.microbatch)
@@ -116,21 +110,13 @@ class Engine:
 
     def _wait_for_input(self, op: Op, name: str) -> Any:
         """Wait for what another rank sends for an operation, and return the mark of when that began; None without."""
-        key = self._input_of(op)
-        if key is None or key not in self._from:
+        key = OperationKey(op.stage, op.kind == "F", op.microbatch)
+        if op.kind not in ("F", "B", "I") or key not in self._from:
             return None
         turn = self._transfers.mark(op.kind)
         with record_function(f"WAIT:{name}"):
             self._here[key] = self._arrived(key)
         return turn
-
-    def _input_of(self, op: Op) -> OperationKey | None:
-        """Return the message that an operation takes."""
-        if op.kind == "F":
-            return OperationKey(op.stage, True, op.microbatch) if op.stage else None
-        if op.kind in ("B", "I"):
-            return OperationKey(op.stage, False, op.microbatch) if op.stage + 1 < self._stages else None
-        return None
 
     def _arrived(self, key: OperationKey) -> Any:
         """Return the tensors of a message from another rank."""
@@ -172,9 +158,11 @@ class Engine:
 
     def _forward(self, runner: StageRunner, microbatch: int) -> None:
         stage = runner.role.stage
-        data = (
-            self._input(microbatch) if runner.role.is_first else self._here.pop(OperationKey(stage, True, microbatch))
-        )
+        if runner.role.is_first:
+            given = self._inputs[microbatch]
+            data = given if isinstance(given, (tuple, list)) else (given,)
+        else:
+            data = self._here.pop(OperationKey(stage, True, microbatch))
         target = self._targets[microbatch] if runner.role.is_last else None
         outputs, loss = runner.forward(microbatch, data, target, again=(stage, microbatch) in self._again)
         if runner.role.is_last:
@@ -184,10 +172,6 @@ class Engine:
         back = OperationKey(stage, False, microbatch)
         if back in self._from:
             self._shapes[back] = shapes_of([output for output in outputs if has_gradient(output)])
-
-    def _input(self, microbatch: int) -> Sequence[Any]:
-        given = self._inputs[microbatch]
-        return given if isinstance(given, (tuple, list)) else (given,)
 
     def _backward(self, runner: StageRunner, microbatch: int, run: Callable[[int, list[Any]], list[Any]]) -> None:
         """Run B or I: take the gradients of the output, and give those of the input."""

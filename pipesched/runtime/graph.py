@@ -91,7 +91,7 @@ def split_of(roots: Sequence[Any], tokens: Sequence[Any]) -> Split:
     nodes, is_main, has_weights = _walk([root.grad_fn for root in roots], leaves)
     needed, seen = set[int](), set[int]()
     for node in nodes:
-        views = saved_views(node)
+        views = [id(packed) for packed in packed_by(node) if isinstance(packed, SavedTensor)]
         seen.update(views)
         mine = id(node)
         if (has_weights[mine] and not is_main[mine]) or any(
@@ -126,8 +126,3 @@ def _walk(roots: Iterable[Any], leaves: set[int]) -> tuple[list[Any], dict[int, 
                 (child, False) for child, _ in node.next_functions if child is not None and id(child) not in is_main
             ]
     return nodes, is_main, has_weights
-
-
-def saved_views(node: Any) -> list[int]:
-    """Return the ids of the views that a node of the graph saved."""
-    return [id(packed) for packed in packed_by(node) if isinstance(packed, SavedTensor)]

@@ -92,29 +92,19 @@ def joined(pieces: Sequence[Any], problem: Problem) -> list[Any]:
 
     Raises ConfigError where they do not come out even.
     """
-    stages = problem.stages
+    stages, counts = problem.stages, list[int]()
     size, rest = divmod(len(pieces), stages)
-    counts = _layers_of(problem)
+    if problem.layers is not None and len(problem.layers.layout) == stages:
+        counts = list(problem.layers.layout)  # and one for what stands before them or behind them
+        counts[0] += not problem.layers.first.is_nothing
+        counts[-1] += not problem.layers.last.is_nothing
     if sum(counts) != len(pieces) or not all(counts):
         if rest or not size:
             raise ConfigError(f"has {len(pieces)} pieces, which do not make {stages} equal stages", "model")
         counts = [size] * stages
     ends = [*accumulate(counts)]
-    return [_chained(pieces[end - count : end]) for count, end in zip(counts, ends, strict=True)]
-
-
-def _layers_of(problem: Problem) -> list[int]:
-    """Return how many layers each stage has; what stands before them or behind them counts as one."""
-    if problem.layers is None or len(problem.layers.layout) != problem.stages:
-        return []
-    counts = list(problem.layers.layout)
-    counts[0] += not problem.layers.first.is_nothing
-    counts[-1] += not problem.layers.last.is_nothing
-    return counts
-
-
-def _chained(pieces: Sequence[Any]) -> Any:
-    return pieces[0] if len(pieces) == 1 else PieceChain(*pieces)
+    parts = [pieces[end - count : end] for count, end in zip(counts, ends, strict=True)]
+    return [part[0] if len(part) == 1 else PieceChain(*part) for part in parts]
 
 
 @contextmanager
@@ -126,22 +116,17 @@ def seeded(seed: int, step: int, stage: int, microbatch: int) -> Iterator[None]:
     generators are those of the CPU and of the current CUDA device. Raises ConfigError for what is no whole number of
     at least 0.
     """
-    value = _number(seed, step, stage, microbatch)
+    given = {"seed": seed, "step": step, "stage": stage, "microbatch": microbatch}
+    text = ",".join(str(require_whole(value, key)) for key, value in given.items())
+    number = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big") >> 1  # neighbours have nothing alike
     generators = [torch.default_generator]
     if torch.cuda.is_available() and torch.cuda.is_initialized():
         generators.append(torch.cuda.default_generators[torch.cuda.current_device()])
     states = [generator.get_state() for generator in generators]
     try:
         for generator in generators:
-            generator.manual_seed(value)
+            generator.manual_seed(number)
         yield
     finally:
         for generator, state in zip(generators, states, strict=True):
             generator.set_state(state)
-
-
-def _number(seed: int, step: int, stage: int, microbatch: int) -> int:
-    """Return 63 bits of a hash of the four, so that neighbours have nothing in common."""
-    given = {"seed": seed, "step": step, "stage": stage, "microbatch": microbatch}
-    text = ",".join(str(require_whole(value, key)) for key, value in given.items())
-    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big") >> 1

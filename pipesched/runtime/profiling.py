@@ -24,8 +24,6 @@ from pipesched.runtime.training_data import Named, data_source, hint_for, moved
 from pipesched.text.writer import ConfigText, ConfigWriter
 
 WARM_UP = 2  # rounds that do not count
-
-
 TIMES = ("forward", "backward", "backward_input", "backward_weight", "recompute", "offload", "reload")
 
 
@@ -271,7 +269,8 @@ def _write_costs(config: ConfigWriter, profile: Profile, off: Set[str]) -> None:
         if key == "backward_input":
             config.remark(BACKWARD)
         medians = [round(spread.median, PLACES) for spread in rows[key]]
-        config.numbers(key, medians, _quartiles(rows[key]), off=key in off, listed=True)
+        quartiles = ", ".join(f"{spread.q1:.3g}..{spread.q3:.3g}" for spread in rows[key])
+        config.numbers(key, medians, quartiles, off=key in off, listed=True)
 
 
 def _write_memory(config: ConfigWriter, stages: Sequence[StageProfile]) -> None:
@@ -285,10 +284,6 @@ def _write_memory(config: ConfigWriter, stages: Sequence[StageProfile]) -> None:
     config.numbers("checkpoint", [min(stage.checkpoint, 1.0) for stage in stages], listed=True)
     config.remark("weights and their gradients, without the state of an optimizer:")
     config.numbers("static", [Fraction(stage.static, MEGABYTE) for stage in stages], listed=True)
-
-
-def _quartiles(spreads: Sequence[Quartiles]) -> str:
-    return ", ".join(f"{spread.q1:.3g}..{spread.q3:.3g}" for spread in spreads)
 
 
 def profile_document(profile: Profile) -> dict[str, Any]:

@@ -45,19 +45,15 @@ class ProgramStep(NamedTuple):
         return str(self.op) if self.action == RUN else f"{self.action} {self.op}"
 
 
-class StageMessage(NamedTuple):
-    """What an operation gives to a neighbouring stage, and the stage that takes it."""
+def taker_of(op: Op, stages: int) -> int | None:
+    """Return the stage that takes what an operation gives: the next one a forward's output, the one before a gradient.
 
-    op: Op
-    target: int
-
-
-def message_of(op: Op, stages: int) -> StageMessage | None:
-    """Return the message of an operation: a forward's output to the next stage, a gradient to the one before."""
+    None where none does.
+    """
     for kind in KINDS.values():
         for need in kind.needs:
             if need.letter == op.kind and need.stage and 0 <= op.stage - need.stage < stages:
-                return StageMessage(op, op.stage - need.stage)
+                return op.stage - need.stage
     return None
 
 
@@ -91,9 +87,9 @@ def programs(schedule: Schedule) -> list[list[ProgramStep]]:
                 rows[device].add_transfer(step, number, earlier.get(number, ()))
                 continue
             rows[device].add(step, index.number(op))
-            message = message_of(op, index.stages)
-            if message is not None:
-                other = placement.device(message.target, op.microbatch, index.microbatches)
+            target = taker_of(op, index.stages)
+            if target is not None:
+                other = placement.device(target, op.microbatch, index.microbatches)
                 if other != device:
                     rows[device].send(op, other)
                     rows[other].receive(op, device)

@@ -32,18 +32,14 @@ def checked_schedule(source: object, name: str = "source", problem: Problem | No
         if error.key == "problem":
             raise
         raise ConfigError(error.message, name, entry=error.entry, where=error.where) from None
-    _require_training(schedule.problem, name)
-    return checked(schedule)
-
-
-def _require_training(problem: Problem, name: str) -> None:
-    """Raise ConfigError for a schedule of slices, of forwards alone, or with side work."""
-    if problem.slices.count > 1:
-        raise ConfigError(f"has {problem.slices.count} slices a microbatch; training runs whole microbatches", name)
-    if problem.mode == FORWARD_ONLY:
+    own = schedule.problem
+    if own.slices.count > 1:
+        raise ConfigError(f"has {own.slices.count} slices a microbatch; training runs whole microbatches", name)
+    if own.mode == FORWARD_ONLY:
         raise ConfigError("is of forwards alone (`mode` forward); training runs backwards too", name)
-    if problem.side:
+    if own.side:
         raise ConfigError("has side work (`side`), for which training has no modules", name)
+    return checked(schedule)
 
 
 def _schedule_of(source: object, problem: Problem | None) -> Schedule:

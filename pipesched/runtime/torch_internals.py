@@ -7,8 +7,7 @@ but those of NCCL, which builds for CPUs do not have.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pkgutil import resolve_name
 from typing import Any
@@ -55,18 +54,12 @@ def nccl_group(store: Any, rank: int, device: Any, patience: timedelta) -> Any:
 
     What fails in it is for the runtime to find out: its watchdog would end the process, its monitor print stacks.
     """
-    with _environment(dict.fromkeys(_OFF, "0")):
+    before = {key: os.environ.get(key) for key in _OFF}
+    os.environ.update(dict.fromkeys(_OFF, "0"))
+    try:
         group = _name("torch.distributed:ProcessGroupNCCL")(store, rank, 2, patience)
         group.eager_connect_single_device(device)
-    return group
-
-
-@contextmanager
-def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    before = {key: os.environ.get(key) for key in values}
-    os.environ.update(values)
-    try:
-        yield
+        return group
     finally:
         for key, value in before.items():
             if value is None:

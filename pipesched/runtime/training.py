@@ -126,19 +126,14 @@ def _run(job: TrainRequest, tell: Callable[[int, float], None]) -> dict[str, Any
         finally:
             dist.destroy_process_group()
     for key in ("data", "loss"):
-        _require_importable(getattr(job.source, key), key)
+        try:
+            pickle.dumps(getattr(job.source, key))
+        except Exception:
+            raise ConfigError("must stand at the top of a module, where ranks can import it", key) from None
     warn_left_out(job.schedule, level=4)
     with rank_processes(job.schedule.problem.devices, kind_of_device()) as call:
         result: dict[str, Any] = call(train_rank, job, listener=tell)[0]
         return result
-
-
-def _require_importable(function: object, key: str) -> None:
-    """Raise ConfigError for a function that other processes cannot get."""
-    try:
-        pickle.dumps(function)
-    except Exception:
-        raise ConfigError("must stand at the top of a module, where ranks can import it", key) from None
 
 
 def train_rank(local_rank: int, job: TrainRequest, tell: Callable[..., Any]) -> dict[str, Any] | None:

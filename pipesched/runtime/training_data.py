@@ -42,11 +42,6 @@ class DataSource(NamedTuple):
     vocab: int
     rows: tuple[int, ...] | None = None
 
-    @property
-    def has_own_loss(self) -> bool:
-        """Whether the loss is a function of the user's."""
-        return self.loss not in (None, MSE, CROSS_ENTROPY)
-
     def microbatches(self, step: int, count: int, seed: int) -> Microbatches:
         """Return what a step trains on, the same on every rank. Raises what the user's function does."""
         if self.data is None:
@@ -169,5 +164,5 @@ def hint_for(error: Exception, source: DataSource) -> str:
         return "`dtype` int64"
     if source.data is None and _OUT_OF_RANGE.search(text):
         return "`vocab` N"
-    fits_not = not source.has_own_loss or isinstance(error, (RuntimeError, ValueError, IndexError))
+    fits_not = source.loss in (None, MSE, CROSS_ENTROPY) or isinstance(error, (RuntimeError, ValueError, IndexError))
     return "`loss` or `data`" if f"({IN_LOSS}:" in text and fits_not else ""

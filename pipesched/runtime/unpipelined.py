@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-from pipesched.pipeline.placement import Placement
 from pipesched.runtime.devices import CUDA, take_device
 from pipesched.runtime.model_source import seeded
 from pipesched.runtime.profiling import StageProfile, measure_stages
@@ -127,7 +126,9 @@ def compare_rank(
     right = [train_unpipelined(expected, one, step) for step, one in enumerate(batches)][-1]
     placement, last = problem.settled_placement, problem.stages - 1
     mine, executed, levels = placement.stages_on(rank), list[str](), list[int]()
-    _spoil_copies(modules, placement, rank)
+    for stage in mine if placement.mirrored else ():
+        if placement.devices[stage] != rank:  # the second copy gets the weights of the first one
+            torch.nn.init.zeros_(modules[stage].first.weight)
 
     def note(op: str) -> None:
         executed.append(op)
@@ -145,13 +146,6 @@ def compare_rank(
     apart = _most(losses.get(one, torch.inf) - right[one] for one in due)
     allocated = max(levels) - levels[0] if kind == CUDA else None
     return RankComparison(executed, gradients, apart, sorted(losses), run.report(), allocated)
-
-
-def _spoil_copies(modules: Sequence[Any], placement: Placement, rank: int) -> None:
-    """Change the second copies of stages, which get the weights of the first ones."""
-    for stage in placement.stages_on(rank) if placement.mirrored else ():
-        if placement.devices[stage] != rank:
-            torch.nn.init.zeros_(modules[stage].first.weight)
 
 
 def _most(differences: Iterable[Any]) -> float:
