@@ -65,13 +65,10 @@ def _core(setup: Setup, name: str, flops: float, size: float, count: int = 1) ->
     """Return the time of kernels of so many operations each; `size` is the share that their length lets them reach."""
     hardware, flash = setup.hardware, setup.training.flash_attention
     best = hardware.efficiency.core if flash else hardware.efficiency.unfused
-    text = f"{best:.3g} x {size:.4g}" if flash else f"{best:.3g}"
-    return Term(
-        name,
-        count * flops / (hardware.tflops * best * (size if flash else 1)) * 1e-9,
-        f"{f'{count} x ' if count > 1 else ''}{flops / 1e9:.6g} GFLOP / ({hardware.tflops:g} TFLOP/s x {text})",
-        ATTENTION,
-    )
+    time = count * flops / (hardware.tflops * best * (size if flash else 1)) * 1e-9
+    each, share = f"{count} x " if count > 1 else "", f"{best:.3g} x {size:.4g}" if flash else f"{best:.3g}"
+    formula = f"{each}{flops / 1e9:.6g} GFLOP / ({hardware.tflops:g} TFLOP/s x {share})"
+    return Term(name, time, formula, ATTENTION)
 
 
 def context_terms(setup: Setup, operation: str) -> Iterable[Term]:

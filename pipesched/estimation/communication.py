@@ -208,12 +208,8 @@ def _sent(setup: Setup, name: str, sent: float, link: str, rate: float, exposed:
 def moved(setup: Setup, name: str, size: float, kind: str = TRAFFIC) -> Term:
     """Return the time of bytes that are read and written."""
     hardware, share = setup.hardware, setup.hardware.efficiency.memory
-    return Term(
-        name,
-        size / (hardware.bandwidth * share) * 1e-6,
-        f"{size / 1e6:.6g} MB / ({hardware.bandwidth:g} GB/s x {share:.3g})",
-        kind,
-    )
+    formula = f"{size / 1e6:.6g} MB / ({hardware.bandwidth:g} GB/s x {share:.3g})"
+    return Term(name, size / (hardware.bandwidth * share) * 1e-6, formula, kind)
 
 
 def kernels(setup: Setup, name: str, count: int) -> Term:

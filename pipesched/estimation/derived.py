@@ -194,21 +194,17 @@ class SetupCutter:
     def require_recompute(self) -> None:
         """Raise NotApplicable where full recompute is part of the backward already."""
         if self.setup.training.recompute != NONE:
-            raise NotApplicable(
-                f"`training.recompute` is {self.setup.training.recompute}, so backwards recompute already: set it to"
-                " none for recompute as an operation of the schedule",
-                "recompute",
-            )
+            what = f"`training.recompute` is {self.setup.training.recompute}, so backwards recompute already"
+            way_out = "set it to none for recompute as an operation of the schedule"
+            raise NotApplicable(f"{what}: {way_out}", "recompute")
 
     def cut(self, problem: Problem, placement: Placement, algorithm: str | None) -> Problem:
         """Return `problem` with the stages of a placement: of the best cuts the one that takes least time under it."""
         setup, stages = self.setup, len(placement.devices)
         most = items_of(setup.model)
         if stages > most:
-            raise NotApplicable(
-                f"{stages} stages need as many layers; the model has {most}, its embedding and its head included",
-                "layers",
-            )
+            has = f"the model has {most}, its embedding and its head included"
+            raise NotApplicable(f"{stages} stages need as many layers; {has}", "layers")
         mine, chunks = self, stages // problem.devices
         if setup.parallel.chunks != chunks and setup.training.layout is None:  # messages are as many as chunks
             mine = replace(self, setup=replace(setup, parallel=replace(setup.parallel, chunks=chunks)))
@@ -412,10 +408,8 @@ def budget_of(setup: Setup) -> Fraction:
     """Return the GB that a GPU leaves for the model. Raises ConfigError about `hardware.memory` where it has none."""
     memory = to_fraction(setup.hardware.memory) * GB
     if memory <= CONTEXT:
-        raise ConfigError(
-            f"must be more than the {CONTEXT / GB:g} GB that the context of a GPU takes, not {setup.hardware.memory:g}",
-            "hardware.memory",
-        )
+        least = f"more than the {CONTEXT / GB:g} GB that the context of a GPU takes"
+        raise ConfigError(f"must be {least}, not {setup.hardware.memory:g}", "hardware.memory")
     return (memory - CONTEXT) / (1 + FRAGMENTATION) / GB
 
 

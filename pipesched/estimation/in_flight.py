@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from typing import Any
 
 from pipesched.errors import PipeschedError
 from pipesched.pipeline.arguments import make_problem
@@ -50,15 +51,9 @@ def _most_in_flight(placement: Placement, microbatches: int, algorithm: str | No
 
 def _orders(placement: Placement, microbatches: int, algorithm: str) -> list[list[dict[int, int]]] | None:
     """Return what each device holds after each forward; None where the algorithm makes no plan."""
-    devices = placement.last + 1
-    problem = make_problem(
-        devices=devices,
-        stages=len(placement.devices),
-        microbatches=microbatches,
-        placement=placement,
-        backward_input=1,
-        backward_weight=1,
-    )
+    devices, stages = placement.last + 1, len(placement.devices)
+    halves: dict[str, Any] = {"backward_input": 1, "backward_weight": 1}
+    problem = make_problem(devices=devices, stages=stages, microbatches=microbatches, placement=placement, **halves)
     chosen = family(algorithm)
     try:
         if chosen.requires is not None:

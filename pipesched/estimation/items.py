@@ -178,12 +178,8 @@ class Items:
         }
         layers = (kinds[model.has_experts(layer)] for layer in range(model.layers))
         joined = (Item(MTP, mtp_times(setup), mtp_memory(setup, first=not number)) for number in range(model.mtp))
-        return (
-            Item(EMBEDDING, embedding_times(setup), embedding_memory(setup)),
-            *layers,
-            *joined,
-            Item(HEAD, head_times(setup), head_memory(setup)),
-        )
+        embedding = Item(EMBEDDING, embedding_times(setup), embedding_memory(setup))
+        return (embedding, *layers, *joined, Item(HEAD, head_times(setup), head_memory(setup)))
 
     def __len__(self) -> int:
         return len(self.each)

@@ -72,11 +72,9 @@ def read_megatron_text(
     letters = _LayoutReader(require_text(text, KEY)).read()
     _require_order(letters.replace("|", ""))
     parts = letters.split("|")
-    for number, part in enumerate(parts):
-        if not part:
-            raise ConfigError(
-                f"stage {number} of {len(parts)} has no items: between two | there must be at least one letter", KEY
-            )
+    if "" in parts:
+        what = f"stage {parts.index('')} of {len(parts)} has no items"
+        raise ConfigError(f"{what}: between two | there must be at least one letter", KEY)
     found = {"stages": len(parts), "layers": letters.count("t"), "MTP layers": letters.count("m")}
     for (what, count), expected in zip(found.items(), (stages, layers, mtp), strict=True):
         if expected is not None and count != expected:
@@ -175,16 +173,11 @@ def ends_of_layout(setup: Setup, layout: tuple[int, ...] | str, stages: int) -> 
     """
     found = read_layout(setup, layout)
     if len(found) != setup.parallel.stages:
-        raise ConfigError(
-            f"is for {len(found)} stages; pipeline x chunks = {setup.parallel.pipeline} x {setup.parallel.chunks} are"
-            f" {setup.parallel.stages}",
-            "training.layout",
-        )
+        due = f"pipeline x chunks = {setup.parallel.pipeline} x {setup.parallel.chunks} are {setup.parallel.stages}"
+        raise ConfigError(f"is for {len(found)} stages; {due}", "training.layout")
     if stages != len(found):
-        raise NotApplicable(
-            f"`training.layout` is for {len(found)} stages, not {stages}; with `layout` balanced layers are cut anew",
-            "stages",
-        )
+        what = f"`training.layout` is for {len(found)} stages, not {stages}"
+        raise NotApplicable(f"{what}; with `layout` balanced layers are cut anew", "stages")
     return tuple(accumulate(one.items for one in found))
 
 

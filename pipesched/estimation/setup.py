@@ -55,20 +55,16 @@ class Parallel:
         require_flag(self.sequence, "parallel.sequence")
         ways = self.tensor * self.pipeline * self.context
         if self.gpus % ways:
-            raise ConfigError(
-                f"must be a multiple of tensor x pipeline x context = {self.tensor} x {self.pipeline} x {self.context}"
-                f" = {ways}, for instance {nearest_multiples(self.gpus, ways)}, not {self.gpus}",
-                "parallel.gpus",
-            )
+            of = f"tensor x pipeline x context = {self.tensor} x {self.pipeline} x {self.context} = {ways}"
+            near = nearest_multiples(self.gpus, ways)
+            raise ConfigError(f"must be a multiple of {of}, for instance {near}, not {self.gpus}", "parallel.gpus")
         mine, all_ranks = self.expert * self.expert_tensor, self.tensor * self.context * self.data
         if all_ranks % mine:
             each = f" x expert_tensor {self.expert_tensor}" if self.expert_tensor > 1 else ""
             common = self.expert_tensor if all_ranks % self.expert_tensor == 0 else 1
-            raise ConfigError(
-                f"expert {self.expert}{each} must divide tensor x context x data = {all_ranks}: for instance"
-                f" {nearest_divisors(self.expert, all_ranks // common)}",
-                "parallel.expert",
-            )
+            what = f"expert {self.expert}{each} must divide tensor x context x data = {all_ranks}"
+            near = nearest_divisors(self.expert, all_ranks // common)
+            raise ConfigError(f"{what}: for instance {near}", "parallel.expert")
         if self.shard_ranks is not None:
             require_whole(self.shard_ranks, SHARD_RANKS, least=1, most=MOST)
 
@@ -295,27 +291,20 @@ class Setup:
         if self.batch.lengths is not None:
             return  # trainers pad what they pack
         if tokens % parallel.context:
-            near = nearest_divisors(parallel.context, tokens)
-            raise ConfigError(
-                f"must divide the sequence of {tokens}: for instance {near}, not {parallel.context}", "parallel.context"
-            )
+            near = f"{nearest_divisors(parallel.context, tokens)}, not {parallel.context}"
+            raise ConfigError(f"must divide the sequence of {tokens}: for instance {near}", "parallel.context")
         inner = tokens // parallel.context
         if parallel.sequence and inner % parallel.tensor:
-            raise ConfigError(
-                f"the {inner} tokens of a rank do not divide by tensor {parallel.tensor}: give sequence: false",
-                "parallel.sequence",
-            )
+            what = f"the {inner} tokens of a rank do not divide by tensor {parallel.tensor}"
+            raise ConfigError(f"{what}: give sequence: false", "parallel.sequence")
 
     def _require_batch(self) -> None:
         each = self.batch.micro * self.parallel.data
         if self.batch.size % each:
-            raise ConfigError(
-                f"must be a multiple of micro x data = {self.batch.micro} x {self.parallel.data} = {each}, for instance"
-                f" {nearest_multiples(self.batch.size, each)}, not {self.batch.size}",
-                "batch.global",
-            )
+            of = f"micro x data = {self.batch.micro} x {self.parallel.data} = {each}"
+            near = f"{nearest_multiples(self.batch.size, each)}, not {self.batch.size}"
+            raise ConfigError(f"must be a multiple of {of}, for instance {near}", "batch.global")
         rows = self.model.position_rows
         if rows and self.batch.sequence > rows:
-            raise ConfigError(
-                f"must be at most the {rows} learned positions, not {shown(self.batch.sequence)}", "batch.sequence"
-            )
+            most = f"at most the {rows} learned positions"
+            raise ConfigError(f"must be {most}, not {shown(self.batch.sequence)}", "batch.sequence")

@@ -11,19 +11,7 @@ from pipesched.errors import ConfigError
 from pipesched.estimation.hardware import TYPICAL, GpuModel, read_efficiency, read_hardware
 from pipesched.estimation.model import ModelShape, require_experts, require_stages, require_tensor
 from pipesched.estimation.model_reader import read_model_section
-from pipesched.estimation.setup import (
-    AUTO,
-    FP32,
-    FULL,
-    MOST,
-    NONE,
-    SIZES,
-    Parallel,
-    Setup,
-    TokenBatch,
-    TrainingSetup,
-    packed,
-)
+from pipesched.estimation.setup import AUTO, FP32, FULL, MOST, SIZES, Parallel, Setup, TokenBatch, TrainingSetup, packed
 from pipesched.pipeline.step import LEVELS, NOTHING, OPTIMIZER_STATES
 from pipesched.text.sections import Entries, Section, Sections, located, merged
 from pipesched.text.yaml_reader import Value, parse_yaml, read_text
@@ -127,11 +115,8 @@ def _parallel(value: Value, model: ModelShape) -> Parallel:
     data = _one(entries, "data", parallel.data)
     if isinstance(data, bool) or data != parallel.data:
         ways = f"{parallel.tensor} x {parallel.pipeline} x {parallel.context}"
-        raise ConfigError(
-            f"must be gpus / (tensor x pipeline x context) = {parallel.gpus} / ({ways}) = {parallel.data}, not"
-            f" {shown(data)}",
-            entries.key("data"),
-        )
+        due = f"gpus / (tensor x pipeline x context) = {parallel.gpus} / ({ways}) = {parallel.data}"
+        raise ConfigError(f"must be {due}, not {shown(data)}", entries.key("data"))
     return parallel
 
 
@@ -165,7 +150,7 @@ def _training(value: Value) -> TrainingSetup:
     given = {key: entries.plain(key) for key in (*WORDS, *FLAGS) if key in entries}
     level = _one(entries, "shard")
     require_agreement(entries, [level])
-    recompute, layers = _one(entries, "recompute") if "recompute" in entries else NONE, None
+    recompute, layers = _one(entries, "recompute") if "recompute" in entries else "none", None
     if isinstance(recompute, dict):
         parts = Entries(entries.values["recompute"], entries.key("recompute"), (FULL,))
         recompute, layers = FULL, parts.needed(FULL, "of how many layers of each stage")

@@ -147,12 +147,8 @@ def _products(setup: Setup, products: Iterable[Product], operation: str) -> Iter
         size = product.share(hardware.tflops)
         time = product.copies * product.flops / (hardware.tflops * best * size) * 1e-9
         each = f"{product.copies:g} x " if product.copies != 1 else ""
-        yield Term(
-            product.name,
-            time,
-            f"{each}{product.flops / 1e9:.6g} GFLOP / ({hardware.tflops:g} TFLOP/s x {best:.3g} x {size:.4g})",
-            PRODUCTS,
-        )
+        formula = f"{each}{product.flops / 1e9:.6g} GFLOP / ({hardware.tflops:g} TFLOP/s x {best:.3g} x {size:.4g})"
+        yield Term(product.name, time, formula, PRODUCTS)
 
 
 def _elementwise(setup: Setup, *, experts: bool) -> Iterable[Term]:

@@ -247,9 +247,8 @@ def _number(rest: Sequence[str], count: int, kind: str) -> int:
 def _last(rest: Sequence[str]) -> str:
     """Return the last word of an address. Raises ConfigError."""
     if len(rest) != 1:
-        raise ConfigError(
-            "an address looks like stage.3.forward, layer.0.activation, device.0.fixed or step.mfu", "trace"
-        )
+        examples = "stage.3.forward, layer.0.activation, device.0.fixed or step.mfu"
+        raise ConfigError(f"an address looks like {examples}", "trace")
     return rest[0]
 
 

@@ -154,9 +154,8 @@ def _cell(text: str, rank: int, column: int) -> Cell:
     parts = [part.strip() for part in overlap[1].split(";")] if overlap else [text]
     found = [match.groups() for part in parts if (match := _ACTION.fullmatch(part))]
     if len(found) < len(parts):
-        raise ConfigError(
-            f"{cell.where}: {shown(text)} is no operation; one looks like 2F0 (stage, one of"
-            f" {' '.join(COMPUTATIONS)}, microbatch), 0SEND_F0, 0WAIT_SEND_F0, 0UNSHARD or (0F3;3B1)OVERLAP_F_B"
-        )
+        first = f"2F0 (stage, one of {' '.join(COMPUTATIONS)}, microbatch)"
+        examples = f"{first}, 0SEND_F0, 0WAIT_SEND_F0, 0UNSHARD or (0F3;3B1)OVERLAP_F_B"
+        raise ConfigError(f"{cell.where}: {shown(text)} is no operation; one looks like {examples}")
     actions = (Action(int(stage), kind or whole, None if whole else int(m)) for stage, kind, m, whole in found)
     return cell._replace(actions=tuple(actions), overlap=overlap is not None)

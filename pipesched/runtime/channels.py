@@ -232,9 +232,8 @@ def buffer_for(host: Host, box: HeldStorage) -> Any:
     """Return a buffer of the host for a box. Raises ValueError for one of another size or type."""
     buffer = host(box.nbytes)
     if buffer.dtype != torch.uint8 or buffer.numel() < box.nbytes:
-        raise ValueError(
-            f"`host` must return at least {box.nbytes} bytes of uint8, not {buffer.numel()} {buffer.dtype}"
-        )
+        found = f"{buffer.numel()} {buffer.dtype}"
+        raise ValueError(f"`host` must return at least {box.nbytes} bytes of uint8, not {found}")
     return buffer.view(-1)[: box.nbytes]
 
 

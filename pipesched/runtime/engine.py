@@ -148,9 +148,8 @@ class Engine:
                 known += shapes
             elif known != shapes:
                 before, now = (", ".join(map(str, each)) for each in (known, shapes))
-                raise RuntimeError(
-                    f"its output is {now}; a step before it was {before}, and must stay so with inputs of these shapes"
-                )
+                what = f"its output is {now}; a step before it was {before}"
+                raise RuntimeError(f"{what}, and must stay so with inputs of these shapes")
         self._channels.send(step.peer, self._tag(key), tensors)
 
     def _tag(self, key: OperationKey) -> int:

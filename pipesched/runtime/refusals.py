@@ -56,12 +56,10 @@ def require_none_in_training(norms: Sequence[Norm], rank: int) -> None:
     """Raise ConfigError for a batch normalization that is training, and name its first operation."""
     for part, name, op in norms:
         if part.training:
-            raise ConfigError(
-                f"{op} on rank {rank} cannot run: {shown(name)} of stage {op.stage} is a {type(part).__name__}, which"
-                " normalizes over a microbatch in place of the batch, and counts it again in its running statistics"
-                " with every recomputation; take LayerNorm or GroupNorm, or put it into evaluation mode",
-                "modules",
-            )
+            what = f"{op} on rank {rank} cannot run: {shown(name)} of stage {op.stage} is a {type(part).__name__}"
+            why = "normalizes over a microbatch in place of the batch, and counts it again in its running statistics"
+            way_out = "take LayerNorm or GroupNorm, or put it into evaluation mode"
+            raise ConfigError(f"{what}, which {why} with every recomputation; {way_out}", "modules")
 
 
 LONGEST = 400  # letters of a message, and of shapes

@@ -96,12 +96,9 @@ class Runtime:
         if rank == 0 and collective is None:
             warn_left_out(schedule)
         transfers = self._transfers = transfers_for(device, host)
-        self._runners = {
-            stage: StageRunner(
-                Role(stage, stage == 0, stage == problem.stages - 1, seed), self._modules[stage], loss_fn, transfers
-            )
-            for stage in stages
-        }
+        roles = [Role(stage, stage == 0, stage == problem.stages - 1, seed) for stage in stages]
+        runners = [StageRunner(role, self._modules[role.stage], loss_fn, transfers) for role in roles]
+        self._runners = dict(zip(stages, runners, strict=True))
         with self._team.setting_up():
             self._channels = _channels_for(self._team, lists, device)
             self._mirrors = WeightCopies(self._team, placement, self._modules, tied)

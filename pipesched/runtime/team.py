@@ -68,11 +68,8 @@ class Team:
         if self.size == devices:
             return
         if not self._is_joined:
-            raise ConfigError(
-                f"{devices} devices are {devices} processes that torch.distributed.init_process_group joins;"
-                " it was not called",
-                "group",
-            )
+            what = f"{devices} devices are {devices} processes that torch.distributed.init_process_group joins"
+            raise ConfigError(f"{what}; it was not called", "group")
         raise ConfigError(f"has {self.size} ranks; the schedule needs one for each of its {devices} devices", "group")
 
     def agree(self, plan: str, error: Exception | None, gpu: str | None = None) -> None:

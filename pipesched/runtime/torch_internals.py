@@ -22,10 +22,8 @@ def _name(path: str) -> Any:
     try:
         return resolve_name(path)
     except (ImportError, AttributeError):
-        raise ConfigError(
-            f"PyTorch {torch.__version__} has no {path.replace(':', '.')}, which training needs;"
-            " pip install 'pipesched[torch]' takes a version that has it"
-        ) from None
+        what = f"PyTorch {torch.__version__} has no {path.replace(':', '.')}, which training needs"
+        raise ConfigError(f"{what}; pip install 'pipesched[torch]' takes a version that has it") from None
 
 
 stage_backward = _name("torch.distributed.pipelining._backward:stage_backward")
@@ -34,15 +32,10 @@ stage_backward_weight = _name("torch.distributed.pipelining._backward:stage_back
 gloo_group: Callable[[Any, int, int, timedelta], Any] = _name("torch.distributed:ProcessGroupGloo")
 store_of: Callable[[Any], Any] = _name("torch.distributed:ProcessGroup.get_group_store")
 
-_OFF = tuple(
-    f"TORCH_NCCL_{name}"
-    for name in (
-        "ASYNC_ERROR_HANDLING",
-        "ENABLE_MONITORING",
-        "DUMP_ON_TIMEOUT",
-        "SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING",
-    )
-)
+_OFF = (
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING", "TORCH_NCCL_ENABLE_MONITORING", "TORCH_NCCL_DUMP_ON_TIMEOUT",
+    "TORCH_NCCL_SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING",
+)  # fmt: skip
 _RAW = "_raw_saved_"  # of a node of the graph: its attributes with what it saved
 _RAW_NAMES: dict[Any, tuple[str, ...]] = {}  # by the class of the node
 for _path in ("Tensor._version", "_C._autograd.SavedTensor.data", f"_C._functions.MulBackward0.{_RAW}self"):

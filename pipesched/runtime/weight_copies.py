@@ -44,9 +44,8 @@ def weights_here(tied: Tied, modules: Mapping[int, Any]) -> list[Any]:
             if weight is None:
                 raise ConfigError(f"stage {stage} has no weight {shown(names[stage])}", "tied", entry=entry)
             if weight is not here[0][1]:
-                raise ConfigError(
-                    f"stages {here[0][0]} and {stage} of one rank must share the tensor", "tied", entry=entry
-                )
+                what = f"stages {here[0][0]} and {stage} of one rank must share the tensor"
+                raise ConfigError(what, "tied", entry=entry)
         found.append(here[0][1] if here else None)
     return found
 

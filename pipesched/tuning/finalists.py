@@ -96,17 +96,10 @@ def _solved(found: Estimate, seconds: float) -> Estimate | None:
         return None  # two copies of the weights: `solve` finds such schedules for small problems only
     offloads = (False, True) if problem.costs.offload is not None else (False,)
     for offload in offloads:
-        hint = best.schedule if best.schedule.fits else None
+        hint, limit = best.schedule if best.schedule.fits else None, seconds / len(offloads)
         try:
             outcome = solve(
-                problem,
-                time_limit=seconds / len(offloads),
-                workers=1,
-                offload=offload,
-                polish=False,
-                hint=hint,
-                advice=False,
-                cuts=1,
+                problem, time_limit=limit, workers=1, offload=offload, polish=False, hint=hint, advice=False, cuts=1
             )
         except PipeschedError:
             continue

@@ -21,7 +21,7 @@ from pipesched.tuning.prune import facts_of_point
 from pipesched.tuning.result import Unmeasured
 from pipesched.tuning.search import SpaceSearch
 from pipesched.tuning.space import Layout, Space, SpacePoint
-from pipesched.tuning.trial import Trial, TrialTask, estimate_of_point
+from pipesched.tuning.trial import Trial, TrialTask, estimate_of_point, until_end
 
 MOST_REORDERED = 20  # rows, at least, among which one's own runs may change the order
 TOGETHER = 20  # rows that are compared with the first at once
@@ -49,16 +49,10 @@ def trust_of_solved(judge: Judge, solved: Estimate, start: Estimate) -> Trust:
 
 
 def with_trust(
-    space: Space,
-    trials: Sequence[Trial],
-    known: Mapping[SpacePoint, Trust],
-    judge: Judge,
-    pool: Executor | None,
-    clock: Clock,
-    until: float,
+    space: Space, rows: list[Trial], known: dict[SpacePoint, Trust], judge: Judge, pool: Executor | None, clock: Clock
 ) -> list[Trial]:
-    """Return trials with how sure they are, as far as time allows; of `known` points that is not asked again."""
-    found = [trial if trial.trust else replace(trial, trust=known.get(trial.point)) for trial in trials]
+    """Return rows with how sure they are, as far as time allows; of `known` points that is not asked again."""
+    found, until = [row if row.trust else replace(row, trust=known.get(row.point)) for row in rows], until_end(clock)
     left = [number for number, trial in enumerate(found) if trial.trust is None]
     points = [found[number].point for number in left]
     calls = [JudgeTask(TrialTask(one, space.setup(one.layout), space.given, until), judge) for one in points]

@@ -11,8 +11,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from heapq import heapify, heappop, heappush
-from math import inf
-from time import time
 from typing import NamedTuple
 
 from pipesched.config.estimate import DEFAULTS
@@ -33,7 +31,7 @@ from pipesched.tuning.prune import (
     sift,
 )
 from pipesched.tuning.space import Layout, Space
-from pipesched.tuning.trial import Simulated, Trial, TrialTask, simulate
+from pipesched.tuning.trial import Simulated, Trial, TrialTask, simulate, until_end
 
 AHEAD = 16  # simulations that are under way at once
 NEAREST = 5
@@ -58,7 +56,7 @@ class Runs:
 
     def __init__(self, executor: Executor | None, clock: Clock, space: Space, known: Mapping[str, Trial]) -> None:
         self._executor, self._clock, self._space, self._known = executor, clock, space, known
-        self._until = time() + clock.left if clock.limit < inf else inf
+        self._until = until_end(clock)
         self._begun: deque[Simulated | PendingCall[Simulated | None]] = deque()
 
     def __len__(self) -> int:

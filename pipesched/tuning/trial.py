@@ -93,6 +93,11 @@ class Trial:
         return not self.fits, -self.rate, self.memory, self.point.key
 
 
+def until_end(clock: Clock) -> float:
+    """Return the time of day when a clock is over."""
+    return time() + clock.left if clock.limit < inf else inf
+
+
 class Simulated(NamedTuple):
     """The trial of a point, and its estimate where it fits and reaches the bar."""
 
@@ -234,18 +239,14 @@ def _require_head(entry: dict[str, Any], path: Path, space: Space) -> None:
     wanted = _head(space)
     for key, what in (("format", "no journal of trials"), ("version", "a journal of another version")):
         if entry.get(key) != wanted[key]:
-            raise ConfigError(
-                f"{path} is {what}: its `{key}` is {shown(entry.get(key))}, not {wanted[key]!r}", "resume"
-            )
+            theirs = shown(entry.get(key))
+            raise ConfigError(f"{path} is {what}: its `{key}` is {theirs}, not {wanted[key]!r}", "resume")
     if entry.get("pipesched") != wanted["pipesched"]:
         theirs = shown(entry.get("pipesched"))
         raise ConfigError(f"{path} was written by pipesched {theirs}; this is {wanted['pipesched']}", "resume")
     if entry.get("space") != wanted["space"]:
-        raise ConfigError(
-            f"{path} is of another space: of {shown(entry.get('points'))} points with other candidates, model or"
-            f" hardware; this one has {space.points}",
-            "resume",
-        )
+        theirs = f"of {shown(entry.get('points'))} points with other candidates, model or hardware"
+        raise ConfigError(f"{path} is of another space: {theirs}; this one has {space.points}", "resume")
 
 
 def _trial_entry(trial: Trial) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from dataclasses import replace
 from math import inf
 from pathlib import Path
 from threading import Event as StopEvent
-from time import time
 from typing import Any
 
 from pipesched.checks import (
@@ -37,7 +36,7 @@ from pipesched.tuning.result import OverMemory, Tuning
 from pipesched.tuning.search import SpaceSearch, Told
 from pipesched.tuning.space import Layout
 from pipesched.tuning.space_reader import read_space
-from pipesched.tuning.trial import Trial, TrialTask, open_journal
+from pipesched.tuning.trial import Trial, TrialTask, open_journal, until_end
 
 MOST_ROWS = 1_000
 FINALISTS = 5  # layouts that are solved, and retimed on other hardware
@@ -130,33 +129,28 @@ def tune(
 
 def _judge(found: Findings, judge: Judge, top: int, pool: Executor | None, clock: Clock) -> None:
     """Find out how sure the rows are, and what is faster outside what was measured."""
-    search, until = found.search, _until(clock)
+    search = found.search
     known = {trial.point: done.trust for trial, done in found.finished if done.trust is not None}
     rows = found.ranked()[: max(top, MOST_REORDERED) if judge.own else top]
     if not rows or clock.is_over:
         return
     search.report("trust")
-    judged = with_trust(search.space, rows, known, judge, pool, clock, until)
+    judged = with_trust(search.space, rows, known, judge, pool, clock)
     found.rows = by_expected(judged) if judge.own else judged
     outside = faster_outside(search, rows[0].rate, pool, clock)
-    found.outside = with_trust(search.space, outside, {}, judge, pool, clock, until)
+    found.outside = with_trust(search.space, outside, {}, judge, pool, clock)
 
 
 def _wishes(search: SpaceSearch, pool: Executor | None, clock: Clock) -> list[OverMemory]:
     """Return what misses its memory by little, of the points that may be faster than the best."""
     found: list[OverMemory] = []
-    calls = wish_tasks(search, _until(clock))
+    calls = wish_tasks(search, until_end(clock))
     with closing(map_batches(pool, wish, calls, str, clock)) as results, suppress(TimeIsUp):
         for one in results:
             found += [one] if one is not None else []
             if clock.is_over:
                 break
     return found
-
-
-def _until(clock: Clock) -> float:
-    """Return the time of day when a clock is over."""
-    return time() + clock.left if clock.limit < inf else inf
 
 
 def _finished(
@@ -166,7 +160,7 @@ def _finished(
     first: dict[Layout, Trial] = {}
     for trial in search.fitting():
         first.setdefault(trial.point.layout, trial)
-    best, space, until = [*first.values()][:FINALISTS], search.space, _until(clock)
+    best, space, until = [*first.values()][:FINALISTS], search.space, until_end(clock)
     tasks = [TrialTask(trial.point, space.setup(trial.point.layout), space.given, until) for trial in best]
     calls = [Finalist(task, seconds, judge) for task in tasks]
     found: list[tuple[Trial, Finished]] = []

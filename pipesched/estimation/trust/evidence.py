@@ -147,28 +147,16 @@ def base_of(content: Mapping[str, Any]) -> EvidenceBase:
     runs = tuple(map(_run, content["runs"]))
     half = content["inverse"]
     inverse = [[*row, *(half[j][i] for j in range(i + 1, len(half)))] for i, row in enumerate(half)]
-    model = ResidualModel(
-        content["spreads"],
-        content["factors"],
-        tuple(run.compared for run in runs),
-        tuple(run.residual for run in runs),
-        inverse,
-    )
+    compared, residuals = tuple(run.compared for run in runs), tuple(run.residual for run in runs)
+    model = ResidualModel(content["spreads"], content["factors"], compared, residuals, inverse)
     return EvidenceBase(runs, model, Interval(**content["memory"]))
 
 
 def _run(entry: Mapping[str, Any]) -> PublishedRun:
-    facts = RunFacts(**entry["facts"])
     weights = tuple(entry["weights"].get(share, 0.0) for share in SHARES)
-    return PublishedRun(
-        entry["run"],
-        entry["url"],
-        entry["title"],
-        ComparedRun(entry["source"], entry["version"], facts, weights),
-        entry["published"],
-        entry["estimated"],
-        entry["global"],
-    )
+    compared = ComparedRun(entry["source"], entry["version"], RunFacts(**entry["facts"]), weights)
+    times = entry["published"], entry["estimated"]
+    return PublishedRun(entry["run"], entry["url"], entry["title"], compared, *times, entry["global"])
 
 
 class OutsideField(NamedTuple):

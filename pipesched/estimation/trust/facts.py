@@ -12,12 +12,8 @@ from pipesched.estimation.setup import SIZES, Setup
 from pipesched.schedulers.registry import FAMILIES, family, own_name
 
 A100, DENSE, EXPERTS = KINDS = ("a100", "dense", "experts")
-GPU_FAMILIES = {
-    "a100": "A100",
-    **dict.fromkeys(("h100", "h200", "h800", "h20"), "H100"),
-    "b200": "B200",
-    "gb200": "B200",
-}
+HOPPERS, BLACKWELLS = ("h100", "h200", "h800", "h20"), ("b200", "gb200")
+GPU_FAMILIES = {"a100": "A100", **dict.fromkeys(HOPPERS, "H100"), **dict.fromkeys(BLACKWELLS, "B200")}
 AMD = "mi"
 FIELDS = ("tensor", "pipeline", "chunks", "context", "expert", "gpus", "tokens")
 FEWEST_TOKENS = 256  # of a microbatch on a rank, from which their octaves count
