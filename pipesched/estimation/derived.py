@@ -45,6 +45,11 @@ BY_STAGE = (  # parameters of make_problem that, given, say what stages take and
     "static", "p2p",
 )  # fmt: skip
 UNLIKE = ("sizes", "slices", "mode")  # parameters with which microbatches differ
+TIMED = 10  # cuts of the same largest work that are timed
+MOST_TIMED = 200_000  # forwards that are timed in all
+PARTS = {"forward", "backward", "backward_input", "backward_weight", "overlap"}  # parameters that pairs follow from
+BESIDE = ("microbatches", "budget", "name", "lanes", "speed", "links")  # parameters that no cut changes
+SIZES = ("devices", "stages", "chunks", "layers", "layer", "first", "last", "layout", "time_unit", "unit")
 
 
 def sliced(given: Any, stages: Sequence[Stage], microbatches: Sequence[Items]) -> Slices:
@@ -80,13 +85,6 @@ def _attention(stages: Sequence[Stage], kinds: Sequence[str]) -> Fraction:
                 whole += Fraction(total(terms))
                 core += Fraction(total(term for term in terms if term.kind == ATTENDING))
     return rounded(core / whole) if whole else Fraction(0)
-
-
-TIMED = 10  # cuts of the same largest work that are timed
-MOST_TIMED = 200_000  # forwards that are timed in all
-PARTS = {"forward", "backward", "backward_input", "backward_weight", "overlap"}  # parameters that pairs follow from
-BESIDE = ("microbatches", "budget", "name", "lanes", "speed", "links")  # parameters that no cut changes
-SIZES = ("devices", "stages", "chunks", "layers", "layer", "first", "last", "layout", "time_unit", "unit")
 
 
 @dataclass(frozen=True)
@@ -259,20 +257,9 @@ class SetupCutter:
                 values[key] = self.replaced.get(key)
         budget = given.memory.budget  # exact: a number of many digits was not written by a user
         values["budget"] = None if budget is None else [to_fraction(limit) for limit in budget]
+        values |= {key: getattr(given, key) for key in ("devices", "microbatches", "name", "lanes", "speed", "links")}
         try:
-            made = make_problem(
-                devices=given.devices,
-                stages=len(self.ends),
-                microbatches=given.microbatches,
-                placement=placement,
-                name=given.name,
-                time_unit="ms",
-                unit="GB",
-                lanes=given.lanes,
-                speed=given.speed,
-                links=given.links,
-                **values,
-            )
+            made = make_problem(**values, stages=len(self.ends), placement=placement, time_unit="ms", unit="GB")
         except ConfigError as error:
             raise NotApplicable(error.message, error.key, entry=error.entry) from None
         # the same ticks for every cut: what they take is compared

@@ -142,7 +142,6 @@ def _bias(keys: ModelKeys, nature: ModelType) -> str:
 
 
 def _latent(keys: ModelKeys) -> Latent | None:
-    """Return latent attention where there are its keys."""
     if not keys.has("kv_lora_rank"):
         return None
     return Latent(

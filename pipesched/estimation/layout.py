@@ -19,6 +19,13 @@ from pipesched.errors import ConfigError, NotApplicable
 from pipesched.estimation.setup import Setup
 from pipesched.results.handover.subject import StageItems, megatron_text, torchtitan_modules
 
+KEY = "layout"
+LETTERS = {"E": "embedding", "t": "layer", "m": "MTP layer", "L": "head with the loss"}
+KNOWN = ", ".join(f"{letter} ({name})" for letter, name in LETTERS.items())
+MOST = 100_000  # letters of a text with its repeats written out
+DEEPEST = 50  # groups inside groups
+TOKEN = re.compile(r"\*\s*(?P<count>[0-9]{1,7})(?![0-9])|[^\s,]")
+
 
 def layout_lines(stages: Sequence[StageItems], devices: int) -> Iterator[str]:
     """Yield what to give to Megatron-LM and to torchtitan for stages on so many devices."""
@@ -44,14 +51,6 @@ def layout_document(stages: Sequence[StageItems]) -> dict[str, Any]:
     except NotApplicable:
         modules = None
     return {"format": "pipesched.layout", "version": 1, "megatron": megatron_text(stages), "torchtitan": modules}
-
-
-KEY = "layout"
-LETTERS = {"E": "embedding", "t": "layer", "m": "MTP layer", "L": "head with the loss"}
-KNOWN = ", ".join(f"{letter} ({name})" for letter, name in LETTERS.items())
-MOST = 100_000  # letters of a text with its repeats written out
-DEEPEST = 50  # groups inside groups
-TOKEN = re.compile(r"\*\s*(?P<count>[0-9]{1,7})(?![0-9])|[^\s,]")
 
 
 class Token(NamedTuple):
@@ -141,7 +140,6 @@ class _LayoutReader:
         return letters
 
     def _letter(self, token: Token) -> str:
-        """Return a letter or `|`."""
         if token.sign == "*":
             raise self._error("* must follow a letter, | or a group in parentheses", token)
         if token.sign != "|" and token.sign not in LETTERS:

@@ -22,6 +22,10 @@ from pipesched.estimation.setup import BF16, FP16, FP32, FULL, SELECTIVE, Setup,
 from pipesched.estimation.terms import Term, Terms
 from pipesched.pipeline.step import GRADIENTS, OPTIMIZER_STATES, WEIGHTS
 
+CONTEXT = 750_000_000
+FRAGMENTATION = Fraction(4, 100)
+EXPERTS = "experts"  # the kind of the parameters that expert parallelism divides
+
 
 def logits(setup: Setup) -> Terms:
     """Return what the output head needs once, at its peak: logits in 16 bits and, unless fused, softmax in 32."""
@@ -78,11 +82,6 @@ def _scores(setup: Setup) -> Iterable[Term]:
     each = 5 if model.dropout else 2
     text = f"{each} x {model.heads} heads x sequence {s}"
     yield _kept(setup, "scores of attention", each * model.heads * s, text, setup.parallel.tensor)
-
-
-CONTEXT = 750_000_000
-FRAGMENTATION = Fraction(4, 100)
-EXPERTS = "experts"  # the kind of the parameters that expert parallelism divides
 
 
 class StateBytes(NamedTuple):

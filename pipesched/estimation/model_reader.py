@@ -23,6 +23,35 @@ MODELS, HARDWARE = KINDS = ("models", "hardware")
 SUFFIX = ".yaml"
 SHAPES = ("layers", "hidden", "heads", "kv_heads", "head", "ffn", "vocabulary")
 NATURE = ("mlp", "norm", "bias", "positions", "tied", "qk_norm")
+CONFIG = "config.json"
+OTHERWISE = "; or the path of a config.json, or a mapping of its keys"
+ALIKE = 0.85  # how near a key must be to a known one to be a slip
+KNOWN = (
+    "model_type", "num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim",
+    "intermediate_size", "vocab_size", "max_position_embeddings", "mlp", "norm", "bias", "positions", "dropout",
+    "tie_word_embeddings", "attention_bias", "mlp_bias", "num_local_experts", "num_experts", "n_routed_experts",
+    "num_experts_per_tok", "moe_intermediate_size", "n_shared_experts", "shared_expert_intermediate_size",
+    "first_k_dense_replace", "decoder_sparse_step", "moe_layer_freq", "mlp_only_layers", "num_nextn_predict_layers",
+    "q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "n_layer", "n_embd", "n_head",
+    "n_inner", "n_positions",
+)  # fmt: skip
+OTHER_PARTS = tuple(f"{part}_config" for part in ("text", "vision", "audio", "image", "video", "speech"))
+WITHOUT_EFFECT = (  # what Hugging Face writes that changes neither times nor memory here, or has a note of its own
+    "_attn_implementation", "_attn_implementation_autoset", "_name_or_path", "activation_function", "architectures",
+    "attention_dropout", "attention_probs_dropout_prob", "attn_implementation", "attn_pdrop", "auto_map",
+    "aux_loss_alpha", "bos_token_id", "chunk_size_feed_forward", "decoder_start_token_id", "dtype", "embd_pdrop",
+    "eos_token_id", "ep_size", "gradient_checkpointing", "hidden_act", "hidden_activation", "hidden_dropout_prob",
+    "id2label", "ignore_index", "initializer_range", "is_encoder_decoder", "label2id", "layer_norm_eps",
+    "layer_norm_epsilon", "layer_types", "max_window_layers", "model_max_length", "n_ctx", "n_group",
+    "norm_topk_prob", "output_attentions", "output_hidden_states", "output_past", "output_router_logits",
+    "pad_token_id", "partial_rotary_factor", "pretraining_tp", "problem_type", "quantization_config",
+    "reorder_and_upcast_attn", "resid_pdrop", "return_dict", "rms_norm_eps", "rope_interleave", "rope_parameters",
+    "rope_scaling", "rope_theta", "rotary_emb_base", "rotary_pct", "routed_scaling_factor", "router_aux_loss_coef",
+    "router_jitter_noise", "scale_attn_by_inverse_layer_idx", "scale_attn_weights", "scoring_func", "seq_aux",
+    "sliding_window", "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type",
+    "summary_use_proj", "task_specific_params", "tie_encoder_decoder", "topk_group", "topk_method", "torch_dtype",
+    "transformers_version", "unk_token_id", "use_cache", "use_parallel_residual", "use_sliding_window",
+)  # fmt: skip
 
 
 class Preset(NamedTuple):
@@ -92,37 +121,6 @@ def model_rows() -> Iterator[dict[str, Any]]:
             "mtp": model.mtp,
             "source": found.sources,
         }
-
-
-CONFIG = "config.json"
-OTHERWISE = "; or the path of a config.json, or a mapping of its keys"
-ALIKE = 0.85  # how near a key must be to a known one to be a slip
-KNOWN = (
-    "model_type", "num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim",
-    "intermediate_size", "vocab_size", "max_position_embeddings", "mlp", "norm", "bias", "positions", "dropout",
-    "tie_word_embeddings", "attention_bias", "mlp_bias", "num_local_experts", "num_experts", "n_routed_experts",
-    "num_experts_per_tok", "moe_intermediate_size", "n_shared_experts", "shared_expert_intermediate_size",
-    "first_k_dense_replace", "decoder_sparse_step", "moe_layer_freq", "mlp_only_layers", "num_nextn_predict_layers",
-    "q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "n_layer", "n_embd", "n_head",
-    "n_inner", "n_positions",
-)  # fmt: skip
-OTHER_PARTS = tuple(f"{part}_config" for part in ("text", "vision", "audio", "image", "video", "speech"))
-WITHOUT_EFFECT = (  # what Hugging Face writes that changes neither times nor memory here, or has a note of its own
-    "_attn_implementation", "_attn_implementation_autoset", "_name_or_path", "activation_function", "architectures",
-    "attention_dropout", "attention_probs_dropout_prob", "attn_implementation", "attn_pdrop", "auto_map",
-    "aux_loss_alpha", "bos_token_id", "chunk_size_feed_forward", "decoder_start_token_id", "dtype", "embd_pdrop",
-    "eos_token_id", "ep_size", "gradient_checkpointing", "hidden_act", "hidden_activation", "hidden_dropout_prob",
-    "id2label", "ignore_index", "initializer_range", "is_encoder_decoder", "label2id", "layer_norm_eps",
-    "layer_norm_epsilon", "layer_types", "max_window_layers", "model_max_length", "n_ctx", "n_group",
-    "norm_topk_prob", "output_attentions", "output_hidden_states", "output_past", "output_router_logits",
-    "pad_token_id", "partial_rotary_factor", "pretraining_tp", "problem_type", "quantization_config",
-    "reorder_and_upcast_attn", "resid_pdrop", "return_dict", "rms_norm_eps", "rope_interleave", "rope_parameters",
-    "rope_scaling", "rope_theta", "rotary_emb_base", "rotary_pct", "routed_scaling_factor", "router_aux_loss_coef",
-    "router_jitter_noise", "scale_attn_by_inverse_layer_idx", "scale_attn_weights", "scoring_func", "seq_aux",
-    "sliding_window", "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type",
-    "summary_use_proj", "task_specific_params", "tie_encoder_decoder", "topk_group", "topk_method", "torch_dtype",
-    "transformers_version", "unk_token_id", "use_cache", "use_parallel_residual", "use_sliding_window",
-)  # fmt: skip
 
 
 class ReadModel(NamedTuple):

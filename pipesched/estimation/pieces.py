@@ -81,7 +81,6 @@ def item_pieces(kind: str, times: ItemTimes) -> ItemPieces:
 
 
 def _some(pieces: Iterable[ItemPiece]) -> tuple[ItemPiece, ...]:
-    """Return the pieces that take time."""
     return tuple(piece for piece in pieces if piece.time)
 
 

@@ -289,20 +289,12 @@ class Estimate(Displayable):
             updates = step.exposed_ticks(*PARTS) - step.exposed_ticks(*NETWORK)  # where the network takes no time
             optimizer = in_units(updates, self.problem.ticks.per_unit)
             pipeline, communication = step.pipeline, step.network
-        gpu_seconds = time / 1000 * setup.parallel.gpus
-        peak = setup.hardware.tflops * 1e12
-        return TrainingStep(
-            self.outcome.algorithm,
-            pipeline,
-            schedule.span,
-            communication,
-            optimizer,
-            time,
-            self.tokens / gpu_seconds,
-            self.flops / gpu_seconds / 1e12,
-            self.flops / gpu_seconds / peak,
-            (self.flops + self.flops_again) / gpu_seconds / peak,
-        )
+        gpu_seconds, peak = time / 1000 * setup.parallel.gpus, setup.hardware.tflops * 1e12
+        flops, all_flops = self.flops, self.flops + self.flops_again
+        rates = (self.tokens / gpu_seconds, flops / gpu_seconds / 1e12)
+        times = (pipeline, schedule.span, communication, optimizer, time)
+        shares = (flops / gpu_seconds / peak, all_flops / gpu_seconds / peak)
+        return TrainingStep(self.outcome.algorithm, *times, *rates, *shares)
 
     def against(self, other: Estimate) -> SpeedRatio:
         """Return the time of the step over that of another setup of the same model on as many GPUs.

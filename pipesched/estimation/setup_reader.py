@@ -83,7 +83,6 @@ def read_unsized(sections: Sections) -> Unsized:
 
 
 def _shared(sections: Sections) -> tuple[ModelShape, GpuModel, TrainingSetup, tuple[str, ...]]:
-    """Return the model, the GPU, how it trains, and notes."""
     for key, what in MISSING.items():
         if key not in sections:
             raise ConfigError(f"is missing: {what}", key)

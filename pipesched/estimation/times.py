@@ -20,6 +20,13 @@ from pipesched.pipeline.step import OPTIMIZER_STATES
 CURVE_TFLOPS = 312  # an A100; a GPU of a higher peak needs larger products
 CURVE = ((0.0, 0.1), (1.0, 0.6), (16.0, 0.9), (128.0, 0.99))  # billions of operations: share of the best rate
 CURVE_END = 0.99
+INPUT, WEIGHT = "backward_input", "backward_weight"
+OPERATIONS = (FORWARD, INPUT, WEIGHT)
+KERNELS = {FORWARD: 8, INPUT: 12, WEIGHT: 4}
+LAUNCHED = {FORWARD: 230, INPUT: 300, WEIGHT: 100}  # of a layer of experts, by its host
+ADAM_BYTES = 28  # read and written of a parameter: gradient, master weight, both moments, weight
+LAUNCH = 15.0  # microseconds of the host for each
+SHARE = {FORWARD: "gemm_forward", INPUT: "gemm_input", WEIGHT: "gemm_weight"}  # of the peak, by Efficiency
 
 
 class Product(NamedTuple):
@@ -86,15 +93,6 @@ def _mlp(setup: Setup, *, experts: bool) -> tuple[Product, ...]:
 
 def _two(name: str, flops: float, up: int, copies: float = 1) -> tuple[Product, ...]:
     return (Product(f"{name} up", flops * up, copies), Product(f"{name} down", flops, copies))
-
-
-INPUT, WEIGHT = "backward_input", "backward_weight"
-OPERATIONS = (FORWARD, INPUT, WEIGHT)
-KERNELS = {FORWARD: 8, INPUT: 12, WEIGHT: 4}
-LAUNCHED = {FORWARD: 230, INPUT: 300, WEIGHT: 100}  # of a layer of experts, by its host
-ADAM_BYTES = 28  # read and written of a parameter: gradient, master weight, both moments, weight
-LAUNCH = 15.0  # microseconds of the host for each
-SHARE = {FORWARD: "gemm_forward", INPUT: "gemm_input", WEIGHT: "gemm_weight"}  # of the peak, by Efficiency
 
 
 class ItemTimes(NamedTuple):

@@ -34,6 +34,11 @@ from pipesched.estimation.times import OPERATIONS
 TIMES, SIZES = (*OPERATIONS, "recompute"), (*STATES, "activation", "checkpoint", "parameters")
 NETWORK = (GATHER, REDUCE)  # of a stage, once
 MS, COUNT = "ms", ""
+_SCHEDULED = {  # of a step whose gathers, reductions and optimizers are operations of its schedule
+    "communication": "makespan less that with gathers and reductions of no length",
+    "optimizer": "makespan without those less that without optimizers too",
+    "time": "makespan with gathers, reductions and optimizers",
+}
 
 
 class TraceLine(NamedTuple):
@@ -128,7 +133,6 @@ def _stage_parts(stage: Stage, what: str, scale: float) -> Iterator[TraceLine]:
 
 
 def _of_boundary(estimate: Estimate, number: int) -> tuple[float, str, list[TraceLine]]:
-    """Return the latency between a stage and the next one."""
     devices = estimate.problem.settled_placement.devices
     if number == len(devices) - 1:
         raise ConfigError(f"stage {number} is the last: nothing is sent on", "trace")
@@ -206,13 +210,6 @@ def _held_activations(estimate: Estimate, device: int) -> Terms:
         Term(f"stage {stage}", count * size, f"{count} microbatches x {float(size) / GB:.6g} GB")
         for stage, count, size in ((stage, count, sizes[stage]) for stage, count in sorted(counts.items()) if count)
     )
-
-
-_SCHEDULED = {  # of a step whose gathers, reductions and optimizers are operations of its schedule
-    "communication": "makespan less that with gathers and reductions of no length",
-    "optimizer": "makespan without those less that without optimizers too",
-    "time": "makespan with gathers, reductions and optimizers",
-}
 
 
 def _of_step(estimate: Estimate, rest: Sequence[str]) -> tuple[float, str, list[TraceLine]]:

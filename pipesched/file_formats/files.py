@@ -95,7 +95,6 @@ def read_given(value: object, problem: Problem | None = None, key: str = "schedu
 
 
 def _result_of(text: Text, problem: Problem | None) -> Outcome | Comparison | Sweep | Frontier | Displayable:
-    """Return the result in a text, a schedule as an Outcome."""
     if problem is not None and not is_csv(text):
         raise ConfigError(f"{text.name} is a document, which holds its own problem; costs go with a CSV", "problem")
     result = parse(text, timing_by(None if problem is None else require_problem(problem)))

@@ -22,6 +22,9 @@ from pipesched.pipeline.schedule import Schedule
 from pipesched.results.handover.subject import no_whole_step
 from pipesched.results.trainers import refused_by_pytorch
 
+LEFT_OUT = ("OPTIMIZER", "REDUCE_TIED")  # which PyTorch's schedules lack
+Row = Sequence[Slot | Action]
+
 
 class Imported(NamedTuple):
     """What a file says: the order of each device, and the device of each stage."""
@@ -111,10 +114,6 @@ def _slots(row: Sequence[Cell]) -> Iterator[Slot]:
             yield Pair(*ops) if cell.overlap else ops[0]
 
 
-LEFT_OUT = ("OPTIMIZER", "REDUCE_TIED")  # which its schedules lack
-Row = Sequence[Slot | Action]
-
-
 def dump_comms(schedule: Schedule) -> CsvText:
     """Return the schedule as a compute_comms CSV, a line for each rank.
 
@@ -195,12 +194,9 @@ def _with_transfers(rows: Sequence[Row], rank_of: Sequence[int]) -> list[Row]:
     return [*made]
 
 
-def _passes(action: Slot | Action) -> Iterator[Op]:
-    """Yield the passes that an action runs, of a pair both."""
-    if isinstance(action, Pair):
-        yield from action
-    elif isinstance(action, Op):
-        yield action
+def _passes(action: Slot | Action) -> Sequence[Op]:
+    """Return the passes that an action runs, of a pair both."""
+    return action if isinstance(action, Pair) else [action] if isinstance(action, Op) else ()
 
 
 def _is_ready(op: Op, done: set[Op], stages: int) -> bool:

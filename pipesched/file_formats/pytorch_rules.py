@@ -262,20 +262,15 @@ def _missing_transfers(sheet: Sheet) -> Iterator[str]:
 
 def _misplaced_transfers(sheet: Sheet) -> Iterator[str]:
     """Yield SENDs before the computation of their tensor, and RECVs behind the computation that needs it."""
-    for action in sheet.cells_of:
-        if action.kind in TRANSFERS:
-            kinds = "F" if action.kind.endswith("F") else "BI"
-            for computation in (action._replace(kind=kind) for kind in kinds):
-                if computation in sheet.cells_of:
-                    yield from _misplaced(sheet, action, computation)
-
-
-def _misplaced(sheet: Sheet, transfer: Action, computation: Action) -> Iterator[str]:
-    moved, computed = sheet.first(transfer), sheet.first(computation)
-    if transfer.kind.startswith("SEND") and _is_behind(computed, moved):
-        yield f"{moved.where}: {transfer} stands before {sheet.said(computation)}, whose result it sends"
-    if transfer.kind.startswith("RECV") and _is_behind(moved, computed):
-        yield f"{moved.where}: {transfer} stands behind {sheet.said(computation)}, which needs it"
+    for transfer in (action for action in sheet.cells_of if action.kind in TRANSFERS):
+        computations = [transfer._replace(kind=kind) for kind in ("F" if transfer.kind.endswith("F") else "BI")]
+        moved, is_sent = sheet.first(transfer), transfer.kind.startswith("SEND")
+        for computation in (one for one in computations if one in sheet.cells_of):
+            computed = sheet.first(computation)
+            if is_sent and _is_behind(computed, moved):
+                yield f"{moved.where}: {transfer} stands before {sheet.said(computation)}, whose result it sends"
+            if not is_sent and _is_behind(moved, computed):
+                yield f"{moved.where}: {transfer} stands behind {sheet.said(computation)}, which needs it"
 
 
 def _waits(sheet: Sheet) -> Iterator[str]:

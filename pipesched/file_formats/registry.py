@@ -15,6 +15,21 @@ if TYPE_CHECKING:
 SCHEDULE, COMPARISON, SWEEP, FRONTIER = "schedule", "comparison", "sweep", "frontier"
 Content = str | bytes
 Writer = Callable[[Any, "View"], Content]
+DOCUMENTS = {  # what makes the JSON document of each result
+    SCHEDULE: "documents.schedule:document",
+    COMPARISON: "documents.comparison:comparison_document",
+    SWEEP: "documents.comparison:sweep_document",
+    FRONTIER: "documents.comparison:frontier_document",
+    **{kind: capability.document for kind, capability in CAPABILITIES.items()},
+}
+READERS = {  # and what makes a result of a document of rows; any other is that of a schedule
+    COMPARISON: "documents.comparison:comparison_of",
+    "pareto": "documents.comparison:comparison_of",
+    SWEEP: "documents.comparison:sweep_of",
+    FRONTIER: "documents.comparison:frontier_of",
+    **{kind: capability.reader for kind, capability in CAPABILITIES.items() if capability.reader},
+}
+CONFIGS = {kind: capability.config for kind, capability in CAPABILITIES.items() if capability.config}
 
 
 class Format(NamedTuple):
@@ -34,23 +49,6 @@ class Format(NamedTuple):
     def holds(self) -> tuple[str, ...]:
         """The results that it can hold: schedule, comparison, sweep, frontier, and those of capabilities."""
         return tuple(self.writers)
-
-
-DOCUMENTS = {  # what makes the JSON document of each result
-    SCHEDULE: "documents.schedule:document",
-    COMPARISON: "documents.comparison:comparison_document",
-    SWEEP: "documents.comparison:sweep_document",
-    FRONTIER: "documents.comparison:frontier_document",
-    **{kind: capability.document for kind, capability in CAPABILITIES.items()},
-}
-READERS = {  # and what makes a result of a document of rows; any other is that of a schedule
-    COMPARISON: "documents.comparison:comparison_of",
-    "pareto": "documents.comparison:comparison_of",
-    SWEEP: "documents.comparison:sweep_of",
-    FRONTIER: "documents.comparison:frontier_of",
-    **{kind: capability.reader for kind, capability in CAPABILITIES.items() if capability.reader},
-}
-CONFIGS = {kind: capability.config for kind, capability in CAPABILITIES.items() if capability.config}
 
 
 def _json(place: str, result: Any, _view: View) -> str:

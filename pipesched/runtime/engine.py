@@ -119,7 +119,6 @@ class Engine:
         return turn
 
     def _arrived(self, key: OperationKey) -> Any:
-        """Return the tensors of a message from another rank."""
         peer, tag, device = self._from[key], self._tag(key), self._runners[key.target].device
         if key in self._here:  # posted
             return self._channels.arrived(self._here.pop(key))

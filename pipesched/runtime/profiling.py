@@ -25,6 +25,9 @@ from pipesched.text.writer import ConfigText, ConfigWriter
 
 WARM_UP = 2  # rounds that do not count
 TIMES = ("forward", "backward", "backward_input", "backward_weight", "recompute", "offload", "reload")
+MEGABYTE = 10**6
+PLACES = 6  # of times: a nanosecond
+BACKWARD = "the backward is given by its halves, for schedules that split it, or whole; I and W take longer than B:"
 
 
 @dataclass
@@ -106,7 +109,6 @@ def profile(
 
 
 def _sizes(given: Any) -> str:
-    """Return the sizes and types of the tensors of an input."""
     tensors = [one for one in (given if isinstance(given, tuple) else (given,)) if isinstance(one, torch.Tensor)]
     return " and ".join(
         f"{','.join(map(str, size))} {str(dtype).removeprefix('torch.')}" for size, dtype in shapes_of(tensors)
@@ -231,11 +233,6 @@ def _play(rank: int, kind: str, messages: Sequence[Sequence[Shape]], repeats: in
         halves = [timed(round_trip, device) / 2 for _ in range(repeats + WARM_UP)][WARM_UP:]
         spreads.append(Quartiles(*quantiles(halves, n=4, method="inclusive")))
     return spreads
-
-
-MEGABYTE = 10**6
-PLACES = 6  # of times: a nanosecond
-BACKWARD = "the backward is given by its halves, for schedules that split it, or whole; I and W take longer than B:"
 
 
 def config_text(profile: Profile, *, split_backward: bool = True) -> ConfigText:

@@ -15,6 +15,8 @@ from pipesched.runtime.channels import shapes_of
 from pipesched.runtime.program import RUN, ProgramStep
 
 _NORMS = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d, torch.nn.SyncBatchNorm)
+LONGEST = 400  # letters of a message, and of shapes
+IN_LOSS = "in the loss"
 
 
 def require_modules(modules: object, stages: Sequence[int], rank: int) -> Mapping[int, Any]:
@@ -60,10 +62,6 @@ def require_none_in_training(norms: Sequence[Norm], rank: int) -> None:
             why = "normalizes over a microbatch in place of the batch, and counts it again in its running statistics"
             way_out = "take LayerNorm or GroupNorm, or put it into evaluation mode"
             raise ConfigError(f"{what}, which {why} with every recomputation; {way_out}", "modules")
-
-
-LONGEST = 400  # letters of a message, and of shapes
-IN_LOSS = "in the loss"
 
 
 def add_place(error: BaseException, where: str) -> None:

@@ -26,6 +26,9 @@ from pipesched.schedulers.options import labelled
 
 APART_AT_MOST = {"float64": 1e-9, "float32": 1e-4}  # losses and gradients: what the order of sums changes of them
 HEAD = f"{'plan':<37}{'losses':>8}{'gradients':>10}{'bytes':>9}{'planned':>9}{'s':>7}"
+PATIENCE = 300.0  # seconds for a plan that takes one: what takes longer hangs, even where many ranks share a core
+RANKS = (2, 4)
+MOST_RANKS = 64
 
 
 class SelfTestRow(NamedTuple):
@@ -112,11 +115,6 @@ def text_of(plan: Plan) -> str:
     return "\n".join(lines)
 
 
-PATIENCE = 300.0  # seconds for a plan that takes one: what takes longer hangs, even where many ranks share a core
-RANKS = (2, 4)
-MOST_RANKS = 64
-
-
 class _PlanTrial(NamedTuple):
     """A plan to train: an algorithm with so many stages a device, and what it recomputes and offloads.
 
@@ -142,15 +140,13 @@ class _PlanTrial(NamedTuple):
         first, middle, last = stages
         factors = [Fraction(rows, ROWS) for (rows,) in self.sizes(ranks) or [(ROWS,)] * 2 * ranks]
         each = [first, *[middle] * (self.chunks * ranks - 2), last]
+        times: dict[str, Any] = dict.fromkeys(("forward", "backward_input", "backward_weight", "offload"), 1)
         problem = make_problem(
             devices=ranks,
             stages=self.chunks * ranks,
             microbatches=2 * ranks,
             sizes={"work": factors, "activation": factors},
-            forward=1,
-            backward_input=1,
-            backward_weight=1,
-            offload=1,
+            **times,
             activation=[one.activation for one in each],
             retain=[_exact(one.retain, one.activation) for one in each],
             checkpoint=[_exact(one.checkpoint, one.activation) for one in each],

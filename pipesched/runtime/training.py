@@ -190,7 +190,6 @@ class _Batches:
             self.inputs, self.targets = moved(tuple(batch), self._device)
 
     def _by_input(self, output: Any, target: Any) -> Any:
-        """Return the default loss."""
         return None if self._usual is None else self._usual(output, target)
 
 

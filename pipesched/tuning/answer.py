@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from math import inf
 from time import time
 from typing import Any, NamedTuple
@@ -28,6 +29,11 @@ from pipesched.tuning.space import Layout, Space, SpacePoint
 from pipesched.tuning.trial import Trial, TrialTask, estimate_of_point, trial_of
 
 MOST_RUNS = 8
+MOST_WISHES = 3
+MOST_TRIED = 32  # points that are estimated for these
+LARGEST_SHARE = 0.1  # of a GPU's memory: what misses more is no matter of small changes
+HELPED = 2  # points that miss their memory for which changes are looked for
+SECTIONS = ("parallel", "batch", "training")
 
 
 def published_runs(space: Space, judge: Judge, best: Trial) -> tuple[PublishedRun, ...]:
@@ -39,11 +45,6 @@ def published_runs(space: Space, judge: Judge, best: Trial) -> tuple[PublishedRu
     alike = [run for run in judge.base.runs if (run.compared.facts.model, run.compared.facts.gpu) == (model, gpu)]
     apart = {run.run: judge.apart(asked, run.compared) for run in alike}
     return tuple(sorted(alike, key=lambda run: (apart[run.run], run.run))[:MOST_RUNS])
-
-
-MOST_WISHES = 3
-MOST_TRIED = 32  # points that are estimated for that
-LARGEST_SHARE = 0.1  # of a GPU's memory: what misses more is no matter of small changes
 
 
 class WishTask(NamedTuple):
@@ -104,9 +105,6 @@ def nearest_wishes(wishes: Iterable[OverMemory], best: Trial) -> tuple[OverMemor
     return tuple([*first.values()][:MOST_WISHES])
 
 
-HELPED = 2  # points that miss their memory for which changes are looked for
-
-
 @dataclass
 class Findings:
     """What a search found so far, and looked at: finalists, points that miss their memory, rows, points outside."""
@@ -144,9 +142,11 @@ def answer(space: Space, found: Findings, judge: Judge, top: int, clock: Clock) 
     estimate = _estimate(space, search, best, found.finished)
     solved = {done.solved.point: done.parts for _, done in found.finished if done.solved is not None}
     outside = with_behind(found.outside, best)
+    least = accumulate((one.memory for one in ranked), min, initial=inf)  # of all faster ones
+    pareto = [one for one, before in zip(ranked, least, strict=False) if one.memory < before]
     return Tuning(
         rows,
-        pareto=tuple(known.get(one.point, one) for one in _pareto(ranked)),
+        pareto=tuple(known.get(one.point, one) for one in pareto),
         parts=solved.get(best.point) or gpu_time(estimate),
         wishes=nearest_wishes(found.wishes, best),
         doubts=tuple(_doubts(found.finished)),
@@ -169,15 +169,6 @@ def _estimate(space: Space, search: SpaceSearch, best: Trial, finished: Sequence
         return search.estimate
     known = (done.estimate for trial, done in finished if trial.point == same)
     return next(known, None) or estimate_of_point(TrialTask(same, space.setup(same.layout), space.given))
-
-
-def _pareto(rows: Sequence[Trial]) -> Iterator[Trial]:
-    """Yield the rows that hold less than all faster ones, the fastest first."""
-    least = inf
-    for row in rows:
-        if row.memory < least:
-            least = row.memory
-            yield row
 
 
 def _doubts(finished: Sequence[tuple[Trial, Finished]]) -> Iterator[Doubt]:
@@ -207,9 +198,6 @@ def _help(space: Space, layout: Layout, algorithm: str, clock: Clock) -> tuple[s
             return tuple(f"{change.text}: {change.rate:,.1f} tokens/s/GPU" for change in changes(found))
     except (PipeschedError, TimeIsUp):
         return ()
-
-
-SECTIONS = ("parallel", "batch", "training")
 
 
 def winner_config(space: Space, best: Trial, estimate: Estimate) -> ConfigText:

@@ -25,6 +25,7 @@ from pipesched.tuning.trial import Trial, TrialTask, estimate_of_point, until_en
 
 MOST_REORDERED = 20  # rows, at least, among which one's own runs may change the order
 TOGETHER = 20  # rows that are compared with the first at once
+MOST_SHOWN = 3  # points outside what was measured
 
 
 class JudgeTask(NamedTuple):
@@ -102,9 +103,6 @@ def measured_first(rows: Sequence[Trial]) -> WhatToMeasure | None:
     if len(standings) < 2:
         return None
     return what_to_measure(standings[0].model, [one.run for one in standings], [one.time for one in standings])
-
-
-MOST_SHOWN = 3
 
 
 def faster_outside(search: SpaceSearch, rate: float, executor: Executor | None, clock: Clock) -> list[Trial]:

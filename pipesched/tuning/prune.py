@@ -18,6 +18,9 @@ from pipesched.tuning.setup_bounds import FamilyBounds, SetupBounds, misses, mos
 from pipesched.tuning.space import Layout, Space, SpacePoint
 
 USUAL = "1f1b"
+REASONS = ("evidence", "divisibility", "memory", "bound", "dominance")
+EVIDENCE, DIVISIBILITY, MEMORY, BOUND, DOMINANCE = REASONS
+PointsOfLayouts = Iterable[tuple[Layout, tuple[str, ...]]]  # layouts, and algorithms of each
 
 
 class MeasuredPart:
@@ -76,11 +79,6 @@ def _under(facts: RunFacts, algorithm: str, chunks: int) -> RunFacts:
     return facts._replace(algorithm=schedule_of(algorithm), chunks=family(algorithm).chunks_run(chunks))
 
 
-REASONS = ("evidence", "divisibility", "memory", "bound", "dominance")
-EVIDENCE, DIVISIBILITY, MEMORY, BOUND, DOMINANCE = REASONS
-PointsOfLayouts = Iterable[tuple[Layout, tuple[str, ...]]]  # layouts, and algorithms of each
-
-
 class PrunedPoints(NamedTuple):
     """Points of a layout that are not simulated: how many, why, and in a sentence.
 
@@ -123,7 +121,6 @@ def sift(space: Space, points: PointsOfLayouts | None = None) -> Iterator[Pruned
 def _that_divide(
     space: Space, layout: Layout, names: tuple[str, ...], seen: dict[object, Layout]
 ) -> Iterator[PrunedPoints | OpenPoint]:
-    """Yield the points of a layout."""
     try:
         setup = space.setup(layout)
     except ConfigError as error:
@@ -144,7 +141,6 @@ def _that_divide(
 def _of_layout(
     space: Space, layout: Layout, setup: Setup, names: tuple[str, ...], seen: dict[object, Layout]
 ) -> Iterator[PrunedPoints | OpenPoint]:
-    """Yield the points of a layout that divides."""
     twins, too_many, left = _by_stages(
         names, space.candidates["parallel.chunks"], layout.chunks, items_of(space.model) // layout.pipeline
     )

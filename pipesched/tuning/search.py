@@ -211,7 +211,6 @@ class SpaceSearch:
         self.report()
 
     def _leave_outside(self) -> None:
-        """Leave out what is unlike all that was measured."""
         for points in self.outside:
             self.pruned[EVIDENCE] += len(points.algorithms)
             self.note(points)

@@ -31,6 +31,12 @@ from pipesched.estimation.times import optimizer_terms
 from pipesched.pipeline.placement import Placement, named_placement
 from pipesched.schedulers.family import ANY, Family
 
+PER_SECOND = 10**6  # microseconds
+GIGA = Fraction(10**9)
+TIMES = ("forward", "backward_input", "backward_weight", "recompute")
+SIZES = ("parameters", *STATES, "activation", "checkpoint")
+HALVINGS = 12  # of the range in which the least time is looked for: to 0.1 %
+
 
 @dataclass(frozen=True)
 class StepBounds:
@@ -87,12 +93,6 @@ def _back(items: Sequence[Item], *, whole: bool) -> float:
 def _microseconds(terms: Terms) -> int:
     """Return a time not rounded up, so that the times of items do not add up to more than that of their stage."""
     return int(float(total(terms)) * PER_MS)
-
-
-PER_SECOND = 10**6  # microseconds
-GIGA = Fraction(10**9)
-TIMES = ("forward", "backward_input", "backward_weight", "recompute")
-SIZES = ("parameters", *STATES, "activation", "checkpoint")
 
 
 @dataclass(frozen=True)
@@ -290,9 +290,6 @@ def misses(setup: Setup, floor: float) -> float:
     return (floor / GB - float(budget_of(setup))) * (1 + float(FRAGMENTATION))
 
 
-HALVINGS = 12  # of the range in which the least time is looked for: to 0.1 %
-
-
 @dataclass(frozen=True)
 class FamilyBounds:
     """What a family can reach with a setup when it runs so many stages.
@@ -329,7 +326,6 @@ class FamilyBounds:
 
     @property
     def _is_alone(self) -> bool:
-        """Whether devices have one stage."""
         return self.stages == self.known.setup.parallel.pipeline
 
     def _behind(self, item: Item) -> float:
@@ -403,7 +399,6 @@ class FamilyBounds:
 
     @cached_property
     def _stages(self) -> list[list[int]]:
-        """The stages of each device."""
         return _stages_of(self._placement)
 
     @cached_property

@@ -22,6 +22,7 @@ from pipesched.pipeline.step import LEVELS
 FIELDS = (*(f"parallel.{way}" for way in SIZES), "batch.micro", "training.recompute")
 OF_SHARDS = ("training.shard", "parallel.shard_ranks")  # where a level is asked for
 NODE = "node"  # the GPUs of a node as ranks that divide parameters
+MOST_CHUNKS, MOST_MICRO = 8, 8
 
 
 class Layout(NamedTuple):
@@ -81,9 +82,6 @@ class SpacePoint(NamedTuple):
     def key(self) -> str:
         """A text that no other point of any space has."""
         return f"{'/'.join(map(str, self.layout.values))}/{self.algorithm}"
-
-
-MOST_CHUNKS, MOST_MICRO = 8, 8
 
 
 @dataclass(frozen=True)

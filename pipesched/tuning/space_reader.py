@@ -124,19 +124,13 @@ def _space(
     for key in ("static", *KEPT):
         if key in given:
             raise ConfigError("is what each layout makes of it; leave it out", key)
+    same = {key: value for key, value in unsized._asdict().items() if key != "notes"}
     return Space(
-        model=model,
-        hardware=hardware,
-        gpus=unsized.gpus,
-        sequence=unsized.sequence,
-        tokens=unsized.tokens,
-        size=unsized.size,
-        training=unsized.training,
+        **same,
         candidates=candidates,
         algorithms=tuple(dict.fromkeys(left)),
         given=given,
         name=str(values["name"].value) if "name" in values else "",
-        data=unsized.data,
         sections={name: _as_given(name, section) for name, section in sections.items()},
         budget=_budget(given.get("budget")),
         only=only,
@@ -186,7 +180,6 @@ def _every(values: Values) -> list[str]:
 
 
 def _named(algorithms: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of these algorithms. Raises ConfigError about `algorithms`."""
     if not require_sequence(algorithms, "algorithms"):
         raise ConfigError("names none; `solve` goes on from the schedules of others", "algorithms")
     try:

@@ -25,6 +25,9 @@ from pipesched.tuning.prune import PrunedPoints
 from pipesched.tuning.space import Layout, Space, SpacePoint
 from pipesched.version import __version__
 
+FORMAT, VERSION = "pipesched.journal", 2
+TRIAL_KEYS = ("memory", "spare", "bubble", "layout", "reason", "is_short")  # and the verdicts of trainers
+
 
 class TrialTask(NamedTuple):
     """What simulates a point: parameters of make_problem, `until` a time of day, and `bar`, the best rate known."""
@@ -134,10 +137,6 @@ def trial_of(point: SpacePoint, found: Estimate) -> Trial:
     return Trial(point, found.step, max(totals), spare, outcome.schedule.bubble, found.layout, verdicts=said)
 
 
-FORMAT, VERSION = "pipesched.journal", 2
-TRIAL_KEYS = ("memory", "spare", "bubble", "layout", "reason", "is_short")  # and the verdicts of trainers
-
-
 class Journal:
     """Writes what becomes of points to a file, and knows the trials that it held before."""
 
@@ -189,7 +188,6 @@ def open_journal(path: str | Path | None, space: Space) -> Iterator[Journal]:
 
 
 def _head(space: Space) -> dict[str, Any]:
-    """Return the first line."""
     return {
         "format": FORMAT, "version": VERSION, "pipesched": __version__, "space": space.digest,
         "points": space.points,

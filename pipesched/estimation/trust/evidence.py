@@ -18,6 +18,8 @@ from pipesched.estimation.trust.residuals import ResidualModel
 LEVEL = 0.8  # of every interval: eight of ten are expected to hold what is measured
 HALF_WIDTH = 1.2816  # standard deviations
 DECIDED = 0.9
+FILE = "evidence.json"
+YOURS = "yours"  # the source and the version of all setups that are asked about
 
 
 class Interval(NamedTuple):
@@ -80,10 +82,6 @@ def ratios(model: ResidualModel, runs: Sequence[ComparedRun], times: Sequence[fl
     return answers
 
 
-FILE = "evidence.json"
-YOURS = "yours"  # the source and the version of all setups that are asked about
-
-
 class PublishedRun(NamedTuple):
     """A published run: the milliseconds of its step, and our estimate of them; `size` sequences are a step.
 
@@ -132,8 +130,7 @@ class EvidenceBase(NamedTuple):
 
     def require_source(self, name: str, key: str) -> str:
         """Return the name of a source. Raises ConfigError about `key` for an unknown one."""
-        require_name(self.sources, name, "source of published runs", key)
-        return name
+        return require_name(self.sources, name, "source of published runs", key)
 
 
 @cache

@@ -34,6 +34,12 @@ from pipesched.pipeline.step import LEVELS
 
 TOLERANCE = 2  # how many times the largest, or which part of the smallest, counts as measured
 DEFAULTS = ("1f1b", "interleaved")  # measured with every kind of model, somewhere
+FACTOR = 0.9  # of a share, by which its weight in a step is found
+NEAREST = 3
+MOST = 20  # steps among which two are found to be measured
+NODES = 20  # of Gauss and Hermite, in each of two dimensions
+LEAST_GAIN = 1e-4
+EQUAL = 1e-9  # gains that differ by less are equal: then the first pair counts
 
 
 class MeasuredRange:
@@ -93,10 +99,6 @@ def measured_range(experts: bool) -> MeasuredRange:
 def fields_outside(facts: RunFacts) -> tuple[OutsideField, ...]:
     """Return the fields of a run that lie outside what was measured, in the order of a config."""
     return tuple(measured_range(bool(facts.experts)).outside(facts))
-
-
-FACTOR = 0.9  # of a share, by which its weight in a step is found
-NEAREST = 3
 
 
 class Judge(NamedTuple):
@@ -167,12 +169,6 @@ def weights_of(estimate: Estimate) -> tuple[float, ...]:
     less = (replace(known, **{share: FACTOR * getattr(known, share)}) for share in SHARES)
     times = (retimed(estimate, replace(hardware, efficiency=one)).step.time for one in less)
     return tuple(log(time / estimate.step.time) / log(1 / FACTOR) for time in times)
-
-
-MOST = 20  # steps that are looked at
-NODES = 20  # of Gauss and Hermite, in each of two dimensions
-LEAST_GAIN = 1e-4
-EQUAL = 1e-9  # gains that differ by less are equal: then the first pair counts
 
 
 class WhatToMeasure(NamedTuple):
