@@ -80,8 +80,7 @@ def message_terms(setup: Setup) -> Iterable[Term]:
 
 def boundary_time(setup: Setup, *, across: bool) -> Term:
     """Return the time of a message between stages, on its way; `across` nodes or inside one."""
-    sent = HALF * setup.tokens * setup.model.hidden / setup.parallel.spread
-    return _message(setup, "p2p", sent, across=across)
+    return _message(setup, "p2p", HALF * setup.tokens * setup.model.hidden / setup.parallel.spread, across=across)
 
 
 def boundary_times(setup: Setup, placement: Placement) -> list[Fraction]:

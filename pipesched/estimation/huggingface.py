@@ -1,6 +1,6 @@
 """Models by the keys of Hugging Face's config.json.
 
-Each `model_type` is a line of a table: which keys its shapes have there, and what it is by nature. Six keys of ours may
+Each `model_type` has an entry in a table: which keys its shapes have, and what it is by nature. Six keys of ours may
 stand beside them and come first: mlp, norm, bias, positions, tie_word_embeddings, dropout.
 """
 
@@ -40,15 +40,10 @@ _GPT2 = {
     "max_position_embeddings": "n_positions",
 }
 MODEL_TYPES: Mapping[str, ModelType] = {
-    "llama": ModelType(),
-    "mistral": ModelType(),
-    "mixtral": ModelType(),
-    "qwen2": ModelType(bias="qkv"),
-    "qwen2_moe": ModelType(bias="qkv"),
-    "qwen3": ModelType(qk_norm=True),
-    "qwen3_moe": ModelType(qk_norm=True),
-    "deepseek_v2": ModelType(),
-    "deepseek_v3": ModelType(),
+    **dict.fromkeys(("llama", "mistral", "mixtral"), ModelType()),
+    **dict.fromkeys(("qwen2", "qwen2_moe"), ModelType(bias="qkv")),
+    **dict.fromkeys(("qwen3", "qwen3_moe"), ModelType(qk_norm=True)),
+    **dict.fromkeys(("deepseek_v2", "deepseek_v3"), ModelType()),
     "gpt2": ModelType("plain", "layer", "all", "learned", True, False, _GPT2),
 }
 

@@ -241,6 +241,11 @@ class Setup:
         ranks = min(own if parallel.shard_ranks is None else parallel.shard_ranks, all_ranks)
         return ShardGroup(ranks, all_ranks // ranks, apart)
 
+    def shard_parts(self, dense: Fraction, experts: Fraction) -> list[tuple[str, Fraction, ShardGroup]]:
+        """Return the parameters of a rank that several hold: what they are called, how many, and which ranks."""
+        parts = [("", dense, self.shard_group()), (" of experts", experts, self.shard_group(experts=True))]
+        return [part for part in parts if part[1]]
+
     @property
     def tokens(self) -> int:
         """The tokens of a microbatch on a rank, before tensor parallelism."""

@@ -28,7 +28,7 @@ def gather_terms(setup: Setup, dense: Fraction, experts: Fraction) -> Terms:
     if setup.training.level == NOTHING:
         return ()
     each, terms = state_bytes(setup.training).weight, []
-    for name, count, group in _parts(setup, dense, experts):
+    for name, count, group in setup.shard_parts(dense, experts):
         if group.ranks > 1:
             sent = each * float(count) * (group.ranks - 1) / group.ranks
             terms.append(around_ring(setup, f"weights{name}", sent, group, gathers=True))
@@ -41,11 +41,9 @@ def reduce_terms(setup: Setup, dense: Fraction, experts: Fraction) -> Terms:
     Each group reduces and scatters them, and its part goes around the replicas of the group. Where nothing is divided
     they are gathered again.
     """
-    each, terms = state_bytes(setup.training).gradient, list[Term]()
-    for name, count, group in _parts(setup, dense, experts):
-        replicas = ShardGroup(group.replicas, 1, group.apart * group.ranks)
-        own = each * float(count)
-        is_whole = setup.training.level == NOTHING
+    each, terms, is_whole = state_bytes(setup.training).gradient, list[Term](), setup.training.level == NOTHING
+    for name, count, group in setup.shard_parts(dense, experts):
+        replicas, own = ShardGroup(group.replicas, 1, group.apart * group.ranks), each * float(count)
         terms += _summed(setup, f"gradients{name}", own, group, gathered=is_whole)
         terms += _summed(setup, f"gradients{name} of replicas", own / group.ranks, replicas, gathered=True)
     return tuple(terms)
@@ -58,12 +56,6 @@ def _summed(setup: Setup, name: str, size: float, group: ShardGroup, *, gathered
         yield around_ring(setup, name, sent, group)
         if gathered:
             yield around_ring(setup, f"{name}, gathered again", sent, group)
-
-
-def _parts(setup: Setup, dense: Fraction, experts: Fraction) -> list[tuple[str, Fraction, ShardGroup]]:
-    """Return the parameters of a rank that several ranks hold: what they are called, how many, and which ranks."""
-    parts = [("", dense, setup.shard_group()), (" of experts", experts, setup.shard_group(experts=True))]
-    return [(name, count, group) for name, count, group in parts if count]
 
 
 TERMS = {GATHER: gather_terms, REDUCE: reduce_terms, OPTIMIZER: optimizer_terms}

@@ -208,13 +208,9 @@ def optimizer_terms(setup: Setup, dense: Fraction, experts: Fraction) -> Terms:
     """Return the time of the optimizer over the parameters of a rank: memory traffic. In milliseconds."""
     hardware, shared, share = setup.hardware, setup.training.divides(OPTIMIZER_STATES), setup.hardware.efficiency.memory
     terms = []
-    for name, count, group in (
-        ("Adam", dense, setup.shard_group()),
-        ("Adam of experts", experts, setup.shard_group(experts=True)),
-    ):
-        if count:
-            mine = float(count) / (group.ranks if shared else 1)
-            of = f"{ADAM_BYTES} bytes x {mine / 1e6:.6g} M parameters"
-            formula = f"{of} / ({hardware.bandwidth:g} GB/s x {share:.3g})"
-            terms.append(Term(name, ADAM_BYTES * mine / (hardware.bandwidth * share) * 1e-6, formula))
+    for name, count, group in setup.shard_parts(dense, experts):
+        mine = float(count) / (group.ranks if shared else 1)
+        of = f"{ADAM_BYTES} bytes x {mine / 1e6:.6g} M parameters"
+        formula = f"{of} / ({hardware.bandwidth:g} GB/s x {share:.3g})"
+        terms.append(Term(f"Adam{name}", ADAM_BYTES * mine / (hardware.bandwidth * share) * 1e-6, formula))
     return tuple(terms)

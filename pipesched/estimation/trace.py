@@ -78,9 +78,7 @@ def trace(estimate: Estimate, address: str) -> Trace:
 
 def _unit(what: str) -> tuple[str, float]:
     """Return the unit of a number, and what its terms are divided by."""
-    if what == "parameters":
-        return COUNT, 1
-    return (MS, 1) if what in TIMES else ("GB", GB)
+    return (COUNT, 1) if what == "parameters" else (MS, 1) if what in TIMES else ("GB", GB)
 
 
 def _parts(terms: Terms, scale: float, depth: int = 0) -> Iterator[TraceLine]:

@@ -18,6 +18,7 @@ from pipesched.runtime.training_data import dtype_named, moved
 WIDTH, ROWS = 32, 16
 SEED = 7
 STEPS = 2  # the second one has gradients and shapes of messages already
+Sizes = Sequence[Sequence[int]] | None  # of the inputs of each microbatch; None: ROWS each
 
 
 class ResidualBlock(torch.nn.Module):  # type: ignore[misc]  # torch is untyped here
@@ -55,7 +56,7 @@ class WeighedBatch(NamedTuple):
     weights: Sequence[float] | None = None
 
 
-def batch(microbatches: int, dtype: Any, sizes: Sequence[Sequence[int]] | None = None) -> WeighedBatch:
+def batch(microbatches: int, dtype: Any, sizes: Sizes = None) -> WeighedBatch:
     """Return what a step trains on: ROWS of each microbatch; or of the sizes given for each, weighed by their rows."""
     generator = torch.Generator().manual_seed(1000)
 
@@ -70,9 +71,7 @@ def batch(microbatches: int, dtype: Any, sizes: Sequence[Sequence[int]] | None =
     return WeighedBatch(inputs, targets, [one / sum(rows) for one in rows])
 
 
-def batches_of_steps(
-    microbatches: int, dtype: Any, steps: int, sizes: Sequence[Sequence[int]] | None, device: Any
-) -> Iterator[WeighedBatch]:
+def batches_of_steps(microbatches: int, dtype: Any, steps: int, sizes: Sizes, device: Any) -> Iterator[WeighedBatch]:
     """Yield what each step trains on; the sizes are those of the last one, and turn round in the steps before."""
     for left in range(steps - 1, -1, -1):
         made = batch(microbatches, dtype, sizes and [*sizes[left:], *sizes[:left]])
@@ -108,13 +107,7 @@ class RankComparison(NamedTuple):
 
 
 def compare_rank(
-    rank: int,
-    source: object,
-    kind: str,
-    dtype: str,
-    group: Any = None,
-    steps: int = STEPS,
-    sizes: Sequence[Sequence[int]] | None = None,
+    rank: int, source: object, kind: str, dtype: str, group: Any = None, steps: int = STEPS, sizes: Sizes = None
 ) -> RankComparison:
     """Train the stages of this rank by a schedule, and hold them against the same model without a pipeline.
 

@@ -82,7 +82,7 @@ class WeightCopies:
     def _join(self, group: Any, tensors: Sequence[Any], root: int) -> None:
         """Give tensors the values of the root of a group, and note which of them have gradients to sum."""
         for tensor in tensors:
-            _through_host(tensor, partial(_broadcast, group, root))
+            _through_host(tensor, lambda value: group.broadcast(value, root).wait())
             if tensor.requires_grad:
                 self._groups[tensor] = group
 
@@ -109,10 +109,6 @@ class WeightCopies:
     def close(self) -> None:
         """Let go of the connections."""
         self._groups = {}
-
-
-def _broadcast(group: Any, root: int, tensor: Any) -> None:
-    group.broadcast(tensor, root).wait()
 
 
 def _sum(group: Any, tensor: Any) -> None:

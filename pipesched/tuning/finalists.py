@@ -105,9 +105,7 @@ def _solved(found: Estimate, seconds: float) -> Estimate | None:
             continue
         if outcome.schedule.fits and outcome.schedule.makespan_ticks < best.schedule.makespan_ticks:
             best = outcome
-    if best is found.outcome:
-        return None
-    return Estimate(replace(best, algorithm=SOLVE), found.whole)
+    return None if best is found.outcome else Estimate(replace(best, algorithm=SOLVE), found.whole)
 
 
 def gpu_time(estimate: Estimate) -> tuple[TimeShare, ...]:

@@ -240,9 +240,7 @@ class SetupBounds:
     def _area(self, copies: int, *, whole: bool) -> float:
         """Return how long one microbatch holds all memory beside states, until all later items have run back too."""
         room = self.room * self.setup.parallel.pipeline - copies * self.states
-        if room <= 0:
-            return inf
-        return self._held[whole] / room
+        return self._held[whole] / room if room > 0 else inf
 
     @cached_property
     def once(self) -> float:

@@ -151,8 +151,7 @@ class Space:
 
     def bounded(self, setup: Setup) -> Setup:
         """Return a setup for which bounds hold: with the budget, and one stage a device, as more only add messages."""
-        limited = with_budget(setup, self.budget)
-        return replace(limited, parallel=replace(setup.parallel, chunks=1))
+        return replace(with_budget(setup, self.budget), parallel=replace(setup.parallel, chunks=1))
 
     def setup(self, layout: Layout) -> Setup:
         """Return the setup of a layout. Raises ConfigError where its sizes do not divide."""

@@ -154,8 +154,7 @@ class Judge(NamedTuple):
 
 
 def _near(one: PublishedRun, apart: float) -> NearRun:
-    error = one.estimated_rate / one.rate - 1
-    return NearRun(one.run, one.compared.source, one.url, apart, one.rate, error)
+    return NearRun(one.run, one.compared.source, one.url, apart, one.rate, one.estimated_rate / one.rate - 1)
 
 
 def _held(device: DeviceMemory, quantile: float) -> float:
