@@ -33,15 +33,12 @@ def advice_rows(
 def _typed(advice: Advice) -> str:
     """Return what makes a change: settings of a solve, and values of the problem by their keys in a config."""
     settings = [f"`{name}`" if value else f"`{name}=False`" for name, value in advice.solve.items()]
-    values = [f"`{_key_of(name)}` {_text_of(value)}" for name, value in advice.problem.items()]
+    keys = {name: BY_NAME[name].key if name in BY_NAME else name for name in advice.problem}
+    values = [f"`{keys[name]}` {_text_of(value)}" for name, value in advice.problem.items()]
     text = " ".join(settings + values)
     if len(text) <= MOST_TYPED:
         return text
     return f"{values[0]}, with the values that solver.advice of the JSON document has"
-
-
-def _key_of(name: str) -> str:
-    return BY_NAME[name].key if name in BY_NAME else name
 
 
 def _text_of(value: Any) -> str:

@@ -33,7 +33,6 @@ class CatalogueTable:
         self.families, self.refusals, self.ascii_only = list(families), refusals, ascii_only
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the table."""
         names, width = self._names(options.max_width), options.max_width
         longest = [max(cell.cell_len for cell in (Text(heading), *cells)) for heading, cells in names.items()]
         table = grid()

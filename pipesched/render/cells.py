@@ -95,7 +95,8 @@ class ColourCells:
         style = style + CRITICAL_STYLE if run.slot in self.underlined else style
         label = "op" if of_two and self.label != "none" and len(f"{op}") <= run.width else self.label
         text = label_of(label, op, paired, run.width)
-        if not self.cuts and label == "microbatch" and len(_number_of(op)) > run.width:
+        number = op.microbatch if is_numbered(op.kind) else op.stage  # what tells it from others of its kind
+        if not self.cuts and label == "microbatch" and len(str(number)) > run.width:
             text = ""
         return Segment(text.ljust(run.width), style)
 
@@ -124,11 +125,6 @@ def label_of(label: str, op: Op, paired: Op | None, width: int) -> str:
             return text
     text = _apart(op, paired, "{0.microbatch}")
     return text if len(text) <= width else str(op.microbatch)[-width:]
-
-
-def _number_of(op: Op) -> str:
-    """Return what tells an operation from others of its kind: its microbatch, or its stage."""
-    return str(op.microbatch if is_numbered(op.kind) else op.stage)
 
 
 def _apart(op: Op, paired: Op | None, form: str) -> str:

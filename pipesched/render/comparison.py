@@ -25,8 +25,6 @@ MEANINGS = {
     EXPOSED: "exposed: what gathers and reductions add to the makespan",
 }
 DECIDED = 0.9  # how likely a step is shorter, from which that counts as known
-UNKNOWN = "cannot be told apart"
-NAMES = {PYTORCH: "PyTorch"}  # of trainers
 
 
 class ComparisonTable:
@@ -41,7 +39,6 @@ class ComparisonTable:
         self.comparison, self.ascii_only, self.fold = comparison, ascii_only, fold
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the table, the meaning of its columns, and why algorithms do not apply."""
         ascii_only = self.ascii_only or options.ascii_only
         best, runnable = self.comparison.best, self.comparison.best_in(PYTORCH)
         star, second = "*+" if ascii_only else "★☆"
@@ -94,7 +91,7 @@ def told_apart(comparison: Comparison) -> Iterator[Text]:
     for entry in comparison:
         likely = comparison.faster(entry)
         if likely is not None:
-            known = "faster" if likely >= DECIDED else "slower" if likely <= 1 - DECIDED else UNKNOWN
+            known = "faster" if likely >= DECIDED else "slower" if likely <= 1 - DECIDED else "cannot be told apart"
             verdicts.setdefault(known, []).append(entry.label)
     if not verdicts:
         return
@@ -116,7 +113,9 @@ def _cells(entry: Entry, best: Entry | None, star: str) -> tuple[Text, dict[str,
     name = Text(f"{entry.label} {star}" if is_best else entry.label, style=GOOD if is_best else "")
     peak = number(max(memory_of(metrics)))
     apart = (metrics["makespan"] - least) / least if least else 0.0
-    optimal = metrics["makespan"] == metrics["lower_bound"] and metrics["fits"]
+    is_optimal = metrics["makespan"] == metrics["lower_bound"] and metrics["fits"]
+    standing = str(Status.OPTIMAL) if entry.outcome is None else entry.outcome.standing  # of an open cut: of its cut
+    trainers = "PyTorch" if PYTORCH in entry.runs_in else "none"
     return name, {
         MAKESPAN: Text(number(metrics["makespan"])),
         "vs\nbest": Text("best" if is_best else f"{apart:+.1%}"),
@@ -125,17 +124,6 @@ def _cells(entry: Entry, best: Entry | None, star: str) -> tuple[Text, dict[str,
         "of\nspan": Text(f"{metrics['bubble_span']:.1%}"),
         EXPOSED: Text(number(metrics["step"]["network"]) if "step" in metrics else ""),
         PEAK: Text(peak if metrics["fits"] else f"{peak} over", style="" if metrics["fits"] else BAD),
-        "vs\nbound": Text(_optimal(entry), style=GOOD) if optimal else Text(f"{metrics['gap']:+.1%}"),
-        "runs\nin": Text(_trainers(entry)),
+        "vs\nbound": Text(standing, style=GOOD) if is_optimal else Text(f"{metrics['gap']:+.1%}"),
+        "runs\nin": Text(trainers if entry.weights == 1 else f"{trainers}, weights x{entry.weights}"),
     }
-
-
-def _optimal(entry: Entry) -> str:
-    """Return what an entry is whose makespan is its bound: where the cut was open, that of its cut."""
-    return str(Status.OPTIMAL) if entry.outcome is None else entry.outcome.standing
-
-
-def _trainers(entry: Entry) -> str:
-    """Return what runs a schedule, and that it needs a second copy of the weights."""
-    names = ", ".join(NAMES[trainer] for trainer in entry.runs_in if trainer in NAMES) or "none"
-    return names if entry.weights == 1 else f"{names}, weights x{entry.weights}"

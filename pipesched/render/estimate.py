@@ -25,7 +25,7 @@ from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.recut import works_of
 from pipesched.render.grid import fitting_columns, folded, grid, right, uncut, width_of
 from pipesched.render.summary import BAD, MOST_LISTED
-from pipesched.render.timescale import number
+from pipesched.render.timescale import number, numbers_text
 from pipesched.render.trust import interval_text, trust_lines
 
 
@@ -73,7 +73,9 @@ def estimate_view(estimate: Estimate, **_: bool) -> Group:
         Text(f"GB of a GPU at its peak, under {estimate.outcome.algorithm}:", style="dim"),
         DeviceTable(estimate),
         "",
-        step_table(estimate) if estimate.fits else Text(over_text(estimate) or "", style=BAD),
+        grid(uncut(style="dim"), right(), folded(), rows=_step_rows(estimate, estimate.step), header=False)
+        if estimate.fits
+        else Text(over_text(estimate) or "", style=BAD),
         *(("", *trust_lines(estimate.trust)) if estimate.trust is not None and estimate.fits else ()),
         *(Text(f"note: {note}") for note in estimate.notes),
     )
@@ -106,10 +108,8 @@ def stage_table(estimate: Estimate) -> Table:
     """Return a row for each stage, alike neighbours in one: what it holds, and times of a microbatch in ms."""
     p2p = [*map(mean_entry, estimate.problem.costs.p2p), 0.0]
     texts = [_stage_cells(estimate, number, boundary) for number, boundary in enumerate(p2p)]
-    table = grid(uncut("stage"), folded("holds"), *map(right, (*TITLES.values(), "p2p", "activation")))
-    for numbers, cells in _merged(texts):
-        table.add_row(_named(numbers), *cells)
-    return table
+    rows = ((numbers_text(numbers), *cells) for numbers, cells in _merged(texts))
+    return grid(uncut("stage"), folded("holds"), *map(right, (*TITLES.values(), "p2p", "activation")), rows=rows)
 
 
 def cut_lines(problem: Problem) -> Iterator[str]:
@@ -165,11 +165,10 @@ class DeviceTable:
         texts = [tuple(f"{float(getattr(device, key)) / GB:.1f}" for key in sizes) for device in estimate.devices]
         rows = [*_merged(texts)]
         fits = [estimate.devices[numbers[0]].fits for numbers, _ in rows]
-        self.names = [Text(_named(row[0]), "" if fit else BAD) for row, fit in zip(rows, fits, strict=True)]
+        self.names = [Text(numbers_text(row[0]), "" if fit else BAD) for row, fit in zip(rows, fits, strict=True)]
         self.rows = [dict(zip(sizes.values(), cells, strict=True)) for _, cells in rows]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the table."""
         room, name, rows = options.max_width - width_of("device", self.names), "device", self.rows
         titles = {title: title for title in rows[0]}
         if len(fitting_columns(rows, [*titles], room)) < len(titles):
@@ -177,29 +176,15 @@ class DeviceTable:
             rows = [{titles[title]: cell for title, cell in row.items()} for row in rows]
         longest = sorted(titles, key=lambda title: LEFT_OUT.index(title) if title in LEFT_OUT else len(LEFT_OUT))
         columns = fitting_columns(rows, [titles[title] for title in longest[::-1]], room)
-        table = grid(uncut(name), *map(right, columns))
-        for text, cells in zip(self.names, rows, strict=True):
-            table.add_row(text, *(cells[column] for column in columns))
-        yield table
+        named = zip(self.names, rows, strict=True)
+        heads = uncut(name), *map(right, columns)
+        yield grid(*heads, rows=([text, *(cells[column] for column in columns)] for text, cells in named))
 
 
 def _merged(rows: Sequence[tuple[str, ...]]) -> Iterator[tuple[list[int], tuple[str, ...]]]:
     """Yield each row with its number, equal neighbours as one with the numbers of all."""
     for cells, numbers in groupby(range(len(rows)), key=rows.__getitem__):
         yield list(numbers), cells
-
-
-def _named(numbers: Sequence[int]) -> str:
-    """Return the number of a row, or the first and the last of several."""
-    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}"
-
-
-def step_table(estimate: Estimate) -> Table:
-    """Return the times and the rates of a step."""
-    table = grid(uncut(style="dim"), right(), folded(), header=False)
-    for name, value, more in _step_rows(estimate, estimate.step):
-        table.add_row(name, value, more)
-    return table
 
 
 def _step_rows(estimate: Estimate, step: TrainingStep) -> Iterator[tuple[str, str, str]]:
@@ -237,10 +222,8 @@ def fit_lines(estimate: Estimate) -> Iterator[Text]:
 def trace_table(found: Trace) -> Iterator[RenderableType]:
     """Yield a traced number, and a row for each of its parts."""
     yield Text(f"{found.address} = {found.value:.6g} {found.unit}".rstrip(), style="bold")
-    table = grid(uncut(), right(), folded(style="dim"), header=False)
-    for part in found.parts:
-        table.add_row("  " * (part.depth + 1) + part.name, f"{part.value:.6g}", f"= {part.formula}")
-    yield table
+    rows = (("  " * (part.depth + 1) + part.name, f"{part.value:.6g}", f"= {part.formula}") for part in found.parts)
+    yield grid(uncut(), right(), folded(style="dim"), rows=rows, header=False)
 
 
 def over_text(estimate: Estimate) -> str | None:

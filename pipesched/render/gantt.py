@@ -8,12 +8,12 @@ or these below the second of the two that share them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
 from itertools import chain
 from math import gcd
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
@@ -27,11 +27,11 @@ from pipesched.pipeline.quantities import Number, in_units
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.cells import Cells, ColourCells, LetterCells
 from pipesched.render.legend import Item, LegendKey, Look, full_scale, memory_strip, peak_text, wrap
-from pipesched.render.marks import MEASURED_MEMORY, Spelling, as_parameters, counted
+from pipesched.render.marks import MEASURED_MEMORY, MarkLines, Spelling, as_parameters, counted
 from pipesched.render.palette import DIM, OVER, break_mark
 from pipesched.render.rows import NETWORK_LANE, Run, device_row, lane_rows, rows_of
 from pipesched.render.timescale import TimeScale, Window, fit, fit_parts, in_all, number, operation_times, quantum
-from pipesched.render.view import MOST_DEVICES, WIDE, LineFrame, View, axis, has_colour, has_few_colours, line
+from pipesched.render.view import MOST_DEVICES, WIDE, LineFrame, View, axis, has_colour, line
 from pipesched.results.outcome import Outcome
 
 NARROW = 2  # columns of a slot on average, below which its microbatch cannot be told
@@ -75,13 +75,10 @@ def fold_of(schedule: Schedule) -> Fold | None:
     is_last = steady.start + steady.repeats * steady.ticks >= schedule.last_ticks
     periods = steady.repeats - 1 - is_last
     fold = Fold(steady, periods)
-    return fold if periods and not _hides_step(schedule, fold.gap) else None
-
-
-def _hides_step(schedule: Schedule, gap: Window) -> bool:
-    """Return whether something of the step beside its passes would run in the time that is left out."""
-    starts, ends, first = schedule.start_ticks, schedule.end_ticks, schedule.plan.index.passes
-    return any(starts[number] < gap.end and ends[number] > gap.start for number in range(first, len(starts)))
+    gap, starts, ends = fold.gap, schedule.start_ticks, schedule.end_ticks
+    beside = range(schedule.plan.index.passes, len(starts))  # the passes, of a step; none of it may be hidden
+    is_hidden = any(starts[number] < gap.end and ends[number] > gap.start for number in beside)
+    return fold if periods and not is_hidden else None
 
 
 def is_narrow(schedules: Iterable[Schedule], scales: Sequence[TimeScale]) -> bool:
@@ -109,25 +106,6 @@ def helps(schedule: Schedule, fold: Fold, folded: Sequence[TimeScale], whole: Se
 
 
 AXIS_EVERY = 16  # devices between two axes
-
-
-class Marks(Protocol):
-    """A line of marks below each device, of this name: what it says, and what its legend says.
-
-    The slots `underlined` (by their numbers in the plan) are underlined in colour.
-    """
-
-    name: str
-
-    @property
-    def underlined(self) -> Set[int]:
-        """The slots of the critical path, say."""
-
-    def line(self, device: int, scales: Sequence[TimeScale], *, colour: bool, ascii_only: bool) -> Iterator[Segment]:
-        """Yield the segments below a device."""
-
-    def legend(self, *, colour: bool) -> Iterator[Item]:
-        """Yield the items of the legend."""
 
 
 class Gantt(Displayable):
@@ -158,7 +136,7 @@ class Gantt(Displayable):
         together: Sequence[Schedule | Outcome] = (),
         until: int | None = None,
         show_legend: bool = True,
-        marks: Marks | None = None,
+        marks: MarkLines | None = None,
         spell: Spelling = as_parameters,
     ) -> None:
         self.schedule = schedule.schedule if isinstance(schedule, Outcome) else schedule
@@ -178,17 +156,17 @@ class Gantt(Displayable):
         self.marks = marks
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        """Return all width there is as the most, and names with a few columns as the least."""
         return Measurement(min(24, options.max_width), options.max_width)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield lines of segments, none wider than the options allow."""
         layout = self._layout(console, options)
         by_kind = layout.few_colours or is_by_kind(self.together, layout.scales)
         cells: Cells
         if layout.colour:
             underlined = self.marks.underlined if self.marks else frozenset()
-            narrowest = self._narrowest(layout.scale)
+            shortest = min((time for time in operation_times(self.schedule) if time), default=0)
+            start, end = layout.scale.window
+            narrowest = shortest * layout.scale.columns // max(end - start, 1)
             look_of_cells = {"by_kind": by_kind, "few": layout.few_colours}
             cells = ColourCells(self.schedule, self.label, narrowest, underlined=underlined, **look_of_cells)
         else:
@@ -234,7 +212,6 @@ class Gantt(Displayable):
 
     @cached_property
     def _fold(self) -> Fold | None:
-        """The fold of the schedule."""
         return fold_of(self.schedule)
 
     @cached_property
@@ -258,16 +235,15 @@ class Gantt(Displayable):
         ascii_only = self.ascii_only or options.ascii_only
         word = "device " if width >= WIDE else "d"
         gutter = max(len(problem.device_name(device, word)) for device in range(problem.devices)) + 1
-        has_lines = (
-            self.memory or self.marks or any(member.plan.lanes or member.plan.network for member in self.together)
-        )
-        gutter = max(gutter, len("mem ") if has_lines else 0)
+        if self.memory or self.marks or any(member.plan.lanes or member.plan.network for member in self.together):
+            gutter = max(gutter, len("mem "))
         tail = len(" idle") if width >= WIDE else 0
         if self.memory:
             peaks = (peak_text(member, device) for member in self.together for device in range(member.problem.devices))
             tail = max(tail, max(map(len, peaks)) + 1)
         colour = has_colour(console, ascii_only)
-        layout = LineFrame(gutter, [], tail, colour, ascii_only, colour and has_few_colours(console))
+        few_colours = colour and console.color_system in ("standard", "windows")
+        layout = LineFrame(gutter, [], tail, colour, ascii_only, few_colours)
         return layout._replace(scales=self._scales(_columns(layout, options)))
 
     def _scales(self, columns: int) -> Sequence[TimeScale]:
@@ -280,11 +256,6 @@ class Gantt(Displayable):
         folded = self._folded(self.schedule, columns)
         return folded if helps(self.schedule, self._fold, folded, whole) else whole
 
-    def _narrowest(self, scale: TimeScale) -> int:
-        """Return the columns of the shortest operation."""
-        times = [time for time in operation_times(self.schedule) if time]
-        return min(times, default=0) * scale.columns // max(scale.window.end - scale.window.start, 1)
-
     def _device(self, device: int, runs: list[Run], cells: Cells, layout: LineFrame) -> Iterator[Segment]:
         """Yield the lines of a device, and the strip of its memory."""
         over = device in self.schedule.over_budget
@@ -292,9 +263,11 @@ class Gantt(Displayable):
         if layout.gutter <= len(name):
             name = self.schedule.problem.device_name(device, "d")
         head = Segment(name.ljust(layout.gutter), OVER if over else None)
-        share = Segment(self._idle_share(device).rjust(layout.tail), DIM) if layout.tail >= len(" idle") else None
+        whole = self.schedule.makespan_ticks
+        idle = f"{self.schedule.idle_ticks[device] / whole:.0%}" if whole else "0%"
+        share = [Segment(idle.rjust(layout.tail), DIM)] if layout.tail >= len(" idle") else []
         first, *others = cells.lines(runs)
-        yield from line([head, *first, *([share] if share else [])])
+        yield from line([head, *first, *share])
         for cell_line in others:
             yield from line([Segment(" " * layout.gutter), *cell_line])
         if self.marks:
@@ -310,15 +283,10 @@ class Gantt(Displayable):
             yield from line([Segment("mem".ljust(layout.gutter), DIM), *strip, peak])
 
     def _lane(self, name: str, runs: list[Run], cells: Cells, layout: LineFrame) -> Iterator[Segment]:
-        """Yield the lines of a lane."""
         of_two = self.schedule.problem.lanes == "pair" and name != NETWORK_LANE
         for place, segments in enumerate(cells.lines(runs, of_two=of_two)):
             head = Segment(" " * layout.gutter) if place else Segment(name.ljust(layout.gutter), DIM)
             yield from line([head, *segments])
-
-    def _idle_share(self, device: int) -> str:
-        whole = self.schedule.makespan_ticks
-        return f"{self.schedule.idle_ticks[device] / whole:.0%}" if whole else "0%"
 
 
 def _columns(layout: LineFrame, options: ConsoleOptions) -> int:

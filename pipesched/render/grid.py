@@ -18,9 +18,12 @@ right = partial(Column, justify="right", no_wrap=True)
 folded = partial(Column, overflow="fold")
 
 
-def grid(*columns: Column, header: bool = True) -> Table:
-    """Return a table of these columns, without rows and without lines."""
-    return Table(*columns, box=None, pad_edge=False, padding=(0, GAP, 0, 0), show_header=header, header_style="dim")
+def grid(*columns: Column, rows: Iterable[Iterable[RenderableType]] = (), header: bool = True) -> Table:
+    """Return a table of these columns and rows, without lines."""
+    table = Table(*columns, box=None, pad_edge=False, padding=(0, GAP, 0, 0), show_header=header, header_style="dim")
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def width_of(title: str, cells: Iterable[Text | str]) -> int:
@@ -60,10 +63,7 @@ def with_lines_between(
     start = 0
     for end in [*sorted(number + 1 for number in below), len(rows)]:
         if end > start:
-            table = grid(*(column.copy() for column in columns), header=not start)
-            for row in rows[start:end]:
-                table.add_row(*row)
-            yield table
+            yield grid(*(column.copy() for column in columns), rows=rows[start:end], header=not start)
         yield from below.get(end - 1, ()) if end > start else ()
         start = end
 
@@ -85,9 +85,7 @@ class FittedTable:
         return fitting_columns(self.rows, self.kept_longest, width - width_of("algorithm", self.names))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the table."""
         columns = self.columns(options.max_width)
-        table = grid(*heads(("\nalgorithm", *columns), self.units))
-        for name, cells in zip(self.names, self.rows, strict=True):
-            table.add_row(name, *(cells[column] for column in columns))
-        yield table
+        named = zip(self.names, self.rows, strict=True)
+        rows = ((name, *(cells[column] for column in columns)) for name, cells in named)
+        yield grid(*heads(("\nalgorithm", *columns), self.units), rows=rows)

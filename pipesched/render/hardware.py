@@ -12,11 +12,10 @@ from rich.text import Text
 
 from pipesched.core.reasons import Idle, classes
 from pipesched.hls.compare import COMPARED, RuleResult, RuleTable
-from pipesched.hls.explanation import ClassSensitivity, HardwareExplanation, OperationReasons, Unit, UnitGap
+from pipesched.hls.explanation import HardwareExplanation, OperationReasons, Unit, UnitGap
 from pipesched.hls.graph import Operation
 from pipesched.hls.modulo import Intervals
 from pipesched.hls.outcome import HardwareOutcome
-from pipesched.hls.units import UnitClass
 from pipesched.render.grid import fitting, folded, grid, uncut, width_of
 from pipesched.render.legend import explained, wrap
 from pipesched.render.marks import IDLE_MARKS, counted
@@ -32,17 +31,14 @@ def hardware_heading(outcome: HardwareOutcome) -> Text:
     graph, units = outcome.schedule.graph, outcome.schedule.units
     types = Counter(operation.type for operation in graph.operations)
     counts = ", ".join(f"{count} {kind}" for kind, count in types.most_common())
-    title = Text(graph.name, style="bold")
     on = ", ".join(f"{unit.count} {unit.name}" for unit in units)
-    return title.append(f"  operations: {counts}; units: {on}", style="not bold")
+    return Text(graph.name, style="bold").append(f"  operations: {counts}; units: {on}", style="not bold")
 
 
 def hardware_summary(outcome: HardwareOutcome, bounds: Intervals | None = None) -> Table:
     """Return a table of metrics, their values and where they come from; `bounds` are those of a loop."""
-    table = grid(uncut(), folded(justify="right"), folded(style="dim"), header=False)
-    for row in _rows(outcome, bounds):
-        table.add_row(*row)
-    return table
+    columns = uncut(), folded(justify="right"), folded(style="dim")
+    return grid(*columns, rows=_rows(outcome, bounds), header=False)
 
 
 def _rows(outcome: HardwareOutcome, bounds: Intervals | None) -> Iterator[tuple[str, Text | str, str]]:
@@ -58,11 +54,9 @@ def _rows(outcome: HardwareOutcome, bounds: Intervals | None) -> Iterator[tuple[
         yield "lower bound", f"{outcome.bound}", outcome.proof
         yield "gap", *_gap(outcome, "latency")
     yield "registers", f"{schedule.registers}", "most values alive at a cycle boundary"
-    yield "cycles", "", ", ".join(map(_cycles, schedule.units))
-
-
-def _cycles(unit: UnitClass) -> str:
-    return f"{unit.name} {unit.latency}" + (" (pipelined: one a cycle)" if unit.interval < unit.latency else "")
+    pipelined = " (pipelined: one a cycle)"
+    cycles = (f"{unit.name} {unit.latency}{pipelined * (unit.interval < unit.latency)}" for unit in schedule.units)
+    yield "cycles", "", ", ".join(cycles)
 
 
 def _gap(outcome: HardwareOutcome, what: str) -> tuple[Text, str]:
@@ -148,13 +142,13 @@ def explanation_parts(explanation: HardwareExplanation, *, ascii_only: bool = Fa
     """Yield the chart with the critical path marked, and below it what is known of idle time and latency."""
     words = _Words(explanation, ascii_only=ascii_only)
     tasks = explanation.tasks
-    yield UnitChart(
-        explanation.schedule, ascii_only=ascii_only, marked=tasks.critical_path, explained_too=words.numbered
-    )
-    yield ""
-    yield _lengths(explanation)
-    yield ""
-    yield idle_table(_idle_rows(explanation))
+    marked = {"marked": tasks.critical_path, "explained_too": words.numbered}
+    yield UnitChart(explanation.schedule, ascii_only=ascii_only, **marked)
+    yield from ("", _lengths(explanation), "")
+    idle, shown = zip(explanation.units, explanation.devices, strict=True), _shown(explanation)
+    rows = [IdleRow(_unit(unit), times, explanation.latency) for unit, times in idle if unit in shown]
+    whole = explanation.latency * len(explanation.units)  # of all units, shown or not
+    yield idle_table([*rows, IdleRow("all", explanation.totals, whole)])
     yield from _unused(explanation)
     yield from words.gaps()
     yield ""
@@ -180,12 +174,8 @@ def idle_table(rows: Sequence[IdleRow]) -> Table:
     for row in rows:
         total = sum(row.idle.values())
         numbers = [*(row.idle[idle] for idle in used), total]
-        table.add_row(
-            Text(row.name),
-            *map(str, numbers),
-            f"{total / row.time:.0%}" if row.time else "",
-            style="bold" if row is rows[-1] else "",
-        )
+        share = f"{total / row.time:.0%}" if row.time else ""
+        table.add_row(Text(row.name), *map(str, numbers), share, style="bold" if row is rows[-1] else "")
     return table
 
 
@@ -200,17 +190,6 @@ def _lengths(explanation: HardwareExplanation) -> Text:
     return text.append(f", {least}; {idle}, {explanation.avoidable} avoidable.", style="not bold")
 
 
-def _idle_rows(explanation: HardwareExplanation) -> list[IdleRow]:
-    """Return the rows of the units that the chart shows, and the sum over all units."""
-    shown = _shown(explanation)
-    rows = [
-        IdleRow(_unit(unit), idle, explanation.latency)
-        for unit, idle in zip(explanation.units, explanation.devices, strict=True)
-        if unit in shown
-    ]
-    return [*rows, IdleRow("all", explanation.totals, explanation.latency * len(explanation.units))]
-
-
 def _shown(explanation: HardwareExplanation) -> set[Unit]:
     """Return the units that have rows: all, but of large classes those that run something."""
     used = _used(explanation)
@@ -219,7 +198,6 @@ def _shown(explanation: HardwareExplanation) -> set[Unit]:
 
 
 def _used(explanation: HardwareExplanation) -> set[Unit]:
-    """Return the units that run something."""
     return {unit for unit, order in zip(explanation.units, explanation.tasks.orders, strict=True) if order}
 
 
@@ -236,17 +214,13 @@ def _unused(explanation: HardwareExplanation) -> Iterator[RenderableType]:
 def _sensitivities(explanation: HardwareExplanation) -> Table:
     """Return a line for each class, first what hurts most."""
     table = grid(uncut(), folded(), header=False)
+    base = explanation.early_latency
     for row in sorted(explanation.sensitivity, key=lambda row: (-row.slower, -row.faster)):
-        table.add_row(Text(row.unit_class), Text(sensitivity_words(row, explanation.early_latency)))
+        faster = "it takes one cycle, the least"
+        if row.latency_faster is not None:
+            faster = f"one cycle faster: {_instead(row.latency_faster, base)}"
+        table.add_row(Text(row.unit_class), Text(f"{faster}; one cycle slower: {_instead(row.latency_slower, base)}"))
     return table
-
-
-def sensitivity_words(row: ClassSensitivity, base: int) -> str:
-    """Return what a cycle less and a cycle more of a class do to a latency of `base` cycles, as text."""
-    faster = "it takes one cycle, the least"
-    if row.latency_faster is not None:
-        faster = f"one cycle faster: {_instead(row.latency_faster, base)}"
-    return f"{faster}; one cycle slower: {_instead(row.latency_slower, base)}"
 
 
 def _instead(latency: int, base: int) -> str:
@@ -362,7 +336,6 @@ class Numbers:
         self.operations, self.ascii_only = operations, ascii_only
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield lines of segments, none wider than the options allow."""
         width = options.max_width
         for items in wrap(explained(self.operations, width, self.ascii_only), width):
             yield from line(items)

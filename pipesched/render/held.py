@@ -12,7 +12,6 @@ from pipesched.render.marks import MEASURED_MEMORY
 from pipesched.render.timescale import number
 
 FEW_DEVICES = 7  # whose peaks are listed; of more, the largest and the smallest
-OWN_PEAK = "own peak"  # of one class of what comes and goes
 
 
 def has_static(problem: Problem) -> bool:
@@ -63,7 +62,7 @@ def class_rows(schedule: Schedule, every: bool) -> Iterator[tuple[str, str, str]
     if any(any(peaks[what]) for what in peaks if what != ACTIVATIONS):
         for what, held in peaks.items():
             if any(held):
-                yield f"  {what}", *_most(held, OWN_PEAK, schedule.problem.memory.unit, every)
+                yield f"  {what}", *_most(held, "own peak", schedule.problem.memory.unit, every)
 
 
 def _extremes(values: Sequence[int | float]) -> str:

@@ -135,7 +135,11 @@ class LegendKey:
         if look.shared:
             yield [Segment(SHARED)]
         if self.memory:
-            yield from self._memory_items()
+            top = number(in_units(full_scale(self.schedules), problem.grains.per_unit))
+            mark, above = "9" if self.ascii_only else "█", above_static(problem)
+            yield [Segment(f"mem: {mark} = {top} {problem.memory.unit}".rstrip() + above)]
+        if self.memory and problem.memory.budget is not None:
+            yield [Segment("█" if self.colour else "!", OVER), Segment(" over budget")]
         yield [Segment(describe(self.scale, problem.ticks.per_unit, problem.time_unit), DIM)]
         if look.hidden:
             slots = "slot" if look.hidden == 1 else "slots"
@@ -146,7 +150,9 @@ class LegendKey:
         if self.by_kind:
             yield [Segment("colour by kind:")]
         else:
-            yield self._microbatches()
+            count = self.schedules[0].problem.microbatches
+            swatches = [Segment(f"{m}", fill(m, "F")) for m in range(min(count, len(HUES)))]
+            yield [Segment("microbatch "), *swatches, *([Segment("..")] if count > len(HUES) else [])]
         for kind in self.kinds:
             hue = first if is_numbered(kind) else None
             look_of_kind = fill_of_kind(kind) if self.few else fill(hue, kind, 0, self.chunks)
@@ -168,11 +174,6 @@ class LegendKey:
             yield from [Segment("..")] * bool(part and not few)
             yield Segment(f" {part} ", fill(0, "F", 0, self.chunks, place_of(part, self.slices)))
 
-    def _microbatches(self) -> Item:
-        count = self.schedules[0].problem.microbatches
-        swatches = [Segment(f"{m}", fill(m, "F")) for m in range(min(count, len(HUES)))]
-        return [Segment("microbatch "), *swatches, *([Segment("..")] if count > len(HUES) else [])]
-
     def _letter_items(self, look: Look) -> Iterator[Item]:
         for kind in self.kinds:
             mark = ALL_KINDS[kind].mark if look.apart else ""
@@ -187,17 +188,8 @@ class LegendKey:
         if not all(map(is_numbered, self.kinds)):
             yield [Segment("below net and optimizers: stage")]
 
-    def _memory_items(self) -> Iterator[Item]:
-        problem = self.schedules[0].problem
-        top = number(in_units(full_scale(self.schedules), problem.grains.per_unit))
-        above = above_static(problem)
-        yield [Segment(f"mem: {'9' if self.ascii_only else '█'} = {top} {problem.memory.unit}".rstrip() + above)]
-        if problem.memory.budget is not None:
-            yield [Segment("█" if self.colour else "!", OVER), Segment(" over budget")]
-
 
 def _occurs(kind: str, schedule: Schedule) -> bool:
-    """Return whether a schedule has operations of this kind."""
     index, durations = schedule.plan.index, schedule.graph.durations
     if kind not in index.kinds:
         return False

@@ -11,7 +11,7 @@ from rich.style import Style
 from pipesched.analysis.reasons.explanation import Explanation
 from pipesched.core.reasons import Idle
 from pipesched.render.palette import DIM, break_mark
-from pipesched.render.rows import Row, Run
+from pipesched.render.rows import Row
 from pipesched.render.timescale import TimeScale
 
 
@@ -53,34 +53,26 @@ class MarkLines:
         numbers = {idle: number for number, idle in enumerate(IDLE_MARKS, 1)}
         for gap in explanation.gap_ticks:
             spans[gap.device].append((gap.start + first, gap.end + first, numbers[gap.idle]))
-        self._rows = [_row(sorted(span for span in of_device if span[0] < span[1])) for of_device in spans]
+        lasting = [sorted(span for span in of_device if span[0] < span[1]) for of_device in spans]
+        self._rows = [Row([m for *_, m in row], [s for s, *_ in row], [e for _, e, _ in row]) for row in lasting]
         self._used = sorted({number for of_device in spans for *_, number in of_device})
 
     def line(self, device: int, scales: Sequence[TimeScale], *, colour: bool, ascii_only: bool) -> Iterator[Segment]:
         """Yield the segments below a device; a column that several share shows what stands in its middle."""
         row = self._rows[device]
         for run in row.runs(*scales) if row.order else ():
-            yield _segment(run, colour, ascii_only)
+            if run.is_break:
+                yield break_mark(ascii_only=ascii_only)
+            elif run.slot is None:
+                yield Segment(" " * run.width, DIM)
+            else:
+                yield Segment(MARKS[run.slot].letter * run.width, MARKS[run.slot].style if colour else None)
 
     def legend(self, *, colour: bool) -> Iterator[list[Segment]]:
         """Yield the items of the legend."""
         for number in self._used:
             mark = MARKS[number]
             yield [Segment(mark.letter, mark.style if colour else None), Segment(f" {mark.meaning}")]
-
-
-def _row(spans: Sequence[tuple[int, int, int]]) -> Row:
-    """Return the row of spans (start, end, mark)."""
-    return Row([mark for *_, mark in spans], [start for start, *_ in spans], [end for _, end, _ in spans])
-
-
-def _segment(run: Run, colour: bool, ascii_only: bool) -> Segment:
-    if run.is_break:
-        return break_mark(ascii_only=ascii_only)
-    if run.slot is None:
-        return Segment(" " * run.width, DIM)
-    mark = MARKS[run.slot]
-    return Segment(mark.letter * run.width, mark.style if colour else None)
 
 
 LABELS = ("auto", "microbatch", "op", "stage", "none")

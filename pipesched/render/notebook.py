@@ -19,7 +19,9 @@ HTML = '<pre style="line-height:1.2;white-space:pre;overflow-x:auto;font-family:
 
 def mime_bundle(result: object) -> dict[str, str]:
     """Return a result by MIME type: as text/plain and as text/html; a frontier also as image/svg+xml."""
-    text = plain_text(result)
+    stream = io.StringIO()
+    _print(Console(file=stream, width=COLUMNS, color_system=None, **_SETTINGS), result)
+    text = "\n".join(line.rstrip() for line in stream.getvalue().rstrip().splitlines())  # without colour
     if isinstance(result, Frontier) and result.points:
         from pipesched.render.html.still import steps
 
@@ -50,13 +52,6 @@ def framed(result: object) -> str | None:
     return f"{picture}{frame}"
 
 
-def plain_text(result: object) -> str:
-    """Return a result as text, without colour."""
-    stream = io.StringIO()
-    _print(Console(file=stream, width=COLUMNS, color_system=None, **_SETTINGS), result)
-    return "\n".join(line.rstrip() for line in stream.getvalue().rstrip().splitlines())
-
-
 def html(result: object) -> str:
     """Return a result as coloured HTML that needs no style sheet."""
     console = Console(file=io.StringIO(), width=COLUMNS, record=True, color_system="truecolor", **_SETTINGS)
@@ -64,8 +59,8 @@ def html(result: object) -> str:
     return console.export_html(inline_styles=True, code_format=HTML)
 
 
-_OFF = ("force_jupyter", "legacy_windows", "highlight", "markup", "emoji")
-_SETTINGS: dict[str, Any] = {"force_terminal": True, **dict.fromkeys(_OFF, False)}
+_SETTINGS: dict[str, Any] = {"force_terminal": True, "force_jupyter": False, "legacy_windows": False}
+_SETTINGS |= {"highlight": False, "markup": False, "emoji": False}
 
 
 def _print(console: Console, result: object) -> None:

@@ -14,9 +14,8 @@ from pipesched.render.timescale import number
 from pipesched.results.packing import Packing, PackingBaseline
 
 
-def packing_view(packing: Packing, *, ascii_only: bool = False) -> Group:
+def packing_view(packing: Packing, **_: bool) -> Group:
     """Return what was packed, a row a rank, a row for each other rule, and how far the best may be."""
-    del ascii_only  # nothing but letters stands in it
     return Group(Text(_heading(packing)), "", _ranks(packing), "", _rules(packing), "", *_ends(packing))
 
 
@@ -41,7 +40,8 @@ def _ranks(packing: Packing) -> RenderableType:
 def _rules(packing: Packing) -> RenderableType:
     """Return this packing, and a row for each other rule: what it takes, how much longer that is, and what is wrong."""
     table = grid(uncut("packing"), right(with_unit("makespan", packing.base.time_unit)), right("longer"), folded(""))
-    table.add_row(Text("this one", style=GOOD if packing.fits else BAD), number(packing.makespan), "", _own(packing))
+    own = "" if packing.fits else "over budget, as all that were found"
+    table.add_row(Text("this one", style=GOOD if packing.fits else BAD), number(packing.makespan), "", own)
     for one in packing.baselines:
         longer = "" if one.makespan is None or not packing.makespan else f"{one.makespan / packing.makespan - 1:+.1%}"
         takes = "" if one.makespan is None else number(one.makespan)
@@ -49,12 +49,7 @@ def _rules(packing: Packing) -> RenderableType:
     return table
 
 
-def _own(packing: Packing) -> str:
-    return "" if packing.fits else "over budget, as all that were found"
-
-
 def _faults(one: PackingBaseline, packing: Packing) -> Iterator[str]:
-    """Yield why a packing by another rule does not fit."""
     if one.left:
         yield f"{counted(one.left, 'document')} left over"
     if one.most_tokens > packing.cap:

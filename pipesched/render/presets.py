@@ -23,7 +23,6 @@ class PresetTable:
         self.lines = [_model(row) if kind == "model" else _hardware(row) for row in rows]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the table."""
         name, *numbers, source = ((key, width_of(key, (line[key] for line in self.lines))) for key in self.lines[0])
         widths = [width for _, width in numbers] + [min(LEAST, source[1])]
         keys = [key for key, _ in (*numbers, source)][: fitting(widths, options.max_width - name[1])]
@@ -34,14 +33,15 @@ class PresetTable:
 
     def _table(self, keys: Sequence[str]) -> Table:
         looks = {key: uncut if key in (self.kind, "more", "fitted on") else right for key in keys} | {"source": folded}
-        table = grid(*(looks[key](key) for key in keys))
-        for line in self.lines:
-            table.add_row(*(Text(line[key], style="bold" if key == self.kind else "") for key in keys))
-        return table
+        rows = ((Text(line[key], style="bold" if key == self.kind else "") for key in keys) for line in self.lines)
+        return grid(*(looks[key](key) for key in keys), rows=rows)
 
 
 def _model(row: Row) -> dict[str, str]:
     total, active, heads, kv_heads = (row[key] for key in ("parameters", "active_parameters", "heads", "kv_heads"))
+    experts = row["experts"]
+    more = [f"{experts['active']} of {experts['count']} experts of {experts['width']}"] if experts else []
+    more += ["latent attention"] if row["latent"] else []
     return {
         "model": row["name"],
         "parameters": _billions(total) + (f" ({_billions(active)} active)" if active < total else ""),
@@ -50,17 +50,9 @@ def _model(row: Row) -> dict[str, str]:
         "heads": str(heads) if row["latent"] or heads == kv_heads else f"{heads}/{kv_heads}",
         "ffn": str(row["ffn"]),
         "words": str(row["vocabulary"]),
-        "more": _more(row),
+        "more": ", ".join(more),
         "source": row["source"],
     }
-
-
-def _more(row: Row) -> str:
-    """Return what a model has beside its shapes, in a few words."""
-    experts = row["experts"]
-    parts = [f"{experts['active']} of {experts['count']} experts of {experts['width']}"] if experts else []
-    parts += ["latent attention"] if row["latent"] else []
-    return ", ".join(parts)
 
 
 def _billions(count: int) -> str:

@@ -18,9 +18,10 @@ from pipesched.render.cells import Line
 from pipesched.render.grid import FittedTable
 from pipesched.render.legend import wrap
 from pipesched.render.palette import DIM, ink
-from pipesched.render.scatter import Ruler
+from pipesched.render.scatter import Ruler, labels_along
 from pipesched.render.summary import GOOD
 from pipesched.render.timescale import number
+from pipesched.render.view import line
 
 SHARE, SLOW, MAKESPAN = "best\nshare", "worst\nstraggler", "no\nnoise"
 KEPT_LONGEST = ("\nmean", "\np95", SLOW, SHARE, MAKESPAN, "\nstd", "\np99", "\np50")
@@ -50,7 +51,6 @@ class RobustnessTable:
         self.rows = [row for row in robustness if row.applicable]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the table and the lines below it."""
         if self.rows:
             yield from self._table()
         for row in self.robustness:
@@ -67,11 +67,17 @@ class RobustnessTable:
         styles = [GOOD if len(self.rows) > 1 and row.fits and row.best_share == most else "" for row in self.rows]
         names = [Text(row.algorithm, style=style) for row, style in zip(self.rows, styles, strict=True)]
         yield FittedTable(names, [_cells(row, decimals) for row in self.rows], KEPT_LONGEST)
-        yield Text(_meaning(self.robustness), style="dim")
+        found = self.robustness
+        devices = f" and {found.device_noise:.4g} a device" if found.device_noise else ""
+        yield Text(
+            f"noise {found.noise:.4g} an operation{devices}, {found.samples:,} samples, seed {found.seed};"
+            f" best share: of samples in which it is shortest; worst straggler: the device that costs most when it"
+            f" takes {number(found.straggler)} times as long, the makespan then, and what that is more",
+            style="dim",
+        )
 
 
 def _cells(row: RobustnessRow, decimals: int) -> dict[str, str]:
-    """Return the cells of a row by the titles of their columns."""
 
     def time(value: float) -> str:
         return f"{value:,.{decimals}f}" if abs(value) >= 10_000 else f"{value:.{decimals}f}"
@@ -93,16 +99,6 @@ def _decimals(longest: float, least_std: float) -> int:
     """Return how many decimals times have: enough for the digits of the longest and of the least deviation."""
     wanted = [(longest, DIGITS), (least_std, DIGITS_OF_STD)]
     return min(max([0, *(digits - 1 - floor(log10(value)) for value, digits in wanted if value > 0)]), 9)
-
-
-def _meaning(robustness: Robustness) -> str:
-    """Return what the columns mean, with the settings."""
-    devices = f" and {robustness.device_noise:.4g} a device" if robustness.device_noise else ""
-    return (
-        f"noise {robustness.noise:.4g} an operation{devices}, {robustness.samples:,} samples, seed {robustness.seed};"
-        f" best share: of samples in which it is shortest; worst straggler: the device that costs most when it takes"
-        f" {number(robustness.straggler)} times as long, the makespan then, and what that is more"
-    )
 
 
 class HistogramGlyphs(NamedTuple):
@@ -128,17 +124,14 @@ class Histograms:
         self.rows, self.title, self.ascii_only = [row for row in rows if row.makespans], title, ascii_only
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        """Return all width there is as the most."""
         return Measurement(min(20, options.max_width), options.max_width)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield lines of segments, none wider than the options allow."""
         if not self.rows:
             return
         glyphs = ASCII if self.ascii_only or options.ascii_only else UNICODE
-        for line in self._lines(options.max_width, glyphs):
-            yield from Segment.adjust_line_length(line, options.max_width, pad=False)
-            yield Segment.line()
+        for segments in self._lines(options.max_width, glyphs):
+            yield from line(Segment.adjust_line_length(segments, options.max_width, pad=False))
 
     def _lines(self, width: int, glyphs: HistogramGlyphs) -> Iterator[Line]:
         ends = [end(row.makespan, *row.makespans) for row in self.rows for end in (min, max)]
@@ -155,7 +148,7 @@ class Histograms:
                 floor[column] = glyphs.tick
             floor[ruler.cell(row.makespan)] = glyphs.mark
             yield [Segment("".join(floor), DIM)]
-        yield [Segment(_labels(ticks, width), DIM)]
+        yield [Segment(labels_along(ticks, width)[0], DIM)]
         yield [Segment(self.title.rjust(width), DIM)]
         yield from wrap(iter([[Segment(f"{glyphs.mark} without noise")]]), width)
 
@@ -174,15 +167,5 @@ def _bars(counts: Sequence[int], height: int, parts: str) -> Iterator[str]:
     """Yield the lines of bars from the top; a column with a sample has at least the least part of a bar."""
     full = len(parts) - 1
     levels = [-(-count * height * full // max(counts)) for count in counts]
-    for line in reversed(range(height)):
-        yield "".join(parts[min(max(level - line * full, 0), full)] for level in levels)
-
-
-def _labels(ticks: Sequence[tuple[int, str]], width: int) -> str:
-    """Return round values, each at its column where there is room."""
-    text = ""
-    for column, label in ticks:
-        start = min(column, width - len(label))
-        if start >= len(text) + bool(text):
-            text = text.ljust(start) + label
-    return text
+    for below in reversed(range(height)):
+        yield "".join(parts[min(max(level - below * full, 0), full)] for level in levels)

@@ -33,23 +33,14 @@ class Run(NamedTuple):
     is_break: bool = False  # time is left out here
 
 
-def itself(slot: int) -> Hashable:
-    """Return the slot, as the kind of what has none."""
-    return slot
-
-
 class Row:
     """The slots of one row in their order, each with its start and its end, ready to be looked up by time.
 
-    `kind_of` says of which kind a slot is, for columns that several share.
+    `kind_of` says of which kind a slot is, for columns that several share; by default each has its own.
     """
 
     def __init__(
-        self,
-        order: Sequence[int],
-        starts: Sequence[int],
-        ends: Sequence[int],
-        kind_of: Callable[[int], Hashable] = itself,
+        self, order: Sequence[int], starts: Sequence[int], ends: Sequence[int], kind_of: Callable[[int], Hashable] = int
     ) -> None:
         self.order, self.starts, self.ends, self.kind_of = order, starts, ends, kind_of
 
@@ -125,7 +116,6 @@ class Row:
         return [Row(*columns) for columns in found.values()]
 
     def _worked(self, left: int, right: int) -> int:
-        """Return how long the row works between two ticks."""
         first, last = bisect_right(self.ends, left), bisect_left(self.starts, right)
         if first >= last:
             return 0
@@ -156,19 +146,17 @@ def lane_rows(schedule: Schedule, device: int) -> Iterator[tuple[str, Row]]:
 
     Its network lane, then its transfer lanes; below the second device of two that share these, those of the pair.
     """
-    for name, order in _lanes(schedule, device):
+    problem, plan = schedule.problem, schedule.plan
+    lanes: list[tuple[str, Sequence[int]]] = []
+    if plan.network:
+        lanes.append((NETWORK_LANE, lane_of(plan.network[device], plan.index)))
+    pair = problem.lane_pair(device)
+    if plan.lanes and device == problem.devices_of_lanes(pair)[-1]:
+        lanes += [(lane.value, order) for lane, order in zip(LANES, plan.lanes[pair], strict=True)]
+    for name, order in lanes:
         if order:
             pick = picker(order)
             yield name, Row(order, pick(schedule.start_ticks), pick(schedule.end_ticks), kinds_of(schedule))
-
-
-def _lanes(schedule: Schedule, device: int) -> Iterator[tuple[str, Sequence[int]]]:
-    problem, plan = schedule.problem, schedule.plan
-    if plan.network:
-        yield NETWORK_LANE, lane_of(plan.network[device], plan.index)
-    pair = problem.lane_pair(device)
-    if plan.lanes and device == problem.devices_of_lanes(pair)[-1]:
-        yield from ((lane.value, order) for lane, order in zip(LANES, plan.lanes[pair], strict=True))
 
 
 def rows_of(schedule: Schedule) -> Iterator[Row]:

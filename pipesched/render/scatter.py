@@ -14,7 +14,7 @@ from math import ceil, floor
 from string import ascii_lowercase, digits
 from typing import NamedTuple
 
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.measure import Measurement
 from rich.segment import Segment
 from rich.style import Style
@@ -31,6 +31,7 @@ from pipesched.render.marks import with_unit
 from pipesched.render.palette import DIM, OVER
 from pipesched.render.summary import BAD, GOOD
 from pipesched.render.timescale import number, round_number
+from pipesched.render.view import line
 from pipesched.results.comparison import Comparison, ParetoPoint
 from pipesched.results.frontier import Frontier
 from pipesched.results.status import Status
@@ -131,17 +132,14 @@ class Scatter:
     counts: bool = False
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        """Return all width there is as the most, and the axis with a few cells as the least."""
         return Measurement(min(20, options.max_width), options.max_width)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield lines of segments, none wider than the options allow."""
         if not self.points:
             return
         plot = _Plot(self, options.max_width, ASCII if self.ascii_only or options.ascii_only else UNICODE)
-        for line in plot.lines():
-            yield from Segment.adjust_line_length(line, options.max_width, pad=False)
-            yield Segment.line()
+        for segments in plot.lines():
+            yield from line(Segment.adjust_line_length(segments, options.max_width, pad=False))
 
     def is_above(self, y: Amount) -> bool:
         """Return whether a value is off the scale."""
@@ -163,20 +161,25 @@ class _Plot:
         widest = max(map(len, self.labels.values()), default=0)
         self.gutter = widest + 1 if widest + 1 <= width // 2 else 0
         across = [Fraction(point.x) for point in scatter.points]
-        near = [Fraction(wall.x) for wall in scatter.walls if _is_near(Fraction(wall.x), across)]
+        low, high = min(across), max(across)  # which must keep half of the width, whatever walls stand in it
+        near = [Fraction(wall.x) for wall in scatter.walls if 2 * low - high <= wall.x <= 2 * high - low]
         self.x = Ruler.over([*across, *near], max((width - self.gutter - 1) // 2, 2))
-        blank = Segment(" ")
-        self.grid: list[Line] = [[blank] * (2 * self.x.cells) for _ in range(self.rows)]
+        self.grid: list[Line] = [[Segment(" ")] * (2 * self.x.cells) for _ in range(self.rows)]
         self.shared: dict[tuple[int, int], list[PlotPoint]] = {}
         for point in scatter.points:
             self.shared.setdefault((self._row(point.y), self.x.cell(point.x)), []).append(point)
 
     def lines(self) -> Iterator[Line]:
         """Yield the title of the upright axis, the grid, the other axis and its title, the legend."""
-        self._draw_walls()
+        for wall in self.scatter.walls:
+            for row in range(self.rows) if self.x.low <= wall.x <= self.x.high else ():
+                self._put(row, 2 * self.x.cell(wall.x), self.glyphs.wall, OVER)
         self._draw_steps()
         self._draw_paths()
-        self._draw_points()
+        for (row, cell), points in self.shared.items():
+            self._put(row, 2 * cell, points[0].mark, points[0].style)
+            if len(points) > 1:
+                self._put(row, 2 * cell + 1, "+", points[0].style)
         yield [Segment(self.scatter.y_title, DIM)]
         for row, cells in enumerate(self.grid):
             label = self.labels.get(row, "")
@@ -191,12 +194,6 @@ class _Plot:
 
     def _put(self, row: int, column: int, text: str, style: Style) -> None:
         self.grid[row][column] = Segment(text, style)
-
-    def _draw_walls(self) -> None:
-        for wall in self.scatter.walls:
-            if self.x.low <= wall.x <= self.x.high:
-                for row in range(self.rows):
-                    self._put(row, 2 * self.x.cell(wall.x), self.glyphs.wall, OVER)
 
     def _draw_steps(self) -> None:
         corners = [(self._row(y), 2 * self.x.cell(x), self.scatter.is_above(y)) for x, y in self.scatter.steps]
@@ -223,22 +220,13 @@ class _Plot:
                     if self.grid[passed][across].text == " ":
                         self._put(passed, across, self.glyphs.dot, path.style)
 
-    def _draw_points(self) -> None:
-        for (row, cell), points in self.shared.items():
-            self._put(row, 2 * cell, points[0].mark, points[0].style)
-            if len(points) > 1:
-                self._put(row, 2 * cell + 1, "+", points[0].style)
-
     def _floor(self) -> Iterator[Line]:
         """Yield the axis below the grid, and round values under their cells."""
         columns = 2 * self.x.cells
         widest = max(len(number(plain(end))) for end in (self.x.low, self.x.high))
-        labels, marks = "", [self.glyphs.floor] * columns
-        for cell, label in self.x.ticks(spacing=widest // 2 + 3, whole=self.scatter.counts):
-            column = min(2 * cell, columns - len(label))
-            if column >= len(labels) + bool(labels):
-                labels = labels.ljust(column) + label
-                marks[2 * cell] = self.glyphs.floor_tick
+        ticks = self.x.ticks(spacing=widest // 2 + 3, whole=self.scatter.counts)
+        labels, marked = labels_along([(2 * cell, label) for cell, label in ticks], columns)
+        marks = [self.glyphs.floor_tick if column in marked else self.glyphs.floor for column in range(columns)]
         yield [Segment(" " * self.gutter + self.glyphs.origin + "".join(marks), DIM)]
         yield [Segment(" " * (self.gutter + 1) + labels, DIM)]
 
@@ -275,10 +263,15 @@ class _Plot:
             yield [Segment(" ".join([head, *marks[first : first + most]]))]
 
 
-def _is_near(wall: Fraction, values: Sequence[Fraction]) -> bool:
-    """Return whether a wall may stand in the plot: the values must keep half of its width."""
-    low, high = min(values), max(values)
-    return 2 * low - high <= wall <= 2 * high - low
+def labels_along(ticks: Sequence[tuple[int, str]], width: int) -> tuple[str, list[int]]:
+    """Return the labels of ticks (column, label) along an axis where there is room, and the columns that have one."""
+    text, labelled = "", []
+    for column, label in ticks:
+        start = min(column, width - len(label))
+        if start >= len(text) + bool(text):
+            text = text.ljust(start) + label
+            labelled.append(column)
+    return text, labelled
 
 
 BOLD = Style(bold=True)
@@ -293,13 +286,9 @@ def pareto(
     refused = refusals(comparison)
     if not pareto_points:
         return Group(*refused)
-    parts: list[RenderableType] = [
-        plot(pareto_points, ascii_only=ascii_only),
-        "",
-        _table(pareto_points, units_of(comparison), narrow=narrow),
-    ]
-    held = held_text(pareto_points[0].outcome.problem)
-    return Group(*parts, Text(MEANING.format(held), style="dim"), *refused)
+    table = _table(pareto_points, units_of(comparison), narrow=narrow)
+    meaning = Text(MEANING.format(held_text(pareto_points[0].outcome.problem)), style="dim")
+    return Group(plot(pareto_points, ascii_only=ascii_only), "", table, meaning, *refused)
 
 
 def plot(pareto_points: Sequence[ParetoPoint], *, ascii_only: bool = False) -> Scatter:
@@ -379,23 +368,15 @@ def _words(point: ParetoPoint, letters: Sequence[str]) -> str:
 
 def frontier_view(frontier: Frontier, *, ascii_only: bool = False) -> Group:
     """Return the plot, then the table. Budgets and times are in the user's units."""
-    legend = Text(f"{PROVED} proved {frontier.proved}  {OPEN} best found")
-    return Group(_frontier_plot(frontier, ascii_only), "", frontier_table(frontier), legend)
-
-
-def _frontier_plot(frontier: Frontier, ascii_only: bool) -> Scatter:
     corners = [(to_fraction(point.budget), to_fraction(point.value)) for point in frontier]
     drawn = [
         PlotPoint(x, y, PROVED if point.status == Status.OPTIMAL else OPEN)
         for point, (x, y) in zip(frontier, corners, strict=True)
     ]
-    return Scatter(
-        drawn,
-        x_title=with_unit("memory budget of a device", frontier.memory_unit),
-        y_title=with_unit(frontier.objective, frontier.time_unit),
-        steps=corners,
-        ascii_only=ascii_only,
-    )
+    across = with_unit("memory budget of a device", frontier.memory_unit)
+    titles = across, with_unit(frontier.objective, frontier.time_unit)
+    legend = Text(f"{PROVED} proved {frontier.proved}  {OPEN} best found")
+    return Group(Scatter(drawn, *titles, steps=corners, ascii_only=ascii_only), "", frontier_table(frontier), legend)
 
 
 def frontier_table(frontier: Frontier) -> Table:

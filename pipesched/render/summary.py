@@ -27,7 +27,6 @@ from pipesched.results.outcome import Outcome, Repetition, SolveReport
 from pipesched.results.status import Status, StoppedBy
 from pipesched.schedulers.feeding.ordering import Ordering
 
-FEED = "feed the microbatches in this order"
 GOOD, BAD = "bold green", "bold red"
 LEAST_SHOWN = 0.0005  # of the makespan: less imbalance is not mentioned
 DIGITS = 6  # behind the point, of a time that follows from a fraction
@@ -36,7 +35,6 @@ FEW_STAGES = 16  # whose layers are listed
 MOST_LISTED = 64  # the same, of layers that differ
 FEW_MICROBATCHES = 16  # that are listed beside a note; of more, in it
 ENDS = {StoppedBy.INTERRUPT: "interrupted"}  # what is said instead of feasible
-LANES_TOO, SPAN_TOO = " and network lanes", ", a network lane or a stage"  # what counts too in a step with these
 FORMULAS = {
     "makespan": "last end - first start, over all devices",
     "span": "largest (last end - first start) of a device",
@@ -62,10 +60,9 @@ def heading(outcome: Outcome, given: Problem | None = None) -> Text:
     parts = [counted(problem.devices, "device"), stages, counted(problem.microbatches, "microbatch", "es") + each]
     if problem.mode == FORWARD_ONLY:
         parts.append("forwards alone")
-    title = Text(outcome.algorithm, style="bold")
     if problem.name:
         parts.insert(0, problem.name)
-    return title.append("  " + ", ".join(parts), style="not bold")
+    return Text(outcome.algorithm, style="bold").append("  " + ", ".join(parts), style="not bold")
 
 
 def summary(
@@ -99,7 +96,7 @@ def _rows(outcome: Outcome, timing: bool, memory: bool, spell: Spelling) -> Iter
         if not problem.costs.split and problem.mode != FORWARD_ONLY:
             yield "backward", "whole", spell("`split_backward` lets its halves I and W run apart")
     beside = schedule.step is not None
-    yield "makespan", Text(time(schedule.makespan), style="bold"), FORMULAS["makespan"] + LANES_TOO * beside
+    yield "makespan", Text(time(schedule.makespan), style="bold"), FORMULAS["makespan"] + " and network lanes" * beside
     if outcome.report is None or outcome.report.objective != "makespan":
         yield "lower bound", time(outcome.lower_bound), outcome.bound.reason
     if outcome.report is None:
@@ -108,7 +105,7 @@ def _rows(outcome: Outcome, timing: bool, memory: bool, spell: Spelling) -> Iter
         yield "order", *_order(outcome.ordering, outcome.algorithm)
     if problem.slices.tried:
         yield "slices", str(problem.slices.count), _tried(problem.slices)
-    yield "span", time(schedule.span), FORMULAS["span"] + SPAN_TOO * beside
+    yield "span", time(schedule.span), FORMULAS["span"] + ", a network lane or a stage" * beside
     yield "ideal", time(schedule.ideal), f"{FORMULAS['ideal']}, without recompute" if schedule.recomputed else ""
     yield from _useless(schedule, time)
     yield from _layers(problem, time)
@@ -129,14 +126,12 @@ def _solve_rows(
 ) -> Iterator[tuple[str, Text | str, str]]:
     """Yield what a solve found and proved, and the best that heuristics have; `cut` says which stages it had."""
     tried = f"within the budget, over placements tried: {', '.join(report.placements)}"
-    if report.cuts is None:
-        tried += cut
-    else:
-        tried += f", {_of_cuts(report.cuts)}"
+    cuts = report.cuts
+    tried += cut if cuts is None else f", {counted(len(cuts.tried), 'cut')} of {_chunks(cuts)}"
     if report.status == Status.OPTIMAL:
         yield "status", Text(report.standing, style=GOOD), f"{report.objective} = bound, {tried}"
-    elif report.cuts is not None and report.cuts.status == Status.OPTIMAL:
-        least = f"over all cuts of {_chunks(report.cuts)} at least {time(report.bound.value)}"
+    elif cuts is not None and cuts.status == Status.OPTIMAL:
+        least = f"over all cuts of {_chunks(cuts)} at least {time(report.bound.value)}"
         yield "status", Text(report.standing, style=GOOD), f"{report.objective} = bound of this cut; {least}"
     else:
         yield "status", Text(ENDS.get(report.stopped_by, "feasible"), style="bold"), f"the best found {tried}"
@@ -154,11 +149,6 @@ def _solve_rows(
         yield "repetition", *_repetition(report.repetition, time)
     if timing:
         yield "time", f"{report.seconds:.2f} s", f"stopped by {report.stopped_by}"
-
-
-def _of_cuts(cuts: CutReport) -> str:
-    """Say how many cuts were tried."""
-    return f"{counted(len(cuts.tried), 'cut')} of {_chunks(cuts)}"
 
 
 def _chunks(cuts: CutReport) -> str:
@@ -197,7 +187,8 @@ def _briefly(value: int | float) -> str:
 
 def _order(ordering: Ordering, algorithm: str) -> tuple[str, str]:
     """Return the order in which microbatches are fed, and where it is from; of many the order is in the note."""
-    listed, source = ", ".join(map(str, ordering.order)), f"{FEED}; {ordering.source(algorithm)}"
+    listed = ", ".join(map(str, ordering.order))
+    source = f"feed the microbatches in this order; {ordering.source(algorithm)}"
     if len(ordering.order) <= FEW_MICROBATCHES:
         return listed, source
     return f"of {len(ordering.order)}", f"{source}: {listed}"
@@ -207,7 +198,9 @@ def _useless(schedule: Schedule, time: Callable[[int | float], str]) -> Iterator
     """Yield the bubble, and the utilization where a schedule may recompute, with the parts of the last of them."""
     yield "bubble", f"{schedule.bubble:.2%}", ""
     if Allowed.of(schedule.plan.index.letters) != KEEP_ONLY:
-        yield "utilization", f"{schedule.utilization:.2%}", _recomputing(schedule)
+        again = _again(schedule)
+        note = f"useful work / (devices x makespan); recomputing takes another {again:.2%}" if again else ""
+        yield "utilization", f"{schedule.utilization:.2%}", note
     yield from _imbalance(schedule, time)
 
 
@@ -231,12 +224,6 @@ def _imbalance(schedule: Schedule, time: Callable[[int | float], str]) -> Iterat
 def _again(schedule: Schedule) -> float:
     """Return the share of the device-time in which devices run forwards again."""
     return 1 - schedule.bubble - schedule.utilization if schedule.recomputed else 0.0
-
-
-def _recomputing(schedule: Schedule) -> str:
-    """Return a note of what recomputing takes; "" where nothing is recomputed."""
-    again = _again(schedule)
-    return f"useful work / (devices x makespan); recomputing takes another {again:.2%}" if again else ""
 
 
 def _layers(problem: Problem, time: Callable[[int | float], str]) -> Iterator[tuple[str, str, str]]:
@@ -287,20 +274,17 @@ def sentence(metrics: Mapping[str, Any], unit: str = "", schedule: Schedule | No
     `metrics` are those of an outcome, `unit` is the label of times; `schedule` knows the speed of its devices.
     """
     step, useful = metrics["makespan"], metrics["utilization"]
-    balanced = step * useful if schedule is None or schedule.problem.speed is None else _by_speed(schedule)
+    balanced = step * useful
+    if schedule is not None and schedule.problem.speed is not None:  # each device does work by its speed
+        speeds = [*map(to_fraction, schedule.problem.speed)]
+        work = sum(speed * ticks for speed, ticks in zip(speeds, schedule.useful_ticks, strict=True))
+        balanced = float(work / sum(speeds) / schedule.problem.ticks.per_unit)
     both = (step, round(balanced, DIGITS))
     times = [f"{number(int(time) if float(time).is_integer() else time)} {unit}".rstrip() for time in both]
     return Text(
         f"A step takes {times[0]}; devices do useful work {useful:.0%} of it;"
         f" perfectly balanced, without waiting, it would take {times[1]}."
     )
-
-
-def _by_speed(schedule: Schedule) -> float:
-    """Return how long a step would take in which each device works all the time, and does work by its speed."""
-    speeds = [*map(to_fraction, schedule.problem.speed or ())]
-    work = sum(speed * useful for speed, useful in zip(speeds, schedule.useful_ticks, strict=True))
-    return float(work / sum(speeds) / schedule.problem.ticks.per_unit)
 
 
 def _saved(outcome: Outcome, spell: Spelling) -> Iterator[tuple[str, str, str]]:
@@ -351,7 +335,6 @@ def _layers_again(problem: Problem) -> tuple[str, bool] | None:
 
 def _budget(outcome: Outcome, every: bool) -> tuple[Text, str]:
     """Return whether the schedule fits its budget, and a note of the budget and of what exceeds it."""
-    schedule = outcome.schedule
     budget = [*map(plain, outcome.problem.memory.budget or ())]
     unit = outcome.problem.memory.unit
     if len(set(budget)) == 1:
@@ -360,13 +343,10 @@ def _budget(outcome: Outcome, every: bool) -> tuple[Text, str]:
         note = f"{', '.join(map(number, budget))} {unit}".rstrip()
     else:
         note = f"{number(min(budget))} to {number(max(budget))} {unit}".rstrip()
-    if schedule.fits:
+    if outcome.schedule.fits:
         return Text("fits", style=GOOD), note
-    return Text("over budget", style=BAD), f"{note}; exceeded on {_devices(schedule.over_budget)}"
-
-
-def _devices(devices: Sequence[int]) -> str:
-    """Name a few devices, or count many."""
-    if len(devices) <= FEW_DEVICES:
-        return f"device {', '.join(map(str, devices))}"
-    return f"{len(devices)} devices, {devices[0]} the first"
+    over = outcome.schedule.over_budget
+    where = f"{len(over)} devices, {over[0]} the first"
+    if len(over) <= FEW_DEVICES:
+        where = f"device {', '.join(map(str, over))}"
+    return Text("over budget", style=BAD), f"{note}; exceeded on {where}"

@@ -69,14 +69,11 @@ def _oriented(sweep: Sweep, rows: Sequence[Sequence[Text]]) -> Table:
     field, names = title_of_field(sweep), [entry.label for entry in sweep.points[0].comparison] if sweep.points else []
     values = [_text(point) for point in sweep.points]
     if len(names) <= max(MOST_COLUMNS, len(values)):
-        table = grid(right(field), *(Column(name, justify="right") for name in names))
-        for value, cells in zip(values, rows, strict=True):
-            table.add_row(value, *cells)
-        return table
-    table = grid(uncut(f"{field}:"), *(Column(value, justify="right") for value in values))
-    for name, across in zip(names, zip(*rows, strict=True), strict=True):
-        table.add_row(name, *across)
-    return table
+        columns, down = (Column(name, justify="right") for name in names), zip(values, rows, strict=True)
+        return grid(right(field), *columns, rows=([value, *cells] for value, cells in down))
+    columns, across = (Column(value, justify="right") for value in values), zip(*rows, strict=True)
+    named = zip(names, across, strict=True)
+    return grid(uncut(f"{field}:"), *columns, rows=([name, *cells] for name, cells in named))
 
 
 def _text(point: SweepPoint) -> str:

@@ -52,35 +52,23 @@ class Table(Displayable):
     """
 
     def __init__(self, result: object) -> None:
-        self.parts = list(_tables(result))
-        if not self.parts:
+        table = next((table for kind, table in _TABLES.items() if isinstance(result, kind)), None)
+        if table is None and (capability := capability_of(result)) is not None:
+            table = capability.load("table" if capability.table else "view")
+        if table is None:
             raise ConfigError(f"must be a result (an Outcome, a Comparison, ..), not {shown(result)}", "result")
+        self.table = table(result)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the table."""
-        yield from self.parts
-
-
-def _tables(result: object) -> Iterator[RenderableType]:
-    for kind, table in _TABLES.items():
-        if isinstance(result, kind):
-            yield table(result)
-            return
-    capability = capability_of(result)
-    if capability is not None:
-        yield capability.load("table" if capability.table else "view")(result)
+        yield self.table
 
 
 def display_parts(result: object, *, ascii_only: bool = False) -> Iterator[RenderableType]:
     """Yield what a notebook shows of a result: its chart, if it has one, and its table."""
     if isinstance(result, Outcome):
-        yield heading(result)
-        yield Gantt(result)
-        yield ""
-        yield summary(result)
+        yield from (heading(result), Gantt(result), "", summary(result))
     elif isinstance(result, Schedule):
-        yield Gantt(result)
-        yield ""
+        yield from (Gantt(result), "")
         yield f"makespan {number(result.makespan)} {result.problem.time_unit}".rstrip()
     elif isinstance(result, Frontier) and result.points:
         yield frontier_view(result, ascii_only=ascii_only)
@@ -173,11 +161,8 @@ def _parts(of_stages: Sequence[Shares]) -> str:
 
 def _values(rows: Iterable[tuple[str, object]]) -> RenderableType:
     """Return a row for each name and its value, but for those that are None."""
-    table = grid(uncut(style="dim"), folded(), header=False)
-    for name, value in rows:
-        if value is not None:
-            table.add_row(name, str(value))
-    return table
+    shown_rows = ((name, str(value)) for name, value in rows if value is not None)
+    return grid(uncut(style="dim"), folded(), rows=shown_rows, header=False)
 
 
 def _lists(noun: Costs | Memory, keys: Iterable[str]) -> RenderableType:
@@ -186,25 +171,19 @@ def _lists(noun: Costs | Memory, keys: Iterable[str]) -> RenderableType:
     return _values((key, one_or_all(value) if isinstance(value, tuple) else value) for key, value in values)
 
 
-def _placement_table(placement: Placement) -> RenderableType:
-    """Return the stages of each device."""
-    devices = range(placement.last + 1)
-    return _values((f"device {device}", f"stages {shown(placement.stages_on(device))}") for device in devices)
-
-
 def _report_table(report: SolveReport) -> RenderableType:
     """Return what a solve found, what it proved, and how it ended."""
     bound = report.bound
-    proof: list[tuple[str, object]] = [
-        ("status", report.standing),
-        (report.objective, number(report.value)),
-        ("bound", f"{number(bound.value)}   {bound.reason}"),
-        ("gap", f"{report.gap:.1%}"),
-        ("stopped by", report.stopped_by),
-        ("source", report.source),
-        ("placements", ", ".join(report.placements) or None),
-    ]
-    return _values(proof)
+    proof = {
+        "status": report.standing,
+        report.objective: number(report.value),
+        "bound": f"{number(bound.value)}   {bound.reason}",
+        "gap": f"{report.gap:.1%}",
+        "stopped by": report.stopped_by,
+        "source": report.source,
+        "placements": ", ".join(report.placements) or None,
+    }
+    return _values(proof.items())
 
 
 def _plan_table(plan: Plan) -> RenderableType:
@@ -228,7 +207,9 @@ _TABLES: Mapping[type, Callable[[Any], RenderableType]] = {
     Problem: _problem_table,
     Costs: lambda costs: _lists(costs, [key for key in keys_of("costs") if key not in UNUSED[costs.split]]),
     Memory: lambda memory: _lists(memory, keys_of("memory")),
-    Placement: _placement_table,
+    Placement: lambda placement: _values(
+        (f"device {device}", f"stages {shown(placement.stages_on(device))}") for device in range(placement.last + 1)
+    ),
     Sizes: lambda sizes: _values(_sizes(sizes)),
     Slices: lambda slices: _values(_slices(slices)),
     Bound: lambda bound: _values([("bound", number(bound.value)), ("reason", bound.reason or None)]),

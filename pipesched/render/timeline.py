@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from pipesched.analysis.measured.timeline import OVERLAP, MeasuredCost, Timeline
+from pipesched.analysis.measured.timeline import OVERLAP, Timeline
 from pipesched.checks import joined
 from pipesched.pipeline.kinds import KINDS
 from pipesched.render.chosen import some_devices
@@ -46,15 +46,12 @@ def costs_table(timeline: Timeline) -> Table:
     for cost in timeline.costs:
         mark = MARK if cost.always_waited else ""
         cells = [str(cost.samples), *(_rounded(value) for value in (cost.q1, cost.median, cost.q3))]
+        if has_plan:
+            cells.append("" if cost.planned is None else _rounded(cost.planned))
+            cells.append(f"{cost.median / cost.planned:.2f}" if cost.planned else "")
         name = OVERLAP if cost.kind == OVERLAP else KINDS[cost.kind].name
-        table.add_row(f"{name} of stage {cost.stage}{mark}", *cells, *(_against_plan(cost) if has_plan else ()))
+        table.add_row(f"{name} of stage {cost.stage}{mark}", *cells)
     return table
-
-
-def _against_plan(cost: MeasuredCost) -> tuple[str, str]:
-    if cost.planned is None:
-        return "", ""
-    return _rounded(cost.planned), f"{cost.median / cost.planned:.2f}" if cost.planned else ""
 
 
 def remarks(timeline: Timeline) -> Iterator[Text]:
@@ -63,7 +60,8 @@ def remarks(timeline: Timeline) -> Iterator[Text]:
     kept = "1 step" if timeline.steps == 1 else f"{timeline.steps} steps"
     yield Text(f"{timeline.source}, {kept}; drawn is step {timeline.step}, of median makespan; times in {unit}")
     if len(timeline.offsets) > 1:
-        clocks = joined([f"rank {rank}: {_signed(ahead)}" for rank, ahead in enumerate(timeline.offsets) if rank])
+        signed = [f"{'-' if ahead < 0 else '+'}{_rounded(abs(ahead))}" for ahead in timeline.offsets]
+        clocks = joined([f"rank {rank}: {ahead}" for rank, ahead in enumerate(signed) if rank])
         yield Text(f"clocks ahead of that of rank 0, in {unit}: {clocks}")
     if any(cost.always_waited for cost in timeline.costs):
         yield Text(f"{MARK} none was seen to find its input there: where waiting ends rests on the clocks alone")
@@ -75,10 +73,6 @@ def remarks(timeline: Timeline) -> Iterator[Text]:
         ranks, cores = timeline.machine
         yield Text(f"{counted(ranks, 'rank')} ran on {counted(cores, 'core')}")
     yield from (Text(note) for note in timeline.notes)
-
-
-def _signed(value: float) -> str:
-    return f"{'-' if value < 0 else '+'}{_rounded(abs(value))}"
 
 
 def _rounded(value: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain, groupby, pairwise
 from math import ceil, floor, gcd
 from typing import NamedTuple
 
@@ -89,21 +89,16 @@ def _apart(ends: list[int]) -> list[int]:
 
 def quantum(schedules: Iterable[Schedule]) -> int:
     """Return the quantum of problems: the greatest common divisor of all their times, in ticks."""
-    return gcd(
-        *(gcd(*operation_times(schedule), *_step_times(schedule), *_latencies(schedule)) for schedule in schedules)
-    )
+    return gcd(*(gcd(*operation_times(schedule), *_other_times(schedule)) for schedule in schedules))
 
 
-def _step_times(schedule: Schedule) -> Iterator[int]:
-    """Yield the durations and latencies of all that a step has beside its passes, in ticks."""
+def _other_times(schedule: Schedule) -> Iterator[int]:
+    """Yield the latencies of passes, and the durations and latencies of all that a step has beside them, in ticks."""
+    model = schedule.problem.model
+    yield from {*model.there.ravel().tolist(), *model.back.ravel().tolist()}
     if schedule.problem.has_step:
         yield from {*schedule.graph.durations[schedule.plan.index.passes :]}
         yield from schedule.problem.step_ticks.side_p2p
-
-
-def _latencies(schedule: Schedule) -> Iterator[int]:
-    model = schedule.problem.model
-    yield from {*model.there.ravel().tolist(), *model.back.ravel().tolist()}
 
 
 def operation_times(schedule: Schedule) -> Iterator[int]:
@@ -169,22 +164,18 @@ def number(value: int | float) -> str:
     return f"{value:.6g}" if abs(value) < 1e6 else f"{value:,.1f}"
 
 
-Row = tuple[str, str, str]
 MOST_NAMED = 4  # operations of one part that a row names
-PIPELINE = "makespan in which gathers, reductions and optimizers take no time"
-EXPOSED = "makespan less that in which gathers and reductions take no time"
 
 
-def step_rows(schedule: Schedule, time: Callable[[int | float], str]) -> Iterator[Row]:
+def step_rows(schedule: Schedule, time: Callable[[int | float], str]) -> Iterator[tuple[str, str, str]]:
     """Yield what the step costs beside its passes, and of each part of it how long it lasts and what of it shows."""
     step = schedule.step
-    parts = {} if step is None else {part: step.time(part) for part in PARTS}
-    lasting = {part: times for part, times in parts.items() if any(times)}
+    lasting = {} if step is None else {part: times for part in PARTS if any(times := step.time(part))}
     if step is None or not lasting:
         return
-    yield "pipeline", time(step.pipeline), PIPELINE
+    yield "pipeline", time(step.pipeline), "makespan in which gathers, reductions and optimizers take no time"
     if not lasting.keys().isdisjoint(NETWORK):
-        yield "exposed", time(step.network), EXPOSED
+        yield "exposed", time(step.network), "makespan less that in which gathers and reductions take no time"
     for part, times in lasting.items():
         yield f"  {part}", _each(times, time), _shown(schedule, step, part, time)
 
@@ -215,11 +206,10 @@ def _shown(schedule: Schedule, step: StepTimes, part: str, time: Callable[[int |
 
 def devices_text(devices: Sequence[int]) -> str:
     """Name devices, neighbours as a range: `device 2`, `devices 0, 2-5`."""
-    runs: list[list[int]] = []
-    for device in devices:
-        if runs and runs[-1][-1] == device - 1:
-            runs[-1].append(device)
-        else:
-            runs.append([device])
-    texts = [str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs]
-    return f"device{'s' * (len(devices) > 1)} {', '.join(texts)}"
+    return f"device{'s' * (len(devices) > 1)} {numbers_text(devices)}"
+
+
+def numbers_text(numbers: Sequence[int]) -> str:
+    """Return rising numbers as a text: 1-3, 5."""
+    runs = ([number for _, number in run] for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]))
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

@@ -14,8 +14,6 @@ from pipesched.render.grid import folded, grid, right, uncut
 from pipesched.tuning.result import Tuning
 from pipesched.tuning.space import Layout
 
-INDENT = 2
-
 
 def interval_text(interval: Interval, digits: int = 1, unit: str = "") -> str:
     """Return what is expected, and the ends of the interval."""
@@ -30,17 +28,12 @@ def trust_lines(trust: Trust) -> Iterator[RenderableType]:
     yield Text(f"Based on published runs{''.join(f', {one}' for one in beside)}; the nearest:", style="dim")
     for run in trust.evidence.nearest:
         rate = f"{run.tokens_per_second_per_gpu:,.0f} tokens/s/GPU, estimated {run.error:+.1%}"
-        yield _item(f"{run.run}: {rate}")
+        yield item(f"{run.run}: {rate}")
     if trust.evidence.inside:
         return
     yield Text("Nobody has published a run with", style="dim")
     for one in trust.evidence.outside:
-        yield _item(outside_text(one))
-
-
-def _item(text: str) -> RenderableType:
-    """Return a line that is indented, also where it goes on."""
-    return Padding(Text(text), (0, 0, 0, INDENT), expand=False)
+        yield item(outside_text(one))
 
 
 def outside_text(one: OutsideField) -> str:
@@ -67,20 +60,11 @@ LETTERS = {"tensor": "t", "pipeline": "p", "chunks": "v", "context": "c", "exper
 
 def evidence_table(runs: Sequence[PublishedRun]) -> RenderableType:
     """Return a row for each published run: its rate, by how much our estimate of it is off, and how it was laid out."""
-    table = grid(
-        folded("\nrun"),
-        right("\nGPUs"),
-        uncut("\nof"),
-        folded("\nlayout"),
-        right("tokens/s\n/GPU"),
-        right("\nestimate"),
-    )
+    gpus, of, rate = right("\nGPUs"), uncut("\nof"), right("tokens/s\n/GPU")
+    table = grid(folded("\nrun"), gpus, of, folded("\nlayout"), rate, right("\nestimate"))
     for one in runs:
-        facts = one.compared.facts
-        sizes = {letter: getattr(facts, key) for key, letter in LETTERS.items()}
-        ways = " ".join(f"{letter}{size}" for letter, size in sizes.items() if size > 1 or letter in "tp")
-        error = f"{one.estimated_rate / one.rate - 1:+.1%}"
-        table.add_row(one.run, f"{facts.gpus:,}", facts.gpu, ways, f"{one.rate:,.0f}", error)
+        facts, error = one.compared.facts, f"{one.estimated_rate / one.rate - 1:+.1%}"
+        table.add_row(one.run, f"{facts.gpus:,}", facts.gpu, _ways(facts), f"{one.rate:,.0f}", error)
     meanings = ", ".join(f"{letter} {key}" for key, letter in LETTERS.items())
     return Group(table, Text(f"{meanings}; estimate: how far ours is off", style="dim"))
 
@@ -110,8 +94,7 @@ def published_lines(tuning: Tuning) -> Iterator[RenderableType]:
     """Yield the published runs of the same model and GPU, and whether the first row is faster than all of them."""
     if not tuning.published:
         return
-    yield ""
-    yield Text("Published runs of this model on this GPU, the most alike first:", style="dim")
+    yield from ("", Text("Published runs of this model on this GPU, the most alike first:", style="dim"))
     for run in tuning.published:
         ways = f"{run.compared.facts.gpus:,} GPUs, {_ways(run.compared.facts)}"
         yield item(f"{run.run}: {ways}: {run.rate:,.0f} tokens/s/GPU, estimated {run.estimated_rate:,.0f}")
@@ -123,8 +106,7 @@ def faster_outside_lines(tuning: Tuning) -> Iterator[RenderableType]:
     """Yield the points outside what was measured that are faster in the estimate, and what to measure for each."""
     if not tuning.beyond:
         return
-    yield ""
-    yield Text("Faster in the estimate, but nobody has measured:", style="dim")
+    yield from ("", Text("Faster in the estimate, but nobody has measured:", style="dim"))
     best = tuning.rows[0].rate
     for one in tuning.beyond:
         rate = f"{one.trial.rate:,.1f} tokens/s/GPU, {one.trial.rate / best - 1:+.1%}"
@@ -134,7 +116,7 @@ def faster_outside_lines(tuning: Tuning) -> Iterator[RenderableType]:
 
 
 def _ways(facts: RunFacts) -> str:
-    """Return the sizes of a published run that are not 1, by their letters."""
+    """Return the sizes of a published run that are not 1, and of tensor and pipeline in any case, by their letters."""
     sizes = {letter: getattr(facts, key) for key, letter in LETTERS.items()}
     return " ".join(f"{letter}{size}" for letter, size in sizes.items() if size > 1 or letter in "tp")
 
@@ -144,6 +126,6 @@ def named(layout: Layout, algorithm: str) -> str:
     return f"{layout}, {algorithm}" if algorithm else str(layout)
 
 
-def item(text: str, indent: int = 2) -> RenderableType:
+def item(text: str, indent: int = 2, style: str = "") -> RenderableType:
     """Return a line that is indented, also where it goes on."""
-    return Padding(Text(text), (0, 0, 0, indent), expand=False)
+    return Padding(Text(text, style=style), (0, 0, 0, indent), expand=False)

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from itertools import groupby
 from string import ascii_uppercase
 from typing import NamedTuple
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.padding import Padding
 from rich.style import Style
 from rich.table import Column
 from rich.text import Text
@@ -32,6 +30,7 @@ from pipesched.render.grid import (
 from pipesched.render.palette import DIM
 from pipesched.render.scatter import Path, PlotPoint, Scatter, Wall
 from pipesched.render.summary import BAD, GOOD
+from pipesched.render.timescale import numbers_text
 from pipesched.render.trust import faster_outside_lines, how_sure, is_by_expected, item, named, published_lines
 from pipesched.tuning.judged import against_first
 from pipesched.tuning.result import TimeShare, Tuning
@@ -52,7 +51,8 @@ class PointLine(NamedTuple):
 def a_line_each(trials: Sequence[Trial], marks: Sequence[str] = (), tied: int = 0) -> list[PointLine]:
     """Return a line for each point, with its mark or else its number, from 1; the first `tied` cannot be told apart."""
     shown = marks or [str(number) for number in range(1, len(trials) + 1)]
-    lines = [PointLine(trial, mark, tuple(_doubtful(trial))) for trial, mark in zip(trials, shown, strict=True)]
+    named = zip(trials, shown, strict=True)
+    lines = [PointLine(trial, mark, (MAY_NOT_FIT,) * trial.may_not_fit) for trial, mark in named]
     return _with_tied(lines, [[row] for row in range(len(trials))], tied)
 
 
@@ -67,7 +67,7 @@ def a_line_a_layout(trials: Sequence[Trial], tied: int = 0) -> list[PointLine]:
     lines = []
     for here in rows.values():
         first, *others = (trials[row] for row in here)
-        remarks = (*_doubtful(first), *_others(first, others, trials[0].rate))
+        remarks = (*(MAY_NOT_FIT,) * first.may_not_fit, *_others(first, others, trials[0].rate))
         lines.append(PointLine(first, numbers_text([row + 1 for row in here]), remarks))
     return _with_tied(lines, [*rows.values()], tied)
 
@@ -80,17 +80,6 @@ def _with_tied(lines: Sequence[PointLine], rows: Sequence[Sequence[int]], tied: 
         said = f"these {tied} cannot be told apart (rows 1-{tied})"
         found[last] = found[last]._replace(remarks=(*found[last].remarks, said))
     return found
-
-
-def numbers_text(numbers: Sequence[int]) -> str:
-    """Return rising numbers as a text: 1-3, 5."""
-    runs = ([number for _, number in run] for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]))
-    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
-
-
-def _doubtful(trial: Trial) -> Iterator[str]:
-    if trial.may_not_fit:
-        yield MAY_NOT_FIT
 
 
 def _others(first: Trial, others: Sequence[Trial], best: float) -> Iterator[str]:
@@ -108,15 +97,9 @@ def _others(first: Trial, others: Sequence[Trial], best: float) -> Iterator[str]
         names.setdefault("" if is_usual else f" (chunks {', '.join(sizes)})", []).append(name)
     if names:
         parts.append(f"schedules {', '.join(', '.join(alike) + sizes for sizes, alike in names.items())}")
-    alike = "not to be told apart, " if _are_alike(first, others) else ""
-    yield f"other {'; '.join(parts)}: {alike}to {others[-1].rate / best - 1:+.1%}"
-
-
-def _are_alike(first: Trial, others: Sequence[Trial]) -> bool:
-    """Return whether none of the others is known to be slower or faster."""
-    if any(trial.trust is None for trial in (first, *others)):
-        return False
-    return not any(ratio.is_decided for ratio in against_first([first, *others])[1:])
+    is_known = all(trial.trust is not None for trial in (first, *others))
+    are_alike = is_known and not any(ratio.is_decided for ratio in against_first([first, *others])[1:])
+    yield f"other {'; '.join(parts)}: {'not to be told apart, ' * are_alike}to {others[-1].rate / best - 1:+.1%}"
 
 
 LETTERS = {  # of the sizes of a layout, and their names in a config
@@ -158,12 +141,13 @@ class PointsTable:
         self.best = max((trial.rate for trial in self.trials if trial.fits), default=0.0)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the table, with remarks below its lines, and the meaning of its columns."""
         if not self.trials:
             return
-        sizes = sizes_that_differ([trial.point.layout for trial in self.trials])
+        layouts = [trial.point.layout for trial in self.trials]
+        sizes = [size for size in LETTERS if any(getattr(layout, size) not in USUAL for layout in layouts)]
         cells = [_cells(trial, self.best) for trial in self.trials]
-        kept = self.kept if any(trial.trust for trial in self.trials) else [*_without_trust(self.kept)]
+        has_trust = any(trial.trust for trial in self.trials)
+        kept = [title for title in self.kept if has_trust or title not in (LIKELY, EXPECTED)]
         named = self._named(sizes, is_compact=False)
         room = options.max_width - _together(named)
         is_compact = not fitting_columns(cells, [RATE], room)
@@ -180,7 +164,8 @@ class PointsTable:
             layout = min(layout, max(room - mark - algorithm, NARROWEST_LAYOUT))
             widths[: len(named)] = narrowed([mark, layout, algorithm], room)
         columns = [_column(title, width) for title, width in zip(table, widths, strict=True)]
-        below = {row: [_remark(one) for one in line.remarks] for row, line in enumerate(self.lines) if line.remarks}
+        remarks = [[item(remark, style="dim") for remark in line.remarks] for line in self.lines]
+        below = {row: here for row, here in enumerate(remarks) if here}
         yield from with_lines_between(columns, [*zip(*table.values(), strict=True)], below)
         letters = [f"{letter} {meaning}" for letter, meaning in (LETTERS[size] for size in sizes) if meaning]
         meaning = [", ".join(letters)] * bool(letters) + [text for column, text in MEANINGS.items() if column in shown]
@@ -212,23 +197,10 @@ def _column(title: str, width: int) -> Column:
     return Column(title, justify="left" if at_left else "right", overflow="fold", width=width)
 
 
-def _remark(text: str) -> RenderableType:
-    return Padding(Text(text, style="dim"), (0, 0, 0, GAP), expand=False)
-
-
-def sizes_that_differ(layouts: Sequence[Layout]) -> list[str]:
-    """Return the sizes that are not the usual one in all of the layouts."""
-    return [size for size in LETTERS if any(getattr(layout, size) not in USUAL for layout in layouts)]
-
-
 def brief(layout: Layout, sizes: Sequence[str]) -> str:
     """Return a layout as a short text: t4 p8 v2."""
-    words = []
-    for size in sizes:
-        if getattr(layout, size) in USUAL and size not in ("tensor", "pipeline"):
-            continue
-        words.append(("" if size in WORDS else LETTERS[size][0]) + _size(layout, size))
-    return " ".join(words)
+    named = [size for size in sizes if getattr(layout, size) not in USUAL or size in ("tensor", "pipeline")]
+    return " ".join(("" if size in WORDS else LETTERS[size][0]) + _size(layout, size) for size in named)
 
 
 def _size(layout: Layout, size: str) -> str:
@@ -238,16 +210,11 @@ def _size(layout: Layout, size: str) -> str:
     return f"full {value}" if size == "recompute" and isinstance(value, int) else str(value)
 
 
-def _without_trust(titles: Sequence[str]) -> Iterator[str]:
-    return (title for title in titles if title not in (LIKELY, EXPECTED))
-
-
 def _rate(value: float) -> str:
     return f"{value:,.0f}" if value >= MOST_DIGITS else f"{value:.1f}"
 
 
 def _cells(trial: Trial, best: float) -> dict[str, Text]:
-    """Return the cells of a row by the titles of their columns."""
     is_best = trial.rate == best
     likely = None if trial.trust is None else trial.trust.tokens_per_second_per_gpu
     return {
@@ -334,17 +301,20 @@ def _parts(tuning: Tuning, *, ascii_only: bool, all_rows: bool) -> Iterator[Rend
         yield PointsTable(lines, by_expected=is_by_expected(tuning))
         yield from how_sure(tuning)
         if tuning.rows[0].verdicts:
-            yield ""
-            yield Text(trainers_text(tuning.rows[0]), style="dim")
+            yield from ("", Text(trainers_text(tuning.rows[0]), style="dim"))
         yield from published_lines(tuning)
         yield from faster_outside_lines(tuning)
-        yield from _where_time_goes(tuning, ascii_only=ascii_only)
+        shares = [one for one in tuning.parts if one.share >= LEAST_SHOWN]
+        if shares:
+            yield from ("", Text("Where the GPU time of the best step goes:", style="dim"))
+            yield Bars(shares, ascii_only=ascii_only)
         yield from _over_memory(tuning)
     else:
         yield from _nearest(tuning)
     if any(tuning.pruned.values()):
-        yield ""
-        yield Text(_not_simulated(tuning), style="dim")
+        reasons = sorted(tuning.pruned.items(), key=lambda pair: -pair[1])
+        counts = [f"{count:,} {REASONS.get(reason, reason)}" for reason, count in reasons if count]
+        yield from ("", Text(f"Not simulated: {', '.join(counts)}.", style="dim"))
     yield from (Text(f"note: {note}") for note in tuning.notes)
 
 
@@ -359,20 +329,11 @@ def trainers_text(trial: Trial) -> str:
     return f"runs in: {'; '.join(parts)}"
 
 
-def _where_time_goes(tuning: Tuning, *, ascii_only: bool) -> Iterator[RenderableType]:
-    shares = [one for one in tuning.parts if one.share >= LEAST_SHOWN]
-    if shares:
-        yield ""
-        yield Text("Where the GPU time of the best step goes:", style="dim")
-        yield Bars(shares, ascii_only=ascii_only)
-
-
 def _over_memory(tuning: Tuning) -> Iterator[RenderableType]:
     """Yield what memory forbids, with how much faster it could be."""
     if not tuning.wishes or tuning.best is None:
         return
-    yield ""
-    yield Text("Memory forbids what may be faster:", style="dim")
+    yield from ("", Text("Memory forbids what may be faster:", style="dim"))
     for one in tuning.wishes:
         most = f"at most {one.most / tuning.best.rate - 1:.1%} faster"
         yield item(f"{named(one.layout, one.algorithm)}: {_too_much(one.over)}; {most}")
@@ -382,21 +343,11 @@ def _nearest(tuning: Tuning) -> Iterator[RenderableType]:
     """Yield what misses its memory by least, and what would help."""
     if not tuning.nearest:
         return
-    yield ""
-    yield Text("What misses its memory by least:", style="dim")
+    yield from ("", Text("What misses its memory by least:", style="dim"))
     for miss in tuning.nearest:
         yield item(f"{named(miss.layout, miss.algorithm)}: {_too_much(miss.over)}")
         for change in miss.help:
             yield item(f"it fits with {change}", 4)
-
-
-def _not_simulated(tuning: Tuning) -> str:
-    counts = [
-        f"{count:,} {REASONS.get(reason, reason)}"
-        for reason, count in sorted(tuning.pruned.items(), key=lambda pair: -pair[1])
-        if count
-    ]
-    return f"Not simulated: {', '.join(counts)}."
 
 
 def _too_much(over: float) -> str:
@@ -410,17 +361,15 @@ class Bars:
         self.shares, self.ascii_only = shares, ascii_only
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the table."""
         mark = "#" if self.ascii_only or options.ascii_only else "█"
         texts = [f"{one.share:.1%}" for one in self.shares]
         taken = GAP + max(len(one.name) for one in self.shares) + GAP + max(map(len, texts)) + GAP
         room = min(options.max_width - taken, LONGEST_BAR)
         most = max(one.share for one in self.shares)
-        table = grid(folded(), right(), uncut(), header=False)
-        for one, text in zip(self.shares, texts, strict=True):
-            bar = mark * max(round(one.share / most * room), 1) if room >= LONGEST_BAR // 5 else ""
-            table.add_row(f"  {one.name}", text, bar)
-        yield table
+        lengths = [max(round(one.share / most * room), 1) if room >= LONGEST_BAR // 5 else 0 for one in self.shares]
+        names = [f"  {one.name}" for one in self.shares]
+        rows = zip(names, texts, [mark * length for length in lengths], strict=True)
+        yield grid(folded(), right(), uncut(), rows=rows, header=False)
 
 
 def pareto_view(tuning: Tuning, *, ascii_only: bool = False) -> Group:

@@ -56,11 +56,9 @@ class UnitChart:
         self.positions: dict[int, int] = {}  # of each operation, its position in its row
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        """Return all width there is as the most, and names with a few columns as the least."""
         return Measurement(min(24, options.max_width), options.max_width)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield lines of segments, none wider than the options allow."""
         layout = self._layout(console, options)
         self.set_names(layout.scale.columns // self.end)
         yield from axis(layout, 1)
@@ -125,21 +123,16 @@ class UnitChart:
     def _filled(self, run: Run) -> Segment:
         if run.slot is None:
             return Segment(IDLE * run.width, DIM)
-        hue, shade = self._hue(run.slot), 0 if run.shared else self.positions[run.slot] % 2
-        return Segment(self._label(run).ljust(run.width), self._style(fill(hue, "F", shade, 2), run))
-
-    def _style(self, style: Style, run: Run) -> Style:
-        return style + MARKED if self._is_marked(run) else style
+        iteration, task = divmod(run.slot, len(self.schedule.graph))
+        hue = iteration if self.period else self.types.index(self._type(task))
+        style = fill(hue, "F", 0 if run.shared else self.positions[run.slot] % 2, 2)
+        return Segment(self._label(run).ljust(run.width), style + MARKED if self._is_marked(run) else style)
 
     def _is_marked(self, run: Run) -> bool:
         """Return whether a run shows a marked operation, as far as it is known of columns that several share."""
         if run.slot is None or not self.marked:
             return False
         return not self.marked.isdisjoint(task % len(self.schedule.graph) for task in (run.slot, *run.slots))
-
-    def _hue(self, slot: int) -> int:
-        iteration, task = divmod(slot, len(self.schedule.graph))
-        return iteration if self.period else self.types.index(self._type(task))
 
     def _type(self, slot: int) -> str:
         return self.schedule.graph.operations[slot % len(self.schedule.graph)].type
@@ -168,10 +161,7 @@ class UnitChart:
     def registers(self, layout: LineFrame) -> Iterator[Segment]:
         """Yield the strip of registers in use at the boundary with which a cycle begins."""
         alive = self.schedule.alive
-        if self.period:
-            steps = [(cycle, alive[cycle % self.period]) for cycle in range(self.end)]
-        else:
-            steps = list(enumerate(alive[: self.end]))
+        steps = [(cycle, alive[cycle % len(alive)]) for cycle in range(self.end)]
         levels = column_levels(steps, layout.scale)
         marks = level_marks(levels, self.schedule.registers, colour=layout.colour, ascii_only=layout.ascii_only)
         peak = Segment(str(self.schedule.registers).rjust(layout.tail), DIM)

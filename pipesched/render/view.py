@@ -148,7 +148,7 @@ class LineFrame(NamedTuple):
     tail: int
     colour: bool
     ascii_only: bool
-    few_colours: bool = False  # 16 of them
+    few_colours: bool = False  # 16 of them, or less
 
     @property
     def scale(self) -> TimeScale:
@@ -159,11 +159,6 @@ class LineFrame(NamedTuple):
 def has_colour(console: Console, ascii_only: bool) -> bool:
     """Return whether cells are filled with colour; else letters spell them out."""
     return not (ascii_only or console.no_color or console.color_system is None)
-
-
-def has_few_colours(console: Console) -> bool:
-    """Return whether a terminal has 16 colours, or less."""
-    return console.color_system in ("standard", "windows")
 
 
 def axis(layout: LineFrame, ticks_a_unit: int, marked: Window | None = None) -> Iterator[Segment]:

@@ -76,33 +76,40 @@ class Chart:
 
     def draw(self) -> None:
         """Draw all that does not depend on the final size of the axes."""
-        self._frame()
+        axes, devices, lanes = self.axes, self.layout.devices, self.layout.lanes
+        axes.set_xlim(self.window.start / self.unit, max(self.window.end, self.window.start + 1) / self.unit)
+        axes.set_ylim(self.layout.height - GAP / 2, -GAP / 2)
+        plain_numbers(axes.xaxis)
+        axes.spines[["left", "right", "top"]].set_visible(False)
         self._names()
-        self._idle()
+        # A pale band a row, from the first start to the last end of all: where no slot covers it, it is idle.
+        left = (self.schedule.last_ticks - self.schedule.makespan_ticks) / self.unit
+        right = self.schedule.last_ticks / self.unit
+        bands = [rectangle(left, right, row.top, row.top + row.height) for row in (*devices, *lanes)]
+        axes.add_collection(PolyCollection(bands, facecolors=PALE, edgecolors="none"), autolim=False)
         self._slots()
         if self.memory:
-            rows = dict(zip(self.view.devices(self.schedule), self.layout.devices, strict=True))
-            draw_memory(self.axes, self.schedule, rows, self.window)
+            rows = dict(zip(self.view.devices(self.schedule), devices, strict=True))
+            draw_memory(axes, self.schedule, rows, self.window)
 
     def finish(self) -> None:
         """Draw stripes, and labels where they fit, when the axes have their final size."""
         box = self.axes.get_window_extent()
         across = self._points_per_unit(box.width)
         down = box.height / self.layout.height
-        self._stripes(across, down)
+        lines = [
+            [(bar.left + x / across, bar.bottom - y / down) for x, y in stripe]
+            for bar in self.bars
+            if bar.op.kind in FALLING and bar.width * across >= NARROW
+            for stripe in stripes(bar.width * across, (bar.bottom - bar.top) * down, falling=FALLING[bar.op.kind])
+        ]
+        self.axes.add_collection(LineCollection(lines, colors="white", linewidths=WIDTH), autolim=False)
         for together in (self.slots, self.transfers):
             self._labels(together, across, down)
 
     def _points_per_unit(self, width: float) -> float:
         """Return the points of a time unit when the axes are `width` points wide."""
         return self.unit / max(self.window.end - self.window.start, 1) * width
-
-    def _frame(self) -> None:
-        axes = self.axes
-        axes.set_xlim(self.window.start / self.unit, max(self.window.end, self.window.start + 1) / self.unit)
-        axes.set_ylim(self.layout.height - GAP / 2, -GAP / 2)
-        plain_numbers(axes.xaxis)
-        axes.spines[["left", "right", "top"]].set_visible(False)
 
     def _names(self) -> None:
         """Write the names of devices and lanes to the left, in red for a device over its budget."""
@@ -123,14 +130,6 @@ class Chart:
             self.axes.annotate(
                 text, (0, height), xycoords=("axes fraction", "data"), color=GREY, fontsize=LANE_FONT, va="center"
             )
-
-    def _idle(self) -> None:
-        """Draw a pale band a row, from the first start to the last end of all; where no slot covers it, it is idle."""
-        left = (self.schedule.last_ticks - self.schedule.makespan_ticks) / self.unit
-        right = self.schedule.last_ticks / self.unit
-        rows = [*self.layout.devices, *self.layout.lanes]
-        bands = [rectangle(left, right, row.top, row.top + row.height) for row in rows]
-        self.axes.add_collection(PolyCollection(bands, facecolors=PALE, edgecolors="none"), autolim=False)
 
     def _slots(self) -> None:
         groups: dict[str, list[Bar]] = defaultdict(list)
@@ -153,16 +152,6 @@ class Chart:
         if self.by_kind or microbatch is None:
             return colour_of(None, op.kind, chunk, self.chunks)
         return colour_of(microbatch, op.kind, chunk, self.chunks, place_of(op.slice, self.slices))
-
-    def _stripes(self, across: float, down: float) -> None:
-        """Draw white diagonals over the slots of a striped kind."""
-        lines = [
-            [(bar.left + x / across, bar.bottom - y / down) for x, y in stripe]
-            for bar in self.bars
-            if bar.op.kind in FALLING and bar.width * across >= NARROW
-            for stripe in stripes(bar.width * across, (bar.bottom - bar.top) * down, falling=FALLING[bar.op.kind])
-        ]
-        self.axes.add_collection(LineCollection(lines, colors="white", linewidths=WIDTH), autolim=False)
 
     def _labels(self, together: Sequence[Bar], across: float, down: float) -> None:
         """Label every bar that is large enough for the longest such text, so that neighbours look alike."""
@@ -202,17 +191,19 @@ def key(charts: Sequence[Chart]) -> Iterator[Key]:
         if kind in drawn:
             yield _swatch(colour_of(first if is_numbered(kind) else None, kind), kind), ALL_KINDS[kind].name
     if any(chart.schedule.plan.pairs for chart in charts):
-        yield _two_tone(colour_of(first, "F"), colour_of(second, "B")), "overlapped pair"
+        upper, lower = unit_rgb(colour_of(first, "F")), unit_rgb(colour_of(second, "B"))
+        look: Any = {"linestyle": "none", "marker": "s", "markersize": FONT, "fillstyle": "top", "markeredgewidth": 0}
+        yield Line2D([], [], markerfacecolor=upper, markerfacecoloralt=lower, **look), "overlapped pair"
     if chunks > 1:
         shades = [colour_of(first, "F", chunk, chunks) for chunk in range(min(chunks, 4))]
-        yield _swatches(shades), f"chunks {_first(chunks)}"
+        yield tuple(map(_swatch, shades)), f"chunks {_first(chunks)}"
     microbatches = charts[0].schedule.problem.microbatches
     if microbatches > 1 and not by_kind:
-        yield _swatches(HUES[:microbatches]), f"microbatches {_first(microbatches)}"
+        yield tuple(map(_swatch, HUES[:microbatches])), f"microbatches {_first(microbatches)}"
     slices = max(chart.slices for chart in charts)
     if slices > 1 and not by_kind:
         shades = [colour_of(first, "F", 0, chunks, place_of(part, slices)) for part in range(slices)]
-        yield _swatches(shades[:: ceil_div(slices, MOST_SHADES)]), f"slices {_first(slices)}"
+        yield tuple(map(_swatch, shades[:: ceil_div(slices, MOST_SHADES)])), f"slices {_first(slices)}"
     if charts[0].memory:
         yield from memory_key([chart.schedule for chart in charts])
 
@@ -250,19 +241,10 @@ def _first(count: int) -> str:
     return ", ".join([*map(str, range(min(count, 3))), *([".."] if count > 3 else [])])
 
 
-def _swatch(colour: Rgb, kind: str) -> Artist:
+def _swatch(colour: Rgb, kind: str = "F") -> Artist:
     """Return a box of that colour, with the stripes of a kind."""
     look: Any = {"facecolor": unit_rgb(colour), "edgecolor": "white", "linewidth": 0.3}
     return Striped(falling=FALLING[kind], **look) if kind in FALLING else Patch(**look)
-
-
-def _swatches(colours: Sequence[Rgb]) -> tuple[Artist, ...]:
-    return tuple(Patch(facecolor=unit_rgb(colour), edgecolor="white", linewidth=0.3) for colour in colours)
-
-
-def _two_tone(upper: Rgb, lower: Rgb) -> Artist:
-    look: Any = {"linestyle": "none", "marker": "s", "markersize": FONT, "fillstyle": "top", "markeredgewidth": 0}
-    return Line2D([], [], markerfacecolor=unit_rgb(upper), markerfacecoloralt=unit_rgb(lower), **look)
 
 
 FRAME_INCHES = 0.95  # title, time axis and legend
@@ -277,22 +259,17 @@ def gantt_figure(outcome: Outcome, view: View) -> Drawing:
         chart = Chart(axes, schedule, view, window, by_kind=is_thin(schedule, view, window))
         chart.draw()
         axes.set_xlabel(with_unit("time", schedule.problem.time_unit), labelpad=2)
-        _title(axes, outcome, view.inches)
+        name = heading(outcome).plain
+        metrics = f"makespan {makespan(schedule)}, bubble {schedule.bubble:.2%}"
+        if len(name + metrics) * FONT * DIGIT < 0.85 * view.inches * POINTS:
+            axes.set_title(name, loc="left", pad=3)
+            axes.set_title(metrics, loc="right", pad=3)
+        else:  # there is no room for both on one line
+            axes.set_title(f"{name}\n{metrics}", loc="left", pad=3)
         legend(figure, list(key([chart])))
         settle(figure)
         chart.finish()
         return figure
-
-
-def _title(axes: Axes, outcome: Outcome, inches: float) -> None:
-    """Write what was scheduled to the left and its metrics to the right, or below where the figure is narrow."""
-    name = heading(outcome).plain
-    metrics = f"makespan {makespan(outcome.schedule)}, bubble {outcome.schedule.bubble:.2%}"
-    if len(name + metrics) * FONT * DIGIT < 0.85 * inches * POINTS:
-        axes.set_title(name, loc="left", pad=3)
-        axes.set_title(metrics, loc="right", pad=3)
-    else:
-        axes.set_title(f"{name}\n{metrics}", loc="left", pad=3)
 
 
 def makespan(schedule: Schedule) -> str:
@@ -340,12 +317,8 @@ class Box(NamedTuple):
 
     def distance(self, spot: Spot) -> float:
         """Return the distance from a spot to the nearest point of the box."""
-        nearest = self.nearest(spot)
-        return hypot(spot[0] - nearest[0], spot[1] - nearest[1])
-
-    def nearest(self, spot: Spot) -> Spot:
-        """Return the point of the box that is nearest to a spot."""
-        return min(max(spot[0], self.left), self.right), min(max(spot[1], self.bottom), self.top)
+        x, y = min(max(spot[0], self.left), self.right), min(max(spot[1], self.bottom), self.top)
+        return hypot(spot[0] - x, spot[1] - y)
 
 
 def place_names(marks: Sequence[Spot], sizes: Sequence[Spot], lines: Sequence[Box], inside: Box) -> list[Box]:

@@ -9,11 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from pipesched.errors import ConfigError
-from pipesched.pipeline.schedule import Schedule
 from pipesched.render.chosen import SHOWN_DEVICES, drawn, edge, not_drawn, some_devices
 from pipesched.render.figure.chart import FRAME_INCHES, Chart, chart_inches, is_thin, key, makespan, unit_rgb
 from pipesched.render.figure.page import FONT, RED, Drawing, Key, legend, settle, sheet
@@ -49,22 +47,26 @@ def comparison_figure(comparison: Comparison, view: View) -> Drawing:
 
 def _charts(outcomes: Sequence[Outcome], comparison: Comparison, view: View) -> Drawing:
     schedules = [outcome.schedule for outcome in outcomes]
-    if view.rows is None:
-        view = replace(view, rows=_devices(schedules))
+    devices = schedules[0].problem.devices
+    if view.rows is None:  # all of each schedule, or a few where the charts would have too many rows
+        many = {} if len(schedules) * devices <= MOST_ROWS else {"many": SHOWN_DEVICES}
+        view = replace(view, rows=some_devices(devices, **many))
     until = edge(schedules, comparison)
     window = view.window(schedules[0], until)
     by_kind = any(is_thin(schedule, view, window) for schedule in schedules)
     heights = [chart_inches(schedule, view) for schedule in schedules]
     with sheet(view.inches, _height(heights, view.inches)) as figure:
-        panels = _panels(figure, heights)
+        grid = figure.add_gridspec(len(heights), 1, height_ratios=heights)
         charts = [
-            Chart(axes, schedule, view, window, by_kind=by_kind)
-            for schedule, axes in zip(schedules, panels, strict=True)
+            Chart(figure.add_subplot(grid[number]), schedule, view, window, by_kind=by_kind)
+            for number, schedule in enumerate(schedules)
         ]
         for chart, outcome in zip(charts, outcomes, strict=True):
             chart.draw()
-            remarks = not_drawn(chart.schedule, until if view.end is None else None, view.rows)
-            chart.axes.set_title("; ".join([_caption(outcome), *remarks]), loc="left", pad=2)
+            schedule = outcome.schedule
+            metrics = f"makespan {makespan(schedule)}, bubble {schedule.bubble:.1%}, peak {_peak(outcome):g}"
+            remarks = not_drawn(schedule, until if view.end is None else None, view.rows)
+            chart.axes.set_title("; ".join([f"{outcome.algorithm}: {metrics}", *remarks]), loc="left", pad=2)
             chart.axes.tick_params(axis="x", labelbottom=chart is charts[-1])
         charts[-1].axes.set_xlabel(with_unit("time", schedules[-1].problem.time_unit), labelpad=2)
         legend(figure, list(key(charts)))
@@ -74,28 +76,11 @@ def _charts(outcomes: Sequence[Outcome], comparison: Comparison, view: View) -> 
         return figure
 
 
-def _devices(schedules: Sequence[Schedule]) -> list[int] | None:
-    """Return the devices to draw of each schedule: all (None), or a few where the charts would have too many rows."""
-    devices = schedules[0].problem.devices
-    return some_devices(devices) if len(schedules) * devices <= MOST_ROWS else some_devices(devices, many=SHOWN_DEVICES)
-
-
 def _height(charts: Sequence[float], inches: float) -> float:
     """Return the height of a figure with charts of these usual heights."""
     rest = FRAME_INCHES + TITLE_INCHES * len(charts)
     least, most = ((shape * inches - rest) / sum(charts) for shape in SHAPES)
     return rest + sum(charts) * min(max(min(max(1.0, least), most), LOWEST), HIGHEST)
-
-
-def _panels(figure: Figure, heights: Sequence[float]) -> list[Axes]:
-    """Return axes one below the other."""
-    grid = figure.add_gridspec(len(heights), 1, height_ratios=heights)
-    return [figure.add_subplot(grid[number]) for number in range(len(heights))]
-
-
-def _caption(outcome: Outcome) -> str:
-    schedule = outcome.schedule
-    return f"{outcome.algorithm}: makespan {makespan(schedule)}, bubble {schedule.bubble:.1%}, peak {_peak(outcome):g}"
 
 
 def _bars(outcomes: Sequence[Outcome], best: int | float | None, view: View) -> Drawing:
@@ -129,7 +114,9 @@ def _key(outcomes: Sequence[Outcome]) -> Iterator[Key]:
 def _panel(
     axes: Axes, outcomes: Sequence[Outcome], best: int | float | None, values: Sequence[float], digits: str
 ) -> None:
-    colours = [_bar_colour(outcome, best) for outcome in outcomes]
+    fits = [outcome.schedule.fits for outcome in outcomes]
+    are_best = [outcome.schedule.makespan == best for outcome in outcomes]
+    colours = [(BEST if is_best else OTHERS) if fit else RED for fit, is_best in zip(fits, are_best, strict=True)]
     bars = axes.barh(range(len(outcomes)), values, height=0.72, color=colours)
     axes.bar_label(bars, [f"{value:{digits}}" for value in values], padding=2, fontsize=FONT - 1)
     axes.set_yticks(range(len(outcomes)), [outcome.algorithm for outcome in outcomes])
@@ -138,12 +125,6 @@ def _panel(
     axes.tick_params(axis="y", length=0)
     axes.tick_params(axis="x", bottom=False, labelbottom=False)
     axes.spines[["right", "top", "bottom"]].set_visible(False)
-
-
-def _bar_colour(outcome: Outcome, best: int | float | None) -> tuple[float, float, float] | str:
-    if not outcome.schedule.fits:
-        return RED
-    return BEST if outcome.schedule.makespan == best else OTHERS
 
 
 def _peak(outcome: Outcome) -> float:

@@ -15,7 +15,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from pipesched.errors import ConfigError
 from pipesched.pipeline.quantities import plain
-from pipesched.render.figure.chart import Box, Spot, needs_line, place_names, unit_rgb
+from pipesched.render.figure.chart import Box, needs_line, place_names, unit_rgb
 from pipesched.render.figure.memory import DASHES
 from pipesched.render.figure.page import FONT, GREY, Drawing, Key, legend, plain_numbers, plot_axes, settle, sheet
 from pipesched.render.marks import with_unit
@@ -67,10 +67,15 @@ def frontier_figure(
     """
     with sheet(inches, inches * SHAPE + 0.3) as figure:
         axes = plot_axes(figure)
-        _stairs(axes, points)
+        best = sorted({(point.peak, point.makespan) for point in points if not point.dominated})
+        if best:  # stairs: with that much memory, none of these schedules is shorter
+            peaks, makespans = zip(*best, strict=True)
+            axes.step(peaks, makespans, where="post", color=MARK, linewidth=THICK)
         _marks(axes, points)
         if limit is not None:
-            _limit(axes, limit)
+            above: Any = {"transform": axes.get_xaxis_transform(), "ha": "center", "va": "bottom", "fontsize": FONT - 1}
+            axes.axvline(limit, color="black", linewidth=THICK, linestyle=DASHES)
+            axes.text(limit, 1.01, "budget", **above)
         axes.set_xlabel(with_unit(titles[0], memory_unit))
         axes.set_ylabel(with_unit(titles[1], time_unit))
         axes.margins(0.12)
@@ -89,20 +94,6 @@ def _scales(axes: Axes, points: Sequence[Trade]) -> None:
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 2.5, 3, 4, 5, 6, 8)))
         axes.yaxis.set_minor_formatter(NullFormatter())
     plain_numbers(axes.xaxis, axes.yaxis)
-
-
-def _stairs(axes: Axes, points: Sequence[Trade]) -> None:
-    """Draw the frontier as stairs: with that much memory, none of these schedules is shorter."""
-    best = sorted({(point.peak, point.makespan) for point in points if not point.dominated})
-    if best:
-        peaks, makespans = zip(*best, strict=True)
-        axes.step(peaks, makespans, where="post", color=MARK, linewidth=THICK)
-
-
-def _limit(axes: Axes, limit: float) -> None:
-    """Draw the budget, from top to bottom, with its name above."""
-    axes.axvline(limit, color="black", linewidth=THICK, linestyle=DASHES)
-    axes.text(limit, 1.01, "budget", transform=axes.get_xaxis_transform(), ha="center", va="bottom", fontsize=FONT - 1)
 
 
 def _marks(axes: Axes, points: Sequence[Trade]) -> None:
@@ -138,26 +129,24 @@ def _key(points: Sequence[Trade], proved: str) -> Iterator[Key]:
 
 def _names(axes: Axes, points: Sequence[Trade]) -> None:
     """Write a name at each spot with points; those of the frontier choose first."""
-    spots = sorted(_spots(points), key=lambda spot: spot[1].dominated)
+    at: dict[tuple[float, float], list[Trade]] = defaultdict(list)
+    for point in points:
+        at[point.peak, point.makespan].append(point)
+    spots = sorted(at.values(), key=lambda together: together[0].dominated)
     if not spots:
         return
-    notes = [_note(axes, name, point) for name, point in spots]
+    notes = [_note(axes, ", ".join(point.label for point in together), together[0]) for together in spots]
     extents = [note.get_window_extent() for note in notes]
-    marks = axes.transData.transform([(point.peak, point.makespan) for _, point in spots]).tolist()
+    marks = axes.transData.transform([(together[0].peak, together[0].makespan) for together in spots]).tolist()
     paths = [line.get_transform().transform(line.get_xydata()).tolist() for line in axes.lines]
-    lines = [box for corners in paths for box in _segments(corners)]
+    segments = [segment for corners in paths for segment in pairwise(corners)]
+    boxes = [Box(min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)) for (x0, y0), (x1, y1) in segments]
+    lines = [box.padded(0.7) for box in boxes]
     sizes = [(float(extent.width), float(extent.height)) for extent in extents]
     for note, box, mark in zip(notes, place_names(marks, sizes, lines, Box(*axes.bbox.extents)), marks, strict=True):
-        _move(note, box, mark)
-
-
-def _spots(points: Sequence[Trade]) -> Iterator[tuple[str, Trade]]:
-    """Yield each spot once, with the names of all points there."""
-    names: dict[tuple[float, float], list[Trade]] = defaultdict(list)
-    for point in points:
-        names[point.peak, point.makespan].append(point)
-    for together in names.values():
-        yield ", ".join(point.label for point in together), together[0]
+        note.set_position((box.centre[0] - mark[0], box.centre[1] - mark[1]))
+        if note.arrow_patch:  # close to its mark a name needs no line
+            note.arrow_patch.set_visible(needs_line(box, mark))
 
 
 def _note(axes: Axes, name: str, point: Trade) -> Annotation:
@@ -173,19 +162,6 @@ def _note(axes: Axes, name: str, point: Trade) -> Annotation:
         color=GREY if point.dominated else "black",
         arrowprops={"arrowstyle": "-", "linewidth": 0.3, "color": GREY, "shrinkA": 0, "shrinkB": 2},
     )
-
-
-def _move(note: Annotation, box: Box, mark: Spot) -> None:
-    """Put a name where its box is; close to its mark it needs no line."""
-    note.set_position((box.centre[0] - mark[0], box.centre[1] - mark[1]))
-    if note.arrow_patch:
-        note.arrow_patch.set_visible(needs_line(box, mark))
-
-
-def _segments(corners: Sequence[Sequence[float]]) -> Iterator[Box]:
-    """Yield the segments of a line as boxes."""
-    for (x0, y0), (x1, y1) in pairwise(corners):
-        yield Box(min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)).padded(0.7)
 
 
 def solved_figure(frontier: Frontier, inches: float = PAGE) -> Drawing:

@@ -126,7 +126,14 @@ def draw_memory(axes: Axes, schedule: Schedule, rows: Mapping[int, ChartRow], wi
         steps = [*schedule.memory_steps(device), (schedule.last_ticks, 0)]
         held.append(_area(steps, unit, floor, grain))
         floors.append(_line(window, unit, floor))
-        _peak(axes, schedule, device, floor - STRIP / 2)
+        axes.annotate(
+            f"peak {number(schedule.memory[device])}",
+            (1.005, floor - STRIP / 2),
+            xycoords=("axes fraction", "data"),
+            color=RED if device in schedule.over_budget else GREY,
+            fontsize=FONT - 1,
+            va="center",
+        )
         if capacity is not None and capacity <= highest:
             limit = max(capacity, 0)
             above = [(time, max(level - limit, 0)) for time, level in steps]
@@ -152,21 +159,7 @@ def _area(steps: Sequence[tuple[int, int]], unit: int, floor: float, grain: floa
 
 
 def _line(window: Window, unit: int, height: float) -> Polygon:
-    """Return a level line across the window."""
     return [(window.start / unit, height), (window.end / unit, height)]
-
-
-def _peak(axes: Axes, schedule: Schedule, device: int, height: float) -> None:
-    """Write the most that a device holds to the right of its strip."""
-    peak = number(schedule.memory[device])
-    axes.annotate(
-        f"peak {peak}",
-        (1.005, height),
-        xycoords=("axes fraction", "data"),
-        color=RED if device in schedule.over_budget else GREY,
-        fontsize=FONT - 1,
-        va="center",
-    )
 
 
 def memory_key(schedules: Sequence[Schedule]) -> Iterator[Key]:

@@ -77,7 +77,6 @@ def _ticks(axes: Axes, values: Sequence[int | float]) -> None:
     plain_numbers(axes.xaxis, axes.yaxis)
 
 
-NOISE_SHAPE = 0.55  # height over width
 DASHES: Any = ("-", "--", "-.", ":")  # one after the other, so that lines differ without colours
 MOST_POINTS = 1000  # of a line; of more samples evenly many
 
@@ -91,7 +90,7 @@ def robustness_figure(robustness: Robustness, inches: float = PAGE) -> Drawing:
     if not rows:
         why = "none of the schedules applies" if not any(row.applicable for row in robustness) else "no samples"
         raise ConfigError(f"there is nothing to draw: {why}", "result")
-    with sheet(inches, inches * NOISE_SHAPE + 0.3) as figure:
+    with sheet(inches, inches * SHAPE + 0.3) as figure:
         axes = plot_axes(figure)
         keys = [_draw_row(axes, place, row) for place, row in enumerate(rows)]
         keys.append((Line2D([], [], linestyle="none", marker="o", color="0.35", markersize=3.5), "without noise"))

@@ -36,7 +36,6 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan, timed_schedule
 from pipesched.pipeline.step import GRADIENTS, WEIGHTS
 from pipesched.render.cells import chunk_of, chunk_of_stage, is_numbered
-from pipesched.render.marks import IDLE_MARKS
 from pipesched.render.palette import HUES, colour_of, place_of
 from pipesched.results.outcome import Outcome
 
@@ -87,13 +86,15 @@ class _StepData:
     def arcs(self) -> Iterator[Arc]:
         """Yield the precedences of data, of residency and of programs."""
         reduces = "REDUCE_GRAD" in self.index.kinds
+        of_gradients = ("REDUCE_GRAD", "REDUCE_TIED") if reduces else ("REDUCE_TIED", *"BW")
+        clipped = [self.index.of_kind(kind) for kind in of_gradients if self.problem.clip and kind in self.index.kinds]
         for stage in range(self.index.stages):
-            yield from self._reduced(stage)
+            for one in self.index.row("REDUCE_GRAD", stage):
+                yield from (_arc(row, one) for row in self._needed(one))
             done = [self.index.row("REDUCE_GRAD", stage)] if reduces else self._backwards(stage)
             for one in self.index.row("OPTIMIZER", stage):
                 tied = self.index.row("REDUCE_TIED", stage) if "REDUCE_TIED" in self.index.kinds else range(0)
-                yield from (_arc(row, one) for row in self._all_done() if self.problem.clip)
-                yield from (_arc(row, one) for row in (*done, tied))
+                yield from (_arc(row, one) for row in (*clipped, *done, tied))
             for one in self.index.row("REDUCE_TIED", stage) if stage in (0, self.index.stages - 1) else ():
                 yield from self._tied(one)
         yield from self._of_side()
@@ -106,21 +107,11 @@ class _StepData:
     def _backwards(self, stage: int) -> list[range]:
         return [self.index.row(kind, stage) for kind in "BW" if kind in self.index.letters]
 
-    def _reduced(self, stage: int) -> Iterator[Arc]:
-        for reduction in self.index.row("REDUCE_GRAD", stage):
-            yield from (_arc(row, reduction) for row in self._needed(reduction))
-
     def _needed(self, reduction: int) -> list[range]:
         """Return the backwards that a reduction needs."""
         op = self.index.op(reduction)
         part = slice(None) if op.number is None else self.index.in_units(range(op.number, op.number + 1))
         return [row[part] for row in self._backwards(op.stage)]
-
-    def _all_done(self) -> Iterator[range]:
-        """Yield what all optimizers wait for where gradients are clipped."""
-        for kind in ("REDUCE_GRAD", "REDUCE_TIED") if "REDUCE_GRAD" in self.index.kinds else ("REDUCE_TIED", *"BW"):
-            if kind in self.index.kinds:
-                yield self.index.of_kind(kind)
 
     def _tied(self, tied: int) -> Iterator[Arc]:
         """Yield what both ends of REDUCE_TIED wait for: gradients of both stages, and what comes before the other."""
@@ -211,15 +202,8 @@ class _StepData:
                 yield into, SIDE, output, END, [forward], START, [used]
                 if backwards:
                     rows = [self.index.row(kind, side.into)[part] for kind in self.index.gradients]
-                    yield (
-                        into,
-                        SIDE,
-                        output,
-                        END,
-                        [one for row in rows for one in row if one in self.place],
-                        START,
-                        [last],
-                    )
+                    needed = [one for row in rows for one in row if one in self.place]
+                    yield into, SIDE, output, END, needed, START, [last]
 
 
 def _arc(before: range, after: int, lag: int = 0) -> Arc:
@@ -240,18 +224,6 @@ class Columns:
         if len({*values}) == 1:
             return values[0]
         return [self.numbers.setdefault(tuple(values), len(self.numbers))]
-
-
-def unit_data(problem: Problem, index: OpIndex) -> dict[str, Any]:
-    """Return what the page reads of rows, precedences and pairs."""
-    columns = Columns()
-    data = {
-        "rows": [*_rows(problem, index, columns)],
-        "given": [*_given(problem, index, columns)],
-        "arcs": [*_arcs(problem, index, columns)],
-        "overlap": None if problem.model.overlap is None else [*map(columns.cell, problem.model.overlap.tolist())],
-    }
-    return {**data, "columns": [*columns.numbers], "slices": index.slices}
 
 
 def _rows(problem: Problem, index: OpIndex, columns: Columns) -> Iterator[tuple[Cell, ...]]:
@@ -322,7 +294,7 @@ def schedule_data(outcome: Outcome, name: str, palette: Palette | None = None) -
     """
     schedule, problem, index = outcome.schedule, outcome.problem, outcome.schedule.plan.index
     _require_exact(schedule)
-    placement, bound = problem.settled_placement, outcome.bound
+    placement, bound, columns = problem.settled_placement, outcome.bound, Columns()
     return {
         "name": name,
         "algorithm": outcome.algorithm,
@@ -334,7 +306,12 @@ def schedule_data(outcome: Outcome, name: str, palette: Palette | None = None) -
         "letters": index.letters,
         "kinds": [KINDS[letter].name for letter in index.letters],
         "useful": [KINDS[letter].in_ideal for letter in index.letters],
-        **unit_data(problem, index),
+        "rows": [*_rows(problem, index, columns)],
+        "given": [*_given(problem, index, columns)],
+        "arcs": [*_arcs(problem, index, columns)],
+        "overlap": None if problem.model.overlap is None else [*map(columns.cell, problem.model.overlap.tolist())],
+        "columns": [*columns.numbers],  # of all that stands above
+        "slices": index.slices,
         **({} if problem.speed is None else {"names": [*map(problem.device_name, range(problem.devices))]}),
         "tones": _tones(problem, index, {} if palette is None else palette),
         "p2p": problem.ticks.p2p if problem.links is None and not problem.has_units else problem.least_hops,
@@ -347,18 +324,6 @@ def schedule_data(outcome: Outcome, name: str, palette: Palette | None = None) -
         "solver": None if outcome.report is None else solver_document(outcome.report),
         **({"step": step_data(schedule, {} if palette is None else palette)} if problem.has_step else {}),
         "plan": plan_data(schedule),
-    }
-
-
-def looks_data(palette: Palette) -> dict[str, Any]:
-    """Return the looks of operations and of the classes of idle time, as charts have them."""
-    return {
-        "palette": list(palette),
-        "hues": len(HUES),
-        "stripes": STRIPES,
-        "idle": {
-            idle.value: (IDLE_MARKS[idle].meaning, IDLE_MARKS[idle].letter, *look) for idle, look in IDLE_LOOKS.items()
-        },
     }
 
 
@@ -389,28 +354,21 @@ def plan_data(schedule: Schedule) -> dict[str, Any]:
 def _late_starts(schedule: Schedule) -> list[int] | None:
     """Return the starts by device (then lane) and position, if some are later than they could be, else None."""
     starts = schedule.start_ticks
-    if schedule.own_lengths:
-        return [starts[number] for order in schedule.plan.machines for number in order]
     try:
-        if all(map(int.__eq__, schedule_plan(schedule.problem, schedule.plan).start_ticks, starts)):
+        early = schedule_plan(schedule.problem, schedule.plan).start_ticks if not schedule.own_lengths else None
+        if early is not None and all(map(int.__eq__, early, starts)):
             return None
     except Deadlock:  # operations of no length that wait for each other: their times stand
         pass
     return [starts[number] for order in schedule.plan.machines for number in order]
 
 
-def _one_a_way(problem: Problem) -> list[int]:
-    """Return a microbatch that goes the first way, and one that goes the second, if there are two (0 for none)."""
-    placement, count = problem.settled_placement, problem.microbatches
-    found = {placement.is_second(part[0], count): part[0] for part in placement.directions(count)}
-    return [found.get(second, 0) for second in (False, True)[: 1 + placement.mirrored]]
-
-
 def _tones(problem: Problem, index: OpIndex, palette: Palette) -> list[list[int]]:
     """Return the number in `palette` of the colours of each row: a list for each direction of the microbatches."""
-    placement = problem.settled_placement
+    placement, count = problem.settled_placement, problem.microbatches
+    firsts = {placement.is_second(part[0], count): part[0] for part in placement.directions(count)}  # of each way
     found: list[list[int]] = []
-    for first in _one_a_way(problem):
+    for first in (firsts.get(second, 0) for second in (False, True)[: 1 + placement.mirrored]):
         tones = []
         for letter in index.letters:
             for stage in range(index.stages):
@@ -471,13 +429,7 @@ def packed(plan: Plan, *columns: Sequence[int] | None) -> str:
     for times in (*columns, None, None, None)[:COLUMNS]:
         numbers.append(int(times is not None))
         numbers += _differences(times or ())
-    return compressed(_bytes(numbers))
-
-
-def compressed(content: str | bytes) -> str:
-    """Return a content as base64 text of its gzip, the same in every run."""
-    plain = content.encode() if isinstance(content, str) else content
-    return base64.b64encode(gzip.compress(plain, 9, mtime=0)).decode()
+    return base64.b64encode(gzip.compress(_bytes(numbers), 9, mtime=0)).decode()  # the same in every run
 
 
 def signed(number: int) -> int:

@@ -15,10 +15,10 @@ from pipesched.pipeline.kinds import ALL_KINDS
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.cells import is_numbered, letter_of
 from pipesched.render.html.assets import asset, program, style
-from pipesched.render.html.data import IDLE_LOOKS, STRIPES, Palette, looks_data, schedule_data
+from pipesched.render.html.data import IDLE_LOOKS, STRIPES, Palette, schedule_data
 from pipesched.render.html.still import still
 from pipesched.render.marks import IDLE_MARKS
-from pipesched.render.palette import Rgb, colour_of
+from pipesched.render.palette import HUES, colour_of
 from pipesched.results.capabilities import capability_of
 from pipesched.results.comparison import Comparison
 from pipesched.results.outcome import Outcome
@@ -41,10 +41,16 @@ def page(result: object) -> str:
     palette: Palette = {}
     data = {
         "schedules": [schedule_data(outcome, name, palette) for name, outcome in schedules],
-        **looks_data(palette),
+        "palette": list(palette),
+        "hues": len(HUES),
+        "stripes": STRIPES,
+        "idle": {idle.value: (mark.meaning, mark.letter, *IDLE_LOOKS[idle]) for idle, mark in IDLE_MARKS.items()},
         "explains": explains,
         "remarks": remarks,
     }
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    # As it may stand in a script element: nothing in it ends the element, or begins a comment.
+    text = text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
     title = " · ".join(name for name, _ in schedules)
     parts = {
         "TITLE": html.escape(f"{title} - pipesched"),
@@ -52,7 +58,7 @@ def page(result: object) -> str:
         "STYLE": style(),
         "LEGEND": legend(outcome for _, outcome in schedules),
         "STILL": still(schedules),
-        "DATA": in_script(json.dumps(data, separators=(",", ":"), allow_nan=False)),
+        "DATA": text,
         "PROGRAM": program(),
     }
     before, *rest = asset("page.html").split("<!--")
@@ -81,11 +87,6 @@ def _explains(result: object) -> bool:
     return capability is not None and bool(capability.outcomes)
 
 
-def in_script(text: str) -> str:
-    """Return a JSON text as it may stand in a script element: nothing in it ends the element, or begins a comment."""
-    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-
-
 def embedded(document: str, name: str, height: int) -> str:
     """Return a page as a frame of another document."""
     attributes: dict[str, Any] = {
@@ -104,29 +105,20 @@ def legend(outcomes: Iterable[Outcome]) -> str:
     letters = {kind for schedule in schedules for kind in schedule.plan.index.kinds if kind != "RESHARD"}
     ways = {schedule.own_lengths for schedule in schedules}
     idles = {idle for measured in ways for idle in classes(measured=measured)}
-    entries = [
-        f'<li class="{name}">{_box(f"rgb{_colour(letter, hue)}", STRIPES.get(letter, ""))}'
-        f"{letter_of(letter)} {kind.name}"
-        for name, hue in (("of-hue", 0), ("of-kind", None))
-        for letter, kind in ALL_KINDS.items()
-        if letter in letters
-    ]
+    entries = []
+    for name, hue in (("of-hue", 0), ("of-kind", None)):
+        for letter in (letter for letter in ALL_KINDS if letter in letters):
+            box = _box(f"rgb{colour_of(hue if is_numbered(letter) else None, letter)}", STRIPES.get(letter, ""))
+            entries.append(f'<li class="{name}">{box}{letter_of(letter)} {ALL_KINDS[letter].name}')
     for idle, (colour, stripes) in IDLE_LOOKS.items():
         mark = IDLE_MARKS[idle]
-        if idle not in idles:
-            continue
-        entries.append(f'<li class="of-idle">{_box(f"rgba({colour},.35)", stripes)}{mark.letter} {mark.meaning}')
-    shades = SHADES_SAY if any(schedule.plan.index.slices > 1 for schedule in schedules) else ""
-    return "".join((*entries, f'<li class="of-path">{_box("transparent")}critical path', HUES_SAY, shades))
-
-
-def _colour(kind: str, hue: int | None) -> Rgb:
-    """Return the colour of a kind: of a microbatch's hue, where it has one."""
-    return colour_of(hue if is_numbered(kind) else None, kind)
-
-
-HUES_SAY = '<li class="of-hue">hue: microbatch<li class="of-kind">hue: kind, where operations are narrow'
-SHADES_SAY = '<li class="of-hue">lighter: later slices of a microbatch'
+        if idle in idles:
+            entries.append(f'<li class="of-idle">{_box(f"rgba({colour},.35)", stripes)}{mark.letter} {mark.meaning}')
+    entries.append(f'<li class="of-path">{_box("transparent")}critical path')
+    entries.append('<li class="of-hue">hue: microbatch<li class="of-kind">hue: kind, where operations are narrow')
+    if any(schedule.plan.index.slices > 1 for schedule in schedules):
+        entries.append('<li class="of-hue">lighter: later slices of a microbatch')
+    return "".join(entries)
 
 
 def _box(colour: str, stripes: str = "") -> str:

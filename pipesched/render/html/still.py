@@ -36,12 +36,14 @@ def still(schedules: Sequence[tuple[str, Outcome]]) -> str:
     rows = sum(len(_devices(outcome.schedule)) for _, outcome in schedules)
     height = max(4, min(18, 900 // rows))
     for name, outcome in schedules:
-        parts.append(_title(name, outcome, top + HEAD - 6))
-        chart = _Chart(outcome.schedule, (WIDTH - LEFT) / until, height)
-        for device in _devices(outcome.schedule):
+        schedule, unit = outcome.schedule, f" {outcome.problem.time_unit}".rstrip()
+        title = html.escape(f"{name}: makespan {number(schedule.makespan)}{unit}, bubble {schedule.bubble:.2%}")
+        parts.append(f'<text x="0" y="{_short(top + HEAD - 6)}" font-weight="bold">{title}</text>')
+        chart = _Chart(schedule, (WIDTH - LEFT) / until, height)
+        for device in _devices(schedule):
             chart.add(device, top + HEAD, busy=slots > MOST_SLOTS)
             top += height + (2 if height > 6 else 1)
-            if outcome.schedule.plan.network and slots <= MOST_SLOTS:
+            if schedule.plan.network and slots <= MOST_SLOTS:
                 top += chart.add_network(device, top + HEAD)
         parts += chart.parts(labelled=slots <= MOST_LABELLED and height > 11)
         top += HEAD + 6
@@ -57,13 +59,6 @@ def still(schedules: Sequence[tuple[str, Outcome]]) -> str:
 def _devices(schedule: Schedule) -> Sequence[int]:
     """Return the devices to draw: all, or some of very many."""
     return some_devices(schedule.problem.devices, MOST_DEVICES) or range(schedule.problem.devices)
-
-
-def _title(name: str, outcome: Outcome, y: float) -> str:
-    schedule = outcome.schedule
-    unit = f" {outcome.problem.time_unit}".rstrip()
-    text = f"{name}: makespan {number(schedule.makespan)}{unit}, bubble {schedule.bubble:.2%}"
-    return f'<text x="0" y="{_short(y)}" font-weight="bold">{html.escape(text)}</text>'
 
 
 def steps(frontier: Frontier) -> str:
