@@ -152,8 +152,7 @@ def _answer_sweep(sweep: Sweep, show: str | None, chart: ChartOptions, target: T
     """Print the document of a sweep, or a plot and a table of a measure, and then write it to the target file."""
     from pipesched.documents.comparison import sweep_document
     from pipesched.file_formats.registry import SWEEP
-    from pipesched.render.measures import BUBBLE
-    from pipesched.render.sweep import sweep_view
+    from pipesched.render.sweep import BUBBLE, sweep_view
 
     measure = BUBBLE if show is None else show
     with output.saving(sweep, SWEEP, target, chart.view(show=measure) if target.path else None):

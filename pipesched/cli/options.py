@@ -271,7 +271,7 @@ class TuningOptions(NamedTuple):
 
 
 def _measure(_flag: str, text: str) -> str:
-    from pipesched.render.measures import name_of_measure
+    from pipesched.render.sweep import name_of_measure
 
     return name_of_measure(text)
 

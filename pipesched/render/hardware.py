@@ -87,23 +87,19 @@ def _cell(result: RuleResult) -> str:
     return f"{result.latency}/{result.registers}"
 
 
-def _heading(tie: str) -> str:
-    return tie.replace("-", "-\n")
-
-
 def _side_by_side(table: RuleTable, width: int) -> Iterator[list[str]]:
     """Yield the ties in groups that fit side by side, at least one in each."""
     room, ties = width - max(len(priority) for priority, _ in table.results), list(COMPARED)
     cells = {tie: [_cell(cell) for rule, cell in table.results.items() if rule[1] == tie] for tie in ties}
     while ties:
-        count = max(fitting((width_of(_heading(tie), cells[tie]) for tie in ties), room), 1)
+        count = max(fitting((width_of(tie.replace("-", "-\n"), cells[tie]) for tie in ties), room), 1)
         yield ties[:count]
         ties = ties[count:]
 
 
 def _grid(table: RuleTable, ties: Sequence[str]) -> Table:
     """Return a table with a row for each priority and a column for each tie."""
-    rows = grid(folded("priority"), *(folded(_heading(tie), justify="right") for tie in ties))
+    rows = grid(folded("priority"), *(folded(tie.replace("-", "-\n"), justify="right") for tie in ties))
     least = table.optimum.schedule.latency
     for priority in dict.fromkeys(priority for priority, _ in table.results):
         cells = [table.results[priority, tie] for tie in ties]

@@ -16,13 +16,10 @@ from pipesched.results.packing import Packing, PackingBaseline
 
 def packing_view(packing: Packing, **_: bool) -> Group:
     """Return what was packed, a row a rank, a row for each other rule, and how far the best may be."""
-    return Group(Text(_heading(packing)), "", _ranks(packing), "", _rules(packing), "", *_ends(packing))
-
-
-def _heading(packing: Packing) -> str:
     what = f"{counted(len(packing.lengths), 'document')} of {sum(packing.lengths):,} tokens"
     bins = f"{counted(packing.ranks, 'rank')} x {counted(packing.microbatches, 'microbatch', 'es')}"
-    return f"{what} on {bins} of at most {packing.cap:,}, fed to {packing.algorithm}"
+    heading = Text(f"{what} on {bins} of at most {packing.cap:,}, fed to {packing.algorithm}")
+    return Group(heading, "", _ranks(packing), "", _rules(packing), "", *_ends(packing))
 
 
 def _ranks(packing: Packing) -> RenderableType:

@@ -17,15 +17,15 @@ from pipesched.pipeline.quantities import canonical, plain, rounded, to_fraction
 from pipesched.pipeline.recut import balance, saved_by_moving
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.units import FORWARD_ONLY, Slices
-from pipesched.render.advice import advice_rows
 from pipesched.render.grid import folded, grid, uncut
 from pipesched.render.held import FEW_DEVICES, class_rows, has_static, peak_row
 from pipesched.render.marks import Spelling, as_parameters, counted
 from pipesched.render.timescale import number, step_rows
 from pipesched.results.cuts import CutReport
-from pipesched.results.outcome import Outcome, Repetition, SolveReport
+from pipesched.results.outcome import Advice, Outcome, Repetition, SolveReport
 from pipesched.results.status import Status, StoppedBy
 from pipesched.schedulers.feeding.ordering import Ordering
+from pipesched.text.fields import BY_NAME
 
 GOOD, BAD = "bold green", "bold red"
 LEAST_SHOWN = 0.0005  # of the makespan: less imbalance is not mentioned
@@ -288,22 +288,17 @@ def sentence(metrics: Mapping[str, Any], unit: str = "", schedule: Schedule | No
 
 
 def _saved(outcome: Outcome, spell: Spelling) -> Iterator[tuple[str, str, str]]:
-    """Yield how many activations are recomputed and offloaded, where a schedule may do that."""
+    """Yield how many activations are recomputed and offloaded, where a schedule may do that; of which layers."""
     schedule, allowed = outcome.schedule, Allowed.of(outcome.schedule.plan.index.letters)
     whole = schedule.problem.stages * schedule.problem.microbatches
     if allowed.recompute:
-        yield "recomputed", f"{number(schedule.recomputed)} of {number(whole)}", _checkpoint(schedule.problem, spell)
+        whose, kept = _layers_again(schedule.problem) or ("", max(schedule.problem.memory.checkpoint))
+        note = FORMULAS["recomputed"].replace(";", f"{whose};", 1) if whose or not kept else ""
+        if not kept:
+            note += f"; {spell('nothing stays meanwhile: `memory.checkpoint` is 0, the default')}"
+        yield "recomputed", f"{number(schedule.recomputed)} of {number(whole)}", note
     if allowed.offload:
         yield "offloaded", f"{number(schedule.offloaded)} of {number(whole)}", ""
-
-
-def _checkpoint(problem: Problem, spell: Spelling) -> str:
-    """Return a note of how many layers run again, and of nothing that stays of their activation."""
-    whose, kept = _layers_again(problem) or ("", max(problem.memory.checkpoint))
-    if not whose and kept:
-        return ""
-    note = FORMULAS["recomputed"].replace(";", f"{whose};", 1)
-    return note if kept else f"{note}; {spell('nothing stays meanwhile: `memory.checkpoint` is 0, the default')}"
 
 
 def _layers_again(problem: Problem) -> tuple[str, bool] | None:
@@ -350,3 +345,41 @@ def _budget(outcome: Outcome, every: bool) -> tuple[Text, str]:
     if len(over) <= FEW_DEVICES:
         where = f"device {', '.join(map(str, over))}"
     return Text("over budget", style=BAD), f"{note}; exceeded on {where}"
+
+
+MOST_TYPED = 160  # letters of what is to be typed for an advice: of more, only the beginning is shown
+
+
+def advice_rows(
+    report: SolveReport, time: Callable[[int | float], str], spell: Spelling
+) -> Iterator[tuple[str, str, str]]:
+    """Yield a row for each change that helps, below a first that says what the times are.
+
+    `spell` turns the parameters in a text (in backticks) into what the reader types.
+    """
+    if report.advice is None:
+        return
+    if not report.advice:
+        yield "would help", "nothing", "that was tried, by heuristics alone"
+        return
+    yield "would help", "at most", "by heuristics alone; a solve with one of these changes does no worse"
+    for advice in report.advice:
+        share = -advice.difference / report.value if report.value else 0.0
+        yield f"  {advice.change}", time(advice.makespan_at_most), f"{share:.1%} shorter: {spell(_typed(advice))}"
+
+
+def _typed(advice: Advice) -> str:
+    """Return what makes a change: settings of a solve, and values of the problem by their keys in a config."""
+    settings = [f"`{name}`" if value else f"`{name}=False`" for name, value in advice.solve.items()]
+    keys = {name: BY_NAME[name].key if name in BY_NAME else name for name in advice.problem}
+    values = [f"`{keys[name]}` {_text_of(value)}" for name, value in advice.problem.items()]
+    text = " ".join(settings + values)
+    if len(text) <= MOST_TYPED:
+        return text
+    return f"{values[0]}, with the values that solver.advice of the JSON document has"
+
+
+def _text_of(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {entry}" for key, entry in value.items()) + "}"
+    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)

@@ -103,8 +103,7 @@ def _charts(comparison: Comparison, ascii_only: bool) -> Iterator[RenderableType
 def _problem_table(problem: Problem) -> RenderableType:
     """Return the values of a problem: sizes, costs and memory, one number where all stages are equal."""
     costs, memory = problem.costs, problem.memory
-    halves = (("backward_input", costs.backward_input), ("backward_weight", costs.backward_weight))
-    backwards = halves if costs.split else (("backward", costs.backward),)
+    backwards = ("backward_input", "backward_weight") if costs.split else ("backward",)
     rows: list[tuple[str, object]] = [
         ("devices", problem.devices),
         ("stages", problem.stages),
@@ -114,15 +113,12 @@ def _problem_table(problem: Problem) -> RenderableType:
         *_slices(problem.slices),
         ("placement", "auto" if problem.placement is None else shown(problem.placement.devices)),
         ("forward", one_or_all(costs.forward)),
-        *((key, one_or_all(values)) for key, values in backwards if problem.mode != FORWARD_ONLY),
+        *((key, one_or_all(getattr(costs, key))) for key in backwards if problem.mode != FORWARD_ONLY),
         ("p2p", one_or_all(costs.p2p) if costs.p2p else 0),
         ("speed", None if problem.speed is None else one_or_all(problem.speed)),
         ("links", None if problem.links is None else shown(problem.links)),
-        *(
-            (key, one_or_all(values))
-            for key, values in (("overlap", costs.overlap), ("offload", costs.offload))
-            if values is not None
-        ),
+        ("overlap", None if costs.overlap is None else one_or_all(costs.overlap)),
+        ("offload", None if costs.offload is None else one_or_all(costs.offload)),
         ("activation", f"{one_or_all(memory.activation)} {memory.unit}".strip()),
         ("kv", memory.kv or None),
         ("static", one_or_all(memory.static)),

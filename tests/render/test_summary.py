@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pipesched
 from pipesched.cli.groups import spell
-from pipesched.render.advice import advice_rows
 from pipesched.render.marks import as_parameters
-from pipesched.render.summary import sentence
+from pipesched.render.summary import advice_rows, sentence
 from pipesched.results.outcome import Advice, SolveReport
 
 OUTCOME = pipesched.solve(

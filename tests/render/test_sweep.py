@@ -11,9 +11,17 @@ import pytest
 
 import pipesched
 from pipesched.errors import ConfigError
-from pipesched.render.measures import MEASURES, title_of_field
 from pipesched.render.scatter import PlotPoint, Scatter
-from pipesched.render.sweep import MOST_LINES, PlotMark, best_lines, sweep_lines, sweep_plot, sweep_view
+from pipesched.render.sweep import (
+    MEASURES,
+    MOST_LINES,
+    PlotMark,
+    best_lines,
+    sweep_lines,
+    sweep_plot,
+    sweep_view,
+    title_of_field,
+)
 from pipesched.render.table import display_parts
 from pipesched.results.comparison import Comparison, Sweep, SweepPoint
 

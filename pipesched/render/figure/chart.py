@@ -139,7 +139,7 @@ class Chart:
             narrow = min(bar.width for bar in together) * self._points_per_unit(self.view.inches * POINTS) < NARROW
             self.axes.add_collection(
                 PolyCollection(
-                    [bar.corners for bar in together],
+                    [rectangle(bar.left, bar.right, bar.top, bar.bottom) for bar in together],
                     facecolors=[unit_rgb(self._colour(bar.op)) for bar in together],
                     edgecolors="face" if narrow else "white",
                     linewidths=0.1 if narrow else 0.4,

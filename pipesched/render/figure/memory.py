@@ -41,11 +41,6 @@ class Bar(NamedTuple):
         """The duration of the operation, in the user's time unit."""
         return self.right - self.left
 
-    @property
-    def corners(self) -> Polygon:
-        """The corners of the rectangle."""
-        return rectangle(self.left, self.right, self.top, self.bottom)
-
 
 def rectangle(left: float, right: float, top: float, bottom: float) -> Polygon:
     """Return the corners of a rectangle."""

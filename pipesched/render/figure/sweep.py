@@ -14,9 +14,8 @@ from pipesched.errors import ConfigError
 from pipesched.render.figure.chart import unit_rgb
 from pipesched.render.figure.page import Drawing, Key, legend, plain_numbers, plot_axes, settle, sheet
 from pipesched.render.marks import with_unit
-from pipesched.render.measures import measure_named, title_of, title_of_field
 from pipesched.render.palette import HUES
-from pipesched.render.sweep import PlotMark, best_lines
+from pipesched.render.sweep import PlotMark, best_lines, measure_named, title_of, title_of_field
 from pipesched.render.view import PAGE, View
 from pipesched.results.comparison import Sweep
 

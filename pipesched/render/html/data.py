@@ -210,20 +210,13 @@ def _arc(before: range, after: int, lag: int = 0) -> Arc:
     return before.start, before.stop, after, after + 1, lag
 
 
-Cell = int | list[int]
+Cell = int | list[int]  # a value of all units, or the number of a column
+Columns = dict[tuple[int, ...], int]  # each once, with its number
 
 
-class Columns:
-    """The columns, each once."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[tuple[int, ...], int] = {}
-
-    def cell(self, values: Sequence[int]) -> Cell:
-        """Return what stands for the values of all units."""
-        if len({*values}) == 1:
-            return values[0]
-        return [self.numbers.setdefault(tuple(values), len(self.numbers))]
+def _cell(values: Sequence[int], columns: Columns) -> Cell:
+    """Return what stands for the values of all units."""
+    return values[0] if len({*values}) == 1 else [columns.setdefault(tuple(values), len(columns))]
 
 
 def _rows(problem: Problem, index: OpIndex, columns: Columns) -> Iterator[tuple[Cell, ...]]:
@@ -232,7 +225,7 @@ def _rows(problem: Problem, index: OpIndex, columns: Columns) -> Iterator[tuple[
     for letter in index.letters:
         tables = (model.ticks[KINDS[letter].cost], model.takes(letter), model.gives(letter))
         for rows in zip(*(table.tolist() for table in tables), strict=True):
-            yield tuple(map(columns.cell, rows))
+            yield tuple(_cell(row, columns) for row in rows)
 
 
 def _given(problem: Problem, index: OpIndex, columns: Columns) -> Iterator[tuple[int, Cell]]:
@@ -240,7 +233,7 @@ def _given(problem: Problem, index: OpIndex, columns: Columns) -> Iterator[tuple
     for letter in index.letters:
         given = KINDS[letter].forward_gives
         for stage, sizes in enumerate(problem.model.column(given).tolist() if given is not None else ()):
-            yield index.row_of(index.row(letter, stage).start), columns.cell(sizes)
+            yield index.row_of(index.row(letter, stage).start), _cell(sizes, columns)
 
 
 def _arcs(problem: Problem, index: OpIndex, columns: Columns) -> Iterator[tuple[int | list[int], ...]]:
@@ -258,7 +251,7 @@ def _arcs(problem: Problem, index: OpIndex, columns: Columns) -> Iterator[tuple[
         for row in rows:
             lags.update((number % index.units, row.lag) for number in row.after)
         first, behind = min(lags), max(lags) + 1
-        lag = columns.cell([lags.get(unit, 0) for unit in range(index.units)])
+        lag = _cell([lags.get(unit, 0) for unit in range(index.units)], columns)
         if len({*lags.values()}) == 1:
             lag = lags[first]
         yield before, after, lag, boundary, first, behind, further
@@ -294,7 +287,8 @@ def schedule_data(outcome: Outcome, name: str, palette: Palette | None = None) -
     """
     schedule, problem, index = outcome.schedule, outcome.problem, outcome.schedule.plan.index
     _require_exact(schedule)
-    placement, bound, columns = problem.settled_placement, outcome.bound, Columns()
+    placement, bound, overlap = problem.settled_placement, outcome.bound, problem.model.overlap
+    columns: Columns = {}
     return {
         "name": name,
         "algorithm": outcome.algorithm,
@@ -309,8 +303,8 @@ def schedule_data(outcome: Outcome, name: str, palette: Palette | None = None) -
         "rows": [*_rows(problem, index, columns)],
         "given": [*_given(problem, index, columns)],
         "arcs": [*_arcs(problem, index, columns)],
-        "overlap": None if problem.model.overlap is None else [*map(columns.cell, problem.model.overlap.tolist())],
-        "columns": [*columns.numbers],  # of all that stands above
+        "overlap": None if overlap is None else [_cell(row, columns) for row in overlap.tolist()],
+        "columns": [*columns],  # of all that stands above
         "slices": index.slices,
         **({} if problem.speed is None else {"names": [*map(problem.device_name, range(problem.devices))]}),
         "tones": _tones(problem, index, {} if palette is None else palette),
