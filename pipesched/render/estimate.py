@@ -75,7 +75,7 @@ def estimate_view(estimate: Estimate, **_: bool) -> Group:
         "",
         grid(uncut(style="dim"), right(), folded(), rows=_step_rows(estimate, estimate.step), header=False)
         if estimate.fits
-        else Text(over_text(estimate) or "", style=BAD),
+        else Text(over_text(estimate), style=BAD),
         *(("", *trust_lines(estimate.trust)) if estimate.trust is not None and estimate.fits else ()),
         *(Text(f"note: {note}") for note in estimate.notes),
     )
@@ -226,14 +226,11 @@ def trace_table(found: Trace) -> Iterator[RenderableType]:
     yield grid(uncut(), right(), folded(style="dim"), rows=rows, header=False)
 
 
-def over_text(estimate: Estimate) -> str | None:
-    """Return which device misses its memory most, and by how much; None where all have enough."""
-    over = [device.total - device.budget for device in estimate.devices]
-    worst = max(range(len(over)), key=over.__getitem__)
-    if over[worst] <= 0:
-        return None
-    row = estimate.devices[worst]
-    return f"device {worst} does not fit: {_gb(row.total)} of {_gb(row.budget)} GB, {_gb(over[worst])} GB too much"
+def over_text(estimate: Estimate) -> str:
+    """Return which device misses its memory most, and by how much, of an estimate that does not fit."""
+    worst, row = max(enumerate(estimate.devices), key=lambda pair: pair[1].total - pair[1].budget)
+    much = f"{_gb(row.total - row.budget)} GB too much"
+    return f"device {worst} does not fit: {_gb(row.total)} of {_gb(row.budget)} GB, {much}"
 
 
 def _gb(size: Fraction) -> str:

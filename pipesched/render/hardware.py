@@ -266,11 +266,9 @@ class _Words:
             return
         table = grid(folded("largest gaps"), uncut("cycles"), folded("class"), folded("why"))
         for gap in largest:
-            table.add_row(
-                Text(_unit(gap.unit)), f"{gap.start}-{gap.end}", IDLE_MARKS[gap.idle].meaning, Text(self.gap(gap))
-            )
-        yield ""
-        yield table
+            when, what = f"{gap.start}-{gap.end}", IDLE_MARKS[gap.idle].meaning
+            table.add_row(Text(_unit(gap.unit)), when, what, Text(self.gap(gap)))
+        yield from ("", table)
 
     def gap(self, gap: UnitGap) -> str:
         """Return why a unit idles, as a sentence."""

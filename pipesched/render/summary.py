@@ -195,20 +195,16 @@ def _order(ordering: Ordering, algorithm: str) -> tuple[str, str]:
 
 
 def _useless(schedule: Schedule, time: Callable[[int | float], str]) -> Iterator[tuple[str, str, str]]:
-    """Yield the bubble, and the utilization where a schedule may recompute, with the parts of the last of them."""
+    """Yield the bubble, and the utilization where a schedule may recompute; of uneven work two parts of these.
+
+    They are parts of the bubble, or where devices recompute of all but useful work; beside the first stands what makes
+    the larger part of it.
+    """
     yield "bubble", f"{schedule.bubble:.2%}", ""
     if Allowed.of(schedule.plan.index.letters) != KEEP_ONLY:
         again = _again(schedule)
         note = f"useful work / (devices x makespan); recomputing takes another {again:.2%}" if again else ""
         yield "utilization", f"{schedule.utilization:.2%}", note
-    yield from _imbalance(schedule, time)
-
-
-def _imbalance(schedule: Schedule, time: Callable[[int | float], str]) -> Iterator[tuple[str, str, str]]:
-    """Yield two parts where devices have uneven work, and what makes the larger part of the first.
-
-    They are those of the bubble, or where devices recompute those of all but useful work.
-    """
     share = schedule.imbalance
     if share < LEAST_SHOWN:
         return

@@ -127,9 +127,8 @@ class Chart:
             name.set(color=GREY, fontsize=LANE_FONT)
         if self.layout.left_out is not None:
             height, text = self.layout.left_out
-            self.axes.annotate(
-                text, (0, height), xycoords=("axes fraction", "data"), color=GREY, fontsize=LANE_FONT, va="center"
-            )
+            look: Any = {"color": GREY, "fontsize": LANE_FONT, "va": "center"}
+            self.axes.annotate(text, (0, height), xycoords=("axes fraction", "data"), **look)
 
     def _slots(self) -> None:
         groups: dict[str, list[Bar]] = defaultdict(list)
@@ -137,15 +136,11 @@ class Chart:
             groups[bar.op.kind].append(bar)
         for _, together in sorted(groups.items()):
             narrow = min(bar.width for bar in together) * self._points_per_unit(self.view.inches * POINTS) < NARROW
-            self.axes.add_collection(
-                PolyCollection(
-                    [rectangle(bar.left, bar.right, bar.top, bar.bottom) for bar in together],
-                    facecolors=[unit_rgb(self._colour(bar.op)) for bar in together],
-                    edgecolors="face" if narrow else "white",
-                    linewidths=0.1 if narrow else 0.4,
-                ),
-                autolim=False,
-            )
+            boxes = [rectangle(bar.left, bar.right, bar.top, bar.bottom) for bar in together]
+            colours = [unit_rgb(self._colour(bar.op)) for bar in together]
+            edge, width = ("face", 0.1) if narrow else ("white", 0.4)
+            slots = PolyCollection(boxes, facecolors=colours, edgecolors=edge, linewidths=width)
+            self.axes.add_collection(slots, autolim=False)
 
     def _colour(self, op: Op) -> Rgb:
         chunk, microbatch = chunk_of(op, self.chunk), hue_number(op)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from pipesched.errors import ConfigError
@@ -91,10 +90,22 @@ def _bars(outcomes: Sequence[Outcome], best: int | float | None, view: View) -> 
         ("bubble (%)", lambda outcome: 100 * outcome.schedule.bubble, ".1f"),
         (with_unit("peak memory", problem.memory.unit), _peak, ".4g"),
     ]
+    colours = [
+        RED if not outcome.schedule.fits else BEST if outcome.schedule.makespan == best else OTHERS
+        for outcome in outcomes
+    ]
     with sheet(view.inches, 0.6 + BAR_INCHES * len(outcomes)) as figure:
         for number, (title, measure, digits) in enumerate(measures):
             axes = figure.add_subplot(1, len(measures), number + 1)
-            _panel(axes, outcomes, best, [measure(outcome) for outcome in outcomes], digits)
+            values = [measure(outcome) for outcome in outcomes]
+            bars = axes.barh(range(len(outcomes)), values, height=0.72, color=colours)
+            axes.bar_label(bars, [f"{value:{digits}}" for value in values], padding=2, fontsize=FONT - 1)
+            axes.set_yticks(range(len(outcomes)), [outcome.algorithm for outcome in outcomes])
+            axes.set_ylim(len(outcomes) - 0.4, -0.6)
+            axes.set_xlim(0, 1.25 * max(*values, 1e-9))
+            axes.tick_params(axis="y", length=0)
+            axes.tick_params(axis="x", bottom=False, labelbottom=False)
+            axes.spines[["right", "top", "bottom"]].set_visible(False)
             axes.set_title(title, pad=3)
             if number:
                 axes.set_yticklabels([])
@@ -109,22 +120,6 @@ def _key(outcomes: Sequence[Outcome]) -> Iterator[Key]:
     yield Patch(facecolor=OTHERS), "others"
     if not all(outcome.schedule.fits for outcome in outcomes):
         yield Patch(facecolor=RED), "over budget"
-
-
-def _panel(
-    axes: Axes, outcomes: Sequence[Outcome], best: int | float | None, values: Sequence[float], digits: str
-) -> None:
-    fits = [outcome.schedule.fits for outcome in outcomes]
-    are_best = [outcome.schedule.makespan == best for outcome in outcomes]
-    colours = [(BEST if is_best else OTHERS) if fit else RED for fit, is_best in zip(fits, are_best, strict=True)]
-    bars = axes.barh(range(len(outcomes)), values, height=0.72, color=colours)
-    axes.bar_label(bars, [f"{value:{digits}}" for value in values], padding=2, fontsize=FONT - 1)
-    axes.set_yticks(range(len(outcomes)), [outcome.algorithm for outcome in outcomes])
-    axes.set_ylim(len(outcomes) - 0.4, -0.6)
-    axes.set_xlim(0, 1.25 * max(*values, 1e-9))
-    axes.tick_params(axis="y", length=0)
-    axes.tick_params(axis="x", bottom=False, labelbottom=False)
-    axes.spines[["right", "top", "bottom"]].set_visible(False)
 
 
 def _peak(outcome: Outcome) -> float:

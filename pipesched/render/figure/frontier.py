@@ -52,9 +52,9 @@ class Trade(NamedTuple):
 
 def frontier_figure(
     points: Sequence[Trade],
-    *,
     time_unit: str = "",
     memory_unit: str = "",
+    *,
     limit: float | None = None,
     titles: tuple[str, str] = ("peak memory of a device", "makespan"),
     inches: float = PAGE,
@@ -99,15 +99,9 @@ def _scales(axes: Axes, points: Sequence[Trade]) -> None:
 def _marks(axes: Axes, points: Sequence[Trade]) -> None:
     for dominated, colour, size in ((True, PASSED, 10), (False, MARK, 18)):
         chosen = [point for point in points if point.dominated == dominated]
-        axes.scatter(
-            [point.peak for point in chosen],
-            [point.makespan for point in chosen],
-            s=size,
-            facecolors=["white" if point.open else colour for point in chosen],
-            edgecolors=[colour] * len(chosen),
-            linewidths=0.9,
-            zorder=3,
-        )
+        faces = ["white" if point.open else colour for point in chosen]
+        look: Any = {"s": size, "facecolors": faces, "edgecolors": [colour] * len(chosen), "linewidths": 0.9}
+        axes.scatter([point.peak for point in chosen], [point.makespan for point in chosen], zorder=3, **look)
     gaps = [[(point.peak, point.bound), (point.peak, point.makespan)] for point in points if point.bound is not None]
     axes.add_collection(LineCollection(gaps, colors=MARK, linewidths=THICK, linestyles=DOTTED))
 
@@ -151,17 +145,10 @@ def _names(axes: Axes, points: Sequence[Trade]) -> None:
 
 def _note(axes: Axes, name: str, point: Trade) -> Annotation:
     """Return a name on its mark, with the line that it may need."""
-    return axes.annotate(
-        name,
-        (point.peak, point.makespan),
-        xytext=(0, 0),
-        textcoords="offset points",
-        va="center",
-        ha="center",
-        fontsize=FONT - 1,
-        color=GREY if point.dominated else "black",
-        arrowprops={"arrowstyle": "-", "linewidth": 0.3, "color": GREY, "shrinkA": 0, "shrinkB": 2},
-    )
+    line = {"arrowstyle": "-", "linewidth": 0.3, "color": GREY, "shrinkA": 0, "shrinkB": 2}
+    look: Any = {"va": "center", "ha": "center", "fontsize": FONT - 1, "arrowprops": line}
+    look["color"] = GREY if point.dominated else "black"
+    return axes.annotate(name, (point.peak, point.makespan), xytext=(0, 0), textcoords="offset points", **look)
 
 
 def solved_figure(frontier: Frontier, inches: float = PAGE) -> Drawing:
@@ -176,14 +163,8 @@ def solved_figure(frontier: Frontier, inches: float = PAGE) -> Drawing:
         Trade(point.placement if placements else point.source, point.value, point.budget, False, point.bound)
         for point in frontier
     ]
-    return frontier_figure(
-        drawn,
-        time_unit=frontier.time_unit,
-        memory_unit=frontier.memory_unit,
-        titles=("memory budget of a device", frontier.objective),
-        inches=inches,
-        proved=frontier.proved,
-    )
+    units, titles = (frontier.time_unit, frontier.memory_unit), ("memory budget of a device", frontier.objective)
+    return frontier_figure(drawn, *units, titles=titles, inches=inches, proved=frontier.proved)
 
 
 def pareto_figure(pareto_points: Sequence[ParetoPoint], inches: float = PAGE) -> Drawing:
@@ -199,10 +180,5 @@ def pareto_figure(pareto_points: Sequence[ParetoPoint], inches: float = PAGE) ->
     ]
     problem = pareto_points[0].outcome.problem
     limits = set(problem.memory.budget or ())
-    return frontier_figure(
-        points,
-        time_unit=problem.time_unit,
-        memory_unit=problem.memory.unit,
-        limit=float(plain(limits.pop())) if len(limits) == 1 else None,
-        inches=inches,
-    )
+    limit = float(plain(limits.pop())) if len(limits) == 1 else None
+    return frontier_figure(points, problem.time_unit, problem.memory.unit, limit=limit, inches=inches)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
@@ -121,14 +121,9 @@ def draw_memory(axes: Axes, schedule: Schedule, rows: Mapping[int, ChartRow], wi
         steps = [*schedule.memory_steps(device), (schedule.last_ticks, 0)]
         held.append(_area(steps, unit, floor, grain))
         floors.append(_line(window, unit, floor))
-        axes.annotate(
-            f"peak {number(schedule.memory[device])}",
-            (1.005, floor - STRIP / 2),
-            xycoords=("axes fraction", "data"),
-            color=RED if device in schedule.over_budget else GREY,
-            fontsize=FONT - 1,
-            va="center",
-        )
+        colour = RED if device in schedule.over_budget else GREY
+        beside: Any = {"xycoords": ("axes fraction", "data"), "fontsize": FONT - 1, "va": "center"}
+        axes.annotate(f"peak {number(schedule.memory[device])}", (1.005, floor - STRIP / 2), color=colour, **beside)
         if capacity is not None and capacity <= highest:
             limit = max(capacity, 0)
             above = [(time, max(level - limit, 0)) for time, level in steps]

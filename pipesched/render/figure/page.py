@@ -65,14 +65,9 @@ class StripedHandler(HandlerPatch):
         """Return the box, and its stripes on top."""
         box = super().create_artists(legend, orig_handle, xdescent, ydescent, width, height, fontsize, trans)
         falling = isinstance(orig_handle, Striped) and orig_handle.falling
+        look: Any = {"color": "white", "linewidth": WIDTH, "transform": trans}
         lines = [
-            Line2D(
-                [x0 - xdescent, x1 - xdescent],
-                [y0 - ydescent, y1 - ydescent],
-                color="white",
-                linewidth=WIDTH,
-                transform=trans,
-            )
+            Line2D([x0 - xdescent, x1 - xdescent], [y0 - ydescent, y1 - ydescent], **look)
             for (x0, y0), (x1, y1) in stripes(width, height, falling=falling)
         ]
         return [*box, *lines]
