@@ -95,9 +95,9 @@ class ColourCells:
         style = style + CRITICAL_STYLE if run.slot in self.underlined else style
         label = "op" if of_two and self.label != "none" and len(f"{op}") <= run.width else self.label
         text = label_of(label, op, paired, run.width)
-        number = op.microbatch if is_numbered(op.kind) else op.stage  # what tells it from others of its kind
-        if not self.cuts and label == "microbatch" and len(str(number)) > run.width:
-            text = ""
+        if not self.cuts and label == "microbatch":
+            number = op.microbatch if is_numbered(op.kind) else op.stage  # what tells it from others of its kind
+            text = text if len(str(number)) <= run.width else ""
         return Segment(text.ljust(run.width), style)
 
     def _fill(self, op: Op, run: Run) -> Style:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.timescale import number
-from pipesched.results.comparison import Comparison, Entry
+from pipesched.results.comparison import Comparison
 from pipesched.results.outcome import Outcome
 
 FEW = 4  # algorithms that are all drawn; of more, the best ones
@@ -24,12 +24,9 @@ def are_few(comparison: Comparison) -> bool:
 def drawn(comparison: Comparison, wanted: int | str | None) -> list[Outcome]:
     """Return the schedules to draw: `wanted` of them, the best first; of few ("all": of many) all in their order."""
     if wanted == "all" or (wanted is None and are_few(comparison)):
-        return _outcomes(comparison)
-    return _outcomes(comparison.ranked())[: BEST if wanted is None else int(wanted)]
-
-
-def _outcomes(entries: Sequence[Entry]) -> list[Outcome]:
-    return [entry.outcome for entry in entries if entry.outcome]
+        return [entry.outcome for entry in comparison if entry.outcome]
+    ranked = [entry.outcome for entry in comparison.ranked() if entry.outcome]
+    return ranked[: BEST if wanted is None else int(wanted)]
 
 
 def edge(together: Sequence[Schedule], comparison: Comparison) -> int:

@@ -76,7 +76,7 @@ def fold_of(schedule: Schedule) -> Fold | None:
     periods = steady.repeats - 1 - is_last
     fold = Fold(steady, periods)
     gap, starts, ends = fold.gap, schedule.start_ticks, schedule.end_ticks
-    beside = range(schedule.plan.index.passes, len(starts))  # the passes, of a step; none of it may be hidden
+    beside = range(schedule.plan.index.passes, len(starts))  # of what a step has beside its passes all is drawn
     is_hidden = any(starts[number] < gap.end and ends[number] > gap.start for number in beside)
     return fold if periods and not is_hidden else None
 

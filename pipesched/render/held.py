@@ -53,7 +53,15 @@ def _most(held: Sequence[int | float], what: str, unit: str, every: bool) -> tup
     if every or len(held) <= FEW_DEVICES:
         whose = f"devices 0..{len(held) - 1}" if len(held) > 1 else "device 0"
         return value, f"{what} of {whose}: {', '.join(map(number, held))}"
-    return value, f"{what}: {_extremes(held)}"
+    texts = []
+    for word, extreme in (("largest", max(held)), ("smallest", min(held))):
+        devices = [device for device, one in enumerate(held) if one == extreme]
+        where = f"{len(devices)} devices, {devices[0]} the first"
+        if len(devices) in (1, len(held)):
+            where = f"device {devices[0]}" if len(devices) == 1 else "every device"
+        texts.append(f"{word} {number(extreme)} on {where}")
+    extremes = texts[0].replace("largest ", "") if max(held) == min(held) else ", ".join(texts)
+    return value, f"{what}: {extremes}"
 
 
 def class_rows(schedule: Schedule, every: bool) -> Iterator[tuple[str, str, str]]:
@@ -63,15 +71,3 @@ def class_rows(schedule: Schedule, every: bool) -> Iterator[tuple[str, str, str]
         for what, held in peaks.items():
             if any(held):
                 yield f"  {what}", *_most(held, "own peak", schedule.problem.memory.unit, every)
-
-
-def _extremes(values: Sequence[int | float]) -> str:
-    """Return as text the largest and the smallest of the values of all devices, and whose they are."""
-    texts = []
-    for word, extreme in (("largest", max(values)), ("smallest", min(values))):
-        devices = [device for device, value in enumerate(values) if value == extreme]
-        where = f"{len(devices)} devices, {devices[0]} the first"
-        if len(devices) in (1, len(values)):
-            where = f"device {devices[0]}" if len(values) > 1 and len(devices) == 1 else "every device"
-        texts.append(f"{word} {number(extreme)} on {where}")
-    return texts[0].replace("largest ", "") if max(values) == min(values) else ", ".join(texts)

@@ -195,10 +195,10 @@ def _order(ordering: Ordering, algorithm: str) -> tuple[str, str]:
 
 
 def _useless(schedule: Schedule, time: Callable[[int | float], str]) -> Iterator[tuple[str, str, str]]:
-    """Yield the bubble, and the utilization where a schedule may recompute; of uneven work two parts of these.
+    """Yield the bubble, the utilization where a schedule may recompute, and two parts where devices have uneven work.
 
-    They are parts of the bubble, or where devices recompute of all but useful work; beside the first stands what makes
-    the larger part of it.
+    They are parts of the bubble, or where devices recompute of all but useful work. A note says what makes the larger
+    part of the first.
     """
     yield "bubble", f"{schedule.bubble:.2%}", ""
     if Allowed.of(schedule.plan.index.letters) != KEEP_ONLY:

@@ -1,8 +1,7 @@
 """The sheet that figures are drawn on: its size, its fonts, and the files that it becomes.
 
 matplotlib is used through its objects alone, never through pyplot, and without the settings of the user: the same
-schedule gives the same bytes. Text stays text in SVG, and PDF embeds TrueType fonts (Type 42), as publishers
-ask.
+schedule gives the same bytes. Text stays text in SVG, and PDF embeds TrueType fonts (Type 42), as publishers ask.
 """
 
 from __future__ import annotations
