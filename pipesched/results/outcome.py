@@ -321,7 +321,7 @@ def _timing(problem: Problem, rule: str | None) -> Timing:
         if rule is not None:
             raise ConfigError("has no effect without side work (`side`)", SIDE_RULE)
         return schedule_plan
-    from pipesched.schedulers.side_work.insertion import side_schedule
+    from pipesched.schedulers.side_work import side_schedule
 
     return lambda one, plan: side_schedule(one, plan, rule)
 

@@ -1,1 +1,1 @@
-"""The schedule families of the literature: one file a family, a function `Problem -> Plan`, and its facts."""
+"""The schedule families of the literature: functions `Problem -> Plan`, and their facts; relatives in one file."""

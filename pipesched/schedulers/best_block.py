@@ -109,7 +109,7 @@ def costing(problem: Problem, share: Fraction) -> Problem:
     def between(times: Sequence[int]) -> tuple[Exact, ...]:
         return tuple(canonical(Fraction(int(mean + (time - mean) * share), ticks.per_unit)) for time in times)
 
-    design = replace(
+    costs = replace(
         problem.costs,
         forward=between(ticks.forward),
         backward_input=between(ticks.backward_input),
@@ -117,7 +117,7 @@ def costing(problem: Problem, share: Fraction) -> Problem:
         p2p=(0,) * len(ticks.p2p),
         resolution=ticks.per_unit,
     )
-    return replace(problem, costs=design, speed=None, links=None)
+    return replace(problem, costs=costs, speed=None, links=None)
 
 
 SLOTS = 6  # operations of one microbatch on a device: F, I and W of two chunks

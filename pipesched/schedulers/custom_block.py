@@ -54,21 +54,14 @@ def custom_block(
     limit = held if peak is None else peak
     index = OpIndex("".join(block.offsets), problem.stages, problem.microbatches)
     counted, chunk = in_chunks(problem)
+    graph = lower(counted, index)
     if squeeze:
-        orders = squeezed(lower(counted, index), index, block, [limit * chunk] * problem.devices)
+        orders = squeezed(graph, index, block, [limit * chunk] * problem.devices)
     else:
-        orders = _repeated(problem, index, block) if held <= limit else None
+        orders = graph.by_resource(block.order(index).tolist()) if held <= limit else None
     if orders is None:
         raise NotApplicable(f"the block holds {held} chunks a device by residence, more than a peak of {peak}", "peak")
     return Plan(index, orders, note=_note(problem, block, held))
-
-
-def _repeated(problem: Problem, index: OpIndex, block: Block) -> list[list[int]]:
-    """Return the operations of each device in the order of the repeated block."""
-    orders: list[list[int]] = [[] for _ in range(problem.devices)]
-    for number in block.order(index).tolist():
-        orders[problem.settled_placement.devices[index.op(number).stage]].append(number)
-    return orders
 
 
 def _note(problem: Problem, block: Block, held: int) -> str:

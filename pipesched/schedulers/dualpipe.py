@@ -1,29 +1,44 @@
-"""DualPipe (DeepSeek-V3): pipelines from both ends, forwards and backwards of opposite directions overlapped."""
+"""DualPipe (DeepSeek-V3): pipelines from both ends, forwards and backwards of opposite directions overlapped.
+
+DualPipe-V is DualPipe cut in half: one copy of the weights, two stages a device on a V.
+"""
 
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.schedulers.family import Family, need_even
+from pipesched.schedulers.plan_of import Arranged, of_devices
 
 
 def dualpipe(problem: Problem) -> Plan:
     """Run DeepSeek's eight steps, exactly where M >= 2P; with fewer microbatches the steps are cut. P, M are even."""
     devices, count = problem.devices, problem.microbatches
-    index = OpIndex("FBIW", problem.stages, count)
-    half, orders, pairs = devices // 2, list[list[int]](), dict[int, int]()
-    for device in range(devices):
+    index, half = OpIndex("FBIW", problem.stages, count), devices // 2
+
+    def arranged(device: int) -> Arranged:
         rank, own = min(device, devices - 1 - device), device >= half  # own: the direction that enters on this half
         lane = [  # phase 0 is this half's own direction, phase 1 the other one
             (devices - 1 - device if direction else device, direction * count // 2) for direction in (own, not own)
         ]
-        run = eight_steps(index, lane, half, rank, count // 2)
-        orders.append(run.order)
-        pairs.update(run.pairs)
-    return Plan(index, orders, pairs)
+        return eight_steps(index, lane, half, rank, count // 2)
+
+    return of_devices(index, map(arranged, range(devices)))
+
+
+def dualpipe_v(problem: Problem) -> Plan:
+    """Run DualPipe's eight steps; phase 0 is stage d, phase 1 stage 2P-1-d, of the same microbatches.
+
+    They are exactly DeepSeek's where M >= 2P; with fewer microbatches the steps are cut as in DualPipe.
+    """
+    devices, count = problem.devices, problem.microbatches
+    index = OpIndex("FBIW", problem.stages, count)
+    lanes = ([(device, 0), (2 * devices - 1 - device, 0)] for device in range(devices))
+    return of_devices(index, (eight_steps(index, lane, devices, rank, count) for rank, lane in enumerate(lanes)))
 
 
 class PhaseRun:
@@ -67,7 +82,7 @@ class PhaseRun:
         self.pairs.update(zip(first, second, strict=False))
 
 
-def eight_steps(index: OpIndex, lane: list[tuple[int, int]], half: int, rank: int, count: int) -> PhaseRun:
+def eight_steps(index: OpIndex, lane: list[tuple[int, int]], half: int, rank: int, count: int) -> Arranged:
     """Run the eight steps of the device that is `rank` devices from its end of the pipeline, out of `half`.
 
     Each phase has `count` microbatches; `lane` holds the stage and the first microbatch of each phase. Where fewer than
@@ -95,29 +110,14 @@ def eight_steps(index: OpIndex, lane: list[tuple[int, int]], half: int, rank: in
     for _ in range(far):
         run.op("B", 1)
         run.pair(1, 0)
-    _drain(run, rank)
+    for place in range(2 * rank + 2):  # backwards of both phases in turn; from the middle on I, whose W fill the end
+        run.op("B" if place <= rank else "I", 1 - place % 2)
     for _ in range(far):
         run.weight()
         run.op("I", 0)
     for _ in range(rank + 1):
         run.weight()
-    return run
-
-
-def _drain(run: PhaseRun, rank: int) -> None:
-    """Run step 6: backwards of both phases; from the middle on only their I, whose W then fill the end."""
-    kind = "B"
-    for step in range(rank + 1):
-        middle = step == (rank + 1) // 2
-        kind = "I" if middle and rank % 2 else kind
-        run.op(kind, 1)
-        kind = "I" if middle else kind
-        run.op(kind, 0)
-
-
-def _require_even(problem: Problem) -> None:
-    need_even("dualpipe", problem.devices, "devices")
-    need_even("dualpipe", problem.microbatches, "microbatches")
+    return run.order, run.pairs
 
 
 FAMILY = Family(
@@ -129,7 +129,22 @@ FAMILY = Family(
     memory="min(M, P+1)",
     paper="DeepSeek-V3 (2024, arXiv 2412.19437)",
     elsewhere="DeepSeek DualPipe (M >= 2P)",
-    requires=_require_even,
+    requires=partial(need_even, "dualpipe", ("devices", "microbatches")),
+    settled_order=True,
+    has_pairs=True,
+    splits_backward=True,
+)
+
+HALVED = Family(
+    name="dualpipe-v",
+    plan=dualpipe_v,
+    placement="v",
+    chunks=2,
+    needs="S = 2P, any M",
+    bubble="(P-1)(F&B + B - 3w) idle at f = b = w a stage and M >= 2P",
+    memory="min(2M, 2P+1) chunks",
+    paper="Cut-in-half (Qi et al. 2025); DeepSeek DualPipeV",
+    elsewhere="DeepSeek DualPipeV, PyTorch ScheduleDualPipeV (both M >= 2P)",
     settled_order=True,
     has_pairs=True,
     splits_backward=True,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pipesched.checks import (
@@ -123,11 +123,12 @@ class Family(Displayable):
         return max(wanted // self.chunks, 1) * self.chunks if self.is_multiple else self.chunks
 
 
-def need_even(name: str, count: int, key: str) -> None:
-    """Raise NotApplicable, with the nearest even numbers, if `count` (the problem's `key`) is odd."""
-    if count % 2:
-        nearest = f"{count - 1} or {count + 1}" if count > 1 else "2"
-        raise NotApplicable(f"{name} needs an even number of {key}, for instance {nearest}, not {count}", key)
+def need_even(name: str, keys: Sequence[str], problem: Problem) -> None:
+    """Raise NotApplicable, with the nearest even numbers, if a number of the problem with one of these keys is odd."""
+    for key in keys:
+        if (count := getattr(problem, key)) % 2:
+            nearest = f"{count - 1} or {count + 1}" if count > 1 else "2"
+            raise NotApplicable(f"{name} needs an even number of {key}, for instance {nearest}, not {count}", key)
 
 
 def prepare(problem: Problem, family: Family) -> Problem:
@@ -153,18 +154,21 @@ def require_units(problem: Problem, family: Family) -> None:
         return
     if family.with_slices:
         raise NotApplicable(f"{family.name} has no slices; {family.with_slices} is its order with them", "slices")
-    raise NotApplicable(f"{family.name} has no slices{_in_training(family)}; {SLICED} have them", "slices")
-
-
-def _in_training(family: Family) -> str:
-    return " in training" if family.forward_only else ""
+    in_training = " in training" if family.forward_only else ""
+    raise NotApplicable(f"{family.name} has no slices{in_training}; {SLICED} have them", "slices")
 
 
 def _fitted(problem: Problem, family: Family) -> Problem:
-    """Return `problem` with the stages and the placement of a family."""
+    """Return `problem` fused to the stages of a family, or cut anew for them, on its placement.
+
+    Raises NotApplicable too for an explicit placement of the problem that is not the family's.
+    """
+    devices = problem.devices
     if family.placement == ANY:
-        return problem if problem.placement else _placed(problem, problem.stages, "linear", family)
-    unit, is_open = family.chunks * problem.devices, can_be_cut(problem)
+        if problem.placement:
+            return problem
+        return fitted_to(problem, named_placement("linear", devices, problem.stages), family.name)
+    unit, is_open = family.chunks * devices, can_be_cut(problem)
     if problem.stages % unit and not is_open:
         low = problem.stages // unit * unit
         nearest = f"{low} or {low + unit}" if low else f"{unit}"
@@ -173,22 +177,10 @@ def _fitted(problem: Problem, family: Family) -> Problem:
             f" there are {problem.stages}",
             "stages",
         )
-    stages = family.chunks_run(problem.stages // problem.devices) * problem.devices
-    fitted = _placed(problem, stages, family.placement, family)
-    if not is_open:
-        _require_agreement(problem, fitted, family)
-    return fitted
-
-
-def _placed(problem: Problem, stages: int, name: str, family: Family) -> Problem:
-    """Return `problem` fused to a number of stages, or cut anew for it, on a placement, as a family will run it."""
-    return fitted_to(problem, named_placement(name, problem.devices, stages), family.name)
-
-
-def _require_agreement(problem: Problem, fitted: Problem, family: Family) -> None:
-    """Raise NotApplicable for an explicit placement of the problem that is not the family's."""
-    if problem.placement is None:
-        return
+    stages = family.chunks_run(problem.stages // devices) * devices
+    fitted = fitted_to(problem, named_placement(family.placement, devices, stages), family.name)
+    if is_open or problem.placement is None:
+        return fitted
     theirs = fitted.settled_placement.in_blocks(problem.stages)
     if theirs != problem.placement.by_number:
         asked = "bidirectional" if problem.placement.mirrored else shown(problem.placement.devices)
@@ -197,3 +189,4 @@ def _require_agreement(problem: Problem, fitted: Problem, family: Family) -> Non
             " placement: auto",
             "placement",
         )
+    return fitted

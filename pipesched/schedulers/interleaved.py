@@ -1,12 +1,15 @@
 """Interleaved 1F1B (Megatron-LM): a device holds V chunks of the model, and groups of microbatches visit them in turn.
 
-Its relatives (overlapped pairs, PipeOffload's groups, zero bubble) visit chunks in the same order; their differences
-are in their `Rule`.
+Its relatives visit chunks in the same order; their differences are in their `Rule`. Overlapped pairs are Megatron-LM's
+combined 1F1B, grouped ones PipeOffload's GIS, with fewer warm-ups and smaller groups for less memory; zero bubble is
+PyTorch's, which splits the backward and runs each W some backwards after its I.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from pipesched.core.arrays import ceil_div
@@ -18,12 +21,18 @@ from pipesched.pipeline.schedule import schedule_plan
 from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.naive import naive
-from pipesched.schedulers.plan_of import last_slice_first, one_forward_one_backward
-from pipesched.schedulers.seq_one_f_one_b import seq_1f1b
+from pipesched.schedulers.one_f_one_b import seq_1f1b
+from pipesched.schedulers.plan_of import (
+    Arranged,
+    forwards_over_backwards,
+    last_slice_first,
+    of_devices,
+    one_forward_one_backward,
+    split_one_forward_one_backward,
+)
 
 MOST_TRIES = 16  # group sizes that are timed on either side of one that deadlocks
 MOST_TIMED = 1_000_000  # operations that are timed for that
-Arranged = tuple[list[int], dict[int, int]]  # the order of a device, and its pairs
 
 
 class Rule(NamedTuple):
@@ -75,6 +84,29 @@ def grouped(problem: Problem, rule: Rule, group_size: int | None) -> Plan:
     return _arrange(problem, rule, group_size)
 
 
+def interleaved_overlap(problem: Problem, *, group_size: int | None = None) -> Plan:
+    """Run interleaved 1F1B with one more warm-up forward, so that the steady F and B are independent and make pairs."""
+    return grouped(problem, OVERLAPPING, group_size)
+
+
+def grouped_interleaved(problem: Problem, *, group_size: int | None = None) -> Plan:
+    """Run interleaved's order with (V-1)g + P-1-d warm-up forwards; the paper's g are ceil(P/2) to P (default P)."""
+    return grouped(problem, GROUPING, group_size)
+
+
+def half_grouped_interleaved(problem: Problem) -> Plan:
+    """Run GIS-H: groups of ceil(P/2), the least memory of the family, or the next larger that runs."""
+    return grouped_by(problem, GROUPING, ceil_div(problem.devices, 2))
+
+
+def interleaved_zb(problem: Problem, *, group_size: int | None = None) -> Plan:
+    """Run (V-1)g + P-1-d forwards on device d; then F, I and the W of the backward d steps before; then the W left.
+
+    g is P by default; PyTorch takes M/max(1, M // P).
+    """
+    return grouped(problem, SPLITTING, group_size)
+
+
 def grouped_by(problem: Problem, rule: Rule, wanted: int, advice: str = "") -> Plan:
     """Return the plan of a rule with groups of `wanted`, or of the next larger size that runs.
 
@@ -93,17 +125,14 @@ def grouped_by(problem: Problem, rule: Rule, wanted: int, advice: str = "") -> P
 
 def _refusal(problem: Problem, rule: Rule, wanted: int) -> str:
     most = wanted + _tries(problem)
-    larger = next(
-        size
-        for size in range(wanted + 1, problem.microbatches + 1)
-        if (_runs(problem, rule, size) if size <= most else _safe(problem, rule, size))
-    )
+    sizes = range(wanted + 1, problem.microbatches + 1)
+    larger = next(one for one in sizes if (_runs if one <= most else _safe)(problem, rule, one))
     least = max(wanted - 1 - _tries(problem), 0)
     smaller = next((size for size in range(wanted - 1, least, -1) if _runs(problem, rule, size)), None)
-    sizes = [str(size) for size in (smaller, larger) if size is not None]
+    near = f"{larger}" if smaller is None else f"{smaller}, {larger}"
     return (
         f"{rule.name} with group size {wanted} deadlocks on {problem.devices} devices with"
-        f" {problem.microbatches} microbatches; nearest group sizes that run: {', '.join(sizes)}"
+        f" {problem.microbatches} microbatches; nearest group sizes that run: {near}"
     )
 
 
@@ -162,8 +191,7 @@ def visit_order(chunks: int, units: int, group: int) -> list[tuple[int, int]]:
 
 
 def _arrange(problem: Problem, rule: Rule, group: int, note: str = "") -> Plan:
-    devices, chunks = problem.devices, problem.stages // problem.devices
-    slices = problem.slices.count
+    devices, chunks, slices = problem.devices, problem.stages // problem.devices, problem.slices.count
     group = min(group, problem.microbatches) * slices  # in units
     index = OpIndex(rule.letters, problem.stages, problem.microbatches, slices)
     visits = visit_order(chunks, index.units, group)
@@ -172,14 +200,12 @@ def _arrange(problem: Problem, rule: Rule, group: int, note: str = "") -> Plan:
         rows: list[Sequence[int]] = [index.row(kind, chunk * devices) for chunk in range(chunks)]
         rows = rows if kind == "F" else [last_slice_first(index, row) for row in rows[::-1]]
         columns.append([rows[chunk][unit] for chunk, unit in visits])
-    orders, pairs = [], {}
-    for device in range(devices):
-        here = [index.stages_on(column, device) for column in columns]
+
+    def arranged(device: int) -> Arranged:
         warm_up = rule.step * (devices - 1 - device) + (chunks - 1) * group + slices - 1 + rule.extra
-        order, paired = rule.arrange(here, warm_up, device)
-        orders.append(order)
-        pairs.update(paired)
-    return Plan(index, orders, pairs, note)
+        return rule.arrange([index.stages_on(column, device) for column in columns], warm_up, device)
+
+    return of_devices(index, map(arranged, range(devices)), note)
 
 
 def alone(columns: Sequence[Sequence[int]], _warm_up: int, _device: int) -> Arranged:
@@ -187,22 +213,78 @@ def alone(columns: Sequence[Sequence[int]], _warm_up: int, _device: int) -> Arra
     return [*columns[0]], {}
 
 
+def in_pairs(columns: Sequence[Sequence[int]], warm_up: int, _device: int) -> Arranged:
+    """Return the warm-up, then pairs."""
+    forwards, backwards = columns
+    return forwards_over_backwards(forwards, backwards, warm_up)
+
+
+def split(columns: Sequence[Sequence[int]], warm_up: int, device: int) -> Arranged:
+    """Return the warm-up, then F, I and a W in turn, as many steps late as there are devices before this one."""
+    forwards, inputs, weights = columns
+    return split_one_forward_one_backward(forwards, inputs, weights, warm_up, delay=device), {}
+
+
 INTERLEAVED = Rule(name="interleaved", letters="FB", step=2, arrange=in_turn)
 FORWARDS = INTERLEAVED._replace(letters="F", arrange=alone)
+OVERLAPPING = Rule(name="interleaved-overlap", letters="FB", step=2, arrange=in_pairs, extra=1)
+GROUPING = Rule(name="grouped-interleaved", letters="FB", step=1, arrange=in_turn)
+SPLITTING = Rule(name="interleaved-zb", letters="FIW", step=1, arrange=split)
 
-FAMILY = Family(
+_looped = partial(Family, placement="loop", is_multiple=True, bubble="by simulation", settled_order=True)
+
+FAMILY = _looped(
     name="interleaved",
     plan=interleaved,
-    placement="loop",
-    is_multiple=True,
     needs="S = VP, any M; groups of at least P, or others that run",
     bubble="(P-1)/(VM+P-1) when P divides M",
     memory="min(VM, (V-1)g + 2(P-d) - 1) chunks; V = 1: min(M, P-d)",
     paper="Megatron-LM (Narayanan et al. 2021, arXiv 2104.04473)",
     elsewhere="Megatron-LM, PyTorch ScheduleInterleaved1F1B (g = M/(M//P))",
     options=("group_size",),
-    settled_order=True,
     same_with_one_stage="1f1b",
     slices=True,
     forward_only=True,
+)
+
+OVERLAPPED = _looped(
+    name="interleaved-overlap",
+    plan=interleaved_overlap,
+    needs="S = VP, any M; costs.overlap says what a pair takes",
+    memory="min(VM, (V-1)g + 2(P-d)) chunks",
+    paper="Megatron-LM, combined 1F1B for expert-parallel overlap",
+    elsewhere="Megatron-LM (overlap_moe_expert_parallel_comm)",
+    options=("group_size",),
+    has_pairs=True,
+    same_with_one_stage="1f1b-overlap",
+)
+
+GROUPED = _looped(
+    name="grouped-interleaved",
+    plan=grouped_interleaved,
+    needs="S = VP, any M; g from P/2 to P, or others that run",
+    memory="min(VM, (V-1)g + P - d) chunks",
+    paper="PipeOffload (Wan et al. 2025, arXiv 2503.01328)",
+    options=("group_size",),
+    same_with_one_stage="1f1b",
+)
+
+HALF = replace(
+    GROUPED,
+    name="gis-h",
+    plan=half_grouped_interleaved,
+    needs="S = VP, any M; g = ceil(P/2), larger where that deadlocks",
+    options=(),
+)
+
+SPLIT = _looped(
+    name="interleaved-zb",
+    plan=interleaved_zb,
+    needs="S = VP, any M; splits the backward",
+    memory="min(VM, (V-1)g + P) chunks",
+    paper="PyTorch, Interleaved Zero Bubble",
+    elsewhere="PyTorch ScheduleInterleavedZeroBubble (g = M/(M//P))",
+    options=("group_size",),
+    splits_backward=True,
+    same_with_one_stage="zb-h1",
 )

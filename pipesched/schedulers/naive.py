@@ -1,11 +1,32 @@
-"""Naive fill and drain: all forwards, then all backwards (GPipe, AFAB)."""
+"""Schedules that fill and drain, all forwards and then all backwards: naive (GPipe, AFAB), and looped breadth-first.
+
+And sequential, one microbatch at a time, the baseline that every pipeline beats.
+"""
 
 from __future__ import annotations
 
+from itertools import chain
+
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.plan_of import last_slice_first, plain_index
+
+
+def sequential(problem: Problem) -> Plan:
+    """Run for each microbatch all forwards, then all backwards: a device runs F0 B0 F1 B1 ...
+
+    With slices F0.0 F0.1 .. B0.1 B0.0 ..; where only forwards run, as naive does.
+    """
+    if problem.mode == FORWARD_ONLY:
+        return naive(problem)
+    index, slices, orders = plain_index(problem), problem.slices.count, []
+    for device in range(problem.devices):
+        forwards, backwards = index.row("F", device), last_slice_first(index, index.row("B", device))
+        parts = (range(first, first + slices) for first in range(0, index.units, slices))
+        orders.append([row[unit] for part in parts for row in (forwards, backwards) for unit in part])
+    return Plan(index, orders)
 
 
 def naive(problem: Problem, *, lifo: bool = False) -> Plan:
@@ -18,6 +39,22 @@ def naive(problem: Problem, *, lifo: bool = False) -> Plan:
     for device in range(problem.devices):
         backwards = index.row("B", device) if "B" in index.letters else ()
         orders.append([*index.row("F", device), *(backwards[::-1] if lifo else last_slice_first(index, backwards))])
+    return Plan(index, orders)
+
+
+def looped_bfs(problem: Problem) -> Plan:
+    """Run all microbatches through chunk 0, then chunk 1, ...; then backwards, chunks and microbatches reversed.
+
+    Where only forwards run, all slices go through a chunk too before the next one.
+    """
+    index = plain_index(problem)
+    orders = []
+    for device in range(problem.devices):
+        chunks = problem.settled_placement.stages_on(device)
+        forwards = chain.from_iterable(index.row("F", stage) for stage in chunks)
+        back = reversed(chunks) if "B" in index.letters else ()
+        backwards = chain.from_iterable(index.row("B", stage)[::-1] for stage in back)
+        orders.append([*forwards, *backwards])
     return Plan(index, orders)
 
 
@@ -34,4 +71,33 @@ FAMILY = Family(
     settled_order=True,
     slices=True,
     forward_only=True,
+)
+
+SEQUENTIAL = Family(
+    name="sequential",
+    plan=sequential,
+    placement="linear",
+    needs="any M",
+    bubble="1 - 1/P",
+    memory="1",
+    paper="model parallelism without a pipeline",
+    elsewhere="any framework",
+    settled_order=True,
+    slices=True,
+    forward_only=True,
+)
+
+LOOPED = Family(
+    name="looped-bfs",
+    plan=looped_bfs,
+    placement="loop",
+    is_multiple=True,
+    needs="S = VP, any M",
+    bubble="(P-1)/(VM+P-1) when M >= P",
+    memory="VM chunks",
+    paper="Breadth-First Pipeline Parallelism (Lamy-Poirier 2023, arXiv 2211.05953)",
+    elsewhere="PyTorch ScheduleLoopedBFS",
+    settled_order=True,
+    forward_only=True,
+    same_with_one_stage="naive",
 )

@@ -1,16 +1,41 @@
-"""1F1B: after a warm-up, one forward and one backward in turn, so that a device holds at most P - d activations."""
+"""1F1B and its relatives: after a warm-up, one forward and one backward in turn, so that devices hold few activations.
+
+Seq1F1B does that with the slices of microbatches, so that a device waits and holds less. Eager 1F1B has twice the
+warm-up, so that communication hides behind computation, at more memory. With overlapped pairs the forward of one
+microbatch hides the communication of another's backward.
+"""
 
 from __future__ import annotations
 
+from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.schedulers.family import Family
-from pipesched.schedulers.plan_of import linear_plan
+from pipesched.schedulers.plan_of import forwards_over_backwards, linear_plan, of_devices
 
 
 def one_f_one_b(problem: Problem) -> Plan:
     """Run P-d-1 forwards on device d; then F and B in turn while forwards are left; then the backwards left."""
     return linear_plan(problem, lambda device: problem.devices - device - 1)
+
+
+def seq_1f1b(problem: Problem) -> Plan:
+    """Run P-d-2+n forwards of slices on device d; then F and B in turn while forwards are left; then the B left.
+
+    Each microbatch has n slices; its backwards begin with the last one. With one slice this is 1F1B.
+    """
+    return linear_plan(problem, lambda device: problem.devices - device - 2 + problem.slices.count)
+
+
+def eager_1f1b(problem: Problem) -> Plan:
+    """Run 2(P-d-1)+1 forwards on device d; then F and B in turn while forwards are left; then the backwards left."""
+    return linear_plan(problem, lambda device: 2 * (problem.devices - device - 1) + 1)
+
+
+def one_f_one_b_overlap(problem: Problem) -> Plan:
+    """Run 2(P-d-1)+1 forwards on device d; then pairs F&B while forwards are left; then the backwards left."""
+    index, warm_ups = OpIndex("FB", problem.stages, problem.microbatches), range(2 * problem.devices - 1, 0, -2)
+    return of_devices(index, map(forwards_over_backwards, index.rows("F"), index.rows("B"), warm_ups))
 
 
 FAMILY = Family(
@@ -24,4 +49,43 @@ FAMILY = Family(
     elsewhere="Megatron-LM, DeepSpeed, PyTorch Schedule1F1B (M >= P)",
     settled_order=True,
     with_slices="seq-1f1b",
+)
+
+SLICED = Family(
+    name="seq-1f1b",
+    plan=seq_1f1b,
+    placement="linear",
+    needs="any M; slices (n = 1: 1f1b)",
+    bubble="(P-1)/(nM+P-1)",
+    memory="min(nM, P-d-1+n) slices",
+    paper="Seq1F1B (Sun et al. 2024, arXiv 2406.03488)",
+    elsewhere="thunlp/Seq1F1B, zero-bubble (num_seq_splits)",
+    settled_order=True,
+    slices=True,
+    same_without_slices="1f1b",
+)
+
+EAGER = Family(
+    name="eager-1f1b",
+    plan=eager_1f1b,
+    placement="linear",
+    needs="any M",
+    bubble="(P-1)/(M+P-1), and p2p mostly hidden",
+    memory="min(M, 2(P-d))",
+    paper="Zhuang et al. 2023, arXiv 2211.05322",
+    elsewhere="AlpaComm",
+    settled_order=True,
+)
+
+OVERLAPPED = Family(
+    name="1f1b-overlap",
+    plan=one_f_one_b_overlap,
+    placement="linear",
+    needs="any M; costs.overlap says what a pair takes",
+    bubble="by simulation",
+    memory="min(M, 2(P-d))",
+    paper="the case V = 1 of Megatron-LM's combined 1F1B",
+    elsewhere="PPViz",
+    settled_order=True,
+    has_pairs=True,
 )

@@ -15,7 +15,6 @@ from pipesched.pipeline.quantities import require_limits, to_fraction
 from pipesched.pipeline.units_of_measure import first_entries, is_several
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.feeding.fed_plan import WORDS
-from pipesched.schedulers.side_work.names import RULES
 
 COUNT, WHOLE, FLAG, WORD, PERIOD, STARTS = "count", "whole number", "flag", "word", "period", "starts"
 STAGES, FULL = "stages", "full"  # so many of the first stages, or all
@@ -24,6 +23,7 @@ RECOMPUTE, OFFLOAD, ORDER, SIDE_RULE = "recompute", "offload", "order", "side_ru
 COMMON = (RECOMPUTE, OFFLOAD, ORDER, SIDE_RULE)  # what every family takes
 VARIED = (ORDER, SIDE_RULE)  # those whose words a sweep may vary
 LONGEST = 24  # letters of a list beside a name
+FIRST, BUBBLES = SIDE_RULES = ("first", "bubbles")  # by which side work stands among the slots of a family
 OBJECTIVES = {  # each as a key of schedules, with the other to break ties
     "span": attrgetter("span_ticks", "makespan_ticks"),
     "makespan": attrgetter("makespan_ticks", "span_ticks"),
@@ -96,7 +96,7 @@ OPTIONS: dict[str, Option] = {
             SIDE_RULE,
             WORD,
             "every algorithm: side work where devices would wait: bubbles (default), or before and behind all: first",
-            RULES,
+            SIDE_RULES,
         ),
     )
 }

@@ -6,7 +6,7 @@ too much.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -21,6 +21,7 @@ from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.schedulers.family import Family
 
 Timing = Callable[[Problem, Plan], Schedule]  # makes the schedule of a plan
+Arranged = tuple[list[int], dict[int, int]]  # the order of a device, and its pairs as forward -> backward
 
 MOST_TRIES = 4  # plans under ever smaller budgets
 
@@ -135,10 +136,14 @@ def linear_plan(problem: Problem, warm_up: Callable[[int], int]) -> Plan:
     return Plan(index, orders)
 
 
-def forwards_over_backwards(
-    forwards: Sequence[int], backwards: Sequence[int], warm_up: int
-) -> tuple[list[int], dict[int, int]]:
-    """Return that order with each steady forward and backward as a pair, and the pairs as forward -> backward."""
+def of_devices(index: OpIndex, arranged: Iterable[Arranged], note: str = "") -> Plan:
+    """Return the plan of these devices."""
+    orders, pairs = zip(*arranged, strict=True)
+    return Plan(index, [*orders], {first: second for own in pairs for first, second in own.items()}, note)
+
+
+def forwards_over_backwards(forwards: Sequence[int], backwards: Sequence[int], warm_up: int) -> Arranged:
+    """Return that order with each steady forward and backward as a pair."""
     warm_up = min(warm_up, len(forwards))
     steady = len(forwards) - warm_up
     pairs = dict(zip(forwards[warm_up:], backwards, strict=False))

@@ -43,7 +43,13 @@ def savings(problem: Problem, family: Family, recompute: Any, offload: Any) -> S
     number twice, and for a family that obeys a budget; or where the costs hold a recompute already;
     ConfigError where the problem has no cost of an offload.
     """
-    _require_use(problem, family, OFFLOAD if recompute is None else RECOMPUTE)
+    key = OFFLOAD if recompute is None else RECOMPUTE
+    if family.obeys_budget and problem.memory.budget is not None:
+        raise NotApplicable(
+            f"{family.name} fits its whole activations into the budget, so {key} would only take time; solve with"
+            f" {key} decides both together",
+            key,
+        )
     if offload is not None:
         require_offload(problem)
     if recompute is not None:
@@ -116,16 +122,6 @@ def with_fewer_layers(problem: Problem, family: Family, recompute: Any) -> Probl
         costs=replace(problem.costs, recompute=tuple(layers.of_span("recompute", *span) for span in spans)),
         memory=replace(problem.memory, checkpoint=tuple(shares)),
     )
-
-
-def _require_use(problem: Problem, family: Family, key: str) -> None:
-    """Raise NotApplicable for a family that has already fitted all activations into a budget."""
-    if family.obeys_budget and problem.memory.budget is not None:
-        raise NotApplicable(
-            f"{family.name} fits its whole activations into the budget, so {key} would only take time; solve with"
-            f" {key} decides both together",
-            key,
-        )
 
 
 AGAIN = Allowed(recompute=True).letters

@@ -35,7 +35,7 @@ from pipesched.schedulers.feeding.search import ordering_of
 from pipesched.schedulers.options import ORDER, labelled
 from pipesched.schedulers.plan_of import plan_of
 from pipesched.schedulers.registry import compared
-from pipesched.schedulers.side_work.insertion import side_schedule
+from pipesched.schedulers.side_work import side_schedule
 from pipesched.solver.case import Candidate, Case, along_ways, case_in_order, in_given_numbers, orders_by_rule
 
 Rule = Callable[[Case], list[int]]

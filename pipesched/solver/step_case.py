@@ -27,7 +27,7 @@ from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.pipeline.step import AUTO, WEIGHTS, SideItem
 from pipesched.pipeline.step_jobs import step_times
 from pipesched.schedulers.plan_of import of_passes
-from pipesched.schedulers.side_work.insertion import side_schedule
+from pipesched.schedulers.side_work import side_schedule
 from pipesched.solver.bounds import step_bounds
 from pipesched.solver.case import Candidate, Case, Improvement
 from pipesched.solver.policy import MovePolicy

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from pipesched import make_problem, plan, schedule_plan
 from pipesched.pipeline.check import violations
 from pipesched.pipeline.schedule import Schedule
-from pipesched.schedulers.side_work.insertion import side_schedule
+from pipesched.schedulers.side_work import side_schedule
 from tests.examples import part
 from tests.oracle.drawn import Config, random_rows
 from tests.oracle.drawn_step import step_configs

@@ -18,7 +18,7 @@ from pipesched.schedulers import best_block
 from pipesched.schedulers.best_block import Waits, best_of, costing, v_blocks
 from pipesched.schedulers.block import in_chunks, squeeze
 from pipesched.schedulers.registry import family
-from pipesched.schedulers.zb_v import published_order
+from pipesched.schedulers.v_schedules import published_order
 from tests.strategies import problems
 
 TIGHT, LOOSE = Waits(0, 0, 0, 0), Waits(3, 1, 3, 1)  # V-Min's and ZB-V's

@@ -12,7 +12,7 @@ from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.problem import Problem
 from pipesched.schedulers.best_block import Waits, published_peak
 from pipesched.schedulers.block import Block, busiest, with_weights
-from pipesched.schedulers.one_f_one_b_v import unit_block
+from pipesched.schedulers.v_schedules import unit_block
 from tests.replay import Op, inputs
 from tests.strategies import blocks, stages_of
 

@@ -11,7 +11,7 @@ from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.schedulers.block import Block, in_chunks, squeeze
-from pipesched.schedulers.one_f_one_b_v import unit_block
+from pipesched.schedulers.v_schedules import unit_block
 from tests.replay import Replayed, replay
 from tests.strategies import blocks, texts_of
 

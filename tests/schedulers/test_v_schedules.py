@@ -14,7 +14,7 @@ from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.results.outcome import Outcome
-from pipesched.schedulers.zb_v import published_order
+from pipesched.schedulers.v_schedules import published_order
 from tests.strategies import problems, texts_of
 
 pytestmark = pytest.mark.slow

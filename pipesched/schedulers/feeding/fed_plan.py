@@ -114,6 +114,9 @@ class FedPlan:
         self._split = index.microbatches // 2 * index.slices if len(models) == 2 else index.units
         self._where = np.hstack([models[0].where[:, : self._split], models[-1].where[:, self._split :]])
         self._knows_pairs = models[0].overlap is not None
+        self._lasting: Ints = self._slots.tasks.copy()  # where the table says how long the rows last
+        if self._knows_pairs:
+            self._lasting[self._slots.paired] += index.passes
         ways = [_tables(model, index) for model in models]
         rows = len(index.letters) * index.stages
         self.longest = self.slots * max(2 * int(way.ticks[:rows].max()) + int(way.hops.max()) for way in ways)
@@ -152,14 +155,6 @@ class FedPlan:
         slots, tables = self._slots, self._tables
         lengths = slots.values(tables.ticks, fed, self._lasting, with_partners=not self._knows_pairs)
         return lengths, slots.sweep.ends(lengths, slots.delays(tables.hops, fed))
-
-    @cached_property
-    def _lasting(self) -> Ints:
-        """Where the table says how long the rows last."""
-        places: Ints = self._slots.tasks.copy()
-        if self._knows_pairs:
-            places[self._slots.paired] += self.plan.index.passes
-        return places
 
     @cached_property
     def _giving(self) -> Ints:

@@ -34,10 +34,10 @@ PARTS = 10  # of a search, between which walks are compared
 
 
 class Found(NamedTuple):
-    """An order with what decides: by how much it is over the budget, only whether that is so, and its makespan."""
+    """An order with what decides: whether it is over the budget, and its makespan, in ticks or in the user's unit."""
 
     over: bool
-    makespan: int
+    makespan: Fraction | int
     order: Order
 
 
@@ -153,36 +153,28 @@ SIDE_PLANS = 24  # with side work, which takes many timings to put in: all order
 MOST_TIMED = 8_000  # orders that are timed under the positions of one plan
 
 
-class PlannedOrder(NamedTuple):
-    """An order with what decides: whether its plan is over the budget, and its makespan in the user's unit."""
-
-    over: bool
-    makespan: Fraction
-    order: Order
-
-
 class Plans:
     """Plans orders one by one, each once, and keeps what they are worth: None where there is no schedule."""
 
     def __init__(self, known: FedFamily) -> None:
         self.family = known
-        self.known: dict[Order, PlannedOrder | None] = {}
+        self.known: dict[Order, Found | None] = {}
         self._refusal: NoSchedule | None = None
 
-    def planned(self, order: Order) -> PlannedOrder | None:
+    def planned(self, order: Order) -> Found | None:
         """Return what an order is worth; None where the family finds no schedule within the budget."""
         look()
         if order not in self.known:
             self.known[order] = self._worth(order)
         return self.known[order]
 
-    def _worth(self, order: Order) -> PlannedOrder | None:
+    def _worth(self, order: Order) -> Found | None:
         try:
             found = self.family.schedule(order)
         except NoSchedule as error:
             self._refusal = self._refusal or error
             return None
-        return PlannedOrder(not found.fits, Fraction(found.makespan_ticks, found.problem.ticks.per_unit), order)
+        return Found(not found.fits, Fraction(found.makespan_ticks, found.problem.ticks.per_unit), order)
 
     @property
     def best(self) -> Order:
@@ -195,8 +187,8 @@ class Plans:
 
 def best_of_plans(known: FedFamily) -> Ordering:
     """Return the best of the orders that are tried. Raises NoSchedule where none of them has a schedule."""
-    problem, plans, equal = known.problem, Plans(known), equals(known.problem)
-    by_rule = [plans.planned(order) for order in rules(problem)]
+    problem, plans, equal, starts = known.problem, Plans(known), equals(known.problem), rules(known.problem)
+    by_rule = [plans.planned(order) for order in starts]
     operations = len(problem.letters) * problem.stages * problem.microbatches * problem.slices.count
     most = SLOW_PLANS if known.family.is_slow else max(FEWEST_PLANS, min(MOST_PLANNED // operations, MOST_PLANS))
     most = min(most, SIDE_PLANS) if problem.side else most
@@ -204,21 +196,16 @@ def best_of_plans(known: FedFamily) -> Ordering:
     if is_exact:
         for order in every_order(equal).tolist():
             plans.planned(tuple(order))
-    else:
-        _try_promising(plans, most)
+    else:  # the best order for the positions of the plan as given, and then neighbours of the best, `most` in all
+        random = Random(0)
+        if by_rule[0] is not None:
+            judge = OrderJudge(FedPlan(problem, known.positions), [None] * problem.devices)
+            walk(judge, starts, MOST_TIMED)
+            plans.planned(judge.best.order)
+        for _ in range(most - len(plans.known)):
+            plans.planned(tuple(neighbour([*plans.best], random)))
     makespans = (None if one is None else plain(one.makespan) for one in by_rule[:2])
     return Ordering(plans.best, BEST, is_exact, len(plans.known), *makespans)
-
-
-def _try_promising(plans: Plans, most: int) -> None:
-    """Plan the best order for the positions of the plan as given, and then neighbours of the best, `most` in all."""
-    problem, starts, random = plans.family.problem, rules(plans.family.problem), Random(0)
-    if plans.planned(starts[0]) is not None:
-        judge = OrderJudge(FedPlan(problem, plans.family.positions), [None] * problem.devices)
-        walk(judge, starts, MOST_TIMED)
-        plans.planned(judge.best.order)
-    for _ in range(most - len(plans.known)):
-        plans.planned(tuple(neighbour([*plans.best], random)))
 
 
 def ordering_of(known: FedFamily, wanted: Any) -> Ordering | None:
@@ -232,14 +219,9 @@ def ordering_of(known: FedFamily, wanted: Any) -> Ordering | None:
     if len(set(equals(problem))) == 1:
         return None
     if wanted == BEST:
-        return _best(known)
+        depends_on_times = known.family.looks_at_each or problem.has_step  # its slots, or its lanes
+        return best_of_plans(known) if depends_on_times else best_of_positions(known)
     return Ordering(verl(problem) if wanted == VERL else given(problem), wanted)
-
-
-def _best(known: FedFamily) -> Ordering:
-    if known.family.looks_at_each or known.problem.has_step:  # whose slots and lanes depend on times
-        return best_of_plans(known)
-    return best_of_positions(known)
 
 
 def require_order(order: Sequence[int], microbatches: int) -> Order:
@@ -275,7 +257,7 @@ def best_of_positions(known: FedFamily) -> Ordering:
     known.schedule(None)  # for what it raises
     timer, starts = FedPlan(problem, known.positions), rules(problem)
     judge = OrderJudge(timer, problem.capacity_grains)
-    is_exact = _are_few(equal, timer.slots)
+    is_exact = len(equal) <= ALWAYS_TRIED or count_orders(equal) * timer.slots <= MOST_SLOTS
     if is_exact:
         judge.costs(every_order(equal))
     else:
@@ -283,8 +265,3 @@ def best_of_positions(known: FedFamily) -> Ordering:
     scale, by_rule = problem.ticks.per_unit, timer.makespans(np.array(starts[:2]))
     makespans = (in_units(int(ticks), scale) for ticks in by_rule)
     return Ordering(in_turn(judge.best.order, equal), BEST, is_exact, judge.tried, *makespans)
-
-
-def _are_few(equal: Sequence[int], slots: int) -> bool:
-    """Return whether all orders of microbatches can be timed."""
-    return len(equal) <= ALWAYS_TRIED or count_orders(equal) * slots <= MOST_SLOTS

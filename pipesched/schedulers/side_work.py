@@ -8,6 +8,7 @@ behind all slots. So neither delays a slot by more than what the other devices c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from functools import cache
 from itertools import chain, count
 from random import Random
@@ -24,7 +25,7 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, best_ahead, schedule_plan, timed_plan
 from pipesched.pipeline.step import AUTO
 from pipesched.pipeline.step_rule import optimizers, with_programs, with_slots
-from pipesched.schedulers.side_work.names import FIRST
+from pipesched.schedulers.options import FIRST
 
 LOOK = 32  # gaps of a device that are looked at for one piece of work, before its last
 
@@ -115,15 +116,10 @@ class Filling(NamedTuple):
     """How side work is put in: which kind first, whose devices the other one takes, and whether between slots too."""
 
     kinds: tuple[str, ...]
-    between: bool = True
+    between: bool
 
 
-WAYS = (
-    Filling(("G", "E")),
-    Filling(("E", "G")),
-    Filling(("G", "E"), between=False),
-    Filling(("E", "G"), between=False),
-)
+WAYS = [Filling(kinds, between) for between in (True, False) for kinds in (("G", "E"), ("E", "G"))]
 
 
 class SideInsertion:
@@ -325,17 +321,10 @@ def improved(insertion: SideInsertion, best: Schedule, is_better: Callable[[Sche
 
 def _tight(schedule: Schedule) -> list[Part]:
     """Return the side work that cannot end later without moving the end of the schedule."""
-    graph, index = schedule.graph, schedule.plan.index
-    last, whole = len(graph) - 1, schedule.last_ticks
-    machines = [[last - one for one in reversed(order)] for order in schedule.plan.machines]
-    tails = earliest_times(reversed_graph(graph), machines).starts
-    found: dict[Part, None] = {}
-    for kind in "EG":
-        for number in index.of_kind(kind):
-            if schedule.end_ticks[number] + tails[last - number] == whole:
-                op = index.op(number)
-                found[op.stage, op.microbatch] = None
-    return [*found]
+    index, late, ends = schedule.plan.index, _Backwards(schedule), schedule.end_ticks
+    numbers = chain(index.of_kind("E"), index.of_kind("G"))
+    tight = (one for one in numbers if ends[one] + late.starts[late.last - one] == schedule.last_ticks)
+    return [*dict.fromkeys((op.stage, op.microbatch) for op in map(index.op, tight))]
 
 
 ALL_WAYS = 4_000  # slots up to which all ways are tried, else the first one alone
@@ -351,22 +340,13 @@ def side_schedule(problem: Problem, plan: Plan, rule: str | None = None) -> Sche
     problem = settled(problem, plan)
     if problem.sharding.ahead == AUTO:
         return best_ahead(problem, lambda one: side_schedule(one, plan, rule))
-    first = schedule_plan(problem, plan)
+    best = first = schedule_plan(problem, plan)
     insertion = SideInsertion(problem, plan)
-    best = first
-    for found in _inserted(insertion):
-        if _is_better(found, best, first):
-            best = found
-    return improved(insertion, best, lambda found, so_far: _is_better(found, so_far, first))
-
-
-def _inserted(insertion: SideInsertion) -> Iterator[Schedule]:
-    """Yield schedules with side work in idle times, unless slots of no length let it wait in a circle."""
     for way in WAYS if len(insertion.alone.start_ticks) <= ALL_WAYS else WAYS[:1]:
-        try:
-            yield insertion.schedule(way)
-        except InvalidSchedule:
-            continue
+        with suppress(InvalidSchedule):  # slots of no length may let it wait in a circle
+            found = insertion.schedule(way)
+            best = found if _is_better(found, best, first) else best
+    return improved(insertion, best, lambda found, so_far: _is_better(found, so_far, first))
 
 
 def _is_better(found: Schedule, best: Schedule, first: Schedule) -> bool:

@@ -1,0 +1,163 @@
+"""Schedules of two stages a device on a V, by building blocks: ZB-V, V-Half, V-Min and 1F1B-V.
+
+ZB-V splits the backward and has no bubble in the span where f = b = w, at 1F1B's memory. V-Half holds half of that for
+some bubble, V-Min, where a microbatch never waits, about a third. 1F1B-V has full backwards, at about two thirds.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import partial
+
+from pipesched.core.arrays import lists, np
+from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.problem import Problem
+from pipesched.schedulers.best_block import Design, Waits, best_of, costing, of_the_mean, published_peak, v_blocks
+from pipesched.schedulers.block import Block, busiest
+from pipesched.schedulers.family import Family
+
+STEPS = ["F0", "F1", "I0", "I1", "W0", "W1"]  # a kind and a chunk
+PERIOD = 6  # of the unit block
+
+
+@of_the_mean
+def zb_v(problem: Problem, *, objective: str = "span") -> Plan:
+    """Run the published order, or where that is better, the best of blocks that hold 2P chunks at most."""
+    index = OpIndex("FIW", problem.stages, problem.microbatches)
+    published = [published_order(index, problem.devices, device) for device in range(problem.devices)]
+    return best_of(problem, v_blocks(problem, Waits(3, 1, 3, 1)), zb_v_chunks(problem), objective, known=[published])
+
+
+def zb_v_chunks(problem: Problem) -> int:
+    """Return the chunks that 1F1B holds."""
+    return 2 * problem.devices
+
+
+def published_order(index: OpIndex, devices: int, device: int) -> list[int]:
+    """Return the order of a device for f = b = w, where F0 is the F of chunk 0, F1 that of chunk 1, and so on.
+
+    Warm-up: 2(P-d)-1 times F0, d times F1 F0, P-d times F1 I1 W1. Steady: F0 while any is left, I0 W0 F1 I1 W1.
+    Cool-down: d times I0 I1, P-d times I0 W0, then the W1 and the W0 that are left. Fewer than 2P-1 microbatches run as
+    the first of 2P-1.
+    """
+    late, count = devices - device, max(index.microbatches, 2 * devices - 1)
+    phases = (("F0", 2 * late - 1), ("F1 F0", device), ("F1 I1 W1", late), ("F0 I0 W0 F1 I1 W1", count - devices),
+              ("I0 I1", device), ("I0 W0", late), ("W1", count), ("W0", count))  # fmt: skip
+    steps = np.concatenate([np.tile([*map(STEPS.index, names.split())], times) for names, times in phases])
+    order, microbatch = np.zeros(len(steps), dtype=np.int64), np.zeros(len(steps), dtype=np.int64)
+    for number, step in enumerate(STEPS):
+        places = np.flatnonzero(steps == number)
+        microbatch[places] = np.arange(len(places))
+        order[places] = index.row(step[0], index.stages - 1 - device if step[1] == "1" else device).start
+    return lists((order + microbatch)[microbatch < index.microbatches])
+
+
+@of_the_mean
+def v_half(problem: Problem, *, objective: str = "span") -> Plan:
+    """Let a microbatch wait one operation at each hop down the V; or if that is better, its forwards at each hop up."""
+    reflected = Waits(0, 1, 1, 0, forward_bottom=2)
+    designs = [*v_blocks(problem, half_waits(problem)), *v_blocks(problem, reflected)]
+    return best_of(problem, designs, v_half_chunks(problem), objective)
+
+
+def half_waits(problem: Problem) -> Waits:
+    """Return the published waits of V-Half."""
+    return Waits(1, 0, 1, 0, top=3 if problem.devices % 2 == 0 else 0, backward_bottom=1)
+
+
+def v_half_chunks(problem: Problem) -> int:
+    """Return the published memory of V-Half."""
+    return published_peak(problem, half_waits(problem))
+
+
+@of_the_mean
+def v_min(problem: Problem, *, objective: str = "span") -> Plan:
+    """Let no microbatch wait; but two operations at the top of the V where 3 divides P and operations would collide."""
+    return best_of(problem, v_blocks(problem, least_waits(problem)), v_min_chunks(problem), objective)
+
+
+def least_waits(problem: Problem) -> Waits:
+    """Return the published waits of V-Min."""
+    return Waits(0, 0, 0, 0, top=2 if problem.devices % 3 == 0 else 0)
+
+
+def v_min_chunks(problem: Problem) -> int:
+    """Return the published memory of V-Min."""
+    return published_peak(problem, least_waits(problem))
+
+
+@of_the_mean
+def one_f_one_b_v(problem: Problem, *, objective: str = "span") -> Plan:
+    """Run the block of `unit_block`, stretched to the given costs, or with its own costs, whichever is better."""
+    block, unit = unit_block(problem.devices), costing(problem, Fraction(0))
+    designs = [Design(design, block.scaled(Fraction(busiest(design), PERIOD))) for design in (unit, problem)]
+    return best_of(problem, designs, one_f_one_b_v_chunks(problem), objective)
+
+
+def one_f_one_b_v_chunks(problem: Problem) -> int:
+    """Return the published memory of 1F1B-V."""
+    unit = costing(problem, Fraction(0))
+    return unit_block(problem.devices).scaled(Fraction(busiest(unit), PERIOD)).peak(unit)
+
+
+def unit_block(devices: int) -> Block:
+    """Return the block for B = 2F, with F as the unit of time: forwards every 1, backwards (from stage 2P-1) every 2.
+
+    After every third backward there is a pause of 3, so that no two operations of a device meet modulo the period 6.
+    """
+    stages = 2 * devices
+    slot = stages + (3 if devices % 3 == 0 else 0)
+    since_pause = (3 - (devices + 2) % 3) % 3
+    backwards = []
+    for _ in range(stages):
+        if since_pause == 3:
+            slot, since_pause = slot + 3, 0
+        backwards.append(slot)
+        slot, since_pause = slot + 2, since_pause + 1
+    return Block({"F": range(stages), "B": backwards[::-1]}, PERIOD)
+
+
+_on_v = partial(
+    Family,
+    placement="v",
+    chunks=2,
+    needs="S = 2P, any M; splits the backward",
+    paper="Pipeline Parallelism with Controllable Memory (Qi et al. 2024, arXiv 2405.15362)",
+    elsewhere="the authors' Megatron fork",
+    options=("objective",),
+    splits_backward=True,
+    is_slow=True,
+)
+
+ZERO_BUBBLE = _on_v(
+    name="zb-v",
+    plan=zb_v,
+    bubble="none in span at f = b = w and M >= 2P; else by simulation",
+    memory="min(2M, 2P) chunks",
+    paper="Zero Bubble Pipeline Parallelism (Qi et al. 2024, arXiv 2401.10241)",
+    elsewhere="PyTorch ScheduleZBVZeroBubble, the authors' Megatron fork",
+    most_chunks=zb_v_chunks,
+)
+
+HALF = _on_v(
+    name="v-half", plan=v_half, bubble="by simulation", memory="P+2 chunks (P+1 for odd P)", most_chunks=v_half_chunks
+)
+
+LEAST = _on_v(
+    name="v-min",
+    plan=v_min,
+    bubble="by simulation; grows where f, b and w differ",
+    memory="about 2P/3 + 2 chunks",
+    most_chunks=v_min_chunks,
+)
+
+WHOLE = _on_v(
+    name="1f1b-v",
+    plan=one_f_one_b_v,
+    needs="S = 2P, any M",
+    bubble="by simulation",
+    memory="about 4P/3 chunks (4, 6, 12, 22 at P = 2, 4, 8, 16)",
+    splits_backward=False,
+    most_chunks=one_f_one_b_v_chunks,
+)
