@@ -13,15 +13,15 @@ from dataclasses import fields, replace
 from fractions import Fraction
 from functools import partial
 from math import ceil, inf
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import PipeschedError
-from pipesched.pipeline.costs import PER_STAGE, STEP_TIMES, Costs, Entry
+from pipesched.pipeline.costs import PER_STAGE, STEP_TIMES, TRANSFER_TIMES, Costs, Entry
 from pipesched.pipeline.feeding import differs
 from pipesched.pipeline.kinds import Allowed
-from pipesched.pipeline.layers import GIVEN, OPTIONAL, SHARES, SIZES, Amount, LayerCosts, Layers
-from pipesched.pipeline.memory import KEPT
+from pipesched.pipeline.layers import GIVEN, SHARES, SIZES, Amount, LayerCosts, Layers
+from pipesched.pipeline.memory import KEPT, Memory
 from pipesched.pipeline.placement import PLACEMENTS, Placement, named_placement, placement_name
 from pipesched.pipeline.problem import Problem, letters_of
 from pipesched.pipeline.quantities import Exact, canonical, in_units, plain, rounded, to_fraction
@@ -38,15 +38,10 @@ from pipesched.solver.policy import AdvicePolicy
 from pipesched.solver.request import SolveRequest
 from pipesched.solver.search import Search, quick_rounds
 
+PARTS = ("layer", "first", "last")  # of layers, by the keys of make_problem
 HALVES = ("backward_input", "backward_weight")
 MEMORY = ("activation", "retain", "checkpoint", "static", *KEPT, "budget")
-DEFAULTS = {
-    "p2p": 0,
-    "retain": 1,
-    "checkpoint": 0,
-    "static": 0,
-    **dict.fromkeys(KEPT, 0),
-}  # of what may be a list, one a stage
+DEFAULTS = {"p2p": 0, "retain": 1, "checkpoint": 0, "static": 0, **dict.fromkeys(KEPT, 0)}  # may be lists, one a stage
 
 
 def changed_arguments(before: Problem, after: Problem) -> dict[str, Any]:
@@ -74,33 +69,22 @@ def _arguments(problem: Problem) -> Iterator[tuple[str, Any]]:
     yield "p2p", _one_or_list(problem.costs.p2p if layers is None or layers.p2p is None else layers.p2p)
     own = [key for key in SHARES if layers is None or getattr(layers.layer, key) is None]
     yield from ((key, _one_or_list(getattr(problem.memory, key))) for key in own)
-    yield from _arguments_of_stages(problem) if problem.layers is None else _arguments_of_layers(problem)
-
-
-def _arguments_of_stages(problem: Problem) -> Iterator[tuple[str, Any]]:
-    costs, memory = problem.costs, problem.memory
-    halves = HALVES if costs.split else ("backward",)
-    for key in ("forward", *halves, "recompute", "overlap", "offload", "reload", *STEP_TIMES):
+    costs, split = problem.costs, problem.costs.split
+    if layers is not None:
+        yield from ((key, _part(getattr(layers, key), split=split)) for key in PARTS)
+        if layers.rule == GIVEN:
+            yield "layout", [*layers.layout]
+        return
+    for key in ("forward", *(HALVES if split else ("backward",)), "recompute", "overlap", *TRANSFER_TIMES, *STEP_TIMES):
         yield key, _one_or_list(getattr(costs, key) or ())
-    yield from ((key, _one_or_list(getattr(memory, key))) for key in SIZES)
-
-
-def _arguments_of_layers(problem: Problem) -> Iterator[tuple[str, Any]]:
-    layers, split = problem.layers, problem.costs.split
-    assert layers is not None
-    yield from ((key, _part(getattr(layers, key), split=split)) for key in ("layer", "first", "last"))
-    if layers.rule == GIVEN:
-        yield "layout", [*layers.layout]
+    yield from ((key, _one_or_list(getattr(problem.memory, key))) for key in SIZES)
 
 
 def _part(part: LayerCosts, *, split: bool) -> dict[str, Any]:
     """Return what a layer costs, by the keys of make_problem's parameter."""
-    given = {field.name: getattr(part, field.name) for field in fields(part)}
-    if not split:
-        del given["backward_input"], given["backward_weight"]
-        given["backward"] = part.backward
-    numbers = {key: value for key, value in given.items() if value is not None and (value or key not in KEPT)}
-    return {key: typed(value) for key, value in numbers.items()}
+    given = {field.name: getattr(part, field.name) for field in fields(part) if split or field.name not in HALVES}
+    given |= {} if split else {"backward": part.backward}
+    return {key: typed(value) for key, value in given.items() if value is not None and (value or key not in KEPT)}
 
 
 def _one_or_list(values: Sequence[Entry]) -> Any:
@@ -120,19 +104,18 @@ def as_typed(before: Problem, after: Problem) -> Problem:
     """Return a changed problem with the numbers that are typed for it, where those of stages are others than before."""
     if after.layers is not None or after.cutter is not None:
         return after
-    costs = {
-        key: column for key in (*PER_STAGE, "p2p", *STEP_TIMES) if (column := _typed(before.costs, after.costs, key))
-    }
-    memory = {key: column for key in MEMORY if (column := _typed(before.memory, after.memory, key))}
-    return replace(after, costs=replace(after.costs, **costs), memory=replace(after.memory, **memory))
+    costs = _typed(before.costs, after.costs, (*PER_STAGE, "p2p", *STEP_TIMES))
+    return replace(after, costs=costs, memory=_typed(before.memory, after.memory, MEMORY))
 
 
-def _typed(before: object, after: object, key: str) -> Any:
-    """Return the typed numbers of a column that changed, None for one that did not."""
-    old, new = getattr(before, key), getattr(after, key)
-    return None if new is None or new == old else tuple(map(typed, new))
+def _typed(before: Record, after: Record, keys: Iterable[str]) -> Record:
+    """Return a record with the typed numbers of those of these columns that changed."""
+    pairs = {key: (getattr(before, key), getattr(after, key)) for key in keys}
+    changed: dict[str, Any] = {key: tuple(map(typed, new)) for key, (old, new) in pairs.items() if new and new != old}
+    return replace(after, **changed)
 
 
+Record = TypeVar("Record", Costs, Memory, Layers, LayerCosts, SideItem)
 KEEPS_ALL = ("improve", "periodic")  # methods that recompute and offload do not go with
 
 
@@ -173,17 +156,13 @@ def count_operations(problem: Problem, *, split: bool) -> int:
     return len(letters_of(problem.mode, split=split)) * problem.stages * problem.microbatches * problem.slices.count
 
 
-def _split_backward(request: SolveRequest) -> AdvisedChange | None:
-    if request.splits_backward or request.problem.mode == FORWARD_ONLY:
+def _other_backward(request: SolveRequest) -> AdvisedChange | None:
+    """Return halves in place of whole backwards; or whole ones, where each half has the overhead of a slice."""
+    problem, split = request.problem, not request.splits_backward
+    if problem.mode == FORWARD_ONLY if split else not problem.slices.overhead:
         return None
-    return AdvisedChange("split backward", request.problem, True, request.allowed, {"split_backward": True})
-
-
-def _whole_backward(request: SolveRequest) -> AdvisedChange | None:
-    """Return whole backwards in place of halves, where each of these has the overhead of a slice."""
-    if not request.splits_backward or not request.problem.slices.overhead:
-        return None
-    return AdvisedChange("whole backward", request.problem, False, request.allowed, {"split_backward": False})
+    name = "split backward" if split else "whole backward"
+    return AdvisedChange(name, problem, split, request.allowed, {"split_backward": split})
 
 
 def _saving(name: str, require: Callable[[Problem], None], request: SolveRequest) -> AdvisedChange | None:
@@ -265,62 +244,29 @@ def with_microbatches(problem: Problem, count: int) -> Problem:
     Static memory and what the step costs beside its passes do not change; side work is scaled as passes are.
     """
     factor = Fraction(problem.microbatches, count)
-    layers = None if problem.layers is None else _scaled_layers(problem.layers, factor)
-    costs = _scaled_costs(problem.costs, factor)
-    changed = replace(
-        problem,
-        microbatches=count,
-        costs=costs if layers is None else replace(costs, resolution=layers.resolution),
-        memory=replace(problem.memory, activation=_scaled_entries(problem.memory.activation, factor)),
-        layers=layers,
-        side=tuple(_scaled_item(item, factor) for item in problem.side),
-    )
-    return balanced_for(changed)
+    layers, costs = problem.layers, _scaled(problem.costs, factor, PER_STAGE)
+    if layers is not None:
+        parts = {key: _scaled(getattr(layers, key), factor, (*PER_STAGE, "activation")) for key in PARTS}
+        layers = replace(_scaled(layers, factor, ()), **parts)
+        costs = replace(costs, resolution=layers.resolution)
+    side = tuple(_scaled(item, factor, ("forward", "backward", "activation", "output")) for item in problem.side)
+    memory = _scaled(problem.memory, factor, ("activation",))
+    return balanced_for(replace(problem, microbatches=count, costs=costs, memory=memory, layers=layers, side=side))
 
 
-def _scaled_item(item: SideItem, factor: Fraction) -> SideItem:
-    amounts: dict[str, Any] = {key: _scaled([getattr(item, key)], factor)[0] for key in ("activation", "output")}
-    return replace(
-        item,
-        forward=_scaled(item.forward, factor),
-        backward=item.backward and _scaled(item.backward, factor),
-        p2p=_scaled([item.p2p], max(factor, Fraction(1)))[0],
-        **amounts,
-    )
+def _scaled(record: Record, factor: Fraction, keys: Sequence[str]) -> Record:
+    """Return a record with what it has of these keys scaled, and its latency by no less than 1."""
+    amounts = {key: _product(getattr(record, key), factor) for key in keys}
+    if hasattr(record, "p2p"):
+        amounts["p2p"] = _product(record.p2p, max(factor, Fraction(1)))
+    return replace(record, **amounts)
 
 
-def _scaled(values: Sequence[Exact], factor: Fraction) -> tuple[Exact, ...]:
-    return tuple(canonical(to_fraction(value) * factor) for value in values)
-
-
-def _scaled_entries(entries: Sequence[Entry], factor: Fraction) -> tuple[Entry, ...]:
-    return tuple(
-        _scaled(entry, factor) if isinstance(entry, tuple) else canonical(to_fraction(entry) * factor)
-        for entry in entries
-    )
-
-
-def _scaled_costs(costs: Costs, factor: Fraction) -> Costs:
-    given = {key: times for key in PER_STAGE if (times := getattr(costs, key)) is not None}
-    scaled: dict[str, Any] = {key: _scaled_entries(times, factor) for key, times in given.items()}
-    return replace(costs, **scaled, p2p=_scaled_entries(costs.p2p, max(factor, Fraction(1))))
-
-
-def _scaled_layers(layers: Layers, factor: Fraction) -> Layers:
-    parts: dict[str, Any] = {key: _scaled_part(getattr(layers, key), factor) for key in ("layer", "first", "last")}
-    return replace(layers, **parts, p2p=layers.p2p and _scaled_entries(layers.p2p, max(factor, Fraction(1))))
-
-
-def _scaled_part(part: LayerCosts, factor: Fraction) -> LayerCosts:
-    keys = [key for key in (*PER_STAGE, "activation") if key not in OPTIONAL or getattr(part, key) is not None]
-    amounts = {key: getattr(part, key) for key in keys}
-    return replace(
-        part,
-        **{
-            key: _scaled_entries(amount, factor) if isinstance(amount, tuple) else _scaled([amount], factor)[0]
-            for key, amount in amounts.items()
-        },
-    )
+def _product(amount: Any, factor: Fraction) -> Any:
+    """Return an amount, or each of a tuple or of a tuple of tuples, by a factor; None where there is none."""
+    if isinstance(amount, tuple):
+        return tuple(_product(one, factor) for one in amount)
+    return None if amount is None else canonical(to_fraction(amount) * factor)
 
 
 def _of_problem(name: str, request: SolveRequest, problem: Problem) -> AdvisedChange:
@@ -333,8 +279,7 @@ def _of_problem(name: str, request: SolveRequest, problem: Problem) -> AdvisedCh
 
 
 CHANGES: tuple[Callable[[SolveRequest], AdvisedChange | None], ...] = (
-    _split_backward,
-    _whole_backward,
+    _other_backward,
     partial(_budget, "one activation more", 1),
     partial(_chunks, "two", 2),
     partial(_chunks, "four", 4),
@@ -362,39 +307,19 @@ def advised(outcome: Outcome, request: SolveRequest, tell: Tell) -> Outcome:
         for change in changes(request):
             if change.operations > min(effort.left, _schedulable(request, clock.left)):
                 break
-            if not (change.tightens and report.status == Status.OPTIMAL):
-                tell(f"advice, {change.name}")
-                trials += _quick_trial(change, request, clock, effort, makespan)
-        if effort.left == inf:
-            _try_whole(trials, request, clock, tell)
+            if change.tightens and report.status == Status.OPTIMAL:
+                continue
+            tell(f"advice, {change.name}")
+            with suppress(PipeschedError):  # no microbatch fits, or no placement suits
+                trial = _Trial(change, request, clock)
+                trial.try_quickly(effort, makespan)
+                trials.append(trial)
+        for trial in trials if effort.left == inf else ():
+            trial.try_whole(tell)
     found = [advice for trial in trials if (advice := trial.advice(makespan)) is not None]
     found.sort(key=lambda advice: advice.makespan_at_most)
     made = tuple(found) if trials else None
     return replace(outcome, report=replace(report, advice=made, seconds=report.seconds + clock.seconds))
-
-
-def _quick_trial(
-    change: AdvisedChange, request: SolveRequest, clock: Clock, effort: _Effort, makespan: Fraction
-) -> Iterator[_Trial]:
-    """Yield the trial of a change, with what is made quickly; none where no microbatch fits, or no placement suits."""
-    with suppress(PipeschedError):
-        trial = _Trial(change, request, clock)
-        if change.operations <= request.policy.advice.bounded or effort.left == inf:
-            trial.raise_bounds(effort)
-        if Fraction(trial.search.bound.ticks, trial.search.per_unit) < makespan:
-            trial.try_quickly(effort)
-        yield trial
-
-
-def _try_whole(trials: list[_Trial], request: SolveRequest, clock: Clock, tell: Tell) -> None:
-    """Try the whole portfolio for every change for which a solve has time for it."""
-    policy = request.policy.advice
-    for trial in trials:
-        sizes = (len(case.graph) / policy.whole for case in trial.search.cases)
-        seconds = sum(policy.whole_seconds * size**2 for size in sizes)  # that it takes, at most
-        if not clock.is_over and seconds <= policy.reached * request.limits.seconds:
-            tell(f"advice, {trial.change.name}")
-            trial.try_whole(clock.part(policy.share * clock.left))
 
 
 class _Effort:
@@ -417,33 +342,37 @@ class _Trial:
 
     def __init__(self, change: AdvisedChange, request: SolveRequest, clock: Clock) -> None:
         self.change, self.request, self.clock = change, request, clock
-        costs = replace(change.problem.costs, split=change.split)
-        problem = replace(change.problem, costs=costs)
+        problem = replace(change.problem, costs=replace(change.problem.costs, split=change.split))
         cases = cases_of(problem, request.placement, "makespan", change.allowed, request.policy)
         self.search = Search(cases, request.limits, clock)
 
-    def raise_bounds(self, effort: _Effort) -> None:
-        """Bound every placement."""
-        with suppress(TimeIsUp), under(self.clock):
-            for number, case in enumerate(self.search.cases):
-                self.search.raise_bound(number, case.bound())
-                effort.left -= len(case.graph)
-
-    def try_quickly(self, effort: _Effort) -> None:
-        """Try what a solve tries first on every placement."""
-        cases = self.search.cases
+    def try_quickly(self, effort: _Effort, makespan: Fraction) -> None:
+        """Try what a solve tries first on every placement, unless bounds say that none of it is below a makespan."""
+        search, cases = self.search, self.search.cases
+        if self.change.operations <= self.request.policy.advice.bounded or effort.left == inf:
+            with suppress(TimeIsUp), under(self.clock):
+                for number, case in enumerate(cases):
+                    search.raise_bound(number, case.bound())
+                    effort.left -= len(case.graph)
+        if Fraction(search.bound.ticks, search.per_unit) >= makespan:
+            return
         for number, candidates in quick_rounds(cases, range(len(cases))):
             if self.clock.is_over or effort.left <= 0:
                 return
-            if self.search.best is None or number in self.search.open:
-                self.search.try_all(number, effort.spent_on(candidates), self.clock, heuristic=True)
+            if search.best is None or number in search.open:
+                search.try_all(number, effort.spent_on(candidates), self.clock, heuristic=True)
 
-    def try_whole(self, clock: Clock) -> None:
-        """Try all heuristics, on the placement with the best so far first."""
+    def try_whole(self, tell: Tell) -> None:
+        """Try all heuristics, on the placement with the best so far first, if a solve has time for them."""
+        policy, cases = self.request.policy.advice, self.search.cases
+        seconds = sum(policy.whole_seconds * (len(case.graph) / policy.whole) ** 2 for case in cases)  # at most
+        if self.clock.is_over or seconds > policy.reached * self.request.limits.seconds:
+            return
+        tell(f"advice, {self.change.name}")
+        clock = self.clock.part(policy.share * self.clock.left)
         for number in self.search.open:
-            case = self.search.cases[number]
-            self.search.try_all(number, case.named_candidates(), clock, heuristic=True)
-            self.search.try_all(number, case.ruled_candidates(), clock, heuristic=True)
+            self.search.try_all(number, cases[number].named_candidates(), clock, heuristic=True)
+            self.search.try_all(number, cases[number].ruled_candidates(), clock, heuristic=True)
 
     def advice(self, makespan: Fraction) -> Advice | None:
         """Return what the change is worth, where it helps. A solve may stop at its gap above what was found."""
