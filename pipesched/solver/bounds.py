@@ -7,13 +7,14 @@ to microbatch, and its longest path runs through one residence after another: ce
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from operator import add
 
 from pipesched.core.arrays import ceil_div
 from pipesched.core.bounds import Job, jackson_preemptive
 from pipesched.core.clock import Clock, TimeIsUp, look
 from pipesched.core.timing import UNREACHED, heads, tails
-from pipesched.pipeline.bounds import Bound, alone_bounds, highest, problem_bounds, work_bounds
+from pipesched.pipeline.bounds import Bound, alone_bounds, problem_bounds, work_bounds
 from pipesched.pipeline.capacity import capacity_edges, order_edges
 from pipesched.pipeline.residences import residences
 from pipesched.solver.case import Case
@@ -22,25 +23,17 @@ from pipesched.solver.search import Search
 from pipesched.solver.step_tasks import StepRules
 
 
-def keeping_bound(case: Case) -> Bound:
-    """Return the best bound, in time, on the objective of a case whose activations are all kept (0 if none was)."""
-    return highest(_until_time_is_up(_keeping_bounds(case)), case.quantum)
+def best_in_time(bounds: Iterator[Bound], quantum: int) -> Bound:
+    """Return the best of the bounds that are found before time is up, 0 if none was."""
+    best = Bound(0, "")
+    with suppress(TimeIsUp):
+        for bound in bounds:
+            best = max(best, bound, key=lambda one: one.ticks)
+    return best.rounded_up(quantum)
 
 
-def saving_bound(case: Case, letters: str) -> Bound:
-    """Return the best bound on a case that may run `letters`: weaker than `keeping_bound`, as no budget counts."""
-    return highest(_until_time_is_up(_saving_bounds(case, letters)), case.quantum)
-
-
-def _until_time_is_up(bounds: Iterator[Bound]) -> Iterator[Bound]:
-    yield Bound(0, "")
-    try:
-        yield from bounds
-    except TimeIsUp:
-        return
-
-
-def _keeping_bounds(case: Case) -> Iterator[Bound]:
+def keeping_bounds(case: Case) -> Iterator[Bound]:
+    """Yield bounds on the objective of a case whose activations are all kept."""
     letters, paired = case.index.letters, case.problem.costs.overlap is not None
     if case.objective == "makespan":
         yield from problem_bounds(case.problem, letters, paired=paired)
@@ -51,11 +44,7 @@ def _keeping_bounds(case: Case) -> Iterator[Bound]:
 
 
 def step_bounds(case: Case, rules: StepRules) -> Iterator[Bound]:
-    """Yield bounds, in time, on the objective of a case with a step."""
-    return _until_time_is_up(_step_bounds(case, rules))
-
-
-def _step_bounds(case: Case, rules: StepRules) -> Iterator[Bound]:
+    """Yield bounds on the objective of a case with a step."""
     letters, paired = case.index.letters, case.problem.costs.overlap is not None
     if case.objective == "span":
         yield from work_bounds(case.problem, letters, paired=paired)
@@ -67,7 +56,8 @@ def _step_bounds(case: Case, rules: StepRules) -> Iterator[Bound]:
         yield from rules.bounds()
 
 
-def _saving_bounds(case: Case, letters: str) -> Iterator[Bound]:
+def saving_bounds(case: Case, letters: str) -> Iterator[Bound]:
+    """Yield bounds on a case that may run `letters`: weaker than `keeping_bounds`, as no budget counts."""
     problem, paired = case.problem, case.problem.costs.overlap is not None
     if case.objective == "makespan":
         yield from problem_bounds(problem, letters, paired=paired)

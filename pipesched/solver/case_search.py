@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Executor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 
@@ -15,7 +15,7 @@ from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.schedule import Schedule
 from pipesched.solver.ahead import CasesAhead
 from pipesched.solver.bounds import raise_by_device
-from pipesched.solver.case import Candidate, Case, Improvement
+from pipesched.solver.case import Candidate, Case
 from pipesched.solver.feasible import least_step, within
 from pipesched.solver.search import Search
 
@@ -73,15 +73,15 @@ def _search_case(search: Search, number: int, clock: Clock | None, method: str) 
         if method == "cpsat" or (method == "auto" and is_last and size <= policy.easy):
             continue
         share = 1.0 if is_last and (method == "improve" or size > policy.large) else improvement.part
-        _improve(search, number, improvement, clock.part(share * clock.left))
+        own, part = search.candidates[number], clock.part(share * clock.left)
+        if own is not None and not own.schedule.plan.pairs:
+            search.at(f"{improvement.name}, {case.name}")
+            search.try_all(number, improvement.search(case, own.schedule, search.limits, part), part)
     searches = not case.keeps_activations or method == "cpsat" or size <= policy.large
     if searches and case.has_model and number in search.open and not clock.is_over:
-        search.at(f"CP-SAT, {case.name}")
-        try:
-            with under(clock):
-                prove(search, number, clock)
-        except TimeIsUp:
-            return
+        search.at(f"{SOURCE}, {case.name}")
+        with suppress(TimeIsUp), under(clock):
+            prove(search, number, clock)
 
 
 def find_first(search: Search) -> None:
@@ -94,19 +94,8 @@ def find_first(search: Search) -> None:
             continue
         search.at(f"{SOURCE}, {case.name}")
         clock = search.clock.part(search.clock.left / (len(search.cases) - number))
-        try:
-            with under(clock):
-                prove(search, number, clock)
-        except TimeIsUp:
-            continue
-
-
-def _improve(search: Search, number: int, improvement: Improvement, clock: Clock) -> None:
-    case, own = search.cases[number], search.candidates[number]
-    if own is None or own.schedule.plan.pairs:
-        return
-    search.at(f"{improvement.name}, {case.name}")
-    search.try_all(number, improvement.search(case, own.schedule, search.limits, clock), clock)
+        with suppress(TimeIsUp), under(clock):
+            prove(search, number, clock)
 
 
 def can_begin(case: Case, clock: Clock) -> bool:
@@ -187,15 +176,12 @@ def polish(search: Search, number: int, clock: Clock) -> None:
 
 def _within(search: Search, case: Case, budget: int, clock: Clock) -> Schedule | None:
     """Return a schedule of the case with the best value known that holds at most `budget` grains on every device."""
-    try:
+    with suppress(NoSchedule, TimeIsUp), under(clock):
         limited = replace(case, problem=within(case.problem, budget))
-        with under(clock):
-            for schedule in _tries(search, limited, clock):
-                look()
-                if schedule.fits and limited.value(schedule) <= search.value:
-                    return replace(schedule, problem=replace(case.problem, shard=schedule.problem.shard))
-    except (NoSchedule, TimeIsUp):
-        return None
+        for schedule in _tries(search, limited, clock):
+            look()
+            if schedule.fits and limited.value(schedule) <= search.value:
+                return replace(schedule, problem=replace(case.problem, shard=schedule.problem.shard))
     return None
 
 

@@ -161,24 +161,17 @@ def feasible(problems: Sequence[Problem], allowed: Allowed = KEEP_ONLY) -> list[
     if fitting:
         return fitting
     nearest, reason = min(reasons, key=lambda pair: least_budget(pair[0], allowed))
-    raise _with_alternatives(reason, nearest, allowed)
+    least = Fraction(least_budget(nearest, allowed), nearest.grains.per_unit)
+    typed = f"{shown(plain(rounded(least, up=True)))} {nearest.memory.unit}"
+    text = f"a budget of {typed} on every device, the smallest that any order can keep"
+    would_fit = [Remedy(text, "budget"), *(one for one in reason.would_fit if one.key != "budget")]
+    raise NoSchedule(reason.reason, device=reason.device, floor=reason.floor, budget=reason.budget, would_fit=would_fit)
 
 
 def least_budget(problem: Problem, allowed: Allowed = KEEP_ONLY) -> int:
     """Return the smallest budget for all devices that any order fits, in grains. List scheduling fits it."""
     return max(
         least_capacity(problem, device, allowed) + problem.static_grains(device) for device in range(problem.devices)
-    )
-
-
-def _with_alternatives(reason: NoSchedule, problem: Problem, allowed: Allowed) -> NoSchedule:
-    """Return `reason` with what would fit: the smallest budget for all devices, and the other changes of `reason`."""
-    least = Fraction(least_budget(problem, allowed), problem.grains.per_unit)
-    typed = f"{shown(plain(rounded(least, up=True)))} {problem.memory.unit}"
-    text = f"a budget of {typed} on every device, the smallest that any order can keep"
-    would_fit = [Remedy(text, "budget"), *(one for one in reason.would_fit if one.key != "budget")]
-    return NoSchedule(
-        reason.reason, device=reason.device, floor=reason.floor, budget=reason.budget, would_fit=would_fit
     )
 
 

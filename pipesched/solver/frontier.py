@@ -122,7 +122,9 @@ class _Budgets:
     def solved(self, budget: int | None, points: int, next_ones: Iterable[int]) -> Outcome:
         """Return the outcome at a budget in grains (None: the problem's own). Raises NoSchedule and WorkerDied."""
         limited = self.problem if budget is None else within(self.problem, budget)
-        heard = _labelled(self.listener, limited)
+        listener, limit = self.listener, limited.memory.budget
+        label = "no budget" if limit is None else f"budget {float(limit[0]):.9g}"
+        heard = listener and (lambda event: listener(event._replace(step=f"{label}, {event.step}")))
         if self.ahead.pool is None or budget is None:
             few = points if budget is not None else min(points, 1 / DEFAULT.frontier.first)
             return self._solve(limited, few, listener=heard, stop=self.clock.stop)()
@@ -157,15 +159,6 @@ class _Budgets:
         self.ahead.send(budget, call, "the solve of a budget", until)
 
 
-def _labelled(listener: Listener | None, problem: Problem) -> Listener | None:
-    """Return a listener whose events name the budget of the solve."""
-    if listener is None:
-        return None
-    budget = problem.memory.budget
-    label = "no budget" if budget is None else f"budget {float(budget[0]):.9g}"
-    return lambda event: listener(event._replace(step=f"{label}, {event.step}"))
-
-
 def _walk(budgets: _Budgets, floor: int, step: int) -> list[tuple[int, Outcome]]:
     """Solve falling budgets, and return outcomes with what they use, in grains. Raises where nothing was found."""
     problem, clock, most_points = budgets.problem, budgets.clock, DEFAULT.frontier.most_points
@@ -185,7 +178,8 @@ def _walk(budgets: _Budgets, floor: int, step: int) -> list[tuple[int, Outcome]]
             if not solved or clock.is_stopped:
                 raise
             break
-        used = _used(outcome, problem)
+        per_unit = outcome.problem.grains.per_unit  # of another budget a grain may have another size
+        used = max(outcome.schedule.memory_grains) * problem.grains.per_unit // per_unit
         solved.append((used, outcome))
         if outcome.report is not None and outcome.report.stopped_by == StoppedBy.INTERRUPT:
             break
@@ -195,37 +189,23 @@ def _walk(budgets: _Budgets, floor: int, step: int) -> list[tuple[int, Outcome]]
     return solved
 
 
-def _used(outcome: Outcome, problem: Problem) -> int:
-    """Return the most memory of a device in grains of `problem`: those of another budget may have another size."""
-    return max(outcome.schedule.memory_grains) * problem.grains.per_unit // outcome.problem.grains.per_unit
-
-
 def _joined(solved: Sequence[tuple[int, Outcome]], problem: Problem) -> tuple[FrontierPoint, ...]:
     """Return the points by rising budget, each strictly better than all before, with the bounds that hold for them."""
-    points: list[tuple[int, int, Bound, Outcome]] = []
+    points: list[tuple[int, FrontierPoint]] = []  # by rising budget, with their values in ticks
     bound = Bound(0, "", problem.ticks.per_unit)
     for used, outcome in solved:  # falling budgets: bounds rise
         assert outcome.report is not None
+        value = outcome.report.value_ticks
         bound = max(bound, outcome.report.bound, key=lambda known: known.ticks)
-        points.append((outcome.report.value_ticks, used, bound, outcome))
-    best: list[FrontierPoint] = []
-    least = None
-    for value, used, known, outcome in reversed(points):
-        if least is None or value < least:
-            least = value
-            best.append(_point(used, value, known, outcome, problem.grains.per_unit))
-    return tuple(best)
-
-
-def _point(used: int, value: int, bound: Bound, outcome: Outcome, per_unit: int) -> FrontierPoint:
-    problem = outcome.problem
-    return FrontierPoint(
-        budget=in_units(used, per_unit),
-        value=in_units(value, bound.per_unit),
-        bound=bound.value,
-        gap=(value - bound.ticks) / bound.ticks if bound.ticks else 0.0,
-        status=Status.OPTIMAL if value == bound.ticks else Status.FEASIBLE,
-        placement=placement_name(problem.settled_placement, problem.devices),
-        source=outcome.report.source if outcome.report else outcome.algorithm,
-        outcome=outcome,
-    )
+        point = FrontierPoint(
+            budget=in_units(used, problem.grains.per_unit),
+            value=in_units(value, bound.per_unit),
+            bound=bound.value,
+            gap=(value - bound.ticks) / bound.ticks if bound.ticks else 0.0,
+            status=Status.OPTIMAL if value == bound.ticks else Status.FEASIBLE,
+            placement=placement_name(outcome.problem.settled_placement, problem.devices),
+            source=outcome.report.source,
+            outcome=outcome,
+        )
+        points = [(value, point), *(known for known in points if known[0] < value)]
+    return tuple(point for _, point in points)

@@ -78,7 +78,17 @@ class SolveRequest:
         if self.budget is not None:
             object.__setattr__(self, "problem", with_budget(self.problem, self.budget))
             object.__setattr__(self, "budget", None)  # a copy may have another problem
-        object.__setattr__(self, "limits", self._limits())
+        if self.stop is not None:
+            require_type(self.stop, StopEvent, "a threading.Event or None", "stop")
+        ranges = self.policy.ranges
+        limits = Limits(
+            seconds=require_number(self.time_limit, "time_limit", most=ranges.most_seconds, above=True),
+            gap=require_number(self.gap, "gap"),
+            workers=require_whole(self.workers, "workers", most=ranges.most_workers),
+            seed=require_whole(self.seed, "seed", most=ranges.most_seed),
+            stop=self.stop,
+        )
+        object.__setattr__(self, "limits", limits)
         require_name(sorted(OBJECTIVES), self.objective, "objective", "objective")
         require_name(METHODS, self.method, "method", "method")
         require_callable(self.listener, "listener")
@@ -88,32 +98,19 @@ class SolveRequest:
             require_flag(self.split_backward, "split_backward")
         for flag in ("offload", "recompute", "polish"):
             require_flag(getattr(self, flag), flag)
-        self._require_units()
         self._require_effect()
         if self.start is not None and not isinstance(self.start, Schedule):
             raise ConfigError("must be a Schedule or an Outcome", "hint")
-        jobs = require_whole(self.jobs, "jobs", most=self.policy.ranges.most_jobs)
+        jobs = require_whole(self.jobs, "jobs", most=ranges.most_jobs)
         object.__setattr__(self, "runs", chosen(self.executor, jobs))
         self._require_open_cut()
 
-    def _limits(self) -> Limits:
-        """Return the limits of the search."""
-        if self.stop is not None:
-            require_type(self.stop, StopEvent, "a threading.Event or None", "stop")
-        ranges = self.policy.ranges
-        return Limits(
-            seconds=require_number(self.time_limit, "time_limit", most=ranges.most_seconds, above=True),
-            gap=require_number(self.gap, "gap"),
-            workers=require_whole(self.workers, "workers", most=ranges.most_workers),
-            seed=require_whole(self.seed, "seed", most=ranges.most_seed),
-            stop=self.stop,
-        )
+    def _require_effect(self) -> None:
+        """Raise ConfigError for what does not go with the problem, or has no effect beside another argument.
 
-    def _require_units(self) -> None:
-        """Raise ConfigError for what does not go with slices, forwards alone, or microbatches that differ."""
+        The problem may have slices, forwards alone, microbatches that differ, or no cost of an offload.
+        """
         problem = self.problem
-        if problem.slices.rule is not None:
-            raise ConfigError("need a number here; `run` finds the best one of a schedule family", "slices")
         saving = next((name for name, given in self.allowed._asdict().items() if given), None)
         if problem.mode == FORWARD_ONLY and (saving or self.split_backward is not None):
             key = saving or "split_backward"
@@ -124,14 +121,10 @@ class SolveRequest:
             raise ConfigError("repeats blocks of whole microbatches that are alike, with their backwards", "method")
         if self.method == "periodic" and problem.has_step:
             raise ConfigError("repeats blocks of passes, and knows no step beside them", "method")
-
-    def _require_effect(self) -> None:
-        """Raise ConfigError for an argument that has no effect beside another, and for an offload without its cost."""
         if self.offload:
             require_offload(self.split_problem)
         if self.recompute:
             require_recompute(self.split_problem)
-        saving = next((name for name, given in self.allowed._asdict().items() if given), None)
         if saving and self.method in {"improve", "periodic"}:
             what = "local search knows" if self.method == "improve" else "blocks that repeat know"
             raise ConfigError(f"has no effect with `{saving}`: {what} only activations that are kept", "method")
@@ -157,13 +150,6 @@ class SolveRequest:
             raise ConfigError(f"cannot be chosen: {why}", "chunks")
         if self.cuts not in (None, 1):
             raise ConfigError(f"must be 1, not {self.cuts}: {why}", "cuts")
-
-    @property
-    def cuts_tried(self) -> int:
-        """How many cuts of each placement are tried."""
-        if not is_cut_open(self.problem):
-            return 1
-        return self.policy.cuts.count if self.cuts is None else self.cuts
 
     @cached_property
     def split_problem(self) -> Problem:

@@ -26,7 +26,7 @@ from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.schedulers.plan_of import one_forward_one_backward, split_one_forward_one_backward
-from pipesched.solver.bounds import keeping_bound, saving_bound
+from pipesched.solver.bounds import best_in_time, keeping_bounds, saving_bounds
 from pipesched.solver.case import Candidate, Case, Improvement
 from pipesched.solver.memory_saving import SavingRule, saving_rules, with_savings
 from pipesched.solver.model import full_model, numbering_row, saving_model, sorted_rows, sorted_weights
@@ -201,7 +201,7 @@ class SavingCase(Case):
         return ()
 
     def bound(self) -> Bound:
-        return saving_bound(self, self.full.letters)
+        return best_in_time(saving_bounds(self, self.full.letters), self.quantum)
 
     def named_candidates(self) -> Iterator[Candidate]:
         return (of_case(candidate, self._taken_over) for candidate in named_candidates(self))
@@ -282,11 +282,13 @@ class KeepingCase(Case):
     """
 
     keeps_activations = True
-    bound = keeping_bound
     named_candidates = named_candidates
     fed_candidates = fed_candidates
     ruled_candidates = ruled_candidates
     quick_named_candidates = quick_named_candidates
+
+    def bound(self) -> Bound:
+        return best_in_time(keeping_bounds(self), self.quantum)
 
     @cached_property
     def ordered(self) -> TaskGraph:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from fractions import Fraction
-from itertools import chain
+from itertools import chain, product
 from math import inf
 from typing import NamedTuple
 
@@ -124,15 +124,12 @@ class Search:
         """Offer candidates of a case until it is closed (or `to_the_end`), or `clock` is over; none once it is."""
         if clock.left <= 0:
             return
-        try:
-            with under(clock):
-                for candidate in candidates:
-                    self.offer(number, candidate, heuristic=heuristic)
-                    is_closed = self.best is not None and number not in self.open
-                    if clock.is_over or (is_closed and not to_the_end):
-                        return
-        except TimeIsUp:
-            return
+        with suppress(TimeIsUp), under(clock):
+            for candidate in candidates:
+                self.offer(number, candidate, heuristic=heuristic)
+                is_closed = self.best is not None and number not in self.open
+                if clock.is_over or (is_closed and not to_the_end):
+                    return
 
     def offer(self, number: int, candidate: Candidate, *, heuristic: bool = False) -> bool:
         """Take note of a schedule of a case, and return whether it is the best of that case.
@@ -158,17 +155,13 @@ class Search:
         if is_best_of_case:
             self.candidates[number] = candidate
         if is_better:
-            self._take(rank, candidate)
+            if self.best is None or rank.value < self.value:
+                self.named.clear()
+            self.best, self.value, self.rank = candidate, rank.value, rank
+            self._tell()
         if candidate.family is not None:
             self.add_named({candidate.family: rank.memory}, rank.value)
         return is_best_of_case
-
-    def _take(self, rank: Rank, candidate: Candidate) -> None:
-        """Take a candidate for the best."""
-        if self.best is None or rank.value < self.value:
-            self.named.clear()
-        self.best, self.value, self.rank = candidate, rank.value, rank
-        self._tell()
 
     def _rank(self, number: int, candidate: Candidate) -> Rank:
         schedule = candidate.schedule
@@ -228,15 +221,11 @@ def take_first(search: Search) -> None:
     clock = Clock(stop=search.clock.stop)
     for number, case in enumerate(search.cases):
         search.at(f"first schedule, {case.name}")
-        try:
-            with under(clock):
-                for candidate in first_candidates(case):
-                    if search.offer(number, candidate, heuristic=True):
-                        if search.clock.is_over:
-                            _say_so(search, number)
-                        return
-        except TimeIsUp:
-            return
+        with suppress(TimeIsUp), under(clock):
+            if any(search.offer(number, candidate, heuristic=True) for candidate in first_candidates(case)):
+                if search.clock.is_over:
+                    _say_so(search, number)
+                return
 
 
 def _say_so(search: Search, number: int) -> None:
@@ -257,17 +246,13 @@ def first_candidates(case: Case) -> Iterator[Candidate]:
     ways = case.ways
     together = min(_fitting(case, way, device) for way in ways for device in range(case.problem.devices))
     if together > 0:
-        is_linear = len(ways) == 1 and _is_linear(case) and case.index.slices == 1 and len(case.index.letters) > 1
+        devices = case.problem.settled_placement.devices
+        in_order = devices == tuple(sorted(devices)) and len({*devices}) == case.problem.devices  # each comes once
+        is_linear = in_order and len(ways) == 1 and case.index.slices == 1 and len(case.index.letters) > 1
         source = "1f1b within the budget" if is_linear else f"groups of {together}"
         orders = _one_forward_one_backward(case, ways[0]) if is_linear else _in_groups(case, ways, together)
         yield Candidate(source, schedule_plan(case.problem, Plan(case.index, orders)))
     yield from case.quick_ruled_candidates()
-
-
-def _is_linear(case: Case) -> bool:
-    """Return whether a microbatch comes to each device once on its way, and to all of them in their order."""
-    devices = case.problem.settled_placement.devices
-    return devices == tuple(sorted(devices)) and len(set(devices)) == case.problem.devices
 
 
 def _fitting(case: Case, way: Way, device: int) -> int:
@@ -325,25 +310,19 @@ def _ahead(case: Case, device: int, stages: Sequence[int], before: Sequence[int]
 
 def _in_groups(case: Case, ways: Sequence[Way], size: int) -> Orders:
     """Return all forwards of so many microbatches, stage by stage, then their backwards; groups of ways take turns."""
+    index, count = case.index, case.index.slices
     orders: Orders = [[] for _ in range(case.problem.devices)]
-    for first in range(0, max(len(way.microbatches) for way in ways), size):
-        for way in ways:
-            group = way.microbatches[first : first + size]
-            if group:
-                _add_group(case, way, group, orders)
+    for first, way in product(range(0, max(len(way.microbatches) for way in ways), size), ways):
+        group = way.microbatches[first : first + size]
+        if not group:
+            continue
+        units = [microbatch * count + part for microbatch in group for part in reversed(range(count))]
+        for stages, order in zip(way.stages, orders, strict=True):
+            look()
+            order.extend(chain.from_iterable(index.row("F", stage)[index.in_units(group)] for stage in stages))
+            rows = (_backward_rows(case, stage) for stage in reversed(stages))
+            order.extend(row[unit] for own in rows for unit in units for row in own)
     return orders
-
-
-def _add_group(case: Case, way: Way, group: range, orders: Orders) -> None:
-    count = case.index.slices
-    units = [microbatch * count + part for microbatch in group for part in reversed(range(count))]
-    for stages, order in zip(way.stages, orders, strict=True):
-        look()
-        for stage in stages:
-            order.extend(case.index.row("F", stage)[case.index.in_units(group)])
-        for stage in reversed(stages):
-            rows = _backward_rows(case, stage)
-            order.extend(row[unit] for unit in units for row in rows)
 
 
 def _backward_rows(case: Case, stage: int) -> list[range]:

@@ -6,7 +6,7 @@ Every step reports what it finds; a stop event, Ctrl-C and the time limit end it
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import chain
 from threading import Event as StopEvent
@@ -126,18 +126,13 @@ def solve_request(request: SolveRequest) -> Outcome:
             clock.limit = max(clock.limit - request.policy.ahead.closing, clock.limit / 2)
         stopped_by = _run(search, request, pool, periods)
     if search.best is None:
-        raise NoSchedule(_why_none(search))
+        is_late = clock.is_over or not any(case.problem.has_step for case in cases)
+        none = "no order was found that keeps the budget with what the step holds beside activations"
+        raise NoSchedule("stopped before any schedule was found" if is_late else none)
     is_open = not request.keeps_cuts and is_cut_open(request.problem)
     outcome = _outcome(search, stopped_by, periods, is_open=is_open)
     is_settled = stopped_by in (StoppedBy.PROOF, StoppedBy.GAP) and not search.is_begun
     return outcome if is_settled and request.advice is None else advised(outcome, request, search.at)
-
-
-def _why_none(search: Search) -> str:
-    """Say why there is no schedule at all."""
-    if search.clock.is_over or not any(case.problem.has_step for case in search.cases):
-        return "stopped before any schedule was found"
-    return "no order was found that keeps the budget with what the step holds beside activations"
 
 
 def _tried(request: SolveRequest, clock: Clock) -> Tried:
@@ -146,9 +141,9 @@ def _tried(request: SolveRequest, clock: Clock) -> Tried:
     placed = placed_with(problem, request.placement, request.chunks or ())
     if request.keeps_cuts or not is_cut_open(problem):
         return Tried(feasible(with_fused(problem, request.placement, placed), request.allowed), None)
-    counts_ways = request.objective == "makespan"
+    count = policy.count if request.cuts is None else request.cuts
     part = clock.part(policy.part * request.limits.seconds)
-    return tried(placed, request.cuts_tried, policy, request.allowed, part, counts_ways=counts_ways)
+    return tried(placed, count, policy, request.allowed, part, counts_ways=request.objective == "makespan")
 
 
 def _cuts(search: Search, number: int) -> CutReport:
@@ -178,8 +173,11 @@ def _run(search: Search, request: SolveRequest, pool: Executor | None, periods: 
             search_in_turn(search, request.method, pool)
         stopped_by = _stopped_by(search)
         _break_ties(search, left)
-        if request.polish and request.method != "portfolio":
-            _polish(search)
+        is_named = search.rank is not None and not search.rank.is_anonymous
+        if request.polish and request.method != "portfolio" and search.best is not None and not is_named:
+            number = search.candidates.index(search.best)
+            search.at(f"{POLISHING}, {search.cases[number].name}")
+            lower_memory(search, number, search.clock.part(search.policy.polish.part * search.limits.seconds))
     except KeyboardInterrupt:
         if search.best is None or search.clock.is_stopped:
             raise
@@ -232,10 +230,9 @@ def _heuristics(
         left.append((number, chain(named[number], fed)))
         if (search.best is None or number in search.open) and not ahead.took(search, number):
             _try_portfolio(search, number, named[number], fed)
-    if search.best is None:
-        take_first(search)
-    if search.best is None:
-        find_first(search)
+    for last_resort in (take_first, find_first):
+        if search.best is None:
+            last_resort(search)
     return left
 
 
@@ -286,27 +283,16 @@ def _break_ties(search: Search, left: list[tuple[int, Iterator[Candidate]]]) -> 
             search.try_all(number, candidates, clock, heuristic=True, to_the_end=True)
 
 
-def _polish(search: Search) -> None:
-    """Lower the memory of the best schedule, unless it has a name."""
-    if search.best is None or (search.rank is not None and not search.rank.is_anonymous):
-        return
-    number = search.candidates.index(search.best)
-    search.at(f"{POLISHING}, {search.cases[number].name}")
-    lower_memory(search, number, search.clock.part(search.policy.polish.part * search.limits.seconds))
-
-
 def _raise_bounds(search: Search) -> None:
     """Bound every case, within a part of the time, of which each has an equal share of what is left."""
     policy = search.policy.bounds
     clock = search.clock.part(policy.part * search.limits.seconds)
     for number, case in enumerate(search.cases):
         seconds = max(clock.left / (len(search.cases) - number), policy.least)
-        try:
+        with suppress(TimeIsUp):
             with under(Clock(seconds, search.clock.stop)):
                 bound = case.bound()
-        except TimeIsUp:
-            continue
-        search.raise_bound(number, bound)
+            search.raise_bound(number, bound)
 
 
 def _try_quick_schedules(search: Search) -> list[int]:
@@ -331,22 +317,15 @@ def _take_hint(search: Search, hint: Schedule) -> None:
 
     Raises ConfigError if it is of another model or placement.
     """
-    own = hint.problem.costs
-
-    def is_other(number: int) -> bool:
-        return search.cases[number].problem.costs != own
-
-    for number in sorted(range(len(search.cases)), key=is_other):
-        case = search.cases[number]
+    for number, case in sorted(enumerate(search.cases), key=lambda one: one[1].problem.costs != hint.problem.costs):
         problem = case.problem
         sizes = (problem.devices, problem.microbatches, problem.stages % hint.plan.index.stages)
         if sizes != (hint.problem.devices, hint.problem.microbatches, 0):
             continue
-        if hint.problem.settled_placement.in_blocks(problem.stages) == problem.settled_placement:
-            schedule = case.adopted(hint)
-            if schedule is not None:
-                search.offer(number, Candidate("hint", schedule))
-                return
+        is_there = hint.problem.settled_placement.in_blocks(problem.stages) == problem.settled_placement
+        if is_there and (schedule := case.adopted(hint)) is not None:
+            search.offer(number, Candidate("hint", schedule))
+            return
     raise ConfigError("is no schedule of this model on a placement that is tried here", "hint")
 
 

@@ -17,7 +17,7 @@ from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits
 from pipesched.core.timing import UNTIMED, topological_order
 from pipesched.errors import InvalidSchedule
-from pipesched.pipeline.bounds import Bound, highest
+from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.capacity import least_capacity
 from pipesched.pipeline.lowering import plan_of_times
 from pipesched.pipeline.ops import Op, Pair
@@ -28,7 +28,7 @@ from pipesched.pipeline.step import AUTO, WEIGHTS, SideItem
 from pipesched.pipeline.step_jobs import step_times
 from pipesched.schedulers.plan_of import of_passes
 from pipesched.schedulers.side_work import side_schedule
-from pipesched.solver.bounds import step_bounds
+from pipesched.solver.bounds import best_in_time, step_bounds
 from pipesched.solver.case import Candidate, Case, Improvement
 from pipesched.solver.policy import MovePolicy
 from pipesched.solver.portfolio import refined
@@ -214,7 +214,7 @@ class StepCase(KeepingCase):
         return KeepingCase(bare, self.objective, policy=self.policy)
 
     def bound(self) -> Bound:
-        return highest(step_bounds(self, self.rules), self.quantum)
+        return best_in_time(step_bounds(self, self.rules), self.quantum)
 
     def adopted(self, schedule: Schedule) -> Schedule | None:
         plan = schedule.plan

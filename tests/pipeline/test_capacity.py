@@ -11,7 +11,6 @@ from pipesched.pipeline.capacity import capacity_edges, says_all
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
-from pipesched.solver.bounds import keeping_bound
 from pipesched.solver.model import sorted_rows
 from pipesched.solver.saving_portfolio import KeepingCase
 from tests.strategies import plan_of, problems, random_plan, with_capacities
@@ -88,7 +87,7 @@ def test_bounds_are_below_every_schedule_within_the_budget(
     """No bound on makespan or span exceeds that of a random plan under the tightest budget that it keeps."""
     problem, schedule = given_schedule
     case = KeepingCase(problem, "span" if span else "makespan")
-    assert keeping_bound(case).ticks <= case.value(schedule)
+    assert case.bound().ticks <= case.value(schedule)
 
 
 @given(fitting(least=1))
