@@ -43,6 +43,15 @@ class Option(NamedTuple):
     in_config: bool = False
 
 
+OF_BLOCKS = (
+    ("period", PERIOD, "block: the time from one microbatch to the next"),
+    ("forward", STARTS, "block: when F starts on each stage, after its microbatch begins"),
+    ("backward", STARTS, "block: when B starts on each stage"),
+    ("backward_input", STARTS, "block: when I starts on each stage, instead of B"),
+    ("backward_weight", STARTS, "block: when W starts on each stage; default: the first free time after I"),
+    ("peak", COUNT, "block: chunks that a device may hold; default: what the block holds by residence"),
+    ("squeeze", FLAG, "block: move operations up where time and memory allow (default), or keep its order"),
+)
 OPTIONS: dict[str, Option] = {
     option.key: option
     for option in (
@@ -54,28 +63,7 @@ OPTIONS: dict[str, Option] = {
         ),
         Option("objective", WORD, "zb-auto and the V schedules: span (default), makespan", tuple(OBJECTIVES)),
         Option("seed", WHOLE, "list: seed of the random tie"),
-        Option("period", PERIOD, "block: the time from one microbatch to the next", in_config=True),
-        Option("forward", STARTS, "block: when F starts on each stage, after its microbatch begins", in_config=True),
-        Option("backward", STARTS, "block: when B starts on each stage", in_config=True),
-        Option("backward_input", STARTS, "block: when I starts on each stage, instead of B", in_config=True),
-        Option(
-            "backward_weight",
-            STARTS,
-            "block: when W starts on each stage; default: the first free time after I",
-            in_config=True,
-        ),
-        Option(
-            "peak",
-            COUNT,
-            "block: chunks that a device may hold; default: what the block holds by residence",
-            in_config=True,
-        ),
-        Option(
-            "squeeze",
-            FLAG,
-            "block: move operations up where time and memory allow (default), or keep its order",
-            in_config=True,
-        ),
+        *(Option(*one, in_config=True) for one in OF_BLOCKS),
         Option(
             RECOMPUTE,
             STAGES,

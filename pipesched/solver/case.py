@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from typing import ClassVar, NamedTuple
 
 from pipesched.core.arrays import round_up
@@ -155,9 +156,9 @@ class Case(ABC):
     def ruled_candidates(self) -> Iterator[Candidate]:
         """Yield list schedules by rules, among them one that fits the budget, if any order does."""
 
-    @abstractmethod
     def quick_ruled_candidates(self) -> Iterator[Candidate]:
         """Yield a list schedule that is made quickly, if there is one."""
+        return islice(self.ruled_candidates(), 1)
 
     @abstractmethod
     def quick_named_candidates(self) -> Iterator[Candidate]:
@@ -191,10 +192,7 @@ class Case(ABC):
     @cached_property
     def rank(self) -> list[int]:
         """A number for each task, greater than the numbers of all that it waits for."""
-        ranks = [0] * len(self.graph)
-        for rank, task in enumerate(topological_order(self.ordered)):
-            ranks[task] = rank
-        return ranks
+        return ranks_of(self.ordered)
 
     @cached_property
     def alike(self) -> list[Sequence[int]]:
@@ -230,7 +228,16 @@ class Case(ABC):
         """
         if self.objective == "makespan":
             return [Origin((), 0)] * self.problem.devices
-        firsts = [self._first_forwards(device) for device in range(self.problem.devices)]
+        index, first_alike = self.index, [group[0] for group in alike(self.problem)]
+        firsts = [  # of each device: on its first stage of each direction the first of those alike
+            tuple(
+                index.row("F", way.stages[device][0])[first * index.slices]
+                for way in self.ways
+                for first in first_alike
+                if first in way.microbatches and way.stages[device]
+            )
+            for device in range(self.problem.devices)
+        ]
         known: set[int] = set()
         alone = {tasks[0] for tasks in firsts if len(tasks) == 1}
         for task in sorted(alone, key=self.rank.__getitem__):
@@ -239,19 +246,17 @@ class Case(ABC):
                 known.add(task)
         return [Origin(tasks, self.heads[tasks[0]] if tasks[0] in known else None) for tasks in firsts]
 
-    def _first_forwards(self, device: int) -> tuple[int, ...]:
-        """Return what a device may run first: on its first stage (of each direction) the first of those alike."""
-        index, firsts = self.index, [group[0] for group in alike(self.problem)]
-        return tuple(
-            index.row("F", way.stages[device][0])[first * index.slices]
-            for way in self.ways
-            for first in firsts
-            if first in way.microbatches and way.stages[device]
-        )
-
     def value(self, schedule: Schedule) -> int:
         """Return the objective of a schedule, in ticks."""
         return schedule.makespan_ticks if self.objective == "makespan" else schedule.span_ticks
+
+
+def ranks_of(graph: TaskGraph) -> list[int]:
+    """Return a number for each task, greater than the numbers of all that it waits for."""
+    ranks = [0] * len(graph)
+    for rank, task in enumerate(topological_order(graph)):
+        ranks[task] = rank
+    return ranks
 
 
 class FedOrder(NamedTuple):

@@ -44,11 +44,9 @@ def cases_of(
 def as_cases(problems: Sequence[Problem], objective: str, allowed: Allowed, policy: SolvePolicy) -> list[Case]:
     """Return a case for each problem on its placement."""
     if any(allowed):
-        return [
-            (StepSavingCase if settled.has_step else SavingCase)(settled, objective, allowed, policy=policy)
-            for settled in problems
-        ]
-    return [(StepCase if settled.has_step else KeepingCase)(settled, objective, policy=policy) for settled in problems]
+        kinds = ((one, StepSavingCase if one.has_step else SavingCase) for one in problems)
+        return [kind(one, objective, allowed, policy=policy) for one, kind in kinds]
+    return [(StepCase if one.has_step else KeepingCase)(one, objective, policy=policy) for one in problems]
 
 
 def placed_with(problem: Problem, names: str | Sequence[str] | None, chunks: Sequence[int]) -> list[Problem]:
@@ -121,10 +119,8 @@ def in_same_ticks(problems: Sequence[Problem]) -> list[Problem]:
     """Return problems whose ticks are alike, so that they may be compared: devices' speeds make other ones of cuts."""
     finest = max(problem.ticks.per_unit for problem in problems)
     return [
-        problem
-        if problem.ticks.per_unit == finest
-        else replace(problem, costs=replace(problem.costs, resolution=finest))
-        for problem in problems
+        one if one.ticks.per_unit == finest else replace(one, costs=replace(one.costs, resolution=finest))
+        for one in problems
     ]
 
 

@@ -205,8 +205,13 @@ class _MemorySimulation:
         """Return the loads that start before each slot: the last from which they are in time, or later for memory."""
         free = [self.capacity - level for level in self.levels]
         ends, loads = self.base.slot_end_ticks[self.device], dict[int, list[Activation]]()
+        problem, latest, begins = self.base.problem, max(self.base.last_end_ticks), dict[Activation, int]()
+        offloaded = (one for one, action in self.actions.items() if action == "O")
+        for activation in sorted(offloaded, key=self.backward.__getitem__, reverse=True):
+            latest = min(latest, self._time(self.backward[activation])) - _lasts(problem, "reload", activation)
+            begins[activation] = latest  # for its backward and for the loads after it
         earliest = 0
-        for activation, begin in reversed([*self._load_starts()]):
+        for activation, begin in reversed(begins.items()):
             needed, size = self.backward[activation], self.takes["L"](activation)
             position = needed
             while position > earliest and ends[position - 1] > begin:
@@ -217,11 +222,3 @@ class _MemorySimulation:
                 free[number] -= size
             loads.setdefault(position, []).append(activation)
         return loads
-
-    def _load_starts(self) -> Iterator[tuple[Activation, int]]:
-        """Yield the latest start of each load for its backward and for the loads after it, the last ones first."""
-        problem, latest = self.base.problem, max(self.base.last_end_ticks)
-        offloaded = [activation for activation, action in self.actions.items() if action == "O"]
-        for activation in sorted(offloaded, key=lambda activation: self.backward[activation], reverse=True):
-            latest = min(latest, self._time(self.backward[activation])) - _lasts(problem, "reload", activation)
-            yield activation, latest

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from pipesched.core.arrays import ceil_div
 from pipesched.core.clock import look
 from pipesched.core.cpsat import Limits, TaskModel
-from pipesched.core.tasks import Edges, TaskGraph
+from pipesched.core.tasks import Edges
 from pipesched.core.timing import UNTIMED, heads, tails, topological_order
 from pipesched.pipeline.bounds import windows
 from pipesched.pipeline.capacity import capacity_edges, edges_in_order, order_edges, says_all
@@ -266,11 +266,13 @@ class SavingModel(TaskModel):
         devices = case.problem.devices
         wait = 0 if case.objective == "makespan" else most * (devices - 1) + sum(case.problem.largest_hops)
         self.horizon = (most + wait) // self.quantum
-        graph = self.graph = _numbered(case)
+        # By their numbers the backwards of stage 0 are in order. Longest paths then bound the starts closely, for which
+        # CP-SAT would need a step for each microbatch.
+        order = edges_in_order(case.problem, case.index, [numbering_row(case.index)])
+        graph = self.graph = case.graph.changed(edges=[case.graph.edges, *order])
         for duration, head, tail in zip(graph.durations, heads(graph), tails(graph), strict=True):
             self.task(duration // self.quantum, head // self.quantum, (most + wait - tail - duration) // self.quantum)
-        durations = lower(case.problem, full).durations
-        for duration in durations[len(self.starts) :]:
+        for duration in lower(case.problem, full).durations[len(self.starts) :]:
             lasts = duration // self.quantum
             self.optional(lasts, self.horizon - lasts)
         self.activations = list(self._choices())
@@ -397,22 +399,10 @@ class SavingModel(TaskModel):
         self.model.minimize(goal)
 
 
-def _numbered(case: Case) -> TaskGraph:
-    """Return the rules of a case, and the backwards of stage 0 in the order of the numbers of alike microbatches.
-
-    Its longest paths bound the starts closely, for which CP-SAT would need a step for each microbatch.
-    """
-    order = edges_in_order(case.problem, case.index, [numbering_row(case.index)])
-    return case.graph.changed(edges=[case.graph.edges, *order])
-
-
 def saving_model(case: Case, full: OpIndex, least: int, most: int) -> SavingModel:
     """Return the model with every rule of a case with offload or recompute; [least, most] are in ticks."""
     model = SavingModel(case, full, least, most)
-    model.dependencies()
-    model.choices()
-    model.devices()
-    model.memory()
-    model.slots()
-    model.objective()
+    rules = (model.dependencies, model.choices, model.devices, model.memory, model.slots, model.objective)
+    for rule in rules:
+        rule()
     return model

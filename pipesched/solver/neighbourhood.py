@@ -31,10 +31,6 @@ class TimeWindow(NamedTuple):
     start: int
     end: int
 
-    def side(self, start: int) -> int:
-        """Return -1 for an operation that starts before the window, 0 for a free one, 1 for one after it."""
-        return -1 if start < self.start else int(start >= self.end)
-
 
 class WindowModel(TunedModel):
     """The model of the free operations, which are its tasks in the order of `free`; times are in quanta."""
@@ -42,7 +38,10 @@ class WindowModel(TunedModel):
     def __init__(self, case: Case, schedule: Schedule, window: TimeWindow) -> None:
         super().__init__(case)
         self.old, self.quantum = schedule, case.quantum
-        self.side = [window.side(start) for start in schedule.start_ticks]
+        starts = schedule.start_ticks
+        self.side = [
+            -1 if start < window.start else int(start >= window.end) for start in starts
+        ]  # 0: free, 1: after it
         self.orders = [[task for task in order if not self.side[task]] for order in schedule.plan.orders]
         self.free = [task for order in self.orders for task in order]
         self.number = {task: number for number, task in enumerate(self.free)}
@@ -51,7 +50,7 @@ class WindowModel(TunedModel):
         self._rules()
         self._memory()
         self._objective()
-        self.hint([schedule.start_ticks[task] // self.quantum for task in self.free])
+        self.hint([starts[task] // self.quantum for task in self.free])
 
     def schedule(self, starts: Sequence[int], around: Schedule) -> Schedule:
         """Return the schedule `around` the window with its operations in the order of `starts`, by the model's tasks.

@@ -185,21 +185,16 @@ def family_schedule(case: Case, family: Family, order: str | None = None) -> Sch
         if placement != problem.settled_placement.by_number:
             return None
         plan = _plan(fused, family, problem.settled_placement, order)
-        return _schedule(case, fused, plan)
+        if plan.pairs and problem.costs.overlap is not None:  # that pay: a schedule of the fused stages
+            placement = replace(fused.settled_placement, second=problem.settled_placement.second)
+            return side_schedule(replace(fused, placement=placement), plan)
+        fine = refined(plan, case.index)
+        return None if fine is None else side_schedule(problem, fine)
     except (ConfigError, NoSchedule):
         return None
     except InvalidSchedule as error:
         warn_of_bug(family.name, error)
         return None
-
-
-def _schedule(case: Case, fused: Problem, plan: Plan) -> Schedule | None:
-    """Return the schedule of a plan of fused stages as one of the case; with pairs that pay, as one of these stages."""
-    if plan.pairs and case.problem.costs.overlap is not None:
-        placement = replace(fused.settled_placement, second=case.problem.settled_placement.second)
-        return side_schedule(replace(fused, placement=placement), plan)
-    fine = refined(plan, case.index)
-    return None if fine is None else side_schedule(case.problem, fine)
 
 
 def _plan(problem: Problem, family: Family, placement: Placement, order: str | None) -> Plan:
@@ -321,19 +316,14 @@ def listed(
     case: Case, source: str, choice: Pools, priority: str | Sequence[int], tie: str = "input"
 ) -> Iterator[Candidate]:
     """Yield the list schedule of a case by a rule within some pools, if there is one."""
-    graph = choice.graph
+    _, graph, limits, rooms = choice
     try:
-        picked = list_schedule(
-            graph,
-            priority=priority,
-            tie=tie,
-            capacities=choice.capacities,
-            owners=case.index.owners,
-            rooms=choice.rooms,
-        ).picked
+        found = list_schedule(
+            graph, priority=priority, tie=tie, capacities=limits, owners=case.index.owners, rooms=rooms
+        )
     except NoSchedule:
         return
-    yield Candidate(source, schedule_plan(case.problem, Plan(case.index, graph.by_resource(picked))))
+    yield Candidate(source, schedule_plan(case.problem, Plan(case.index, graph.by_resource(found.picked))))
 
 
 SOURCE = "justification"

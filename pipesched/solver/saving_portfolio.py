@@ -94,10 +94,8 @@ def _bases(case: Case) -> Iterator[Candidate]:
     for name, rule in RULES.items():
         keys = rule(case)
         for factor in case.policy.portfolio.looser:
-            limits = [
-                None if capacity is None or factor is None else int(factor * capacity)
-                for capacity in case.problem.capacity_grains
-            ]
+            own = case.problem.capacity_grains
+            limits = [None if most is None or factor is None else int(factor * most) for most in own]
             yield from listed(case, f"list ({name})", Pools("", case.graph, limits, rooms), keys)
 
 
@@ -237,13 +235,11 @@ class SavingCase(Case):
         times = self._sorted_rows(starts)
         plan = plan_of_times(self.problem, self.full, times)
         schedule = schedule_plan(self.problem, plan)
-        return schedule if schedule.fits else self._as_found(plan, times)
-
-    def _as_found(self, plan: Plan, starts: Sequence[int]) -> Schedule:
-        """Return a schedule of these times: several operations of no length at one instant have no order in a plan."""
-        durations = lower(self.problem, self.full).durations
-        ends = [start if start == UNTIMED else start + time for start, time in zip(starts, durations, strict=True)]
-        return Schedule(self.problem, plan, starts, ends)
+        if schedule.fits:
+            return schedule
+        durations = lower(self.problem, self.full).durations  # as found: at one instant a plan orders no empty ones
+        ends = [start if start == UNTIMED else start + time for start, time in zip(times, durations, strict=True)]
+        return Schedule(self.problem, plan, times, ends)
 
     def _sorted_rows(self, starts: Sequence[int]) -> list[int]:
         """Return `starts` with the microbatches numbered as in the model, and UNTIMED for what does not run."""
@@ -308,9 +304,6 @@ class KeepingCase(Case):
             Improvement("justification", self.policy.cases.justification_part, justify),
             Improvement("improvement", self.policy.cases.windows_part, improve),
         )
-
-    def quick_ruled_candidates(self) -> Iterator[Candidate]:
-        return islice(ruled_candidates(self), 1)
 
     def adopted(self, schedule: Schedule) -> Schedule | None:
         if not set(schedule.plan.index.letters) <= set(COMPUTATION_LETTERS):

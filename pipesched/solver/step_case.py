@@ -15,7 +15,7 @@ from random import Random
 
 from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits
-from pipesched.core.timing import UNTIMED, topological_order
+from pipesched.core.timing import UNTIMED
 from pipesched.errors import InvalidSchedule
 from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.capacity import least_capacity
@@ -29,42 +29,13 @@ from pipesched.pipeline.step_jobs import step_times
 from pipesched.schedulers.plan_of import of_passes
 from pipesched.schedulers.side_work import side_schedule
 from pipesched.solver.bounds import best_in_time, step_bounds
-from pipesched.solver.case import Candidate, Case, Improvement
-from pipesched.solver.policy import MovePolicy
+from pipesched.solver.case import Candidate, Case, Improvement, ranks_of
 from pipesched.solver.portfolio import refined
 from pipesched.solver.saving_portfolio import KeepingCase, SavingCase
 from pipesched.solver.step_model import WholeStepModel, step_model
 from pipesched.solver.step_tasks import StepRules
 
 Rows = list[list[Op]]
-
-
-def moved_schedules(
-    schedule: Schedule,
-    timed: Callable[[Rows], Schedule | None],
-    value_of: Callable[[Schedule], int],
-    policy: MovePolicy,
-    seed: int,
-    clock: Clock,
-) -> Iterator[Schedule]:
-    """Yield ever better schedules until many moves in turn gain nothing, or the time is up.
-
-    `timed` gives the schedule of slots, None for an order that waits for ever, and `value_of` what is to be least.
-    """
-    random, problem = Random(seed), schedule.problem
-    rows = [[op for op in schedule.plan.slots(device) if not isinstance(op, Pair)] for device in range(problem.devices)]
-    least = value = value_of(schedule)
-    most, fruitless = policy.fruitless + policy.each * sum(map(len, rows)), 0
-    while fruitless < most and not clock.is_over:
-        fruitless += 1
-        moved = _moved(problem.side, rows, random, policy.farthest)
-        found = timed(moved)
-        if found is None or value_of(found) > value or not found.fits:
-            continue
-        rows, value = moved, value_of(found)
-        if value < least:
-            least, fruitless = value, 0
-            yield found
 
 
 def _moved(side: tuple[SideItem, ...], rows: Rows, random: Random, farthest: int) -> Rows:
@@ -91,21 +62,22 @@ def _handed_on(rows: Rows, op: Op, device: int, random: Random) -> Rows:
     return rows
 
 
+def passes_of(problem: Problem) -> Problem:
+    """Return the passes of a problem with a step under its whole budget."""
+    return of_passes(problem, [0] * problem.devices)
+
+
 def problems_of_passes(problem: Problem, parts: Sequence[float]) -> Iterator[Problem]:
     """Yield the passes of a problem with a step; of its budget these parts of what the step holds at most stay free."""
-    if problem.memory.budget is None:
-        yield of_passes(problem, [0] * problem.devices)
-        return
-    bare = of_passes(problem, [0] * problem.devices)
-    known: set[tuple[int, ...]] = set()
-    for part in parts:
-        less = tuple(
+    bare = passes_of(problem)
+    less = (
+        tuple(
             max(min(int(_held(problem, device) * part), (capacity or 0) - least_capacity(bare, device)), 0)
             for device, capacity in enumerate(bare.capacity_grains)
         )
-        if less not in known:
-            known.add(less)
-            yield of_passes(problem, less)
+        for part in parts
+    )
+    yield from [bare] if problem.memory.budget is None else (of_passes(problem, one) for one in dict.fromkeys(less))
 
 
 def _held(problem: Problem, device: int) -> int:
@@ -133,7 +105,7 @@ def completed(
             orders = plan.index.letters, *map(tuple, plan.orders)
             if not plan.pairs and (plan.lanes or orders not in known):
                 known.add(orders)
-                yield candidate._replace(schedule=side_schedule(problem, candidate.schedule.plan))
+                yield candidate._replace(schedule=side_schedule(problem, plan))
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,9 +141,8 @@ class StepSavingCase(SavingCase):
         return self._searched(lambda case: case.quick_named_candidates())
 
     def adopted(self, schedule: Schedule) -> Schedule | None:
-        known = of_passes(schedule.problem, [0] * schedule.problem.devices)
-        bare = of_passes(self.problem, [0] * self.problem.devices)
-        found = self._of(bare).adopted(schedule_plan(known, without_step(schedule.plan)))
+        known = schedule_plan(passes_of(schedule.problem), without_step(schedule.plan))
+        found = self._of(passes_of(self.problem)).adopted(known)
         return None if found is None else schedule_plan(self.problem, found.plan)
 
     def replay(self, starts: Sequence[int]) -> Schedule:
@@ -206,9 +177,6 @@ class StepCase(KeepingCase):
     def ruled_candidates(self) -> Iterator[Candidate]:
         parts = self.policy.portfolio.held
         return completed(self.problem, parts, self._of, lambda case: case.ruled_candidates())
-
-    def quick_ruled_candidates(self) -> Iterator[Candidate]:
-        return islice(self.ruled_candidates(), 1)
 
     def _of(self, bare: Problem) -> Case:
         return KeepingCase(bare, self.objective, policy=self.policy)
@@ -246,7 +214,14 @@ class StepCase(KeepingCase):
         step, devices = self.rules.step, self.problem.devices
         rows = [[*own, *step.on_machine(device)] for device, own in enumerate(self.tasks_on[:devices])]
         lanes = [[*step.on_machine(devices + device)] for device in range(devices)]
-        slots, moves = ([[*map(self._op, self._in_time(row, starts))] for row in part] for part in (rows, lanes))
+        lasts, ranks, plain = self.rules.graph.durations, self._ranks, self.index.size
+
+        def in_time(row: Sequence[int]) -> list[Op]:
+            running = [task for task in row if starts[task] >= 0]
+            running.sort(key=lambda task: (starts[task], starts[task] + lasts[task], ranks[task]))
+            return [self.index.op(task) if task < plain else step.tasks[task - plain].op for task in running]
+
+        slots, moves = ([*map(in_time, part)] for part in (rows, lanes))
         if self.problem.sharding.divides(WEIGHTS):
             return self.by_rule(slots)
         programs = [self._program(device, slots[device], lane) for device, lane in enumerate(moves)]
@@ -254,21 +229,7 @@ class StepCase(KeepingCase):
 
     @cached_property
     def _ranks(self) -> list[int]:
-        ranks = [0] * len(self.rules.graph)
-        for rank, task in enumerate(topological_order(self.rules.graph)):
-            ranks[task] = rank
-        return ranks
-
-    def _in_time(self, tasks: Sequence[int], starts: Sequence[int]) -> list[int]:
-        """Return those of the tasks that run, by their starts."""
-        lasts, ranks = self.rules.graph.durations, self._ranks
-        return sorted(
-            (task for task in tasks if starts[task] >= 0),
-            key=lambda task: (starts[task], starts[task] + lasts[task], ranks[task]),
-        )
-
-    def _op(self, task: int) -> Op:
-        return self.index.op(task) if task < self.index.size else self.rules.step.tasks[task - self.index.size].op
+        return ranks_of(self.rules.graph)
 
     def _plan(self, slots: Slots, programs: Sequence[Issued] = ()) -> Plan:
         problem = self.problem
@@ -325,19 +286,27 @@ class StepCase(KeepingCase):
             if ahead != known[device]:
                 yield (*known[:device], ahead, *known[device + 1 :])
 
-    def timed(self, slots: Slots) -> Schedule | None:
-        """Return the schedule of slots by the rule; None where some wait for ever."""
-        try:
-            return self.by_rule(slots)
-        except InvalidSchedule:
-            return None
-
 
 def _by_moves(case: Case, schedule: Schedule, limits: Limits, clock: Clock) -> Iterator[Candidate]:
-    """Yield ever better schedules of a case by moves of slots."""
-    if isinstance(case, StepCase):
-        found = moved_schedules(schedule, case.timed, case.value, case.policy.moves, limits.seed, clock)
-        yield from (Candidate(MOVES, one) for one in found)
+    """Yield ever better schedules of a case until many moves of slots gain nothing in turn, or the time is up."""
+    assert isinstance(case, StepCase)
+    random, problem, policy = Random(limits.seed), schedule.problem, case.policy.moves
+    rows = [[op for op in schedule.plan.slots(device) if not isinstance(op, Pair)] for device in range(problem.devices)]
+    least = value = case.value(schedule)
+    most, fruitless = policy.fruitless + policy.each * sum(map(len, rows)), 0
+    while fruitless < most and not clock.is_over:
+        fruitless += 1
+        moved = _moved(problem.side, rows, random, policy.farthest)
+        try:
+            found = case.by_rule(moved)
+        except InvalidSchedule:  # some slots wait for ever
+            continue
+        if case.value(found) > value or not found.fits:
+            continue
+        rows, value = moved, case.value(found)
+        if value < least:
+            least, fruitless = value, 0
+            yield Candidate(MOVES, found)
 
 
 def _rank(schedule: Schedule) -> tuple[bool, int, int]:

@@ -51,7 +51,11 @@ class RuledGathers:
         for stage, row in self.rows.items():
             for task in row:
                 self._gather(stage, task)
-        self._order_those_of_no_length([*passes, *(task for task, _ in self.extras)])
+        slots = [*passes, *(task for task, _ in self.extras)]
+        for a, b, c in combinations([task for task in slots if not owner.durations[task]], 3):
+            circle = self._before(a, b), self._before(b, c), self._before(c, a)  # times cannot order what lasts nothing
+            self.model.add_bool_or(circle)
+            self.model.add_bool_or(~one for one in circle)
 
     def _reductions(self) -> Iterator[tuple[int, int]]:
         """Yield the reductions of the device, each behind the last backward that it needs, where that is known."""
@@ -75,13 +79,6 @@ class RuledGathers:
                 self.model.add(owner.end(other) <= owner.starts[one]).only_enforce_if(~holds, *there)
             self.orders[one, other], self.orders[other, one] = holds, ~holds
         return self.orders[one, other]
-
-    def _order_those_of_no_length(self, tasks: Sequence[int]) -> None:
-        """Forbid circles among tasks that last nothing, which times cannot order."""
-        for a, b, c in combinations([task for task in tasks if not self.owner.durations[task]], 3):
-            circle = self._before(a, b), self._before(b, c), self._before(c, a)
-            self.model.add_bool_or(circle)
-            self.model.add_bool_or(~one for one in circle)
 
     def _last(self, task: int, group: Sequence[int]) -> Last:
         """Return which task of a group is the last one before a task."""
@@ -197,25 +194,15 @@ def start_promptly(owner: StepTaskModel, ruled: Gathers, machines: Sequence[Sequ
     for task, start in enumerate(owner.starts):
         if task in others:
             continue  # below, as those of passes
-        causes = [
-            0,
-            *_ends_of_needs(owner, ruled, task),
-            *_ends_on_machines(owner, ruled, task, machines),
-            *_ends_of_side(owner, task),
-        ]
+        waits = owner.rules.graph.predecessors[task]
+        causes = [0, *(owner.end(before) + lag // owner.quantum for before, lag in waits)]
+        causes += (gathers.ends[task] for gathers in ruled.values() if task in gathers.ends)
+        causes += (*_ends_on_machines(owner, ruled, task, machines), *_ends_of_side(owner, task))
         there = [owner.presences[task]] if task in owner.presences else []
         owner.model.add_bool_or(owner.is_one_of(start, causes)).only_enforce_if(*there)
     for device, gathers in ruled.items():
         lane = [owner.end(task) for task in machines[len(machines) // 2 + device]]
         gathers.start_promptly(lane)
-
-
-def _ends_of_needs(owner: StepTaskModel, ruled: Gathers, task: int) -> Iterator[Any]:
-    for before, lag in owner.rules.graph.predecessors[task]:
-        yield owner.end(before) + lag // owner.quantum
-    for gathers in ruled.values():
-        if task in gathers.ends:
-            yield gathers.ends[task]
 
 
 def _ends_on_machines(

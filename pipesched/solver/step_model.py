@@ -14,7 +14,7 @@ from pipesched.pipeline.residences import residences
 from pipesched.pipeline.step import GRADIENTS, WEIGHTS
 from pipesched.solver.case import Case
 from pipesched.solver.step_gathers import RuledGathers, start_promptly
-from pipesched.solver.step_tasks import SideTasks, StepRules, StepTaskModel
+from pipesched.solver.step_tasks import StepRules, StepTaskModel
 
 Stay = tuple[Any, int]  # an interval, and the grains that are held in it
 
@@ -63,7 +63,7 @@ class WholeStepModel(StepTaskModel):
         most = self.case.policy.exact.most_ruled // len(self.index.row("F", 0)) // len(self.index.letters)
         for device in range(self.problem.devices):
             stages = self.problem.settled_placement.stages_on(device)
-            done = [(task, self._last(stage, number)) for stage in stages
+            done = [(task, self._latest(self.step.reduced(stage, number))) for stage in stages
                     for number, task in enumerate(self.step.reductions.get(stage, ()))]  # fmt: skip
             for (one, before), (other, after) in combinations(done, 2):
                 first = self.model.new_bool_var("")
@@ -89,12 +89,6 @@ class WholeStepModel(StepTaskModel):
                     self.model.add(self.starts[task] >= self.end(forward)).only_enforce_if(literals[-1])
                 self.model.add_bool_or(literals)
 
-    def _last(self, stage: int, number: int) -> Any:
-        """Return the end of the last backward that a reduction of a stage needs."""
-        row, each = self.index.row(self.index.last, stage), self.problem.sharding.reduces_each
-        part = row[self.index.in_units(range(number, number + 1))] if each else row
-        return self._latest(part)
-
     def _latest(self, tasks: Sequence[int]) -> Any:
         if len(tasks) == 1:
             return self.end(tasks[0])
@@ -107,15 +101,13 @@ class WholeStepModel(StepTaskModel):
         for device, capacity in enumerate(self.problem.capacity_grains):
             if capacity is not None:
                 of_step = [stay for stay in (*self._of_stages(device), *self._of_side(device)) if stay[1]]
-                held = [*(stay for stay in self._passes(device) if stay[1]), *of_step]
+                stays = residences(self.problem, self.index, device)
+                own = [(self.between(self.begin(one), self.end(one.last), self.horizon), one.size) for one in stays]
+                held = [*(stay for stay in own if stay[1]), *of_step]
                 self.holds_more |= bool(of_step)
                 if held:
                     intervals, sizes = zip(*held, strict=True)
                     self.hold(intervals, sizes, capacity)
-
-    def _passes(self, device: int) -> Iterator[Stay]:
-        for stay in residences(self.problem, self.index, device):
-            yield self.between(self.begin(stay), self.end(stay.last), self.horizon), stay.size
 
     def _of_stages(self, device: int) -> Iterator[Stay]:
         """Yield the stays of whole weights and whole gradients."""
@@ -136,12 +128,9 @@ class WholeStepModel(StepTaskModel):
                 yield from self._gradients(stage, grains.gradients[stage])
 
     def _gradients(self, stage: int, size: int) -> Iterator[Stay]:
-        row = self.index.row(self.index.last, stage)
         for number, task in enumerate(self.step.reductions[stage]):
-            each = self.problem.sharding.reduces_each
-            part = row[self.index.in_units(range(number, number + 1))] if each else row
             first = self.model.new_int_var(0, self.horizon, "")
-            self.model.add_min_equality(first, [self.starts[one] for one in part])
+            self.model.add_min_equality(first, [self.starts[one] for one in self.step.reduced(stage, number)])
             yield self.between(first, self.end(task), self.horizon), size
 
     def _of_side(self, device: int) -> Iterator[Stay]:
@@ -155,15 +144,12 @@ class WholeStepModel(StepTaskModel):
                 stay = self.between(self.starts[forward], end, self.horizon, here)
                 yield stay, grains.side_activation[side.item]
             if there[self.problem.side[side.item].into] == device:
-                yield from self._outputs(side, grains.side_output[side.item])
-
-    def _outputs(self, side: SideTasks, size: int) -> Iterator[Stay]:
-        used = self.starts[self.step.used_by(side)]
-        for forward in side.forwards.values():
-            yield self.between(self.end(forward), used, self.horizon, self.presences[forward]), size
-        for backward in side.backwards.values():
-            ready = self._latest(self.step.gradients_for(side))
-            yield self.between(ready, self.starts[backward], self.horizon, self.presences[backward]), size
+                used, size = self.starts[self.step.used_by(side)], grains.side_output[side.item]
+                for one in side.forwards.values():
+                    yield self.between(self.end(one), used, self.horizon, self.presences[one]), size
+                for one in side.backwards.values():
+                    ready = self._latest(self.step.gradients_for(side))
+                    yield self.between(ready, self.starts[one], self.horizon, self.presences[one]), size
 
     def prompt_starts(self) -> None:
         """Start all as early as possible, where the memory of the step depends on times, not on orders alone."""
@@ -187,11 +173,7 @@ class WholeStepModel(StepTaskModel):
 def step_model(case: Case, rules: StepRules, least: int, most: int) -> WholeStepModel:
     """Return the model with every rule of a case with a step; [least, most] are in ticks."""
     model = WholeStepModel(case, rules, least, most)
-    model.dependencies()
-    model.side_work()
-    model.lanes()
-    model.machines()
-    model.memory()
-    model.prompt_starts()
-    model.objective()
+    before = (model.dependencies, model.side_work, model.lanes, model.machines, model.memory, model.prompt_starts)
+    for rule in (*before, model.objective):
+        rule()
     return model

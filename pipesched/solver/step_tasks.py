@@ -84,14 +84,12 @@ class StepTasks:
             self.edges += (arrow(task, forward) for forward in self.index.row("F", stage))
 
     def _add_reductions(self) -> None:
-        problem, index = self.problem, self.index
-        each = problem.sharding.reduces_each
+        problem, each = self.problem, self.problem.sharding.reduces_each
         for stage in range(problem.stages if reduces(problem) else 0):
-            row, ticks = index.row(index.last, stage), problem.step_ticks.reduce[stage]
-            parts = [index.in_units(range(m, m + 1)) for m in range(index.microbatches)] if each else [slice(None)]
-            for number, part in enumerate(parts):
+            ticks = problem.step_ticks.reduce[stage]
+            for number in range(self.index.microbatches if each else 1):
                 task = self._task(stage, "REDUCE_GRAD", number if each else NO_NUMBER, (self._lane(stage),), ticks)
-                self._follow(row[part], task)
+                self._follow(self.reduced(stage, number), task)
                 self.reductions.setdefault(stage, []).append(task)
         ends = tied_stages(problem)
         if ends:
@@ -99,6 +97,11 @@ class StepTasks:
             self.tied = self._task(ends[0], "REDUCE_TIED", NO_NUMBER, lanes, problem.step_ticks.tied)
             for stage in ends:
                 self._follow(self.gradients(stage), self.tied)
+
+    def reduced(self, stage: int, number: int) -> Sequence[int]:
+        """Return the backwards whose gradients a reduction of a stage adds up."""
+        row = self.index.row(self.index.last, stage)
+        return row[self.index.in_units(range(number, number + 1))] if self.problem.sharding.reduces_each else row
 
     def gradients(self, stage: int) -> Sequence[int]:
         """Return the tasks after which the gradients of a stage are there, tied ones apart."""

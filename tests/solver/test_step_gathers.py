@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import pairwise
 from random import Random
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from pipesched import make_problem
 from pipesched.core.cpsat import Limits
+from pipesched.errors import InvalidSchedule
 from pipesched.pipeline.kinds import KEEP_ONLY
 from pipesched.pipeline.ops import Op, parse_op
 from pipesched.pipeline.schedule import Schedule
@@ -91,8 +93,9 @@ def makespan_in_order(case: StepCase, slots: list[list[Op]]) -> int | None:
 
 def random_schedule(case: StepCase, random: Random) -> Schedule:
     """The schedule of random slots."""
-    schedule = case.timed(random_slots(case, random))
-    return random_schedule(case, random) if schedule is None else schedule
+    while True:
+        with suppress(InvalidSchedule):  # where some wait for ever
+            return case.by_rule(random_slots(case, random))
 
 
 def slots_of(schedule: Schedule) -> list[list[Op]]:

@@ -22,6 +22,7 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.schedulers.family import Family
+from pipesched.schedulers.plan_of import Timing
 
 
 class SlotSweep:
@@ -275,11 +276,7 @@ class FedFamily:
     """
 
     def __init__(
-        self,
-        problem: Problem,
-        family: Family,
-        make: Callable[[Problem], Plan],
-        timed: Callable[[Problem, Plan], Schedule] = schedule_plan,
+        self, problem: Problem, family: Family, make: Callable[[Problem], Plan], timed: Timing = schedule_plan
     ) -> None:
         self.problem, self.family, self._make, self._timed = problem, family, make, timed
 

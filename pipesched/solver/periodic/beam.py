@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import permutations
 from math import comb
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipesched.core.clock import look
-from pipesched.solver.periodic.operations import NO_HOP, BlockOperations
+from pipesched.solver.periodic.operations import NO_HOP, Array, BlockOperations
 
 NEVER = 2**62  # a wait that is longer than any
 
@@ -41,7 +40,7 @@ class Beam:
             if before != NO_HOP:
                 self.after[before].append(number)
 
-    def run(self, prices: NDArray[Any], devices: Sequence[int], second: float) -> NDArray[Any]:
+    def run(self, prices: Array, devices: Sequence[int], second: float) -> Array:
         """Return the best phases, a row each; none if no choice fits. `prices` is what memory costs on each device.
 
         All devices get their phases one after another, in the order of `devices`.
@@ -76,9 +75,7 @@ class Beam:
             return Anchor(before, 1, block.gaps[number])
         return Anchor(NO_HOP, 1, 0)
 
-    def _place(
-        self, phases: NDArray[Any], numbers: Sequence[int], anchors: dict[int, Anchor], second: float
-    ) -> NDArray[Any]:
+    def _place(self, phases: Array, numbers: Sequence[int], anchors: dict[int, Anchor], second: float) -> Array:
         """Fill in the phases of a device's operations, and return in which rows all found a place."""
         rows, period = np.arange(len(phases)), self.period
         order = np.array(numbers)[self._priorities(len(phases), numbers, anchors)]
@@ -103,7 +100,7 @@ class Beam:
             taken[:, place] = phases[rows, number] = tries[rows, choice]
         return fits
 
-    def _priorities(self, rows: int, numbers: Sequence[int], anchors: dict[int, Anchor]) -> NDArray[Any]:
+    def _priorities(self, rows: int, numbers: Sequence[int], anchors: dict[int, Anchor]) -> Array:
         """Return random orders of a device's operations, long ones rather first, none before its anchor."""
         lengths = np.array([self.block.durations[number] for number in numbers])
         keys = self.random.random((rows, len(numbers)))
@@ -114,9 +111,9 @@ class Beam:
                 keys[:, place[number]] = np.minimum(keys[:, place[number]], keys[:, place[other]] - 1e-9)
         return np.argsort(-keys, axis=1)
 
-    def _choice(self, waits: NDArray[Any], second: float) -> NDArray[Any]:
+    def _choice(self, waits: Array, second: float) -> Array:
         """Return in each row the place with the shortest wait, or at random the second."""
-        choice: NDArray[Any] = waits.argmin(axis=1)
+        choice: Array = waits.argmin(axis=1)
         if not second or waits.shape[1] < 2:
             return choice
         rows = np.flatnonzero(self.random.random(len(waits)) < second)
@@ -127,9 +124,7 @@ class Beam:
         choice[rows[is_free]] = next_best[is_free]
         return choice
 
-    def _costs(
-        self, phases: NDArray[Any], numbers: Sequence[int], placed: Sequence[bool], weights: NDArray[Any]
-    ) -> NDArray[Any]:
+    def _costs(self, phases: Array, numbers: Sequence[int], placed: Sequence[bool], weights: Array) -> Array:
         """Return the cost of the hops whose second end has just been placed."""
         block, own = self.block, set(numbers)
         hops = [
@@ -139,12 +134,10 @@ class Beam:
         ]
         before = [block.before[number] for number in hops]
         gaps = np.array([block.gaps[number] for number in hops], dtype=np.int64)
-        costs: NDArray[Any] = ((phases[:, hops] - phases[:, before] - gaps) % self.period) @ weights[hops]
+        costs: Array = ((phases[:, hops] - phases[:, before] - gaps) % self.period) @ weights[hops]
         return costs
 
-    def _kept(
-        self, phases: NDArray[Any], costs: NDArray[Any], numbers: Sequence[int]
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _kept(self, phases: Array, costs: Array, numbers: Sequence[int]) -> tuple[Array, Array]:
         """Return the best rows; of those that are alike on the last device but for a shift, one."""
         best = np.argsort(costs, kind="stable")[: 4 * self.policy.width]
         phases, costs = phases[best], costs[best]
@@ -155,13 +148,11 @@ class Beam:
         return phases[kept], costs[kept]
 
 
-def _free(
-    tries: NDArray[Any], length: NDArray[Any], starts: NDArray[Any], lengths: NDArray[Any], period: int
-) -> NDArray[Any]:
+def _free(tries: Array, length: Array, starts: Array, lengths: Array, period: int) -> Array:
     """Return which tries of an operation of some `length` overlap none of the operations there, on the circle."""
     behind = tries[:, :, None] - starts[:, None, :]
     behind += period * (behind < 0)
-    free: NDArray[Any] = ((behind >= lengths[:, None, :]) & (period - behind >= length[:, None, None])).all(axis=2)
+    free: Array = np.all((behind >= lengths[:, None, :]) & (period - behind >= length[:, None, None]), axis=2)
     return free
 
 
@@ -218,7 +209,7 @@ class DownAndUp:
         ends = np.argwhere(levels[-1] >= 0)
         return self._traced(ends[0], levels, choices, period) if len(ends) else None
 
-    def _choices(self, device: _Device, period: int) -> NDArray[Any]:
+    def _choices(self, device: _Device, period: int) -> Array:
         """Return all phases of a device's operations, a row each: orders on the circle, pauses, rotations."""
         lengths = [self.block.durations[number] for number in device.numbers]
         shapes = []
@@ -232,10 +223,10 @@ class DownAndUp:
         if not shapes:
             return np.zeros((0, 4), dtype=np.int64)
         turned = np.array(shapes)[None] + np.arange(period)[:, None, None]
-        phases: NDArray[Any] = turned.reshape(-1, 4) % period
+        phases: Array = turned.reshape(-1, 4) % period
         return phases
 
-    def _first_levels(self, choices: NDArray[Any], period: int) -> NDArray[Any]:
+    def _first_levels(self, choices: Array, period: int) -> Array:
         """Return for each choice and number of periods above the first device how many may pass below it."""
         gap = self.block.gaps[self.way[0].numbers[BACK_DOWN]]
         above = _turns(choices[:, UP], gap, choices[:, BACK_DOWN], period)
@@ -248,7 +239,7 @@ class DownAndUp:
         levels[np.arange(len(choices)), above] = UNLIMITED
         return levels
 
-    def _limit(self, levels: NDArray[Any], place: int, choices: NDArray[Any], period: int) -> None:
+    def _limit(self, levels: Array, place: int, choices: Array, period: int) -> None:
         """Lower levels to what the memory of a device allows; IMPOSSIBLE where the way below takes longer."""
         device = self.way[place]
         own, both = device.sizes[0], sum(device.sizes)
@@ -259,7 +250,7 @@ class DownAndUp:
             np.minimum(levels, np.clip(most, IMPOSSIBLE, UNLIMITED), out=levels, casting="unsafe")
         levels[levels < self._least_below(place, choices, period)[:, None]] = IMPOSSIBLE
 
-    def _begun(self, device: _Device, choices: NDArray[Any]) -> NDArray[Any]:
+    def _begun(self, device: _Device, choices: Array) -> Array:
         """Return what a device holds at most beyond whole periods, as one of its forwards starts."""
         held = []
         for forward in (DOWN, UP):
@@ -268,10 +259,10 @@ class DownAndUp:
                 total += size * (choices[:, first] <= choices[:, forward])
                 total -= size * (choices[:, last] < choices[:, forward])
             held.append(total)
-        most: NDArray[Any] = np.maximum(*held)
+        most: Array = np.maximum(*held)
         return most
 
-    def _least_below(self, place: int, choices: NDArray[Any], period: int) -> NDArray[Any]:
+    def _least_below(self, place: int, choices: Array, period: int) -> Array:
         """Return how many periods pass on the way to the last device and back when nothing waits there."""
         gaps = self.block.gaps
         forward = sum(gaps[device.numbers[DOWN]] for device in self.way[place + 1 :])
@@ -280,10 +271,10 @@ class DownAndUp:
         backward += sum(gaps[device.numbers[BACK_UP]] for device in self.way[place:])
         down = _turns(choices[:, DOWN], forward, choices[:, UP], period)
         back = _turns(choices[:, BACK_DOWN], backward, choices[:, BACK_UP], period)
-        both: NDArray[Any] = down + back
+        both: Array = down + back
         return both
 
-    def _tables(self, place: int, period: int) -> list[NDArray[Any]]:
+    def _tables(self, place: int, period: int) -> list[Array]:
         """Return the whole periods of each hop to or from the device before, by its phase (row) and this one's."""
         every, own, before = np.arange(period), self.way[place].numbers, self.way[place - 1].numbers
         here, there = every[None, :], every[:, None]
@@ -295,7 +286,7 @@ class DownAndUp:
             _turns(here, gaps[before[BACK_UP]], there, period).astype(np.int16),
         ]
 
-    def _step(self, levels: NDArray[Any], place: int, choices: list[NDArray[Any]], period: int) -> NDArray[Any]:
+    def _step(self, levels: Array, place: int, choices: list[Array], period: int) -> Array:
         """Return the levels of a device from those of the one before."""
         tables, columns = self._tables(place, period), self.block.case.policy.periods.columns
         alive = np.flatnonzero((levels >= 0).any(axis=1))
@@ -316,9 +307,7 @@ class DownAndUp:
                             np.maximum(part, best, out=part)
         return result
 
-    def _traced(
-        self, end: NDArray[Any], levels: list[NDArray[Any]], choices: list[NDArray[Any]], period: int
-    ) -> list[int]:
+    def _traced(self, end: Array, levels: list[Array], choices: list[Array], period: int) -> list[int]:
         """Return the phases that lead to a choice of the last device and a number of periods above it."""
         phases = [0] * len(self.block)
         row, number = map(int, end)
@@ -336,7 +325,7 @@ class DownAndUp:
         return phases
 
 
-def _hops(tables: list[NDArray[Any]], there: NDArray[Any], here: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _hops(tables: list[Array], there: Array, here: Array) -> tuple[Array, Array]:
     """Return the whole periods of the hops that count above a device, and of all four, which count below it."""
     down, up, back_down, back_up = (
         tables[operation][there[:, operation]][:, here[:, operation]] for operation in range(4)
@@ -345,9 +334,9 @@ def _hops(tables: list[NDArray[Any]], there: NDArray[Any], here: NDArray[Any]) -
     return above, above + down + back_up
 
 
-def _turns(start: NDArray[Any], gap: int, after: NDArray[Any], period: int) -> NDArray[Any]:
+def _turns(start: Array, gap: int, after: Array, period: int) -> Array:
     """Return how many whole periods later an operation starts than its phase `after` says."""
-    turns: NDArray[Any] = -((after - start - gap) // period)
+    turns: Array = -((after - start - gap) // period)
     return turns
 
 

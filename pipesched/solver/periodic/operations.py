@@ -22,6 +22,7 @@ from pipesched.pipeline.residences import Residence, residences
 from pipesched.solver.case import Case
 
 NO_HOP = -1
+Array = NDArray[Any]
 
 
 class BlockOperations:
@@ -44,12 +45,19 @@ class BlockOperations:
         self.devices = list(single.graph.pools) * microbatches
         self.before = [last + copy * count if last >= 0 else NO_HOP for copy in each for last in before]
         self.gaps = gaps * microbatches
+        stays = (residences(single.problem, single.index, device) for device in range(case.problem.devices))
         self.residences = [
-            [_shifted(stay, copy * count) for copy in each for stay in residences(single.problem, single.index, device)]
-            for device in range(case.problem.devices)
+            [one._replace(first=one.first + copy * count, last=one.last + copy * count) for copy in each for one in own]
+            for own in stays
         ]
         self.capacities = case.problem.capacity_grains
-        self.cover = self._cover()
+        self.cover = np.zeros(
+            (len(self), len(self.residences))
+        )  # grains that the hop of an operation keeps on a device
+        for device, own in enumerate(self.residences):
+            for stay in own:
+                for number in self.path(stay):
+                    self.cover[number, device] += stay.size
 
     def __len__(self) -> int:
         return len(self.durations)
@@ -57,15 +65,6 @@ class BlockOperations:
     def on(self, device: int) -> list[int]:
         """Return the operations of a device."""
         return [number for number, there in enumerate(self.devices) if there == device]
-
-    def _cover(self) -> NDArray[Any]:
-        """Return for each operation and device how much memory (grains) its hop keeps there while it lasts."""
-        cover = np.zeros((len(self), len(self.residences)))
-        for device, stays in enumerate(self.residences):
-            for stay in stays:
-                for number in self.path(stay):
-                    cover[number, device] += stay.size
-        return cover
 
     def path(self, stay: Residence) -> list[int]:
         """Return the operations whose hops a residence lasts, the last one first."""
@@ -91,7 +90,7 @@ class BlockOperations:
                 least = max(least, ceil_div(sum(stay.size * self.length(stay) for stay in stays), capacity))
         return least
 
-    def starts(self, phases: NDArray[Any], period: int) -> NDArray[Any]:
+    def starts(self, phases: Array, period: int) -> Array:
         """Return the earliest starts with these phases; both have a row for each choice of phases."""
         starts = np.zeros_like(phases, dtype=np.int64)
         for number in self.order:
@@ -103,7 +102,7 @@ class BlockOperations:
                 starts[:, number] = ready + (phases[:, number] - ready) % period
         return starts
 
-    def unevenness(self, phases: NDArray[Any], device: int, period: int) -> NDArray[Any]:
+    def unevenness(self, phases: Array, device: int, period: int) -> Array:
         """Return by how much (grains x quanta) the peak of a device x period exceeds its memory x time in a period.
 
         With b and e the phases of the ends of a residence of length L, at a moment m as many of it are there as
@@ -113,10 +112,10 @@ class BlockOperations:
         if not stays:
             return np.zeros(len(phases), dtype=np.int64)
         since_begins, since_ends, sizes = self._since(phases, stays)
-        excess: NDArray[Any] = ((since_ends % period - since_begins % period) * sizes).sum(axis=2).max(axis=1)
+        excess: Array = ((since_ends % period - since_begins % period) * sizes).sum(axis=2).max(axis=1)
         return excess
 
-    def peaks(self, starts: NDArray[Any], period: int) -> NDArray[Any]:
+    def peaks(self, starts: Array, period: int) -> Array:
         """Return the most that each device ever holds (grains) when the block repeats, for each row of starts."""
         peaks = np.zeros((len(starts), len(self.residences)), dtype=np.int64)
         for device, stays in enumerate(self.residences):
@@ -126,9 +125,7 @@ class BlockOperations:
                 peaks[:, device] = (counts * sizes).sum(axis=2).max(axis=1)
         return peaks
 
-    def _since(
-        self, starts: NDArray[Any], stays: Sequence[Residence]
-    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    def _since(self, starts: Array, stays: Sequence[Residence]) -> tuple[Array, Array, Array]:
         """Return for each row and each begin of a residence the times since all begins and all ends, and the sizes."""
         waits = np.array([self.durations[stay.first] if stay.from_end else 0 for stay in stays])
         begins = starts[:, [stay.first for stay in stays]] + waits
@@ -144,12 +141,11 @@ class BlockOperations:
         numbers = OpIndex(index.letters, index.stages, 1)
 
         def row(kind: str, stage: int) -> list[int]:
-            number = numbers.row(kind, stage)[0]
-            return [
-                (blocks[microbatch % self.microbatches][number] + microbatch // self.microbatches * period)
-                * self.quantum
-                for microbatch in range(index.microbatches)
-            ]
+            number, turns = (
+                numbers.row(kind, stage)[0],
+                (divmod(m, self.microbatches) for m in range(index.microbatches)),
+            )
+            return [(blocks[copy][number] + turn * period) * self.quantum for turn, copy in turns]
 
         return index.spread(row)
 
@@ -164,7 +160,3 @@ def _hops(single: Case, order: Sequence[int], quantum: int) -> tuple[list[int], 
             last, lag = max(waits, key=lambda wait: rank[wait[0]])
             before[number], gaps[number] = last, (single.graph.durations[last] + lag) // quantum
     return before, gaps
-
-
-def _shifted(stay: Residence, numbers: int) -> Residence:
-    return stay._replace(first=stay.first + numbers, last=stay.last + numbers)

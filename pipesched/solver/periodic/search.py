@@ -11,7 +11,6 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipesched.core.arrays import ceil_div
 from pipesched.core.clock import Clock
@@ -19,13 +18,12 @@ from pipesched.core.cpsat import Limits, TaskModel
 from pipesched.core.insertion import insert_in_order
 from pipesched.core.tasks import reversed_graph
 from pipesched.pipeline.quantities import in_units
-from pipesched.pipeline.residences import Residence
 from pipesched.pipeline.schedule import Schedule
 from pipesched.results.outcome import Repetition
 from pipesched.solver.case import PERIODIC, Candidate, Case
 from pipesched.solver.model import sorted_rows
 from pipesched.solver.periodic.beam import Beam, DownAndUp
-from pipesched.solver.periodic.operations import NO_HOP, BlockOperations
+from pipesched.solver.periodic.operations import NO_HOP, Array, BlockOperations
 from pipesched.solver.search import Search
 
 NEVER_FULL = 2**62
@@ -63,19 +61,14 @@ class Seeker:
                 continue
             starts = self.block.starts(phases, period)
             peaks = self.block.peaks(starts, period)
-            found = self._fitting(starts, peaks)
-            if found is not None:
-                return PeriodicSchedule(found.tolist(), period, self.block.microbatches)
+            limits = np.array([NEVER_FULL if most is None else most for most in self.block.capacities])
+            fits = np.flatnonzero((peaks <= limits).all(axis=1))
+            if len(fits):
+                return PeriodicSchedule(starts[int(fits[0])].tolist(), period, self.block.microbatches)
             self._raise_prices(peaks[0])
         return None
 
-    def _fitting(self, starts: NDArray[Any], peaks: NDArray[Any]) -> NDArray[Any] | None:
-        """Return the first starts that fit the capacities."""
-        limits = np.array([NEVER_FULL if most is None else most for most in self.block.capacities])
-        fits = np.flatnonzero((peaks <= limits).all(axis=1))
-        return starts[int(fits[0])] if len(fits) else None
-
-    def _raise_prices(self, peaks: NDArray[Any]) -> None:
+    def _raise_prices(self, peaks: Array) -> None:
         """Make the memory of devices that hold too much dearer, and that of others cheaper."""
         shares = [
             0.0 if most is None else (peak - most) / max(most, 1)
@@ -90,7 +83,11 @@ class PeriodSearch:
 
     def __init__(self, case: Case, seed: int) -> None:
         self.case, self.policy, self.random = case, case.policy.periods, np.random.default_rng(seed)
-        self.sizes = _block_sizes(case)
+        problem = case.problem
+        widest = max(len(problem.settled_placement.stages_on(device)) for device in range(problem.devices))
+        fitting = self.policy.most_on_device // (widest * len(case.index.letters))
+        largest = min(self.policy.most_microbatches, fitting, problem.microbatches // 3)
+        self.sizes = range(1, max(largest, 1) + 1)  # of the blocks that are tried, in microbatches
         self._seekers: dict[int, Seeker] = {}
         self.best: PeriodicSchedule | None = None
         self.shortest_of_one: int | None = None  # the shortest period of one microbatch that was found
@@ -162,15 +159,6 @@ class PeriodSearch:
                 most = middle - 1
 
 
-def _block_sizes(case: Case) -> list[int]:
-    """Return how many microbatches the blocks have that are tried."""
-    problem, policy = case.problem, case.policy.periods
-    widest = max(len(problem.settled_placement.stages_on(device)) for device in range(problem.devices))
-    fitting = policy.most_on_device // (widest * len(case.index.letters))
-    most = min(policy.most_microbatches, fitting, problem.microbatches // 3)
-    return [*range(1, max(most, 1) + 1)]
-
-
 class PeriodModel(TaskModel):
     """The question whether a block can repeat with a period (in quanta). `starts` are phases."""
 
@@ -212,14 +200,12 @@ class PeriodModel(TaskModel):
             if capacity is not None:
                 counts = [sum(self.turns[number] for number in self.block.path(stay)) for stay in stays]
                 for forward in (stay.first for stay in stays if not stay.from_end):
+                    begun = [1 if stay.first == forward else self.first[stay.first, forward] for stay in stays]
                     held = [
-                        stay.size * (count + self._begun(stay, forward) - self.first[stay.last, forward])
-                        for stay, count in zip(stays, counts, strict=True)
+                        stay.size * (count + has_begun - self.first[stay.last, forward])
+                        for stay, count, has_begun in zip(stays, counts, begun, strict=True)
                     ]
                     self.model.add(sum(held) <= capacity)
-
-    def _begun(self, stay: Residence, forward: int) -> Any:
-        return 1 if stay.first == forward else self.first[stay.first, forward]
 
 
 class PeriodicMethod:
@@ -279,8 +265,10 @@ class PeriodicMethod:
         seeker = self.search.seeker(1)
         if not DownAndUp.applies(seeker.block):
             return
-        decision = DownAndUp(seeker.block)
-        while seeker.least_refuted < self._most_open():
+        decision, shortest = DownAndUp(seeker.block), self.search.shortest_of_one
+        serial = sum(seeker.block.gaps) + max(seeker.block.durations)
+        most = serial if shortest is None else shortest - 1  # below any that was found
+        while seeker.least_refuted < most:
             period = seeker.least_refuted + 1
             if decision.states(period) > self.policy.most_states:
                 return
@@ -289,11 +277,6 @@ class PeriodicMethod:
                 yield from self._unrolled(self._found(phases, period))
                 return
             seeker.least_refuted = period
-
-    def _most_open(self) -> int:
-        """Return the longest period of one microbatch worth a question: below any that was found, at most serial."""
-        seeker, shortest = self.search.seeker(1), self.search.shortest_of_one
-        return sum(seeker.block.gaps) + max(seeker.block.durations) if shortest is None else shortest - 1
 
     def _found(self, phases: list[int], period: int) -> PeriodicSchedule:
         starts = self.search.seeker(1).block.starts(np.array([phases]), period)[0]
@@ -402,9 +385,16 @@ class PeriodicPhase:
         part = self.policy.part_alone if self.alone else self.policy.part
         clock = self.search.clock.part(part * self.search.clock.left)
         self.first_rounds(clock.part(self.policy.first_part * self.search.limits.seconds))
-        self.more_rounds(clock)
-        if self.alone:
-            self.refute(self.search.clock)
+        while not clock.is_over:  # beside other methods only where a block is the best
+            numbers = [number for number in self.search.open if self._goes_on(number)]
+            if not numbers:
+                break
+            self._round(numbers[0], clock)
+        number = next((number for number in self.search.open if number in self.methods), None)
+        if self.alone and number is not None and not self.search.clock.is_over:
+            self.search.at(f"{PERIODIC}, shorter periods, {self.search.cases[number].name}")
+            refuted = self.methods[number].refute(self.search.clock)
+            self.search.try_all(number, refuted, self.search.clock, to_the_end=True)
 
     def first_rounds(self, clock: Clock) -> None:
         """Let every open case that had none have a round, the most promising first, with half of the time left each."""
@@ -414,22 +404,6 @@ class PeriodicPhase:
                 return
             self.methods[number] = PeriodicMethod(self.search.cases[number], self.search.limits)
             self._round(number, clock.part(clock.left / min(len(waiting) - done, 2)))
-
-    def more_rounds(self, clock: Clock) -> None:
-        """Go on with the best case while that is worth it; beside other methods only where a block is the best."""
-        while not clock.is_over:
-            numbers = [number for number in self.search.open if self._goes_on(number)]
-            if not numbers:
-                return
-            self._round(numbers[0], clock)
-
-    def refute(self, clock: Clock) -> None:
-        """Refute periods of the best case by CP-SAT."""
-        number = next((number for number in self.search.open if number in self.methods), None)
-        if number is not None and not clock.is_over:
-            case = self.search.cases[number]
-            self.search.at(f"{PERIODIC}, shorter periods, {case.name}")
-            self.search.try_all(number, self.methods[number].refute(clock), clock, to_the_end=True)
 
     def _goes_on(self, number: int) -> bool:
         best, method = self.search.candidates[number], self.methods.get(number)
