@@ -127,13 +127,11 @@ def last_slice_first(index: OpIndex, row: Sequence[int]) -> Sequence[int]:
 def linear_plan(problem: Problem, warm_up: Callable[[int], int]) -> Plan:
     """Return the plan of one stage a device that runs `warm_up(d)` forwards, then a forward and a backward in turn."""
     index = plain_index(problem)
-    orders = [
-        one_forward_one_backward(
-            index.row("F", device), last_slice_first(index, index.row("B", device)), warm_up(device)
-        )
-        for device in range(problem.devices)
-    ]
-    return Plan(index, orders)
+    backwards, warm_ups = (
+        (last_slice_first(index, row) for row in index.rows("B")),
+        map(warm_up, range(problem.devices)),
+    )
+    return Plan(index, [*map(one_forward_one_backward, index.rows("F"), backwards, warm_ups)])
 
 
 def of_devices(index: OpIndex, arranged: Iterable[Arranged], note: str = "") -> Plan:

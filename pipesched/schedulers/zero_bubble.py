@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
@@ -39,20 +39,14 @@ def handcrafted(index: OpIndex, warm_up: int, delay: int) -> list[list[int]]:
     return orders
 
 
-def _family(name: str, plan: Callable[[Problem], Plan], bubble: str, memory: str) -> Family:
-    return Family(
-        name=name,
-        plan=plan,
-        placement="linear",
-        needs="any M; splits the backward",
-        bubble=bubble,
-        memory=memory,
-        paper="Zero Bubble Pipeline Parallelism (Qi et al. 2024, arXiv 2401.10241)",
-        elsewhere="the authors' Megatron fork",
-        settled_order=True,
-        splits_backward=True,
-    )
-
-
-H1 = _family("zb-h1", zb_h1, "(P-1)(f+b-w) idle when w <= f, b", "min(M, P)")
-H2 = _family("zb-h2", zb_h2, "in span max(0, (P-1)(f+b-2w)) idle when w <= f", "min(M, 2P-1)")
+_linear = partial(
+    Family,
+    placement="linear",
+    needs="any M; splits the backward",
+    paper="Zero Bubble Pipeline Parallelism (Qi et al. 2024, arXiv 2401.10241)",
+    elsewhere="the authors' Megatron fork",
+    settled_order=True,
+    splits_backward=True,
+)
+H1 = _linear(name="zb-h1", plan=zb_h1, bubble="(P-1)(f+b-w) idle when w <= f, b", memory="min(M, P)")
+H2 = _linear(name="zb-h2", plan=zb_h2, bubble="in span max(0, (P-1)(f+b-2w)) idle when w <= f", memory="min(M, 2P-1)")

@@ -31,14 +31,10 @@ AUTO = "auto"
 
 
 def cases_of(
-    problem: Problem,
-    placement: str | Sequence[str] | None,
-    objective: str,
-    allowed: Allowed,
-    policy: SolvePolicy = DEFAULT,
+    problem: Problem, names: str | Sequence[str] | None, objective: str, allowed: Allowed, policy: SolvePolicy = DEFAULT
 ) -> list[Case]:
     """Return a case for each placement that holds a microbatch. Raises as `placed` and `feasible` do."""
-    return as_cases(feasible(placed(problem, placement), allowed), objective, allowed, policy)
+    return as_cases(feasible(placed(problem, names), allowed), objective, allowed, policy)
 
 
 def as_cases(problems: Sequence[Problem], objective: str, allowed: Allowed, policy: SolvePolicy) -> list[Case]:

@@ -90,9 +90,7 @@ def frontier(
         "polish": polish, "chunks": chunks,
     }  # fmt: skip
     runs = chosen(executor, require_whole(jobs, "jobs", most=ranges.most_jobs))
-    floor = min(
-        least_budget(tried, allowed) for tried in placed_with(require_problem(problem), placement, chunks or ())
-    )
+    floor = min(least_budget(one, allowed) for one in placed_with(require_problem(problem), placement, chunks or ()))
     with lent(runs, FEWEST_OPERATIONS) as pool, closing(WorkAhead[Outcome](pool)) as ahead:
         budgets = _Budgets(problem, clock, listener, settings, ahead)
         solved = _walk(budgets, floor, least_step(problem, allowed))

@@ -7,7 +7,7 @@ Early devices that run far ahead can recompute during the cool-down.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice, product
@@ -26,47 +26,18 @@ from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.schedulers.plan_of import one_forward_one_backward, split_one_forward_one_backward
+from pipesched.solver import portfolio
 from pipesched.solver.bounds import best_in_time, keeping_bounds, saving_bounds
 from pipesched.solver.case import Candidate, Case, Improvement
 from pipesched.solver.memory_saving import SavingRule, saving_rules, with_savings
 from pipesched.solver.model import full_model, numbering_row, saving_model, sorted_rows, sorted_weights
 from pipesched.solver.neighbourhood import improve
-from pipesched.solver.portfolio import (
-    RULES,
-    Pools,
-    family_candidates,
-    fed_candidates,
-    justify,
-    listed,
-    named_candidates,
-    quick_named_candidates,
-    refined,
-    ruled_candidates,
-)
-
-Adopt = Callable[[Schedule], Schedule | None]
-
-
-def saving_candidates(case: Case, allowed: Allowed, adopt: Adopt) -> Iterator[Candidate]:
-    """Yield schedules that fit the budget, if any order does; `adopt` turns a plain schedule into one of the case."""
-    tries: dict[_WarmUps, int] = {}
-    yield from _further_ahead(case, allowed, tries)
-    for base in (*sorted(_bases(case), key=lambda base: case.value(base.schedule)), one_by_one(case)):
-        yield from with_rules(case, base, allowed)
-    yield from _device_by_device(case, allowed, tries)
-    yield from (of_case(candidate, adopt) for candidate in ruled_candidates(case))
 
 
 def quick_candidates(case: Case, allowed: Allowed) -> Iterator[Candidate]:
     """Yield schedules that fit the budget and are made quickly: at least one, if any order fits."""
     yield from _further_ahead(case, allowed, {})
     yield from with_rules(case, one_by_one(case), allowed)
-
-
-def of_case(candidate: Candidate, adopt: Adopt) -> Candidate:
-    """Return a candidate as one of a case; as it is, if it is over budget or cannot be adopted."""
-    adopted = adopt(candidate.schedule) if candidate.schedule.fits else None
-    return candidate if adopted is None else candidate._replace(schedule=adopted)
 
 
 def with_rules(case: Case, base: Candidate, allowed: Allowed) -> Iterator[Candidate]:
@@ -89,14 +60,14 @@ def _with_savings(case: Case, base: Candidate, allowed: Allowed, rule: SavingRul
 
 def _bases(case: Case) -> Iterator[Candidate]:
     """Yield orders of `case` to save memory in, whether they fit or not."""
-    yield from (candidate for candidate in family_candidates(case) if not candidate.schedule.plan.pairs)
+    yield from (candidate for candidate in portfolio.family_candidates(case) if not candidate.schedule.plan.pairs)
     rooms = forward_headrooms(case.problem, case.index)
-    for name, rule in RULES.items():
+    for name, rule in portfolio.RULES.items():
         keys = rule(case)
         for factor in case.policy.portfolio.looser:
             own = case.problem.capacity_grains
             limits = [None if most is None or factor is None else int(factor * most) for most in own]
-            yield from listed(case, f"list ({name})", Pools("", case.graph, limits, rooms), keys)
+            yield from portfolio.listed(case, f"list ({name})", portfolio.Pools("", case.graph, limits, rooms), keys)
 
 
 class _WarmUps(NamedTuple):
@@ -202,23 +173,28 @@ class SavingCase(Case):
         return best_in_time(saving_bounds(self, self.full.letters), self.quantum)
 
     def named_candidates(self) -> Iterator[Candidate]:
-        return (of_case(candidate, self._taken_over) for candidate in named_candidates(self))
+        return map(self._of_case, portfolio.named_candidates(self))
 
     def fed_candidates(self) -> Iterator[Candidate]:
-        return (of_case(candidate, self._taken_over) for candidate in fed_candidates(self))
+        return map(self._of_case, portfolio.fed_candidates(self))
 
     def ruled_candidates(self) -> Iterator[Candidate]:
-        return saving_candidates(self, self.allowed, self._taken_over)
+        allowed, tries = self.allowed, dict[_WarmUps, int]()
+        yield from _further_ahead(self, allowed, tries)
+        for base in (*sorted(_bases(self), key=lambda base: self.value(base.schedule)), one_by_one(self)):
+            yield from with_rules(self, base, allowed)
+        yield from _device_by_device(self, allowed, tries)
+        yield from map(self._of_case, portfolio.ruled_candidates(self))
 
     def quick_ruled_candidates(self) -> Iterator[Candidate]:
         limits = enumerate(self.problem.capacity_grains)
         keeps = all(most is None or least_capacity(self.problem, device) <= most for device, most in limits)
-        found = ruled_candidates(self) if keeps else quick_candidates(self, self.allowed)
-        return (of_case(first, self._taken_over) for first in islice(found, 1))
+        found = portfolio.ruled_candidates(self) if keeps else quick_candidates(self, self.allowed)
+        return map(self._of_case, islice(found, 1))
 
     def quick_named_candidates(self) -> Iterator[Candidate]:
-        for base in quick_named_candidates(self):
-            yield of_case(base, self._taken_over)
+        for base in portfolio.quick_named_candidates(self):
+            yield self._of_case(base)
             yield from with_rules(self, base, self.allowed)
 
     def model(self, least: int, most: int) -> TaskModel:
@@ -255,8 +231,13 @@ class SavingCase(Case):
             return self._taken_over(schedule)
         if schedule.plan.index.saves_memory:
             return None
-        plan = refined(schedule.plan, self.index)
+        plan = portfolio.refined(schedule.plan, self.index)
         return None if plan is None else self._taken_over(schedule_plan(self.problem, plan))
+
+    def _of_case(self, candidate: Candidate) -> Candidate:
+        """Return a candidate as one of this case; as it is, if it is over budget or cannot be taken over."""
+        adopted = self._taken_over(candidate.schedule) if candidate.schedule.fits else None
+        return candidate if adopted is None else candidate._replace(schedule=adopted)
 
     def _taken_over(self, schedule: Schedule) -> Schedule | None:
         """Return a schedule of the same problem as one of this case; None when it runs what is not allowed here."""
@@ -278,10 +259,10 @@ class KeepingCase(Case):
     """
 
     keeps_activations = True
-    named_candidates = named_candidates
-    fed_candidates = fed_candidates
-    ruled_candidates = ruled_candidates
-    quick_named_candidates = quick_named_candidates
+    named_candidates = portfolio.named_candidates
+    fed_candidates = portfolio.fed_candidates
+    ruled_candidates = portfolio.ruled_candidates
+    quick_named_candidates = portfolio.quick_named_candidates
 
     def bound(self) -> Bound:
         return best_in_time(keeping_bounds(self), self.quantum)
@@ -301,14 +282,14 @@ class KeepingCase(Case):
     def improvements(self) -> Sequence[Improvement]:
         """Justification, then large neighbourhood search."""
         return (
-            Improvement("justification", self.policy.cases.justification_part, justify),
+            Improvement("justification", self.policy.cases.justification_part, portfolio.justify),
             Improvement("improvement", self.policy.cases.windows_part, improve),
         )
 
     def adopted(self, schedule: Schedule) -> Schedule | None:
         if not set(schedule.plan.index.letters) <= set(COMPUTATION_LETTERS):
             return None
-        plan = refined(schedule.plan, self.index)
+        plan = portfolio.refined(schedule.plan, self.index)
         return None if plan is None else schedule_plan(self.problem, plan)
 
     def model(self, least: int, most: int) -> TaskModel:

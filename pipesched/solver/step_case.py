@@ -36,6 +36,7 @@ from pipesched.solver.step_model import WholeStepModel, step_model
 from pipesched.solver.step_tasks import StepRules
 
 Rows = list[list[Op]]
+Searched = Callable[[Case], Iterator[Candidate]]
 
 
 def _moved(side: tuple[SideItem, ...], rows: Rows, random: Random, farthest: int) -> Rows:
@@ -90,17 +91,11 @@ def _held(problem: Problem, device: int) -> int:
     return stages + side
 
 
-def completed(
-    problem: Problem,
-    parts: Sequence[float],
-    make: Callable[[Problem], Case],
-    search: Callable[[Case], Iterator[Candidate]],
-) -> Iterator[Candidate]:
-    """Yield what a search finds for the passes of a problem, each order once, with the step by the rule of families."""
-    cases = [make(bare) for bare in problems_of_passes(problem, parts)]
-    known = set[tuple[object, ...]]()
-    for case in cases:
-        for candidate in search(case):
+def completed(case: Case, make: Callable[[Problem], Case], search: Searched) -> Iterator[Candidate]:
+    """Yield what a search finds for the passes of a case, each order once, with the step by the rule of families."""
+    problem, known = case.problem, set[tuple[object, ...]]()
+    for bare in [*map(make, problems_of_passes(problem, case.policy.portfolio.held))]:
+        for candidate in search(bare):
             plan = candidate.schedule.plan
             orders = plan.index.letters, *map(tuple, plan.orders)
             if not plan.pairs and (plan.lanes or orders not in known):
@@ -119,8 +114,8 @@ class StepSavingCase(SavingCase):
     def quantum(self) -> int:
         return gcd(super().quantum, *step_times(self.problem)) or 1
 
-    def _searched(self, search: Callable[[Case], Iterator[Candidate]]) -> Iterator[Candidate]:
-        return completed(self.problem, self.policy.portfolio.held, self._of, search)
+    def _searched(self, search: Searched) -> Iterator[Candidate]:
+        return completed(self, self._of, search)
 
     def _of(self, bare: Problem) -> Case:
         return SavingCase(bare, self.objective, self.allowed, policy=self.policy)
@@ -175,8 +170,7 @@ class StepCase(KeepingCase):
         return tuple(Improvement(MOVES, part, _by_moves) for part in parts)
 
     def ruled_candidates(self) -> Iterator[Candidate]:
-        parts = self.policy.portfolio.held
-        return completed(self.problem, parts, self._of, lambda case: case.ruled_candidates())
+        return completed(self, self._of, lambda case: case.ruled_candidates())
 
     def _of(self, bare: Problem) -> Case:
         return KeepingCase(bare, self.objective, policy=self.policy)

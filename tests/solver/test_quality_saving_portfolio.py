@@ -7,7 +7,6 @@ from functools import cache
 import pytest
 
 from pipesched.solver.case import Candidate
-from pipesched.solver.saving_portfolio import saving_candidates
 from tests.quality_cases import best_value, limit_of_saving, saving
 from tests.quality_table import Table
 
@@ -21,8 +20,7 @@ SOURCES = {"warm-ups": "1f1b, warm-ups", "list schedules": "list", "one by one":
 @cache
 def candidates(case: str) -> list[Candidate]:
     """Return all candidates, in their order."""
-    known = saving(case)
-    return list(saving_candidates(known, known.allowed, known.adopted))
+    return list(saving(case).ruled_candidates())
 
 
 def reached(part: str, case: str) -> int | None:

@@ -327,9 +327,7 @@ class DownAndUp:
 
 def _hops(tables: list[Array], there: Array, here: Array) -> tuple[Array, Array]:
     """Return the whole periods of the hops that count above a device, and of all four, which count below it."""
-    down, up, back_down, back_up = (
-        tables[operation][there[:, operation]][:, here[:, operation]] for operation in range(4)
-    )
+    down, up, back_down, back_up = (table[there[:, one]][:, here[:, one]] for one, table in enumerate(tables))
     above = up + back_down
     return above, above + down + back_up
 

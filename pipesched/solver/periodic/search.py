@@ -284,20 +284,6 @@ class PeriodicMethod:
         self.search.take(found)
         return found
 
-    @property
-    def report(self) -> Repetition | None:
-        """What was found and refuted; None if nothing was found."""
-        best, seeker = self.search.best, self.search.seeker(1)
-        if best is None:
-            return None
-        quantum, per_unit = self.case.quantum, self.case.problem.ticks.per_unit
-        return Repetition(
-            placement=self.case.name,
-            period=in_units(best.period * quantum, per_unit),
-            microbatches=best.microbatches,
-            refuted=in_units(seeker.least_refuted * quantum, per_unit),
-        )
-
 
 def unrolled(case: Case, block: BlockOperations, found: PeriodicSchedule) -> Iterator[Schedule]:
     """Yield schedules of all microbatches: the block as it repeats, then ever shorter ones.
@@ -417,5 +403,14 @@ class PeriodicPhase:
         self.search.try_all(number, self.methods[number].candidates(clock), clock)
 
     def report(self, number: int) -> Repetition | None:
-        """Return what is known about periodic schedules of a case."""
-        return self.methods[number].report if number in self.methods else None
+        """Return what was found and refuted of periodic schedules of a case; None if nothing was found."""
+        found = self.methods[number].search if number in self.methods else None
+        if found is None or found.best is None:
+            return None
+        quantum, per_unit = found.case.quantum, found.case.problem.ticks.per_unit
+        return Repetition(
+            placement=found.case.name,
+            period=in_units(found.best.period * quantum, per_unit),
+            microbatches=found.best.microbatches,
+            refuted=in_units(found.seeker(1).least_refuted * quantum, per_unit),
+        )
