@@ -75,7 +75,7 @@ class Case(ABC):
     `problem.costs.split` says whether the backward is split, `policy` how much effort a search of it is worth.
     """
 
-    keeps_activations: ClassVar[bool]  # whether all of them stay on their devices
+    keeps_activations: ClassVar[bool] = False  # whether all of them stay on their devices
 
     problem: Problem
     objective: str = "makespan"
@@ -136,9 +136,9 @@ class Case(ABC):
         """The greatest common divisor of all times in ticks, of which starts without needless pauses are multiples."""
 
     @property
-    @abstractmethod
     def improvements(self) -> Sequence[Improvement]:
-        """The local searches for this case, in the order in which they are tried."""
+        """The local searches for this case, in the order in which they are tried. They know only kept activations."""
+        return ()
 
     @abstractmethod
     def bound(self) -> Bound:

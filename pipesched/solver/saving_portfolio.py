@@ -140,8 +140,6 @@ class SavingCase(Case):
     `index` and `graph` are those of the plain operations, F to W, which have the same numbers in `full`.
     """
 
-    keeps_activations = False
-
     allowed: Allowed = KEEP_ONLY
 
     @cached_property
@@ -163,11 +161,6 @@ class SavingCase(Case):
     def quantum(self) -> int:
         """The greatest common divisor of all times, in ticks."""
         return lower(self.problem, self.full).quantum
-
-    @property
-    def improvements(self) -> Sequence[Improvement]:
-        """No local search: their models are for activations that are kept."""
-        return ()
 
     def bound(self) -> Bound:
         return best_in_time(saving_bounds(self, self.full.letters), self.quantum)
