@@ -127,10 +127,8 @@ def last_slice_first(index: OpIndex, row: Sequence[int]) -> Sequence[int]:
 def linear_plan(problem: Problem, warm_up: Callable[[int], int]) -> Plan:
     """Return the plan of one stage a device that runs `warm_up(d)` forwards, then a forward and a backward in turn."""
     index = plain_index(problem)
-    backwards, warm_ups = (
-        (last_slice_first(index, row) for row in index.rows("B")),
-        map(warm_up, range(problem.devices)),
-    )
+    backwards = (last_slice_first(index, row) for row in index.rows("B"))
+    warm_ups = map(warm_up, range(problem.devices))
     return Plan(index, [*map(one_forward_one_backward, index.rows("F"), backwards, warm_ups)])
 
 

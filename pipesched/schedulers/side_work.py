@@ -321,9 +321,9 @@ def improved(insertion: SideInsertion, best: Schedule, is_better: Callable[[Sche
 
 def _tight(schedule: Schedule) -> list[Part]:
     """Return the side work that cannot end later without moving the end of the schedule."""
-    index, late, ends = schedule.plan.index, _Backwards(schedule), schedule.end_ticks
+    index, late, ends, whole = schedule.plan.index, _Backwards(schedule), schedule.end_ticks, schedule.last_ticks
     numbers = chain(index.of_kind("E"), index.of_kind("G"))
-    tight = (one for one in numbers if ends[one] + late.starts[late.last - one] == schedule.last_ticks)
+    tight = (one for one in numbers if ends[one] + late.starts[late.last - one] == whole)
     return [*dict.fromkeys((op.stage, op.microbatch) for op in map(index.op, tight))]
 
 

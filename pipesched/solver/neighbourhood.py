@@ -39,9 +39,8 @@ class WindowModel(TunedModel):
         super().__init__(case)
         self.old, self.quantum = schedule, case.quantum
         starts = schedule.start_ticks
-        self.side = [
-            -1 if start < window.start else int(start >= window.end) for start in starts
-        ]  # 0: free, 1: after it
+        begin, end = window  # of each task: -1 before it, 0 free, 1 behind it
+        self.side = [-1 if start < begin else int(start >= end) for start in starts]
         self.orders = [[task for task in order if not self.side[task]] for order in schedule.plan.orders]
         self.free = [task for order in self.orders for task in order]
         self.number = {task: number for number, task in enumerate(self.free)}

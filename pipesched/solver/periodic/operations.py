@@ -51,9 +51,7 @@ class BlockOperations:
             for own in stays
         ]
         self.capacities = case.problem.capacity_grains
-        self.cover = np.zeros(
-            (len(self), len(self.residences))
-        )  # grains that the hop of an operation keeps on a device
+        self.cover = np.zeros((len(self), len(self.residences)))  # grains, by the operation whose hop keeps them there
         for device, own in enumerate(self.residences):
             for stay in own:
                 for number in self.path(stay):
@@ -141,10 +139,8 @@ class BlockOperations:
         numbers = OpIndex(index.letters, index.stages, 1)
 
         def row(kind: str, stage: int) -> list[int]:
-            number, turns = (
-                numbers.row(kind, stage)[0],
-                (divmod(m, self.microbatches) for m in range(index.microbatches)),
-            )
+            number = numbers.row(kind, stage)[0]
+            turns = (divmod(microbatch, self.microbatches) for microbatch in range(index.microbatches))
             return [(blocks[copy][number] + turn * period) * self.quantum for turn, copy in turns]
 
         return index.spread(row)
