@@ -392,8 +392,8 @@ MUTATIONS = [
     Mutation(
         name="fewest descendants first",
         file="core/ties",
-        old="return _most_first(column(descendant_counts(graph)))",
-        new="return _fixed(column(descendant_counts(graph)))",
+        old="lambda graph: _most_first(column(descendant_counts(graph)))",
+        new="lambda graph: _fixed(column(descendant_counts(graph)))",
         tests=("core/test_quality_listsched",),
     ),
     Mutation(

@@ -128,7 +128,8 @@ class Branching:
             while waiting:
                 try:
                     for listing in self._node(*waiting.pop(), backwards):
-                        fits = fits or self._fits(listing)
+                        windows = zip(self.bounds.earliest, listing.starts, self.bounds.latest, strict=True)
+                        fits = fits or all(first <= start <= last for first, start, last in windows)
                         yield listing
                     waiting += self._halves()
                 except Impossible:
@@ -149,10 +150,6 @@ class Branching:
         starts = self.windows.bounds.earliest.copy()
         if not any(violations(self.graph, starts)):  # a schedule, and the only one when no window is left to split
             yield Listing(starts, "linear relaxation")
-
-    def _fits(self, listing: Listing) -> bool:
-        windows = zip(self.bounds.earliest, listing.starts, self.bounds.latest, strict=True)
-        return all(first <= start <= last for first, start, last in windows)
 
     def _halves(self) -> list[tuple[Bounds, Part]]:
         """Return the later and the earlier half of a window: of a task that most others wait for, then the widest."""

@@ -26,7 +26,10 @@ def violations(
     if missing:
         yield from (f"{name(task)} never starts" for task in missing)
         return
-    yield from _early(graph, starts, name)
+    for before, after, lag in graph.arrows():
+        ready = starts[before] + graph.durations[before] + lag
+        if starts[after] < ready:
+            yield f"{name(after)} starts at {starts[after]}, before {name(before)} lets it at {ready}"
     by_resource: dict[int, list[int]] = {}
     for task, resource in enumerate(graph.resources):
         by_resource.setdefault(resource, []).append(task)
@@ -35,14 +38,9 @@ def violations(
             yield from _overfull(graph, starts, tasks, resource, name)
     for pool, capacity in enumerate(capacities):
         if capacity is not None:
-            yield from _over_capacity(graph, starts, pool, capacity)
-
-
-def _early(graph: TaskGraph, starts: Sequence[int], name: Name) -> Iterator[str]:
-    for before, after, lag in graph.arrows():
-        ready = starts[before] + graph.durations[before] + lag
-        if starts[after] < ready:
-            yield f"{name(after)} starts at {starts[after]}, before {name(before)} lets it at {ready}"
+            peak = max(accumulate(change for _, change in memory_changes(graph, starts, pool)), default=0)
+            if peak > capacity:
+                yield f"memory pool {pool} reaches {peak}, over its capacity of {capacity}"
 
 
 def _overfull(
@@ -55,12 +53,6 @@ def _overfull(
         if len(running) >= graph.unit_counts[resource]:
             yield f"resource {resource}: {name(task)} starts at {start} while {name(running[0][1])} is running"
         heappush(running, (start + graph.durations[task], task))
-
-
-def _over_capacity(graph: TaskGraph, starts: Sequence[int], pool: int, capacity: int) -> Iterator[str]:
-    peak = max(accumulate(change for _, change in memory_changes(graph, starts, pool)), default=0)
-    if peak > capacity:
-        yield f"memory pool {pool} reaches {peak}, over its capacity of {capacity}"
 
 
 def memory_changes(graph: TaskGraph, starts: Sequence[int], pool: int) -> list[tuple[int, int]]:

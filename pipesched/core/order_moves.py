@@ -25,24 +25,21 @@ class Places(NamedTuple):
 
 def legal_places(tasks: TimedTasks, chosen: Sequence[int]) -> list[Places]:
     """Return where each of the chosen tasks may stand: behind what reaches it, before what it reaches."""
-    before = _reaching(tasks, _positions(tasks), tasks.topological, _inputs_and_waits(tasks))
-    after = _reaching(tasks, _positions(tasks, -1), tasks.topological[::-1], _users(tasks))
-    return [_places(tasks, task, before, after) for task in chosen]
-
-
-def _places(tasks: TimedTasks, task: int, before: _Reached, after: _Reached) -> Places:
-    machine = tasks.machine[task]
-    size = len(tasks.orders[machine])
-    first = max((int(before.latest[u, machine]) for u in before.sources[task]), default=NOTHING) + 1
-    behind = max((int(after.latest[u, machine]) for u in after.sources[task]), default=NOTHING)
-    return Places(first, size - 2 - behind)
-
-
-class _Reached(NamedTuple):
-    """For each task the last position on each machine from which it is reached; and what it is reached from."""
-
-    latest: NDArray[np.int32]
-    sources: Sequence[Sequence[int]]
+    pairs = zip(tasks.inputs, tasks.waits, strict=True)
+    sources = [[*(arc.before for arc in inputs), *waits] for inputs, waits in pairs]
+    users: list[list[int]] = [[] for _ in sources]  # what waits for each task but for the order of its machine
+    for task, earlier in enumerate(sources):
+        for before in earlier:
+            users[before].append(task)
+    reaching = _reaching(tasks, _positions(tasks), tasks.topological, sources)
+    reached = _reaching(tasks, _positions(tasks, -1), tasks.topological[::-1], users)
+    places = []
+    for task in chosen:
+        machine = tasks.machine[task]
+        first = max((int(reaching[other, machine]) for other in sources[task]), default=NOTHING) + 1
+        behind = max((int(reached[other, machine]) for other in users[task]), default=NOTHING)
+        places.append(Places(first, len(tasks.orders[machine]) - 2 - behind))
+    return places
 
 
 def _positions(tasks: TimedTasks, step: int = 1) -> list[int]:
@@ -54,24 +51,9 @@ def _positions(tasks: TimedTasks, step: int = 1) -> list[int]:
     return positions
 
 
-def _inputs_and_waits(tasks: TimedTasks) -> list[list[int]]:
-    """Return what each task waits for but for the order of its machine."""
-    pairs = zip(tasks.inputs, tasks.waits, strict=True)
-    return [[*(arc.before for arc in inputs), *waits] for inputs, waits in pairs]
-
-
-def _users(tasks: TimedTasks) -> list[list[int]]:
-    """Return what waits for each task but for the order of its machine."""
-    users: list[list[int]] = [[] for _ in tasks.durations]
-    for task, sources in enumerate(_inputs_and_waits(tasks)):
-        for before in sources:
-            users[before].append(task)
-    return users
-
-
 def _reaching(
     tasks: TimedTasks, positions: Sequence[int], order: Sequence[int], sources: Sequence[Sequence[int]]
-) -> _Reached:
+) -> NDArray[np.int32]:
     """Return the last position on each machine from which each task is reached, its own included.
 
     `order` has every task behind what reaches it, `positions` rise in that direction.
@@ -89,7 +71,7 @@ def _reaching(
             np.maximum(row, latest[before], out=row)
         row[machine] = positions[task]
         newest[machine] = task
-    return _Reached(latest, sources)
+    return latest
 
 
 def movable(tasks: TimedTasks) -> list[int]:

@@ -149,20 +149,15 @@ class TimedTasks:
 
         None for a task that may start at time 0.
         """
+        allowed, ends, ranks = self.allowed, self.ends, self.ranks
         tight: list[Arc | None] = [None] * len(self.durations)
-        for order in self.orders:
-            for task in order:
-                tight[task] = self._tight(task)
+        for task in chain.from_iterable(self.orders):
+            if allowed[task]:
+                reaching = [arc for arc in self.arcs(task) if ends[arc.before] + arc.lag == allowed[task]]
+                if len(reaching) > 1:
+                    reaching.sort(key=lambda arc: (not arc.is_input, -arc.lag, ranks[arc.before]))
+                tight[task] = reaching[0]
         return tight
-
-    def _tight(self, task: int) -> Arc | None:
-        allowed, ends, ranks = self.allowed[task], self.ends, self.ranks
-        if not allowed:
-            return None
-        reaching = [arc for arc in self.arcs(task) if ends[arc.before] + arc.lag == allowed]
-        if len(reaching) == 1:
-            return reaching[0]
-        return min(reaching, key=lambda arc: (not arc.is_input, -arc.lag, ranks[arc.before]))
 
     def message(self, task: int) -> Arc | None:
         """Return the last of a task's inputs from other devices; None where it has none."""
@@ -276,8 +271,12 @@ def _gaps_of(tasks: TimedTasks, device: int, order: Sequence[int], takes: Sequen
             for piece in sorted(pieces):
                 yield Gap(device, piece.start, piece.end, piece.idle or walked, piece.culprit, task)
         clock = max(clock, tasks.ends[task])
-    for piece in sorted(_last_walk(tasks, clock)):
-        yield Gap(device, piece.start, piece.end, piece.idle or Idle.DRAIN, piece.culprit, NOTHING)
+    last, makespan = tasks.last, tasks.makespan
+    if last != NOTHING:  # the walk back from the makespan begins with the last delivery
+        pieces = _within(tasks.ends[last], makespan, Idle.TRANSFER, last, clock, makespan)
+        walk = _walk(tasks, last, min(tasks.ends[last], makespan), clock, makespan, own=True)
+        for piece in sorted([*pieces, *walk]):
+            yield Gap(device, piece.start, piece.end, piece.idle or Idle.DRAIN, piece.culprit, NOTHING)
 
 
 class GapCandidate(NamedTuple):
@@ -325,15 +324,6 @@ def _pieces(tasks: TimedTasks, task: int, start: int, end: int, candidates: Cand
             end = begin
     if start < end:
         yield from _walk(tasks, task, tasks.allowed[task], start, end)
-
-
-def _last_walk(tasks: TimedTasks, start: int) -> Iterator[Piece]:
-    """Yield what the walk back from the makespan finds from a time on; it begins with the last delivery."""
-    last, makespan = tasks.last, tasks.makespan
-    if last == NOTHING:
-        return
-    yield from _within(tasks.ends[last], makespan, Idle.TRANSFER, last, start, makespan)
-    yield from _walk(tasks, last, min(tasks.ends[last], makespan), start, makespan, own=True)
 
 
 def _walk(tasks: TimedTasks, task: int, time: int, start: int, end: int, *, own: bool = False) -> Iterator[Piece]:

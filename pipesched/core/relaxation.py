@@ -58,13 +58,22 @@ class Relaxation:
         self.rules: list[_Inequality] = []
         self.rows: list[Any] = []
         for task in range(len(graph)):
-            self._add_columns(task)
+            self.first.append(len(self.columns))
+            for tick in range(self.earliest[task], self.latest[task]):  # by the last all of the task has started
+                self.columns.append(self.solver.NumVar(0, 1, ""))
+                self.bounds.append((0, 1))
+                if tick > self.earliest[task]:
+                    self._rule([(task, tick - 1)], [(task, tick)], 0)
         for before, after, lag in graph.arrows():
             gap = graph.durations[before] + lag
             for tick in range(self.earliest[after], self.latest[after]):
                 self._rule([(after, tick)], [(before, tick - gap)], 0)
         for resource, capacity in enumerate(graph.unit_counts):
-            self._resource(graph, [task for task, used in enumerate(graph.resources) if used == resource], capacity)
+            users = [task for task, used in enumerate(graph.resources) if used == resource and graph.durations[task]]
+            ends = [self.latest[task] + graph.durations[task] for task in users]
+            for tick in range(max(ends, default=0)):
+                over = [(task, tick - graph.durations[task]) for task in users]
+                self._rule([(task, tick) for task in users], over, capacity, EXCESS)
         self.values = [0.0] * len(self.columns)  # of the last fractional schedule
         self.status = self.glop.Solver.NOT_SOLVED
         options = self.parameters = self.glop.MPSolverParameters()
@@ -102,23 +111,6 @@ class Relaxation:
 
     def _column(self, task: int, tick: int) -> int:
         return self.first[task] + tick - self.earliest[task]
-
-    def _add_columns(self, task: int) -> None:
-        """Add a column for each tick of the window but the last, by which all of the task has started."""
-        self.first.append(len(self.columns))
-        for tick in range(self.earliest[task], self.latest[task]):
-            self.columns.append(self.solver.NumVar(0, 1, ""))
-            self.bounds.append((0, 1))
-            if tick > self.earliest[task]:
-                self._rule([(task, tick - 1)], [(task, tick)], 0)
-
-    def _resource(self, graph: TaskGraph, users: Sequence[int], capacity: int) -> None:
-        users = [task for task in users if graph.durations[task]]
-        ends = [self.latest[task] + graph.durations[task] for task in users]
-        for tick in range(max(ends, default=0)):
-            begun = [(task, tick) for task in users]
-            over = [(task, tick - graph.durations[task]) for task in users]
-            self._rule(begun, over, capacity, EXCESS)
 
     def _rule(self, more: list[tuple[int, int]], less: list[tuple[int, int]], most: int, *excess: int) -> None:
         """Limit what has started by the (task, tick) of `more`, less what has by those of `less`, to `most`.

@@ -6,6 +6,7 @@ longest paths, one tick more costs the largest. Times must be the earliest.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -48,7 +49,7 @@ def path_counts(
 
     critical = [not slack for slack in tasks.slack]
     order = [task for task in tasks.topological if critical[task]]
-    held = _uses(tasks, order, critical)
+    held = Counter(arc.before for task in order for arc in _tight_arcs(tasks, task, critical))
     known: dict[int, _Bounds] = {}
     ending: list[_Bounds] = []
     for task in order:
@@ -77,15 +78,6 @@ def _tight_arcs(tasks: TimedTasks, task: int, critical: Sequence[bool]) -> list[
     """Return the arcs of longest paths into a critical task."""
     allowed, ends = tasks.allowed[task], tasks.ends
     return [arc for arc in tasks.arcs(task) if critical[arc.before] and ends[arc.before] + arc.lag == allowed]
-
-
-def _uses(tasks: TimedTasks, order: Sequence[int], critical: Sequence[bool]) -> dict[int, int]:
-    """Return how many arcs of longest paths leave each critical task."""
-    uses = dict.fromkeys(order, 0)
-    for task in order:
-        for arc in _tight_arcs(tasks, task, critical):
-            uses[arc.before] += 1
-    return uses
 
 
 def _passed(bounds: _Bounds, tag: int) -> _Bounds:

@@ -14,34 +14,9 @@ from pipesched.errors import ConfigError
 MOST_TASKS_WITH_DESCENDANTS = 20_000  # the sets of descendants take n*n/8 bytes
 
 
-def none(graph: TaskGraph) -> list[int]:
-    """Rank all tasks equal: the tie decides."""
-    return [0] * len(graph)
-
-
-def asap(graph: TaskGraph) -> list[int]:
-    """Rank by the earliest possible start."""
-    return heads(graph)
-
-
 def alap(graph: TaskGraph) -> list[int]:
     """Rank by the latest possible start: the longest task with its tail first (the critical path)."""
     return [-tail - duration for tail, duration in zip(tails(graph), graph.durations, strict=True)]
-
-
-def mobility(graph: TaskGraph) -> list[int]:
-    """Rank by slack, the least first: latest minus earliest start (less the same constant for all)."""
-    return list(map(sub, alap(graph), heads(graph)))
-
-
-def successors(graph: TaskGraph) -> list[int]:
-    """Rank by the number of direct successors, the most first."""
-    return [-len({after for after, _ in arrows}) for arrows in graph.successors]
-
-
-def descendants(graph: TaskGraph) -> list[int]:
-    """Rank by the number of tasks that depend on a task, directly or not, the most first."""
-    return list(map(neg, descendant_counts(graph)))
 
 
 def descendant_counts(graph: TaskGraph) -> list[int]:
@@ -59,12 +34,12 @@ def descendant_counts(graph: TaskGraph) -> list[int]:
 
 
 PRIORITIES: dict[str, Callable[[TaskGraph], list[int]]] = {
-    "none": none,
-    "asap": asap,
+    "none": lambda graph: [0] * len(graph),  # all tasks are equal: the tie decides
+    "asap": heads,  # by the earliest possible start
     "alap": alap,
-    "mobility": mobility,
-    "successors": successors,
-    "descendants": descendants,
+    "mobility": lambda graph: [*map(sub, alap(graph), heads(graph))],  # by slack, less the same constant for all
+    "successors": lambda graph: [-len({after for after, _ in arrows}) for arrows in graph.successors],  # the most first
+    "descendants": lambda graph: [*map(neg, descendant_counts(graph))],  # the most first
 }
 
 
@@ -89,39 +64,9 @@ def _input(graph: TaskGraph) -> Tie:
     return Tie(np.zeros(len(graph), dtype=np.int64), 1)
 
 
-def _reverse(graph: TaskGraph) -> Tie:
-    """Reverse input order: the last task first."""
-    return _fixed(np.arange(len(graph), 0, -1))
-
-
-def _fifo(graph: TaskGraph) -> Tie:
-    """First in, first out: the task that has been ready longest first."""
-    return _input(graph)._replace(span=2 * len(graph) + 2, kind=BY_TIME)
-
-
-def _shuffled(graph: TaskGraph) -> Tie:
-    """Random order; the seed repeats it."""
-    return _input(graph)._replace(span=1 << BITS, kind=DRAWN)
-
-
-def _level(graph: TaskGraph) -> Tie:
-    """Breadth first (bfs), level by level: the task with the shortest chain of tasks before it first."""
-    return _fixed(levels(graph))
-
-
 def _depth(graph: TaskGraph) -> Tie:
     """Depth first (dfs, lifo), to finish what was begun: the task with the longest chain of tasks before it first."""
     return _most_first(levels(graph))
-
-
-def _most_descendants(graph: TaskGraph) -> Tie:
-    """Most descendants: the task on which the most tasks depend first."""
-    return _most_first(column(descendant_counts(graph)))
-
-
-def _pairing(graph: TaskGraph) -> Tie:
-    """Pairing: a task that completes the operands of a consumer first, all others of which have been issued."""
-    return Tie(np.ones(len(graph), dtype=np.int64), 2, PAIRED)
 
 
 def _fixed(keys: Ints) -> Tie:
@@ -134,12 +79,13 @@ def _most_first(counts: Ints) -> Tie:
 
 TIES: dict[str, Callable[[TaskGraph], Tie]] = {
     "input": _input,
-    "reverse": _reverse,
-    "fifo": _fifo,
+    "reverse": lambda graph: _fixed(np.arange(len(graph), 0, -1)),
+    "fifo": lambda graph: _input(graph)._replace(span=2 * len(graph) + 2, kind=BY_TIME),  # longest ready first
     "lifo": _depth,
     "dfs": _depth,
-    "bfs": _level,
-    "random": _shuffled,
-    "most-descendants": _most_descendants,
-    "pairing": _pairing,
+    "bfs": lambda graph: _fixed(levels(graph)),  # level by level: the shortest chain of tasks before it first
+    "random": lambda graph: _input(graph)._replace(span=1 << BITS, kind=DRAWN),
+    "most-descendants": lambda graph: _most_first(column(descendant_counts(graph))),
+    # a task that completes the operands of a consumer first, all others of which have been issued
+    "pairing": lambda graph: Tie(np.ones(len(graph), dtype=np.int64), 2, PAIRED),
 }

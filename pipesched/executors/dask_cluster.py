@@ -142,7 +142,10 @@ def _reach(host: str, port: int, end: float) -> None:
     """
     while True:
         try:
-            greeting = _greeting(host, port, max(end - monotonic(), AGAIN_AFTER))
+            seconds = max(end - monotonic(), AGAIN_AFTER)
+            with socket.create_connection((host, port), timeout=seconds) as connection:
+                connection.settimeout(seconds)
+                greeting = connection.recv(LENGTH, socket.MSG_WAITALL)  # its length, which comes first, unasked
             break
         except OSError:
             if monotonic() + AGAIN_AFTER > end:
@@ -150,10 +153,3 @@ def _reach(host: str, port: int, end: float) -> None:
             sleep(AGAIN_AFTER)
     if len(greeting) < LENGTH or int.from_bytes(greeting, "little") > LONGEST_GREETING:
         raise ValueError("what listens there is something else")
-
-
-def _greeting(host: str, port: int, seconds: float) -> bytes:
-    """Return the length that a scheduler sends first, unasked: that of its greeting."""
-    with socket.create_connection((host, port), timeout=seconds) as connection:
-        connection.settimeout(seconds)
-        return connection.recv(LENGTH, socket.MSG_WAITALL)

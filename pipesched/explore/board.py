@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from pipesched.core.order_moves import moved
@@ -163,35 +163,17 @@ def refusal(board: Board, task: int, position: int, known: PlaceLimits | None = 
     if limits.allow(position):
         return ""
     wide = limits_of(*board.limits, task)
-    if wide.allow(position):
-        return _not_moved(board, task, position)
+    if wide.allow(position):  # nothing that waits is in the way
+        try:
+            board.reordered(row, moved(board.tasks.orders[row], place_of(board, task).position, position))
+        except InvalidSchedule as error:
+            return str(error)
+        return ""
     data = by_data(*board.limits, task)  # the plainer reason, if the position is too far for that already
     reasons = wide if data.allow(position) else data
     return waits_for(board, reasons.behind if position < wide.first else reasons.before)
 
 
-def _not_moved(board: Board, task: int, position: int) -> str:
-    """Say why a task may not stand where nothing that waits is in the way."""
-    row, start = place_of(board, task)
-    try:
-        board.reordered(row, moved(board.tasks.orders[row], start, position))
-    except InvalidSchedule as error:
-        return str(error)
-    return ""
-
-
 def waits_for(board: Board, chain: Sequence[int]) -> str:
     """Say that the last of a chain of tasks waits for its first."""
     return f"{board.name(chain[-1])} waits for {board.name(chain[0])}{board.through(chain)}"
-
-
-def first_task(board: Board) -> int:
-    """Return the first task of the first row that has one; NOTHING on an empty board."""
-    return next((order[0] for order in rows_of(board) if order), NOTHING)
-
-
-def names_by_text(names: Mapping[str, int], text: str) -> int | None:
-    """Return the task of a text, whatever blanks and capitals it is typed with."""
-    wanted = "".join(text.split())
-    found = names.get(wanted)
-    return found if found is not None else names.get(wanted.upper())

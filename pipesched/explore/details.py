@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from pipesched.core.order_moves import moved
 from pipesched.core.reasons import NOTHING, Arc, Idle, TimedTasks
@@ -16,29 +15,17 @@ from pipesched.render.marks import IDLE_MARKS
 MOST_INPUTS = 4
 
 
-class DetailLine(NamedTuple):
-    """A line of details: what it is about, and what it says."""
-
-    about: str
-    text: str
-
-
 def change(board: Board, ticks: int) -> str:
     """Return a difference of times: +5, -5, or 0."""
-    sign = "+" if ticks > 0 else "-" if ticks < 0 else ""
-    return f"{sign}{board.number(abs(ticks))}"
+    return f"{'+' if ticks > 0 else '-' if ticks < 0 else ''}{board.number(abs(ticks))}"
 
 
 def title(version: Version, *, unsaved: bool) -> list[str]:
     """Return the parts of the title of a schedule."""
     amounts, board = version.board.amounts, version.board
     grown = amounts.makespan - version.base
-    makespan = f"makespan {board.number(amounts.makespan)}"
-    parts = [
-        version.algorithm,
-        amounts.sizes,
-        makespan + (f" ({change(board, grown)})" if version.edits and version.base else ""),
-    ]
+    gain = f" ({change(board, grown)})" if version.edits and version.base else ""
+    parts = [version.algorithm, amounts.sizes, f"makespan {board.number(amounts.makespan)}{gain}"]
     parts += [f"bound {board.number(amounts.bound)}", f"bubble {amounts.bubble:.1%}"]
     if amounts.memory:
         parts.append(amounts.memory + (" over" if amounts.over else ""))
@@ -49,10 +36,10 @@ def title(version: Version, *, unsaved: bool) -> list[str]:
     return parts
 
 
-def details(board: Board, task: int) -> Iterator[DetailLine]:
-    """Yield what is known of the selected task: its place, what it waits for, where it may stand, the gap before it."""
+def details(board: Board, task: int) -> Iterator[tuple[str, str]]:
+    """Yield lines on the selected task: what each is about, and its text."""
     if task == NOTHING:
-        yield DetailLine("", "nothing is placed yet")
+        yield "", "nothing is placed yet"
         return
     tasks = board.tasks
     row, position = place_of(board, task)
@@ -63,13 +50,13 @@ def details(board: Board, task: int) -> Iterator[DetailLine]:
     if len(tasks.durations) <= LIVE:
         critical = "critical" if not tasks.slack[task] else f"slack {board.number(tasks.slack[task])}"
     more = f"  late by {board.number(late)}" if late else ""
-    yield DetailLine(board.name(task), f"{board.row_name(row)} position {position}  {when}  {critical}{more}")
-    yield DetailLine("waits for", _inputs(board, task))
-    yield DetailLine("may stand at", _moves(board, task))
-    yield DetailLine("gap before", gap_before(board, task))
+    yield board.name(task), f"{board.row_name(row)} position {position}  {when}  {critical}{more}"
+    yield "waits for", _inputs(board, task)
+    yield "may stand at", _moves(board, task)
+    yield "gap before", _gap_before(board, task)
     costs = board.what_costs_do(task)
     if costs:
-        yield DetailLine("cost", costs)
+        yield "cost", costs
 
 
 def _inputs(board: Board, task: int) -> str:
@@ -104,13 +91,10 @@ def _moves(board: Board, task: int) -> str:
     if fixed:
         return fixed
     limits, place = legal(board, task), place_of(board, task)
-    text = (
-        f"positions {limits.first} to {limits.last}" if limits.first < limits.last else f"position {limits.first} alone"
-    )
-    if len(board.tasks.durations) > LIVE:
-        return text
+    several = f"positions {limits.first} to {limits.last}"
+    text = several if limits.first < limits.last else f"position {limits.first} alone"
     for key, position in (("<", place.position - 1), (">", place.position + 1)):
-        if limits.allow(position):
+        if len(board.tasks.durations) <= LIVE and limits.allow(position):
             text += f"   {key} {makespan_after(board, task, position)}"
     return text
 
@@ -125,19 +109,16 @@ def makespan_after(board: Board, task: int, position: int) -> str:
     return f"{board.number(after)} ({change(board, after - board.tasks.makespan)})"
 
 
-def gap_before(board: Board, task: int) -> str:
+def _gap_before(board: Board, task: int) -> str:
     """Say how long the row idles before a task, of which class, and why."""
     if len(board.tasks.durations) > LIVE:
         return "w says why"
-    found = [gap for gap in board.gaps if gap.waiting == task]
-    if not found:
-        return "none"
-    texts = [
-        f"{board.number(gap.end - gap.start)} {IDLE_MARKS[gap.idle].meaning}: "
-        + (_if_first(board, gap.culprit, task) if gap.idle is Idle.ORDER else board.gap_words(gap))
-        for gap in found
-    ]
-    return "; ".join(texts)
+    texts = []
+    for gap in board.gaps:
+        if gap.waiting == task:
+            why = _if_first(board, gap.culprit, task) if gap.idle is Idle.ORDER else board.gap_words(gap)
+            texts.append(f"{board.number(gap.end - gap.start)} {IDLE_MARKS[gap.idle].meaning}: {why}")
+    return "; ".join(texts) or "none"
 
 
 def _if_first(board: Board, task: int, other: int) -> str:

@@ -173,13 +173,6 @@ def draw(state: State, view: Viewport, screen: BoardScreen, drop: Drop | None = 
     return pen.drawn(view, first)
 
 
-class Drawn(NamedTuple):
-    """A line of cells, and the row that it shows: of a device, or of a lane."""
-
-    row: int
-    line: Line
-
-
 class _Marks:
     """The line of marks below each row."""
 
@@ -263,7 +256,7 @@ class _Pen:
         spaced = whole <= left
         view.top = min(view.top, row, max(len(self.names) - 1, 0))
         while True:
-            blocks: list[tuple[int, list[Drawn]]] = []
+            blocks: list[tuple[int, list[tuple[int, Line]]]] = []
             used = 0
             for number in range(view.top, len(self.names)):
                 block = self._row(number, spaced=spaced)
@@ -279,8 +272,8 @@ class _Pen:
         lines: list[Line] = [*Segment.split_lines(axis(self.layout, self.painter.per_unit()))]
         rows = [NOTHING] * len(lines)
         for _, block in blocks:
-            lines += [drawn.line for drawn in block]
-            rows += [drawn.row for drawn in block]
+            lines += [line for _, line in block]
+            rows += [shown for shown, _ in block]
         lines += bottom
         rows += [NOTHING] * len(bottom)
         lines += self._legend(self.screen.height - len(lines))
@@ -288,7 +281,8 @@ class _Pen:
         wanted = AXIS + whole + len(bottom) + LEGEND
         return BoardDrawing(lines, rows, self.layout.gutter, self.layout.scale, first, wanted)
 
-    def _row(self, number: int, *, spaced: bool) -> list[Drawn]:
+    def _row(self, number: int, *, spaced: bool) -> list[tuple[int, Line]]:
+        """Return the lines of a row, each with the row that it shows: of a device, or of a lane."""
         layout, painter = self.layout, self.painter
         row = painter.row(number)
         runs = row.runs(layout.scale) if row.order else [Run(layout.scale.columns, None)]
@@ -297,18 +291,14 @@ class _Pen:
         over = painter.is_over(number)
         selected = self.state.selected != NOTHING and number == self.marks.tasks.machine[self.state.selected]
         head = Segment(self.names[number].ljust(layout.gutter), OVER if over else SELECTED_NAME if selected else None)
-        lines: list[Line] = []
-        for count, cells in enumerate(painter.lines(runs)):
-            shown = self._selected(runs, cells)
-            if count:
-                lines.append([Segment(" " * layout.gutter), *shown])
-            else:
-                lines.append([head, *shown, *self._share(number)])
+        left = Segment(" " * layout.gutter)
+        first, *others = [self._selected(runs, cells) for cells in painter.lines(runs)]
+        lines = [[head, *first, *self._share(number)], *([left, *cells] for cells in others)]
         marked = self.marks.segments(number, colour=layout.colour)
         if marked:
-            lines.append([Segment(" " * layout.gutter), *marked])
-        room = [Drawn(number, [])] if spaced and not marked else []
-        return [*(Drawn(number, line) for line in lines), *self._below(number), *room]
+            lines.append([left, *marked])
+        room: list[tuple[int, Line]] = [(number, [])] if spaced and not marked else []
+        return [*((number, line) for line in lines), *self._below(number), *room]
 
     def _share(self, number: int) -> Line:
         tasks = self.marks.tasks
@@ -327,15 +317,15 @@ class _Pen:
             for run, cell in zip(runs, cells, strict=True)
         ]
 
-    def _below(self, number: int) -> Iterator[Drawn]:
+    def _below(self, number: int) -> Iterator[tuple[int, Line]]:
         """Yield what stands below a device: memory, and the lanes of its transfers, each with its marks."""
         extras = [*self.painter.below(number, memory=self.memory)]
         for extra, after in zip_longest(extras, extras[1:]):
             row = number if extra.row == NOTHING else extra.row
-            yield Drawn(row, self._extra(extra))
+            yield row, self._extra(extra)
             marked = self.marks.segments(row, colour=self.layout.colour) if row != number else []
             if marked and (after is None or after.row != extra.row):
-                yield Drawn(row, [Segment(" " * self.layout.gutter), *marked])
+                yield row, [Segment(" " * self.layout.gutter), *marked]
 
     def _extra(self, extra: Extra) -> Line:
         head = Segment(extra.name.ljust(self.layout.gutter), DIM)
@@ -348,5 +338,4 @@ class _Pen:
             return []
         items = [*self.painter.legend(self.look, memory=self.memory)] if self.look.apart or self.look.shared else []
         lines = [*wrap(iter(items), self.screen.width)]
-        room = left - len(lines)
-        return [[] for _ in range(min(max(room, 0), 1))] + lines
+        return [[], *lines] if len(lines) < left else lines

@@ -119,19 +119,16 @@ class PipelinePainter(Painter):
             colours = {"colour": layout.colour, "ascii_only": layout.ascii_only}
             strip = memory_strip(self.schedule, number, layout.scales, full, **colours)
             yield Extra("mem", strip, peak_text(self.schedule, number))
+        problem = self.schedule.problem
         for name, lane in lane_rows(self.schedule, number):
-            of_two = self.schedule.problem.lanes == "pair" and name != NETWORK_LANE
+            of_two = problem.lanes == "pair" and name != NETWORK_LANE
             runs = lane.runs(*layout.scales)
-            row = self._lane(number, name)
+            if name == NETWORK_LANE:
+                row = problem.devices + 2 * len(self.schedule.plan.lanes) + number
+            else:
+                row = problem.resource(number, Resource(name))
             for count, line in enumerate(self.cells.lines(runs, of_two=of_two)):
                 yield Extra("" if count else name, line, "", row, runs)
-
-    def _lane(self, device: int, name: str) -> int:
-        """Return the row of a lane of a device."""
-        plan, problem = self.schedule.plan, self.schedule.problem
-        if name == NETWORK_LANE:
-            return problem.devices + 2 * len(plan.lanes) + device
-        return problem.resource(device, Resource(name))
 
     def legend(self, look: Look, *, memory: bool) -> Iterator[Item]:
         if not any(self.schedule.busy_ticks):

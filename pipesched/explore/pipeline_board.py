@@ -17,10 +17,9 @@ from pipesched.explore.board import LIVE, Amounts, Board, place_of
 from pipesched.explore.places import PlaceLimits, users_of
 from pipesched.file_formats.files import content_of, read, refuse_existing, write_file
 from pipesched.file_formats.registry import SCHEDULE, format_of, formats_that_hold
-from pipesched.pipeline.bounds import lower_bound
 from pipesched.pipeline.check import checked, violations
 from pipesched.pipeline.kinds import ALL_KINDS, NETWORK_KINDS, STEP_KINDS
-from pipesched.pipeline.ops import Slot, parse_op
+from pipesched.pipeline.ops import parse_op
 from pipesched.pipeline.plan import SIDE_KINDS, Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units
@@ -51,13 +50,6 @@ class Fixed:
     def home(self) -> dict[int, int]:
         """The device of each slot."""
         return {task: device for device, order in enumerate(self.orders) for task in order}
-
-    @classmethod
-    def of(cls, schedule: Schedule, bound: int | None = None) -> Fixed:
-        """Return what is fixed of a schedule."""
-        tasks = timed_tasks(schedule)
-        ticks = lower_bound(schedule).ticks if bound is None else bound
-        return cls(tasks.inputs, tasks.waits, users_of(tasks), ticks, schedule.plan.orders, schedule.lengths)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,10 +122,6 @@ class PipelineBoard(Board):
     def missing(self) -> int:
         return sum(map(len, self.fixed.orders)) - sum(map(len, self.plan.orders))
 
-    def slot(self, task: int) -> Slot:
-        """Return the slot or transfer of a task."""
-        return self.plan.slot(task)
-
     def name(self, task: int) -> str:
         paired = self.plan.paired(task)
         return f"{self.plan.index.op(task)}" + (f"&{paired}" if paired is not None else "")
@@ -141,7 +129,8 @@ class PipelineBoard(Board):
     def find(self, text: str) -> int | None:
         """Return the task of a text: a pair by either part, by both, or by its text in files."""
         wanted = "".join(text.split()).upper()
-        numbers = [self._number(part) for part in _parts(wanted)]
+        inside = wanted.removesuffix("OVERLAP_F_B").strip("()")  # a pair is written 0F3&3B1 or (0F3;3B1)OVERLAP_F_B
+        numbers = [self._number(part) for part in inside.replace(";", "&").split("&")]
         found = numbers[0]
         if found is None or any(number != found for number in numbers):
             return None
@@ -162,11 +151,7 @@ class PipelineBoard(Board):
         if op.slice >= index.slices or op.is_sliced != (index.slices > 1):
             return None
         number = index.number(op)
-        return self._forward_of.get(number, number)
-
-    @cached_property
-    def _forward_of(self) -> dict[int, int]:
-        return {backward: forward for forward, backward in self.plan.pairs.items()}
+        return next((forward for forward, backward in self.plan.pairs.items() if backward == number), number)
 
     def row_name(self, row: int) -> str:
         devices = self.problem.devices
@@ -237,25 +222,22 @@ class PipelineBoard(Board):
         return True
 
     def _moved(self, row: int, order: Sequence[int]) -> Plan:
-        """Return the plan with another order of one row. Raises InvalidSchedule."""
+        """Return the plan with another order of one row. Raises InvalidSchedule.
+
+        So it does where a move changes the program of the lane of a device that gathers weights.
+        """
         plan = moved_plan(self.schedule, row, order)
         if plan.network and self.problem.sharding.divides(WEIGHTS):
-            self._require_same(plan, row)
+            for old, new in zip(self.plan.network[row], plan.network[row], strict=True):
+                if old != new:
+                    lane, op = f"the program of network lane {row}", self.plan.index.op(new.number)
+                    raise InvalidSchedule(f"it would change {lane}: {op} stands behind a slot that would move")
         return plan
 
     def reordered(self, row: int, order: Sequence[int]) -> PipelineBoard:
-        plan = self._moved(row, order)
-        board = PipelineBoard(self.problem, plan, self.fixed)
+        board = PipelineBoard(self.problem, self._moved(row, order), self.fixed)
         _ = board.schedule
         return board
-
-    def _require_same(self, plan: Plan, row: int) -> None:
-        """Raise InvalidSchedule where a move changes the program of the lane of a device that gathers weights."""
-        for old, new in zip(self.plan.network[row], plan.network[row], strict=True):
-            if old != new:
-                op = self.plan.index.op(new.number)
-                what = f"it would change the program of network lane {row}: {op} stands behind a slot that would move"
-                raise InvalidSchedule(what)
 
     def gap_words(self, gap: Gap) -> str:
         return gap_words(idle_gap(self.schedule, self.tasks, gap), self.problem.time_unit)
@@ -267,7 +249,8 @@ class PipelineBoard(Board):
             stages = [op.stage for op in ops[1:-1]] or [ops[0].stage, ops[-1].stage]
             if len(ops) == 2:
                 return ""
-            return f" through stages {min(stages)}-{max(stages)}" if min(stages) < max(stages) else _stage(stages[0])
+            least, most = min(stages), max(stages)
+            return f" through stages {least}-{most}" if least < most else f" through stage {least}"
         between = [self.name(task) for task in chain[1:-1]]
         if not between:
             return ""
@@ -347,17 +330,10 @@ class PipelineBoard(Board):
         return f"saved {path}: read back and checked, every rule holds"
 
 
-def _parts(text: str) -> list[str]:
-    """Return the texts of the operations of a slot: of a pair, written `0F3&3B1` or `(0F3;3B1)OVERLAP_F_B`, two."""
-    return text.removesuffix("OVERLAP_F_B").strip("()").replace(";", "&").split("&")
-
-
-def _stage(stage: int) -> str:
-    return f" through stage {stage}"
-
-
 def board_of(outcome: Outcome) -> PipelineBoard:
     """Return the board of a schedule, with its times."""
     schedule = outcome.schedule
-    fixed = Fixed.of(schedule, outcome.bound.ticks)
+    tasks = timed_tasks(schedule)
+    bound, orders = outcome.bound.ticks, schedule.plan.orders
+    fixed = Fixed(tasks.inputs, tasks.waits, users_of(tasks), bound, orders, schedule.lengths)
     return PipelineBoard(schedule.problem, schedule.plan, fixed, schedule)

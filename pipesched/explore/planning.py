@@ -9,7 +9,6 @@ from typing import NamedTuple, Protocol
 
 from pipesched.analysis.reasons.timed_moves import best_moves
 from pipesched.core.clock import Clock, under
-from pipesched.errors import ConfigError
 from pipesched.explore.board import Board
 from pipesched.explore.pipeline_board import PipelineBoard, board_of
 from pipesched.pipeline.kinds import Allowed
@@ -22,7 +21,6 @@ from pipesched.schedulers.registry import algorithms
 from pipesched.solver.search import Event as Found
 from pipesched.solver.solve import solve
 
-DEFAULTS = ("naive", "1f1b", "interleaved")  # a key of the empty mode each
 SECONDS = 60.0  # of a solve, unless it is stopped
 
 
@@ -50,7 +48,7 @@ class Planned(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A task to another position of its row, and the makespan after it, in ticks."""
+    """A task to another position of its row."""
 
     task: int
     position: int
@@ -94,7 +92,7 @@ class PipelinePlanner(Planner):
     `state` is the problem that these texts change: algorithms of one stage a device run it fused.
     """
 
-    presets = DEFAULTS
+    presets = ("naive", "1f1b", "interleaved")
 
     def __init__(self, make: Make, state: Callable[[Mapping[str, str]], Problem] | None = None) -> None:
         self._make, self._state = make, state
@@ -106,7 +104,8 @@ class PipelinePlanner(Planner):
     def _problem(self, board: Board, parameters: Mapping[str, str]) -> Problem:
         """Return the problem before an algorithm fuses its stages."""
         if self._state is None:
-            return _pipeline(board).problem
+            assert isinstance(board, PipelineBoard)
+            return board.problem
         if self._stated is None or self._stated[0] != parameters:
             self._stated = ({**parameters}, self._state(parameters))
         return self._stated[1]
@@ -135,8 +134,10 @@ class PipelinePlanner(Planner):
 
         It may split backwards, recompute and offload where the schedule does, but overlaps nothing.
         """
-        open_board = _pipeline(board)
-        plan, problem = open_board.plan, _split(open_board)
+        assert isinstance(board, PipelineBoard)
+        plan, costs = board.plan, board.problem.costs
+        split = costs.split or "I" in plan.index.letters  # where the costs or the schedule have split backwards
+        problem = replace(board.problem, costs=replace(costs, split=split))
 
         def listener(found: Found) -> None:
             unit = problem.ticks.per_unit
@@ -144,33 +145,24 @@ class PipelinePlanner(Planner):
             tell(f"solving: {found.step}{best}, bound {board.number(round(found.bound * unit))}")
 
         allowed = Allowed.of(plan.index.letters)
-        can_begin = not board.missing and open_board.schedule.fits and not (plan.pairs and any(allowed))
+        can_begin = not board.missing and board.schedule.fits and not (plan.pairs and any(allowed))
         outcome = solve(
             problem,
             time_limit=SECONDS,
             stop=stop,
             listener=listener,
-            hint=open_board.schedule if can_begin else None,
+            hint=board.schedule if can_begin else None,
             advice=False,
             cuts=1,
             **allowed._asdict(),
         )
-        return _shorter(open_board, board_of(outcome), outcome.bound.ticks)
+        return _shorter(board, board_of(outcome), outcome.bound.ticks)
 
     def best_move(self, board: Board, stop: Event) -> Move | None:
-        pipeline = _pipeline(board)
+        assert isinstance(board, PipelineBoard)
         with under(Clock(stop=stop)):
-            moves, _ = best_moves(pipeline.schedule, pipeline.tasks)
-        if not moves:
-            return None
-        best = moves[0]
-        return Move(pipeline.plan.orders[best.device][best.start], best.to)
-
-
-def _split(board: PipelineBoard) -> Problem:
-    """Return the problem of a board, with split backwards where its costs or its schedule have them."""
-    costs = board.problem.costs
-    return replace(board.problem, costs=replace(costs, split=costs.split or "I" in board.plan.index.letters))
+            moves, _ = best_moves(board.schedule, board.tasks)
+        return Move(board.plan.orders[moves[0].device][moves[0].start], moves[0].to) if moves else None
 
 
 def _shorter(before: PipelineBoard, found: PipelineBoard, bound: int) -> Planned:
@@ -191,12 +183,6 @@ def _shorter(before: PipelineBoard, found: PipelineBoard, bound: int) -> Planned
     if keeps and before.amounts.over:
         note = f"within the budget {found.number(best)}; {note}"
     return Planned(before if keeps else found, "solve", note)
-
-
-def _pipeline(board: Board) -> PipelineBoard:
-    if not isinstance(board, PipelineBoard):
-        raise ConfigError("only pipelines are planned here")
-    return board
 
 
 def _text(values: Sequence[object]) -> str:

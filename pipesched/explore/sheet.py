@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pipesched.core.reasons import NOTHING, TimedTasks
-from pipesched.explore.board import Board, first_task, place_of, rows_of
+from pipesched.explore.board import Board, place_of, rows_of
 
 
 class Pause(NamedTuple):
@@ -167,7 +167,8 @@ class EditHistory:
     def settle(self, name: str = "") -> None:
         """Select the task of that name, or the first one."""
         found = self.board.find(name) if name else None
-        self.selected = first_task(self.board) if found is None else found
+        first = next((order[0] for order in rows_of(self.board) if order), NOTHING)
+        self.selected = first if found is None else found
         self.pause = None
 
     def put(self, version: Version, said: str, *, select: str = "", in_place: bool = False) -> None:

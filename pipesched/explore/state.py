@@ -117,14 +117,12 @@ class State:
         if self.selected == NOTHING:
             return
         sheet = self.sheet
-        found = (
-            pause_by_size(self.board, sheet.pause, steps)
-            if by_size
-            else next_pause(self.board, self.selected, sheet.pause, steps)
-        )
+        if by_size:
+            found, where = pause_by_size(self.board, sheet.pause, steps), "smaller" if steps > 0 else "larger"
+        else:
+            found = next_pause(self.board, self.selected, sheet.pause, steps)
+            where = "further" if steps > 0 else "earlier"
         if found is None:
-            size = "smaller" if steps > 0 else "larger"
-            where = size if by_size else "further" if steps > 0 else "earlier"
             self.message = f"no {where} gap"
             return
         self.select(found.task)

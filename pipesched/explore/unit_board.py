@@ -16,7 +16,7 @@ from pipesched.core.timing import earliest_times
 from pipesched.documents.hardware import hardware_document
 from pipesched.documents.json_text import dump
 from pipesched.errors import ConfigError
-from pipesched.explore.board import Amounts, Board, names_by_text
+from pipesched.explore.board import Amounts, Board
 from pipesched.explore.places import users_of
 from pipesched.explore.planning import SECONDS, Choice, FormField, Move, Planned, Planner, Tell
 from pipesched.file_formats.files import refuse_existing, write_file
@@ -98,7 +98,8 @@ class UnitBoard(Board):
         return self.schedule.graph.operations[task].name
 
     def find(self, text: str) -> int | None:
-        found = names_by_text(self._names, text)
+        wanted = "".join(text.split())
+        found = self._names.get(wanted, self._names.get(wanted.upper()))
         return None if found is None or self.tasks.machine[found] == NOTHING else found
 
     @cached_property

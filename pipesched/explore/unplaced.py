@@ -24,7 +24,6 @@ class Unplaced:
 
     @property
     def board(self) -> Board:
-        """The board."""
         return self.state.board
 
     @property

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 
 from pipesched.checks import shown
@@ -34,7 +35,7 @@ def explain_hardware(schedule: HardwareSchedule | HardwareOutcome) -> HardwareEx
     early = replace(tasks, starts=starts, ends=ends)
     return HardwareExplanation(
         schedule=subject,
-        bound=_bound(subject) if outcome is None else outcome.bound,
+        bound=outcome.bound if outcome else lower_bound(lower(subject.graph, subject.units, subject.classes))[0],
         tasks=tasks,
         gap_cycles=[*idle_gaps(tasks, [0] * len(subject.graph), lambda _task, _time: True)],
         sensitivity=[*_sensitivities(subject, tasks, early)],
@@ -71,11 +72,6 @@ def has_rest(unit: UnitClass) -> bool:
     return unit.interval != unit.latency
 
 
-def _bound(schedule: HardwareSchedule) -> int:
-    bound, _ = lower_bound(lower(schedule.graph, schedule.units, schedule.classes))
-    return bound
-
-
 def _sensitivities(schedule: HardwareSchedule, tasks: TimedTasks, early: TimedTasks) -> Iterator[ClassSensitivity]:
     """Yield the sensitivity to the latency of each class that runs something; `early` are the tasks at their earliest.
 
@@ -85,31 +81,14 @@ def _sensitivities(schedule: HardwareSchedule, tasks: TimedTasks, early: TimedTa
     units, classes = schedule.units, schedule.classes
     own = [[] if has_rest(units[number]) else [number] for number in classes]
     ranges = path_counts(early, lambda task: own[task], len(units))
-    counts = [0] * len(units)
-    for column in _on_path(tasks, own):
-        counts[column] += 1
+    counts = Counter(number for task in tasks.critical_path for number in own[task])
+    arcs = [tasks.tight[task] for task in tasks.critical_path]
+    counts.update([tasks.delivery_tags[tasks.last], *(arc.tag for arc in arcs if arc is not None)])
     for number, unit in enumerate(units):
-        if number not in classes:
-            continue
-        yield ClassSensitivity(
-            unit.name,
-            counts[number],
-            ranges[number].least,
-            ranges[number].most,
-            None if unit.latency == 1 else _latency(schedule, tasks, number, -1),
-            _latency(schedule, tasks, number, 1),
-        )
-
-
-def _on_path(tasks: TimedTasks, own: Sequence[Sequence[int]]) -> Iterator[int]:
-    """Yield the classes whose latency counts on the critical path, as often as it does."""
-    if tasks.delivery_tags[tasks.last] != NOTHING:
-        yield tasks.delivery_tags[tasks.last]
-    for task in tasks.critical_path:
-        yield from own[task]
-        arc = tasks.tight[task]
-        if arc is not None and arc.tag != NOTHING:
-            yield arc.tag
+        if number in classes:
+            faster = None if unit.latency == 1 else _latency(schedule, tasks, number, -1)
+            slower = _latency(schedule, tasks, number, 1)
+            yield ClassSensitivity(unit.name, counts[number], *ranges[number], faster, slower)
 
 
 def _earliest(schedule: HardwareSchedule, tasks: TimedTasks, number: int = NOTHING, more: int = 0) -> Times:

@@ -113,17 +113,11 @@ class HardwareExplanation(Displayable):
     @cached_property
     def gaps(self) -> list[UnitGap]:
         """All idle time by class and culprit, by unit and start."""
-        return [
-            UnitGap(
-                self.units[gap.device],
-                gap.start,
-                gap.end,
-                gap.idle,
-                self._name(gap.culprit),
-                None if gap.waiting == NOTHING else self._name(gap.waiting),
-            )
-            for gap in self.gap_cycles
-        ]
+        found = []
+        for unit, start, end, idle, culprit, after in self.gap_cycles:
+            waiting = None if after == NOTHING else self._name(after)
+            found.append(UnitGap(self.units[unit], start, end, idle, self._name(culprit), waiting))
+        return found
 
     @cached_property
     def critical_path(self) -> list[str]:

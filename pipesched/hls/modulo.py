@@ -52,15 +52,11 @@ def interval_bounds(graph: DataflowGraph, units: Units) -> Intervals:
     Raises ConfigError for what is no graph or no units, and for an operation without a unit.
     """
     classes = assign_classes(graph, units)
-    return Intervals(_resources(units, classes), _recurrences(graph, [units[number].latency for number in classes]))
-
-
-def _resources(units: Units, classes: Sequence[int]) -> int:
-    """Return max over classes of ceil(cycles that the operations of an iteration hold their units / units)."""
-    work = Counter[int]()
+    work = Counter[int]()  # the cycles for which the operations of an iteration hold their units
     for number in classes:
         work[number] += units[number].interval
-    return max(ceil_div(cycles, units[number].count) for number, cycles in work.items())
+    resources = max(ceil_div(cycles, units[number].count) for number, cycles in work.items())
+    return Intervals(resources, _recurrences(graph, [units[number].latency for number in classes]))
 
 
 def _recurrences(graph: DataflowGraph, latencies: Sequence[int]) -> int:
@@ -182,17 +178,15 @@ class _Loop:
         if self._terms(windows) > MOST_TERMS:
             raise NoSchedule(f"an initiation interval of {self.period} cycles is too long to be searched")
         answer = self._model(windows, inside).solve(limits._replace(linearization=2))
-        return answer._replace(starts=self._delayed(answer.starts)) if answer.starts else answer
-
-    def _delayed(self, starts: Sequence[int]) -> list[int]:
-        """Return starts of the same residues, each operation as many turns of T later as its waits ask for."""
-        residues = [start % self.period for start in starts]
-        turns = [
+        residues = [start % self.period for start in answer.starts]
+        if not residues:
+            return answer
+        turns = [  # of T, by which an operation is later than its residue, as its waits ask for
             Wait(before, after, ceil_div(residues[before] + cycles - residues[after], self.period))
             for before, after, cycles in self.waits
         ]
         delays = _longest(turns, dict.fromkeys(range(len(residues)), 0)) or {}
-        return [self.period * delays[task] + residue for task, residue in enumerate(residues)]
+        return answer._replace(starts=[self.period * delays[task] + start for task, start in enumerate(residues)])
 
     def soonest(self, starts: list[int], limits: Limits) -> list[int]:
         """Return the starts of the least latency that is found in time, `starts` at worst."""

@@ -161,8 +161,11 @@ class _ProgramReader:
                 if isinstance(node.value, bool) or not isinstance(node.value, int | float):
                     self._refuse(node, "only numbers and names can be operands")
                 values[node] = None
-            elif _is_signed(node):
-                values[node] = values[_operands(node)[0]]
+            elif isinstance(node, ast.UnaryOp) and (
+                isinstance(node.op, ast.UAdd)
+                or (isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant))
+            ):  # a sign that is no operation: a plus, or the minus of a number
+                values[node] = values[node.operand]
             else:
                 operands = tuple(values[operand] for operand in _operands(node))
                 values[node] = self._operation(node, operands, names if node is root else [])
@@ -182,11 +185,8 @@ class _ProgramReader:
             return ProgramInput(node.id)
         if not self.loop:
             line = self.assigned[node.id].lineno
-            self._refuse(
-                node,
-                f"{node.id!r} is used before its assignment on line {line}"
-                " (in a loop body, `pipeline`, that is its value of the previous iteration)",
-            )
+            hint = "in a loop body, `pipeline`, that is its value of the previous iteration"
+            self._refuse(node, f"{node.id!r} is used before its assignment on line {line} ({hint})")
         return Fed(node.id)
 
     def _read_earlier(self, node: ast.Name, distance: int, letters: int) -> Value:
@@ -297,13 +297,6 @@ def _operands(node: ast.AST) -> list[ast.expr]:
     if isinstance(node, ast.Compare):
         return [node.left, *node.comparators]
     return [node.operand] if isinstance(node, ast.UnaryOp) else []
-
-
-def _is_signed(node: ast.AST) -> bool:
-    """Return whether a node is a sign that is no operation: a plus, or the minus of a number."""
-    if not isinstance(node, ast.UnaryOp):
-        return False
-    return isinstance(node.op, ast.UAdd) or (isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant))
 
 
 def _innermost_first(root: ast.expr) -> Iterator[ast.expr]:

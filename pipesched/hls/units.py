@@ -119,7 +119,10 @@ def assign_classes(graph: DataflowGraph, units: Units) -> list[int]:
     numbers = {unit.name: number for number, unit in enumerate(units)}
     if len(numbers) < len(units):
         raise ConfigError("holds a class twice", "units")
-    _require_known(graph, units)
+    types = {operation.type.casefold() for operation in graph.operations}
+    known = {*GROUPS, REST, *(name for group in GROUPS.values() for name in group), "sub", "neg", *types}
+    for unit in units:  # a misspelt class, neither a usual one nor a type, would take no operation
+        require_name(sorted(known), unit.name, "unit class", "units")
     classes = []
     for task, operation in enumerate(graph.operations):
         name = class_name(operation.type, numbers)
@@ -127,14 +130,6 @@ def assign_classes(graph: DataflowGraph, units: Units) -> list[int]:
             raise graph.wrong(task, f"no unit runs {shown(operation.type)}; give one, for instance `units` {name}=1")
         classes.append(numbers[name])
     return classes
-
-
-def _require_known(graph: DataflowGraph, units: Units) -> None:
-    """Raise ConfigError for a class that is neither a usual one nor a type: a misspelt one would take no operation."""
-    types = {operation.type.casefold() for operation in graph.operations}
-    known = {*GROUPS, REST, *(name for group in GROUPS.values() for name in group), "sub", "neg", *types}
-    for unit in units:
-        require_name(sorted(known), unit.name, "unit class", "units")
 
 
 def lower(graph: DataflowGraph, units: Units, classes: Sequence[int]) -> TaskGraph:

@@ -9,23 +9,13 @@ from hypothesis import given, strategies as st
 
 from pipesched.core.listsched import list_schedule
 from pipesched.core.tasks import Edges, TaskGraph, arrow
-from pipesched.core.ties import (
-    MOST_TASKS_WITH_DESCENDANTS,
-    PRIORITIES,
-    TIES,
-    alap,
-    asap,
-    descendant_counts,
-    descendants,
-    mobility,
-    none,
-    successors,
-)
+from pipesched.core.ties import MOST_TASKS_WITH_DESCENDANTS, PRIORITIES, TIES, descendant_counts
 from pipesched.errors import ConfigError
 
 Graphs = Callable[..., st.SearchStrategy[TaskGraph]]
 Dataflow = Callable[..., tuple[TaskGraph, list[int]]]
 Units = tuple[int, int, int, int]
+none, asap, alap, mobility, successors, descendants = PRIORITIES.values()
 
 # Types and operands, for the fixture `dataflow`.
 # HAL (Paulin and Knight 1989): x1 = x+dx; u1 = u - (3x)(u dx) - (3y)dx; y1 = y + u dx; c = x1 < a. Eleven operations.

@@ -319,7 +319,7 @@ def test_units(tmp_path: Path, algorithm: str, arguments: dict[str, Any], op: st
     state = state_of(algorithm, **given)
     assert [field.name for field in state.fields] == ["microbatches", "stages", "budget", *fields]
     assert state.jump(op)
-    texts = [line.text for line in details(state.board, state.selected)]
+    texts = [text for _, text in details(state.board, state.selected)]
     assert texts[0].startswith("device 1 position ")
     places = range(len(board(state).plan.orders[1]))
     moved = next((to for to in places if state.move_to(to)), None)

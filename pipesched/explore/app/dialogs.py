@@ -91,9 +91,8 @@ class Pick(Dialog):
         width = max((len(choice.name) for choice in found), default=0) + 2
         for choice in found:
             text = f"{choice.name.ljust(width)}{choice.note}"
-            listed.add_option(
-                Option(Text(text if len(text) <= LONGEST else f"{text[: LONGEST - 2]}.."), id=choice.name)
-            )
+            text = text if len(text) <= LONGEST else f"{text[: LONGEST - 2]}.."
+            listed.add_option(Option(Text(text), id=choice.name))
         names = [choice.name for choice in found]
         if found:
             listed.highlighted = names.index(self.current) if not wanted and self.current in names else 0
@@ -228,15 +227,6 @@ class Asking(Screen[None]):
         def save(path: str | None) -> None:
             if not path:
                 return
-            try:
-                if not _exists(path.strip()):
-                    self.state.save(path)
-                    self.show()
-                    return
-            except ConfigError as error:
-                self.state.message = str(error)
-                self.show()
-                return
 
             def overwrite(answer: str | None) -> None:
                 if answer == "y":
@@ -245,7 +235,19 @@ class Asking(Screen[None]):
                     self.state.message = "not saved"
                 self.show()
 
-            self.app.push_screen(Confirm(f"{path.strip()} exists; overwrite it? (y/n)"), overwrite)
+            name = path.strip()
+            try:
+                if not name:
+                    raise ConfigError("give the path of a file, such as mine.json")
+                format_of(name, formats_that_hold(SCHEDULE))
+            except ConfigError as error:
+                self.state.message = str(error)
+            else:
+                if Path(name).expanduser().exists():
+                    self.app.push_screen(Confirm(f"{name} exists; overwrite it? (y/n)"), overwrite)
+                    return
+                self.state.save(path)
+            self.show()
 
         await self._open(Ask("save to (.json, .csv, .svg, ..):"), save)
 
@@ -258,11 +260,3 @@ class Asking(Screen[None]):
             await self._open(Confirm("leave without saving? (y/n)"), end)
         else:
             self.leave()
-
-
-def _exists(path: str) -> bool:
-    """Return whether a file would be replaced. Raises ConfigError for a path without a format."""
-    if not path:
-        raise ConfigError("give the path of a file, such as mine.json")
-    format_of(path, formats_that_hold(SCHEDULE))
-    return Path(path).expanduser().exists()

@@ -50,10 +50,10 @@ def title_text(state: State, width: int) -> Text:
 def details_text(state: State) -> Text:
     """Return the lines on the selected operation."""
     text = Text(no_wrap=True, overflow="ellipsis")
-    for number, line in enumerate(details(state.board, state.selected)):
+    for number, (about, said) in enumerate(details(state.board, state.selected)):
         text.append("\n" if number else "")
-        text.append(line.about.ljust(ABOUT), style="bold" if not number else "dim")
-        text.append(line.text, style="bold" if not number else "")
+        text.append(about.ljust(ABOUT), style="dim" if number else "bold")
+        text.append(said, style="" if number else "bold")
     return text
 
 
@@ -62,9 +62,8 @@ def _details(state: State) -> RenderableType:
     table = Table.grid()
     table.add_column(width=ABOUT, style="dim")
     table.add_column()
-    for number, line in enumerate(details(state.board, state.selected)):
-        style = "" if number else "bold"
-        table.add_row(Text(line.about, style), Text(line.text, style))
+    for number, texts in enumerate(details(state.board, state.selected)):
+        table.add_row(*(Text(text, "" if number else "bold") for text in texts))
     return table
 
 
@@ -72,11 +71,8 @@ def footer_text(state: State, width: int, *, empty: bool, searching: bool) -> Te
     """Return the keys that do something now, as many as fit."""
     if searching:
         return Text("Esc stop".ljust(width), style="bold")
-    useless = {
-        "undo": not state.sheet.done,
-        "redo": not state.sheet.undone,
-        "switch(1)": len(state.sheets) < 2 and not empty,
-    }
+    alone = len(state.sheets) < 2 and not empty
+    useless = {"undo": not state.sheet.done, "redo": not state.sheet.undone, "switch(1)": alone}
     shown = [key for key in KEYS if key.short and not useless.get(key.action) and (key.mode != "empty" or empty)]
     shown.sort(key=lambda key: (key.mode != "empty", FOOTER.index(key.action) if key.action in FOOTER else len(FOOTER)))
     last = [key for key in shown if key.action in ("keys", "leave")]
@@ -97,8 +93,7 @@ def parameter_fields(state: State) -> list[FormField]:
 
 def reasons_text(state: State, *, asked: bool = False) -> Text:
     """Return where idle time goes, and which costs hurt most; of many operations where it is `asked`."""
-    board = state.board
-    tasks = board.tasks
+    board, tasks = state.board, state.board.tasks
     if board.missing:
         return Text("reasons come when all\noperations are placed", style="dim")
     if len(tasks.durations) > LIVE and not asked:
