@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipesched.checks import require_mapping, require_sequence, require_whole, shown
-from pipesched.comparing.contestants import Contestant, GivenAlgorithm, contestants, problem_of_plans
+from pipesched.comparing.contestants import Contestant, GivenAlgorithm, contestants, problem_of_plans, with_standings
 from pipesched.config.values import problem_of, values_of
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable
+from pipesched.estimation.derived import SetupCutter
 from pipesched.executors.opening import chosen, lent
 from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.problem import Problem, require_problem
@@ -73,22 +74,11 @@ def compare(
     calls = comparison_calls(problem, algorithms, read, each, options)
     memory_unit = "" if problem.memory.unit == Memory.unit else problem.memory.unit
     entries = run_calls(calls, chosen_executor(jobs, executor), listener)
-    if problem.cutter is not None or measured is not None:
-        entries = _with_standings(problem, entries, like, measured)
-    return Comparison(tuple(entries), problem.time_unit, memory_unit)
-
-
-def _with_standings(
-    problem: Problem, entries: Iterator[Entry], like: str | None, measured: Measured | None
-) -> Iterator[Entry]:
-    """Yield entries, of a model on GPUs with how long their steps take. Raises ConfigError."""
-    from pipesched.comparing.contestants import is_estimated, with_standings
-
-    if is_estimated(problem.cutter):
-        return with_standings(entries, like, measured)
-    if measured is not None:
+    if isinstance(problem.cutter, SetupCutter):  # of a model on GPUs
+        entries = with_standings(entries, like, measured)
+    elif measured is not None:
         raise ConfigError("has no effect without a model on GPUs, whose steps are measured", "measured")
-    return entries
+    return Comparison(tuple(entries), problem.time_unit, memory_unit)
 
 
 def chosen_executor(jobs: int, executor: Executor | str | None) -> Executor | str | None:
@@ -111,7 +101,13 @@ def comparison_calls(
     for name in own:
         if name not in names:
             raise ConfigError(f"gives options to {name}, which algorithms does not list", "each")
-    _require_known(names, options)
+    families = [family(name) for name in names]
+    for key, value in options.items():
+        takers = [algorithm for algorithm in families if key in options_of(algorithm)]
+        if not takers:
+            nobody = f"none of {', '.join(names)}" if names else "no algorithm that is compared"
+            raise ConfigError(f"{nobody} takes the option `{key}`", key)
+        checked_option(takers[0], key, value)
     calls: list[Call] = []
     for name in names:
         given = {key: value for key, value in options.items() if key in options_of(family(name)) and value is not None}
@@ -182,17 +178,6 @@ def _own_options(each: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str
         require_mapping(options, f"a mapping of options for {shown(name)}", "each")
         own[chosen.name] = checked_options(chosen, options)
     return own
-
-
-def _require_known(names: Sequence[str], options: Mapping[str, Any]) -> None:
-    """Raise ConfigError for an option that no algorithm takes, and for a bad value of one that some take."""
-    families = [family(name) for name in names]
-    for key, value in options.items():
-        takers = [algorithm for algorithm in families if key in options_of(algorithm)]
-        if not takers:
-            compared = f"none of {', '.join(names)}" if names else "no algorithm that is compared"
-            raise ConfigError(f"{compared} takes the option `{key}`", key)
-        checked_option(takers[0], key, value)
 
 
 def _entry(call: Call) -> Entry:

@@ -14,7 +14,6 @@ from pipesched.config.load import timed_by
 from pipesched.config.trusted import Measured, judge_of
 from pipesched.config.values import Source, read_fields
 from pipesched.errors import ConfigError, InvalidSchedule, NotApplicable
-from pipesched.estimation.derived import SetupCutter
 from pipesched.estimation.result import Estimate
 from pipesched.file_formats.pytorch_rules import planned
 from pipesched.pipeline.arguments import read_placement
@@ -210,16 +209,7 @@ def with_standings(
     """
     judge, _ = judge_of(like, measured)
     for entry in entries:
-        if entry.outcome is None:
-            yield entry
-        else:
-            found = Estimate(entry.outcome)
-            yield replace(entry, standing=judge.standing(found))
-
-
-def is_estimated(cutter: object) -> bool:
-    """Return whether a problem was derived from a model on GPUs, by what cuts it."""
-    return isinstance(cutter, SetupCutter)
+        yield entry if entry.outcome is None else replace(entry, standing=judge.standing(Estimate(entry.outcome)))
 
 
 def scheduled(problem: Problem, name: str, given: Contestant) -> Outcome:

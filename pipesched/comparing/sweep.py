@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import islice
@@ -17,7 +17,7 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import OutOfLimits, exact, plain, to_fraction
 from pipesched.pipeline.units_of_measure import TIME, Unit, count_of, first_entries, has_unit, is_several, read_number
-from pipesched.results.comparison import VARIED_WORDS, Comparison, Entry, Sweep, SweepPoint
+from pipesched.results.comparison import VARIED_WORDS, Comparison, Sweep, SweepPoint
 from pipesched.schedulers.options import VARIED
 
 if TYPE_CHECKING:
@@ -64,7 +64,11 @@ def sweep(
     given = {} if overrides is None else require_mapping(overrides, "values by the parameters they set", "overrides")
     listed = _listed(values)
     if not _is_option(field):
-        _require_no_conflict(varied_field(field), given)
+        varied, halves = varied_field(field), {"backward_input", "backward_weight"}
+        others = halves if varied.name == "backward" else {"backward"} if varied.name in halves else set()
+        for name, value in given.items() if _device_of(varied) is None else ():
+            if value is not None and (name in others or (name == varied.name and replaces(varied, value))):
+                raise ConfigError(f"gives `{name}`, which `field` {varied.key} varies or replaces", "overrides")
     read = read_plans(plans)
     base = problem_of_plans(read) if path_or_text is None else path_or_text
     key, points = varied_points(load_values(base, given), field, listed)
@@ -119,19 +123,14 @@ def compared_points(
     read, runs = read_plans(plans), chosen_executor(jobs, executor)
     calls = [comparison_calls(at.problem, algorithms, read, each, {**options, **at.options}) for at in points]
     entries = iter([*run_calls([call for at_point in calls for call in at_point], runs)])
-    return tuple(
-        SweepPoint(at.value, _comparison(islice(entries, len(at_point)), at))
-        for at, at_point in zip(points, calls, strict=True)
-    )
-
-
-def _comparison(entries: Iterable[Entry], at: VariedPoint) -> Comparison:
-    """Return the entries at a point, without the options that it sets."""
-    own = [
-        replace(entry, options={key: value for key, value in entry.options.items() if key not in at.options})
-        for entry in entries
-    ]
-    return Comparison(tuple(own), at.problem.time_unit)
+    found = []
+    for at, at_point in zip(points, calls, strict=True):
+        own = []
+        for entry in islice(entries, len(at_point)):  # without the options that the point sets
+            kept = {key: value for key, value in entry.options.items() if key not in at.options}
+            own.append(replace(entry, options=kept))
+        found.append(SweepPoint(at.value, Comparison(tuple(own), at.problem.time_unit)))
+    return tuple(found)
 
 
 def _listed(values: Any) -> list[Any]:
@@ -142,15 +141,6 @@ def _listed(values: Any) -> list[Any]:
     if len(listed) > MOST_VALUES:
         raise ConfigError(f"must list at most {MOST_VALUES:,} values", "values")
     return listed
-
-
-def _require_no_conflict(varied: Field, overrides: Mapping[str, Any]) -> None:
-    """Raise ConfigError for an override of what is varied, or of another way to give the backward."""
-    halves = {"backward_input", "backward_weight"}
-    others = halves if varied.name == "backward" else {"backward"} if varied.name in halves else set()
-    for name, value in overrides.items() if _device_of(varied) is None else ():
-        if value is not None and (name in others or (name == varied.name and replaces(varied, value))):
-            raise ConfigError(f"gives `{name}`, which `field` {varied.key} varies or replaces", "overrides")
 
 
 def replaces(varied: Field, given: Any) -> bool:
@@ -192,9 +182,16 @@ def _is_word(value: Any, field: Field) -> bool:
     if words and not field.takes_numbers:
         require_name(words, value, "value", "values")
     is_word = isinstance(value, str) and value in words
-    if not is_word:
-        _require_number(value, field, words)
-    return is_word
+    if is_word or (field.dimension is not None and has_unit(value)):
+        return is_word
+    try:
+        to_fraction(value)
+    except OutOfLimits:
+        pass  # which the problem says, about its key
+    except ValueError:
+        others = f", nor one of {', '.join(words)}" if words else ""
+        raise ConfigError(f"{shown(value)} is no number{others}", "values") from None
+    return False
 
 
 def _device_of(field: Field) -> int | None:
@@ -212,19 +209,6 @@ def _with_others(value: Any, field: Field, base: Values) -> Any:
     if not is_several(others) and not isinstance(others, Mapping):
         others = [others] * count_of("devices", base["devices"].value)
     return {**(others if isinstance(others, Mapping) else dict(enumerate(others))), device: value}
-
-
-def _require_number(value: Any, field: Field, words: Sequence[str]) -> None:
-    """Raise ConfigError for what is no number, with or without a unit; `words` may stand for one."""
-    if field.dimension is not None and has_unit(value):
-        return
-    try:
-        to_fraction(value)
-    except OutOfLimits:
-        return  # which the problem says, about its key
-    except ValueError:
-        others = f", nor one of {', '.join(words)}" if words else ""
-        raise ConfigError(f"{shown(value)} is no number{others}", "values") from None
 
 
 def _in_unit(value: Any, field: Field, problem: Problem) -> Fraction:

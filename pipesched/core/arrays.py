@@ -58,11 +58,6 @@ def compiled_kernels() -> ModuleType | None:
     return _found()[0]
 
 
-def compiled_lists() -> ModuleType | None:
-    """Return the compiled kernels of list scheduling; None where plain Python runs."""
-    return _found()[1]
-
-
 def form_of_kernels() -> str:
     """Return which form runs, for people: `compiled`, or `plain Python` and why."""
     return _found()[2]
@@ -108,7 +103,7 @@ class Kernels:
     def __init__(self, *columns: Ints) -> None:
         compiled = None if is_wide(*columns) else compiled_kernels()
         self.run: Any = compiled or plain_kernels
-        self.lists: Any = compiled_lists() if compiled else plain_lists
+        self.lists: Any = _found()[1] if compiled else plain_lists
         self._is_compiled = compiled is not None
 
     def give(self, values: Ints) -> Any:

@@ -45,12 +45,10 @@ class Clock:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the event is set."""
         return self.stop is not None and self.stop.is_set()
 
     @property
     def is_over(self) -> bool:
-        """Whether it is time to stop."""
         return self.seconds >= self.limit or self.is_stopped
 
     def part(self, seconds: float) -> Clock:

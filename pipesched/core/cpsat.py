@@ -157,15 +157,10 @@ class TaskModel:
         status, interrupted = _in_thread(solver, self.model, reporter, limits.stop)
         if callbacks.failure is not None:
             raise callbacks.failure
-        is_solved = status in {"OPTIMAL", "FEASIBLE"}
-        return SearchAnswer(
-            WORDS.get(status, "unknown"),
-            [solver.value(start) for start in self.starts] if is_solved else [],
-            round(solver.objective_value) if is_solved else None,
-            _rounded_up(solver.best_objective_bound),
-            solver.wall_time,
-            interrupted,
-        )
+        is_solved, bound = status in {"OPTIMAL", "FEASIBLE"}, _rounded_up(solver.best_objective_bound)
+        starts = [solver.value(start) for start in self.starts] if is_solved else []
+        objective = round(solver.objective_value) if is_solved else None
+        return SearchAnswer(WORDS.get(status, "unknown"), starts, objective, bound, solver.wall_time, interrupted)
 
     def _set(self, parameters: Any, limits: Limits) -> None:
         parameters.max_time_in_seconds = limits.seconds

@@ -136,13 +136,9 @@ def _ranks(priority: Sequence[float], span: int) -> Ints:
 
 
 RULES = (  # (priority, tie)
-    ("alap", "pairing"),
-    ("mobility", "pairing"),
-    ("alap", "input"),
-    ("mobility", "fifo"),
-    ("successors", "dfs"),
-    ("asap", "pairing"),
-)
+    ("alap", "pairing"), ("mobility", "pairing"), ("alap", "input"),
+    ("mobility", "fifo"), ("successors", "dfs"), ("asap", "pairing"),
+)  # fmt: skip
 
 
 class Listing(NamedTuple):

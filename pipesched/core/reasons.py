@@ -238,15 +238,7 @@ class Gap(NamedTuple):
     waiting: int
 
 
-class Piece(NamedTuple):
-    """A part of a gap, before its class has a device: from, to, class (None: a device runs the culprit), culprit."""
-
-    start: int
-    end: int
-    idle: Idle | None
-    culprit: int
-
-
+Piece = tuple[int, int, Idle | None, int]  # of a gap: from, to, class (None: a device runs the culprit), culprit
 Fits = Callable[[int, int], bool]  # whether a task may start at a time, as far as the memory of its device goes
 
 
@@ -268,15 +260,15 @@ def _gaps_of(tasks: TimedTasks, device: int, order: Sequence[int], takes: Sequen
         if start > clock:
             walked = Idle.WAIT if position else Idle.WARM_UP
             pieces = _pieces(tasks, task, clock, start, candidates[position + 1], fits)
-            for piece in sorted(pieces):
-                yield Gap(device, piece.start, piece.end, piece.idle or walked, piece.culprit, task)
+            for begin, end, idle, culprit in sorted(pieces):
+                yield Gap(device, begin, end, idle or walked, culprit, task)
         clock = max(clock, tasks.ends[task])
     last, makespan = tasks.last, tasks.makespan
     if last != NOTHING:  # the walk back from the makespan begins with the last delivery
         pieces = _within(tasks.ends[last], makespan, Idle.TRANSFER, last, clock, makespan)
         walk = _walk(tasks, last, min(tasks.ends[last], makespan), clock, makespan, own=True)
-        for piece in sorted([*pieces, *walk]):
-            yield Gap(device, piece.start, piece.end, piece.idle or Idle.DRAIN, piece.culprit, NOTHING)
+        for begin, end, idle, culprit in sorted([*pieces, *walk]):
+            yield Gap(device, begin, end, idle or Idle.DRAIN, culprit, NOTHING)
 
 
 class GapCandidate(NamedTuple):
@@ -315,12 +307,12 @@ def _pieces(tasks: TimedTasks, task: int, start: int, end: int, candidates: Cand
     if fitting:
         best = min(fitting)
         begin = max(start, best.ready)
-        yield Piece(begin, end, Idle.ORDER, best.task)
+        yield begin, end, Idle.ORDER, best.task
         end = begin
     for candidate in early:
         begin = max(start, candidate.ready)
         if candidate not in fitting and begin < end:
-            yield Piece(begin, end, Idle.MEMORY, candidate.task)
+            yield begin, end, Idle.MEMORY, candidate.task
             end = begin
     if start < end:
         yield from _walk(tasks, task, tasks.allowed[task], start, end)
@@ -363,7 +355,7 @@ def _within(first: int, last: int, idle: Idle | None, culprit: int, start: int, 
     """Yield the part of a piece that lies between two times, if there is one."""
     first, last = max(first, start), min(last, end)
     if first < last:
-        yield Piece(first, last, idle, culprit)
+        yield first, last, idle, culprit
 
 
 def _joined(gaps: Iterator[Gap]) -> list[Gap]:

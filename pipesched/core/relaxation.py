@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipesched.core.cpsat import load
 from pipesched.core.tasks import TaskGraph
@@ -32,14 +32,6 @@ class OutOfTime(Exception):
     """Raised once the deadline has passed."""
 
 
-class _Inequality(NamedTuple):
-    """The sum of the columns `more` less that of the columns `less` is `most` or smaller."""
-
-    more: list[int]
-    less: list[int]
-    most: int
-
-
 class Relaxation:
     """Fractional schedules of `graph`, each task starting within [earliest, latest], in ticks.
 
@@ -55,7 +47,7 @@ class Relaxation:
         self.columns = [self.solver.NumVar(0, 0, "")]
         self.bounds = [(0, 0)]
         self.first: list[int] = []  # the column of each task at the first tick of its window
-        self.rules: list[_Inequality] = []
+        self.rules: list[tuple[list[int], list[int], int]] = []  # the sum of some columns less that of others, at most
         self.rows: list[Any] = []
         for task in range(len(graph)):
             self.first.append(len(self.columns))
@@ -124,13 +116,13 @@ class Relaxation:
         most += sure_minus - sure_plus
         if len(plus) <= most:
             return
-        rule = _Inequality(plus, [*minus, *excess], most)
+        minus += excess
         row = self.solver.Constraint(-self.solver.infinity(), most)
-        for column in rule.more:
+        for column in plus:
             row.SetCoefficient(self.columns[column], 1)
-        for column in rule.less:
+        for column in minus:
             row.SetCoefficient(self.columns[column], -1)
-        self.rules.append(rule)
+        self.rules.append((plus, minus, most))
         self.rows.append(row)
 
     def _started(self, wanted: list[tuple[int, int]]) -> tuple[list[int], int]:
@@ -152,25 +144,22 @@ class Relaxation:
 
     def _is_more(self, costs: Mapping[int, int], limit: int) -> bool:
         """Return whether the least `costs` that GLOP finds exceed `limit`, and that can be proved."""
-        self._solve(costs)
-        if self.status != self.glop.Solver.OPTIMAL:
-            return False
-        self.values = [column.solution_value() for column in self.columns]
-        return self.solver.Objective().Value() > limit + TOLERANCE and self._proves(costs, limit)
-
-    def _solve(self, costs: Mapping[int, int]) -> None:
-        """Look for the fractional schedule of the least `costs`."""
         objective = self.solver.Objective()
         objective.Clear()
         for column, cost in costs.items():
             objective.SetCoefficient(self.columns[column], cost)
         objective.SetMinimization()
-        while (left := self.deadline - monotonic()) > 0:
+        self.status = self.glop.Solver.NOT_SOLVED
+        while self.status in {self.glop.Solver.NOT_SOLVED, self.glop.Solver.FEASIBLE}:
+            left = self.deadline - monotonic()
+            if left <= 0:
+                raise OutOfTime
             self.solver.SetTimeLimit(max(min(round(left * 1000), PATIENCE), 1))
             self.status = self.solver.Solve(self.parameters)  # it goes on where the clock stopped it
-            if self.status not in {self.glop.Solver.NOT_SOLVED, self.glop.Solver.FEASIBLE}:
-                return
-        raise OutOfTime
+        if self.status != self.glop.Solver.OPTIMAL:
+            return False
+        self.values = [column.solution_value() for column in self.columns]
+        return objective.Value() > limit + TOLERANCE and self._proves(costs, limit)
 
     def _proves(self, costs: Mapping[int, int], limit: int) -> bool:
         """Return whether the dual values at hand prove that the least `costs` exceed `limit`.

@@ -81,6 +81,11 @@ class WaitTable:
         return [pairs[start:stop] for start, stop in zip(watched(bounds[:-1]), bounds[1:], strict=True)]
 
 
+def _as_list(name: str) -> cached_property[list[int]]:
+    """Return a property: a column of a graph as a list of Python integers."""
+    return cached_property(lambda graph: lists(getattr(graph, name)))
+
+
 class TaskGraph:
     """Tasks with durations (integer ticks) on resources, precedences with lags, and memory.
 
@@ -129,35 +134,12 @@ class TaskGraph:
             split[self.resources[task]].append(task)
         return split
 
-    @cached_property
-    def durations(self) -> list[int]:
-        """The duration of each task, in ticks."""
-        return lists(self.duration)
-
-    @cached_property
-    def resources(self) -> list[int]:
-        """The resource of each task."""
-        return lists(self.resource)
-
-    @cached_property
-    def takes(self) -> list[int]:
-        """What each task takes at its start."""
-        return lists(self.take)
-
-    @cached_property
-    def gives(self) -> list[int]:
-        """What each task gives back at its end."""
-        return lists(self.give)
-
-    @cached_property
-    def pools(self) -> list[int]:
-        """The memory pool of each task."""
-        return lists(self.pool)
-
-    @cached_property
-    def deliveries(self) -> list[int]:
-        """When the result of each task is out, in ticks after its end."""
-        return lists(self.delivery)
+    durations = _as_list("duration")
+    resources = _as_list("resource")
+    takes = _as_list("take")
+    gives = _as_list("give")
+    pools = _as_list("pool")
+    deliveries = _as_list("delivery")
 
     @property
     def quantum(self) -> int:

@@ -28,12 +28,10 @@ class Times:
 
     @cached_property
     def starts(self) -> list[int]:
-        """The start of each task."""
         return lists(self.start)
 
     @cached_property
     def ends(self) -> list[int]:
-        """The end of each task."""
         return lists(self.end)
 
     def __iter__(self) -> Iterator[list[int]]:

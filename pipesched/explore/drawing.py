@@ -48,7 +48,6 @@ class Viewport:
             self._put(self.window.start, self.window.end - self.window.start)
 
     def show_all(self) -> None:
-        """See all of the time."""
         self.window = Window(0, self.whole)
 
     def zoom(self, factor: float, at: int) -> None:
@@ -247,7 +246,6 @@ class _Pen:
     look: Look = field(default_factory=Look)
 
     def drawn(self, view: Viewport, first: int) -> BoardDrawing:
-        """Return the drawing."""
         selected = self.state.selected
         row = self.state.board.drawn_with(self.marks.tasks.machine[selected]) if selected != NOTHING else 0
         bottom = [self._extra(extra) for extra in self.painter.bottom()]

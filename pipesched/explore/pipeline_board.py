@@ -63,7 +63,6 @@ class PipelineBoard(Board):
 
     @cached_property
     def schedule(self) -> Schedule:
-        """The schedule."""
         return self.given or schedule_plan(self.problem, self.plan, self.fixed.lengths)
 
     @cached_property

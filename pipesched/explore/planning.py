@@ -146,12 +146,13 @@ class PipelinePlanner(Planner):
 
         allowed = Allowed.of(plan.index.letters)
         can_begin = not board.missing and board.schedule.fits and not (plan.pairs and any(allowed))
+        hint = board.schedule if can_begin else None
         outcome = solve(
             problem,
             time_limit=SECONDS,
             stop=stop,
             listener=listener,
-            hint=board.schedule if can_begin else None,
+            hint=hint,
             advice=False,
             cuts=1,
             **allowed._asdict(),

@@ -151,7 +151,6 @@ class EditHistory:
 
     @property
     def board(self) -> Board:
-        """The board as it stands."""
         return self.version.board
 
     @property
@@ -181,15 +180,8 @@ class EditHistory:
         self.version = version._replace(number=self.last_number)
         self.settle(select)
 
-    def undo(self) -> str | None:
-        """Go back one step; return what was undone, None if there is nothing."""
-        return self._go(self.done, self.undone)
-
-    def redo(self) -> str | None:
-        """Do again what was undone; return what, None if there is nothing."""
-        return self._go(self.undone, self.done)
-
-    def _go(self, back: list[EditStep], forth: list[EditStep]) -> str | None:
+    def go(self, back: list[EditStep], forth: list[EditStep]) -> str | None:
+        """Take the last step of `back` again, which goes to `forth`; return what it was, None if there is none."""
         if not back:
             return None
         step = back.pop()

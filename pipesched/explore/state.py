@@ -18,6 +18,7 @@ from pipesched.explore.places import PlaceLimits
 from pipesched.explore.planning import FormField, Move, Planned, Planner
 from pipesched.explore.sheet import (
     EditHistory,
+    EditStep,
     Pause,
     Version,
     across,
@@ -52,12 +53,10 @@ class State:
 
     @property
     def board(self) -> Board:
-        """The board of that schedule."""
         return self.sheet.board
 
     @property
     def selected(self) -> int:
-        """The selected task, or NOTHING."""
         return self.sheet.selected
 
     @property
@@ -82,13 +81,11 @@ class State:
 
     @property
     def fields(self) -> Sequence[FormField]:
-        """The parameters of the schedule."""
         return self.planner.fields(self.board, dict(self.sheet.version.parameters))
 
     # What is selected
 
     def select(self, task: int) -> None:
-        """Select a task."""
         if task != NOTHING:
             self.sheet.selected, self.sheet.pause = task, None
 
@@ -199,13 +196,14 @@ class State:
 
     def undo(self) -> bool:
         """Take the last step back; return whether there was one."""
-        return self._go(self.sheet.undo(), "undone")
+        return self._go(self.sheet.done, self.sheet.undone, "undone")
 
     def redo(self) -> bool:
         """Make the last undone step again; return whether there was one."""
-        return self._go(self.sheet.redo(), "done again")
+        return self._go(self.sheet.undone, self.sheet.done, "done again")
 
-    def _go(self, said: str | None, what: str) -> bool:
+    def _go(self, back: list[EditStep], forth: list[EditStep], what: str) -> bool:
+        said = self.sheet.go(back, forth)
         self.message = f"nothing to be {what}" if said is None else f"{what}: {said}"
         return said is not None
 

@@ -213,7 +213,6 @@ class UnitPlanner(Planner):
         return [FormField(unit.name, f"{unit.name} units", str(unit.count)) for unit in board.schedule.units]
 
     def plan(self, algorithm: str | None, parameters: Mapping[str, str]) -> Planned:
-        """Plan anew. Raises ConfigError."""
         priority, _, tie = (algorithm or "").partition("/")
         if priority not in PRIORITIES or tie not in TIES:
             priority, tie = PRIORITY, TIE

@@ -20,21 +20,7 @@ from pipesched.hls.search import compare_rules, pipeline, solve
 from pipesched.hls.units import UnitClass, make_units
 
 __all__ = [
-    "DataflowGraph",
-    "Delay",
-    "Dependence",
-    "HardwareExplanation",
-    "HardwareOutcome",
-    "HardwareSchedule",
-    "Operation",
-    "RuleTable",
-    "UnitClass",
-    "compare_rules",
-    "explain",
-    "interval_bounds",
-    "list_outcome",
-    "make_units",
-    "parse_program",
-    "pipeline",
-    "solve",
-]
+    "DataflowGraph", "Delay", "Dependence", "HardwareExplanation", "HardwareOutcome", "HardwareSchedule", "Operation",
+    "RuleTable", "UnitClass", "compare_rules", "explain", "interval_bounds", "list_outcome", "make_units",
+    "parse_program", "pipeline", "solve",
+]  # fmt: skip

@@ -29,6 +29,7 @@ PART = 0.6  # of the time left that one interval may take
 MOST_POLISHING = 3.0  # seconds to look for a lower latency, once the interval is settled
 MOST_TERMS = 5_000_000  # of a model that is worth its memory
 Window = tuple[int, int]  # the first and the last start, in cycles
+Wait = tuple[int, int, int]  # (i, j, c) at interval T: start[j] >= start[i] + c, with c = latency - T * distance
 
 
 class Intervals(NamedTuple):
@@ -36,14 +37,6 @@ class Intervals(NamedTuple):
 
     resources: int
     recurrences: int
-
-
-class Wait(NamedTuple):
-    """A precedence at interval T: start[after] >= start[before] + cycles, with cycles = latency - T * distance."""
-
-    before: int
-    after: int
-    cycles: int
 
 
 def interval_bounds(graph: DataflowGraph, units: Units) -> Intervals:
@@ -70,11 +63,11 @@ def _recurrences(graph: DataflowGraph, latencies: Sequence[int]) -> int:
 
 
 def _waits(graph: DataflowGraph, latencies: Sequence[int], period: int) -> list[Wait]:
-    return [Wait(before, after, latencies[before] - period * far) for before, after, far in graph.dependences]
+    return [(before, after, latencies[before] - period * far) for before, after, far in graph.dependences]
 
 
 def _reverse(waits: Iterable[Wait]) -> list[Wait]:
-    return [Wait(wait.after, wait.before, wait.cycles) for wait in waits]
+    return [(after, before, cycles) for before, after, cycles in waits]
 
 
 def _longest(waits: Sequence[Wait], starts: dict[int, int]) -> dict[int, int] | None:
@@ -167,7 +160,7 @@ class _Loop:
         windows: list[Window] = [(0, self.period - 1)] * len(self.graph)
         inside: list[Wait] = []
         for rank, tasks in enumerate(sorted(_recurrent(self.graph), key=len, reverse=True)):
-            own = [wait for wait in self.waits if wait.before in tasks and wait.after in tasks]
+            own = [wait for wait in self.waits if tasks.issuperset(wait[:2])]
             inside += own
             anchor = min(tasks)
             first = _longest(own, {anchor: 0}) or {}
@@ -182,7 +175,7 @@ class _Loop:
         if not residues:
             return answer
         turns = [  # of T, by which an operation is later than its residue, as its waits ask for
-            Wait(before, after, ceil_div(residues[before] + cycles - residues[after], self.period))
+            (before, after, ceil_div(residues[before] + cycles - residues[after], self.period))
             for before, after, cycles in self.waits
         ]
         delays = _longest(turns, dict.fromkeys(range(len(residues)), 0)) or {}

@@ -20,36 +20,18 @@ from pipesched.checks import require_flag, require_text
 from pipesched.hls.graph import DataflowGraph, Delay, Dependence, GraphError, Operation, SourcePosition
 
 TYPES: dict[type[ast.AST], tuple[str, str]] = {  # operator -> (type of the operation, its sign)
-    ast.Add: ("add", "+"),
-    ast.Sub: ("sub", "-"),
-    ast.Mult: ("mul", "*"),
-    ast.Div: ("div", "/"),
-    ast.FloorDiv: ("div", "//"),
-    ast.LShift: ("lsl", "<<"),
-    ast.RShift: ("asr", ">>"),
-    ast.BitAnd: ("and", "&"),
-    ast.BitOr: ("or", "|"),
-    ast.BitXor: ("xor", "^"),
-    ast.USub: ("neg", "-"),
-    ast.Invert: ("not", "~"),
-    ast.Lt: ("les", "<"),
-    ast.LtE: ("leq", "<="),
-    ast.Gt: ("gre", ">"),
-    ast.GtE: ("geq", ">="),
-    ast.Eq: ("equ", "=="),
-    ast.NotEq: ("neq", "!="),
-}
+    ast.Add: ("add", "+"), ast.Sub: ("sub", "-"), ast.Mult: ("mul", "*"), ast.Div: ("div", "/"),
+    ast.FloorDiv: ("div", "//"), ast.LShift: ("lsl", "<<"), ast.RShift: ("asr", ">>"),
+    ast.BitAnd: ("and", "&"), ast.BitOr: ("or", "|"), ast.BitXor: ("xor", "^"),
+    ast.USub: ("neg", "-"), ast.Invert: ("not", "~"),
+    ast.Lt: ("les", "<"), ast.LtE: ("leq", "<="), ast.Gt: ("gre", ">"), ast.GtE: ("geq", ">="),
+    ast.Eq: ("equ", "=="), ast.NotEq: ("neq", "!="),
+}  # fmt: skip
 SPOKEN: dict[type[ast.AST], str] = {
-    ast.Pow: "`**`",
-    ast.Mod: "`%`",
-    ast.BoolOp: "`and`, `or`",
-    ast.Not: "`not`",
-    ast.IfExp: "a condition",
-    ast.Call: "a call",
-    ast.Attribute: "an attribute",
-    ast.Subscript: "a subscript",
+    ast.Pow: "`**`", ast.Mod: "`%`", ast.BoolOp: "`and`, `or`", ast.Not: "`not`", ast.IfExp: "a condition",
+    ast.Call: "a call", ast.Attribute: "an attribute", ast.Subscript: "a subscript",
     ast.NamedExpr: "an assignment inside an expression",
-}
+}  # fmt: skip
 KNOWN = " ".join(dict.fromkeys(sign for _, sign in TYPES.values()))
 MOST_ITERATIONS = 1_000  # that a value may be old
 EARLIER = re.compile(r"(?<![\w.])([^\W\d]\w*)([ \t]*@[ \t]*([0-9]{1,9}))(?![\w.])")
@@ -161,9 +143,8 @@ class _ProgramReader:
                 if isinstance(node.value, bool) or not isinstance(node.value, int | float):
                     self._refuse(node, "only numbers and names can be operands")
                 values[node] = None
-            elif isinstance(node, ast.UnaryOp) and (
-                isinstance(node.op, ast.UAdd)
-                or (isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant))
+            elif isinstance(node, ast.UnaryOp) and isinstance(
+                node.op, ast.UAdd | ast.USub if isinstance(node.operand, ast.Constant) else ast.UAdd
             ):  # a sign that is no operation: a plus, or the minus of a number
                 values[node] = values[node.operand]
             else:

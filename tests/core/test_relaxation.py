@@ -78,7 +78,7 @@ def test_a_proof_by_hand() -> None:
     """Three tasks of a tick on two units within one tick: the rule of that tick, weighed once, is one unit short."""
     graph, bounds = THREE_ON_TWO, Bounds([0, 0, 0], [0, 0, 0])
     relaxation = relax(graph, bounds)
-    assert [(rule.more, rule.most) for rule in relaxation.rules] == [([], -1)]
+    assert [(more, most) for more, _, most in relaxation.rules] == [([], -1)]
     relaxation.rows = [_Row(-1.0)]
     relaxation._bound(0, 0, 3)
     assert relaxation._proves({0: 1}, 0)

@@ -8,10 +8,10 @@ that are left then those are taken at which operations of a kind take most nearl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from math import gcd, sqrt
+from math import gcd, inf, sqrt
 from statistics import median_low
 from typing import NamedTuple
 
@@ -55,11 +55,6 @@ class Direction(NamedTuple):
         return total
 
 
-def direction_of(by_kind: Iterable[Sequence[LateArrival]], steps: int) -> Direction:
-    """Return a direction, thinned out evenly where there are more operations than are looked at."""
-    return Direction([[*kind][:: 1 + (len(kind) - 1) // MOST] for kind in by_kind], steps)
-
-
 NONE = Direction((), 0)
 
 
@@ -75,8 +70,10 @@ def with_equal_lengths(
     found: list[tuple[float, Pair]] = []
     for i, j in pairs:
         lowest, highest = _range(len(ahead), bounds, (i, j), ahead)
-        gained = _gain(directions.get((i, j), NONE), directions.get((j, i), NONE), lowest, highest)
-        found.append((-gained, (i, j)))
+        there, back = directions.get((i, j), NONE), directions.get((j, i), NONE)
+        some = range(lowest, highest + 1, max((highest - lowest) // FINER, 1))
+        deviations = [there.deviation(one) + back.deviation(-one) for one in some]
+        found.append((min(deviations) - max(deviations), (i, j)))  # what they tell of these two clocks
     settled = dict(bounds)
     for _, (i, j) in sorted(found):
         there, back = directions.get((i, j), NONE), directions.get((j, i), NONE)
@@ -92,13 +89,6 @@ def _range(count: int, bounds: Bounds, pair: Pair, ahead: Sequence[int]) -> tupl
     now = ahead[j] - ahead[i]
     most, behind = tightest(count, bounds, [i]).get((i, j)), tightest(count, bounds, [j]).get((j, i))
     return (now if behind is None else -behind), (now if most is None else most)
-
-
-def _gain(there: Direction, back: Direction, lowest: int, highest: int) -> float:
-    """Return how much the deviations vary over the range: what they tell of these two clocks."""
-    step = max((highest - lowest) // FINER, 1)
-    values = [there.deviation(one) + back.deviation(-one) for one in range(lowest, highest + 1, step)]
-    return max(values) - min(values)
 
 
 def difference(there: Direction, back: Direction, lowest: int, highest: int, now: int, room: int) -> int:
@@ -210,8 +200,11 @@ def align(sent: Sequence[RankMessage], ranks: Sequence[int], unit: str, *, apart
         waited = frozenset(kind_of(one.after.slot) for one in sent) - least.keys()
     fine = gcd(*(time for one in sent for time in (one.sent, one.after.there, one.after.end))) or 1
     ahead: Sequence[int] = _least_slack(sent, len(ranks), bounds, least, apart=apart)
-    if not apart and sent:
-        ahead = _with_equal_lengths(sent, len(ranks), bounds, ahead)
+    if not apart and sent:  # of the clocks within the bounds those at which a kind takes most nearly equal times
+        typical = median_low([one.after.end - one.after.start for one in sent])
+        for _ in range(PASSES if any(isinstance(one.after.slot, PairSlot) for one in sent) else 1):
+            settled = with_equal_lengths(_directions(sent, ahead), bounds, ahead, typical // 2)
+            ahead = _middle(len(ranks), settled)
     return Clocks([one // fine * fine for one in ahead], waited)
 
 
@@ -254,22 +247,17 @@ def _with_lengths(sent: Sequence[RankMessage], count: int, slack: int) -> tuple[
     bounds = _bounds(sent, least, slack, apart=False)
     while True:
         free = tightest(count, bounds, range(count))
-        for key in [key for key, inputs in needed.items() if all(_is_there(one, free) for one in inputs)]:
-            after = needed.pop(key)[0].after
-            kind, length = kind_of(after.slot), after.end - after.start
-            most[kind] = min(most.get(kind, length), length)
+        for key, inputs in [*needed.items()]:  # whose results were there before the start, whatever the clocks are
+            if all(free.get((one.sender, one.receiver), inf) <= one.after.start - one.sent for one in inputs):
+                after = needed.pop(key)[0].after
+                kind, length = kind_of(after.slot), after.end - after.start
+                most[kind] = min(most.get(kind, length), length)
         if most == least:
             return least, bounds
         bounds = _lowered(sent, count, most, slack)
         if most == least:
             return least, bounds
         least = {**most}
-
-
-def _is_there(one: RankMessage, free: Bounds) -> bool:
-    """Return whether a result was there before the start of the range that needs it, whatever the clocks are."""
-    pair = (one.sender, one.receiver)
-    return pair in free and free[pair] <= one.after.start - one.sent
 
 
 def _lowered(sent: Sequence[RankMessage], count: int, most: dict[Kind, int], slack: int) -> dict[Pair, int]:
@@ -291,10 +279,8 @@ def _lowered(sent: Sequence[RankMessage], count: int, most: dict[Kind, int], sla
 def _tightest_message(
     sent: Sequence[RankMessage], pair: Pair, least: Mapping[Kind, int], *, apart: bool
 ) -> RankMessage:
-    return min(
-        (one for one in sent if (one.sender, one.receiver) == pair),
-        key=lambda one: _latest(one, least, apart=apart) - one.sent,
-    )
+    between = (one for one in sent if (one.sender, one.receiver) == pair)
+    return min(between, key=lambda one: _latest(one, least, apart=apart) - one.sent)
 
 
 def _least_slack(
@@ -329,7 +315,11 @@ def _least_slack(
             if (wide := most + behind) * LITTLE <= typical:
                 continue
             both = spare[i, j], spare[j, i]
-            if apart and (is_recorded or wide <= typical) and all(_is_steady(rooms, wide) for rooms in both):
+            if (
+                apart
+                and (is_recorded or wide <= typical)
+                and all((median_low(rooms) - min(rooms)) * STEADY <= wide for rooms in both)
+            ):
                 continue
             if all(_took_long(rooms, waits[pair], wide) for rooms, pair in zip(both, ((i, j), (j, i)), strict=True)):
                 continue
@@ -351,15 +341,6 @@ def _middle(count: int, bounds: Bounds) -> list[int]:
     return clocks
 
 
-def _with_equal_lengths(sent: Sequence[RankMessage], count: int, bounds: Bounds, ahead: Sequence[int]) -> Sequence[int]:
-    """Return the clocks, within the bounds, at which operations of a kind take most nearly equal times."""
-    typical = median_low([one.after.end - one.after.start for one in sent])
-    for _ in range(PASSES if any(isinstance(one.after.slot, PairSlot) for one in sent) else 1):
-        directions = _directions(sent, ahead)
-        ahead = _middle(count, with_equal_lengths(directions, bounds, ahead, typical // 2))
-    return ahead
-
-
 def _directions(sent: Sequence[RankMessage], ahead: Sequence[int]) -> dict[Pair, Direction]:
     """Return the arrivals from rank to rank; a pair starts no earlier than its other input is there at these clocks."""
     inputs: dict[tuple[str, Slot], list[RankMessage]] = {}
@@ -372,11 +353,14 @@ def _directions(sent: Sequence[RankMessage], ahead: Sequence[int]) -> dict[Pair,
             there = [other.sent + ahead[other.receiver] - ahead[other.sender] for other in others]
             start = min(max([one.after.start, *there]), one.after.end)
             kinds = found.setdefault((one.sender, one.receiver), {})
-            kinds.setdefault(kind_of(one.after.slot), []).append(
-                LateArrival(one.after.end - start, one.after.end - one.sent)
-            )
+            arrival = LateArrival(one.after.end - start, one.after.end - one.sent)
+            kinds.setdefault(kind_of(one.after.slot), []).append(arrival)
     steps = len({one.step for one in sent})
-    return {pair: direction_of(kinds.values(), steps) for pair, kinds in found.items()}
+    # thinned out evenly where there are more operations than are looked at
+    return {
+        pair: Direction([kind[:: 1 + (len(kind) - 1) // MOST] for kind in kinds.values()], steps)
+        for pair, kinds in found.items()
+    }
 
 
 def _idle_before(sent: Sequence[RankMessage], typical: int) -> list[RankMessage]:
@@ -393,11 +377,6 @@ def _was_waited_for(one: RankMessage, least: int) -> bool:
     """Return whether the receiver recorded that it waited longer than so many ticks."""
     wait = one.after.wait
     return wait is not None and wait.is_recorded and wait.end - wait.start > least
-
-
-def _is_steady(rooms: Sequence[int], wide: int) -> bool:
-    """Return whether at least half of the messages of a direction differ little in their slack."""
-    return (median_low(rooms) - min(rooms)) * STEADY <= wide
 
 
 def _took_long(rooms: Sequence[int], waits: Sequence[int], wide: int) -> bool:
@@ -457,11 +436,8 @@ class AlignedStep:
     @property
     def makespan(self) -> int:
         """Last end less first start of what devices ran, in ticks."""
-        starts = [one.start for one in self._slots()]
-        return max(one.end for one in self._slots()) - min(starts)
-
-    def _slots(self) -> Iterator[Range]:
-        return (one for one in chain(*self.ranges) if not is_transfer(one.slot))
+        ran = [one for one in chain(*self.ranges) if not is_transfer(one.slot)]
+        return max(one.end for one in ran) - min(one.start for one in ran)
 
 
 @dataclass(frozen=True)

@@ -36,9 +36,7 @@ class Range(NamedTuple):
 
     def earlier(self, ticks: int) -> Range:
         """Return the range on a clock that is so many ticks behind."""
-        wait = (
-            None if self.wait is None else self.wait._replace(start=self.wait.start - ticks, end=self.wait.end - ticks)
-        )
+        wait = self.wait and self.wait._replace(start=self.wait.start - ticks, end=self.wait.end - ticks)
         return Range(self.slot, self.start - ticks, self.end - ticks, wait)
 
     @property

@@ -30,12 +30,10 @@ class Steps:
 
     @cached_property
     def stages(self) -> int:
-        """The number of stages."""
         return 1 + max(op.stage for op in self.home)
 
     @cached_property
     def microbatches(self) -> int:
-        """The number of microbatches."""
         return 1 + max(op.microbatch for op in self.home)
 
     @cached_property
@@ -53,13 +51,21 @@ def steps_of(run: RecordedRun) -> Steps:
     ranks = run.ranks
     whole = [_whole_steps(rank) for rank in ranks]
     names = [name for name in ranks[0].steps if all(name in steps for steps in whole)]
-    _require_same_steps(run, whole, names)
+    for rank, own in zip(ranks, whole, strict=True):
+        if len(own) != len(whole[0]) and len(rank.steps) != len(ranks[0].steps):
+            raise _two_runs([f"rank {rank.rank} ran {len(own)} steps", f"rank {ranks[0].rank} ran {len(whole[0])}"])
+    if not names:
+        raise _two_runs([f"rank {rank.rank} has the steps {', '.join(rank.steps)}" for rank in ranks])
     first = next(iter(ranks[0].steps))
     counted = [name for name in names if name != first]
-    home = _homes(ranks, (counted or names)[0])
-    steps = Steps(
-        counted or names, [[rank.steps[name] for rank in ranks] for name in counted or names], home, only=not counted
-    )
+    names = counted or names
+    home: dict[Op, int] = {}
+    for place, rank in enumerate(ranks):
+        for op in chain.from_iterable(ops_of(one.slot) for one in rank.steps[names[0]]):
+            if op in home:
+                raise _two_runs([f"{op} ran on rank {ranks[home[op]].rank}", f"{op} ran on rank {rank.rank}"])
+            home[op] = place
+    steps = Steps(names, [[rank.steps[name] for rank in ranks] for name in names], home, only=not counted)
     _require_every_stage(steps, ranks)
     return steps
 
@@ -69,27 +75,6 @@ def _whole_steps(rank: Recorded) -> set[str]:
     sets = {name: frozenset(chain.from_iterable(ops_of(one.slot) for one in step)) for name, step in rank.steps.items()}
     usual = max(Counter(sets.values()).items(), key=lambda item: (item[1], len(item[0])))[0]
     return {name for name, ops in sets.items() if ops == usual}
-
-
-def _require_same_steps(run: RecordedRun, whole: Sequence[set[str]], names: Sequence[str]) -> None:
-    """Raise InvalidSchedule for ranks with other numbers of whole steps."""
-    for rank, steps in zip(run.ranks, whole, strict=True):
-        if len(steps) != len(whole[0]) and len(rank.steps) != len(run.ranks[0].steps):
-            counts = [f"rank {rank.rank} ran {len(steps)} steps", f"rank {run.ranks[0].rank} ran {len(whole[0])}"]
-            raise _two_runs(counts)
-    if not names:
-        raise _two_runs([f"rank {rank.rank} has the steps {', '.join(rank.steps)}" for rank in run.ranks])
-
-
-def _homes(ranks: Sequence[Recorded], name: str) -> dict[Op, int]:
-    """Return the rank of each operation. Raises InvalidSchedule for one of two ranks."""
-    home: dict[Op, int] = {}
-    for place, rank in enumerate(ranks):
-        for op in chain.from_iterable(ops_of(one.slot) for one in rank.steps[name]):
-            if op in home:
-                raise _two_runs([f"{op} ran on rank {ranks[home[op]].rank}", f"{op} ran on rank {rank.rank}"])
-            home[op] = place
-    return home
 
 
 def _require_every_stage(steps: Steps, ranks: Sequence[Recorded]) -> None:
@@ -153,9 +138,8 @@ def placement_of(steps: Steps, devices: int, planned: Placement | None = None) -
         due = placement.device(op.stage, op.microbatch, steps.microbatches)
         if place != due:
             text = f"{op.stage}{op.kind}0 ran on rank {first[op.stage]}, {op} on rank {place}"
-            why = f"{text}, which is no placement of stages" + (
-                f" in both directions ({half} each)" if mirrored else ""
-            )
+            both = f" in both directions ({half} each)" if mirrored else ""
+            why = f"{text}, which is no placement of stages{both}"
             raise InvalidSchedule(why, [why])
     if set(first) != {*range(devices)}:
         idle = min({*range(devices)} - {*first})

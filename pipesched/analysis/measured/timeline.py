@@ -36,7 +36,6 @@ from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import canonical, in_units, plain, ticks_per_unit, to_fraction
 from pipesched.pipeline.schedule import Schedule
-from pipesched.pipeline.step import SideItem
 from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.pipeline.units_of_measure import TIME
 from pipesched.results.outcome import MEASURED, Outcome, Quartiles
@@ -232,8 +231,11 @@ def in_unit(plan: Outcome, unit: str) -> Outcome:
     links = problem.links and tuple(_times(row, factor) for row in problem.links)
     slices = replace(problem.slices, overhead=_times([problem.slices.overhead], factor)[0])
     costs = _scaled(problem.costs, factor)
-    side = tuple(_scaled_item(item, factor) for item in problem.side)
-    scaled = replace(problem, costs=costs, links=links, slices=slices, time_unit=unit, side=side)
+    side = []
+    for item in problem.side:
+        forward, backward = _times(item.forward, factor), item.backward and _times(item.backward, factor)
+        side.append(replace(item, forward=forward, backward=backward, p2p=_times([item.p2p], factor)[0]))
+    scaled = replace(problem, costs=costs, links=links, slices=slices, time_unit=unit, side=tuple(side))
     return Outcome(plan.algorithm, _of_problem(schedule, scaled, factor))
 
 
@@ -279,15 +281,8 @@ def require_same_step(plan: Outcome, steps: Steps, placement: Placement) -> None
 def _scaled(costs: Costs, factor: Fraction) -> Costs:
     columns = {key: getattr(costs, key) for key in (*PER_STAGE, "p2p", *STEP_TIMES)}
     tied = None if costs.tied is None else _times([costs.tied], factor)[0]
-    scaled: dict[str, Any] = {
-        key: None if column is None else _times(column, factor) for key, column in columns.items()
-    }
+    scaled: dict[str, Any] = {key: column and _times(column, factor) for key, column in columns.items()}
     return Costs(**scaled, split=costs.split, tied=tied)
-
-
-def _scaled_item(item: SideItem, factor: Fraction) -> SideItem:
-    forward, backward = _times(item.forward, factor), item.backward and _times(item.backward, factor)
-    return replace(item, forward=forward, backward=backward, p2p=_times([item.p2p], factor)[0])
 
 
 def _times(values: Sequence[Any], factor: Fraction) -> tuple[Any, ...]:
@@ -303,18 +298,6 @@ def config_text(timeline: Timeline) -> ConfigText:
     config, costs = ConfigWriter(), replace(timeline.problem.costs, p2p=tuple(one.p2p for one in timeline.p2p))
     problem = replace(timeline.problem, costs=costs)
     config.remark(f"Measured by {timeline.source}: medians of {timeline.steps} steps.")
-    _write_pipeline(config, problem)
-    with config.section("costs"):
-        _write_costs(config, problem)
-    if timeline.plan is None:
-        config.remark("Traces say nothing of memory; `memory` is still to be given.")
-    else:
-        with config.section("memory"):
-            _write_memory(config, problem.memory)
-    return config.text
-
-
-def _write_pipeline(config: ConfigWriter, problem: Problem) -> None:
     placement = problem.settled_placement
     if problem.name:
         config.put("name", quoted(problem.name))
@@ -324,22 +307,22 @@ def _write_pipeline(config: ConfigWriter, problem: Problem) -> None:
     config.put("time_unit", problem.time_unit)
     if problem.lanes != "device":
         config.put("lanes", problem.lanes)
-
-
-def _write_costs(config: ConfigWriter, problem: Problem) -> None:
-    costs = problem.costs
     backward = ("backward_input", "backward_weight") if costs.split else ("backward",)
-    for key in ("forward", *backward, "recompute", "overlap", "p2p", "offload", "reload"):
-        values = getattr(costs, key)
-        if values is not None:
-            config.numbers(key, values or (0,))
+    with config.section("costs"):
+        _write_columns(config, costs, ("forward", *backward, "recompute", "overlap", "p2p", "offload", "reload"))
+    if timeline.plan is None:
+        config.remark("Traces say nothing of memory; `memory` is still to be given.")
+    else:
+        with config.section("memory"):
+            config.put("unit", quoted(problem.memory.unit))
+            if problem.memory.kv:
+                config.numbers("kv", [problem.memory.kv])
+            _write_columns(config, problem.memory, ("activation", "retain", "checkpoint", "static", "budget"))
+    return config.text
 
 
-def _write_memory(config: ConfigWriter, memory: Memory) -> None:
-    config.put("unit", quoted(memory.unit))
-    if memory.kv:
-        config.numbers("kv", [memory.kv])
-    for key in ("activation", "retain", "checkpoint", "static", "budget"):
-        values = getattr(memory, key)
-        if values is not None:
-            config.numbers(key, values)
+def _write_columns(config: ConfigWriter, values: Costs | Memory, keys: Sequence[str]) -> None:
+    """Write what there is; of one stage there is no latency."""
+    for key in keys:
+        if getattr(values, key) is not None:
+            config.numbers(key, getattr(values, key) or (0,))

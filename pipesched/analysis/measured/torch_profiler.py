@@ -47,7 +47,10 @@ class GpuSpans:
     def __init__(self, entries: Iterable[Any], file: str) -> None:
         ran, launched = dict[Any, Span](), list[tuple[int, Any]]()
         for entry in entries:
-            number = _correlation(entry)
+            if not isinstance(entry, Mapping) or entry.get("ph") != "X" or entry.get("cat") not in (*LAUNCHES, *RAN):
+                continue
+            given = entry.get("args")
+            number = given.get("correlation") if isinstance(given, Mapping) else None  # of a launch and what it ran
             if number is None:
                 continue
             start = ticks_of(entry.get("ts"), "ts of a launch", file)
@@ -65,14 +68,6 @@ class GpuSpans:
         """Return when the GPU ran what was launched in a time of the CPU; None where that was nothing."""
         inside = self._spans[bisect_left(self._starts, start) : bisect_right(self._starts, end)]
         return Span(min(span.start for span in inside), max(span.end for span in inside)) if inside else None
-
-
-def _correlation(entry: Any) -> Any:
-    """Return the number that a launch and what it ran have in common; None for other entries."""
-    if not isinstance(entry, Mapping) or entry.get("ph") != "X" or entry.get("cat") not in (*LAUNCHES, *RAN):
-        return None
-    given = entry.get("args")
-    return given.get("correlation") if isinstance(given, Mapping) else None
 
 
 SOURCE = TraceSource("torch.profiler", "us", clock_a_step=False)
@@ -103,17 +98,15 @@ def recorded(content: Mapping[str, Any], file: str) -> Recorded:
             f"{file} holds no range that is named like PP:2F0; a run by PyTorch's pipeline runtime under"
             " torch.profiler, exported by `export_chrome_trace`, has them"
         )
-    if waits and _on_gpu(runs):  # a wait of the CPU says nothing of it, and its own holds the copies alone
+    is_on_gpu = any(event.lane[0] == GPU for event in runs)
+    if waits and is_on_gpu:  # a wait of the CPU says nothing of it, and its own holds the copies alone
         ranges = idle_as_waits(ranges, ranges[0].start)
     steps = {str(number): step for number, step in enumerate(_steps(ranges))}
     rank, ranks = _rank(content, file)
-    peers = frozenset(_peers(event.name for event in events))
+    sent = [match for match in map(_MESSAGE.fullmatch, (event.name for event in events)) if match]
+    peers = frozenset(int(one["stage"]) + (1 if one["what"] in ("SEND_F", "RECV_B") else -1) for one in sent)
     machine = _machine(content.get("pipesched"))
     return Recorded(rank, file, steps, apart=bool(waits), ranks=ranks, peers=peers, machine=machine)
-
-
-def _on_gpu(events: Sequence[_Event]) -> bool:
-    return any(event.lane[0] == GPU for event in events)
 
 
 def _on_the_gpu(runs: Sequence[_Event], entries: Sequence[Any], file: str) -> list[_Event]:
@@ -142,15 +135,6 @@ def _machine(said: Any) -> Machine | None:
     if not numbers or any(isinstance(one, bool) or not isinstance(one, int) or one < 1 for one in numbers):
         return None
     return Machine(*numbers)
-
-
-def _peers(names: Iterable[str]) -> Iterator[int]:
-    """Yield the stages that sent to this rank, or that it sent to."""
-    for name in names:
-        match = _MESSAGE.fullmatch(name)
-        if match is not None:
-            stage, what = int(match["stage"]), match["what"]
-            yield stage + 1 if what in ("SEND_F", "RECV_B") else stage - 1
 
 
 def _rank(content: Mapping[str, Any], file: str) -> tuple[int, int]:
@@ -187,10 +171,8 @@ def _of_one_lane(events: Sequence[_Event]) -> list[_Event]:
     lanes_of: dict[str, set[tuple[str, Any]]] = {}
     for event in events:
         lanes_of.setdefault(event.name, set()).add(event.lane)
-    first = {
-        name: max(lanes, key=lambda lane: (lane[0] == GPU, counts[lane], str(lane[1])))
-        for name, lanes in lanes_of.items()
-    }
+    firsts = (max(lanes, key=lambda lane: (lane[0] == GPU, counts[lane], str(lane[1]))) for lanes in lanes_of.values())
+    first = dict(zip(lanes_of, firsts, strict=True))
     return [event for event in events if event.lane == first[event.name]]
 
 

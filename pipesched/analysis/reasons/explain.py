@@ -183,14 +183,10 @@ def _parts(schedule: Schedule) -> Callable[[int], Sequence[tuple[Row, bool]]]:
     def parts(task: int) -> Sequence[tuple[Row, bool]]:
         if task >= index.passes:
             return [(row_of_step(index, task), schedule.graph.durations[task] > 0)]
-        if task not in plan.pairs:
-            return [part(task, index.kind_of(task))]
-        both = (task, plan.pairs[task])
-        return (
-            [part(task, OVERLAP)]
-            if model.overlap is not None
-            else [part(number, index.kind_of(number)) for number in both]
-        )
+        if task in plan.pairs and model.overlap is not None:
+            return [part(task, OVERLAP)]
+        numbers = (task, plan.pairs[task]) if task in plan.pairs else (task,)
+        return [part(number, index.kind_of(number)) for number in numbers]
 
     return parts
 
@@ -298,7 +294,10 @@ def explain(schedule: Schedule | Outcome | str | Path, *, problem: Problem | Non
     outcome = schedule if isinstance(schedule, Outcome) else None
     subject = given_schedule(schedule)
     tasks = timed_tasks(subject)
-    early, early_tasks = _at_earliest(subject, tasks)
+    early, early_tasks = subject, tasks
+    if not tasks.can_run or any(tasks.starts[task] != tasks.allowed[task] for task in tasks.topological):
+        early = schedule_plan(subject.problem, subject.plan, subject.lengths)
+        early_tasks = timed_tasks(early)
     rows, boundaries = sensitivities(early, early_tasks, tasks.critical_path)
     moves, is_complete = best_moves(early, early_tasks)
     return Explanation(
@@ -313,14 +312,6 @@ def explain(schedule: Schedule | Outcome | str | Path, *, problem: Problem | Non
         moves_complete=is_complete,
         algorithm="" if outcome is None else outcome.algorithm,
     )
-
-
-def _at_earliest(schedule: Schedule, tasks: TimedTasks) -> tuple[Schedule, TimedTasks]:
-    """Return the schedule of the same plan with every operation as early as it can be."""
-    if tasks.can_run and all(tasks.starts[task] == tasks.allowed[task] for task in tasks.topological):
-        return schedule, tasks
-    early = schedule_plan(schedule.problem, schedule.plan, schedule.lengths)
-    return early, timed_tasks(early)
 
 
 def explained_outcomes(explanation: Explanation) -> list[tuple[str, Outcome]]:
@@ -378,28 +369,15 @@ def why(schedule: Schedule | Outcome, op: str) -> Why:
         hint = f"; the nearest are {', '.join(near)}" if near else ""
         raise ConfigError(f"{shown(op)} does not run in this schedule; one looks like {next(iter(names))}{hint}", "op")
     task, scale = names[op], subject.problem.ticks.per_unit
-    machine = tasks.machine[task]
-    tight = tasks.tight[task]
-    waits = set(tasks.waits[task])
-    inputs = [
-        Input(
-            plan.slot(arc.before),
-            "input" if arc.is_input else "wait" if arc.before in waits else "order",
-            in_units(tasks.ends[arc.before] + arc.lag, scale),
-            arc == tight,
-        )
-        for arc in tasks.arcs(task)
-    ]
-    return Why(
-        slot=plan.slot(task),
-        place=_place(subject, machine),
-        start=in_units(tasks.starts[task], scale),
-        end=in_units(tasks.ends[task], scale),
-        allowed=in_units(tasks.allowed[task], scale),
-        slack=in_units(tasks.slack[task], scale),
-        inputs=inputs,
-        chain=[plan.slot(before) for before in tasks.chain(task)],
-    )
+    inputs = []
+    for arc in tasks.arcs(task):
+        what = "input" if arc.is_input else "wait" if arc.before in tasks.waits[task] else "order"
+        there = in_units(tasks.ends[arc.before] + arc.lag, scale)
+        inputs.append(Input(plan.slot(arc.before), what, there, arc == tasks.tight[task]))
+    times = (tasks.starts, tasks.ends, tasks.allowed, tasks.slack)
+    start, end, allowed, slack = (in_units(ticks[task], scale) for ticks in times)
+    chained = [plan.slot(before) for before in tasks.chain(task)]
+    return Why(plan.slot(task), _place(subject, tasks.machine[task]), start, end, allowed, slack, inputs, chained)
 
 
 def _place(schedule: Schedule, machine: int) -> str:

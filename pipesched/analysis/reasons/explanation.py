@@ -57,16 +57,9 @@ def timed_tasks(schedule: Schedule, *, moving: bool = False) -> TimedTasks:
     if first:
         starts, ends = [time - first for time in starts], [time - first for time in ends]
     return TimedTasks(
-        schedule.graph.durations,
-        inputs,
-        waits,
-        plan.machines,
-        len(plan.orders),
-        starts,
-        ends,
-        arrived=arrivals(schedule, first),
-        late_lanes=len(plan.network),
-    )
+        schedule.graph.durations, inputs, waits, plan.machines, len(plan.orders), starts, ends,
+        arrived=arrivals(schedule, first), late_lanes=len(plan.network),
+    )  # fmt: skip
 
 
 def arrivals(schedule: Schedule, first: int) -> Sequence[int]:

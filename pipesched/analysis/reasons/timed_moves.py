@@ -129,13 +129,6 @@ def _makespan(schedule: Schedule) -> int:
 def _move(schedule: Schedule, tasks: TimedTasks, found: _Found) -> OrderMove:
     device, problem = tasks.machine[found.task], schedule.problem
     after = _retimed(schedule, tasks, found.task, found.start, found.to)
-    return OrderMove(
-        schedule.plan.slot(found.task),
-        device,
-        found.start,
-        found.to,
-        in_units(found.makespan, problem.ticks.per_unit),
-        after.peak_memory[device],
-        after.memory[device],
-        device not in after.over_budget,
-    )
+    slot, makespan = schedule.plan.slot(found.task), in_units(found.makespan, problem.ticks.per_unit)
+    memory, fits = (after.peak_memory[device], after.memory[device]), device not in after.over_budget
+    return OrderMove(slot, device, found.start, found.to, makespan, *memory, fits)

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from numpy.typing import NDArray
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 BLOCK = 1024  # samples of one stream; another number would be other draws
@@ -451,21 +449,11 @@ def _best_shares(drawn: Sequence[NDArray[np.float64]]) -> list[float]:
 
 
 def _row(algorithm: str, schedule: Schedule, timing: Timing, share: float | None) -> RobustnessRow:
-    makespans = timing.makespans
+    makespans, slow, over = timing.makespans, tuple(timing.stragglers), tuple(excesses(schedule))
+    mean, std = float(np.mean(makespans)), float(np.std(makespans, ddof=1))
     p50, p95, p99 = map(float, np.percentile(makespans, [50, 95, 99]))
-    return RobustnessRow(
-        algorithm,
-        schedule.makespan,
-        float(np.mean(makespans)),
-        float(np.std(makespans, ddof=1)),
-        p50,
-        p95,
-        p99,
-        share,
-        tuple(timing.stragglers),
-        over=tuple(excesses(schedule)),
-        makespans=tuple(makespans.tolist()),
-    )
+    figures = (schedule.makespan, mean, std, p50, p95, p99, share)
+    return RobustnessRow(algorithm, *figures, slow, over=over, makespans=tuple(makespans.tolist()))
 
 
 class Timing(NamedTuple):
@@ -490,28 +478,18 @@ class _TimedPart(NamedTuple):
 def timings(schedules: Sequence[Schedule], variation: Variation, executor: Executor | str | None) -> list[Timing]:
     """Return the timing of each schedule."""
     operations = sum(len(schedule.plan) for schedule in schedules)
-    with lent(executor, operations * variation.samples // SAMPLES_OF_ONE) as pool:
-        parts = [[*_parts(schedule, variation, workers_of(pool))] for schedule in schedules]
-        results = _results([part for of_one in parts for part in of_one], pool)
-        found = [[next(results) for _ in of_one] for of_one in parts]
-    return [Timing(np.concatenate([part.makespans for part in own]), own[-1].stragglers) for own in found]
-
-
-def _parts(schedule: Schedule, variation: Variation, workers: int) -> Iterator[_TimedPart]:
-    """Yield the parts of the work on a schedule; the last one has its slow devices too."""
     blocks = len(block_sizes(variation.samples))
-    count = 1 if workers == 1 else min(workers * PARTS, blocks)
-    for number in range(count):
-        some = range(blocks * number // count, blocks * (number + 1) // count)
-        yield _TimedPart(schedule, variation, some, number == count - 1)
+    with lent(executor, operations * variation.samples // SAMPLES_OF_ONE) as pool:
+        count = 1 if workers_of(pool) == 1 else min(workers_of(pool) * PARTS, blocks)
+        some = [range(blocks * number // count, blocks * (number + 1) // count) for number in range(count)]
+        every = [_TimedPart(schedule, variation, own, own is some[-1]) for schedule in schedules for own in some]
+        results: Iterator[Timing] = map(_result, every)
+        if pool is not None:
+            from pipesched.executors.batches import map_batches
 
-
-def _results(parts: Sequence[_TimedPart], pool: Executor | None) -> Iterator[Timing]:
-    if pool is None:
-        return map(_result, parts)
-    from pipesched.executors.batches import map_batches
-
-    return map_batches(pool, _result, parts)
+            results = map_batches(pool, _result, every)
+        found = [[next(results) for _ in some] for _ in schedules]
+    return [Timing(np.concatenate([part.makespans for part in own]), own[-1].stragglers) for own in found]
 
 
 def _result(part: _TimedPart) -> Timing:

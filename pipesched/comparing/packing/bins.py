@@ -35,19 +35,15 @@ class Bins:
         for number, members in enumerate(bins):
             self.bin_of[list(members)] = number
         self.count = np.bincount(self.bin_of, minlength=len(bins))
-        self.work, self.size, used = (self._sums(values, len(bins)) for values in documents)
+        self.work, self.size, used = sums = [np.zeros(len(bins), dtype=np.int64) for _ in documents]
+        for held, values in zip(sums, documents, strict=True):
+            np.add.at(held, self.bin_of, values)
         self.room = cap - used
         works, sizes = (column.reshape(-1, microbatches).T for column in (self.work, self.size))
         self.takes = taking(works, sizes)
 
-    def _sums(self, values: Ints, bins: int) -> Ints:
-        found = np.zeros(bins, dtype=np.int64)
-        np.add.at(found, self.bin_of, values)
-        return found
-
     @property
     def members(self) -> list[list[int]]:
-        """The documents of each bin."""
         found: list[list[int]] = [[] for _ in self.count]
         for document, number in enumerate(self.bin_of.tolist()):
             found[number].append(document)
@@ -55,11 +51,9 @@ class Bins:
 
     @property
     def ranks(self) -> int:
-        """The number of ranks."""
         return len(self.takes)
 
     def of_rank(self, rank: int) -> slice:
-        """Return the bins of a rank."""
         return slice(rank * self.microbatches, (rank + 1) * self.microbatches)
 
     def documents_of(self, rank: int) -> Ints:

@@ -88,15 +88,10 @@ def amounts_of(lengths: Sequence[int], costs: DocumentCosts, *, rounded: bool) -
     unit = costs.unit
     exact_works = not unit or all(MILLION * amount % unit == 0 for amount in linear)
     exact_sizes = all(MILLION * length % costs.reference == 0 for length in lengths)
-    return DocumentAmounts(
-        linear,
-        core,
-        Fraction(lengths[0], costs.reference),
-        Fraction(lengths[-1], costs.reference),
-        Fraction(0) if exact_works else HALF * unit,
-        Fraction(0) if exact_sizes else HALF,
-        ROUNDED if rounded or not unit else Fraction(0),
-    )
+    longest, shortest = (Fraction(lengths[end], costs.reference) for end in (0, -1))
+    lost, lost_size = Fraction(0) if exact_works else HALF * unit, Fraction(0) if exact_sizes else HALF
+    share = ROUNDED if rounded or not unit else Fraction(0)
+    return DocumentAmounts(linear, core, longest, shortest, lost, lost_size, share)
 
 
 def rates_of(problem: Problem, costs: DocumentCosts, letters: str) -> StageRates:
@@ -167,9 +162,9 @@ def _of_device(
         mean, hops = _mean(documents, work, share), size * (head.hops + end.hops)
         yield mean + documents.one(-1, sum_of(head.before)) + documents.one(-1, sum_of(end.before)) + hops
         if geometric and mean > 0:
-            sides = [_ratios(documents, work, side) for side in (head, end)]
-            yield mean + hops + _gap(mean, sides, share)
-            yield _heaviest(documents, work, sum(ratio for ratio, _ in sides), share)
+            ends, waits = zip(*(_ratios(documents, work, side) for side in (head, end)), strict=True)
+            yield mean + hops + Fraction(geometric_gap(float(mean), share.microbatches, *ends, *waits) * SAFE)
+            yield _heaviest(documents, work, sum(ends), share)
 
 
 class _Side(NamedTuple):
@@ -184,12 +179,6 @@ def _ratios(documents: DocumentAmounts, work: Rate, side: _Side) -> tuple[float,
     """Return the head of a microbatch of work 1, and the least that it takes on a stage of the way."""
     least = min((documents.least_ratio(rate, work) for rate in {*side.up_to}), default=0.0)
     return documents.least_ratio(sum_of(side.before), work) * SAFE, least * SAFE
-
-
-def _gap(mean: Fraction, sides: Sequence[tuple[float, float]], share: Share) -> Fraction:
-    """Return what a device idles where a rank has the mean work, by the number of its microbatches."""
-    (head, forward), (tail, backward) = sides
-    return Fraction(geometric_gap(float(mean), share.microbatches, head, tail, forward, backward) * SAFE)
 
 
 def _heaviest(documents: DocumentAmounts, work: Rate, ends: float, share: Share) -> Fraction:

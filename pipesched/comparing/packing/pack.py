@@ -12,8 +12,9 @@ from pipesched.checks import require_sequence, require_whole, shown
 from pipesched.comparing.packing.bins import Assignment, OtherPacking, other_packings
 from pipesched.comparing.packing.bound import Share, amounts_of, are_few, best_of_all, packing_bound, rates_of
 from pipesched.comparing.packing.search import Judged, judge, searched
-from pipesched.comparing.packing.timing import RankTimes, is_of_model, model_costs, positions_of, within
+from pipesched.comparing.packing.timing import RankTimes, model_costs, positions_of, within
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable, Remedy
+from pipesched.estimation.derived import SetupCutter
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.quantities import exact, plain
 from pipesched.pipeline.recut import can_be_cut
@@ -97,14 +98,6 @@ def require_alike(problem: Any) -> Problem:
     return checked
 
 
-def require_plain(chosen: Family) -> Family:
-    """Return a family that needs no options. Raises NotApplicable."""
-    if chosen.required:
-        named = ", ".join(f"`{option}`" for option in chosen.required)
-        raise NotApplicable(f"{chosen.name} needs {named}, which a packing does not take", "algorithm")
-    return chosen
-
-
 def pack(
     lengths: Sequence[int] | Any,
     *,
@@ -145,9 +138,12 @@ def pack(
     part = read_attention(attention)
     tokens = cap if reference is None else require_whole(reference, "reference", least=1)
     documents = by_length(given, cap)
-    base, chosen = require_alike(problem), require_plain(family(algorithm))
+    base, chosen = require_alike(problem), family(algorithm)
+    if chosen.required:
+        named = ", ".join(f"`{option}`" for option in chosen.required)
+        raise NotApplicable(f"{chosen.name} needs {named}, which a packing does not take", "algorithm")
     costs: DocumentCosts = FactorCosts(part, tokens)
-    if is_of_model(base) and not part and reference is None:
+    if isinstance(base.cutter, SetupCutter) and not part and reference is None:
         base, costs = model_costs(base, chosen, cap)
     times = RankTimes(_settled(base, chosen), chosen.name, costs)
     count = _count(documents, ranks, cap, read_count(microbatches, problem.microbatches), times)
@@ -226,7 +222,20 @@ class _Packer:
         best = min(candidates, key=lambda one: one.key, default=None)
         if best is None or best.ranks is None:
             raise NoSchedule(f"no packing was found that {self.times.algorithm} schedules within the budget")
-        return self._made(best, baselines, exact=exact)
+        assignment = [[sorted(self.indices[d] for d in members) for members in rank] for rank in best.assignment]
+        return Packing(
+            lengths=tuple(self.given),
+            cap=self.cap,
+            algorithm=self.times.algorithm,
+            assignment=assignment,
+            makespans=tuple(plain(rank.makespan) for rank in best.ranks),
+            bound=plain(self._bound(exact=exact)),
+            exact=exact,
+            fits=best.fits,
+            baselines=baselines,
+            base=self.times.base,
+            costs=self.costs,
+        )
 
     def _work(self, members: list[int]) -> Fraction:
         return self.costs.work(load_of([self.lengths[document] for document in members]))
@@ -245,23 +254,6 @@ class _Packer:
         fits = self._is_packing(other) and judged.fits
         empty = self.share.ranks * self.share.microbatches - sum(map(len, other.assignment))
         return PackingBaseline(other.rule, fits, makespan, self._most(other.assignment), other.left, empty)
-
-    def _made(self, best: Judged, baselines: tuple[PackingBaseline, ...], *, exact: bool) -> Packing:
-        """Return the packing with documents by the indices that they were given."""
-        assignment = [[sorted(self.indices[d] for d in members) for members in rank] for rank in best.assignment]
-        return Packing(
-            lengths=tuple(self.given),
-            cap=self.cap,
-            algorithm=self.times.algorithm,
-            assignment=assignment,
-            makespans=tuple(plain(rank.makespan) for rank in best.ranks or ()),
-            bound=plain(self._bound(exact=exact)),
-            exact=exact,
-            fits=best.fits,
-            baselines=baselines,
-            base=self.times.base,
-            costs=self.costs,
-        )
 
     def _bound(self, *, exact: bool) -> Fraction:
         """Return a bound below every packing; where the packing is the best of all, the plain one tells enough."""

@@ -46,12 +46,10 @@ class Positions:
 
     @property
     def microbatches(self) -> int:
-        """The number of microbatches."""
         return self._plan.index.microbatches
 
     @property
     def letters(self) -> str:
-        """The kinds of operations of the plan."""
         return self._plan.index.letters
 
     @property

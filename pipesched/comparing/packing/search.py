@@ -86,7 +86,11 @@ def _give(bins: Bins, slow: int, fast: Sequence[int], most: int) -> bool:
     """Move a document from a slow rank to the first of the fast ones where that makes the slower of both shorter."""
     given = bins.documents_of(slow)
     given = _some(given[bins.count[bins.bin_of[given]] > 1], MOST_GIVEN)
-    left = _without(bins, slow, given)
+    works, sizes = bins.cases(slow, len(given))
+    cases, rows = np.arange(len(given)), bins.bin_of[given] % bins.microbatches
+    works[rows, cases] -= bins.documents.work[given]
+    sizes[rows, cases] -= bins.documents.size[given]
+    left = bins.taking(works, sizes)  # what the slow rank takes without each
     helps = left < bins.takes[slow]
     return bool(helps.any()) and any(_give_to(bins, slow, rank, given[helps], left[helps], most) for rank in fast)
 
@@ -112,15 +116,6 @@ def _give_to(bins: Bins, slow: int, fast: int, given: Ints, left: Ints, most: in
     bins.put(int(given[chosen[best]]), int(fast * m + target[best]))
     bins.takes[slow], bins.takes[fast] = left[chosen[best]], taken[best]
     return True
-
-
-def _without(bins: Bins, rank: int, documents: Ints) -> Ints:
-    """Return what a rank takes without each of its documents."""
-    works, sizes = bins.cases(rank, len(documents))
-    cases, rows = np.arange(len(documents)), bins.bin_of[documents] % bins.microbatches
-    works[rows, cases] -= bins.documents.work[documents]
-    sizes[rows, cases] -= bins.documents.size[documents]
-    return bins.taking(works, sizes)
 
 
 def _some(documents: Ints, most: int) -> Ints:
@@ -330,7 +325,9 @@ class _PackingSearch:
             found = within(self.lengths, len(goals), cap)
             if found is None:
                 return None
-            filled = _matched(found, works, goals)
+            loads = sorted(range(len(found)), key=lambda number: -sum(works[document] for document in found[number]))
+            places = np.argsort(-goals, kind="stable").tolist()  # the fullest where the aim is highest
+            filled = [found[number] for _, number in sorted(zip(places, loads, strict=True))]
         return none_empty(filled)
 
     def _ordered(self, found: Assignment) -> Assignment:
@@ -392,14 +389,4 @@ def fill(works: Sequence[int], tokens: Sequence[int], aims: Sequence[int], cap: 
         for entry in passed:
             if room[entry[1]] >= shortest:
                 heappush(lacking, entry)
-    return filled
-
-
-def _matched(found: Filled, works: Sequence[int], aims: Ints) -> Filled:
-    """Return these bins in the places of the aims, the fullest where the aim is highest."""
-    loads = sorted(range(len(found)), key=lambda number: -sum(works[document] for document in found[number]))
-    places = np.argsort(-aims, kind="stable").tolist()
-    filled: Filled = [[] for _ in found]
-    for place, number in zip(places, loads, strict=True):
-        filled[place] = found[number]
     return filled

@@ -15,7 +15,7 @@ from pipesched.comparing.packing.positions import LoadTable, Positions
 from pipesched.core.arrays import Ints, np
 from pipesched.errors import ConfigError, Deadlock, NoSchedule, NotApplicable
 from pipesched.estimation.derived import SetupCutter
-from pipesched.estimation.items import Stage, core_time
+from pipesched.estimation.items import core_time
 from pipesched.estimation.terms import PER_MS
 from pipesched.pipeline.costs import in_one
 from pipesched.pipeline.kinds import KINDS
@@ -73,13 +73,6 @@ class RankTimes:
         self._limits: dict[int, list[tuple[Ints, Fraction]]] = {}
 
     @property
-    def at_once(self) -> bool:
-        """Whether many orders are timed at once: positions are settled, and memory is told by the order of slots."""
-        costs = self.base.costs
-        some = (*costs.forward, *costs.backward_input, *costs.backward_weight)
-        return self.is_settled and (self.base.memory.budget is None or min(in_one(some)) > 0)
-
-    @property
     def is_settled(self) -> bool:
         """Whether positions do not depend on costs."""
         return self._family.settled_order
@@ -118,7 +111,10 @@ class RankTimes:
     def of(self, ranks: Sequence[Rank]) -> list[Timed | None]:
         """Return what each takes; None where the algorithm does not apply, or finds no schedule within the budget."""
         new = [*dict.fromkeys(rank for rank in ranks if rank not in self._known)]
-        if self.at_once and new:
+        costs, budget = self.base.costs, self.base.memory.budget
+        some = (*costs.forward, *costs.backward_input, *costs.backward_weight)
+        # with a budget, every slot has to take time: then the order of slots tells memory
+        if new and self.is_settled and (budget is None or min(in_one(some)) > 0):
             self._time_at_once(new)
         else:
             self._known |= {rank: self._planned(rank) for rank in new}
@@ -188,11 +184,6 @@ class RankTimes:
 KEYS = ("forward", "backward_input", "backward_weight", "recompute")
 
 
-def is_of_model(problem: Problem) -> bool:
-    """Return whether the costs of a problem are derived from a model."""
-    return isinstance(problem.cutter, SetupCutter)
-
-
 def model_costs(problem: Problem, chosen: Family, cap: int) -> tuple[Problem, ModelCosts]:
     """Return the problem of a model for one document of `cap` tokens, cut for an algorithm, and what documents cost.
 
@@ -214,14 +205,10 @@ def model_costs(problem: Problem, chosen: Family, cap: int) -> tuple[Problem, Mo
     for key in KEYS:
         own = not given & ({key, "backward"} if key.startswith("backward") else {key})
         times = [*map(to_fraction, getattr(fitted.costs, key))]
-        core[key] = tuple(_core(stage, key) if own else Fraction(0) for stage in stages)
+        core[key] = tuple(Fraction(core_time(stage, key), PER_MS) if own else Fraction(0) for stage in stages)
         linear[key] = tuple(time - part for time, part in zip(times, core[key], strict=True))
     plain = replace(fitted, cutter=None, layers=None, costs=replace(fitted.costs, overlap=None))
     return plain, ModelCosts(cap, linear, core)
-
-
-def _core(stage: Stage, key: str) -> Fraction:
-    return Fraction(core_time(stage, key), PER_MS)
 
 
 STEPS = 20_000  # documents that are put down in a search with steps back; the first way down is best fit decreasing

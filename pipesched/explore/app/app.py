@@ -53,17 +53,9 @@ OptionList { height: 1fr; border: none; }
 
 
 # The colours of the terminal, dark or light; only charts have their own, as `run` prints them.
-THEME = replace(
-    BUILTIN_THEMES["ansi-dark"],
-    name="terminal",
-    variables={
-        **BUILTIN_THEMES["ansi-dark"].variables,
-        "ansi-background": "ansi_default",
-        "ansi-foreground": "ansi_default",
-        "block-cursor-foreground": "ansi_default",
-        "block-cursor-background": "ansi_default",
-    },
-)
+DARK = BUILTIN_THEMES["ansi-dark"]
+OWN = ("ansi-background", "ansi-foreground", "block-cursor-foreground", "block-cursor-background")
+THEME = replace(DARK, name="terminal", variables={**DARK.variables, **dict.fromkeys(OWN, "ansi_default")})
 
 
 class ExploreApp(App[None]):

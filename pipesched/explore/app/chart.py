@@ -34,7 +34,6 @@ class ChartWidget(Widget, can_focus=True):
 
     @property
     def drawing(self) -> BoardDrawing:
-        """The chart as it is drawn."""
         if self._drawing is None:
             width, height = max(self.size.width, 8), max(self.size.height, 3)
             screen = BoardScreen(width, height, self.colour, self.ascii_only, strips=self.has_room)

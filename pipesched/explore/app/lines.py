@@ -94,14 +94,8 @@ class Line(Input):
     """The line of one parameter; `told` is the text that was planned with, or tried."""
 
     def __init__(self, field: FormField, names: SuggestFromList | None) -> None:
-        super().__init__(
-            field.value,
-            id=field.name.replace(" ", "_"),
-            placeholder="none",
-            select_on_focus=True,
-            compact=True,
-            suggester=names,
-        )
+        name = field.name.replace(" ", "_")
+        super().__init__(field.value, id=name, placeholder="none", select_on_focus=True, compact=True, suggester=names)
         self.about, self.told = field.name, field.value
 
     def put(self, text: str) -> None:
