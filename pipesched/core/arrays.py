@@ -34,9 +34,9 @@ else:
 
     np = _Numpy()
 
-
 HOW_TO = "install a C compiler, and pipesched again"
 SLOW = 5.0  # seconds of a command, after which a note says how to get compiled kernels
+LARGEST = 2**62  # sums of two times below it stay within 64 bits
 
 
 @cache
@@ -61,9 +61,6 @@ def compiled_kernels() -> ModuleType | None:
 def form_of_kernels() -> str:
     """Return which form runs, for people: `compiled`, or `plain Python` and why."""
     return _found()[2]
-
-
-LARGEST = 2**62  # sums of two times below it stay within 64 bits
 
 
 def column(values: Iterable[int] | Ints) -> Ints:

@@ -18,6 +18,10 @@ from pipesched.core.tasks import TaskGraph
 from pipesched.core.timeindexed import TimeIndexed, terms
 
 MOST_SHAVED = 30  # tasks of a pass; the many that few others wait for gain little
+Part = tuple[int, int, int]  # a task, its earliest and its latest start
+MOST_TERMS = 600_000  # of a time-indexed model that is worth its memory
+FIRST_TURN, GROWTH = 0.5, 16  # seconds of branching before CP-SAT's first turn; before the next, so many times as much
+SEARCH, LEAST_SEARCH = 0.25, 1.0  # a turn of CP-SAT: of the branching so far, but at least so many seconds
 
 
 class Bounds(NamedTuple):
@@ -107,9 +111,6 @@ class Windows:
             ticks = 2 * ticks if is_growing else ticks // 2
 
 
-Part = tuple[int, int, int]  # a task, its earliest and its latest start
-
-
 class Branching:
     """A search for schedules of `graph` in which each task starts within its bounds."""
 
@@ -161,11 +162,6 @@ class Branching:
         first, last = bounds.earliest[task], bounds.latest[task]
         middle = (first + last) // 2
         return [(bounds, (task, middle + 1, last)), (bounds, (task, first, middle))]
-
-
-MOST_TERMS = 600_000  # of a time-indexed model that is worth its memory
-FIRST_TURN, GROWTH = 0.5, 16  # seconds of branching before CP-SAT's first turn; before the next, so many times as much
-SEARCH, LEAST_SEARCH = 0.25, 1.0  # a turn of CP-SAT: of the branching so far, but at least so many seconds
 
 
 class Margins(NamedTuple):

@@ -18,8 +18,8 @@ from typing import TypeVar
 
 EVERY = 0xFFF  # a mask: loops call `look` once in 4096 steps, because a call costs as much as a step
 
-
 T = TypeVar("T")
+_CURRENT: ContextVar[Clock | None] = ContextVar("pipesched_clock", default=None)
 
 
 class TimeIsUp(Exception):
@@ -54,9 +54,6 @@ class Clock:
     def part(self, seconds: float) -> Clock:
         """Return a clock that starts now, and is over after `seconds`, or when this clock is."""
         return Clock(min(seconds, self.left), self.stop)
-
-
-_CURRENT: ContextVar[Clock | None] = ContextVar("pipesched_clock", default=None)
 
 
 @contextmanager

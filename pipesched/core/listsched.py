@@ -22,6 +22,10 @@ from pipesched.core.timing import topological_order
 from pipesched.errors import NoSchedule
 
 UNSTARTED = -1
+RULES = (  # (priority, tie)
+    ("alap", "pairing"), ("mobility", "pairing"), ("alap", "input"),
+    ("mobility", "fifo"), ("successors", "dfs"), ("asap", "pairing"),
+)  # fmt: skip
 
 
 class Dispatch(NamedTuple):
@@ -133,12 +137,6 @@ def _ranks(priority: Sequence[float], span: int) -> Ints:
             return values - least
     place = {value: number for number, value in enumerate(sorted(set(priority)))}
     return column([place[value] for value in priority])
-
-
-RULES = (  # (priority, tie)
-    ("alap", "pairing"), ("mobility", "pairing"), ("alap", "input"),
-    ("mobility", "fifo"), ("successors", "dfs"), ("asap", "pairing"),
-)  # fmt: skip
 
 
 class Listing(NamedTuple):

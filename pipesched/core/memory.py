@@ -31,18 +31,14 @@ class PoolLimits:
         self.graph, self.capacities, self.jobs = graph, capacities, 0
         self.take = self.give = self.ask = self.pool = none
         self.capacity = none[:1]
-        if capacities:
-            self._limit(column(rooms))
-
-    def _limit(self, room: Ints) -> None:
-        """Let tasks ask for what they take, and what is to stay free beside it."""
-        graph = self.graph
-        self.take, self.give, self.ask = graph.take, graph.give, graph.take
-        if len(room):
+        if not capacities:
+            return
+        room, self.take, self.give, self.ask = column(rooms), graph.take, graph.give, graph.take
+        if len(room):  # is to stay free beside what they take
             self.ask = graph.take + in_range(room, total(room))
         largest = total(self.take) + total(self.ask) + total(self.give)  # nothing that is added up is beyond it
         self.ask = in_range(self.ask, largest)
-        self.capacity = column([largest if most is None else min(most, largest) for most in self.capacities])
+        self.capacity = column([largest if most is None else min(most, largest) for most in capacities])
         self.pool = np.where((self.ask != 0) | (self.give != 0), graph.pool, 0)
         if len(self.pool) and not 0 <= self.pool.min() <= self.pool.max() < len(self.capacity):
             raise ValueError(f"memory pools {self.pool.min()} to {self.pool.max()}, {len(self.capacity)} capacities")

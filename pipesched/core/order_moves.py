@@ -23,14 +23,19 @@ class Places(NamedTuple):
     last: int
 
 
+def users_of(tasks: TimedTasks) -> list[list[int]]:
+    """Return what waits for each task, but for the orders of machines."""
+    users: list[list[int]] = [[] for _ in tasks.durations]
+    for task, arcs in enumerate(tasks.inputs):
+        for before in (*(arc.before for arc in arcs), *tasks.waits[task]):
+            users[before].append(task)
+    return users
+
+
 def legal_places(tasks: TimedTasks, chosen: Sequence[int]) -> list[Places]:
     """Return where each of the chosen tasks may stand: behind what reaches it, before what it reaches."""
-    pairs = zip(tasks.inputs, tasks.waits, strict=True)
+    pairs, users = zip(tasks.inputs, tasks.waits, strict=True), users_of(tasks)
     sources = [[*(arc.before for arc in inputs), *waits] for inputs, waits in pairs]
-    users: list[list[int]] = [[] for _ in sources]  # what waits for each task but for the order of its machine
-    for task, earlier in enumerate(sources):
-        for before in earlier:
-            users[before].append(task)
     reaching = _reaching(tasks, _positions(tasks), tasks.topological, sources)
     reached = _reaching(tasks, _positions(tasks, -1), tasks.topological[::-1], users)
     places = []

@@ -14,6 +14,8 @@ from operator import add
 from typing import NamedTuple
 
 NOTHING = -1  # no task, no machine, no tag
+Fits = Callable[[int, int], bool]  # whether a task may start at a time, as far as the memory of its device goes
+Candidates = tuple["GapCandidate | None", "GapCandidate | None"]  # one that takes memory, one that takes none
 
 
 class Arc(NamedTuple):
@@ -239,7 +241,6 @@ class Gap(NamedTuple):
 
 
 Piece = tuple[int, int, Idle | None, int]  # of a gap: from, to, class (None: a device runs the culprit), culprit
-Fits = Callable[[int, int], bool]  # whether a task may start at a time, as far as the memory of its device goes
 
 
 def idle_gaps(tasks: TimedTasks, takes: Sequence[int], fits: Fits) -> Iterator[Gap]:
@@ -278,9 +279,6 @@ class GapCandidate(NamedTuple):
     position: int
     task: int
     takes: bool
-
-
-Candidates = tuple["GapCandidate | None", "GapCandidate | None"]  # one that takes memory, one that takes none
 
 
 def _candidates(tasks: TimedTasks, order: Sequence[int], takes: Sequence[int]) -> list[Candidates]:

@@ -12,6 +12,8 @@ from pipesched.core.timing import heads, levels, tails, topological_order
 from pipesched.errors import ConfigError
 
 MOST_TASKS_WITH_DESCENDANTS = 20_000  # the sets of descendants take n*n/8 bytes
+FIXED, BY_TIME, DRAWN, PAIRED = range(4)  # as the kernel knows them
+BITS = 32  # of a random key
 
 
 def alap(graph: TaskGraph) -> list[int]:
@@ -41,10 +43,6 @@ PRIORITIES: dict[str, Callable[[TaskGraph], list[int]]] = {
     "successors": lambda graph: [-len({after for after, _ in arrows}) for arrows in graph.successors],  # the most first
     "descendants": lambda graph: [*map(neg, descendant_counts(graph))],  # the most first
 }
-
-
-FIXED, BY_TIME, DRAWN, PAIRED = range(4)  # as the kernel knows them
-BITS = 32  # of a random key
 
 
 class Tie(NamedTuple):

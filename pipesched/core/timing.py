@@ -18,6 +18,7 @@ from pipesched.errors import Deadlock, InvalidSchedule
 UNTIMED = -1
 Orders = Sequence[Sequence[int]] | Sequence[Ints]  # of machines: the tasks of each, in order
 _NONE = -1
+UNREACHED = -1
 
 
 class Times:
@@ -171,9 +172,6 @@ class Retiming:
         chain = ", ".join(f"task {task} on machine {number} waits for task {before}" for number, task, before in cycle)
         links = [(task, number) for number, task, _ in cycle]
         return Deadlock(f"deadlock: {chain}", links, [before for _, _, before in cycle])
-
-
-UNREACHED = -1
 
 
 def topological_order(graph: TaskGraph) -> list[int]:

@@ -28,7 +28,6 @@ LARGEST = 10_000  # calls of a batch
 OFTEN = 0.1  # seconds between two looks at a clock that may be stopped
 AHEAD = 2  # batches that each worker has: the one it runs, and the next
 
-
 FEWEST = 8  # batches under way, at least: a cluster that grows by need begins without workers
 PARTS = 8  # batches for each place, at least, into which what is left is cut
 GROWTH = 4  # times as many calls as in the batch before, at most: first calls may be the quickest

@@ -24,6 +24,24 @@ from pipesched.render.view import WIDE, LineFrame, axis
 
 NEARLY = 1.02  # of a window: what shows that much less than all shows all
 CLOSEST = 4  # ticks that a window shows at least
+SELECTED_NAME = Style(bold=True)
+SELECTED = Style(reverse=True, bold=True)  # of the terminal's own colours: dark on light or light on dark, never idle
+MARKS = {  # what stands below a row: its style in colour; of several in a column the last
+    "-": Style(color="green"),
+    "[": Style(color="green", bold=True),
+    "]": Style(color="green", bold=True),
+    "*": Style(bold=True),
+    "o": Style(color="magenta", bold=True),
+    "i": Style(color="cyan", bold=True),
+    "I": Style(color="cyan", bold=True, reverse=True),
+    "^": Style(bold=True),
+    "|": Style(color="green", bold=True, reverse=True),
+    "!": Style(color="red", bold=True, reverse=True),
+}
+AXIS = 2  # lines
+LEGEND = 3  # lines with the one between
+SPACED = 3  # lines of a row with its marks and its memory
+LEAST_USED = 0.8  # of the width by equal columns for equal times; else time is spread over all of it
 
 
 class Viewport:
@@ -82,26 +100,6 @@ class Viewport:
         length = min(length, self.whole)
         first = min(max(start, 0), self.whole - length)
         self.window = Window(first, first + length)
-
-
-SELECTED_NAME = Style(bold=True)
-SELECTED = Style(reverse=True, bold=True)  # of the terminal's own colours: dark on light or light on dark, never idle
-MARKS = {  # what stands below a row: its style in colour; of several in a column the last
-    "-": Style(color="green"),
-    "[": Style(color="green", bold=True),
-    "]": Style(color="green", bold=True),
-    "*": Style(bold=True),
-    "o": Style(color="magenta", bold=True),
-    "i": Style(color="cyan", bold=True),
-    "I": Style(color="cyan", bold=True, reverse=True),
-    "^": Style(bold=True),
-    "|": Style(color="green", bold=True, reverse=True),
-    "!": Style(color="red", bold=True, reverse=True),
-}
-AXIS = 2  # lines
-LEGEND = 3  # lines with the one between
-SPACED = 3  # lines of a row with its marks and its memory
-LEAST_USED = 0.8  # of the width by equal columns for equal times; else time is spread over all of it
 
 
 class BoardScreen(NamedTuple):
@@ -168,8 +166,7 @@ def draw(state: State, view: Viewport, screen: BoardScreen, drop: Drop | None = 
     critical = frozenset(state.board.tasks.critical_path) if "critical" in state.shown else frozenset()
     painter.prepare(layout, critical if screen.colour else frozenset())
     marks = _Marks(state, scale, first, drop, columns=scale.columns)
-    pen = _Pen(state, painter, layout, marks, names, screen, memory=memory)
-    return pen.drawn(view, first)
+    return _Pen(state, painter, layout, marks, names, screen, memory=memory).drawn(view, first)
 
 
 class _Marks:

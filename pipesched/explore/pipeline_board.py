@@ -10,11 +10,11 @@ from pathlib import Path
 from pipesched.analysis.reasons.explain import OVERLAP, gaps_of, row_of_step, sensitivities
 from pipesched.analysis.reasons.explanation import Sensitivity, arrivals, idle_gap, timed_tasks
 from pipesched.analysis.reasons.timed_moves import moved_plan
-from pipesched.core.order_moves import moved
+from pipesched.core.order_moves import moved, users_of
 from pipesched.core.reasons import NOTHING, Arc, Gap, TimedTasks
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.explore.board import LIVE, Amounts, Board, place_of
-from pipesched.explore.places import PlaceLimits, users_of
+from pipesched.explore.places import PlaceLimits
 from pipesched.file_formats.files import content_of, read, refuse_existing, write_file
 from pipesched.file_formats.registry import SCHEDULE, format_of, formats_that_hold
 from pipesched.pipeline.check import checked, violations

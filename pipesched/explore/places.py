@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 from pipesched.core.reasons import NOTHING, TimedTasks
 
+Onward = Callable[[int], Iterator[int]]
+
 
 class PlaceLimits(NamedTuple):
     """The first and the last position of a task, and the chains of tasks that set them.
@@ -27,15 +29,6 @@ class PlaceLimits(NamedTuple):
     def allow(self, position: int) -> bool:
         """Return whether the task may stand there."""
         return self.first <= position <= self.last
-
-
-def users_of(tasks: TimedTasks) -> list[list[int]]:
-    """Return what waits for each task, but for the orders of machines."""
-    users: list[list[int]] = [[] for _ in tasks.durations]
-    for task, arcs in enumerate(tasks.inputs):
-        for before in (*(arc.before for arc in arcs), *tasks.waits[task]):
-            users[before].append(task)
-    return users
 
 
 def limits_of(tasks: TimedTasks, users: Sequence[Sequence[int]], task: int) -> PlaceLimits:
@@ -59,9 +52,6 @@ def by_data(tasks: TimedTasks, users: Sequence[Sequence[int]], task: int) -> Pla
     return _limits(
         tasks, users, task, lambda other: (arc.before for arc in inputs[other]), lambda other: iter(users[other])
     )
-
-
-Onward = Callable[[int], Iterator[int]]
 
 
 def _limits(

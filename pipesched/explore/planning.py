@@ -22,6 +22,8 @@ from pipesched.solver.search import Event as Found
 from pipesched.solver.solve import solve
 
 SECONDS = 60.0  # of a solve, unless it is stopped
+Tell = Callable[[str], None]
+Make = Callable[[str | None, Mapping[str, str]], Outcome]
 
 
 class Choice(NamedTuple):
@@ -54,9 +56,6 @@ class Move(NamedTuple):
     position: int
 
 
-Tell = Callable[[str], None]
-
-
 class Planner(Protocol):
     """What plans the boards of one kind."""
 
@@ -81,9 +80,6 @@ class Planner(Protocol):
 
     def best_move(self, board: Board, stop: Event) -> Move | None:
         """Return the move of one task that shortens a schedule most, if there is one. Raises TimeIsUp."""
-
-
-Make = Callable[[str | None, Mapping[str, str]], Outcome]
 
 
 class PipelinePlanner(Planner):
@@ -144,18 +140,11 @@ class PipelinePlanner(Planner):
             best = "" if found.value is None else f", best {board.number(round(found.value * unit))}"
             tell(f"solving: {found.step}{best}, bound {board.number(round(found.bound * unit))}")
 
-        allowed = Allowed.of(plan.index.letters)
-        can_begin = not board.missing and board.schedule.fits and not (plan.pairs and any(allowed))
+        allowed = Allowed.of(plan.index.letters)._asdict()
+        can_begin = not board.missing and board.schedule.fits and not (plan.pairs and any(allowed.values()))
         hint = board.schedule if can_begin else None
         outcome = solve(
-            problem,
-            time_limit=SECONDS,
-            stop=stop,
-            listener=listener,
-            hint=hint,
-            advice=False,
-            cuts=1,
-            **allowed._asdict(),
+            problem, time_limit=SECONDS, stop=stop, listener=listener, hint=hint, advice=False, cuts=1, **allowed
         )
         return _shorter(board, board_of(outcome), outcome.bound.ticks)
 

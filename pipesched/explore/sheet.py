@@ -10,6 +10,8 @@ from typing import NamedTuple
 from pipesched.core.reasons import NOTHING, TimedTasks
 from pipesched.explore.board import Board, place_of, rows_of
 
+MOST_STEPS = 1_000  # that can be undone
+
 
 class Pause(NamedTuple):
     """The whole idle time before a task of a row, of whatever classes; `task` is the last one for that behind it."""
@@ -108,9 +110,6 @@ def drop_position(board: Board, task: int, tick: float) -> int:
     others = [other for other in tasks.orders[tasks.machine[task]] if other != task]
     later = (place for place, other in enumerate(others) if tasks.starts[other] + tasks.ends[other] > 2 * tick)
     return next(later, len(others))
-
-
-MOST_STEPS = 1_000  # that can be undone
 
 
 class Version(NamedTuple):

@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Event
 
 from pipesched.core.cpsat import Limits
-from pipesched.core.order_moves import candidate_moves, moved
+from pipesched.core.order_moves import candidate_moves, moved, users_of
 from pipesched.core.reasons import NOTHING, Gap, TimedTasks, idle_gaps
 from pipesched.core.ties import PRIORITIES, TIES
 from pipesched.core.timing import earliest_times
@@ -17,7 +17,6 @@ from pipesched.documents.hardware import hardware_document
 from pipesched.documents.json_text import dump
 from pipesched.errors import ConfigError
 from pipesched.explore.board import Amounts, Board
-from pipesched.explore.places import users_of
 from pipesched.explore.planning import SECONDS, Choice, FormField, Move, Planned, Planner, Tell
 from pipesched.file_formats.files import refuse_existing, write_file
 from pipesched.file_formats.registry import format_of
@@ -26,6 +25,8 @@ from pipesched.hls.graph import DataflowGraph, Dependence
 from pipesched.hls.outcome import PRIORITY, TIE, HardwareOutcome, list_outcome, solve
 from pipesched.hls.schedule import HardwareSchedule, checked
 from pipesched.hls.units import Units, bind
+
+Loader = Callable[[Mapping[str, int]], tuple[DataflowGraph, Units]]  # takes how many units some classes have
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,9 +192,6 @@ def unit_board(outcome: HardwareOutcome) -> UnitBoard:
 def rule_name(priority: str | None, tie: str | None) -> str:
     """Return the name of a rule of the list scheduler: `alap/pairing`, which is also what None stands for."""
     return f"{priority or PRIORITY}/{tie or TIE}"
-
-
-Loader = Callable[[Mapping[str, int]], tuple[DataflowGraph, Units]]  # takes how many units some classes have
 
 
 class UnitPlanner(Planner):

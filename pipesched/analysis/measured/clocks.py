@@ -30,6 +30,11 @@ CELLS = 96  # into which a range is cut at first, and the best of them further
 BEST = 3  # cells that are looked into
 FINER = 4
 Deviation = Callable[[int], float]
+ROUNDING = PER_UNIT // 500  # what the times of two ends of a range may be rounded by: 2 ns in us
+PASSES = 2  # where pairs have inputs of two ranks, of which the later one counts
+STEADY = 4  # messages of which half differ by less than this part of their room took so long on their way
+LITTLE = 20  # room of less than so many parts of an operation is what messages take
+Kind = tuple[str, int, int]  # of a slot: its letter and stage, and the stage of a pair's backward
 
 
 class LateArrival(NamedTuple):
@@ -126,13 +131,6 @@ def _least(deviation: Deviation, lowest: int, highest: int, now: int) -> int:
         ]
     candidates: list[int] = [*best, now]
     return min(candidates, key=key)
-
-
-ROUNDING = PER_UNIT // 500  # what the times of two ends of a range may be rounded by: 2 ns in us
-PASSES = 2  # where pairs have inputs of two ranks, of which the later one counts
-STEADY = 4  # messages of which half differ by less than this part of their room took so long on their way
-LITTLE = 20  # room of less than so many parts of an operation is what messages take
-Kind = tuple[str, int, int]  # of a slot: its letter and stage, and the stage of a pair's backward
 
 
 class RankMessage(NamedTuple):

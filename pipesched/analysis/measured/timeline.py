@@ -162,6 +162,9 @@ def read_traces(
     schedule = measured_schedule(measured, step, 1 if base is None else base.ticks.per_unit)
     if planned is not None:
         planned = as_fine_as(planned, schedule.problem.ticks.per_unit)
+    notes = ["only one step was recorded; the first one of a run takes longer than those behind it"] * steps.only
+    if of_each is not None and not any(rank.apart for rank in run.ranks):  # ranges hold their waiting for messages
+        notes.append("clocks are told by equal times of a kind, and microbatches differ: waiting and clocks are rough")
     return Timeline(
         Outcome(MEASURED, schedule),
         [plain(Fraction(ahead, PER_UNIT)) for ahead in step.ahead],
@@ -170,18 +173,10 @@ def read_traces(
         step.name,
         run.source.name,
         planned,
-        [*_notes(steps, is_unequal=of_each is not None and not any(rank.apart for rank in run.ranks))],
+        notes,
         latencies(transits(found, steps), steps.stages - 1),
         next((rank.machine for rank in run.ranks if rank.machine is not None), None),
     )
-
-
-def _notes(steps: Steps, *, is_unequal: bool) -> Iterator[str]:
-    """Yield what to know; `is_unequal`: microbatches differ in ranges that hold their waiting for messages."""
-    if steps.only:
-        yield "only one step was recorded; the first one of a run takes longer than those behind it"
-    if is_unequal:
-        yield "clocks are told by equal times of a kind, and microbatches differ: waiting and clocks are rough"
 
 
 def _quartiles(found: Aligned, microbatch: int | None = None) -> dict[tuple[str, int], Quartiles]:

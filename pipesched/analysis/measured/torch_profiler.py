@@ -32,6 +32,11 @@ from pipesched.pipeline.ops import Op, Pair, Slot, parse_op, parse_slot
 
 LAUNCHES, RAN = ("cuda_runtime", "cuda_driver"), ("kernel", "gpu_memcpy", "gpu_memset")
 MESSAGE = "nccl"
+SOURCE = TraceSource("torch.profiler", "us", clock_a_step=False)
+RUN, WAIT = "PP:", "WAIT:"
+GPU, CPU = "gpu_user_annotation", "user_annotation"
+_MESSAGE = re.compile(r"PP:(?P<stage>\d{1,9})(?P<what>SEND_F|RECV_F|SEND_B|RECV_B)\d{1,9}")
+COMMUNICATION = ("SEND_", "RECV_", "UNSHARD", "RESHARD", "REDUCE_GRAD")  # what PyTorch's runtime records besides
 
 
 class Span(NamedTuple):
@@ -68,13 +73,6 @@ class GpuSpans:
         """Return when the GPU ran what was launched in a time of the CPU; None where that was nothing."""
         inside = self._spans[bisect_left(self._starts, start) : bisect_right(self._starts, end)]
         return Span(min(span.start for span in inside), max(span.end for span in inside)) if inside else None
-
-
-SOURCE = TraceSource("torch.profiler", "us", clock_a_step=False)
-RUN, WAIT = "PP:", "WAIT:"
-GPU, CPU = "gpu_user_annotation", "user_annotation"
-_MESSAGE = re.compile(r"PP:(?P<stage>\d{1,9})(?P<what>SEND_F|RECV_F|SEND_B|RECV_B)\d{1,9}")
-COMMUNICATION = ("SEND_", "RECV_", "UNSHARD", "RESHARD", "REDUCE_GRAD")  # what PyTorch's runtime records besides
 
 
 class _Event(NamedTuple):
@@ -168,11 +166,8 @@ def _events(entries: Iterable[Any], file: str) -> Iterator[_Event]:
 def _of_one_lane(events: Sequence[_Event]) -> list[_Event]:
     """Return of each name the events of one lane: of a GPU before a CPU, and of the busiest stream."""
     counts = Counter(event.lane for event in events)
-    lanes_of: dict[str, set[tuple[str, Any]]] = {}
-    for event in events:
-        lanes_of.setdefault(event.name, set()).add(event.lane)
-    firsts = (max(lanes, key=lambda lane: (lane[0] == GPU, counts[lane], str(lane[1]))) for lanes in lanes_of.values())
-    first = dict(zip(lanes_of, firsts, strict=True))
+    rising = sorted(events, key=lambda event: (event.lane[0] == GPU, counts[event.lane], str(event.lane[1])))
+    first = {event.name: event.lane for event in rising}  # of each name the last one
     return [event for event in events if event.lane == first[event.name]]
 
 

@@ -35,6 +35,11 @@ from pipesched.pipeline.quantities import canonical, in_units, plain, to_fractio
 from pipesched.pipeline.schedule import Schedule, schedule_plan, timed_schedule
 from pipesched.results.outcome import Outcome
 
+TIED = "REDUCE_TIED"
+OVERLAP = "overlap"
+Planner = Callable[[Problem], Outcome]  # makes a schedule of a problem, by the algorithm and the options of another
+Row = tuple[int, str]  # a stage (or an item of side work), and a kind of operation or OVERLAP
+
 
 def gaps_of(schedule: Schedule, tasks: TimedTasks) -> list[Gap]:
     """Return all idle time of a schedule by class and culprit; `tasks` are its operations."""
@@ -101,9 +106,6 @@ class Levels:
         return max(table[first], table[last - (1 << power)])
 
 
-TIED = "REDUCE_TIED"
-
-
 def row_of_step(index: OpIndex, number: int) -> Row:
     """Return the cost of an operation of the step: both ends of tied gradients have one."""
     kind = index.kind_of(number)
@@ -131,11 +133,6 @@ def changed_step(problem: Problem, row: Row, factor: Fraction) -> Problem:
     column = [*getattr(costs, key)]
     column[stage] = canonical(to_fraction(column[stage]) * factor)
     return replace(problem, costs=replace(costs, **{key: tuple(column)}))  # type: ignore[arg-type]
-
-
-OVERLAP = "overlap"
-Planner = Callable[[Problem], Outcome]  # makes a schedule of a problem, by the algorithm and the options of another
-Row = tuple[int, str]  # a stage (or an item of side work), and a kind of operation or OVERLAP
 
 
 def sensitivities(

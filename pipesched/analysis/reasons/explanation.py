@@ -24,6 +24,8 @@ from pipesched.pipeline.step import WEIGHTS
 from pipesched.pipeline.step_lowering import step_arrows, waits_of
 from pipesched.results.outcome import Outcome
 
+LEAST_TOLD = 1e-9  # of the makespan: less idle time counts as none
+
 
 def given_schedule(schedule: object) -> Schedule:
     """Return the schedule that is asked about, after checks. Raises ConfigError and InvalidSchedule."""
@@ -85,9 +87,6 @@ def _inputs(schedule: Schedule, task: dict[int, int]) -> list[list[Arc]]:
             if is_run[before] and is_run[after]:
                 inputs[task.get(after, after)].append(Arc(task.get(before, before), row.lag, tag))
     return inputs
-
-
-LEAST_TOLD = 1e-9  # of the makespan: less idle time counts as none
 
 
 class IdleGap(NamedTuple):

@@ -20,6 +20,10 @@ from pipesched.pipeline.schedule import Schedule, timed_schedule
 from pipesched.pipeline.step_lowering import reshard_times
 from pipesched.pipeline.step_rule import network_programs
 
+MOST_RETIMED = 5_000_000  # operations, over all moves
+MOST_MOVES = 10
+LOWERED = 8  # times as long as timing alone: making the task graph of a move anew, where programs of lanes change
+
 
 def moved_plan(schedule: Schedule, device: int, order: Sequence[int]) -> Plan:
     """Return the plan of a schedule with another order of a device, and the program that this makes of its lane.
@@ -50,11 +54,6 @@ def graph_of(schedule: Schedule, plan: Plan) -> TaskGraph:
     if not plan.index.scoped:
         return schedule.graph
     return lower_plan(schedule.problem, plan).changed(durations=schedule.graph.duration)
-
-
-MOST_RETIMED = 5_000_000  # operations, over all moves
-MOST_MOVES = 10
-LOWERED = 8  # times as long as timing alone: making the task graph of a move anew, where programs of lanes change
 
 
 class _Found(NamedTuple):

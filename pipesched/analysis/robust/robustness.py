@@ -43,12 +43,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-
 BLOCK = 1024  # samples of one stream; another number would be other draws
 MOST_NOISE = 10  # a coefficient of variation
 MOST_STRAGGLER = 1_000_000
 MOST_SAMPLES = 1_000_000
 MOST_SEED = 10**9
+ROWS = 32  # operations whose factors are drawn together
+FIGURES = ("makespan", "mean", "std", "p50", "p95", "p99", "best_share")
+SAMPLES_OF_ONE = 200  # of an operation, which take as long as scheduling one
+PARTS = 4  # of a schedule's samples for each worker, at most: a part prepares the schedule anew
+KNOWN = "an Outcome, a Schedule, a list of them, or a Comparison"
 
 
 @dataclass(frozen=True)
@@ -130,9 +134,6 @@ class Factors:
         rows *= sigma
         rows -= sigma**2 / 2
         np.exp(rows, out=rows)
-
-
-ROWS = 32  # operations whose factors are drawn together
 
 
 class Replay:
@@ -224,9 +225,6 @@ def _texts(plan: Plan) -> list[str]:
     for number in ends:
         texts[number] = texts[ends[0]]
     return texts
-
-
-FIGURES = ("makespan", "mean", "std", "p50", "p95", "p99", "best_share")
 
 
 @dataclass(frozen=True)
@@ -343,11 +341,6 @@ class Robustness(Displayable, Sequence[RobustnessRow]):
         if not isinstance(key, str):
             return self.rows[key]
         return {row.algorithm: row for row in reversed(self.rows)}[key]
-
-
-SAMPLES_OF_ONE = 200  # of an operation, which take as long as scheduling one
-PARTS = 4  # of a schedule's samples for each worker, at most: a part prepares the schedule anew
-KNOWN = "an Outcome, a Schedule, a list of them, or a Comparison"
 
 
 def robustness(

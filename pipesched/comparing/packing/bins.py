@@ -14,6 +14,11 @@ from pipesched.comparing.packing.timing import first_fit
 from pipesched.core.arrays import Ints, np
 
 Taking = Callable[[Ints, Ints], Ints]  # works and sizes, a row a microbatch and a column a case: what each takes
+PACE, SLOWER = 0.25, 0.15  # the first step, and by how much later ones are shorter
+RECENT = 0.2  # how much the last works count in the mean of all, which swings less
+STEEPEST = 2.0  # by which factor a step changes the work of a rank at most
+LONG = 2.5  # times the mean work of a microbatch has a document of which the best place is asked
+Assignment = list[list[list[int]]]  # the documents of each microbatch of each rank, in the order they are fed
 
 
 class DocumentSizes(NamedTuple):
@@ -83,12 +88,6 @@ class Bins:
         self.bin_of[in_first], self.bin_of[in_second] = second, first
         for held in (self.work, self.size, self.room, self.count):
             held[[first, second]] = held[[second, first]]
-
-
-PACE, SLOWER = 0.25, 0.15  # the first step, and by how much later ones are shorter
-RECENT = 0.2  # how much the last works count in the mean of all, which swings less
-STEEPEST = 2.0  # by which factor a step changes the work of a rank at most
-LONG = 2.5  # times the mean work of a microbatch has a document of which the best place is asked
 
 
 class RankShape(NamedTuple):
@@ -197,9 +196,6 @@ def _members(tree: Any) -> list[int]:
         else:
             found.append(node)
     return sorted(found)
-
-
-Assignment = list[list[list[int]]]  # the documents of each microbatch of each rank, in the order they are fed
 
 
 class OtherPacking(NamedTuple):

@@ -32,13 +32,15 @@ from pipesched.core.arrays import np
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.problem import Problem
-from pipesched.results.document_costs import MILLION, DocumentCosts, DocumentLoad, Rate
+from pipesched.results.document_costs import MILLION, DocumentCosts, Rate, load_of
 
 HALF = Fraction(1, 2 * MILLION)  # of what works and sizes are rounded to
 ROUNDED = Fraction(1, 10**8)  # of a time that has nine digits, and was perhaps rounded twice
 SAFE = 1 - 1e-9  # what is computed in floats is taken down by more than they round
 MOST_PATTERNS = 64  # of choices of one of two, of which any number makes a bound
 LARGEST, MOST_HELD = 1e140, 1e60  # of a factor: products of two are finite; and of work for an idle time of 1
+MOST = 100_000  # ways to put every document into some microbatch of some rank
+Sets = tuple[int, ...]  # of documents, bit d for document d: the microbatches of a rank as they are fed, say
 
 
 class StageRates(NamedTuple):
@@ -239,10 +241,6 @@ def _most_of_lesser(one: tuple[float, float], other: tuple[float, float]) -> flo
     return max(most, (a * falls + b * rises) / (falls + rises))  # where they are equal
 
 
-MOST = 100_000  # ways to put every document into some microbatch of some rank
-Sets = tuple[int, ...]  # of documents, bit d for document d: the microbatches of a rank as they are fed, say
-
-
 class Best(NamedTuple):
     """The order in which a rank takes least for a set of documents, and what it takes."""
 
@@ -263,7 +261,7 @@ def best_of_all(lengths: Sequence[int], ranks: int, microbatches: int, cap: int,
     """
     every = (1 << len(lengths)) - 1
     orders = [*_orders(lengths, ranks, microbatches, cap)] if ranks * microbatches > 1 else [(every,)]
-    loads = _loads(lengths, orders)
+    loads = {part: load_of([lengths[document] for document in _members(part)]) for part in {*chain(*orders)}}
     timed = times.of([tuple(loads[part] for part in order) for order in orders])
     scale = lcm(*(one.makespan.denominator for one in timed if one is not None))
     for needs_fit in (True, False):
@@ -289,15 +287,6 @@ def _orders(lengths: Sequence[int], ranks: int, microbatches: int, cap: int) -> 
             used[number] += has_it * min(length, cap + 1)
     legal = ((parts > 0) & (used <= cap)).all(axis=0)
     return map(tuple, parts[:, legal].T.tolist())
-
-
-def _loads(lengths: Sequence[int], orders: Sequence[Sets]) -> dict[int, DocumentLoad]:
-    """Return the load of each set that occurs as a microbatch."""
-    loads = {}
-    for part in {part for order in orders for part in order}:
-        own = [lengths[document] for document in _members(part)]
-        loads[part] = DocumentLoad(sum(own), sum(length * length for length in own))
-    return loads
 
 
 def _members(part: int) -> list[int]:

@@ -24,6 +24,16 @@ from pipesched.core.arrays import Ints, np
 from pipesched.pipeline.problem import Problem
 from pipesched.results.document_costs import Rate, load_of
 
+FASTEST = 3  # ranks that are asked to take something
+MOST_GIVEN = 500  # documents of the slowest rank that may leave it
+WHOLE = 1 << 32  # the work of all documents together, in the whole numbers of a search
+ROUNDS_ALIKE, ROUNDS = 32, 32  # steps towards the best works of one rank, and then of all beside long documents
+STEPS, CASES = 32, 240  # moves of documents, and the cases that are looked at for one
+CAPS = 6  # smaller ones that are tried where a budget is not kept
+OVER = 1 << 59  # what a rank takes more at least where it is over its budget: more than any rank takes
+MOST_OVER = 4  # times that
+FINE = 1 << 18  # parts of a capacity, and of the size of the document that costs are for
+
 
 class Judged(NamedTuple):
     """A packing, and what its ranks take: None where some rank has no schedule."""
@@ -63,10 +73,6 @@ def judge(assignments: Sequence[Assignment], lengths: Sequence[int], times: Rank
         known = [one for one in own if one is not None]
         judged.append(Judged(assignment, known if len(known) == len(own) else None))
     return judged
-
-
-FASTEST = 3  # ranks that are asked to take something
-MOST_GIVEN = 500  # documents of the slowest rank that may leave it
 
 
 def improve(bins: Bins, steps: int, most: int) -> None:
@@ -187,15 +193,6 @@ def _shift(bins: Bins, rank: int, most: int) -> bool:
         bins.exchange(int(rank * m + first[best - count]), int(rank * m + second[best - count]))
     bins.takes[rank] = takes[best]
     return True
-
-
-WHOLE = 1 << 32  # the work of all documents together, in the whole numbers of a search
-ROUNDS_ALIKE, ROUNDS = 32, 32  # steps towards the best works of one rank, and then of all beside long documents
-STEPS, CASES = 32, 240  # moves of documents, and the cases that are looked at for one
-CAPS = 6  # smaller ones that are tried where a budget is not kept
-OVER = 1 << 59  # what a rank takes more at least where it is over its budget: more than any rank takes
-MOST_OVER = 4  # times that
-FINE = 1 << 18  # parts of a capacity, and of the size of the document that costs are for
 
 
 def searched(

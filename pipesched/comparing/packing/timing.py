@@ -31,6 +31,10 @@ from pipesched.schedulers.registry import family
 LARGEST = 1 << 62  # of sums in 64 bits
 AT_ONCE = 4096  # ranks
 Rank = tuple[DocumentLoad, ...]  # its microbatches, in the order they are fed
+KEYS = ("forward", "backward_input", "backward_weight", "recompute")
+STEPS = 20_000  # documents that are put down in a search with steps back; the first way down is best fit decreasing
+MOST_SEARCHED = 2_000  # documents: of more, first fit leaves next to no room
+Filled = list[list[int]]  # the documents of each bin
 
 
 class Timed(NamedTuple):
@@ -181,9 +185,6 @@ class RankTimes:
         return Timed(Fraction(schedule.makespan_ticks, schedule.problem.ticks.per_unit), schedule.fits)
 
 
-KEYS = ("forward", "backward_input", "backward_weight", "recompute")
-
-
 def model_costs(problem: Problem, chosen: Family, cap: int) -> tuple[Problem, ModelCosts]:
     """Return the problem of a model for one document of `cap` tokens, cut for an algorithm, and what documents cost.
 
@@ -209,12 +210,6 @@ def model_costs(problem: Problem, chosen: Family, cap: int) -> tuple[Problem, Mo
         linear[key] = tuple(time - part for time, part in zip(times, core[key], strict=True))
     plain = replace(fitted, cutter=None, layers=None, costs=replace(fitted.costs, overlap=None))
     return plain, ModelCosts(cap, linear, core)
-
-
-STEPS = 20_000  # documents that are put down in a search with steps back; the first way down is best fit decreasing
-MOST_SEARCHED = 2_000  # documents: of more, first fit leaves next to no room
-
-Filled = list[list[int]]  # the documents of each bin
 
 
 def first_fit(tokens: Sequence[int], bins: int, cap: int) -> tuple[Filled, list[int]]:

@@ -51,7 +51,6 @@ Input > .input--placeholder, Input > .input--suggestion { text-style: dim; }
 OptionList { height: 1fr; border: none; }
 """
 
-
 # The colours of the terminal, dark or light; only charts have their own, as `run` prints them.
 DARK = BUILTIN_THEMES["ansi-dark"]
 OWN = ("ansi-background", "ansi-foreground", "block-cursor-foreground", "block-cursor-background")

@@ -26,6 +26,15 @@ from pipesched.explore.app.work import Work
 from pipesched.explore.state import AT_ONCE, KEYS, State
 from pipesched.explore.unplaced import Unplaced
 
+LEAST_WIDTH, LEAST_HEIGHT = 30, 8
+WIDE, HIGH = 140, 30  # from where parameters, reasons and kept schedules have room
+LOOK_EVERY, REST = 0.05, 0.25  # seconds
+CHANGING = (  # not while a search runs
+    "move", "undo", "redo", "best", "solve", "algorithm", "parameters", "keep", "switch", "save", "place", "take_back",
+    "preset",
+)  # fmt: skip
+SMALL = "too small: explore needs 30 columns and 8 lines"
+
 
 class Kept(Widget):
     """The kept schedules on one scale."""
@@ -83,16 +92,6 @@ class PoolList(Static):
 
     def on_resize(self) -> None:
         self.show()
-
-
-LEAST_WIDTH, LEAST_HEIGHT = 30, 8
-WIDE, HIGH = 140, 30  # from where parameters, reasons and kept schedules have room
-LOOK_EVERY, REST = 0.05, 0.25  # seconds
-CHANGING = (  # not while a search runs
-    "move", "undo", "redo", "best", "solve", "algorithm", "parameters", "keep", "switch", "save", "place", "take_back",
-    "preset",
-)  # fmt: skip
-SMALL = "too small: explore needs 30 columns and 8 lines"
 
 
 class MainScreen(Asking):
