@@ -21,6 +21,7 @@ from pipesched.schedulers.registry import algorithms
 from pipesched.solver.search import Event as Found
 from pipesched.solver.solve import solve
 
+DEFAULTS = ("naive", "1f1b", "interleaved")  # a key of the empty mode each
 SECONDS = 60.0  # of a solve, unless it is stopped
 Tell = Callable[[str], None]
 Make = Callable[[str | None, Mapping[str, str]], Outcome]
@@ -88,7 +89,7 @@ class PipelinePlanner(Planner):
     `state` is the problem that these texts change: algorithms of one stage a device run it fused.
     """
 
-    presets = ("naive", "1f1b", "interleaved")
+    presets = DEFAULTS
 
     def __init__(self, make: Make, state: Callable[[Mapping[str, str]], Problem] | None = None) -> None:
         self._make, self._state = make, state
