@@ -105,10 +105,8 @@ def sharpened(graph: TaskGraph) -> tuple[list[int], list[int]]:
     order = topological_order(graph)
     released = [0] * len(graph)
     delivered = list(graph.deliveries) or released
-    return (
-        _sharpened(graph, order, graph.predecessors, released),
-        _sharpened(graph, order[::-1], graph.successors, delivered),
-    )
+    before = _sharpened(graph, order, graph.predecessors, released)
+    return before, _sharpened(graph, order[::-1], graph.successors, delivered)
 
 
 def _sharpened(

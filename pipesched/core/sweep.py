@@ -14,7 +14,7 @@ from typing import NamedTuple
 from pipesched.core.arrays import Ints, Kernels, column, compiled_kernels, is_wide, np
 from pipesched.core.clock import look
 from pipesched.core.tasks import Edges, WaitTable
-from pipesched.core.timing import Orders
+from pipesched.core.timing import Orders, arrange
 
 _NONE = -1
 
@@ -47,7 +47,9 @@ class CaseSweep:
         kept = kept[(machines[before[kept]] != machines[after[kept]]) | (edges.lag[kept] != 0)]
         behind = np.flatnonzero(machines[1:] == machines[:-1]) + 1
         before, after = np.concatenate([behind - 1, before[kept]]), np.concatenate([behind, after[kept]])
-        arranged, height = _arranged(count, before, after)
+        sequence = np.argsort(after, kind="stable")  # who waits for the same stands by its number
+        followers = WaitTable(before[sequence], after[sequence], sequence, count)
+        arranged, height = arrange(followers, np.bincount(after, minlength=count))
         row = np.empty(count, dtype=np.int64)
         row[arranged] = np.arange(count)
         waits = WaitTable(row[after], row[before], np.concatenate([np.full(len(behind), _NONE), kept]), count)
@@ -142,14 +144,3 @@ class CaseSweep:
         last = kernels.give(ends.argmax(axis=0))
         kernels.run.trace(*columns, delayed, kernels.give(ends.ravel()), last, found)
         return column(found).reshape(ends.shape)
-
-
-def _arranged(count: int, before: Ints, after: Ints) -> tuple[Ints, Ints]:
-    """Return so many tasks level by level, each behind those that it waits for; and the level of each."""
-    sequence = np.argsort(after, kind="stable")  # who waits for the same stands by its number
-    followers = WaitTable(before[sequence], after[sequence], sequence, count)
-    kernels = Kernels()
-    arranged, height = kernels.blank(count), kernels.blank(count)
-    left = kernels.give(np.bincount(after, minlength=count))
-    kernels.run.arrange(*map(kernels.give, (followers.first, followers.task)), left, height, arranged)
-    return column(arranged), column(height)

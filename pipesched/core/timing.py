@@ -190,11 +190,18 @@ def levels(graph: TaskGraph) -> Ints:
 def _arranged(graph: TaskGraph) -> tuple[Ints, Ints]:
     """Return `topological_order` and `levels`, as arrays."""
     look()
-    kernels, follows = Kernels(), graph.followers
-    left = kernels.give(np.diff(graph.waits.first))
-    height, tasks = kernels.blank(len(graph)), kernels.blank(len(graph))
-    done = kernels.run.arrange(kernels.give(follows.first), kernels.give(follows.task), left, height, tasks)
-    if done < len(graph):
+    return arrange(graph.followers, np.diff(graph.waits.first))
+
+
+def arrange(followers: WaitTable, waiting: Ints) -> tuple[Ints, Ints]:
+    """Return tasks level by level, each behind all that it waits for, and the levels; `waiting` is for how many.
+
+    Raises InvalidSchedule for a cycle.
+    """
+    kernels, size = Kernels(), len(waiting)
+    left, height, tasks = kernels.give(waiting), kernels.blank(size), kernels.blank(size)
+    done = kernels.run.arrange(*map(kernels.give, (followers.first, followers.task)), left, height, tasks)
+    if done < size:
         stuck = np.flatnonzero(column(left))
         raise InvalidSchedule(f"the precedences of tasks {stuck[:8].tolist()} form a cycle")
     return column(tasks), column(height)

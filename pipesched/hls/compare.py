@@ -108,10 +108,7 @@ def _order_remark(tasks: TaskGraph, seed: int) -> Iterator[str]:
 def permuted(graph: TaskGraph, order: Sequence[int]) -> TaskGraph:
     """Return the graph with its tasks renumbered: new task i is old task order[i]."""
     number = {task: new for new, task in enumerate(order)}
-    return TaskGraph(
-        [graph.durations[task] for task in order],
-        [graph.resources[task] for task in order],
-        graph.unit_counts,
-        [arrow(number[before], number[after], lag) for before, after, lag in graph.arrows()],
-        deliveries=[graph.deliveries[task] for task in order],
-    )
+    columns = (graph.durations, graph.resources, graph.deliveries)
+    durations, resources, deliveries = ([column[task] for task in order] for column in columns)
+    edges = [arrow(number[before], number[after], lag) for before, after, lag in graph.arrows()]
+    return TaskGraph(durations, resources, graph.unit_counts, edges, deliveries=deliveries)

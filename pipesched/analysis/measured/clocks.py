@@ -124,11 +124,8 @@ def _least(deviation: Deviation, lowest: int, highest: int, now: int) -> int:
     best = sorted(places, key=key)[:BEST]
     while cell > 1:
         cell = max(cell // FINER, 1)
-        near = range(-FINER, FINER + 1)
-        best = [
-            min((place + cell * one for one in near if lowest <= place + cell * one <= highest), key=key)
-            for place in best
-        ]
+        steps = [cell * one for one in range(-FINER, FINER + 1)]
+        best = [min((at + step for step in steps if lowest <= at + step <= highest), key=key) for at in best]
     candidates: list[int] = [*best, now]
     return min(candidates, key=key)
 

@@ -165,18 +165,11 @@ def read_traces(
     notes = ["only one step was recorded; the first one of a run takes longer than those behind it"] * steps.only
     if of_each is not None and not any(rank.apart for rank in run.ranks):  # ranges hold their waiting for messages
         notes.append("clocks are told by equal times of a kind, and microbatches differ: waiting and clocks are rough")
-    return Timeline(
-        Outcome(MEASURED, schedule),
-        [plain(Fraction(ahead, PER_UNIT)) for ahead in step.ahead],
-        [*_costs(lengths, found, base)],
-        len(found.steps),
-        step.name,
-        run.source.name,
-        planned,
-        notes,
-        latencies(transits(found, steps), steps.stages - 1),
-        next((rank.machine for rank in run.ranks if rank.machine is not None), None),
-    )
+    outcome, costs = Outcome(MEASURED, schedule), [*_costs(lengths, found, base)]
+    offsets = [plain(Fraction(ahead, PER_UNIT)) for ahead in step.ahead]
+    p2p = latencies(transits(found, steps), steps.stages - 1)
+    machine = next((rank.machine for rank in run.ranks if rank.machine is not None), None)
+    return Timeline(outcome, offsets, costs, len(found.steps), step.name, run.source.name, planned, notes, p2p, machine)
 
 
 def _quartiles(found: Aligned, microbatch: int | None = None) -> dict[tuple[str, int], Quartiles]:
