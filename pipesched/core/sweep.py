@@ -49,7 +49,7 @@ class CaseSweep:
         before, after = np.concatenate([behind - 1, before[kept]]), np.concatenate([behind, after[kept]])
         sequence = np.argsort(after, kind="stable")  # who waits for the same stands by its number
         followers = WaitTable(before[sequence], after[sequence], sequence, count)
-        arranged, height = arrange(followers, np.bincount(after, minlength=count))
+        arranged, height, _ = arrange(followers, np.bincount(after, minlength=count))
         row = np.empty(count, dtype=np.int64)
         row[arranged] = np.arange(count)
         waits = WaitTable(row[after], row[before], np.concatenate([np.full(len(behind), _NONE), kept]), count)

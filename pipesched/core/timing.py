@@ -190,21 +190,21 @@ def levels(graph: TaskGraph) -> Ints:
 def _arranged(graph: TaskGraph) -> tuple[Ints, Ints]:
     """Return `topological_order` and `levels`, as arrays."""
     look()
-    return arrange(graph.followers, np.diff(graph.waits.first))
+    tasks, height, left = arrange(graph.followers, np.diff(graph.waits.first))
+    if left.any():
+        raise InvalidSchedule(f"the precedences of tasks {np.flatnonzero(left)[:8].tolist()} form a cycle")
+    return tasks, height
 
 
-def arrange(followers: WaitTable, waiting: Ints) -> tuple[Ints, Ints]:
-    """Return tasks level by level, each behind all that it waits for, and the levels; `waiting` is for how many.
+def arrange(followers: WaitTable, waiting: Ints) -> tuple[Ints, Ints, Ints]:
+    """Return tasks level by level, each behind all that it waits for, their levels, and for how many each still waits.
 
-    Raises InvalidSchedule for a cycle.
+    `waiting` is for how many at first; it stays above 0 in a cycle.
     """
     kernels, size = Kernels(), len(waiting)
     left, height, tasks = kernels.give(waiting), kernels.blank(size), kernels.blank(size)
-    done = kernels.run.arrange(*map(kernels.give, (followers.first, followers.task)), left, height, tasks)
-    if done < size:
-        stuck = np.flatnonzero(column(left))
-        raise InvalidSchedule(f"the precedences of tasks {stuck[:8].tolist()} form a cycle")
-    return column(tasks), column(height)
+    kernels.run.arrange(*map(kernels.give, (followers.first, followers.task)), left, height, tasks)
+    return column(tasks), column(height), column(left)
 
 
 def heads(graph: TaskGraph, releases: Iterable[int] = ()) -> list[int]:
