@@ -74,7 +74,7 @@ def held_counts(plan: Plan, device: int) -> Iterator[dict[int, int]]:
     changes = [1 if one.takes == "activation" else -int(one.gives in ("activation", "retained")) for one in kinds]
     for slot in plan.orders[device]:
         for number in (slot, plan.pairs[slot]) if slot in plan.pairs else (slot,):
-            change = changes[index.row_of(number)]
+            change = changes[index.row_of(number)] if number < index.passes else 0  # beside passes nothing is taken
             if change:
                 stage = index.stage_of(number)
                 counts[stage] = counts.get(stage, 0) + change
