@@ -276,6 +276,15 @@ def test_a_trace_of_the_network_adds_up(shard: str, what: str) -> None:
         trace(Estimate(pipesched.run(derived(llama(None)), "1f1b")), f"stage.1.{what}")
 
 
+@pytest.mark.parametrize("shard", LEVELS)
+def test_a_trace_of_activations_counts_passes_alone(shard: str) -> None:
+    """What stands beside passes on a device holds no activation: the trace is that of a problem without a step."""
+    traced, due = (
+        trace(Estimate(pipesched.run(derived(llama(level)), "1f1b")), "device.0.activations") for level in (shard, None)
+    )
+    assert (traced.value, [part.formula for part in traced.parts]) == (due.value, [part.formula for part in due.parts])
+
+
 @pytest.mark.parametrize(
     ("training", "sizes", "key", "message"),
     [
