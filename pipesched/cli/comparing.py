@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.cli.chart_options import ChartOptions
-from pipesched.cli.groups import INSIDE_FLAGS, PROBLEM_FLAGS
+from pipesched.cli.groups import INSIDE_FLAGS, PROBLEM_FLAGS, spell
 from pipesched.cli.options import ProblemSource, Screen, parse_value
 from pipesched.cli.output import chart_of, console_for, print_where_idle, working
 from pipesched.cli.reading import flags_of_problem, note_on_stderr, note_values
@@ -64,6 +64,9 @@ def print_comparison(
     best = comparison.best
     if best is not None and best.outcome is not None:
         print_where_idle(console, best.outcome, best.label)
+    for entry in comparison:
+        if entry.outcome is not None and entry.outcome.schedule.plan.note:
+            console.print(f"note: {entry.label}: {spell(entry.outcome.schedule.plan.note)}")
 
 
 def require_drawable(comparison: Comparison, wanted: Charts, chart: ChartOptions) -> None:

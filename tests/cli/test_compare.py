@@ -89,6 +89,15 @@ def test_option_goes_to_those_that_know_it(cli: Cli) -> None:
     assert plain[1]["metrics"]["peak_memory"] != grouped[1]["metrics"]["peak_memory"]
 
 
+def test_notes_of_plans_are_those_of_run(cli: Cli) -> None:
+    """What `run` notes of a plan `compare` says of its row; a plan without a note has none."""
+    sizes = ["--devices", "4", "--stages", "8", "--microbatches", "9"]
+    ran = [line for line in cli("run", "interleaved", *sizes).stdout.splitlines() if line.startswith("note: ")]
+    told = [line for line in cli("compare", "interleaved", "1f1b", *sizes).stdout.splitlines() if "note: " in line]
+    assert len(ran) == 1
+    assert told == [ran[0].replace("note: ", "note: interleaved: ")]
+
+
 def test_sweep(cli: Cli) -> None:
     """A sweep has a row for each value and algorithm, with the value under the name of the field."""
     found = rows(cli, "naive", "1f1b", "--sweep", "microbatches=4,8", name="sweep")
