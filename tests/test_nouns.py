@@ -529,11 +529,11 @@ def test_costs_in_ticks_are_the_costs() -> None:
 
 def test_resolution() -> None:
     """Ticks may be finer than the costs ask for, and are never coarser."""
-    costs = PROBLEM.costs
-    assert costs.ticks.per_unit == 10
-    assert replace(costs, resolution=1000).ticks.per_unit == 1000
-    assert replace(costs, resolution=1000).ticks.forward == (1500, 2000, 2000, 1000)
-    assert replace(costs, resolution=1).ticks == costs.ticks
+    finer, coarser = (replace(PROBLEM, costs=replace(PROBLEM.costs, resolution=one)).ticks for one in (1000, 1))
+    assert PROBLEM.ticks.per_unit == 10
+    assert finer.per_unit == 1000
+    assert finer.forward == (1500, 2000, 2000, 1000)
+    assert coarser == PROBLEM.ticks
 
 
 def test_lists_become_tuples() -> None:

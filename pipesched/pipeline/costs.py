@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property, lru_cache
-from itertools import pairwise
-from math import lcm
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipesched.checks import WIDTH, require_flag, require_sequence, require_whole, shown
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
-from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.quantities import (
     Exact,
     canonical,
@@ -32,34 +28,6 @@ STEP_TIMES = ("gather", "reduce", "optimizer")  # once a stage and step; no micr
 TABLES = ("forward", "backward_input", "backward_weight", "recompute", "offload", "reload")  # may have one a microbatch
 TABLED = (*TABLES, "backward", "p2p", "activation")  # parameters that may
 Entry = Exact | tuple[Exact, ...]  # of a stage: of all its microbatches, or of each
-
-
-class Ticks(NamedTuple):
-    """What operations last and edges cost, as integers: `per_unit` ticks are one of the user's time units.
-
-    `p2p` is the latency of each boundary on the way of forwards, `p2p_back` on that of gradients.
-    """
-
-    per_unit: int
-    forward: tuple[int, ...]
-    backward: tuple[int, ...]
-    backward_input: tuple[int, ...]
-    backward_weight: tuple[int, ...]
-    recompute: tuple[int, ...]
-    overlap: tuple[int, ...] | None
-    p2p: tuple[int, ...]
-    p2p_back: tuple[int, ...]
-    offload: tuple[int, ...] | None
-    reload: tuple[int, ...] | None
-
-    def hop(self, before: int, after: int) -> int:
-        """Return the latency from one stage to a neighbour: forwards to the next one, gradients to the one before."""
-        return self.p2p[before] if before < after else self.p2p_back[after]
-
-    def of(self, letter: str) -> tuple[int, ...]:
-        """Return the duration of a kind of operation, stage by stage; empty for transfers that have no cost."""
-        lengths: tuple[int, ...] | None = getattr(self, KINDS[letter].cost)
-        return lengths or ()
 
 
 @dataclass(frozen=True)
@@ -146,31 +114,8 @@ class Costs(Displayable):
         counts = {len(entry) for column in columns for entry in column if isinstance(entry, tuple)}
         return max(counts, default=None)
 
-    @cached_property
-    def ticks(self) -> Ticks:
-        """The costs as integers, scaled by the smallest power of ten that makes all of them whole (or `resolution`)."""
-        columns = self.fractions
-        scale = lcm(ticks_per_unit([value for column in columns.values() for value in column or ()]), self.resolution)
-        ticks: dict[str, Any] = {key: column and whole(column, scale) for key, column in columns.items()}
-        halves = zip(ticks["backward_input"], ticks["backward_weight"], strict=True)
-        return Ticks(scale, **ticks, backward=tuple(map(sum, halves)), p2p_back=ticks["p2p"])
-
-    @property
-    def fractions(self) -> dict[str, tuple[Fraction, ...] | None]:
-        """The times of each key exactly, and the latencies; None for what the problem has not.
-
-        They are of microbatches that are alike: raises TypeError where an entry holds one for each.
-        """
-        columns = {key: getattr(self, key) for key in (*PER_STAGE, "p2p")}
-        return {key: None if column is None else tuple(map(to_fraction, column)) for key, column in columns.items()}
-
     def __getstate__(self) -> dict[str, Any]:
         return fields_of(self)
-
-
-def whole(values: Iterable[Fraction], scale: int) -> tuple[int, ...]:
-    """Return times in ticks, of which `scale` are a time unit."""
-    return tuple(int(value * scale) for value in values)
 
 
 def exact_tuple(values: object, key: str, count: int, each: str) -> tuple[Exact, ...]:
@@ -273,65 +218,9 @@ SCALED = (*(key for key in PER_STAGE if key not in TRANSFER_TIMES), "backward") 
 Links = tuple[tuple[Exact, ...], ...]
 
 
-class DeviceCosts(NamedTuple):
-    """The costs of a problem, the speed of each device (None: all 1), and the links between devices (None: all 0)."""
-
-    costs: Costs
-    speed: tuple[Exact, ...] | None
-    links: Links | None
-    resolution: int  # the least ticks in a time unit
-
-    def ticks_on(self, devices: tuple[int, ...] | None) -> Ticks:
-        """Return what operations last and edges cost with each stage on one of `devices`; None: at speed 1, no links.
-
-        Ticks are the same for all placements of the stages.
-        """
-        return _ticks_on(self, devices)
-
-
 def at_speed(cost: Fraction, speed: Fraction) -> Fraction:
     """Return what an operation lasts on a device of a speed: its cost where that is 1."""
     return cost if speed == 1 else rounded(cost / speed)
-
-
-@lru_cache(maxsize=64)
-def _ticks_on(known: DeviceCosts, devices: tuple[int, ...] | None) -> Ticks:
-    scale, base = _scale(known)
-    if devices is None:
-        return base
-    costs, speed, links, _ = known
-    speeds = [Fraction(1) if speed is None else to_fraction(speed[device]) for device in devices]
-    columns: dict[str, Any] = {}
-    for key, column in _scaled(costs).items():
-        if column is not None:
-            columns[key] = whole(map(at_speed, column, speeds), scale)
-    hops = list(pairwise(devices))
-
-    def link(here: int, there: int) -> int:
-        return 0 if links is None else int(to_fraction(links[here][there]) * scale)
-
-    def latencies(ways: Iterable[tuple[int, int]]) -> tuple[int, ...]:
-        pairs = zip(base.p2p, ways, strict=True)
-        return tuple(0 if here == there else hop + link(here, there) for hop, (here, there) in pairs)
-
-    return base._replace(**columns, p2p=latencies(hops), p2p_back=latencies((b, a) for a, b in hops))
-
-
-def _scaled(costs: Costs) -> dict[str, Sequence[Fraction] | None]:
-    """Return the costs of operations that depend on the speed of their device."""
-    columns: dict[str, Sequence[Fraction] | None] = {key: costs.fractions.get(key) for key in SCALED}
-    return {**columns, "backward": [*map(to_fraction, costs.backward)]}
-
-
-@lru_cache(maxsize=64)
-def _scale(known: DeviceCosts) -> tuple[int, Ticks]:
-    """Return the ticks in a time unit that make the times of every placement whole, and the costs at speed 1."""
-    costs, speed, links, least = known
-    values = {value for column in _scaled(costs).values() for value in column or ()}
-    times = [at_speed(value, one) for one in {*map(to_fraction, speed or ())} for value in values]
-    times += [to_fraction(latency) for row in links or () for latency in row]
-    scale = max(ticks_per_unit(times), costs.ticks.per_unit, least)
-    return scale, replace(costs, resolution=scale).ticks
 
 
 def exact_speed(values: object, devices: int) -> tuple[Exact, ...]:

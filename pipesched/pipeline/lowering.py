@@ -136,10 +136,11 @@ def _rows(problem: Problem, index: OpIndex) -> Iterator[tuple[range, range, Ints
             if not (shift or need.stage):
                 yield before, after, none, -1
     ways = model.ways
-    if model.unit_ticks is None and all(way.ticks is ways[0].ticks for way in ways):  # one row for both directions
+    if model.is_plain and len(model.rows.lasts["forward"][0]) == 1:  # one row for both directions
         ways = [ways[0]._replace(microbatches=range(index.microbatches))]
     for stage, way in product(range(index.stages - 1), ways):
-        part, boundary = index.in_units(way.microbatches), stage if way.devices[stage] != way.devices[stage + 1] else -1
+        here, there = model.where[stage : stage + 2, way.microbatches.start * index.slices]
+        part, boundary = index.in_units(way.microbatches), stage if here != there else -1
         for letter, need in needs:
             if need.stage:
                 there, here = (stage, stage + 1) if need.stage < 0 else (stage + 1, stage)

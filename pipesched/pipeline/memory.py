@@ -2,52 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
-from functools import cached_property
-from math import lcm
-from operator import sub
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipesched.checks import require_label, require_sequence, require_whole, shown
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import BRIEF, Entry, exact_entries, exact_tuple, fields_of, one_or_all
-from pipesched.pipeline.quantities import Exact, grains_per_unit, to_fraction
+from pipesched.pipeline.quantities import Exact
 
 KEPT = ("weights", "gradients", "states")  # of a stage as a whole; the optimizer's states
-
-
-class Grains(NamedTuple):
-    """The memory of a problem as integers: `per_unit` grains are one of the user's memory units."""
-
-    per_unit: int
-    activation: tuple[int, ...]
-    retained: tuple[int, ...]  # what the end of I leaves for W: a part of the activation, or more than all of it
-    checkpointed: tuple[int, ...]  # what the end of F leaves of an activation that is recomputed
-    static: tuple[int, ...]
-    budget: tuple[int, ...] | None
-
-    @property
-    def released(self) -> tuple[int, ...]:
-        """What the end of I frees of an activation."""
-        return tuple(max(size - left, 0) for size, left in zip(self.activation, self.retained, strict=True))
-
-    @property
-    def caught(self) -> tuple[int, ...]:
-        """What the start of I takes beside an activation, of which more than all is retained: gradients for W."""
-        return tuple(max(left - size, 0) for size, left in zip(self.activation, self.retained, strict=True))
-
-    @property
-    def recomputed(self) -> tuple[int, ...]:
-        """What the end of F frees of an activation that is recomputed, and R takes again."""
-        return tuple(map(sub, self.activation, self.checkpointed))
-
-    def of(self, column: str | None) -> tuple[int, ...]:
-        """Return a column of Kind.takes or Kind.gives, stage by stage; zeros for None."""
-        sizes: tuple[int, ...] = (0,) * len(self.activation) if column is None else getattr(self, column)
-        return sizes
 
 
 @dataclass(frozen=True)
@@ -108,23 +72,6 @@ class Memory(Displayable):
     def __repr__(self) -> str:
         budget = "" if self.budget is None else f", budget={one_or_all(self.budget, BRIEF)}"
         return f"Memory(activation={one_or_all(self.activation, BRIEF)}{budget}, unit={shown(self.unit, BRIEF // 2)})"
-
-    @cached_property
-    def grains(self) -> Grains:
-        """The memory as integers, scaled by the least common multiple of all denominators."""
-        sizes, held, kept, static = (
-            [*map(to_fraction, column)] for column in (self.activation, self.retain, self.checkpoint, self.static)
-        )
-        limits = None if self.budget is None else [*map(to_fraction, self.budget)]
-        retained = [size * part for size, part in zip(sizes, held, strict=True)]
-        checkpointed = [size * part for size, part in zip(sizes, kept, strict=True)]
-        scale = lcm(grains_per_unit([*sizes, *retained, *checkpointed, *static, *(limits or ())]), self.resolution)
-
-        def whole(column: Sequence[Fraction]) -> tuple[int, ...]:
-            return tuple(int(value * scale) for value in column)
-
-        limit = None if limits is None else whole(limits)
-        return Grains(scale, whole(sizes), whole(retained), whole(checkpointed), whole(static), limit)
 
     def __getstate__(self) -> dict[str, Any]:
         return fields_of(self)

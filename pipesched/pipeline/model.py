@@ -10,24 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from itertools import chain
 
 from pipesched.core.arrays import Ints, column, in_range, np, total
-from pipesched.pipeline.costs import Ticks
 from pipesched.pipeline.kinds import GRADIENT_LETTERS, KINDS
-from pipesched.pipeline.memory import Grains
-from pipesched.pipeline.unit_costs import UnitGrains, UnitTicks
+from pipesched.pipeline.unit_costs import UnitGrains, UnitTicks, Way
 from pipesched.pipeline.units import FORWARD_ONLY
 
 COSTS = {kind.cost for kind in KINDS.values()}
-
-
-class OneWay(NamedTuple):
-    """A direction of the pipeline: its microbatches, the device of each stage, and what operations and edges take."""
-
-    microbatches: range
-    devices: tuple[int, ...]
-    ticks: Ticks
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,20 +27,21 @@ class StepModel:
     `where[stage, unit]` is the device of a stage: two copies of the weights are other columns. `ticks[cost]` is what an
     operation of that cost lasts (the keys are `Kind.cost`), `overlap` a pair by stage and unit of its forward (None:
     the sum of its parts). `there` and `back` are the latencies of boundaries for forwards and for gradients, 0 inside a
-    device. `unit_ticks` and `unit_grains` are given where units differ; else the ticks of `ways` and `grains` hold.
+    device. Where units are plain, microbatches that are alike and go forwards and backwards, rows hold one number for
+    all of a direction.
     """
 
-    ways: Sequence[OneWay]
-    grains: Grains
+    ways: Sequence[Way]
+    rows: UnitTicks
+    held: UnitGrains
     slices: int
     mode: str
-    unit_ticks: UnitTicks | None
-    unit_grains: UnitGrains | None
+    is_plain: bool
 
     @property
     def stages(self) -> int:
         """The number of stages."""
-        return len(self.ways[0].devices)
+        return len(self.held.activation)
 
     @property
     def microbatches(self) -> int:
@@ -62,15 +53,10 @@ class StepModel:
         """The number of units."""
         return self.microbatches * self.slices
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether units are whole microbatches that are alike, and go forwards and backwards."""
-        return self.unit_ticks is None
-
     @cached_property
     def unlike(self) -> tuple[Ints, Ints]:
         """Units that stand for all, with how many each: where microbatches of a direction are alike, of the first."""
-        groups: dict[tuple[int, ...], list[int]] = {}
+        groups: dict[object, list[int]] = {}
         for way in self.ways:
             groups.setdefault(way.devices, []).extend(way.microbatches)
         first = np.zeros(self.microbatches, dtype=np.int64)
@@ -91,73 +77,63 @@ class StepModel:
         yield from (self.there, self.back, *self.sizes.values(), *(() if self.overlap is None else (self.overlap,)))
 
     def _table(self, rows: Sequence[Sequence[int]]) -> Ints:
-        """Return a table of rows, each of one number for all units, or of one for each."""
+        """Return a table of rows, each of one number for all units, of one a direction, or of one for each."""
         if not rows:
             return np.zeros((0, self.units), dtype=np.int64)
-        table = np.stack([np.broadcast_to(column(row), self.units) for row in rows])
-        return in_range(table, total(table.ravel()))
+        if not self.is_plain:
+            table = np.stack([np.broadcast_to(column(row), self.units) for row in rows])
+            return in_range(table, total(table.ravel()))
+        values = column([*chain.from_iterable(rows)])
+        values = in_range(values, total(values) * self.units).reshape(len(rows), -1)
+        if values.shape[1] == 1:
+            return np.broadcast_to(values, (len(rows), self.units))
+        return values[:, self._along_ways([int(way.is_second) for way in self.ways])]
 
-    def _by_way(self, ways: Sequence[Sequence[int]]) -> Ints:
-        """Return a table of one number a row for the units of each direction of the pipeline."""
-        values = column([one for way in ways for one in way])
-        values = in_range(values, total(values) * self.units).reshape(len(ways), -1).T
-        if len(ways) == 1:
-            table: Ints = np.broadcast_to(values, (len(values), self.units))
-            return table
-        return np.repeat(values, [len(way.microbatches) * self.slices for way in self.ways], axis=1)
+    def _along_ways(self, values: Sequence[object]) -> Ints:
+        """Return a value of each way for all of its units."""
+        found: Ints = np.repeat(np.array(values).T, [len(way.microbatches) * self.slices for way in self.ways], axis=-1)
+        return found
 
     @cached_property
     def _zeros(self) -> Ints:
-        return self._by_way([[0] * self.stages] * len(self.ways))
+        return np.zeros((self.stages, self.units), dtype=np.int64)
 
     @cached_property
     def where(self) -> Ints:
         """The device of each stage and unit."""
-        return self._by_way([way.devices for way in self.ways])
+        if len(self.ways) == 1:
+            return np.broadcast_to(np.array(self.ways[0].devices)[:, None], (self.stages, self.units))
+        return self._along_ways([way.devices for way in self.ways])
 
     @cached_property
     def ticks(self) -> Mapping[str, Ints]:
         """What operations last, by cost; costs that the problem has not are 0."""
-        if self.unit_ticks is not None:
-            lasts = self.unit_ticks.lasts
-            return {cost: self._table(lasts[cost]) if cost in lasts else self._zeros for cost in COSTS}
-        columns = {cost: [getattr(way.ticks, cost) for way in self.ways] for cost in COSTS}
-        return {cost: self._zeros if ways[0] is None else self._by_way(ways) for cost, ways in columns.items()}
+        lasts = self.rows.lasts
+        return {cost: self._table(lasts[cost]) if cost in lasts else self._zeros for cost in COSTS}
 
     @cached_property
     def overlap(self) -> Ints | None:
         """What pairs last by the stage and unit of their forward; None: the sum of their parts."""
-        if self.unit_ticks is not None:
-            lasts = self.unit_ticks.lasts
-            return self._table(lasts["overlap"]) if "overlap" in lasts else None
-        ways = [way.ticks.overlap for way in self.ways]
-        return None if ways[0] is None else self._by_way([way for way in ways if way is not None])
+        return self._table(self.rows.lasts["overlap"]) if "overlap" in self.rows.lasts else None
 
     @cached_property
     def there(self) -> Ints:
         """The latency of each boundary for forwards."""
-        ticks = self.unit_ticks
-        return self._hops([way.ticks.p2p for way in self.ways] if ticks is None else self._table(ticks.hops))
+        return self._hops(self.rows.hops)
 
     @cached_property
     def back(self) -> Ints:
         """The latency of each boundary for gradients."""
-        ticks = self.unit_ticks
-        return self._hops([way.ticks.p2p_back for way in self.ways] if ticks is None else self._table(ticks.hops_back))
+        return self._hops(self.rows.hops_back)
 
-    def _hops(self, rows: Ints | Sequence[Sequence[int]]) -> Ints:
-        table = rows if isinstance(rows, np.ndarray) else self._by_way(rows)
-        hops: Ints = np.where(self.where[1:] == self.where[:-1], 0, table)
+    def _hops(self, rows: Sequence[Sequence[int]]) -> Ints:
+        hops: Ints = np.where(self.where[1:] == self.where[:-1], 0, self._table(rows))
         return hops
 
     @cached_property
     def sizes(self) -> Mapping[str, Ints]:
         """What an activation holds, by column: activation, retained, checkpointed, cached (keys and values)."""
-        names = ("activation", "retained", "checkpointed")
-        if self.unit_grains is not None:
-            return {name: self._table(getattr(self.unit_grains, name)) for name in (*names, "cached")}
-        alike = len(self.ways)
-        return {**{name: self._by_way([getattr(self.grains, name)] * alike) for name in names}, "cached": self._zeros}
+        return {name: self._table(rows) for name, rows in self.held._asdict().items() if name != "per_unit"}
 
     def column(self, name: str | None) -> Ints:
         """Return a column of the table of kinds (`takes`, `gives`, `forward_gives`), zeros for None."""

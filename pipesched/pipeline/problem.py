@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from functools import cached_property
 from math import lcm
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -21,17 +20,28 @@ from pipesched.checks import (
 )
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
-from pipesched.pipeline.costs import BRIEF, Costs, DeviceCosts, Ticks, exact_links, exact_speed, fields_of
+from pipesched.pipeline.costs import BRIEF, Costs, exact_links, exact_speed, fields_of
 from pipesched.pipeline.cutting.runs import CutItems
 from pipesched.pipeline.kinds import Resource, computation_letters
 from pipesched.pipeline.layers import GIVEN, Layers
-from pipesched.pipeline.memory import KEPT, Grains, Memory
-from pipesched.pipeline.model import OneWay, StepModel
+from pipesched.pipeline.memory import KEPT, Memory
+from pipesched.pipeline.model import StepModel
 from pipesched.pipeline.placement import Placement, placement_name
 from pipesched.pipeline.quantities import Exact, plain, to_fraction
 from pipesched.pipeline.step import NOTHING, OPTIMIZER_STATES, Shard, SideItem, require_step, require_step_of_forwards
 from pipesched.pipeline.step_costs import StepGrains, StepTicks, kept_memory, step_grains, step_resolution, step_ticks
-from pipesched.pipeline.unit_costs import Route, UnitGrains, Units, UnitTicks, largest_grains, unit_grains, unit_ticks
+from pipesched.pipeline.unit_costs import (
+    Grains,
+    Ticks,
+    UnitGrains,
+    Units,
+    UnitTicks,
+    Way,
+    alike_units,
+    largest_grains,
+    unit_grains,
+    unit_ticks,
+)
 from pipesched.pipeline.units import FORWARD_ONLY, MODES, TRAIN, WHOLE, Sizes, Slices, require_units
 
 P = TypeVar("P")  # the type of problems, which know cutters and not the other way round
@@ -199,20 +209,16 @@ class Problem(Displayable):
     def ticks(self) -> Ticks:
         """The costs in integer ticks, on the devices of the placement; at speed 1 without links while it is open.
 
-        Where the placement is mirrored these are of the first direction: `directions` has both. Where the problem has
-        units they are those of the mean unit, which is for heuristics and texts; `unit_ticks` has those of each.
+        Where the placement is mirrored these are of the first direction. Where the problem has units they are those of
+        the mean unit, which is for heuristics and texts; `model` has those of each.
         """
-        if self.has_units:
-            return self.unit_ticks.typical
-        return self._ticks_on(None if self.placement is None else self.placement.devices)
+        return self.unit_ticks.of(None if self.has_units else 0)
 
     @cached_property
     def model(self) -> StepModel:
         """The passes on the integer grid, by stage and unit. Raises ConfigError while the placement is open."""
-        ways, slices, mode = self.directions(self.microbatches), self.slices.count, self.mode
-        if self.has_units:
-            return StepModel(ways, self.grains, slices, mode, self.unit_ticks, self.unit_grains)
-        return StepModel(ways, self.grains, slices, mode, None, None)
+        rows = self.unit_ticks, self.unit_grains
+        return StepModel(self.ways, *rows, self.slices.count, self.mode, is_plain=not self.has_units)
 
     @property
     def has_step(self) -> bool:
@@ -237,11 +243,13 @@ class Problem(Displayable):
 
     @cached_property
     def _fine_costs(self) -> Costs:
-        """The costs with ticks that are fine enough for the step."""
-        if not self.has_step:
-            return self.costs
-        least = step_resolution(self.costs, self.side, self.speed)
-        return replace(self.costs, resolution=lcm(self.costs.resolution, least))
+        """The costs with ticks that are fine enough for the step, and where its layers are cut anew."""
+        least = self.costs.resolution
+        if self.has_step:
+            least = lcm(least, step_resolution(self.costs, self.side, self.speed))
+        if self.layers is not None and self.speed is not None and not self.has_units:
+            least = lcm(least, self.layers.resolution_at(map(to_fraction, self.speed)))
+        return self.costs if least == self.costs.resolution else replace(self.costs, resolution=least)
 
     @cached_property
     def _kept(self) -> Memory:
@@ -264,86 +272,56 @@ class Problem(Displayable):
 
     @cached_property
     def unit_ticks(self) -> UnitTicks:
-        """What each unit lasts and sends, in integer ticks, on the devices of the placement."""
-        whole = range(self.microbatches)
-        if self.placement is None:
-            ways = [Route(whole, None)]
-        elif self.placement.mirrored:
-            on = (self.placement.devices, self._mirror)
-            placement, count = self.placement, len(whole)
-            ways = [Route(part, on[placement.is_second(part[0], count)]) for part in placement.directions(count)]
-        else:
-            ways = [Route(whole, self.placement.devices)]
-        return unit_ticks(self._fine_costs, self.units, ways, self.speed, self.links)
+        """What each unit lasts and sends, in integer ticks, on the devices of the placement.
+
+        Where all are alike it is the same for all of a direction.
+        """
+        units, ways = self.units, [Way(range(self.microbatches), None)]
+        if self.has_units and self.placement is not None:
+            ways = self.ways
+        elif not self.has_units:
+            differs = self.placement is not None and not (self.speed is None and self.links is None)
+            devices = self._devices_of_ways if differs else [None]
+            units, ways = alike_units(len(devices)), [Way(range(n, n + 1), one) for n, one in enumerate(devices)]
+        return unit_ticks(self._fine_costs, units, ways, self.speed, self.links)
 
     @cached_property
     def unit_grains(self) -> UnitGrains:
-        """What each unit holds, in integer grains."""
-        return unit_grains(self._kept, self.units)
-
-    @cached_property
-    def _largest_grains(self) -> Grains:
-        return largest_grains(self._kept, self.unit_grains, self.slices.count)
-
-    def _ticks_on(self, devices: tuple[int, ...] | None) -> Ticks:
-        if self.speed is None and self.links is None:
-            return self._fine_costs.ticks
-        least = self._fine_costs.resolution
-        if self.layers is not None and self.speed is not None:
-            least = max(least, self.layers.resolution_at(map(to_fraction, self.speed)))
-        return DeviceCosts(self._fine_costs, self.speed, self.links, least).ticks_on(devices)
-
-    @cached_property
-    def _ticks_mirrored(self) -> Ticks:
-        return self.ticks if self.has_units else self._ticks_on(self._mirror)
+        """What each unit holds, in integer grains; where all are alike once for all."""
+        return unit_grains(self._kept, self.units if self.has_units else alike_units(1), has_cached=self.has_units)
 
     @property
-    def _mirror(self) -> tuple[int, ...]:
-        return tuple(self.devices - 1 - device for device in self.settled_placement.devices)
-
-    def directions(self, microbatches: int) -> list[OneWay]:
-        """Return the directions that so many microbatches go: one, or two where the placement is mirrored.
-
-        Each run of microbatches that go the same way has one, where they are not fed by their numbers. Their ticks are
-        those of the mean unit where the problem has units.
-        """
+    def _devices_of_ways(self) -> list[tuple[int, ...]]:
+        """The devices of the stages, of a mirrored placement those of both directions."""
         placement = self.settled_placement
-        if not placement.mirrored:
-            return [OneWay(range(microbatches), placement.devices, self.ticks)]
-        return [
-            OneWay(part, self._mirror, self._ticks_mirrored)
-            if placement.is_second(part[0], microbatches)
-            else OneWay(part, placement.devices, self.ticks)
-            for part in placement.directions(microbatches)
-        ]
+        mirror = tuple(placement.last - device for device in placement.devices)
+        return [placement.devices, mirror][: 1 + placement.mirrored]
+
+    @cached_property
+    def ways(self) -> list[Way]:
+        """The runs of microbatches that go the same way: one, or several where the placement is mirrored."""
+        placement, count, devices = self.settled_placement, self.microbatches, self._devices_of_ways
+        parts = [(part, placement.is_second(part[0], count)) for part in placement.directions(count)]
+        return [Way(part, devices[is_second], is_second) for part, is_second in parts]
 
     @property
     def largest_hops(self) -> list[int]:
         """The largest latency of each boundary in ticks, of all ways over it."""
-        return [*map(max, *self._hops)]
+        return [max(*there, *back) for there, back in self._hops]
 
     @property
     def least_hops(self) -> list[int]:
         """The least latency of each boundary in ticks, of all ways over it."""
-        return [*map(min, *self._hops)]
+        return [min(*there, *back) for there, back in self._hops]
 
     @property
-    def _hops(self) -> list[tuple[int, ...]]:
-        if self.has_units:
-            rows = (self.unit_ticks.hops, self.unit_ticks.hops_back)
-            return [tuple(most(row) for row in both) for both in rows for most in (max, min)]
-        ways = self.directions(self.microbatches)
-        return [hops for *_, ticks in ways for hops in (ticks.p2p, ticks.p2p_back)]
+    def _hops(self) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
+        return zip(self.unit_ticks.hops, self.unit_ticks.hops_back, strict=True)
 
-    @property
-    def mean_hops(self) -> list[Fraction]:
-        """The mean latency of each boundary in ticks, of forwards and of gradients."""
-        return [Fraction(there + back, 2) for there, back in zip(self.ticks.p2p, self.ticks.p2p_back, strict=True)]
-
-    @property
+    @cached_property
     def grains(self) -> Grains:
         """The memory of activations and weights in integer grains; of the largest microbatch where they differ."""
-        return self._largest_grains if self.has_units else self._kept.grains
+        return largest_grains(self._kept, self.unit_grains, self.slices.count if self.has_units else 1)
 
     @property
     def settled_placement(self) -> Placement:

@@ -420,7 +420,8 @@ def work_of_largest(problem: Problem) -> int:
 def works_of(problem: Problem) -> list[int]:
     """Return the ticks that each device works on a microbatch; in a mirrored placement it runs half of them."""
     works, count = [0] * problem.devices, problem.microbatches
-    for microbatches, devices, ticks in problem.directions(count):
-        for device, *times in zip(devices, ticks.forward, ticks.backward, strict=True):
+    for microbatches, devices, is_second in problem.ways:
+        ticks = problem.unit_ticks.of(None if problem.has_units else is_second)
+        for device, *times in zip(devices or (), ticks.forward, ticks.backward, strict=True):
             works[device] += sum(times) * len(microbatches) * problem.slices.count
     return [work // count for work in works]

@@ -1,9 +1,9 @@
-"""What units last and send where microbatches differ: the one place that says so, by stage and unit.
+"""A problem on its integer grid: what passes last, send and hold, by stage and unit. The one place that says so.
 
 Of a stage and a microbatch, the cost in its table (or that of all microbatches) is multiplied by the microbatch's
 factor and by the slice's share; the speed of the device divides that, rounded half up to 9 digits, and the overhead of
-a slice is added, the same on every device. All of it is exact: ticks are the least integers that make every
-amount whole.
+a slice is added, the same on every device. All of it is exact: ticks are the least integers that make every amount
+whole. Where all units are alike a row holds one number for all of them, or two: by the direction that they go.
 """
 
 from __future__ import annotations
@@ -16,13 +16,62 @@ from operator import mul
 from typing import NamedTuple
 
 from pipesched.core.clock import look
-from pipesched.pipeline.costs import PER_STAGE, SCALED, TRANSFER_TIMES, Costs, Entry, Links, Ticks, at_speed
-from pipesched.pipeline.memory import Grains, Memory
-from pipesched.pipeline.quantities import Exact, in_one_scale, to_fraction
-from pipesched.pipeline.units import FACTORS, SHARED, Sizes, Slices
+from pipesched.pipeline.costs import PER_STAGE, SCALED, TRANSFER_TIMES, Costs, Entry, Links, at_speed
+from pipesched.pipeline.kinds import KINDS
+from pipesched.pipeline.memory import Memory
+from pipesched.pipeline.quantities import Exact, grains_per_unit, in_one_scale, to_fraction
+from pipesched.pipeline.units import FACTORS, SHARED, WHOLE, Sizes, Slices
 
 Row = Sequence[int]  # one a unit
 ONE = Fraction(1)
+
+
+class Ticks(NamedTuple):
+    """What operations last and edges cost, as integers: `per_unit` ticks are one of the user's time units.
+
+    They are of the mean unit. `p2p` is the latency of each boundary on the way of forwards, `p2p_back` on that of
+    gradients.
+    """
+
+    per_unit: int
+    forward: tuple[int, ...]
+    backward: tuple[int, ...]
+    backward_input: tuple[int, ...]
+    backward_weight: tuple[int, ...]
+    recompute: tuple[int, ...]
+    overlap: tuple[int, ...] | None
+    p2p: tuple[int, ...]
+    p2p_back: tuple[int, ...]
+    offload: tuple[int, ...] | None
+    reload: tuple[int, ...] | None
+
+    def hop(self, before: int, after: int) -> int:
+        """Return the latency from one stage to a neighbour: forwards to the next one, gradients to the one before."""
+        return self.p2p[before] if before < after else self.p2p_back[after]
+
+    def of(self, letter: str) -> tuple[int, ...]:
+        """Return the duration of a kind of operation, stage by stage; empty for transfers that have no cost."""
+        lengths: tuple[int, ...] | None = getattr(self, KINDS[letter].cost)
+        return lengths or ()
+
+
+class Grains(NamedTuple):
+    """The memory of a problem as integers: `per_unit` grains are one of the user's memory units.
+
+    It is that of the largest microbatch of each stage, all of its slices together.
+    """
+
+    per_unit: int
+    activation: tuple[int, ...]
+    retained: tuple[int, ...]  # what the end of I leaves for W: a part of the activation, or more than all of it
+    checkpointed: tuple[int, ...]  # what the end of F leaves of an activation that is recomputed
+    static: tuple[int, ...]
+    budget: tuple[int, ...] | None
+
+    @property
+    def caught(self) -> tuple[int, ...]:
+        """What the start of I takes beside an activation, of which more than all is retained: gradients for W."""
+        return tuple(max(left - size, 0) for size, left in zip(self.activation, self.retained, strict=True))
 
 
 class Units(NamedTuple):
@@ -45,24 +94,22 @@ class Units(NamedTuple):
         return slice(microbatches.start * self.slices.count, microbatches.stop * self.slices.count)
 
 
-class Rescaled:
-    """Rows in another scale; a row that several stages share stays one."""
+def alike_units(count: int) -> Units:
+    """Return the units that stand for microbatches that are alike: one for each of so many directions."""
+    return Units(count, None, WHOLE)
 
-    def __init__(self, old: int, new: int) -> None:
-        common = gcd(old, new)
-        self._up, self._down = new // common, old // common
-        self._known: dict[int, tuple[Row, list[int]]] = {}
 
-    def row(self, row: Row) -> list[int]:
-        known = self._known.get(id(row))
-        if known is None:
-            known = self._known[id(row)] = (row, self._rescaled(row))
-        return known[1]
+def _rescaler(old: int, new: int) -> Callable[[Row], list[int]]:
+    """Return a function that gives rows in another scale; a row that several stages share stays one."""
+    common, known = gcd(old, new), dict[int, tuple[Row, list[int]]]()
+    up, down = new // common, old // common
 
-    def _rescaled(self, row: Row) -> list[int]:
-        if self._down == 1:
-            return [*row] if self._up == 1 else [value * self._up for value in row]
-        return [value * self._up // self._down for value in row]
+    def rescaled(row: Row) -> list[int]:
+        if id(row) not in known:
+            known[id(row)] = row, [value * up // down for value in row] if up != 1 or down != 1 else [*row]
+        return known[id(row)][1]
+
+    return rescaled
 
 
 class Wholes:
@@ -80,11 +127,12 @@ class Wholes:
         return [self._ints[number] for number in numbers]
 
 
-class Route(NamedTuple):
-    """Which microbatches go one way through the pipeline, and the device of each stage on it (None: not settled)."""
+class Way(NamedTuple):
+    """A run of microbatches, the device of each stage on their way (None: not settled), and which way that is."""
 
     microbatches: range
-    devices: Sequence[int] | None
+    devices: tuple[int, ...] | None
+    is_second: bool = False
 
 
 class UnitTicks(NamedTuple):
@@ -95,50 +143,43 @@ class UnitTicks(NamedTuple):
     hops: Sequence[Row]
     hops_back: Sequence[Row]
 
-    @property
-    def typical(self) -> Ticks:
-        """The ticks of the mean unit, for heuristics and texts."""
+    def of(self, direction: int | None) -> Ticks:
+        """Return the ticks of the mean unit, for heuristics and texts; of units that are alike those of a direction."""
         every = {id(row): row for row in chain(*self.lasts.values(), self.hops, self.hops_back)}
-        mean = {name: _mean(row) for name, row in every.items()}
-
-        def means(rows: Sequence[Row]) -> tuple[int, ...]:
-            return tuple(mean[id(row)] for row in rows)
-
-        columns = {key: means(self.lasts[key]) if key in self.lasts else None for key in (*PER_STAGE, "backward")}
-        hops, back = means(self.hops), means(self.hops_back)
+        mean = {name: _mean(row) if direction is None else row[direction % len(row)] for name, row in every.items()}
+        columns = {
+            key: tuple(mean[id(row)] for row in self.lasts[key]) if key in self.lasts else None
+            for key in (*PER_STAGE, "backward")
+        }
+        hops, back = (tuple(mean[id(row)] for row in rows) for rows in (self.hops, self.hops_back))
         return Ticks(self.per_unit, **columns, p2p=hops, p2p_back=back)  # type: ignore[arg-type]
 
 
 def unit_ticks(
-    costs: Costs, units: Units, ways: Sequence[Route], speed: Sequence[Exact] | None, links: Links | None
+    costs: Costs, units: Units, ways: Sequence[Way], speed: Sequence[Exact] | None, links: Links | None
 ) -> UnitTicks:
     """Return what the units last and send on these ways, in ticks that are the same for all placements."""
     exactly = _Times(costs, units, links)
     lasts = {key: [exactly.row(key, stage) for stage in range(costs.stages)] for key in exactly.keys}
     there, back = exactly.hops(ways)
     at_speeds = _quotients(exactly, lasts, {*map(to_fraction, speed or ())})
-    values = chain(
-        *_distinct(row for key in lasts for row in lasts[key]), *_distinct([*there, *back]), exactly.all_hops()
-    )
-    fine = lcm(
-        _least([exactly.scale // gcd(exactly.scale, *values)] + [one.denominator for one in at_speeds.values()]),
-        costs.resolution,
-    )
-    whole = Rescaled(exactly.scale, fine)
+    rows_that_count = (*(row for rows in lasts.values() for row in rows), *there, *back, exactly.all_hops())
+    denominators = [exactly.scale // gcd(exactly.scale, *chain(*_distinct(rows_that_count)))]
+    fine = lcm(_least(denominators + [one.denominator for one in at_speeds.values()]), costs.resolution)
+    whole = _rescaler(exactly.scale, fine)
 
     def on(key: str, stage: int) -> Row:
         row = lasts[key][stage]
         if key in TRANSFER_TIMES or speed is None or ways[0].devices is None:
-            return whole.row(row)
-        joined: list[int] = []
+            return whole(row)
+        joined, more = list[int](), exactly.overhead(key)
         for way in ways:
             own, part = to_fraction(speed[way.devices[stage]]), row[units.part(way.microbatches)]  # type: ignore[index]
-            more = exactly.overhead(key)
-            joined += whole.row(part) if own == 1 else [int(at_speeds[value, more, own] * fine) for value in part]
+            joined += whole(part) if own == 1 else [int(at_speeds[value, more, own] * fine) for value in part]
         return joined
 
     rows = {key: [on(key, stage) for stage in range(costs.stages)] for key in lasts}
-    return UnitTicks(fine, rows, [*map(whole.row, there)], [*map(whole.row, back)])
+    return UnitTicks(fine, rows, [*map(whole, there)], [*map(whole, back)])
 
 
 class _Times:
@@ -148,9 +189,9 @@ class _Times:
         self.costs, self.units, self.links = costs, units, links
         slices = units.slices
         columns: list[Sequence[Entry]] = [getattr(costs, key) or () for key in (*PER_STAGE, "p2p")]
-        shares = {slices.tokens, *(slices.of(key, stage) for key in SHARED for stage in range(costs.stages))}
+        shares = [slices.tokens, *chain.from_iterable(getattr(slices, key) for key in SHARED)]
         self._costs = Wholes([*chain(*columns), slices.overhead, *chain(*(links or ()))])
-        self._factors, self._shares = {key: units.wholes(key) for key in FACTORS}, Wholes([*shares])
+        self._factors, self._shares = {key: units.wholes(key) for key in FACTORS}, Wholes(shares)
         self._of_factors = lcm(*(scale for _, scale in self._factors.values()))
         self.scale = self._costs.scale * self._of_factors * self._shares.scale
         self._known: dict[tuple[object, ...], list[int]] = {}
@@ -217,35 +258,28 @@ class _Times:
             self._known[name] = make()
         return self._known[name]
 
-    def hops(self, ways: Sequence[Route]) -> tuple[list[list[int]], list[list[int]]]:
+    def hops(self, ways: Sequence[Way]) -> tuple[list[list[int]], list[list[int]]]:
         """Return the latency of each boundary for each unit, on the way of forwards and on that of gradients."""
         there, back = list[list[int]](), list[list[int]]()
         for boundary, entry in enumerate(self.costs.p2p):
-            rows = [[self._latencies(entry, ends) for ends in self._ends(way, boundary)] for way in ways]
-            parts = [self.units.part(way.microbatches) for way in ways]
-            for side, joined in enumerate((there, back)):
-                joined.append([*chain.from_iterable(row[side][part] for row, part in zip(rows, parts, strict=True))])
+            for joined, turn in ((there, 1), (back, -1)):
+                ends = [None if way.devices is None else way.devices[boundary : boundary + 2][::turn] for way in ways]
+                rows = [self._latencies(entry, both) for both in ends]
+                parts = (row[self.units.part(way.microbatches)] for row, way in zip(rows, ways, strict=True))
+                joined.append([*chain.from_iterable(parts)])
         return there, back
 
-    def _ends(self, way: Route, boundary: int) -> Sequence[tuple[int, int] | None]:
-        if way.devices is None:
-            return (None, None)
-        here, there = way.devices[boundary : boundary + 2]
-        return ((here, there), (there, here))
-
-    def _latencies(self, entry: Entry, ends: tuple[int, int] | None) -> list[int]:
+    def _latencies(self, entry: Entry, ends: tuple[int, ...] | None) -> list[int]:
         tokens = self.units.slices.tokens
         if ends is not None and ends[0] == ends[1]:
             return self._once((), lambda: [0] * (self._count * len(tokens)))
         link = 0 if self.links is None or ends is None else self.links[ends[0]][ends[1]]
         return self._product(entry, "message", tokens, 0, link)
 
-    def all_hops(self) -> Iterable[int]:
-        """Yield the latencies of all links, which other placements may use."""
-        for latency in {*chain(*(self.links or ()))}:
-            yield from self._product(latency, "message", self.units.slices.tokens, 0)
-        for entry in {*self.costs.p2p}:
-            yield from self._product(entry, "message", self.units.slices.tokens, 0)
+    def all_hops(self) -> list[int]:
+        """Return the latencies of all links, which other placements may use."""
+        entries = {*chain(*(self.links or ())), *self.costs.p2p}
+        return [*chain.from_iterable(self._product(one, "message", self.units.slices.tokens, 0) for one in entries)]
 
 
 def _quotients(
@@ -297,33 +331,29 @@ class UnitGrains(NamedTuple):
     cached: Sequence[Row]
 
 
-def unit_grains(memory: Memory, units: Units) -> UnitGrains:
+def unit_grains(memory: Memory, units: Units, *, has_cached: bool) -> UnitGrains:
     """Return what the units hold, in the least grains that make every amount whole."""
     exactly = _Sizes(memory, units)
-    columns = [
-        exactly.rows(shares) for shares in (None, memory.retain, memory.checkpoint, [memory.kv] * len(memory.retain))
-    ]
-    whole = Rescaled(exactly.scale, exactly.least)
-    return UnitGrains(exactly.least, *([*map(whole.row, rows)] for rows in columns))
+    stages = len(memory.retain)
+    shares = ([1] * stages, memory.retain, memory.checkpoint, [memory.kv if has_cached else 0] * stages)
+    columns = [[*map(exactly.row, memory.activation, parts)] for parts in shares]
+    whole = _rescaler(exactly.scale, exactly.least)
+    return UnitGrains(exactly.least, *([*map(whole, rows)] for rows in columns))
 
 
 def largest_grains(memory: Memory, known: UnitGrains, slices: int) -> Grains:
-    """Return the memory of the largest microbatch, all of its slices together, in the grains of its units.
-
-    The largest of a stage is that with the largest activation.
-    """
+    """Return the memory of the largest microbatch of each stage: that with the largest activation."""
     columns = [known.activation, known.retained, known.checkpointed]
-    most = {name: max(_by_microbatch(row, slices)) for name, row in {id(row): row for row in chain(*columns)}.items()}
+    rows = {id(row): row for row in chain(*columns)}
+    most = {name: max(sum(row[first : first + slices]) for first in range(0, len(row), slices))
+            for name, row in rows.items()}  # fmt: skip
     sizes, held, kept = (tuple(most[id(row)] for row in rows) for rows in columns)
-    static = tuple(int(to_fraction(size) * known.per_unit) for size in memory.static)
-    budget = (
-        None if memory.budget is None else tuple(int(to_fraction(limit) * known.per_unit) for limit in memory.budget)
-    )
-    return Grains(known.per_unit, sizes, held, kept, static, budget)
 
+    def whole(column: Iterable[Exact]) -> tuple[int, ...]:
+        return tuple(int(to_fraction(size) * known.per_unit) for size in column)
 
-def _by_microbatch(row: Row, slices: int) -> Iterable[int]:
-    return row if slices == 1 else (sum(row[first : first + slices]) for first in range(0, len(row), slices))
+    budget = None if memory.budget is None else whole(memory.budget)
+    return Grains(known.per_unit, sizes, held, kept, whole(memory.static), budget)
 
 
 class _Sizes:
@@ -331,23 +361,16 @@ class _Sizes:
 
     def __init__(self, memory: Memory, units: Units) -> None:
         self.memory, self.units = memory, units
-        self._entries = Wholes(memory.activation)
-        self._shares, self._parts = (
-            Wholes(units.slices.tokens),
-            Wholes([1, *memory.retain, *memory.checkpoint, memory.kv]),
-        )
+        self._entries, self._shares = Wholes(memory.activation), Wholes(units.slices.tokens)
+        self._parts = Wholes([0, 1, *memory.retain, *memory.checkpoint, memory.kv])
         self._by_factor, of_factors = units.wholes("activation")
         self._by_share = self._shares.ints(units.slices.tokens)
         self.scale = self._entries.scale * of_factors * self._shares.scale * self._parts.scale
         self._values = {self.scale}
         self._known: dict[tuple[Entry, Exact], list[int]] = {}
 
-    def rows(self, parts: Sequence[Exact] | None) -> list[list[int]]:
-        """Return what each unit holds of a stage: its activation, or a part of it."""
-        own: Sequence[Exact] = parts or [1] * len(self.memory.activation)
-        return [self._row(entry, part) for entry, part in zip(self.memory.activation, own, strict=True)]
-
-    def _row(self, entry: Entry, part: Exact) -> list[int]:
+    def row(self, entry: Entry, part: Exact) -> list[int]:
+        """Return a part of what each unit holds of a stage."""
         if (entry, part) not in self._known:
             count = self.units.microbatches
             each = entry if isinstance(entry, tuple) else (entry,) * (count if self.units.sizes else 1)  # one for all
@@ -361,9 +384,5 @@ class _Sizes:
     @property
     def least(self) -> int:
         """The least grains in a unit of memory that make all amounts whole, those of weights and budgets too."""
-        fixed = _denominator(map(to_fraction, (*self.memory.static, *(self.memory.budget or ()))))
+        fixed = grains_per_unit(map(to_fraction, (*self.memory.static, *(self.memory.budget or ()))))
         return lcm(self.scale // gcd(*self._values), fixed, self.memory.resolution)
-
-
-def _denominator(numbers: Iterable[Fraction]) -> int:
-    return lcm(1, *{number.denominator for number in numbers})

@@ -169,13 +169,10 @@ def least_budget(problem: Problem, allowed: Allowed = KEEP_ONLY) -> int:
 
 def least_step(problem: Problem, allowed: Allowed) -> int:
     """Return the least difference in grains that two peaks can have."""
-    if problem.has_units:
-        grains = problem.unit_grains
-        columns = [grains.activation, grains.retained, *([grains.checkpointed] if allowed.recompute else [])]
-        columns += [grains.cached] if problem.slices.count > 1 or problem.mode == FORWARD_ONLY else []
-        return gcd(*chain(*chain(*columns))) or 1
-    kept = problem.grains.checkpointed if allowed.recompute else ()
-    return gcd(*problem.grains.activation, *problem.grains.retained, *kept) or 1
+    grains = problem.unit_grains
+    columns = [grains.activation, grains.retained, *([grains.checkpointed] if allowed.recompute else [])]
+    columns += [grains.cached] if problem.slices.count > 1 or problem.mode == FORWARD_ONLY else []
+    return gcd(*chain(*chain(*columns))) or 1
 
 
 def within(problem: Problem, budget: int) -> Problem:

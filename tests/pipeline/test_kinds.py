@@ -10,7 +10,6 @@ from hypothesis import given, strategies as st
 
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.check import replayed_peaks, violations
-from pipesched.pipeline.costs import Ticks
 from pipesched.pipeline.kinds import (
     ALL_KINDS,
     COMPUTATION_LETTERS,
@@ -25,10 +24,10 @@ from pipesched.pipeline.kinds import (
     Resource,
     computation_letters,
 )
-from pipesched.pipeline.memory import Grains
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.pipeline.unit_costs import Ticks
 from tests.strategies import SETTLED, Texts, problems, random_saving_plan, saving_plan_of
 
 Times = dict[Op, tuple[int, int]]
@@ -120,12 +119,12 @@ def test_lengths_are_the_costs_of_the_table(letters: str) -> None:
 
 @pytest.mark.parametrize("letter", LETTERS)
 def test_every_kind_is_whole(letter: str) -> None:
-    """The names in the table are columns of Ticks and Grains, and letters are what they stand under."""
+    """The names in the table are columns of Ticks and of the model, and letters are what they stand under."""
     kind = KINDS[letter]
     assert kind.letter == letter
     assert kind.cost in Ticks._fields or kind.cost == "backward"
     for column in (kind.takes, kind.gives, kind.forward_gives):
-        assert column is None or column in Grains._fields or isinstance(getattr(Grains, column), property)
+        assert PROBLEM.model.column(column).shape == (PROBLEM.stages, PROBLEM.microbatches)
     assert {need.letter for need in kind.needs} <= set(ALL_KINDS)
     assert {need.stage for need in kind.needs} <= {-1, 0, 1}
     assert kind.is_transfer == (kind.resource is not Resource.DEVICE)
@@ -171,16 +170,18 @@ def test_memory_of_the_table_is_that_of_the_check(problem: Problem, random: Rand
 
 def table_peaks(schedule: Schedule) -> list[int]:
     """The largest sum of what the table says that operations take and give, frees before takes."""
-    problem, index = schedule.problem, schedule.plan.index
+    problem, index, column = schedule.problem, schedule.plan.index, schedule.problem.model.column
     changes: list[list[tuple[int, int]]] = [[] for _ in range(problem.devices)]
     for number in (number for number, start in enumerate(schedule.start_ticks) if start >= 0):
         op, kind = index.op(number), KINDS[index.op(number).kind]
         device = problem.settled_placement.device(op.stage, op.microbatch, problem.microbatches)
-        changes[device].append((schedule.start_ticks[number], problem.grains.of(kind.takes)[op.stage]))
-        changes[device].append((schedule.end_ticks[number], -problem.grains.of(kind.gives)[op.stage]))
+        changes[device].append((schedule.start_ticks[number], int(column(kind.takes)[op.stage, op.microbatch])))
+        changes[device].append((schedule.end_ticks[number], -int(column(kind.gives)[op.stage, op.microbatch])))
         if kind.forward_gives:
             forward = index.counterpart(number, "F")
-            changes[device].append((schedule.end_ticks[forward], -problem.grains.of(kind.forward_gives)[op.stage]))
+            changes[device].append(
+                (schedule.end_ticks[forward], -int(column(kind.forward_gives)[op.stage, op.microbatch]))
+            )
     peaks = []
     for events in changes:
         level = peak = 0

@@ -107,8 +107,9 @@ class Timeline(HasPage):
         """Why the step took as long as it did. Raises InvalidSchedule for one that breaks a rule."""
         if self.plan is None:
             return explain(self.outcome)
-        per_unit, hops = self.plan.problem.ticks.per_unit, self.plan.problem.mean_hops
-        return replace(explain(self.outcome), planned_p2p=[plain(hop / per_unit) for hop in hops])
+        ticks = self.plan.problem.ticks
+        hops = [plain(Fraction(sum(both), 2 * ticks.per_unit)) for both in zip(ticks.p2p, ticks.p2p_back, strict=True)]
+        return replace(explain(self.outcome), planned_p2p=hops)
 
     @property
     def outcomes(self) -> list[tuple[str, Outcome]]:
@@ -198,14 +199,12 @@ def _planned(plan: Problem, letter: str, stage: int) -> int | float | None:
 
     Where microbatches differ it is the median of them.
     """
-    ticks = plan.ticks
-    if plan.has_units and letter != OVERLAP and KINDS[letter].cost in plan.unit_ticks.lasts:
-        row = plan.unit_ticks.lasts[KINDS[letter].cost][stage]
-        return plain(quantile(sorted(row), Fraction(1, 2)) / ticks.per_unit)
-    if letter == OVERLAP and ticks.overlap is None:
+    ticks, lasts = plan.ticks, plan.unit_ticks.lasts
+    if letter == OVERLAP and letter not in lasts:
         return in_units(ticks.forward[stage] + ticks.backward[stage], ticks.per_unit)
-    values = getattr(ticks, OVERLAP if letter == OVERLAP else KINDS[letter].cost)
-    return None if values is None else in_units(values[stage], ticks.per_unit)
+    rows = lasts.get(OVERLAP if letter == OVERLAP else KINDS[letter].cost)
+    row = rows and sorted(rows[stage] if plan.has_units else rows[stage][:1])
+    return plain(quantile(row, Fraction(1, 2)) / ticks.per_unit) if row else None
 
 
 def in_unit(plan: Outcome, unit: str) -> Outcome:

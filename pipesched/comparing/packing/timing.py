@@ -12,7 +12,7 @@ from math import floor
 from typing import NamedTuple
 
 from pipesched.comparing.packing.positions import LoadTable, Positions
-from pipesched.core.arrays import Ints, np
+from pipesched.core.arrays import Ints, np, total
 from pipesched.errors import ConfigError, Deadlock, NoSchedule, NotApplicable
 from pipesched.estimation.derived import SetupCutter
 from pipesched.estimation.items import core_time
@@ -166,13 +166,13 @@ class RankTimes:
         fitted = self.fitted(microbatches)
         mirrored = fitted.settled_placement.mirrored
         both = [*loads] * (1 + mirrored)
-        ticks = self.costs.problem(fitted, both).unit_ticks
-        lengths = [row for letter in letters for row in ticks.lasts[KINDS[letter].cost]]
-        nothing = [0] * len(both)
-        hops = [*ticks.hops, nothing, *ticks.hops_back, nothing]
-        most = len(loads) * (sum(map(max, lengths)) + sum(map(max, hops)))
+        problem = self.costs.problem(fitted, both)
+        model, nothing = problem.model, np.zeros((1, len(both)), dtype=np.int64)
+        lengths = np.vstack([model.ticks[KINDS[letter].cost] for letter in letters])
+        hops = np.vstack([model.there, nothing, model.back, nothing])
+        most = len(loads) * sum(total(table.max(axis=1)) for table in (lengths, hops))
         kind = np.int64 if most < LARGEST else object
-        return TickTable(LoadTable(np.array(lengths, dtype=kind), np.array(hops, dtype=kind)), ticks.per_unit, mirrored)
+        return TickTable(LoadTable(lengths.astype(kind), hops.astype(kind)), problem.ticks.per_unit, mirrored)
 
     def _planned(self, rank: Rank) -> Timed | None:
         if not rank:

@@ -308,7 +308,7 @@ def schedule_data(outcome: Outcome, name: str, palette: Palette | None = None) -
         "slices": index.slices,
         **({} if problem.speed is None else {"names": [*map(problem.device_name, range(problem.devices))]}),
         "tones": _tones(problem, index, {} if palette is None else palette),
-        "p2p": problem.ticks.p2p if problem.links is None and not problem.has_units else problem.least_hops,
+        "p2p": problem.least_hops,
         "placement": placement.devices,
         "second": [one for one in range(problem.microbatches) if placement.is_second(one, problem.microbatches)],
         "static": [problem.static_grains(device) for device in range(problem.devices)],

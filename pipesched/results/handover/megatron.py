@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pipesched.pipeline.costs import in_one
 from pipesched.pipeline.feeding import typical
-from pipesched.pipeline.quantities import in_units
+from pipesched.pipeline.quantities import plain
 from pipesched.results.handover.subject import GROUPED, Answer, HandoverText, Refusal, Subject, megatron_text
 
 NAME = "Megatron-LM"
@@ -52,10 +53,11 @@ def answer(subject: Subject) -> Answer:
 
 def _differences(subject: Subject) -> Iterator[str]:
     """Yield in what stages differ whose layers are not known."""
-    ticks = typical(subject.problem).costs.ticks
-    for name, costs in (("forward", ticks.forward), ("backward", ticks.backward)):
-        if subject.layers is None and len({*costs}) > 1:
-            least, most = in_units(min(costs), ticks.per_unit), in_units(max(costs), ticks.per_unit)
+    mean = typical(subject.problem).costs
+    for name, costs in (("forward", mean.forward), ("backward", mean.backward)):
+        times = {*in_one(costs)}
+        if subject.layers is None and len(times) > 1:
+            least, most = plain(min(times)), plain(max(times))
             yield f"the stages differ ({name} {least} to {most}): give --layers, else Megatron cuts evenly"
 
 
