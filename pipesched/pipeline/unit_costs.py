@@ -190,10 +190,11 @@ class _Times:
         slices = units.slices
         columns: list[Sequence[Entry]] = [getattr(costs, key) or () for key in (*PER_STAGE, "p2p")]
         shares = [slices.tokens, *chain.from_iterable(getattr(slices, key) for key in SHARED)]
-        self._costs = Wholes([*chain(*columns), slices.overhead, *chain(*(links or ()))])
+        self._costs = Wholes([*chain(*columns), slices.overhead, *(links or ())])
         self._factors, self._shares = {key: units.wholes(key) for key in FACTORS}, Wholes(shares)
         self._of_factors = lcm(*(scale for _, scale in self._factors.values()))
         self.scale = self._costs.scale * self._of_factors * self._shares.scale
+        self._overhead = int(to_fraction(slices.overhead) * self.scale)
         self._known: dict[tuple[object, ...], list[int]] = {}
         self.keys = [key for key in (*PER_STAGE, "backward") if key == "backward" or getattr(costs, key) is not None]
 
@@ -206,11 +207,8 @@ class _Times:
         if key == "overlap":
             whole = self.scale // self._costs.scale
             return self._once((key, entry), lambda: [one * whole for one in self._entries(entry)])
-        if key in TRANSFER_TIMES:
-            return self._product(entry, "activation", None, 0)
-        if key not in SHARED:
-            return self._product(entry, "work", None, 0)
-        return self._product(entry, "work", self.units.slices.of(key, stage), self.overhead(key))
+        shares = self.units.slices.of(key, stage) if key in SHARED else None
+        return self._product(entry, "activation" if key in TRANSFER_TIMES else "work", shares, self.overhead(key))
 
     def _backward(self, stage: int) -> list[int]:
         """Return the durations of the full backward: both halves, with the overhead of a slice once."""
@@ -224,7 +222,7 @@ class _Times:
 
     def overhead(self, key: str) -> int:
         """Return what every operation of a kind lasts beside its cost."""
-        return int(to_fraction(self.units.slices.overhead) * self.scale) if key in (*SHARED, "backward") else 0
+        return self._overhead if key in SHARED or key == "backward" else 0
 
     def _entries(self, entry: Entry) -> list[int]:
         """Return what an entry says of each microbatch, in 1/scale of costs."""
