@@ -248,7 +248,7 @@ def _row(row: object, device: int, devices: int) -> tuple[Exact, ...]:
     """Return the latencies from a device. Raises ConfigError."""
     try:
         numbers = exact_tuple(row, "links", devices, "one a device")
-        ticks_per_unit(map(to_fraction, numbers))
+        ticks_per_unit([number for number in numbers if isinstance(number, Fraction)])  # others are decimals
     except ConfigError as error:
         there = "" if error.entry is None else f" to device {error.entry}"
         raise ConfigError(f"from device {device}{there}: {error.message}", "links") from None
