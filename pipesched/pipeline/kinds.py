@@ -32,7 +32,6 @@ class Scope(Enum):
     STAGE = "stage"
     REDUCTION = "stage, and microbatch where each is reduced"
     SIDE = "side item and microbatch"
-    DEVICE = "device and microbatch"
 
 
 class Join(Enum):
@@ -41,7 +40,6 @@ class Join(Enum):
     MICROBATCHES = "all microbatches of its stage"
     ENDS = "all microbatches of the first and the last stage"
     STAGES = "all of all stages"
-    DEVICES = "its microbatch on all devices"
     SIDES = "its microbatch of all side items into its stage"
 
 

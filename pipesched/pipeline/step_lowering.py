@@ -6,7 +6,7 @@ that a step costs as many precedences as it has operations.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
@@ -19,15 +19,13 @@ from pipesched.pipeline.plan import NOTHING_BEFORE, Plan, ends_of_stages
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.step import WEIGHTS
 
-Kinds = Mapping[str, Kind]
 
-
-def with_step_tasks(graph: TaskGraph, problem: Problem, plan: Plan, kinds: Kinds = ALL_KINDS) -> TaskGraph:
+def with_step_tasks(graph: TaskGraph, problem: Problem, plan: Plan) -> TaskGraph:
     """Return the task graph of the passes with the tasks of the step in `plan` behind them.
 
     RESHARD is a task of no length on no resource, in whose time nothing waits for it: `reshard_times` says when it is.
     """
-    step = _Step(problem, plan, kinds)
+    step = _Step(problem, plan)
     tasks = [*step.tasks(len(graph.unit_counts))]
     durations, resources, pools = (column(values) for values in zip(*tasks, strict=True)) if tasks else [column(())] * 3
     nothing = np.zeros(len(tasks), dtype=np.int64)
@@ -35,7 +33,7 @@ def with_step_tasks(graph: TaskGraph, problem: Problem, plan: Plan, kinds: Kinds
         np.append(graph.duration, durations),
         np.append(graph.resource, resources),
         (*graph.unit_counts, *[1] * problem.devices),
-        [graph.edges, *step.edges()],
+        [graph.edges, *step.needs(), *step.residency(), step.issued(), *step.tied()],
         np.append(graph.take, nothing),
         np.append(graph.give, nothing),
         np.append(graph.pool, pools),
@@ -65,7 +63,7 @@ class StepArrows(NamedTuple):
 
 def step_arrows(problem: Problem, plan: Plan) -> StepArrows:
     """Return the precedences of the step of a plan, by what makes them."""
-    step = _Step(problem, plan, ALL_KINDS)
+    step = _Step(problem, plan)
     data = Edges.joined([*step.needs(), *step.tied()])
     return StepArrows(data, Edges.joined(step.residency(every=True)), step.issued())
 
@@ -86,11 +84,9 @@ def waits_of(plan: Plan) -> Iterator[tuple[int, int]]:
 class _Step:
     """The operations of the step of one plan: their durations, devices and precedences."""
 
-    def __init__(self, problem: Problem, plan: Plan, kinds: Kinds) -> None:
-        self.problem, self.plan, self.kinds = problem, plan, kinds
-        self.index, self.ticks = plan.index, problem.step_ticks
+    def __init__(self, problem: Problem, plan: Plan) -> None:
+        self.problem, self.plan, self.index, self.ticks = problem, plan, plan.index, problem.step_ticks
         self.devices = problem.settled_placement.devices
-        self._latest: dict[range, list[int]] = {}
 
     def _place_of(self, number: int) -> tuple[int, int] | None:
         """Return the machine of an operation and its place there; None where the plan lacks it."""
@@ -119,8 +115,8 @@ class _Step:
         return places
 
     @cached_property
-    def _whole_rows(self) -> dict[range, list[int]]:
-        """The rows of all backwards of a stage, with what comes last of them: found from the end of its device."""
+    def _latest(self) -> dict[range, list[int]]:
+        """What comes last of rows that were asked for; of all backwards of a stage, from the end of its device."""
         rows: dict[range, list[int]] = {}
         for device, order in enumerate(self.plan.orders):
             last = ends_of_stages(order, self.plan.pairs, self.index, self.devices.count(device))
@@ -133,44 +129,23 @@ class _Step:
         """The task of each backward that is a part of its forward's."""
         return {backward: forward for forward, backward in self.plan.pairs.items()}
 
-    def device_of(self, number: int) -> int:
-        """Return the device of an operation: of its stage, or for side work that in whose order it stands."""
-        op = self.index.op(number)
-        scope = self.kinds[op.kind].scope
-        if scope is Scope.DEVICE:
-            return op.stage
-        if scope is not Scope.SIDE:
-            return self.devices[op.stage]
-        place = self._place_of(number)
-        return 0 if place is None else place[0]
-
     def tasks(self, first_lane: int) -> Iterator[tuple[int, int, int]]:
         """Yield duration, resource and device of each operation of the step, by their numbers."""
-        planned = self._of_step
         for letter in (rows.kind for rows in self.index.scoped):
-            kind = self.kinds[letter]
-            lanes = first_lane if kind.resource is Resource.NETWORK else 0
+            kind = ALL_KINDS[letter]
+            is_side, lanes = kind.scope is Scope.SIDE, first_lane if kind.resource is Resource.NETWORK else 0
             for place, row in enumerate(self.index.rows(letter)):
+                is_of_each = is_side and len(getattr(self.problem.side[place], kind.cost) or ()) > 1
                 known: dict[tuple[int, int], int] = {}
                 for which, number in enumerate(row):
-                    device = self._device_at(kind, place, number)
-                    if kind.resource is Resource.NOTHING or number not in planned:
+                    device = self._of_step.get(number, (0, 0))[0] if is_side else self.devices[place]
+                    if kind.resource is Resource.NOTHING or number not in self._of_step:
                         yield 0, NOWHERE, device
                         continue
-                    alike = device, which if self._is_of_each(kind, place) else 0
+                    alike = device, which if is_of_each else 0
                     if alike not in known:
                         known[alike] = self._lasts(kind, place, which, device)
                     yield known[alike], lanes + device, device
-
-    def _is_of_each(self, kind: Kind, place: int) -> bool:
-        """Return whether operations of a row have times of their own."""
-        return kind.scope is Scope.SIDE and len(getattr(self.problem.side[place], kind.cost) or ()) > 1
-
-    def _device_at(self, kind: Kind, place: int, number: int) -> int:
-        """Return the device of an operation of the step that is of a stage, a device or an item."""
-        if kind.scope is Scope.SIDE:
-            return self._of_step.get(number, (0, 0))[0]
-        return place if kind.scope is Scope.DEVICE else self.devices[place]
 
     def _lasts(self, kind: Kind, place: int, microbatch: int, device: int) -> int:
         """Return the duration of an operation, by the cost that its kind names."""
@@ -178,13 +153,6 @@ class _Step:
             return self.ticks.side_lasts(kind.cost, place, microbatch, device)
         column: int | tuple[int, ...] = getattr(self.ticks, kind.cost)
         return column if isinstance(column, int) else column[place]
-
-    def edges(self) -> Iterator[Edges]:
-        """Yield all precedences of the step: of data, of residency, of the programs, and of tied lanes."""
-        yield from self.needs()
-        yield from self.residency()
-        yield self.issued()
-        yield from self.tied()
 
     def issued(self) -> Edges:
         """Return the wait of each operation of a lane for the slot behind which it is issued."""
@@ -198,18 +166,16 @@ class _Step:
 
     def needs(self) -> Iterator[Edges]:
         """Yield what the table of kinds says, of operations that the plan has."""
-        present = {*self.index.kinds}
-        for letter in self.index.kinds:
-            for need in self.kinds[letter].needs:
-                is_of_step = letter not in self.index.letters or need.letter not in self.index.letters
-                if not is_of_step or need.letter not in present:
-                    continue
-                if self._is_whole and self._is_by_microbatch(letter, need):
-                    yield from self._bundles(letter, need)
-                else:
-                    for number in self.index.of_kind(letter):
-                        if self._place_of(number) is not None:
-                            yield from self._waits(number, need)
+        index, present = self.index, {*self.index.kinds}
+        needs = [(letter, need) for letter in index.kinds for need in ALL_KINDS[letter].needs if need.letter in present]
+        for letter, need in needs:
+            if letter in index.letters and need.letter in index.letters:
+                continue
+            if self._is_whole and self._is_by_microbatch(letter, need):
+                yield from self._bundles(letter, need)
+            else:
+                planned = (number for number in index.of_kind(letter) if self._place_of(number) is not None)
+                yield from chain.from_iterable(self._waits(number, need) for number in planned)
         if self.problem.clip:
             yield from self._clipped()
 
@@ -217,27 +183,25 @@ class _Step:
     def _is_whole(self) -> bool:
         """Whether the plan has every operation, each as a task of its own."""
         planned = sum(map(len, self.plan.orders)) + sum(map(len, chain(*self.plan.lanes)))
-        slots = [rows.size for rows in self.index.scoped if self.kinds[rows.kind].resource is Resource.DEVICE]
-        frees = [rows.size for rows in self.index.scoped if self.kinds[rows.kind].resource is Resource.NOTHING]
+        slots = [rows.size for rows in self.index.scoped if ALL_KINDS[rows.kind].resource is Resource.DEVICE]
+        frees = [rows.size for rows in self.index.scoped if ALL_KINDS[rows.kind].resource is Resource.NOTHING]
         every = sum(rows.size for rows in self.index.scoped) - sum(frees)
         return not self.plan.pairs and planned == self.index.passes + sum(slots) and len(self._of_step) == every
 
     def _is_by_microbatch(self, letter: str, need: Need) -> bool:
         """Return whether each operation of a kind waits for those of its own microbatch."""
-        if need.join is Join.SIDES or (need.join is None and self.kinds[letter].scope is Scope.SIDE):
+        scope = ALL_KINDS[letter].scope
+        if need.join is Join.SIDES or (need.join is None and scope is Scope.SIDE):
             return True
-        return need.join is Join.MICROBATCHES and self.kinds[letter].scope is Scope.REDUCTION and self._reduces_each
-
-    @cached_property
-    def _reduces_each(self) -> bool:
-        return any(rows.numbered for rows in self.index.scoped if rows.kind == "REDUCE_GRAD")
+        reduces_each = any(rows.numbered for rows in self.index.scoped if rows.kind == "REDUCE_GRAD")
+        return need.join is Join.MICROBATCHES and scope is Scope.REDUCTION and reduces_each
 
     def _bundles(self, letter: str, need: Need) -> Iterator[Edges]:
         """Yield the precedences of operations that each wait for their own microbatch, row by row."""
         index, slices = self.index, self.index.slices
         if need.join is Join.SIDES:
             for number, item in enumerate(self.problem.side):
-                is_behind = self.kinds[letter].scope is Scope.SIDE
+                is_behind = ALL_KINDS[letter].scope is Scope.SIDE
                 passes, side = (
                     index.row(need.letter if is_behind else letter, item.into),
                     index.row(letter if is_behind else need.letter, number),
@@ -257,55 +221,40 @@ class _Step:
 
     def _waits(self, number: int, need: Need) -> Iterator[Edges]:
         """Yield the precedences of one operation by one of its needs."""
-        op, task = self.index.op(number), self._task.get(number, number)
-        needed = self._needed(op, need)
+        index, op, task = self.index, self.index.op(number), self._task.get(number, number)
+        if need.join is not Join.SIDES:
+            yield from (arrow(before, task) for before in self._latest_of(self._needed(op, need)))
+            return
         # Of side work an earlier one may have the longer latency, so that each one counts. It waits for B or I of its
         # microbatch, where all backwards of a stage, which may be those of one microbatch, end with B or W.
-        latest = chain.from_iterable(map(self._reduced, needed)) if need.join is Join.SIDES else self._latest_of(needed)
-        for before in latest:
-            yield arrow(before, task, self._lag(before, number, need))
+        for before in chain.from_iterable(map(self._reduced, self._needed(op, need))):
+            side, other = (number, before) if ALL_KINDS[op.kind].scope is Scope.SIDE else (before, number)
+            is_there = self._of_step.get(side, (0, 0))[0] == self.devices[index.stage_of(other)]
+            yield arrow(before, task, 0 if is_there else self.ticks.side_p2p[index.stage_of(side)])
 
-    def _needed(self, op: Op, need: Need) -> Iterable[range]:
+    def _needed(self, op: Op, need: Need) -> list[range]:
         """Return the rows of all operations that one waits for by a need."""
-        index = self.index
-        if need.join is Join.SIDES:
-            return self._of_sides(op, need)
-        if need.join is Join.ENDS:
-            return [index.row(need.letter, stage) for stage in (0, index.stages - 1)]
+        index, stage = self.index, op.stage
         if need.join is Join.STAGES:
             return index.rows(need.letter)
-        if need.join is Join.DEVICES:
-            return [_one(row, op.microbatch) for row in index.rows(need.letter)]
-        row = index.row(need.letter, op.stage)
+        if need.join is Join.ENDS:
+            return [index.row(need.letter, end) for end in (0, index.stages - 1)]
+        if need.join is Join.SIDES:
+            if ALL_KINDS[op.kind].scope is not Scope.SIDE:
+                into = [] if op.slice else [at for at, item in enumerate(self.problem.side) if item.into == stage]
+                return [index.row(need.letter, at)[op.microbatch : op.microbatch + 1] for at in into]
+            stage = self.problem.side[stage].into
+        row = index.row(need.letter, stage)
         if op.number is None:  # of a stage: it waits for all that is joined, or for the one of that stage
             return [row if need.join else row[:1]]
-        return [self._of_microbatch(row, need.letter, op.number)]
+        each = index.slices if need.letter in index.letters else 1
+        return [row[op.number * each : (op.number + 1) * each]]
 
-    def _of_microbatch(self, row: range, letter: str, number: int) -> range:
-        """Return the part of a row that is of a microbatch: of passes all of its slices."""
-        if letter in self.index.letters:
-            return row[number * self.index.slices : (number + 1) * self.index.slices]
-        return _one(row, number)
-
-    def _of_sides(self, op: Op, need: Need) -> Iterable[range]:
-        """Return what side work and the passes of its stage need of each other, microbatch by microbatch."""
-        if self.kinds[op.kind].scope is Scope.SIDE:
-            row = self.index.row(need.letter, self.problem.side[op.stage].into)
-            return [self._of_microbatch(row, need.letter, op.microbatch)]
-        into = [number for number, item in enumerate(self.problem.side) if item.into == op.stage]
-        if op.slice:
-            return []
-        return [_one(self.index.row(need.letter, number), op.microbatch) for number in into]
-
-    def _latest_of(self, rows: Iterable[range]) -> list[int]:
+    def _latest_of(self, rows: Sequence[range]) -> list[int]:
         """Return the tasks of these operations that are the last ones on their device or lane."""
-        found = [number for row in rows for number in self._latest_in(row)]
+        self._latest.update({row: self._reduced(row) for row in rows if row not in self._latest})
+        found = [number for row in rows for number in self._latest[row]]
         return found if len(found) < 2 else self._reduced(found)
-
-    def _latest_in(self, row: range) -> list[int]:
-        if row not in self._latest:
-            self._latest[row] = self._whole_rows[row] if row in self._whole_rows else self._reduced(row)
-        return self._latest[row]
 
     def _reduced(self, numbers: Iterable[int]) -> list[int]:
         last: dict[int, tuple[int, int]] = {}
@@ -316,13 +265,6 @@ class _Step:
                 if machine not in last or last[machine][0] < place:
                     last[machine] = place, self._task.get(number, number)
         return [task for _, task in last.values()]
-
-    def _lag(self, before: int, after: int, need: Need) -> int:
-        """Return the latency between side work and a pass on another device; 0 for all else."""
-        if need.join is not Join.SIDES or self.device_of(before) == self.device_of(after):
-            return 0
-        item = after if self.kinds[self.index.kind_of(after)].scope is Scope.SIDE else before
-        return self.ticks.side_p2p[self.index.op(item).stage]
 
     def _clipped(self) -> Iterator[Edges]:
         """Yield what every optimizer waits for where gradients are clipped by their global norm: all gradients."""
@@ -365,7 +307,3 @@ class _Step:
                 yield arrow(lanes[machine][place - 1], here)
         waits = [(before, after) for before, after in waits_of(self.plan) if after in tied]
         yield from (arrow(before, other) for before, after in waits for other in tied if other != after)
-
-
-def _one(row: range, number: int) -> range:
-    return row[number : number + 1]

@@ -1,35 +1,9 @@
-"""Steps as tasks: a kind with another scope and join is a record, and wrong orders are deadlocks that say where."""
+"""Steps as tasks: what is there waits for what it needs, and nothing of a step is where there is none."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from pipesched import make_problem, plan, schedule_plan
-from pipesched.core.timing import earliest_times
-from pipesched.pipeline.kinds import ALL_KINDS, Join, Kind, Need, Resource, Scope
-from pipesched.pipeline.lowering import lower_plan
-from pipesched.pipeline.ops import ScopedRows
-from pipesched.pipeline.step_lowering import with_step_tasks
 from tests.pipeline.steps import with_costs
-
-
-def test_a_later_kind_is_a_record() -> None:
-    """A vocabulary pass that every device runs, joined before the backwards, needs a scope and a join, and no code."""
-    problem = with_costs(devices=2, microbatches=2, placement="linear", forward=5, backward=10, optimizer=3)
-    passes = plan(problem, ["0F0 0F1 0B0 0B1", "1F0 1B0 1F1 1B1"])
-    vocabulary = Kind("V", "vocabulary", "optimizer", "v", (Need("F", join=Join.STAGES),), scope=Scope.DEVICE)
-    joined = replace(ALL_KINDS["B"], needs=(*ALL_KINDS["B"].needs, Need("V", join=Join.DEVICES)))
-    kinds = {**ALL_KINDS, "V": vocabulary, "B": joined}
-    index = passes.index._replace(scoped=(ScopedRows("V", (2, 2)),))
-    first, second = ([*index.row("V", device)] for device in (0, 1))
-    orders = [[*passes.orders[0][:2], *first, *passes.orders[0][2:]],
-              [index.row("F", 1)[0], index.row("F", 1)[1], *second, *index.row("B", 1)]]  # fmt: skip
-    whole = replace(passes, index=index, orders=orders)
-    graph = with_step_tasks(lower_plan(problem, passes), problem, whole, kinds)
-    starts, ends = earliest_times(graph, whole.machines)
-    assert [starts[number] for number in (*first, *second)] == [15, 18, 15, 18]
-    assert starts[index.row("B", 1)[0]] == ends[second[1]] == 21
-    assert kinds["V"].resource is Resource.DEVICE
 
 
 def test_a_problem_without_a_step_has_none() -> None:
