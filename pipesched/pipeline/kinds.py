@@ -60,10 +60,10 @@ class Need(NamedTuple):
 class Kind:
     """One kind of operation.
 
-    `cost` names its duration (a field of Costs and Ticks), `takes` and `gives` the part of an activation (a column of
-    Grains) that it takes at its start and gives back at its end. `forward_gives` is what the end of the forward gives
-    back already where an operation of this kind will follow. `mark` fills its slot in a chart without colours. `scope`
-    says what its operations are numbered by.
+    `cost` names its duration (a field of Ticks), `takes` and `gives` the part of an activation (a column of
+    the model) that it takes at its start and gives back at its end. `forward_gives` is what the end of the forward
+    gives back already where an operation of this kind will follow. `mark` fills its slot in a chart without colours.
+    `scope` says what its operations are numbered by.
     """
 
     letter: str
@@ -84,39 +84,27 @@ class Kind:
         return self.resource is not Resource.DEVICE
 
 
-_GRADIENTS = (Need("B", 1), Need("I", 1), Need("B", slice=1), Need("I", slice=1))  # the last two of keys and values
-_BACKWARD_NEEDS = (Need("F"), Need("R"), Need("L"), *_GRADIENTS)
+_FORWARD_NEEDS = (Need("F", -1), Need("F", slice=-1), Need("E", join=Join.SIDES))
+_BACKWARD_NEEDS = (
+    *(Need("F"), Need("R"), Need("L"), Need("B", 1), Need("I", 1)),
+    *(Need("B", slice=1), Need("I", slice=1)),  # of keys and values
+)
 
 KINDS: dict[str, Kind] = {
     kind.letter: kind
     for kind in (
-        Kind(
-            "F",
-            "forward",
-            "forward",
-            "-",
-            (Need("F", -1), Need("F", slice=-1), Need("E", join=Join.SIDES)),
-            takes="activation",
-        ),
+        Kind("F", "forward", "forward", "-", _FORWARD_NEEDS, takes="activation"),
         Kind("B", "backward", "backward", "=", _BACKWARD_NEEDS, gives="activation"),
         Kind("I", "input gradient", "backward_input", "=", _BACKWARD_NEEDS, takes="caught", gives="released"),
         Kind("W", "weight gradient", "backward_weight", "~", (Need("I"),), gives="retained"),
-        Kind(
-            "R",
-            "recompute",
-            "recompute",
-            "^",
-            (Need("F"),),
-            takes="recomputed",
-            forward_gives="recomputed",
-            in_ideal=False,
-        ),
+        Kind("R", "recompute", "recompute", "^", (Need("F"),), takes="recomputed", forward_gives="recomputed",
+             in_ideal=False),
         Kind("O", "offload", "offload", ">", (Need("F"),), gives="activation", resource=Resource.D2H),
         Kind("L", "load back", "reload", "<", (Need("O"),), takes="activation", resource=Resource.H2D),
     )
-}
+}  # fmt: skip
 _ALL_BACKWARDS = (Need("B", join=Join.MICROBATCHES), Need("W", join=Join.MICROBATCHES))
-_REDUCED = Need("REDUCE_GRAD", join=Join.MICROBATCHES)
+_REDUCTIONS = (Need("REDUCE_GRAD", join=Join.MICROBATCHES), Need("REDUCE_TIED"))
 WHEN_CLIPPED = tuple(Need(kind, join=Join.STAGES) for kind in ("B", "W", "REDUCE_GRAD", "REDUCE_TIED"))
 
 STEP_KINDS: dict[str, Kind] = {  # of the step beside its passes; PyTorch's words, where it has them
@@ -129,8 +117,7 @@ STEP_KINDS: dict[str, Kind] = {  # of the step beside its passes; PyTorch's word
         Kind("REDUCE_TIED", "reduce tied gradients", "tied", "t",
              tuple(Need(kind, join=Join.ENDS) for kind in ("B", "W", "REDUCE_GRAD")), resource=Resource.NETWORK,
              scope=Scope.STAGE),
-        Kind("OPTIMIZER", "optimizer", "optimizer", "o", (*_ALL_BACKWARDS, _REDUCED, Need("REDUCE_TIED")),
-             scope=Scope.STAGE),
+        Kind("OPTIMIZER", "optimizer", "optimizer", "o", (*_ALL_BACKWARDS, *_REDUCTIONS), scope=Scope.STAGE),
         Kind("E", "side forward", "forward", "e", (), takes="side_activation", scope=Scope.SIDE),
         Kind("G", "side backward", "backward", "g", (Need("E"), *(Need(kind, join=Join.SIDES) for kind in "BI")),
              gives="side_activation", scope=Scope.SIDE),

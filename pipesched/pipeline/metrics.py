@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import chain, pairwise
 from operator import itemgetter, sub
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from pipesched.core.arrays import Ints, column, np
 from pipesched.core.tasks import TaskGraph
@@ -91,48 +91,14 @@ def _side(problem: Problem, plan: Plan, starts: Sequence[int], ends: Sequence[in
         for forward, last, use in zip(forwards, backwards or forwards, used, strict=False):
             yield Stay(runs_on.get(forward, into), SIDE, starts[forward], ends[last], held)
             yield Stay(into, SIDE, ends[forward], starts[use], output)
-        for last, there_at in zip(backwards, _gradient_ends(plan, item.into, ends), strict=False):
-            yield Stay(into, SIDE, there_at, starts[last], output)
-
-
-def _gradient_ends(plan: Plan, stage: int, ends: Sequence[int]) -> Iterator[int]:
-    """Yield when the input gradients of all slices of each microbatch are there."""
-    index = plan.index
-    rows = [index.row(kind, stage)[part :: index.slices] for kind in index.gradients for part in range(index.slices)]
-    return (max(map(ends.__getitem__, numbers)) for numbers in zip(*rows, strict=True))
+        rows = [index.row(kind, item.into)[part :: index.slices] for kind in index.gradients
+                for part in range(index.slices)]  # fmt: skip
+        for last, needed in zip(backwards, zip(*rows, strict=True), strict=False):  # gradients of all slices
+            yield Stay(into, SIDE, max(map(ends.__getitem__, needed)), starts[last], output)
 
 
 PARTS = {"gather": ("UNSHARD",), "reduce": ("REDUCE_GRAD",), "tied": ("REDUCE_TIED",), "optimizer": ("OPTIMIZER",)}
 NETWORK = ("gather", "reduce", "tied")
-
-
-class TimedStep(Protocol):
-    """What of a schedule these measures look at."""
-
-    problem: Problem
-    plan: Plan
-    start_ticks: Sequence[int]
-    end_ticks: Sequence[int]
-
-    @property
-    def graph(self) -> TaskGraph:
-        """The task graph of the plan, with the durations of its operations."""
-
-    @property
-    def makespan_ticks(self) -> int:
-        """Last end minus first start, over all devices and network lanes."""
-
-    @property
-    def last_ticks(self) -> int:
-        """The end of all that runs on devices and network lanes."""
-
-    @property
-    def first_start_ticks(self) -> list[int]:
-        """The start of each device's first slot."""
-
-    @property
-    def last_end_ticks(self) -> list[int]:
-        """The end of each device's last slot."""
 
 
 class StepTimes:
@@ -142,11 +108,10 @@ class StepTimes:
     the operations of network lanes that cannot end later without a later makespan.
     """
 
-    def __init__(self, schedule: TimedStep) -> None:
+    def __init__(self, schedule: ScheduleMetrics) -> None:
         self._schedule = schedule
-        self._times: dict[tuple[str, ...], Times] = {
-            (): Times([*schedule.start_ticks], [*schedule.end_ticks])
-        }  # by the parts that last no time
+        own = Times([*schedule.start_ticks], [*schedule.end_ticks])
+        self._times: dict[tuple[str, ...], Times] = {(): own}  # by the parts that last no time
         self._numbers = {
             part: [*chain.from_iterable(map(schedule.plan.index.of_kind, kinds))] for part, kinds in PARTS.items()
         }
@@ -240,7 +205,7 @@ class StepTimes:
         return {"pipeline": self.pipeline, "network": self.network, **parts, "exposed": self.exposed}
 
 
-def span_ticks(schedule: TimedStep) -> int:
+def span_ticks(schedule: ScheduleMetrics) -> int:
     """Return the smallest time after which the next step may follow as the same picture.
 
     The largest (last end - first start) over devices, over network lanes, and over stages. The gathers at the head of a
@@ -255,7 +220,7 @@ def span_ticks(schedule: TimedStep) -> int:
     spans: list[int] = [*map(sub, schedule.last_end_ticks, schedule.first_start_ticks)]
     spans += [times(lane[-1])[1] - times(lane[0])[0] for lane in schedule.plan.network_lanes if lane]
     plan, index, there = schedule.plan, schedule.plan.index, schedule.problem.settled_placement.devices
-    kinds = [rows.kind for rows in index.scoped if rows.kind not in NOT_OF_STAGES]
+    kinds = [rows.kind for rows in index.scoped if rows.kind not in (*SIDE_KINDS, "RESHARD")]
     for device, order in enumerate(plan.orders):
         firsts, lasts = (stages_along(one, plan.pairs, index, there.count(device)) for one in (order, reversed(order)))
         for stage in firsts.keys() & lasts.keys():  # a plan with passes on other devices than theirs lacks some
@@ -265,10 +230,7 @@ def span_ticks(schedule: TimedStep) -> int:
     return max(spans)
 
 
-NOT_OF_STAGES = (*SIDE_KINDS, "RESHARD")
-
-
-def _late_heads(schedule: TimedStep) -> list[tuple[int, int]]:
+def _late_heads(schedule: ScheduleMetrics) -> list[tuple[int, int]]:
     """Return the starts of the gathers at the heads of lanes where each stands as late as it may."""
     graph, index = schedule.graph, schedule.plan.index
     gathers = index.of_kind("UNSHARD")
@@ -402,7 +364,7 @@ class ScheduleMetrics:
     @cached_property
     def useful_ticks(self) -> list[int]:
         """The useful work of each device: its busy time without what it recomputes."""
-        if not self._extra:
+        if not self.recomputed:
             return self.busy_ticks
         extra = np.where(self._is_extra, self.graph.duration, 0)
         return [busy - int(extra[line].sum()) for busy, line in zip(self.busy_ticks, self._lines, strict=True)]
@@ -446,13 +408,9 @@ class ScheduleMetrics:
         return found
 
     @cached_property
-    def _extra(self) -> int:
-        return sum(int(self._is_extra[line].sum()) for line in self._lines) if self._is_extra.any() else 0
-
-    @property
     def recomputed(self) -> int:
         """The number of activations that are recomputed."""
-        return self._extra
+        return sum(int(self._is_extra[line].sum()) for line in self._lines) if self._is_extra.any() else 0
 
     @property
     def offloaded(self) -> int:
@@ -520,12 +478,11 @@ class ScheduleMetrics:
 
     def peak_grains_of(self, what: str) -> list[int]:
         """Return the same in grains."""
-        devices = range(self.problem.devices)
-        return self._peak_activations if what == ACTIVATIONS else [self._peak_beside(one, what) for one in devices]
-
-    def _peak_beside(self, device: int, what: str) -> int:
-        changes = _changes(stay for stay in self._beside if (stay.device, stay.what) == (device, what))
-        return max(level for _, level in _levels(*changes))
+        if what == ACTIVATIONS:
+            return self._peak_activations
+        own = [_changes(stay for stay in self._beside if (stay.device, stay.what) == (device, what))
+               for device in range(self.problem.devices)]  # fmt: skip
+        return [max(level for _, level in _levels(*changes)) for changes in own]
 
     @property
     def peak_memory(self) -> list[int | float]:
