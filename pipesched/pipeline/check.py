@@ -35,7 +35,7 @@ from pipesched.pipeline.check_program import (
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import mismatch
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import Exact, in_units, plain, to_fraction
+from pipesched.pipeline.quantities import Exact, in_units, plain, to_fraction, whole
 from pipesched.pipeline.schedule import Schedule
 
 Changes = tuple[Ints, Ints, Ints]  # devices, times in ticks, and what is taken then (less than 0: freed) in grains
@@ -238,7 +238,7 @@ def _of_side_work(tables: TimeTables) -> Iterator[Changes]:
 
 
 def _grains(problem: Problem, sizes: Iterable[Exact]) -> Ints:
-    return column(int(to_fraction(size) * problem.grains.per_unit) for size in sizes)
+    return column(whole(sizes, problem.grains.per_unit))
 
 
 def excesses(schedule: Schedule) -> list[dict[str, int | float]]:

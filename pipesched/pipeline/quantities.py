@@ -234,6 +234,11 @@ def grains_per_unit(values: Iterable[Fraction]) -> int:
     return lcm(1, *(value.denominator for value in values))
 
 
+def whole(values: Iterable[Exact], scale: int) -> tuple[int, ...]:
+    """Return numbers in units of which `scale` are one of theirs, and which make them whole."""
+    return tuple(int(to_fraction(value) * scale) for value in values)
+
+
 def plain(value: Exact) -> int | float:
     """Return the number as users read it: an int when whole, else the nearest float."""
     if not isinstance(value, Fraction):

@@ -6,7 +6,7 @@ optimizer and side work last cost / speed, as passes do. Of each stage, what its
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import lcm
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from pipesched.pipeline.costs import STEP_TIMES, Costs, at_speed
 from pipesched.pipeline.memory import Memory
-from pipesched.pipeline.quantities import Exact, canonical, grains_per_unit, ticks_per_unit, to_fraction
+from pipesched.pipeline.quantities import Exact, canonical, grains_per_unit, ticks_per_unit, to_fraction, whole
 from pipesched.pipeline.step import GRADIENTS, OPTIMIZER_STATES, WEIGHTS, Shard, SideItem
 
 DIVIDED_FROM = {"weights": WEIGHTS, "gradients": GRADIENTS, "states": OPTIMIZER_STATES}  # the level that divides each
@@ -50,16 +50,12 @@ class StepGrains(NamedTuple):
 
 def step_resolution(costs: Costs, side: Sequence[SideItem], speed: Sequence[Exact] | None) -> int:
     """Return the ticks in a time unit that make the times of the step whole on every device."""
+    of_side = (time for item in side for time in (*item.forward, *(item.backward or ())))
+    scaled = {*map(to_fraction, (*(costs.optimizer or ()), *of_side))}
+    fixed = [one for key in STEP_TIMES for one in getattr(costs, key) or ()]
+    fixed += [costs.tied or 0, *(item.p2p for item in side)]
     speeds = {Fraction(1), *map(to_fraction, speed or ())}
-    scaled = [*map(to_fraction, costs.optimizer or ()), *_side_times(side)]
-    fixed = [to_fraction(one) for key in STEP_TIMES for one in getattr(costs, key) or ()]
-    fixed += [to_fraction(costs.tied or 0), *(to_fraction(item.p2p) for item in side)]
-    return ticks_per_unit([*fixed, *(at_speed(one, by) for one in {*scaled} for by in speeds)])
-
-
-def _side_times(side: Iterable[SideItem]) -> Iterator[Fraction]:
-    for item in side:
-        yield from map(to_fraction, (*item.forward, *(item.backward or ())))
+    return ticks_per_unit([*map(to_fraction, fixed), *(at_speed(one, by) for one in scaled for by in speeds)])
 
 
 def step_ticks(
@@ -71,23 +67,11 @@ def step_ticks(
 ) -> StepTicks:
     """Return what the step lasts with each stage on one of `devices` (None: at speed 1); absent costs are 0."""
     nothing: tuple[Exact, ...] = (0,) * costs.stages
-
-    def whole(times: Iterable[Exact]) -> tuple[int, ...]:
-        return tuple(int(to_fraction(time) * per_unit) for time in times)
-
-    updates = [*map(to_fraction, costs.optimizer or nothing)]
-    if speed is not None and devices is not None:
-        updates = [at_speed(cost, to_fraction(speed[there])) for cost, there in zip(updates, devices, strict=True)]
-    return StepTicks(
-        whole(costs.gather or nothing),
-        whole(costs.reduce or nothing),
-        whole(map(canonical, updates)),
-        whole((costs.tied or 0,))[0],
-        whole(item.p2p for item in side),
-        per_unit,
-        side,
-        speed,
-    )
+    speeds = [1] * costs.stages if speed is None or devices is None else [speed[there] for there in devices]
+    updates = [at_speed(*map(to_fraction, both)) for both in zip(costs.optimizer or nothing, speeds, strict=True)]
+    gather, reduce, optimizer = (whole(times or nothing, per_unit) for times in (costs.gather, costs.reduce, updates))
+    tied, *hops = whole((costs.tied or 0, *(item.p2p for item in side)), per_unit)
+    return StepTicks(gather, reduce, optimizer, tied, tuple(hops), per_unit, side, speed)
 
 
 def divisors(shard: Shard) -> dict[str, int]:
@@ -108,15 +92,8 @@ def kept_memory(memory: Memory, shard: Shard, side: Sequence[SideItem]) -> Memor
 
 def step_grains(memory: Memory, shard: Shard, side: Sequence[SideItem], per_unit: int) -> StepGrains:
     """Return what comes and goes: whole weights where they are divided, and whole gradients where these are."""
-
-    def whole(sizes: Iterable[Exact]) -> tuple[int, ...]:
-        return tuple(int(to_fraction(size) * per_unit) for size in sizes)
-
     nothing = (0,) * len(memory.static)
-    return StepGrains(
-        whole(memory.weights) if shard.divides(WEIGHTS) else nothing,
-        whole(memory.gradients) if shard.divides(GRADIENTS) else nothing,
-        whole(item.activation for item in side),
-        whole(item.output for item in side),
-        whole(item.static for item in side),
-    )
+    of_stages = (memory.weights if shard.divides(WEIGHTS) else nothing,
+                 memory.gradients if shard.divides(GRADIENTS) else nothing)  # fmt: skip
+    of_side = ([getattr(item, key) for item in side] for key in ("activation", "output", "static"))
+    return StepGrains(*(whole(sizes, per_unit) for sizes in (*of_stages, *of_side)))

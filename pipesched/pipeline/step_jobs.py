@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
 from typing import NamedTuple
 
 from pipesched.core.bounds import Job
@@ -39,14 +38,13 @@ def reduces(problem: Problem) -> bool:
 
 def updates(problem: Problem) -> bool:
     """Return whether stages have optimizers."""
-    return problem.costs.optimizer is not None and problem.mode != FORWARD_ONLY
+    return problem.costs.optimizer is not None
 
 
 def tied_stages(problem: Problem) -> tuple[int, ...]:
     """Return the first and the last stage where they reduce tied gradients between two devices."""
     there = problem.settled_placement.devices
-    is_asked = problem.costs.tied is not None and problem.mode != FORWARD_ONLY
-    return (0, problem.stages - 1) if is_asked and there[0] != there[-1] else ()
+    return (0, problem.stages - 1) if problem.costs.tied is not None and there[0] != there[-1] else ()
 
 
 def step_ends(problem: Problem) -> StepEnds:
@@ -59,33 +57,24 @@ def step_ends(problem: Problem) -> StepEnds:
     count = problem.stages
     if not problem.has_step:
         return StepEnds(*[(0,) * count] * 3)
-    ticks, ends = problem.step_ticks, tied_stages(problem)
-    own = ticks.optimizer if updates(problem) else (0,) * count
+    ticks, ends, there = problem.step_ticks, tied_stages(problem), problem.settled_placement.devices
+    own = ticks.optimizer
     updated = [max(own[one] for one in ends) if stage in ends else own[stage] for stage in range(count)]
     if problem.clip:
-        there = problem.settled_placement.devices
-        slowest = max(sum(own[s] for s in range(count) if there[s] == device) for device in range(problem.devices))
-        updated = [slowest] * count
+        by_device = [sum(own[stage] for stage in range(count) if there[stage] == device) for device in {*there}]
+        updated = [max(by_device)] * count
     reduced = [after + (ticks.tied if stage in ends else 0) for stage, after in enumerate(updated)]
-    lasts = ticks.reduce if reduces(problem) else (0,) * count
-    behind = [time + after for time, after in zip(lasts, reduced, strict=True)]
-    released, gradients = _gathered(problem), [0] * count
+    behind = [time + after for time, after in zip(ticks.reduce, reduced, strict=True)]
+    released, gradients, gathered = [0] * count, [0] * count, dict.fromkeys(there, 0)
+    for stage, device in enumerate(there):
+        gathered[device] += ticks.gather[stage]
+        released[stage] = gathered[device]
     for number, item in enumerate(problem.side):
         before, after = (least_side(problem, number, key) for key in ("forward", "backward"))
         released[item.into] = max(released[item.into], before)
         if item.backward is not None:
             gradients[item.into] = max(gradients[item.into], after)
     return StepEnds(released, behind, gradients, reduced, updated)
-
-
-def _gathered(problem: Problem) -> list[int]:
-    """Return when the weights of each stage can be there: behind those of earlier stages of its device."""
-    found = [0] * problem.stages
-    for device in range(problem.devices if gathers(problem) else 0):
-        stages = problem.settled_placement.stages_on(device)
-        for stage, ticks in zip(stages, accumulate(problem.step_ticks.gather[s] for s in stages), strict=True):
-            found[stage] = ticks
-    return found
 
 
 def least_side(problem: Problem, number: int, key: str) -> int:
@@ -107,11 +96,10 @@ def distinct_microbatches(problem: Problem, number: int, key: str) -> range:
 
 def side_times(problem: Problem, number: int, key: str) -> Iterator[int]:
     """Yield for each microbatch the least that an item's "forward" or "backward" lasts on any of its devices."""
-    devices, each = problem.side[number].devices, distinct_microbatches(problem, number, key)
-    lasts = [
-        min(problem.step_ticks.side_lasts(key, number, microbatch, device) for device in devices) for microbatch in each
-    ]
-    yield from lasts * (problem.microbatches // len(lasts))
+    devices, lasts = problem.side[number].devices, problem.step_ticks.side_lasts
+    each = distinct_microbatches(problem, number, key)
+    every = [min(lasts(key, number, microbatch, device) for device in devices) for microbatch in each]
+    yield from every * (problem.microbatches // len(every))
 
 
 def step_times(problem: Problem) -> Iterator[int]:
@@ -198,7 +186,7 @@ class StepJobs:
             one, home = self.passes[item.into], self._there[item.into]
             lag = 0 if home in item.devices else self.problem.step_ticks.side_p2p[number]
             jobs = [Job(0, sum(side_times(self.problem, number, "forward")), lag + one.before_use)]
-            if item.backward is not None and self.problem.mode != FORWARD_ONLY:
+            if item.backward is not None:
                 jobs.append(Job(one.gradient + lag, sum(side_times(self.problem, number, "backward")), 0))
             if len(item.devices) == 1:
                 self.slots[item.devices[0]] += jobs
@@ -215,8 +203,7 @@ class StepJobs:
 
     def _reduced(self, stage: int) -> int:
         """Return when the gradients of a stage can be there, reduced."""
-        reduce = self.problem.step_ticks.reduce[stage] if reduces(self.problem) else 0
-        return self._done(stage) + reduce
+        return self._done(stage) + self.problem.step_ticks.reduce[stage]
 
     def groups(self) -> list[SharedWork]:
         """Return for each set of devices that share side work all of it that none beside them may do."""

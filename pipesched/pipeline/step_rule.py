@@ -23,8 +23,8 @@ from pipesched.pipeline.plan import (
     with_scoped,
 )
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.step import FULL, GRADIENTS, WEIGHTS
-from pipesched.pipeline.units import FORWARD_ONLY
+from pipesched.pipeline.step import FULL, WEIGHTS
+from pipesched.pipeline.step_jobs import reduces, tied_stages
 
 OpsOfDevices = list[list[Op]]
 
@@ -100,7 +100,7 @@ def with_slots(problem: Problem, plan: Plan, rows: Sequence[Sequence[int | Op]])
 
 def optimizers(problem: Problem, plan: Plan) -> Iterator[list[Op]]:
     """Yield the optimizers of each device, by the last backward of their stages; stages with tied weights last."""
-    tied = _tied_stages(problem)
+    tied = tied_stages(problem)
     for device in range(problem.devices):
         last = {} if problem.costs.optimizer is None else _last_backwards(problem, plan, device)
         stages = sorted(last, key=lambda stage: (stage in tied, last[stage]))
@@ -111,12 +111,6 @@ def _last_backwards(problem: Problem, plan: Plan, device: int) -> dict[int, int]
     """Return the place of the last B or W of each stage of a device."""
     count = problem.settled_placement.devices.count(device)
     return ends_of_stages(plan.orders[device], plan.pairs, plan.index, count)
-
-
-def _tied_stages(problem: Problem) -> tuple[int, ...]:
-    """Return the first and the last stage where they reduce tied gradients between two devices."""
-    there = problem.settled_placement.devices
-    return (0, problem.stages - 1) if problem.costs.tied is not None and there[0] != there[-1] else ()
 
 
 def network_programs(problem: Problem, plan: Plan, given: Sequence[Sequence[Issued]] = ()) -> list[list[Issued]]:
@@ -137,8 +131,7 @@ def network_programs(problem: Problem, plan: Plan, given: Sequence[Sequence[Issu
         programs.append(
             [(op, NOTHING_BEFORE if place < 0 else order[place]) for place in sorted(issued) for op in issued[place]]
         )
-    ends = _tied_stages(problem)
-    for stage in ends:
+    for stage in tied_stages(problem):
         device = problem.settled_placement.devices[stage]
         programs[device].append((StepOp._make((stage, "REDUCE_TIED", NO_NUMBER, 0)), NOTHING_BEFORE))
     return programs
@@ -153,10 +146,9 @@ def _placed(program: Sequence[Issued], order: Sequence[int]) -> Iterator[tuple[i
 
 def _reductions(problem: Problem, plan: Plan, device: int) -> Iterator[tuple[int, Op]]:
     """Yield reductions with the place of the last backward that each needs."""
-    shard = problem.sharding
-    if (problem.costs.reduce is None and not shard.divides(GRADIENTS)) or problem.mode == FORWARD_ONLY:
+    if not reduces(problem):
         return
-    if shard.reduces_each:
+    if problem.sharding.reduces_each:
         count = problem.settled_placement.devices.count(device)
         yield from _reductions_of_each(plan, plan.orders[device], count)
         return

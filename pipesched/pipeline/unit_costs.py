@@ -19,7 +19,7 @@ from pipesched.core.clock import look
 from pipesched.pipeline.costs import PER_STAGE, SCALED, TRANSFER_TIMES, Costs, Entry, Links, at_speed
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.memory import Memory
-from pipesched.pipeline.quantities import Exact, grains_per_unit, in_one_scale, to_fraction
+from pipesched.pipeline.quantities import Exact, grains_per_unit, in_one_scale, to_fraction, whole
 from pipesched.pipeline.units import FACTORS, SHARED, WHOLE, Sizes, Slices
 
 Row = Sequence[int]  # one a unit
@@ -166,20 +166,20 @@ def unit_ticks(
     rows_that_count = (*(row for rows in lasts.values() for row in rows), *there, *back, exactly.all_hops())
     denominators = [exactly.scale // gcd(exactly.scale, *chain(*_distinct(rows_that_count)))]
     fine = lcm(_least(denominators + [one.denominator for one in at_speeds.values()]), costs.resolution)
-    whole = _rescaler(exactly.scale, fine)
+    rescaled = _rescaler(exactly.scale, fine)
 
     def on(key: str, stage: int) -> Row:
         row = lasts[key][stage]
         if key in TRANSFER_TIMES or speed is None or ways[0].devices is None:
-            return whole(row)
+            return rescaled(row)
         joined, more = list[int](), exactly.overhead(key)
         for way in ways:
             own, part = to_fraction(speed[way.devices[stage]]), row[units.part(way.microbatches)]  # type: ignore[index]
-            joined += whole(part) if own == 1 else [int(at_speeds[value, more, own] * fine) for value in part]
+            joined += rescaled(part) if own == 1 else [int(at_speeds[value, more, own] * fine) for value in part]
         return joined
 
     rows = {key: [on(key, stage) for stage in range(costs.stages)] for key in lasts}
-    return UnitTicks(fine, rows, [*map(whole, there)], [*map(whole, back)])
+    return UnitTicks(fine, rows, [*map(rescaled, there)], [*map(rescaled, back)])
 
 
 class _Times:
@@ -335,8 +335,8 @@ def unit_grains(memory: Memory, units: Units, *, has_cached: bool) -> UnitGrains
     stages = len(memory.retain)
     shares = ([1] * stages, memory.retain, memory.checkpoint, [memory.kv if has_cached else 0] * stages)
     columns = [[*map(exactly.row, memory.activation, parts)] for parts in shares]
-    whole = _rescaler(exactly.scale, exactly.least)
-    return UnitGrains(exactly.least, *([*map(whole, rows)] for rows in columns))
+    rescaled = _rescaler(exactly.scale, exactly.least)
+    return UnitGrains(exactly.least, *([*map(rescaled, rows)] for rows in columns))
 
 
 def largest_grains(memory: Memory, known: UnitGrains, slices: int) -> Grains:
@@ -346,12 +346,8 @@ def largest_grains(memory: Memory, known: UnitGrains, slices: int) -> Grains:
     most = {name: max(sum(row[first : first + slices]) for first in range(0, len(row), slices))
             for name, row in rows.items()}  # fmt: skip
     sizes, held, kept = (tuple(most[id(row)] for row in rows) for rows in columns)
-
-    def whole(column: Iterable[Exact]) -> tuple[int, ...]:
-        return tuple(int(to_fraction(size) * known.per_unit) for size in column)
-
-    budget = None if memory.budget is None else whole(memory.budget)
-    return Grains(known.per_unit, sizes, held, kept, whole(memory.static), budget)
+    budget = None if memory.budget is None else whole(memory.budget, known.per_unit)
+    return Grains(known.per_unit, sizes, held, kept, whole(memory.static, known.per_unit), budget)
 
 
 class _Sizes:
