@@ -52,7 +52,10 @@ class TimeTables:
     def __init__(self, schedule: Schedule) -> None:
         self.schedule, self.problem, self.plan = schedule, schedule.problem, schedule.plan
         self.index = self.plan.index
-        self.start, self.end = (_with_room(values) for values in (schedule.times.start, schedule.times.end))
+        self.start, self.end = (  # times to which the longest durations can be added
+            in_range(values, 2 * max(int(values.max(initial=0)), -int(values.min(initial=0))))
+            for values in (schedule.times.start, schedule.times.end)
+        )
         devices = len(self.plan.orders)
         self.orders = self.plan.lines[:devices]
         self.lanes = self.plan.lines[devices : devices + 2 * len(self.plan.lanes)]
@@ -91,17 +94,6 @@ class TimeTables:
         return np.concatenate([*self.passes, beside[beside < self.index.passes]])
 
     @property
-    def has_each_once(self) -> bool:
-        """Whether the plan has each operation of passes once."""
-        lines = [*self.passes, *self.lanes, self.pairs[1]]
-        if sum(map(len, lines)) != self.index.passes:
-            return False
-        is_there = np.zeros(self.index.size, dtype=bool)
-        for line in lines:
-            is_there[line] = True
-        return bool(is_there[: self.index.passes].all())
-
-    @property
     def parts(self) -> list[slice]:
         """The units of each run of microbatches that go the same way through the pipeline."""
         return [self.index.in_units(way.microbatches) for way in self.problem.model.ways]
@@ -132,11 +124,6 @@ class TimeTables:
     def time(self, ticks: int) -> str:
         """Return ticks in the user's unit, as text."""
         return shown(in_units(int(ticks), self.problem.ticks.per_unit))
-
-
-def _with_room(values: Ints) -> Ints:
-    """Return times to which the longest durations can be added, as Python integers where 64 bits hold no sums."""
-    return in_range(values, 2 * max(abs(int(values.max())), abs(int(values.min()))) if len(values) else 0)
 
 
 def replayed_peaks(schedule: Schedule) -> list[int]:
@@ -432,18 +419,12 @@ class _StepRules:
 
 
 MOST_VIOLATIONS = 20
-COSTS = {
-    "F": "forward",
-    "B": "backward",
-    "I": "backward_input",
-    "W": "backward_weight",
-    "R": "recompute",
-    "O": "offload",
-    "L": "reload",
-}  # which table of the problem says what the operations of each kind last
-INSIDE = [
-    tuple(both) for both in ("FB", "FI", "IW", "FR", "RB", "RI", "FO", "OL", "LB", "LI")
-]  # kinds that follow each other on a stage
+COSTS = {  # which table of the problem says what the operations of each kind last
+    **{"F": "forward", "B": "backward", "I": "backward_input", "W": "backward_weight"},
+    **{"R": "recompute", "O": "offload", "L": "reload"},
+}
+# kinds that follow each other on a stage
+INSIDE = [tuple(both) for both in ("FB", "FI", "IW", "FR", "RB", "RI", "FO", "OL", "LB", "LI")]
 
 
 def checked(schedule: Schedule) -> Schedule:
@@ -502,9 +483,9 @@ def _other_problem(tables: TimeTables) -> Iterator[str]:
 def _incomplete(tables: TimeTables) -> Iterator[str]:
     """Yield what is missing or stands twice: each stage of a microbatch needs one F, and either a B or an I and a W."""
     index, forward_only = tables.index, tables.problem.mode == "forward"
-    if index.letters in (("F",) if forward_only else ("FB", "FIW")) and tables.has_each_once:
-        return
     times_run = np.bincount(tables.planned, minlength=index.passes)
+    if index.letters in (("F",) if forward_only else ("FB", "FIW")) and (times_run == 1).all():
+        return
     for number in np.flatnonzero(times_run > 1).tolist():
         yield f"{index.op(number)} runs {times_run[number]} times"
     ran, none = times_run > 0, np.zeros((index.stages, index.units), dtype=bool)

@@ -7,7 +7,6 @@ refused with a sentence before anything reads it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
@@ -211,18 +210,6 @@ def _misplaced_slots(problem: Problem, plan: Plan) -> Iterator[str]:
             yield f"{op} runs on device {device}, but its forward on device {forward}"
 
 
-@dataclass
-class CheckedProgram:
-    """What the program of a lane means for the slots of its device, and a sentence for each rule that it breaks.
-
-    `starts` holds slots, each with the UNSHARD behind whose end it starts; `freed` each RESHARD with its UNSHARD.
-    """
-
-    starts: list[tuple[int, int]] = field(default_factory=list)
-    freed: dict[int, int] = field(default_factory=dict)
-    wrong: list[str] = field(default_factory=list)
-
-
 def checked_programs(problem: Problem, plan: Plan, devices: Iterable[int] = ()) -> list[CheckedProgram]:
     """Return what the program of each lane means, or of those of some devices, as far as it is right."""
     place, found = np.full(plan.index.size, -1), []
@@ -231,17 +218,22 @@ def checked_programs(problem: Problem, plan: Plan, devices: Iterable[int] = ()) 
         look()
         order = column(plan.orders[device])
         place[order] = np.arange(len(order))
-        found.append(_Program(problem, plan, device, place, pairs).checked())
+        found.append(CheckedProgram(problem, plan, device, place, pairs))
         place[:] = -1
     return found
 
 
-class _Program:
-    """The program of a lane, with the `place` of each slot among those of its device, -1 for others."""
+class CheckedProgram:
+    """What the program of a lane means for the slots of its device, and a sentence for each rule that it breaks.
+
+    `starts` holds slots, each with the UNSHARD behind whose end it starts; `freed` each RESHARD with its UNSHARD; both
+    as far as the program is right. `place` is that of each slot among those of its device, -1 for others.
+    """
 
     def __init__(self, problem: Problem, plan: Plan, device: int, place: Ints, pairs: tuple[Ints, Ints]) -> None:
         self.problem, self.plan, self.index, self.device, self.place = problem, plan, plan.index, device, place
         self.lane, self.pairs = f"on the network lane of device {device}", pairs
+        self.starts, self.freed = list[tuple[int, int]](), dict[int, int]()
         number, after = entries_of(plan, device)
         is_tied = step_columns(self.index).kind[number - self.index.passes] == "REDUCE_TIED"
         behind = np.where(after == AT_ONCE, -1, place[after])
@@ -249,7 +241,12 @@ class _Program:
         self.issued = number[is_issued]
         kind, stage, turn = (values[self.issued - self.index.passes] for values in step_columns(self.index))
         self.kind, self.stage, self.turn, self.behind = kind, stage, turn, behind[is_issued]
-        self.found = CheckedProgram(wrong=[*self._goes_back(number, after, is_tied, is_issued)])
+        self.wrong = [*self._goes_back(number, after, is_tied, is_issued)]
+        if not self.wrong:
+            place[pairs[1]] = np.maximum(place[pairs[1]], place[pairs[0]])
+            self.wrong += self._early_reductions()
+            follow = self._follow_turns if level_is(problem, "weights") else self._find_first_forwards
+            follow()
 
     def _goes_back(self, number: Ints, after: Ints, is_tied: Ints, is_issued: Ints) -> Iterator[str]:
         """Yield operations that stand behind no slot of the device, or before what the program has before them."""
@@ -266,18 +263,6 @@ class _Program:
                 last = self.issued[np.searchsorted(there, at) - 1]
                 what = f"{what}, and goes back behind {self.index.op(int(last))}"
             yield f"{op} {self.lane} stands {what}"
-
-    def checked(self) -> CheckedProgram:
-        """Return what it means, as far as it is right."""
-        if self.found.wrong:
-            return self.found
-        self.place[self.pairs[1]] = np.maximum(self.place[self.pairs[1]], self.place[self.pairs[0]])
-        self.found.wrong += self._early_reductions()
-        if level_is(self.problem, "weights"):
-            self._follow_turns()
-        else:
-            self._find_first_forwards()
-        return self.found
 
     def _early_reductions(self) -> Iterator[str]:
         """Yield reductions that are issued before a backward that they need."""
@@ -300,10 +285,10 @@ class _Program:
             if not len(there):
                 continue
             first = int(there[places[there].argmin()])
-            self.found.starts.append((row[first], gather))
+            self.starts.append((row[first], gather))
             if places[first] <= self.behind[at]:
                 what = f"runs on device {self.device} before {self.index.op(gather)} is issued there"
-                self.found.wrong.append(f"{self.index.op(row[first])} {what}")
+                self.wrong.append(f"{self.index.op(row[first])} {what}")
 
     def _follow_turns(self) -> None:
         """Note, at level weights, which gather made the stage of each slot whole, and what a RESHARD frees."""
@@ -320,8 +305,8 @@ class _Program:
             behinds.append(behind)
             gathers.append(whole.get(stage, -1))
         said += self._use(moves)
-        self.found.wrong += [sentence for _, sentence in sorted(said)]
-        self.found.wrong += [f"{self._free(number)} is missing {self.lane}" for number in whole.values()]
+        self.wrong += [sentence for _, sentence in sorted(said)]
+        self.wrong += [f"{self._free(number)} is missing {self.lane}" for number in whole.values()]
 
     def _free(self, gather: int) -> Op:
         return self.index.op(gather)._replace(kind="RESHARD")
@@ -334,7 +319,7 @@ class _Program:
             gathered = whole.pop(stage, None)
             if gathered is None or turns[stage] != turn + 1:
                 return f"frees stage {stage}, which no UNSHARD of its turn made whole"
-            self.found.freed[number] = gathered
+            self.freed[number] = gathered
             return None
         wrong = None
         if stage in whole:
@@ -359,7 +344,7 @@ class _Program:
             there = np.flatnonzero(stages == stage)
             gather[there] = column(gathers)[np.searchsorted(behinds, self.place[slot[there]])]
         is_whole = gather >= 0
-        self.found.starts += zip(slot[is_whole].tolist(), gather[is_whole].tolist(), strict=True)
+        self.starts += zip(slot[is_whole].tolist(), gather[is_whole].tolist(), strict=True)
         for at in np.flatnonzero(gather < 0).tolist():
             what = f"{self.index.op(int(used[at]))} runs on device {self.device} while stage {stages[at]} is sharded"
             yield (int(self.place[slot[at]]), 0, int(is_second[at])), what
