@@ -107,7 +107,8 @@ def require_least_capacity(problem: Problem, allowed: Allowed = KEEP_ONLY) -> No
         budget = in_units(capacity + static, scale)
         typed = shown(plain(rounded(Fraction(floor + static, scale), up=True)))
         would_fit = [Remedy(f"a budget of {typed} {unit} on device {device}", "budget")]
-        if _largest(problem, device) <= capacity and not problem.settled_placement.mirrored:
+        largest = int(_peaks(problem, problem.settled_placement.stages_on(device)).max())  # any order must hold it
+        if largest <= capacity and not problem.settled_placement.mirrored:
             would_fit.append(Remedy("fewer stages a device", "stages"))
         would_fit += _actions_that_fit(problem, device, capacity)
         whose = "its largest" if differs(problem) else "one"
@@ -119,11 +120,6 @@ def require_least_capacity(problem: Problem, allowed: Allowed = KEEP_ONLY) -> No
             budget=budget,
             would_fit=would_fit,
         )
-
-
-def _largest(problem: Problem, device: int) -> int:
-    """Return the most that a stage on a device holds of a microbatch, in grains: any order must hold it."""
-    return int(_peaks(problem, problem.settled_placement.stages_on(device)).max())
 
 
 def _actions_that_fit(problem: Problem, device: int, capacity: int) -> Iterator[Remedy]:

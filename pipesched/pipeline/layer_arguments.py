@@ -161,25 +161,18 @@ def values_across(model: Layers, values: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises ConfigError for a list that holds for one number of stages, where others may be cut.
     """
-    found = {}
+    found, by_stage = {}, len(model.layout) - 1 if model.rule == GIVEN else None
     for key, value in values.items():
         made = model.latencies if key == "p2p" else model.shares(key)
         if made is not None:
             found[key] = [*map(fractions_of, made)]
-        elif not is_several(value) or (model.rule == GIVEN and _is_by_stage(key, value, model)):
-            found[key] = value
-        elif key == "p2p" and is_listed(value) and len(value) == model.count - 1:
+        elif key == "p2p" and is_listed(value) and len(value) == model.count - 1 and len(value) != by_stage:
             found[key] = [*value, 0][0]  # of layers, and all the same
-        elif model.rule == GIVEN:
+        elif not is_several(value) or model.rule == GIVEN:
             found[key] = value
         else:
             raise ConfigError("must be one number: a list holds for one layout, and none is given", key)
     return found
-
-
-def _is_by_stage(key: str, value: Any, model: Layers) -> bool:
-    """Return whether a list has as many numbers as a layout has stages, or boundaries between them."""
-    return not is_listed(value) or len(value) == len(model.layout) - (key == "p2p")
 
 
 def stage_values(model: Layers, given: Mapping[str, Any]) -> dict[str, Any]:

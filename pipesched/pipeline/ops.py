@@ -11,7 +11,7 @@ forward of side item 0 for microbatch 3.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from pipesched.checks import require_whole, shown
@@ -20,12 +20,14 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.kinds import (
     COMPUTATION_LETTERS,
     GRADIENT_LETTERS,
+    KINDS,
     LETTERS,
     NETWORK_KINDS,
     SLOT_LETTERS,
     STEP_KINDS,
     STEP_SLOTS,
     TRANSFER_LETTERS,
+    Kind,
     Scope,
 )
 
@@ -52,10 +54,10 @@ class Op(_OpFields):
     def __new__(cls, stage: int, kind: str, microbatch: int | None, slice: int = 0) -> Op:  # noqa: A002  as the field
         """Make an operation, after checks."""
         where = require_whole(stage, "stage")
-        if _is_of_step(kind):
+        if _is_one_of(kind, STEP_KINDS):
             return step_op(where, kind, None if microbatch is None else require_whole(microbatch, "microbatch"))
         of = require_whole(microbatch, "microbatch")
-        if not _is_kind(kind):
+        if not _is_one_of(kind, KINDS):
             raise ConfigError(f"must be one of {' '.join(LETTERS)}, not {shown(kind)}", "kind")
         part = require_whole(slice, "slice")
         return tuple.__new__(SlicedOp if part else cls, (where, kind, of, part))
@@ -115,12 +117,8 @@ def step_op(stage: int, kind: str, number: int | None) -> StepOp:
     return StepOp._make((stage, kind, NO_NUMBER if number is None else number, 0))
 
 
-def _is_of_step(value: object) -> bool:
-    return isinstance(value, str) and value in STEP_KINDS
-
-
-def _is_kind(value: object) -> bool:
-    return isinstance(value, str) and value in LETTERS and len(value) == 1
+def _is_one_of(value: object, kinds: Mapping[str, Kind]) -> bool:
+    return isinstance(value, str) and value in kinds
 
 
 def _is_op(value: object, kind: str) -> bool:
@@ -217,19 +215,16 @@ class OpIndex(NamedTuple):
     def row(self, kind: str, stage: int) -> range:
         """Return the numbers of one kind on one stage, by unit (of the step: by turn, or by microbatch of an item)."""
         if self.scoped and kind not in self.letters:
-            return self._scoped_row(kind, stage)
+            first = self.passes
+            for rows in self.scoped:
+                if rows.kind == kind:
+                    first += sum(rows.counts[:stage])
+                    return range(first, first + rows.counts[stage])
+                first += rows.size
+            return range(0)
         units = self.microbatches * self.slices
         first = (self.letters.index(kind) * self.stages + stage) * units
         return range(first, first + units)
-
-    def _scoped_row(self, kind: str, place: int) -> range:
-        first = self.passes
-        for rows in self.scoped:
-            if rows.kind == kind:
-                first += sum(rows.counts[:place])
-                return range(first, first + rows.counts[place])
-            first += rows.size
-        return range(0)
 
     def _scoped(self, number: int) -> tuple[ScopedRows, int]:
         """Return the rows of an operation of the step, and its place among all of its kind."""

@@ -16,7 +16,7 @@ from pipesched.core.bounds import Job, longest_stretch
 from pipesched.core.clock import look
 from pipesched.pipeline.kinds import KINDS, Allowed, computation_letters
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import canonical, in_units, plain, rounded
+from pipesched.pipeline.quantities import plain, rounded
 from pipesched.pipeline.stays import DeviceStays, StayChunk
 from pipesched.pipeline.step_jobs import StagePasses, StepEnds, StepJobs, step_ends, step_times
 from pipesched.pipeline.units import FORWARD_ONLY
@@ -253,8 +253,10 @@ class PassBounds:
 
     def in_words(self, device: int, stretch: Job) -> str:
         """Return the bound by the work of a device in words: what comes before its work, the work, what follows."""
-        scale = self.problem.ticks.per_unit
-        head, work, tail = (shown(self._in_units(ticks, scale)) for ticks in stretch)
+        times = [Fraction(ticks, self.problem.ticks.per_unit) for ticks in stretch]
+        if self.problem.speed is not None:  # what was divided by a speed has as many digits as a duration
+            times = [*map(rounded, times)]
+        head, work, tail = (shown(plain(time)) for time in times)
         parts = [f"work {work}"]
         if stretch[0]:
             parts.insert(0, f"first input after {head}")
@@ -262,12 +264,6 @@ class PassBounds:
             end = "last forward ends" if self.problem.mode == FORWARD_ONLY else "last gradient is home"
             parts.append(f"then {tail} until the {'step ends' if self.problem.has_step else end}")
         return f"device {device}: {', '.join(parts)}"
-
-    def _in_units(self, ticks: int, scale: int) -> int | float:
-        """Return ticks as users read them: what was divided by a speed with as many digits as a duration has."""
-        if self.problem.speed is None:
-            return in_units(ticks, scale)
-        return plain(canonical(rounded(Fraction(ticks, scale))))
 
     @cached_property
     def ways(self) -> UnitWays:
@@ -362,10 +358,12 @@ class PassBounds:
 
         Numbers of what is recomputed or offloaded are about whole stages.
         """
-        by_stage = [
-            (stage, *self._stays_on(stage, device)) for stage in self.problem.settled_placement.stages_on(device)
-        ]
-        by_stage = [one for one in by_stage if one[1]]
+        rows = (
+            (stage, self.model.where[stage, self.units] == device)
+            for stage in self.problem.settled_placement.stages_on(device)
+        )
+        by_stage = [(stage, self._stays[stage, here].tolist(), self.counts[here].tolist())
+                    for stage, here in rows if here.any()]  # fmt: skip
         if not (self.model.is_plain or any(self.allowed)):
             chunks = Counter[StayChunk]()
             for stage, stays, counts in by_stage:
@@ -374,11 +372,6 @@ class PassBounds:
             if len(chunks) <= MOST_CHUNKS:
                 return [chunk._replace(microbatches=count) for chunk, count in chunks.items()]
         return [_least(stage, sum(counts), stays) for stage, stays, counts in by_stage]
-
-    def _stays_on(self, stage: int, device: int) -> tuple[list[list[int]], list[int]]:
-        """Return what the units of a stage on a device take, with how many each stands for."""
-        here = self.model.where[stage, self.units] == device
-        return self._stays[stage, here].tolist(), self.counts[here].tolist()
 
     @cached_property
     def _stays(self) -> Ints:

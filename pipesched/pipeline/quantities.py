@@ -50,7 +50,8 @@ def to_fraction(value: object) -> Fraction:
     if type(value) is int:
         return Fraction(value)
     if isinstance(value, str):
-        return _spelled(value)
+        parts = _FRACTION.fullmatch(value.strip())
+        return Fraction(int(parts[1]), int(parts[2])) if parts else Fraction(parse_number(value.strip()))
     if not isinstance(value, (Real, Decimal)) and is_scalar(value):
         value = value.item()  # type: ignore[attr-defined]
     if isinstance(value, bool) or not isinstance(value, (Real, Decimal)):
@@ -119,12 +120,6 @@ def _as_decimals(numbers: Sequence[Exact]) -> tuple[list[int], int] | None:
 def is_scalar(value: object) -> bool:
     """Return whether a value is an array without dimensions (numpy.array(4), say), which holds one value."""
     return getattr(value, "ndim", None) == 0 and callable(getattr(value, "item", None))
-
-
-def _spelled(text: str) -> Fraction:
-    """Return the value of a decimal, or of a fraction such as 1/3, that stands in a text."""
-    parts = _FRACTION.fullmatch(text.strip())
-    return Fraction(int(parts[1]), int(parts[2])) if parts else Fraction(parse_number(text.strip()))
 
 
 def exact(value: object) -> Fraction:

@@ -177,16 +177,17 @@ def schedule_plan(problem: Problem, plan: Plan, lengths: Sequence[int] | None = 
             not that of the problem: an operation is missing or on another device, or a program is wrong.
         ConfigError: For a plan of another problem.
     """
-    wrong = mismatch(require_problem(problem), require_type(plan, Plan, "a Plan (of pipesched.plan, say)", "plan"))
-    if wrong:
-        raise ConfigError(wrong, "plan")
+    other = mismatch(require_problem(problem), require_type(plan, Plan, "a Plan (of pipesched.plan, say)", "plan"))
+    if other:
+        raise ConfigError(other, "plan")
     problem = settled(problem, plan)
     if problem.sharding.ahead == AUTO:
         return best_ahead(problem, lambda one: schedule_plan(one, plan))
     is_given = bool(plan.network or plan.index.scoped)
     plan = with_step(problem, plan)
-    if is_given:
-        _require_step(problem, plan)
+    wrong = is_given and ([*unfit_step(problem, plan)] or [*wrong_programs(problem, plan)])
+    if wrong:
+        raise InvalidSchedule("the plan breaks the rules of its problem: " + "; ".join(wrong[:3]), wrong)
     return timed_plan(problem, plan, lengths)
 
 
@@ -209,13 +210,6 @@ def timed_plan(problem: Problem, plan: Plan, lengths: Sequence[int] | None = Non
             starts[number] = ends[number] = time
         times = Times(starts, ends)
     return timed_schedule(problem, plan, times, graph, own_lengths=lengths is not None)
-
-
-def _require_step(problem: Problem, plan: Plan) -> None:
-    """Raise InvalidSchedule, with a sentence for each breach, for a step that is not that of the problem."""
-    wrong = [*unfit_step(problem, plan)] or [*wrong_programs(problem, plan)]
-    if wrong:
-        raise InvalidSchedule("the plan breaks the rules of its problem: " + "; ".join(wrong[:3]), wrong)
 
 
 def best_ahead(problem: Problem, timed: Callable[[Problem], Schedule]) -> Schedule:

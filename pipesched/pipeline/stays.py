@@ -8,6 +8,7 @@ of count x cost is at most `slope` x length + `offset`. All times are ticks, all
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import add
 from typing import NamedTuple
 
 from pipesched.core.arrays import round_up
@@ -166,7 +167,7 @@ class DeviceStays(NamedTuple):
                 for slots in self.slots(view):
                     yield slots.area()
         if self.allowed.offload:
-            yield from self._lanes()
+            yield from lanes([self])
         if not self.paired:
             yield from self._work()
 
@@ -227,11 +228,6 @@ class DeviceStays(NamedTuple):
         most = capacity - min(view.arriving(chunk, self.allowed) - least for chunk, least in held)
         costs = [StayCosts(*(least * sum(pieces) for pieces in view.pieces(chunk))) for chunk, least in held]
         yield StayInequality(self.costs(chunks, costs), most, most * self.between(view, chunks))
-
-    def _lanes(self) -> Iterator[StayInequality]:
-        """Yield what both lanes carry: from the end of an F on, and until a load, or the backward behind it, is due."""
-        yield lane_out([self])
-        yield lane_back([self])
 
     def _work(self) -> Iterator[StayInequality]:
         """Yield the work of the device, recomputes among it; with and without the weight gradients."""
@@ -294,36 +290,21 @@ def _area_of(view: StayScope, chunk: StayChunk) -> StayCosts:
     )
 
 
-def lane_out(windows: Sequence[DeviceStays]) -> StayInequality:
-    """Return what the lane to host memory carries, of one device or of several that share it."""
+def lanes(windows: Sequence[DeviceStays]) -> Iterator[StayInequality]:
+    """Yield what both lanes carry, of one device or of several that share them.
+
+    That is from the end of an F on, and until a load, or the backward behind it, is due.
+    """
     chunks = [chunk for window in windows for chunk in window.chunks]
-    heads = [chunk.head + chunk.forward for chunk in chunks]
-    tails = [chunk.reload + chunk.gradient + chunk.tail for chunk in chunks]
-    return _lane(windows, [chunk.offload for chunk in chunks], heads, tails)
-
-
-def lane_back(windows: Sequence[DeviceStays]) -> StayInequality:
-    """Return what the lane from host memory carries, of one device or of several that share it."""
-    chunks = [chunk for window in windows for chunk in window.chunks]
-    heads = [chunk.head + chunk.forward + chunk.offload for chunk in chunks]
-    tails = [chunk.gradient + chunk.tail for chunk in chunks]
-    return _lane(windows, [chunk.reload for chunk in chunks], heads, tails)
-
-
-def _lane(
-    windows: Sequence[DeviceStays], times: Sequence[int], heads: Sequence[int], tails: Sequence[int]
-) -> StayInequality:
-    chunks = [chunk for window in windows for chunk in window.chunks]
-    if windows[0].alone:
-        heads = [head - chunk.head for head, chunk in zip(heads, chunks, strict=True)]
-        tails = [tail - chunk.tail for tail, chunk in zip(tails, chunks, strict=True)]
-    rest = -min(heads) - min(tails)
-    return StayInequality(tuple(StayCosts(0, time, 0) for time in times), 1, rest, -rest)
+    begins = [chunk.forward + (0 if windows[0].alone else chunk.head) for chunk in chunks]
+    ends = [chunk.gradient + (0 if windows[0].alone else chunk.tail) for chunk in chunks]
+    out, back = [chunk.offload for chunk in chunks], [chunk.reload for chunk in chunks]
+    for times, heads, tails in ((out, begins, [*map(add, ends, back)]), (back, [*map(add, begins, out)], ends)):
+        rest = -min(heads) - min(tails)
+        yield StayInequality(tuple(StayCosts(0, time, 0) for time in times), 1, rest, -rest)
 
 
 MOST_DOUBLINGS = 60
-
-System = tuple[list[list[int]], list[int]]  # rows and limits
 
 
 def sharing_lanes(windows: Sequence[DeviceStays], problem: Problem) -> list[tuple[DeviceStays, ...]]:
@@ -378,18 +359,22 @@ class _Counts:
             self.slots += [(slots, before, after) for view in window.views() for slots in window.slots(view)]
             first += len(window.chunks)
         if len(group) > 1:
-            self.rows += [lane_out(group), lane_back(group)]
+            self.rows += lanes(group)
 
     def may_be(self, length: int) -> bool:
         """Return False if no numbers of actions keep all inequalities for a length."""
-        rows, limits = self._enough()
+        numbers = sorted({number for number, _ in self.actions})  # no chunk has more actions than activations
+        rows = [[int(number == chunk) for number, _ in self.actions] for chunk in numbers]
+        limits = [self.chunks[number].microbatches for number in numbers]
         for costs, most in self._inequalities(length):
             kept = sum(chunk.microbatches * cost.keep for chunk, cost in zip(self.chunks, costs, strict=True))
             rows.append([getattr(costs[number], action) - costs[number].keep for number, action in self.actions])
             limits.append(most - kept)
             if limits[-1] < 0 and all(entry >= 0 for entry in rows[-1]):
                 return False
-        return not self.actions or may_hold(*_without_needless(rows, limits))
+        # Without the rows that hold whatever the numbers are.
+        needed = [both for both in zip(rows, limits, strict=True) if both[1] < 0 or any(one > 0 for one in both[0])]
+        return not self.actions or may_hold([row for row, _ in needed], [limit for _, limit in needed])
 
     def _inequalities(self, length: int) -> Iterator[tuple[tuple[StayCosts, ...], int]]:
         for row in self.rows:
@@ -399,20 +384,8 @@ class _Counts:
             for costs, most in slots.rows_at(length):
                 yield _padded(costs, before, after), most
 
-    def _enough(self) -> System:
-        """Return the rows that no chunk has more actions than activations."""
-        numbers = sorted({number for number, _ in self.actions})
-        rows = [[int(number == chunk) for number, _ in self.actions] for chunk in numbers]
-        return rows, [self.chunks[number].microbatches for number in numbers]
-
 
 def _padded(costs: tuple[StayCosts, ...], before: int, after: int) -> tuple[StayCosts, ...]:
     """Return costs of one device among those of several."""
     nothing = StayCosts(0, 0, 0)
     return (*[nothing] * before, *costs, *[nothing] * after)
-
-
-def _without_needless(rows: list[list[int]], limits: list[int]) -> System:
-    """Return the rows without those that hold whatever the numbers are."""
-    kept = [(row, limit) for row, limit in zip(rows, limits, strict=True) if limit < 0 or any(one > 0 for one in row)]
-    return [row for row, _ in kept], [limit for _, limit in kept]
