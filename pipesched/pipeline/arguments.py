@@ -9,7 +9,7 @@ from typing import Any
 
 from pipesched.checks import require_label, shown
 from pipesched.errors import ConfigError
-from pipesched.pipeline.costs import Costs, fractions_of, in_one, scaled
+from pipesched.pipeline.costs import Costs, fractions_of, in_one, require_decimals, scaled
 from pipesched.pipeline.device_arguments import read_links, read_speed
 from pipesched.pipeline.layer_arguments import (
     GivenLayers,
@@ -23,7 +23,7 @@ from pipesched.pipeline.layers import SHARES, SIZES, TIMES, rows_of
 from pipesched.pipeline.memory import KEPT, Memory
 from pipesched.pipeline.placement import Placement, explicit_placement, named_placement
 from pipesched.pipeline.problem import MOST_OPERATIONS, Problem, letters_of, require_size
-from pipesched.pipeline.quantities import Exact, Number, canonical, exact, ticks_per_unit, to_fraction
+from pipesched.pipeline.quantities import Number, canonical, exact, to_fraction
 from pipesched.pipeline.recut import balanced_for, cut_again
 from pipesched.pipeline.step import Shard, SideItem
 from pipesched.pipeline.step_arguments import StepShape, read_step, read_step_costs
@@ -266,12 +266,8 @@ def with_budget(problem: Problem, budget: Any) -> Problem:
 
 
 def _memory(given: Mapping[str, Any], devices: int, stages: int, microbatches: int, size: Unit) -> Memory:
-    """Return the memory of the stages, by the parameters of make_problem, every default filled in."""
-    activation, static, budget = (
-        _or(given["activation"], Fraction(devices, stages)),
-        _or(given["static"], 0),
-        given["budget"],
-    )
+    activation, static = _or(given["activation"], Fraction(devices, stages)), _or(given["static"], 0)
+    budget = given["budget"]
     limits = None if budget is None else exact_numbers("budget", budget, devices, "one a device", size, positive=True)
     kept: dict[str, Any] = {key: exact_numbers(key, _or(given[key], 0), stages, "one a stage", size) for key in KEPT}
     return Memory(
@@ -291,7 +287,6 @@ def _or(value: Any, default: Any) -> Any:
 
 
 def _costs(given: Mapping[str, Any], stages: int, microbatches: int, time: Unit, *, split: bool) -> Costs:
-    """Return the costs of the stages, by the parameters of make_problem, every default filled in."""
 
     def read(key: str, value: Any) -> Table:
         return exact_table(key, value, stages, "one a stage", time, microbatches)
@@ -379,7 +374,7 @@ def _halves(
         if backward is None:
             return forward, forward
         whole = read("backward", backward)
-        _require_decimals("backward", [*in_one(whole)])
+        require_decimals(in_one(whole), "backward")
         half = tuple(scaled(entry, Fraction(1, 2)) for entry in whole)
         return half, half
     if backward is not None:
@@ -389,11 +384,3 @@ def _halves(
     if half_weight is None:
         raise ConfigError("half of the backward; `backward_weight` is needed too", "backward_input")
     return read("backward_input", half_input), read("backward_weight", half_weight)
-
-
-def _require_decimals(key: str, times: Sequence[Exact]) -> None:
-    """Raise ConfigError about `key` for a time that no number of ticks is."""
-    try:
-        ticks_per_unit(map(to_fraction, times))
-    except ValueError as error:
-        raise ConfigError(f"times must be decimals; {error}", key) from None

@@ -140,14 +140,12 @@ def stay_bounds(views: Sequence[DeviceStays], problem: Problem, least: int, quan
 
 
 def _stays_in_words(group: Sequence[DeviceStays]) -> str:
-    """Say what bounds a group of devices."""
     names = " and ".join(str(window.device) for window in group)
     what = "residences and lanes" if group[0].allowed.offload else "residences"
     return f"{what} of device{'s' if len(group) > 1 else ''} {names} under the budget"
 
 
 def _said(found: Unsaid) -> Bound:
-    """Return a bound with its reason in words."""
     ticks, reason = found
     return Bound(ticks, reason if isinstance(reason, str) else reason())
 

@@ -142,7 +142,6 @@ def replayed_peaks(schedule: Schedule) -> list[int]:
 
 
 def _highest(when: Ints, size: Ints) -> int:
-    """Return the highest level that changes lead to."""
     look()
     levels = np.cumsum(size[np.argsort(when, kind="stable")])
     return int(np.maximum.reduce(levels, initial=0))
@@ -245,7 +244,6 @@ def excesses(schedule: Schedule) -> list[dict[str, int | float]]:
 
 
 def _kept_of(problem: Problem, stage: int) -> Fraction:
-    """Return what stays of the weights, the gradients and the optimizer states of a stage."""
     kept = Fraction(0)
     for key, levels in DIVIDED_AT.items():
         parts = problem.shard.ranks if problem.shard is not None and level_is(problem, *levels) else 1
@@ -293,7 +291,6 @@ class _StepRules:
         yield from self._side()
 
     def _where(self, number: int) -> str:
-        """Return the text of an operation and where it runs."""
         op = self.index.op(number)
         if number < self.index.passes or self.tables.runs_on[number] >= 0:
             return str(op)

@@ -77,16 +77,9 @@ class Costs(Displayable):
             raise ConfigError("offload and reload are given together or not at all", missing)
         require_flag(self.split, "split")
         require_whole(self.resolution, "resolution", least=1)
-        self._require_decimals()
-
-    def _require_decimals(self) -> None:
         for key in (*PER_STAGE, "p2p", *STEP_TIMES, "tied"):
             column = (self.tied or 0,) if key == "tied" else getattr(self, key)
-            times = {*in_one(column or ())}
-            try:
-                ticks_per_unit([time for time in times if isinstance(time, Fraction)])  # others are decimals
-            except ValueError as error:
-                raise ConfigError(f"times must be decimals; {error}", key) from None
+            require_decimals({*in_one(column or ())}, key)
 
     def __repr__(self) -> str:
         forward, backward = one_or_all(self.forward, BRIEF), one_or_all(self.backward, BRIEF)
@@ -116,6 +109,14 @@ class Costs(Displayable):
 
     def __getstate__(self) -> dict[str, Any]:
         return fields_of(self)
+
+
+def require_decimals(times: Iterable[Exact], key: str) -> None:
+    """Raise ConfigError, about `key`, for a time that no number of ticks is."""
+    try:
+        ticks_per_unit([time for time in times if isinstance(time, Fraction)])  # others are decimals
+    except ValueError as error:
+        raise ConfigError(f"times must be decimals; {error}", key) from None
 
 
 def exact_tuple(values: object, key: str, count: int, each: str) -> tuple[Exact, ...]:
@@ -248,10 +249,8 @@ def _row(row: object, device: int, devices: int) -> tuple[Exact, ...]:
     """Return the latencies from a device. Raises ConfigError."""
     try:
         numbers = exact_tuple(row, "links", devices, "one a device")
-        ticks_per_unit([number for number in numbers if isinstance(number, Fraction)])  # others are decimals
+        require_decimals(numbers, "links")
     except ConfigError as error:
         there = "" if error.entry is None else f" to device {error.entry}"
         raise ConfigError(f"from device {device}{there}: {error.message}", "links") from None
-    except ValueError as error:
-        raise ConfigError(f"from device {device}: times must be decimals; {error}", "links") from None
     return numbers

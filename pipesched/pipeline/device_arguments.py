@@ -89,7 +89,6 @@ def _by_lists(groups: Any, devices: int) -> list[int]:
 
 
 def _device(value: Any, devices: int, key: str) -> int:
-    """Return the number of a device. Raises ConfigError about `key`."""
     try:
         number = to_fraction(value)
     except ValueError:
@@ -100,7 +99,6 @@ def _device(value: Any, devices: int, key: str) -> int:
 
 
 def _latency(value: Any, what: str, time: Unit) -> Exact:
-    """Return a latency. Raises ConfigError about `links`, and `what` of them."""
     try:
         return canonical(exact_number("links", value, time))
     except ConfigError as error:

@@ -9,7 +9,6 @@ from itertools import chain
 from typing import Any
 
 from pipesched.pipeline.costs import PER_STAGE, Entry, entries_of, taken
-from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import LanePair, Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Exact, canonical, rounded, to_fraction
@@ -49,7 +48,8 @@ def _times_of_each(item: SideItem) -> Iterator[tuple[str, tuple[Exact, ...]]]:
 def renumbered(plan: Plan, order: Sequence[int]) -> Plan:
     """Return a plan of `in_order(problem, order)` with the numbers that the microbatches have in `problem`."""
     index = plan.index
-    new = _numbers(index, order)
+    units = [*chain.from_iterable(range(one * index.slices, (one + 1) * index.slices) for one in order)]
+    new = index.spread(lambda kind, stage: [index.row(kind, stage)[unit] for unit in units])
 
     def named(numbers: Sequence[int]) -> list[int]:
         return [new[number] for number in numbers]
@@ -61,12 +61,6 @@ def renumbered(plan: Plan, order: Sequence[int]) -> Plan:
         lanes=[LanePair(named(pair.offloads), named(pair.reloads)) for pair in plan.lanes],
         waits=[(new[before], new[after]) for before, after in plan.waits],
     )
-
-
-def _numbers(index: OpIndex, order: Sequence[int]) -> list[int]:
-    """Return the new number of each operation."""
-    units = [*chain.from_iterable(range(one * index.slices, (one + 1) * index.slices) for one in order)]
-    return index.spread(lambda kind, stage: [index.row(kind, stage)[unit] for unit in units])
 
 
 def typical(problem: Problem) -> Problem:

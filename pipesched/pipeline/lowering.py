@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from heapq import heapify, heappop, heappush
 from itertools import chain, groupby, product
+from types import MappingProxyType
 from typing import NamedTuple
 
 from pipesched.core.arrays import Ints, column, np
@@ -20,8 +21,6 @@ from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import LanePair, Plan, mismatch
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.step_lowering import waits_of, with_step_tasks
-
-_NO_PAIRS: Mapping[int, int] = {}
 
 
 def lower_plan(problem: Problem, plan: Plan) -> TaskGraph:
@@ -45,7 +44,7 @@ def lower(
     problem: Problem,
     index: OpIndex,
     absent: Set[int] = frozenset(),
-    pairs: Mapping[int, int] = _NO_PAIRS,
+    pairs: Mapping[int, int] = MappingProxyType({}),
     waits: Iterable[tuple[int, int]] = (),
 ) -> TaskGraph:
     """Return the task graph, in ticks and grains, of all operations of `index`.
@@ -228,11 +227,8 @@ def _changes(
     """Yield the memory changes of each device in order of time; what is given at a time precedes what is taken then."""
     events: list[list[tuple[int, int, MemoryEvent]]] = [[] for _ in range(devices)]
     for position, number in enumerate(order):
-        start, end, on_lane = (
-            starts[number],
-            starts[number] + graph.durations[number],
-            graph.resources[number] >= devices,
-        )
+        start, on_lane = starts[number], graph.resources[number] >= devices
+        end = start + graph.durations[number]
         if graph.takes[number]:
             events[graph.pools[number]].append((start, position, MemoryEvent(number, False, on_lane)))
         if graph.gives[number]:

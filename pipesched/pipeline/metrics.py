@@ -300,7 +300,6 @@ class ScheduleMetrics:
 
     @property
     def _lines(self) -> list[Ints]:
-        """The order of each device."""
         return self.plan.lines[: len(self.plan.orders)]
 
     @cached_property

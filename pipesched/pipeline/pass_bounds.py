@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
-from itertools import compress
 from math import gcd
 from typing import NamedTuple
 
@@ -203,7 +202,6 @@ class PassBounds:
             self._shorten_by_pairs(self._of_units(self.model.overlap))
 
     def _of_units(self, table: Ints) -> Ints:
-        """Return the columns of the units that are looked at."""
         columns: Ints = table[:, self.units]
         return columns
 
@@ -224,12 +222,7 @@ class PassBounds:
         ticks, overlap = self.model.ticks, self.model.overlap
         costs = {*ticks}
         if self.model.is_plain:
-            saving = {
-                "recompute": self.allowed.recompute,
-                "offload": self.allowed.offload,
-                "reload": self.allowed.offload,
-            }
-            costs = {*(KINDS[kind].cost for kind in self.kinds), "backward", *compress(saving, saving.values())}
+            costs = {KINDS[kind].cost for kind in (*self.kinds, "B", *self.allowed.letters)}
         tables = [self.there, self.back, *(self._of_units(ticks[cost]) for cost in costs)]
         tables += [] if overlap is None else [self._of_units(overlap)]
         found = 0

@@ -99,12 +99,8 @@ class Placement(Displayable):
 
     def stages_on(self, device: int) -> list[int]:
         """Return the stages whose weights a device holds, in forward order (the chunks 0, 1, ... of the device)."""
-        last = self.last
-        return [
-            stage
-            for stage, held_by in enumerate(self.devices)
-            if held_by == device or (self.mirrored and last - held_by == device)
-        ]
+        homes = (device, self.last - device) if self.mirrored else (device,)
+        return [stage for stage, held_by in enumerate(self.devices) if held_by in homes]
 
     def in_blocks(self, stages: int) -> Placement:
         """Return this placement with each stage cut into equal parts that stay together, `stages` in all."""
@@ -116,9 +112,8 @@ def named_placement(name: str, devices: int, stages: int) -> Placement:
     """Return the placement of that name. Raises ConfigError when the number of stages does not suit it."""
     make = look_up(PLACEMENTS, name, "placement", "placement")
     if stages < devices:
-        raise ConfigError(
-            f"{stages} stages cannot fill {devices} devices; at least one stage a device is needed", "placement"
-        )
+        what = f"{stages} stages cannot fill {devices} devices; at least one stage a device is needed"
+        raise ConfigError(what, "placement")
     return make(devices, stages)
 
 
@@ -167,9 +162,8 @@ def _loop(devices: int, stages: int) -> Placement:
 def _v(devices: int, stages: int) -> Placement:
     """Return the stages down the devices and back up: device d holds the stages d and 2P-1-d."""
     if stages != 2 * devices:
-        raise ConfigError(
-            f"placement v needs {2 * devices} stages on {devices} devices (2P), not {stages}", "placement"
-        )
+        what = f"placement v needs {2 * devices} stages on {devices} devices (2P), not {stages}"
+        raise ConfigError(what, "placement")
     return _wave(devices, stages)
 
 
@@ -177,10 +171,8 @@ def _wave(devices: int, stages: int) -> Placement:
     """Return the stages down the devices and back up, again and again (Hanayo's waves)."""
     if stages % (2 * devices):
         low = max(stages // (2 * devices), 1) * 2 * devices
-        raise ConfigError(
-            f"placement wave needs a multiple of {2 * devices} stages (2P), for instance {low}, not {stages}",
-            "placement",
-        )
+        what = f"placement wave needs a multiple of {2 * devices} stages (2P), for instance {low}, not {stages}"
+        raise ConfigError(what, "placement")
     down = list(range(devices))
     return Placement(tuple((down + down[::-1]) * (stages // (2 * devices))))
 
@@ -188,9 +180,8 @@ def _wave(devices: int, stages: int) -> Placement:
 def _bidirectional(devices: int, stages: int) -> Placement:
     """Return a pipeline from each end (Chimera, DualPipe): stage s on the devices s and P-1-s."""
     if stages != devices:
-        raise ConfigError(
-            f"placement bidirectional needs one stage a device: {devices} stages, not {stages}", "placement"
-        )
+        what = f"placement bidirectional needs one stage a device: {devices} stages, not {stages}"
+        raise ConfigError(what, "placement")
     return Placement(tuple(range(devices)), mirrored=True)
 
 

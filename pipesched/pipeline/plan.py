@@ -311,12 +311,8 @@ def plan_from_slots(
     of_step = [op for op in planned if op.kind in STEP_KINDS]
     _require_turns(of_step)
     index = with_scoped(index, of_step, sides) if of_step else index
-    pairs = {
-        index.number(slot.forward): index.number(slot.backward)
-        for slots in rows
-        for slot in slots
-        if isinstance(slot, Pair)
-    }
+    paired = [slot for slot in chain(*rows) if isinstance(slot, Pair)]
+    pairs = {index.number(forward): index.number(backward) for forward, backward in paired}
     orders = [[index.number(next(_ops([slot]))) for slot in slots] for slots in rows]
     numbered = [
         LanePair(*([index.number(op) for op in moves if KINDS[op.kind].resource is lane] for lane in LANES))

@@ -189,10 +189,8 @@ class Problem(Displayable):
             return
         require_type(placement, Placement, "a Placement or None", "placement")
         if len(placement.devices) != self.stages:
-            raise ConfigError(
-                f"needs one device for each of the {self.stages} stages; this one has {len(placement.devices)}",
-                "placement",
-            )
+            what = f"needs one device for each of the {self.stages} stages; this one has {len(placement.devices)}"
+            raise ConfigError(what, "placement")
         if placement.last != self.devices - 1:
             raise ConfigError(f"uses {placement.last + 1} devices; the problem has {self.devices}", "placement")
 

@@ -147,19 +147,13 @@ class Schedule(ScheduleMetrics, HasPage):
     @property
     def network(self) -> list[list[TimedOp]]:
         """What the network lane of each device moves, in the order of its program; no lanes without a step."""
-        plan, starts, ends = self.plan, self.start_ticks, self.end_ticks
-        return [
-            [
-                TimedOp(
-                    plan.index.op(number),
-                    self._time(starts[number]),
-                    self._time(ends[number]),
-                    None if after == NOTHING_BEFORE else plan.slot(after),
-                )
-                for number, after in program
-            ]
-            for program in plan.network
-        ]
+        plan = self.plan
+
+        def timed(number: int, after: int) -> TimedOp:
+            start, end = (self._time(ticks[number]) for ticks in (self.start_ticks, self.end_ticks))
+            return TimedOp(plan.index.op(number), start, end, None if after == NOTHING_BEFORE else plan.slot(after))
+
+        return [[timed(*entry) for entry in program] for program in plan.network]
 
 
 def schedule_plan(problem: Problem, plan: Plan, lengths: Sequence[int] | None = None) -> Schedule:
@@ -262,11 +256,8 @@ def _machine_name(machine: int, devices: int, lanes: int) -> str:
     """Return the name of what runs one operation at a time, by its place among Plan.machines."""
     if machine < devices:
         return f"device {machine}"
-    return (
-        f"lane {(machine - devices) // 2}"
-        if machine < devices + lanes
-        else f"the network lane of device {machine - devices - lanes}"
-    )
+    is_lane = machine < devices + lanes
+    return f"lane {(machine - devices) // 2}" if is_lane else f"the network lane of device {machine - devices - lanes}"
 
 
 def _unplanned(graph: TaskGraph, plan: Plan) -> str:

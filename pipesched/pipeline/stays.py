@@ -344,12 +344,8 @@ class _Counts:
 
     def __init__(self, group: Sequence[DeviceStays]) -> None:
         self.chunks = [chunk for window in group for chunk in window.chunks]
-        self.actions = [
-            (number, action)
-            for number, _ in enumerate(self.chunks)
-            for action in ("offload", "recompute")
-            if getattr(group[0].allowed, action)
-        ]
+        allowed = [action for action in ("offload", "recompute") if getattr(group[0].allowed, action)]
+        self.actions = [(number, action) for number in range(len(self.chunks)) for action in allowed]
         self.rows: list[StayInequality] = []
         self.slots = []
         first = 0

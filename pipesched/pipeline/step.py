@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 from pipesched.checks import (
@@ -18,8 +17,8 @@ from pipesched.checks import (
     shown,
 )
 from pipesched.errors import ConfigError
-from pipesched.pipeline.costs import Costs, exact_tuple
-from pipesched.pipeline.quantities import Exact, ticks_per_unit
+from pipesched.pipeline.costs import Costs, exact_tuple, require_decimals
+from pipesched.pipeline.quantities import Exact
 from pipesched.pipeline.units import entry_of
 
 NOTHING, OPTIMIZER_STATES, GRADIENTS, WEIGHTS = LEVELS = ("none", "optimizer", "gradients", "weights")
@@ -53,9 +52,8 @@ class Shard:
         object.__setattr__(self, "ranks", require_whole(self.ranks, "shard", least=1, entry="ranks"))
         object.__setattr__(self, "ahead", self._checked_ahead())
         if self.reduce == EACH and not self.divides(GRADIENTS):
-            raise ConfigError(
-                "each needs level gradients or weights: below, gradients stay whole", "shard", entry="reduce"
-            )
+            what = "each needs level gradients or weights: below, gradients stay whole"
+            raise ConfigError(what, "shard", entry="reduce")
         if self.ahead != AHEAD and not self.divides(WEIGHTS):
             what = "has no effect below level weights, where weights stay whole: leave it out"
             raise ConfigError(what, "shard", entry="ahead")
@@ -129,10 +127,7 @@ def _exact_times(values: object, key: str) -> tuple[Exact, ...]:
     """Return times of an item as exact decimals; one where all are equal. Raises ConfigError about `side`."""
     with entry_of("side", key):
         times = exact_tuple(values, "side", max(len(require_sequence(values, "side")), 1), "one a microbatch")
-        try:
-            ticks_per_unit([time for time in times if isinstance(time, Fraction)])  # others are decimals
-        except ValueError as error:
-            raise ConfigError(f"times must be decimals; {error}", "side") from None
+        require_decimals(times, "side")
     return times if len({*times}) > 1 else times[:1]
 
 

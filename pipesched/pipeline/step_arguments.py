@@ -142,7 +142,6 @@ def _item(value: Any, number: int, shape: StepShape) -> SideItem:
 
 
 def _times(given: Mapping[str, Any], key: str, shape: StepShape) -> tuple[Exact, ...]:
-    """Return what each microbatch takes: one number, or one each."""
     if not is_several(given[key]):
         return (_number(given, key, shape.time),)
     with entry_of("side", key):

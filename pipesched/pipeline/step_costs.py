@@ -29,8 +29,8 @@ class StepTicks(NamedTuple):
     tied: int
     side_p2p: tuple[int, ...]
     per_unit: int
-    side: tuple[SideItem, ...]
-    speed: tuple[Exact, ...] | None
+    side: Sequence[SideItem]
+    speed: Sequence[Exact] | None
 
     def side_lasts(self, key: str, item: int, microbatch: int, device: int) -> int:
         """Return what the "forward" or "backward" of an item lasts for a microbatch on a device."""
@@ -59,11 +59,7 @@ def step_resolution(costs: Costs, side: Sequence[SideItem], speed: Sequence[Exac
 
 
 def step_ticks(
-    costs: Costs,
-    side: tuple[SideItem, ...],
-    speed: tuple[Exact, ...] | None,
-    devices: Sequence[int] | None,
-    per_unit: int,
+    costs: Costs, side: Sequence[SideItem], speed: Sequence[Exact] | None, devices: Sequence[int] | None, per_unit: int
 ) -> StepTicks:
     """Return what the step lasts with each stage on one of `devices` (None: at speed 1); absent costs are 0."""
     nothing: tuple[Exact, ...] = (0,) * costs.stages

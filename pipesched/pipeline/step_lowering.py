@@ -156,12 +156,8 @@ class _Step:
 
     def issued(self) -> Edges:
         """Return the wait of each operation of a lane for the slot behind which it is issued."""
-        task, planned = self._task, self._of_step
-        pairs = [
-            (task.get(after, after), number)
-            for number, after in chain.from_iterable(self.plan.network)
-            if after != NOTHING_BEFORE and number in planned
-        ]
+        entries = [(after, number) for number, after in chain(*self.plan.network) if after != NOTHING_BEFORE]
+        pairs = [(self._task.get(after, after), number) for after, number in entries if number in self._of_step]
         return Edges(*zip(*pairs, strict=True)) if pairs else Edges((), ())
 
     def needs(self) -> Iterator[Edges]:
@@ -202,10 +198,8 @@ class _Step:
         if need.join is Join.SIDES:
             for number, item in enumerate(self.problem.side):
                 is_behind = ALL_KINDS[letter].scope is Scope.SIDE
-                passes, side = (
-                    index.row(need.letter if is_behind else letter, item.into),
-                    index.row(letter if is_behind else need.letter, number),
-                )
+                kinds = (need.letter, letter) if is_behind else (letter, need.letter)
+                passes, side = index.row(kinds[0], item.into), index.row(kinds[1], number)
                 there, late = self.devices[item.into], self.ticks.side_p2p[number]
                 lags = [0 if self._of_step[one][0] == there else late for one in side]
                 firsts = passes[::slices][: len(side)]  # a plan may have side work of the first microbatches alone

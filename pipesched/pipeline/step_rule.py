@@ -81,7 +81,6 @@ def with_programs(problem: Problem, plan: Plan, given: Sequence[Sequence[Issued]
 
 
 def _with_slots(problem: Problem, plan: Plan) -> Plan:
-    """Return the plan with optimizers and side work among its slots."""
     before, behind = side_first(problem, plan)
     ends = [(head, (*tail, *last)) for head, tail, last in zip(before, behind, optimizers(problem, plan), strict=True)]
     index = with_scoped(plan.index, (op for both in ends for part in both for op in part), len(problem.side))

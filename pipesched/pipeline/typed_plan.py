@@ -65,7 +65,6 @@ def plan(
 
 
 def _moves(transfers: Any, problem: Problem) -> list[list[Op]]:
-    """Return the transfers of each device; an empty list stands for none at all."""
     if isinstance(transfers, (list, tuple)) and not transfers:
         return []
     rows = _rows(transfers, problem, "transfers", parse_transfer)
@@ -92,7 +91,6 @@ def _rows(texts: Any, problem: Problem, key: str, parse: Any) -> list[list[Slot]
 
 
 def _most(problem: Problem) -> int:
-    """Return how many operations there are, of all kinds; with a step its side work and the optimizers too."""
     passes = len(KINDS) * problem.stages * problem.microbatches * problem.slices.count
     return passes + len(STEP_SLOTS) * max(problem.stages, len(problem.side) * problem.microbatches) * problem.has_step
 

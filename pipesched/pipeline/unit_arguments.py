@@ -174,9 +174,8 @@ def read_slices(value: Any, stages: int, time: Unit) -> Slices:
     if "work" not in given:
         return _rule(given, overhead, MOST_SLICES).slices(count, _tokens_given(given, count))
     if "attention" in given:
-        raise ConfigError(
-            "is a rule for the parts of the work, which are given; give either", "slices", entry="attention"
-        )
+        what = "is a rule for the parts of the work, which are given; give either"
+        raise ConfigError(what, "slices", entry="attention")
     tokens = _tokens_given(given, count) or (Fraction(1, count),) * count
     if given.get("tokens") == WORK:
         what = f"must be {EQUAL} or listed where the parts of the work are given, not {WORK}"
@@ -207,7 +206,6 @@ def _rule(given: Mapping[str, Any], overhead: Exact, most: int) -> SliceRule:
 
 
 def _tokens_given(given: Mapping[str, Any], count: int) -> Shares | None:
-    """Return the part of each slice where they are listed."""
     return None if isinstance(given.get("tokens", EQUAL), str) else _shares(given["tokens"], count, "tokens")
 
 
@@ -262,7 +260,6 @@ def _share(value: Any) -> Fraction:
 
 
 def _whole(value: Any, *, or_auto: bool = False) -> int:
-    """Return a number of slices. Raises ConfigError about `slices`."""
     try:
         number = count_of("slices", value)
     except ConfigError:

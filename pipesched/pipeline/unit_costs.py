@@ -147,10 +147,8 @@ class UnitTicks(NamedTuple):
         """Return the ticks of the mean unit, for heuristics and texts; of units that are alike those of a direction."""
         every = {id(row): row for row in chain(*self.lasts.values(), self.hops, self.hops_back)}
         mean = {name: _mean(row) if direction is None else row[direction % len(row)] for name, row in every.items()}
-        columns = {
-            key: tuple(mean[id(row)] for row in self.lasts[key]) if key in self.lasts else None
-            for key in (*PER_STAGE, "backward")
-        }
+        columns = dict.fromkeys((*PER_STAGE, "backward"))
+        columns |= {key: tuple(mean[id(row)] for row in rows) for key, rows in self.lasts.items()}
         hops, back = (tuple(mean[id(row)] for row in rows) for rows in (self.hops, self.hops_back))
         return Ticks(self.per_unit, **columns, p2p=hops, p2p_back=back)  # type: ignore[arg-type]
 
@@ -284,16 +282,12 @@ def _quotients(
     exactly: _Times, lasts: Mapping[str, Sequence[Row]], speeds: set[Fraction]
 ) -> dict[tuple[int, int, Fraction], Fraction]:
     """Return what each duration that a speed divides, and its overhead, last at each speed other than 1."""
-    values = {
-        (value, exactly.overhead(key))
-        for key in SCALED
-        if key in lasts and speeds - {ONE}
-        for row in _distinct(lasts[key])
-        for value in row
-    }
+    others, keys = speeds - {ONE}, lasts.keys() & {*SCALED}
+    rows = [(row, exactly.overhead(key)) for key in keys for row in _distinct(lasts[key])] if others else []
+    values = {(value, more) for row, more in rows for value in row}
     return {
         (value, more, one): at_speed(Fraction(value - more, exactly.scale), one) + Fraction(more, exactly.scale)
-        for one in speeds - {ONE}
+        for one in others
         for value, more in values
     }
 

@@ -145,7 +145,6 @@ def _converted(text: str, unit: Unit) -> Fraction:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """Return the number and the unit of a text that has one."""
     parts = _MEASURED.fullmatch(text.strip())
     return (parts[1], parts[parts.lastindex or 0]) if parts else (text, "")
 
