@@ -14,7 +14,7 @@ from itertools import chain
 
 from pipesched.core.arrays import Ints, column, in_range, np, total
 from pipesched.pipeline.kinds import GRADIENT_LETTERS, KINDS
-from pipesched.pipeline.unit_costs import UnitGrains, UnitTicks, Way
+from pipesched.pipeline.unit_costs import UnitGrains, UnitTicks, Route
 from pipesched.pipeline.units import FORWARD_ONLY
 
 COSTS = {kind.cost for kind in KINDS.values()}
@@ -31,7 +31,7 @@ class StepModel:
     all of a direction.
     """
 
-    ways: Sequence[Way]
+    ways: Sequence[Route]
     rows: UnitTicks
     held: UnitGrains
     slices: int

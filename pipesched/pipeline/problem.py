@@ -36,7 +36,7 @@ from pipesched.pipeline.unit_costs import (
     UnitGrains,
     Units,
     UnitTicks,
-    Way,
+    Route,
     alike_units,
     largest_grains,
     unit_grains,
@@ -274,13 +274,13 @@ class Problem(Displayable):
 
         Where all are alike it is the same for all of a direction.
         """
-        units, ways = self.units, [Way(range(self.microbatches), None)]
+        units, ways = self.units, [Route(range(self.microbatches), None)]
         if self.has_units and self.placement is not None:
             ways = self.ways
         elif not self.has_units:
             differs = self.placement is not None and not (self.speed is None and self.links is None)
             devices = self._devices_of_ways if differs else [None]
-            units, ways = alike_units(len(devices)), [Way(range(n, n + 1), one) for n, one in enumerate(devices)]
+            units, ways = alike_units(len(devices)), [Route(range(n, n + 1), one) for n, one in enumerate(devices)]
         return unit_ticks(self._fine_costs, units, ways, self.speed, self.links)
 
     @cached_property
@@ -296,11 +296,11 @@ class Problem(Displayable):
         return [placement.devices, mirror][: 1 + placement.mirrored]
 
     @cached_property
-    def ways(self) -> list[Way]:
+    def ways(self) -> list[Route]:
         """The runs of microbatches that go the same way: one, or several where the placement is mirrored."""
         placement, count, devices = self.settled_placement, self.microbatches, self._devices_of_ways
         parts = [(part, placement.is_second(part[0], count)) for part in placement.directions(count)]
-        return [Way(part, devices[is_second], is_second) for part, is_second in parts]
+        return [Route(part, devices[is_second], is_second) for part, is_second in parts]
 
     @property
     def largest_hops(self) -> list[int]:

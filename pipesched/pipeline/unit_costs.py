@@ -127,7 +127,7 @@ class Wholes:
         return [self._ints[number] for number in numbers]
 
 
-class Way(NamedTuple):
+class Route(NamedTuple):
     """A run of microbatches, the device of each stage on their way (None: not settled), and which way that is."""
 
     microbatches: range
@@ -154,7 +154,7 @@ class UnitTicks(NamedTuple):
 
 
 def unit_ticks(
-    costs: Costs, units: Units, ways: Sequence[Way], speed: Sequence[Exact] | None, links: Links | None
+    costs: Costs, units: Units, ways: Sequence[Route], speed: Sequence[Exact] | None, links: Links | None
 ) -> UnitTicks:
     """Return what the units last and send on these ways, in ticks that are the same for all placements."""
     exactly = _Times(costs, units, links)
@@ -254,7 +254,7 @@ class _Times:
             self._known[name] = make()
         return self._known[name]
 
-    def hops(self, ways: Sequence[Way]) -> tuple[list[list[int]], list[list[int]]]:
+    def hops(self, ways: Sequence[Route]) -> tuple[list[list[int]], list[list[int]]]:
         """Return the latency of each boundary for each unit, on the way of forwards and on that of gradients."""
         there, back = list[list[int]](), list[list[int]]()
         for boundary, entry in enumerate(self.costs.p2p):
