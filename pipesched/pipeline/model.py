@@ -14,7 +14,7 @@ from itertools import chain
 
 from pipesched.core.arrays import Ints, column, in_range, np, total
 from pipesched.pipeline.kinds import GRADIENT_LETTERS, KINDS
-from pipesched.pipeline.unit_costs import UnitGrains, UnitTicks, Route
+from pipesched.pipeline.unit_costs import Route, UnitGrains, UnitTicks
 from pipesched.pipeline.units import FORWARD_ONLY
 
 COSTS = {kind.cost for kind in KINDS.values()}

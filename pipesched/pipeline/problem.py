@@ -32,11 +32,11 @@ from pipesched.pipeline.step import NOTHING, OPTIMIZER_STATES, Shard, SideItem, 
 from pipesched.pipeline.step_costs import StepGrains, StepTicks, kept_memory, step_grains, step_resolution, step_ticks
 from pipesched.pipeline.unit_costs import (
     Grains,
+    Route,
     Ticks,
     UnitGrains,
     Units,
     UnitTicks,
-    Route,
     alike_units,
     largest_grains,
     unit_grains,
