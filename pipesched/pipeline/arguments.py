@@ -191,7 +191,9 @@ def _of_stages(values: Mapping[str, Any]) -> Problem:
     given = {key: values[key] for key in OF_STAGES}
     time = Unit(TIME, require_label(values["time_unit"], "time_unit"))
     size = Unit(MEMORY, require_label(values["unit"], "unit"))
-    across, split = {key: values[key] for key in ("p2p", *SHARES)}, _is_split(given, values["layer"])
+    across = {key: values[key] for key in ("p2p", *SHARES)}
+    parts = (given, values["layer"] if isinstance(values["layer"], Mapping) else {})
+    split = any(part.get(key) is not None for part in parts for key in ("backward_input", "backward_weight"))
     tables = {**given, **{key: values[key] for key in ("p2p", "layer", "side")}}
     m, units = read_units(
         (values["sizes"], values["slices"], values["mode"]), tables, values["microbatches"], (p, s), time
@@ -210,12 +212,6 @@ def _of_stages(values: Mapping[str, Any]) -> Problem:
     unlike |= read_step(values["shard"], values["clip"], values["side"], costs, StepShape(p, s, m, time, size))
     labels = (values["name"], values["time_unit"], values["lanes"])
     return _checked(Problem(p, s, m, there, costs, memory, *labels, model, **unlike))
-
-
-def _is_split(given: Mapping[str, Any], layer: Any) -> bool:
-    """Return whether the halves of the backward are given, of stages or of a layer."""
-    parts = (given, layer if isinstance(layer, Mapping) else {})
-    return any(part.get(key) is not None for part in parts for key in ("backward_input", "backward_weight"))
 
 
 def _checked(problem: Problem) -> Problem:

@@ -81,20 +81,15 @@ def lower_bound(schedule: Schedule) -> Bound:
 def _own_bounds(schedule: Schedule) -> Iterator[Bound]:
     """Yield bounds on the makespan of every order in which each operation lasts as long as in this schedule."""
     plan, count = schedule.plan, schedule.plan.index.passes
-    graph = _of_passes(schedule.graph, count)
+    graph = schedule.graph
+    if count < len(graph):  # passes are its first tasks: what a step adds waits as its plan says
+        edges = graph.edges.where((graph.edges.before < count) & (graph.edges.after < count))
+        graph = TaskGraph(graph.duration[:count], graph.resource[:count], graph.unit_counts, edges)
     yield Bound(critical_path(graph), "critical path of one microbatch")
     before, after = heads(graph), tails(graph)
     for device, order in enumerate(plan.orders):
         jobs = [Job(before[task], graph.durations[task], after[task]) for task in order if task < count]
         yield Bound(jackson_preemptive(jobs), f"Jackson's preemptive schedule of device {device}")
-
-
-def _of_passes(graph: TaskGraph, count: int) -> TaskGraph:
-    """Return the graph of the passes alone, which are its first tasks: what a step adds waits as its plan says."""
-    if count == len(graph):
-        return graph
-    edges = graph.edges.where((graph.edges.before < count) & (graph.edges.after < count))
-    return TaskGraph(graph.duration[:count], graph.resource[:count], graph.unit_counts, edges)
 
 
 def problem_bounds(problem: Problem, letters: str, *, paired: bool) -> Iterator[Bound]:
@@ -136,13 +131,9 @@ def stay_bounds(views: Sequence[DeviceStays], problem: Problem, least: int, quan
     for group in sharing_lanes(views, problem):
         least, known = shortest(group, least, quantum), least
         if least > known:
-            yield Bound(least, _stays_in_words(group))
-
-
-def _stays_in_words(group: Sequence[DeviceStays]) -> str:
-    names = " and ".join(str(window.device) for window in group)
-    what = "residences and lanes" if group[0].allowed.offload else "residences"
-    return f"{what} of device{'s' if len(group) > 1 else ''} {names} under the budget"
+            names = " and ".join(str(window.device) for window in group)
+            what = "residences and lanes" if group[0].allowed.offload else "residences"
+            yield Bound(least, f"{what} of device{'s' if len(group) > 1 else ''} {names} under the budget")
 
 
 def _said(found: Unsaid) -> Bound:

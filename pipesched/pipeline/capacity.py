@@ -110,7 +110,12 @@ def require_least_capacity(problem: Problem, allowed: Allowed = KEEP_ONLY) -> No
         largest = int(_peaks(problem, problem.settled_placement.stages_on(device)).max())  # any order must hold it
         if largest <= capacity and not problem.settled_placement.mirrored:
             would_fit.append(Remedy("fewer stages a device", "stages"))
-        would_fit += _actions_that_fit(problem, device, capacity)
+        actions = {"recompute": Allowed(recompute=True)}
+        if problem.costs.offload is not None:
+            actions["offload"] = Allowed(offload=True)
+        for name, action in actions.items():
+            if least_capacity(problem, device, action) <= capacity:
+                would_fit.append(Remedy(f"solve with `{name}`", name))
         whose = "its largest" if differs(problem) else "one"
         raise NoSchedule(
             f"device {device} needs a budget of at least {typed} {unit} to run {whose} microbatch,"
@@ -120,16 +125,6 @@ def require_least_capacity(problem: Problem, allowed: Allowed = KEEP_ONLY) -> No
             budget=budget,
             would_fit=would_fit,
         )
-
-
-def _actions_that_fit(problem: Problem, device: int, capacity: int) -> Iterator[Remedy]:
-    """Yield the parameters of `solve` with which the capacity of a device is enough."""
-    actions = [("recompute", Allowed(recompute=True))]
-    if problem.costs.offload is not None:
-        actions.append(("offload", Allowed(offload=True)))
-    for name, allowed in actions:
-        if least_capacity(problem, device, allowed) <= capacity:
-            yield Remedy(f"solve with `{name}`", name)
 
 
 def least_headroom(problem: Problem, device: int, index: OpIndex) -> int:

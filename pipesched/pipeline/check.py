@@ -286,7 +286,9 @@ class _StepRules:
         yield from self._lengths()
         for device, program in enumerate(self.programs):
             yield from self._of_lane(device, program)
-        yield from self._apart()
+        both = self.index.of_kind("REDUCE_TIED")
+        if len({(self.start[number], self.end[number]) for number in both}) > 1:
+            yield f"{' and '.join(map(self._where, both))} are one, but do not start and end together"
         yield from self._needs()
         yield from self._side()
 
@@ -345,12 +347,6 @@ class _StepRules:
         slots, before = column([*chain.from_iterable(program.starts)]).reshape(-1, 2).T
         for at in np.flatnonzero(self.start[slots] < self.end[before]).tolist():
             yield self._early(int(slots[at]), int(before[at]), on=device)
-
-    def _apart(self) -> Iterator[str]:
-        """Yield both ends of REDUCE_TIED where they do not start and end together."""
-        both = self.index.of_kind("REDUCE_TIED")
-        if len({(self.start[number], self.end[number]) for number in both}) > 1:
-            yield f"{' and '.join(map(self._where, both))} are one, but do not start and end together"
 
     def _needs(self) -> Iterator[str]:
         """Yield what starts before the last of the backwards, and of the operations of the step, that it needs."""

@@ -78,7 +78,9 @@ def read_layers(given: GivenLayers, devices: int, stages: int, time: Unit, size:
     entries = {key: _entries(key, getattr(given, key), time, size, given.microbatches) for key in PARTS}
     count = _count(given, entries["layer"])
     if count is None:
-        _require_none(given)
+        for key in (*PARTS, "layout"):
+            if getattr(given, key) is not None:
+                raise ConfigError("has no effect without `layers`, the number of layers", key)
         return None
     _require_alike(entries)
     for key in STEP_TIMES:  # a stage may have them beside its layers alone
@@ -198,13 +200,6 @@ def require_one_layout(slices: Slices, model: Layers) -> None:
         if rows > 1 and (model.rule != GIVEN or rows != len(model.layout)):
             what = "must be one list: lists by stage hold for one layout, and none is given"
             raise ConfigError(what, "slices", entry=f"work.{key}")
-
-
-def _require_none(given: GivenLayers) -> None:
-    """Raise ConfigError for a part that was given without `layers`, which it belongs to."""
-    for key in (*PARTS, "layout"):
-        if getattr(given, key) is not None:
-            raise ConfigError("has no effect without `layers`, the number of layers", key)
 
 
 def _listed_layout(given: Any, count: int, stages: int, first: LayerCosts, last: LayerCosts) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from pipesched.core.arrays import np
 from pipesched.errors import ConfigError
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.problem import Problem
@@ -54,19 +55,18 @@ def late_residences(sizes: Held, gradient: int, last: int) -> list[Residence]:
 
 def residences(problem: Problem, index: OpIndex, device: int) -> list[Residence]:
     """Return the residences on a device where activations are kept."""
-    model, stays = problem.model, _of_forward if problem.mode == FORWARD_ONLY else _kept
-    rows = [
-        (forward, Held(*sizes))
-        for stage in problem.settled_placement.stages_on(device)
-        for forward, there, *sizes in zip(
-            index.row("F", stage),
-            model.where[stage].tolist(),
-            *(model.sizes[name][stage].tolist() for name in Held._fields),
-            strict=True,
-        )
-        if there == device
-    ]
-    return [stay for forward, sizes in rows for stay in stays(index, forward, sizes) if stay.size]
+    model, slices = problem.model, index.slices
+    found: list[Residence] = []
+    for stage in problem.settled_placement.stages_on(device):
+        sizes = np.stack([model.sizes[name][stage] for name in Held._fields], axis=-1).tolist()
+        for unit in np.flatnonzero(model.where[stage] == device).tolist():
+            forward, own = index.row("F", stage)[unit], Held(*sizes[unit])
+            if problem.mode == FORWARD_ONLY:
+                found.append(Residence(forward, False, forward, own.activation - own.cached))
+                found.append(Residence(forward, False, forward - unit % slices + slices - 1, own.cached))
+            else:
+                found += _kept(index, forward, own)
+    return [stay for stay in found if stay.size]
 
 
 def _kept(index: OpIndex, forward: int, sizes: Held) -> Iterator[Residence]:
@@ -75,19 +75,9 @@ def _kept(index: OpIndex, forward: int, sizes: Held) -> Iterator[Residence]:
     yield Residence(forward, False, whole.last, sizes.activation)
     yield whole._replace(size=whole.size - sizes.activation)  # what I takes beside the activation
     yield from others
-    last_slice = _last_slice(index, gradient)
+    last_slice = gradient - index.owner_of(gradient) % index.slices + index.slices - 1
     if gradient != last_slice:
         yield Residence(last_slice, False, gradient, sizes.cached)
-
-
-def _of_forward(index: OpIndex, forward: int, sizes: Held) -> Iterator[Residence]:
-    yield Residence(forward, False, forward, sizes.activation - sizes.cached)
-    yield Residence(forward, False, _last_slice(index, forward), sizes.cached)
-
-
-def _last_slice(index: OpIndex, number: int) -> int:
-    """Return the operation of the last slice of the same microbatch."""
-    return number - index.owner_of(number) % index.slices + index.slices - 1
 
 
 def require_recompute(problem: Problem) -> None:

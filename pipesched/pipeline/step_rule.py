@@ -37,20 +37,15 @@ def side_first(problem: Problem, plan: Plan) -> tuple[OpsOfDevices, OpsOfDevices
     """
     before: OpsOfDevices = [[] for _ in range(problem.devices)]
     behind: OpsOfDevices = [[] for _ in range(problem.devices)]
-    for turn, microbatch in enumerate(fed_order(plan) if problem.side else ()):
+    firsts = {number: place for place, number in enumerate(plan.index.row("F", 0)[:: plan.index.slices])}
+    fed = (firsts[number] for order in plan.orders for number in order if number in firsts) if problem.side else ()
+    for turn, microbatch in enumerate(fed):
         for number, item in enumerate(problem.side):
             device = item.devices[turn % len(item.devices)]
             before[device].append(StepOp._make((number, "E", microbatch, 0)))
             if item.backward is not None:
                 behind[device].append(StepOp._make((number, "G", microbatch, 0)))
     return before, behind
-
-
-def fed_order(plan: Plan) -> list[int]:
-    """Return the microbatches in the order in which stage 0 runs their first forwards."""
-    index = plan.index
-    firsts = {number: place for place, number in enumerate(index.row("F", 0)[:: index.slices])}
-    return [firsts[number] for order in plan.orders for number in order if number in firsts]
 
 
 Issued = tuple[Op, int]  # an operation of the lane, and the slot behind which it is issued

@@ -83,16 +83,12 @@ def _rows(texts: Any, problem: Problem, key: str, parse: Any) -> list[list[Slot]
     if len(rows) != problem.devices:
         found = length_text(texts, rows, problem.devices)
         raise ConfigError(f"must list {problem.devices} devices, one list each; this has {found}", key)
-    most = _most(problem)
+    most = len(KINDS) * problem.stages * problem.microbatches * problem.slices.count  # operations of all kinds
+    most += len(STEP_SLOTS) * max(problem.stages, len(problem.side) * problem.microbatches) * problem.has_step
     return [
         [_slot(entry, key, device, parse) for entry in _split(row, key, device, most)]
         for device, row in enumerate(rows)
     ]
-
-
-def _most(problem: Problem) -> int:
-    passes = len(KINDS) * problem.stages * problem.microbatches * problem.slices.count
-    return passes + len(STEP_SLOTS) * max(problem.stages, len(problem.side) * problem.microbatches) * problem.has_step
 
 
 def _split(row: Any, key: str, device: int, most: int) -> list[Any]:

@@ -184,7 +184,7 @@ class _Times:
     """The times of units as whole numbers of 1/`scale` units of time, at speed 1."""
 
     def __init__(self, costs: Costs, units: Units, links: Links | None) -> None:
-        self.costs, self.units, self.links = costs, units, links
+        self.costs, self.units, self.links, self._count = costs, units, links, units.microbatches
         slices = units.slices
         columns: list[Sequence[Entry]] = [getattr(costs, key) or () for key in (*PER_STAGE, "p2p")]
         shares = [slices.tokens, *chain.from_iterable(getattr(slices, key) for key in SHARED)]
@@ -225,10 +225,6 @@ class _Times:
     def _entries(self, entry: Entry) -> list[int]:
         """Return what an entry says of each microbatch, in 1/scale of costs."""
         return self._costs.ints(entry) if isinstance(entry, tuple) else self._costs.ints((entry,)) * self._count
-
-    @property
-    def _count(self) -> int:
-        return self.units.microbatches
 
     def _product(
         self, entry: Entry, factor: str, shares: Sequence[Fraction] | None, more: int, link: Exact = 0
