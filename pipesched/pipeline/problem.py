@@ -28,8 +28,20 @@ from pipesched.pipeline.memory import KEPT, Memory
 from pipesched.pipeline.model import StepModel
 from pipesched.pipeline.placement import Placement, placement_name
 from pipesched.pipeline.quantities import Exact, plain, to_fraction
-from pipesched.pipeline.step import NOTHING, OPTIMIZER_STATES, Shard, SideItem, require_step, require_step_of_forwards
-from pipesched.pipeline.step_costs import StepGrains, StepTicks, kept_memory, step_grains, step_resolution, step_ticks
+from pipesched.pipeline.step import (
+    NOTHING,
+    OPTIMIZER_STATES,
+    Shard,
+    SideItem,
+    StepGrains,
+    StepTicks,
+    kept_memory,
+    require_step,
+    require_step_of_forwards,
+    step_grains,
+    step_resolution,
+    step_ticks,
+)
 from pipesched.pipeline.unit_costs import (
     Grains,
     Route,

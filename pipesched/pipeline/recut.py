@@ -19,8 +19,7 @@ from pipesched.pipeline.placement import Placement, named_placement
 from pipesched.pipeline.problem import NO_STEP, Problem
 from pipesched.pipeline.quantities import Exact, canonical, to_fraction
 from pipesched.pipeline.schedule import Schedule
-from pipesched.pipeline.step import Shard, SideItem
-from pipesched.pipeline.step_costs import divisors
+from pipesched.pipeline.step import Shard, SideItem, divisors
 from pipesched.pipeline.units import SHARED, Shares, Slices, shares_of
 
 T = TypeVar("T")
