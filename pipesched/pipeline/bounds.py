@@ -118,14 +118,6 @@ def alone_bounds(problem: Problem, letters: str, *, paired: bool, least: int) ->
     return stay_bounds(single.windows(alone=True), problem, least, single.quantum)
 
 
-def windows(problem: Problem, letters: str, *, alone: bool) -> list[DeviceStays]:
-    """Return what each device may keep, offload and recompute, for schedules of these kinds without pairs.
-
-    With `alone` lengths are those of a device's own time (see Window).
-    """
-    return PassBounds(problem, letters, paired=False).windows(alone=alone)
-
-
 def stay_bounds(views: Sequence[DeviceStays], problem: Problem, least: int, quantum: int) -> Iterator[Bound]:
     """Yield bounds above `least` ticks by the stays of activations on each device, in multiples of `quantum`."""
     for group in sharing_lanes(views, problem):

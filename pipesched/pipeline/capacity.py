@@ -160,20 +160,15 @@ def taken_by_backwards(problem: Problem, index: OpIndex) -> Sequence[int]:
     return most
 
 
-def order_edges(problem: Problem, index: OpIndex) -> Iterator[Edges]:
-    """Yield the edges that put microbatches that are alike in order, by stage and kind, slice by slice.
+def order_edges(problem: Problem, index: OpIndex, rows: Sequence[range] = ()) -> Iterator[Edges]:
+    """Yield the edges that put microbatches that are alike in order, in some rows of operations, or in all.
 
     They cost nothing without offload and recompute: equal operations wait alike, so sorting those of a row by
     microbatch breaks no rule. Microbatches that go other ways, or differ in any cost or size, have no order.
     """
-    return edges_in_order(problem, index, [row for kind in index.letters for row in index.rows(kind)])
-
-
-def edges_in_order(problem: Problem, index: OpIndex, rows: Sequence[range]) -> Iterator[Edges]:
-    """Yield the edges that put microbatches that are alike in order in these rows of operations."""
     pairs = [pair for group in alike(problem) for pair in _runs(group)]
     parts = [(index.in_units(before), index.in_units(after)) for before, after in pairs]
-    for row in rows:
+    for row in rows or (row for kind in index.letters for row in index.rows(kind)):
         yield from (Edges(row[before], row[after]) for before, after in parts)
 
 

@@ -315,7 +315,6 @@ class _StepRules:
             yield f"{self._where(first + at)} {'ends before it starts' if may_last[at] else what}"
 
     def _due(self, kind: str) -> Ints:
-        """Return what the operations of a kind last."""
         times, (numbers, stages) = self.problem.step_ticks, self.tables.scoped(kind)
         by_stage = {"UNSHARD": times.gather, "REDUCE_GRAD": times.reduce, "OPTIMIZER": times.optimizer}
         if kind in ("E", "G"):

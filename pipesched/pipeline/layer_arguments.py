@@ -203,7 +203,6 @@ def require_one_layout(slices: Slices, model: Layers) -> None:
 
 
 def _listed_layout(given: Any, count: int, stages: int, first: LayerCosts, last: LayerCosts) -> tuple[int, ...]:
-    """Return a layout that lists `count` layers. Raises ConfigError."""
     entries = first_entries(given, stages)
     if len(entries) != stages:
         found = length_text(given, entries, stages)

@@ -514,7 +514,6 @@ class ScheduleMetrics:
 
     @cached_property
     def _transfers(self) -> list[Ints]:
-        """The offloads and loads of each device."""
         tasks = column(chain.from_iterable(chain.from_iterable(self.plan.lanes)))
         return [tasks[self.graph.pool[tasks] == device] for device in range(self.problem.devices)]
 

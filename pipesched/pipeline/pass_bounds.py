@@ -297,7 +297,6 @@ class PassBounds:
         return StepJobs(self.problem, passes)
 
     def _passes(self, stage: int) -> StagePasses:
-        """Return what the step needs to know of the passes of a stage."""
         before, after, path = (table[:, stage] for table in (self.heads, self.tails, self.path))
         ends, beyond = before + path, path[0] + after[0]
         return StagePasses(

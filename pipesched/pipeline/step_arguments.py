@@ -154,7 +154,6 @@ def _number(given: Mapping[str, Any], key: str, unit: Unit) -> Exact:
 
 
 def _devices(value: Any, devices: int) -> tuple[int, ...]:
-    """Return the devices that may run an item, in the order in which they are listed."""
     if isinstance(value, str) and value == ALL:
         return tuple(range(devices))
     if not is_several(value):

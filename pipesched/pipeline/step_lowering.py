@@ -148,7 +148,6 @@ class _Step:
                     yield known[alike], lanes + device, device
 
     def _lasts(self, kind: Kind, place: int, microbatch: int, device: int) -> int:
-        """Return the duration of an operation, by the cost that its kind names."""
         if kind.scope is Scope.SIDE:
             return self.ticks.side_lasts(kind.cost, place, microbatch, device)
         column: int | tuple[int, ...] = getattr(self.ticks, kind.cost)

@@ -23,10 +23,10 @@ from pipesched.core.clock import look
 from pipesched.core.cpsat import Limits, TaskModel
 from pipesched.core.tasks import Edges
 from pipesched.core.timing import UNTIMED, heads, tails, topological_order
-from pipesched.pipeline.bounds import windows
-from pipesched.pipeline.capacity import capacity_edges, edges_in_order, order_edges, says_all
+from pipesched.pipeline.capacity import capacity_edges, order_edges, says_all
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.pass_bounds import PassBounds
 from pipesched.pipeline.residences import Residence, held, late_residences, residences
 from pipesched.solver.case import Case
 
@@ -268,7 +268,7 @@ class SavingModel(TaskModel):
         self.horizon = (most + wait) // self.quantum
         # By their numbers the backwards of stage 0 are in order. Longest paths then bound the starts closely, for which
         # CP-SAT would need a step for each microbatch.
-        order = edges_in_order(case.problem, case.index, [numbering_row(case.index)])
+        order = order_edges(case.problem, case.index, [numbering_row(case.index)])
         graph = self.graph = case.graph.changed(edges=[case.graph.edges, *order])
         for duration, head, tail in zip(graph.durations, heads(graph), tails(graph), strict=True):
             self.task(duration // self.quantum, head // self.quantum, (most + wait - tail - duration) // self.quantum)
@@ -368,7 +368,7 @@ class SavingModel(TaskModel):
     def slots(self) -> None:
         """Let activations that never fit side by side take turns: `memory` implies it, but through many small sizes."""
         alone = self.case.objective == "span"
-        for window in windows(self.case.problem, self.full.letters, alone=alone):
+        for window in PassBounds(self.case.problem, self.full.letters, paired=False).windows(alone=alone):
             for slots in islice(window.slots(window.views()[0]), 1):
                 if slots.most == 1 and slots.takes_time:
                     own = [choice for choice in self.activations if choice.device == window.device]

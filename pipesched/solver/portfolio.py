@@ -20,9 +20,9 @@ from pipesched.core.listsched import list_schedule
 from pipesched.core.tasks import TaskGraph, reversed_graph
 from pipesched.core.timing import tails
 from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule, PipeschedWarning
-from pipesched.pipeline.bounds import windows
 from pipesched.pipeline.capacity import forward_headrooms, taken_by_backwards
 from pipesched.pipeline.ops import Op, OpIndex
+from pipesched.pipeline.pass_bounds import PassBounds
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
@@ -289,7 +289,7 @@ def _stays(case: Case) -> list[int]:
     """Return how long the activations of each stage must stay, in ticks; of stages of devices with a limit."""
     index, stays = case.index, [0] * case.index.stages
     if not case.problem.has_units:
-        for window in windows(case.problem, index.letters, alone=False):
+        for window in PassBounds(case.problem, index.letters, paired=False).windows(alone=False):
             for chunk in window.chunks:
                 stays[chunk.stage] = chunk.path + chunk.weight
         return stays

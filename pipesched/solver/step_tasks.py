@@ -17,7 +17,7 @@ from pipesched.core.clock import look
 from pipesched.core.tasks import Edges, TaskGraph, arrow
 from pipesched.core.timing import UNREACHED, heads, tails, topological_order
 from pipesched.pipeline.bounds import Bound
-from pipesched.pipeline.capacity import capacity_edges, edges_in_order
+from pipesched.pipeline.capacity import capacity_edges, order_edges
 from pipesched.pipeline.ops import NO_NUMBER, Op, OpIndex, StepOp
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.step import AUTO, WEIGHTS
@@ -215,9 +215,9 @@ class StepRules:
         if not self._is_alike:
             return
         if not self.is_sorted:
-            yield from edges_in_order(problem, index, [index.row("F", 0)])
+            yield from order_edges(problem, index, [index.row("F", 0)])
             return
-        yield from edges_in_order(problem, index, [row for kind in index.letters for row in index.rows(kind)])
+        yield from order_edges(problem, index)
         yield from capacity_edges(problem, index)
         if problem.sharding.reduces_each and not problem.has_units:
             for tasks in self.step.reductions.values():

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from pipesched import make_problem, plan
 from pipesched.core.arrays import column
 from pipesched.core.timing import UNREACHED, heads, tails
-from pipesched.pipeline.capacity import edges_in_order
+from pipesched.pipeline.capacity import order_edges
 from pipesched.pipeline.feeding import alike
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
@@ -113,7 +113,7 @@ def test_order_of_microbatches_that_are_alike() -> None:
     """Slice by slice, neighbours in one bundle, and others from one to the next."""
     problem = make_problem(devices=1, sizes={"work": [1, 1, 1, 2, 1]}, slices=2, placement="linear")
     index = OpIndex("FB", 1, 5, 2)
-    edges = edges_in_order(problem, index, [index.row("B", 0)])
+    edges = order_edges(problem, index, [index.row("B", 0)])
     first = index.row("B", 0)[0]
     pairs = [(before - first, after - first) for part in edges for before, after, _ in part]
     assert sorted(pairs) == [(0, 2), (1, 3), (2, 4), (3, 5), (4, 8), (5, 9)]

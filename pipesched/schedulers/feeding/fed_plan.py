@@ -261,11 +261,11 @@ def rules(problem: Problem) -> list[Order]:
 
 def works(problem: Problem) -> list[int]:
     """Return the work of each microbatch on all stages, F and B, on devices of speed 1: in ticks of that problem."""
-    model = replace(problem, speed=None, links=None).model
+    lasts, count = replace(problem, speed=None, links=None).unit_ticks.lasts, problem.slices.count
     kinds = ("forward",) if problem.mode == FORWARD_ONLY else ("forward", "backward")
-    units = sum(model.ticks[kind].sum(axis=0) for kind in kinds)
-    work: list[int] = units.reshape(problem.microbatches, -1).sum(axis=1).tolist()
-    return work
+    units = [sum(column) for column in zip(*(row for kind in kinds for row in lasts[kind]), strict=True)]
+    units *= problem.microbatches * count // len(units)  # one for all that are alike
+    return [sum(units[first : first + count]) for first in range(0, len(units), count)]
 
 
 class FedFamily:
