@@ -12,7 +12,7 @@ from pipesched.cli.positionals import with_config
 from pipesched.cli.progress import is_quiet, left_for_search, most_classified, progress_of_solve
 from pipesched.cli.reading import given_config, note_fused, note_halves, note_on_stderr, read_schedule
 from pipesched.errors import ConfigError, NoSchedule
-from pipesched.pipeline.kinds import count_computations
+from pipesched.pipeline.kinds import computation_letters
 from pipesched.pipeline.placement import PLACEMENTS
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _limited(
     split = settings.get("split_backward")
     is_split = problem.costs.split if split is None else split
     most = max([problem.stages, *(problem.devices * count for count in settings.get("chunks", ()))])
-    operations = count_computations(is_split, most, problem.microbatches * problem.slices.count)
+    operations = len(computation_letters(is_split)) * most * problem.microbatches * problem.slices.count
     classified = min(most_classified(limit), output.MOST_CLASSIFIED)
     shown = not (screen.as_json or search.frontier)
     left = left_for_search(

@@ -54,7 +54,7 @@ ONE = (NO_NUMBER,)
 def due_rows(problem: Problem) -> Iterator[tuple[str, int, Numbers]]:
     """Yield the operations of the step that each plan of a problem has: a kind, a stage (or side item), and numbers.
 
-    At level weights it has as many gathers as its program has turns, which `wrong_programs` looks at.
+    At level weights it has as many gathers as its program has turns, which `checked_programs` looks at.
     """
     stages, microbatches = range(problem.stages), range(problem.microbatches)
     trains = problem.mode == "train"
@@ -167,15 +167,6 @@ def _home(problem: Problem, op: Op) -> str:
 
 def _devices(devices: Sequence[int]) -> str:
     return f"device {devices[0]}" if len(devices) == 1 else f"one of the devices {', '.join(map(str, devices))}"
-
-
-def wrong_programs(problem: Problem, plan: Plan) -> Iterator[str]:
-    """Yield operations of the step on other devices than theirs, and what is wrong with the programs of lanes.
-
-    The operations are those that `unfit_step` finds nothing wrong with.
-    """
-    yield from misplaced_step(problem, plan)
-    yield from chain.from_iterable(program.wrong for program in checked_programs(problem, plan))
 
 
 def misplaced_step(problem: Problem, plan: Plan) -> Iterator[str]:

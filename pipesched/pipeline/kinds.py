@@ -133,11 +133,6 @@ COMPUTATION_LETTERS = "FBIW"  # of a training step without recompute and offload
 GRADIENT_LETTERS = "BI"  # their end gives the gradient of a stage's input
 
 
-def count_computations(split: bool, stages: int, microbatches: int) -> int:
-    """Return the number of operations of a plain step, whose backward runs as I and W if `split`."""
-    return len(computation_letters(split)) * stages * microbatches
-
-
 def computation_letters(split: bool) -> str:
     """Return the kinds of a plain training step: F and B, or with a split backward F, I and W."""
     return "FIW" if split else "FB"

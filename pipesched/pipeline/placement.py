@@ -77,14 +77,6 @@ class Placement(Displayable):
         turns = [one for one in range(1, microbatches) if (one in self._seconds) != (one - 1 in self._seconds)]
         return [range(begin, end) for begin, end in pairwise([0, *turns, microbatches])]
 
-    def copies(self, stage: int, microbatches: int) -> list[tuple[int, int]]:
-        """Return the devices that run a stage, each with how many of the microbatches run it there."""
-        counts: dict[int, int] = {}
-        for part in self.directions(microbatches):
-            device = self.device(stage, part[0], microbatches)
-            counts[device] = counts.get(device, 0) + len(part)
-        return [*counts.items()]
-
     def fed(self, order: Sequence[int]) -> Placement:
         """Return this placement for microbatches in this order: where it is mirrored, the second half goes back."""
         count = len(order)

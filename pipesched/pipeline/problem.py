@@ -49,7 +49,6 @@ from pipesched.pipeline.unit_costs import (
     UnitGrains,
     Units,
     UnitTicks,
-    alike_units,
     largest_grains,
     unit_grains,
     unit_ticks,
@@ -292,13 +291,18 @@ class Problem(Displayable):
         elif not self.has_units:
             differs = self.placement is not None and not (self.speed is None and self.links is None)
             devices = self._devices_of_ways if differs else [None]
-            units, ways = alike_units(len(devices)), [Route(range(n, n + 1), one) for n, one in enumerate(devices)]
+            units, ways = (
+                Units(len(devices), None, WHOLE),
+                [Route(range(n, n + 1), one) for n, one in enumerate(devices)],
+            )
         return unit_ticks(self._fine_costs, units, ways, self.speed, self.links)
 
     @cached_property
     def unit_grains(self) -> UnitGrains:
         """What each unit holds, in integer grains; where all are alike once for all."""
-        return unit_grains(self._kept, self.units if self.has_units else alike_units(1), has_cached=self.has_units)
+        return unit_grains(
+            self._kept, self.units if self.has_units else Units(1, None, WHOLE), has_cached=self.has_units
+        )
 
     @property
     def _devices_of_ways(self) -> list[tuple[int, ...]]:

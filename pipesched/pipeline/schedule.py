@@ -16,7 +16,7 @@ from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import Times, earliest_times
 from pipesched.display import HasPage
 from pipesched.errors import ConfigError, Deadlock, InvalidSchedule
-from pipesched.pipeline.check_program import unfit_step, wrong_programs
+from pipesched.pipeline.check_program import checked_programs, misplaced_step, unfit_step
 from pipesched.pipeline.costs import fields_of
 from pipesched.pipeline.lowering import lower_plan
 from pipesched.pipeline.metrics import ScheduleMetrics
@@ -179,7 +179,10 @@ def schedule_plan(problem: Problem, plan: Plan, lengths: Sequence[int] | None = 
         return best_ahead(problem, lambda one: schedule_plan(one, plan))
     is_given = bool(plan.network or plan.index.scoped)
     plan = with_step(problem, plan)
-    wrong = is_given and ([*unfit_step(problem, plan)] or [*wrong_programs(problem, plan)])
+    wrong = [*unfit_step(problem, plan)] if is_given else []
+    if is_given and not wrong:
+        programs = checked_programs(problem, plan)
+        wrong = [*misplaced_step(problem, plan), *chain.from_iterable(one.wrong for one in programs)]
     if wrong:
         raise InvalidSchedule("the plan breaks the rules of its problem: " + "; ".join(wrong[:3]), wrong)
     return timed_plan(problem, plan, lengths)

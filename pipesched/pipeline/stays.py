@@ -252,11 +252,6 @@ class Slots(NamedTuple):
     chunks: tuple[StayChunk, ...]
     most: int
 
-    @property
-    def takes_time(self) -> bool:
-        """Whether no activation is there and gone within an instant."""
-        return all(chunk.forward and chunk.gradient for chunk in self.chunks)
-
     def area(self) -> StayInequality:
         """Return the sum of all stays, which is at most `most` x time."""
         costs = [StayCosts(*map(sum, self.view.pieces(chunk))) for chunk in self.chunks]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import NamedTuple
 
 from pipesched.core.arrays import column, np
 from pipesched.core.tasks import NOWHERE, Edges, TaskGraph, arrow
@@ -50,22 +49,14 @@ def reshard_times(plan: Plan, ends: Sequence[int]) -> Iterator[tuple[int, int]]:
             yield number, max(ends[gathered], 0 if after == NOTHING_BEFORE else ends[after])
 
 
-class StepArrows(NamedTuple):
-    """What a step makes operations wait for beside their orders: data, whole weights, and the places in programs.
+def step_arrows(problem: Problem, plan: Plan) -> tuple[Edges, Edges, Edges]:
+    """Return what a step makes operations wait for beside their orders: data, whole weights, places in programs.
 
     All passes wait for whole weights, also those that come later than others of their stage.
     """
-
-    data: Edges
-    weights: Edges
-    issued: Edges
-
-
-def step_arrows(problem: Problem, plan: Plan) -> StepArrows:
-    """Return the precedences of the step of a plan, by what makes them."""
     step = _Step(problem, plan)
     data = Edges.joined([*step.needs(), *step.tied()])
-    return StepArrows(data, Edges.joined(step.residency(every=True)), step.issued())
+    return (data, Edges.joined(step.residency(every=True)), step.issued())
 
 
 def waits_of(plan: Plan) -> Iterator[tuple[int, int]]:

@@ -20,7 +20,7 @@ from pipesched.pipeline.costs import PER_STAGE, SCALED, TRANSFER_TIMES, Costs, E
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.quantities import Exact, grains_per_unit, in_one_scale, to_fraction, whole
-from pipesched.pipeline.units import FACTORS, SHARED, WHOLE, Sizes, Slices
+from pipesched.pipeline.units import FACTORS, SHARED, Sizes, Slices
 
 Row = Sequence[int]  # one a unit
 ONE = Fraction(1)
@@ -44,10 +44,6 @@ class Ticks(NamedTuple):
     p2p_back: tuple[int, ...]
     offload: tuple[int, ...] | None
     reload: tuple[int, ...] | None
-
-    def hop(self, before: int, after: int) -> int:
-        """Return the latency from one stage to a neighbour: forwards to the next one, gradients to the one before."""
-        return self.p2p[before] if before < after else self.p2p_back[after]
 
     def of(self, letter: str) -> tuple[int, ...]:
         """Return the duration of a kind of operation, stage by stage; empty for transfers that have no cost."""
@@ -92,11 +88,6 @@ class Units(NamedTuple):
     def part(self, microbatches: range) -> slice:
         """Return which units are of these microbatches."""
         return slice(microbatches.start * self.slices.count, microbatches.stop * self.slices.count)
-
-
-def alike_units(count: int) -> Units:
-    """Return the units that stand for microbatches that are alike: one for each of so many directions."""
-    return Units(count, None, WHOLE)
 
 
 def _rescaler(old: int, new: int) -> Callable[[Row], list[int]]:

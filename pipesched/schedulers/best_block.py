@@ -150,7 +150,7 @@ def v_block(problem: Problem, waits: Waits, *, stretched: bool = False) -> Block
     pauses = [pause for leg, turn in zip(legs, [*turns, 0], strict=True) for pause in (*leg, turn)]
     times = [0]  # in sixths of a tick, so that a slot is whole
     for here, there, length, pause in zip(visits, visits[1:], lengths, pauses, strict=False):
-        lag = ticks.hop(here, there) if devices[here] != devices[there] else 0
+        lag = 0 if devices[here] == devices[there] else ticks.p2p[here] if here < there else ticks.p2p_back[there]
         times.append(times[-1] + (period if stretched else SLOTS * (length + lag)) + pause * period)
     offsets = [Fraction(time, SLOTS) for time in times]
     return with_weights(problem, offsets[: problem.stages], offsets[: problem.stages - 1 : -1], period)

@@ -370,7 +370,7 @@ class SavingModel(TaskModel):
         alone = self.case.objective == "span"
         for window in PassBounds(self.case.problem, self.full.letters, paired=False).windows(alone=alone):
             for slots in islice(window.slots(window.views()[0]), 1):
-                if slots.most == 1 and slots.takes_time:
+                if slots.most == 1 and all(chunk.forward and chunk.gradient for chunk in slots.chunks):
                     own = [choice for choice in self.activations if choice.device == window.device]
                     sized = {chunk.stage for chunk in slots.chunks}
                     stays = (self._stays(choice) for choice in own if choice.stage in sized)

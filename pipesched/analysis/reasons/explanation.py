@@ -49,11 +49,11 @@ def timed_tasks(schedule: Schedule, *, moving: bool = False) -> TimedTasks:
         waits[task.get(after, after)].append(task.get(before, before))
     inputs = _inputs(schedule, task)
     if plan.index.scoped:
-        step = step_arrows(schedule.problem, plan)
+        data, weights, issued = step_arrows(schedule.problem, plan)
         is_fixed = not (moving and schedule.problem.sharding.divides(WEIGHTS))
-        for before, after, lag in chain(step.data, step.weights if is_fixed else ()):
+        for before, after, lag in chain(data, weights if is_fixed else ()):
             inputs[after].append(Arc(before, lag))
-        for before, after, _ in () if moving else step.issued:
+        for before, after, _ in () if moving else issued:
             waits[after].append(before)
     starts, ends = schedule.start_ticks, schedule.end_ticks
     if first:
