@@ -14,7 +14,7 @@ from operator import itemgetter
 
 from pipesched.checks import require_label, require_whole
 from pipesched.core.arrays import ceil_div, round_up
-from pipesched.core.bounds import Job, critical_path, head_work_tail, jackson_preemptive
+from pipesched.core.bounds import Job, critical_path, head_work_tail, jackson_preemptive, longest_stretch
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import heads, tails
 from pipesched.display import Displayable
@@ -152,7 +152,7 @@ def _simple_bounds(single: PassBounds) -> Iterator[Unsaid]:
     yield single.longest, "critical path of one microbatch"
     yield single.among_others, "the longest way of a microbatch among all others"
     for device, jobs in enumerate(single.jobs()):
-        stretch = single.stretch(jobs)
+        stretch = longest_stretch(jobs.listed()) if single.model.is_plain else jobs.whole_stretch()
         yield sum(stretch), partial(single.in_words, device, stretch)
         if not single.model.is_plain and jobs.size <= MOST_UNLIKE:  # of units that are alike, it is as long
             yield jackson_preemptive(jobs.fewer()), f"Jackson's preemptive schedule of device {device}"

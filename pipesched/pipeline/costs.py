@@ -25,8 +25,7 @@ BRIEF = 32  # letters of a list of numbers in the text of an object
 PER_STAGE = ("forward", "backward_input", "backward_weight", "recompute", "overlap", "offload", "reload")
 TRANSFER_TIMES = ("offload", "reload")  # of lanes: no speed of a device changes them
 STEP_TIMES = ("gather", "reduce", "optimizer")  # once a stage and step; no microbatch changes them
-TABLES = ("forward", "backward_input", "backward_weight", "recompute", "offload", "reload")  # may have one a microbatch
-TABLED = (*TABLES, "backward", "p2p", "activation")  # parameters that may
+TABLED = (*(key for key in PER_STAGE if key != "overlap"), "backward", "p2p", "activation")  # may have one a microbatch
 Entry = Exact | tuple[Exact, ...]  # of a stage: of all its microbatches, or of each
 
 
@@ -246,7 +245,6 @@ def exact_links(values: object, devices: int) -> Links:
 
 
 def _row(row: object, device: int, devices: int) -> tuple[Exact, ...]:
-    """Return the latencies from a device. Raises ConfigError."""
     try:
         numbers = exact_tuple(row, "links", devices, "one a device")
         require_decimals(numbers, "links")

@@ -56,10 +56,10 @@ def lower(
     precedences.
     """
     model, kinds = problem.model, [KINDS[letter] for letter in index.letters]
-    duration = _by_number(model.ticks[kind.cost] for kind in kinds)
-    take = _by_number(model.takes(letter) for letter in index.letters)
-    give = _by_number(model.gives(letter) for letter in index.letters)
-    pool = _by_number([model.where] * len(kinds))
+    duration = np.concatenate([model.ticks[kind.cost].ravel() for kind in kinds])
+    take = np.concatenate([model.takes(kind.letter).ravel() for kind in kinds])
+    give = np.concatenate([model.gives(kind.letter).ravel() for kind in kinds])
+    pool = np.tile(model.where.ravel(), len(kinds))
     resource, lanes = pool.copy(), [kind for kind in kinds if kind.is_transfer]
     for kind in lanes:
         row = index.of_kind(kind.letter)
@@ -92,12 +92,6 @@ def lower(
         edges, further = (Edges(task[one.before], task[one.after], one.lag) for one in (edges, further))
     count = problem.devices + (2 * problem.lane_pairs if lanes else 0)
     return TaskGraph(duration, resource, (1,) * count, [edges, further], take, give, pool)
-
-
-def _by_number(tables: Iterable[Ints]) -> Ints:
-    """Return a column of operations of the tables of all kinds."""
-    every: Ints = np.concatenate([table.ravel() for table in tables])
-    return every
 
 
 class PrecedenceRow(NamedTuple):

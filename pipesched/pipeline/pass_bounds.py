@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from pipesched.checks import shown
 from pipesched.core.arrays import Ints, column, in_range, is_wide, np, total
-from pipesched.core.bounds import Job, longest_stretch
+from pipesched.core.bounds import Job
 from pipesched.core.clock import look
 from pipesched.pipeline.kinds import KINDS, Allowed, computation_letters
 from pipesched.pipeline.problem import Problem
@@ -330,10 +330,6 @@ class PassBounds:
             others = int((shortest * self.counts)[here].sum() + hops[:, here].min(axis=1).sum())
             best = max(best, int(longest[here].max()) + others)
         return best
-
-    def stretch(self, jobs: DeviceJobs) -> Job:
-        """Return the head, the work and the tail of which the best bound by the work of a device is the sum."""
-        return longest_stretch(jobs.listed()) if self.model.is_plain else jobs.whole_stretch()
 
     def windows(self, *, alone: bool = False) -> list[DeviceStays]:
         """Return what each device with a limit may keep, offload and recompute."""

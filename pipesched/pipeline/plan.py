@@ -248,7 +248,6 @@ def require_device(device: object, devices: int) -> int:
 
 
 def _two(pair: object, key: str, entry: int) -> Sequence[Any]:
-    """Return `pair` if it holds two things. Raises ConfigError."""
     if not isinstance(pair, (list, tuple)) or len(pair) != 2:
         raise ConfigError(f"must hold two, not {shown(pair)}", key, entry=entry)
     return pair

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import lcm
@@ -291,18 +291,15 @@ class Problem(Displayable):
         elif not self.has_units:
             differs = self.placement is not None and not (self.speed is None and self.links is None)
             devices = self._devices_of_ways if differs else [None]
-            units, ways = (
-                Units(len(devices), None, WHOLE),
-                [Route(range(n, n + 1), one) for n, one in enumerate(devices)],
-            )
+            ways = [Route(range(n, n + 1), one) for n, one in enumerate(devices)]
+            units = Units(len(devices), None, WHOLE)
         return unit_ticks(self._fine_costs, units, ways, self.speed, self.links)
 
     @cached_property
     def unit_grains(self) -> UnitGrains:
         """What each unit holds, in integer grains; where all are alike once for all."""
-        return unit_grains(
-            self._kept, self.units if self.has_units else Units(1, None, WHOLE), has_cached=self.has_units
-        )
+        units = self.units if self.has_units else Units(1, None, WHOLE)
+        return unit_grains(self._kept, units, has_cached=self.has_units)
 
     @property
     def _devices_of_ways(self) -> list[tuple[int, ...]]:
@@ -321,16 +318,14 @@ class Problem(Displayable):
     @property
     def largest_hops(self) -> list[int]:
         """The largest latency of each boundary in ticks, of all ways over it."""
-        return [max(*there, *back) for there, back in self._hops]
+        rows = zip(self.unit_ticks.hops, self.unit_ticks.hops_back, strict=True)
+        return [max(*there, *back) for there, back in rows]
 
     @property
     def least_hops(self) -> list[int]:
         """The least latency of each boundary in ticks, of all ways over it."""
-        return [min(*there, *back) for there, back in self._hops]
-
-    @property
-    def _hops(self) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
-        return zip(self.unit_ticks.hops, self.unit_ticks.hops_back, strict=True)
+        rows = zip(self.unit_ticks.hops, self.unit_ticks.hops_back, strict=True)
+        return [min(*there, *back) for there, back in rows]
 
     @cached_property
     def grains(self) -> Grains:

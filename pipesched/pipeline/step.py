@@ -141,8 +141,12 @@ def require_step(
     require_type(shard, (Shard, type(None)), "a Shard or None", "shard")
     if clip is not None and require_flag(clip, "clip") and costs.optimizer is None:
         raise ConfigError("needs `costs.optimizer`: it is the optimizer that waits", "clip")
-    if shard is not None:
-        _require_agreement(shard, costs, shape[0])
+    if shard is not None and isinstance(shard.ahead, tuple) and len(shard.ahead) != shape[0]:
+        what = f"needs {shape[0]} numbers (one a device); this has {len(shard.ahead)}"
+        raise ConfigError(what, "shard", entry="ahead")
+    if shard is not None and shard.level == NOTHING and costs.gather is not None:
+        what = "level none gathers nothing: take level optimizer, or leave out `costs.gather`"
+        raise ConfigError(what, "shard", entry="level")
     for number, item in enumerate(side):
         with item_of(number):
             _require_fits(require_type(item, SideItem, "a SideItem", "side"), shape)
@@ -169,15 +173,6 @@ def require_step_of_forwards(clip: bool | None, side: Sequence[SideItem], costs:
     for number, item in enumerate(side):
         if item.backward is not None:
             raise ConfigError(refused, "side", entry=(number, "backward"))
-
-
-def _require_agreement(shard: Shard, costs: Costs, devices: int) -> None:
-    if isinstance(shard.ahead, tuple) and len(shard.ahead) != devices:
-        what = f"needs {devices} numbers (one a device); this has {len(shard.ahead)}"
-        raise ConfigError(what, "shard", entry="ahead")
-    if shard.level == NOTHING and costs.gather is not None:
-        what = "level none gathers nothing: take level optimizer, or leave out `costs.gather`"
-        raise ConfigError(what, "shard", entry="level")
 
 
 def _require_fits(item: SideItem, shape: tuple[int, int, int]) -> None:

@@ -141,6 +141,7 @@ class StepJobs:
 
     def __init__(self, problem: Problem, passes: Sequence[StagePasses]) -> None:
         self.problem, self.passes, self.ends = problem, passes, step_ends(problem)
+        self._there = problem.settled_placement.devices
         self.slots: list[list[Job]] = [[] for _ in range(problem.devices)]
         self.lanes: list[list[Job]] = [[] for _ in range(problem.devices)]
         self.shared: list[SharedWork] = []
@@ -192,10 +193,6 @@ class StepJobs:
                 self.slots[item.devices[0]] += jobs
             else:
                 self.shared.append(SharedWork(tuple(sorted(item.devices)), jobs))
-
-    @property
-    def _there(self) -> tuple[int, ...]:
-        return self.problem.settled_placement.devices
 
     def _done(self, stage: int) -> int:
         """Return when all passes of a stage can have ended."""

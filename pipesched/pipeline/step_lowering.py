@@ -204,7 +204,6 @@ class _Step:
                 yield from (Edges(units[part::slices], row) for part in range(slices))
 
     def _waits(self, number: int, need: Need) -> Iterator[Edges]:
-        """Yield the precedences of one operation by one of its needs."""
         index, op, task = self.index, self.index.op(number), self._task.get(number, number)
         if need.join is not Join.SIDES:
             yield from (arrow(before, task) for before in self._latest_of(self._needed(op, need)))

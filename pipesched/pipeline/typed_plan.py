@@ -54,7 +54,10 @@ def plan(
     require_problem(problem)
     rows = _rows(orders, problem, "orders", parse_slot)
     moves = _moves(transfers, problem)
-    pairs, programs = _pairs(waits), _programs(network, problem)
+    if not is_several(waits):
+        raise ConfigError(f"must list pairs of operations (later, earlier), not {shown(waits)}", "waits")
+    pairs = [(_wait(pair, 1), _wait(pair, 0)) for pair in waits]  # (before, after)
+    programs = _programs(network, problem)
     _require_programs(programs, rows)
     sizes: dict[str, Any] = {"slices": problem.slices.count, "network": programs, "sides": len(problem.side)}
     try:
@@ -100,13 +103,6 @@ def _split(row: Any, key: str, device: int, most: int) -> list[Any]:
     if len(entries) > most:
         raise ConfigError(f"lists more operations than there are ({most:,})", key, entry=device)
     return entries
-
-
-def _pairs(waits: Any) -> list[tuple[Op, Op]]:
-    """Return the wait edges as pairs (before, after)."""
-    if not is_several(waits):
-        raise ConfigError(f"must list pairs of operations (later, earlier), not {shown(waits)}", "waits")
-    return [(_wait(pair, 1), _wait(pair, 0)) for pair in waits]
 
 
 def _programs(network: Any, problem: Problem) -> list[list[tuple[Op, Op | None]]]:

@@ -152,7 +152,9 @@ def unit_ticks(
     lasts = {key: [exactly.row(key, stage) for stage in range(costs.stages)] for key in exactly.keys}
     there, back = exactly.hops(ways)
     at_speeds = _quotients(exactly, lasts, {*map(to_fraction, speed or ())})
-    rows_that_count = (*(row for rows in lasts.values() for row in rows), *there, *back, exactly.all_hops())
+    latencies = {*chain(*(links or ())), *costs.p2p}  # which other placements may use
+    others = (exactly.product(one, "message", units.slices.tokens, 0) for one in latencies)
+    rows_that_count = (*chain(*lasts.values()), *there, *back, *others)
     denominators = [exactly.scale // gcd(exactly.scale, *chain(*_distinct(rows_that_count)))]
     fine = lcm(_least(denominators + [one.denominator for one in at_speeds.values()]), costs.resolution)
     rescaled = _rescaler(exactly.scale, fine)
@@ -180,9 +182,10 @@ class _Times:
         columns: list[Sequence[Entry]] = [getattr(costs, key) or () for key in (*PER_STAGE, "p2p")]
         shares = [slices.tokens, *chain.from_iterable(getattr(slices, key) for key in SHARED)]
         self._costs = Wholes([*chain(*columns), slices.overhead, *(links or ())])
-        self._factors, self._shares = {key: units.wholes(key) for key in FACTORS}, Wholes(shares)
-        self._of_factors = lcm(*(scale for _, scale in self._factors.values()))
-        self.scale = self._costs.scale * self._of_factors * self._shares.scale
+        wholes, self._shares = {key: units.wholes(key) for key in FACTORS}, Wholes(shares)
+        of_factors = lcm(*(scale for _, scale in wholes.values()))
+        self._factors = {key: [one * (of_factors // scale) for one in ints] for key, (ints, scale) in wholes.items()}
+        self.scale = self._costs.scale * of_factors * self._shares.scale
         self._overhead = int(to_fraction(slices.overhead) * self.scale)
         self._known: dict[tuple[object, ...], list[int]] = {}
         self.keys = [key for key in (*PER_STAGE, "backward") if key == "backward" or getattr(costs, key) is not None]
@@ -197,7 +200,7 @@ class _Times:
             whole = self.scale // self._costs.scale
             return self._once((key, entry), lambda: [one * whole for one in self._entries(entry)])
         shares = self.units.slices.of(key, stage) if key in SHARED else None
-        return self._product(entry, "activation" if key in TRANSFER_TIMES else "work", shares, self.overhead(key))
+        return self.product(entry, "activation" if key in TRANSFER_TIMES else "work", shares, self.overhead(key))
 
     def _backward(self, stage: int) -> list[int]:
         """Return the durations of the full backward: both halves, with the overhead of a slice once."""
@@ -217,7 +220,7 @@ class _Times:
         """Return what an entry says of each microbatch, in 1/scale of costs."""
         return self._costs.ints(entry) if isinstance(entry, tuple) else self._costs.ints((entry,)) * self._count
 
-    def _product(
+    def product(
         self, entry: Entry, factor: str, shares: Sequence[Fraction] | None, more: int, link: Exact = 0
     ) -> list[int]:
         """Return (cost + link) x factor x share + `more` of each unit; without `shares` of whole microbatches."""
@@ -225,16 +228,11 @@ class _Times:
         def multiply() -> list[int]:
             late = self._costs.ints((link,))[0] if link else 0
             count = 1 if self.units.sizes is None and not isinstance(entry, tuple) else self._count  # one for all
-            wholes = map(mul, [one + late for one in self._entries(entry)[:count]], self._by_factor(factor))
+            wholes = map(mul, [one + late for one in self._entries(entry)[:count]], self._factors[factor])
             parts = [self._shares.scale] * self.units.slices.count if shares is None else self._shares.ints(shares)
             return [whole * part + more for whole in wholes for part in parts] * (self._count // count)
 
         return self._once((entry, factor, id(shares), more, link), multiply)
-
-    def _by_factor(self, factor: str) -> list[int]:
-        ints, scale = self._factors[factor]
-        more = self._of_factors // scale
-        return ints if more == 1 else self._once((factor,), lambda: [one * more for one in ints])
 
     def _once(self, name: tuple[object, ...], make: Callable[[], list[int]]) -> list[int]:
         if name not in self._known:
@@ -257,12 +255,7 @@ class _Times:
         if ends is not None and ends[0] == ends[1]:
             return self._once((), lambda: [0] * (self._count * len(tokens)))
         link = 0 if self.links is None or ends is None else self.links[ends[0]][ends[1]]
-        return self._product(entry, "message", tokens, 0, link)
-
-    def all_hops(self) -> list[int]:
-        """Return the latencies of all links, which other placements may use."""
-        entries = {*chain(*(self.links or ())), *self.costs.p2p}
-        return [*chain.from_iterable(self._product(one, "message", self.units.slices.tokens, 0) for one in entries)]
+        return self.product(entry, "message", tokens, 0, link)
 
 
 def _quotients(

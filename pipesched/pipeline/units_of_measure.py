@@ -158,16 +158,11 @@ def _known_unit(name: str, text: str, dimension: Dimension) -> str:
     for other in DIMENSIONS:
         if other is not dimension and (name in other.units or (name in MICRO and other is TIME)):
             raise ConfigError(f"must be {dimension.noun}, not {shown(text)}, which is {other.noun}")
-    near = dimension.spellings.get(name.lower()) or _nearest(name, dimension)
+    by_letters = {unit.lower(): unit for unit in dimension.units}
+    close = get_close_matches(name.lower(), by_letters, n=1, cutoff=0.5)
+    near = dimension.spellings.get(name.lower()) or (by_letters[close[0]] if close else None)
     hint = f"did you mean {near!r}? " if near else ""
     raise ConfigError(f"{shown(text)} has the unknown unit {name!r}; {hint}known are {', '.join(dimension.units)}")
-
-
-def _nearest(name: str, dimension: Dimension) -> str | None:
-    """Return the unit that is spelled most alike, small and capital letters apart."""
-    by_letters = {unit.lower(): unit for unit in dimension.units}
-    near = get_close_matches(name.lower(), by_letters, n=1, cutoff=0.5)
-    return by_letters[near[0]] if near else None
 
 
 NOT_SEVERAL = (str, bytes, bytearray, Mapping, Set)  # these can be looped over, and are no lists
