@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pipesched.checks import shown
-from pipesched.pipeline.quantities import MOST_DIGITS, plain
+from pipesched.pipeline.quantities import MOST_DIGITS, OutOfLimits, plain
 from pipesched.pipeline.units_of_measure import rounding_of
 from pipesched.schedulers.options import OPTIONS, PERIOD, STARTS
 from pipesched.text.fields import BY_NAME, COUNT, LINKS, NUMERIC, PART, SIDE, SIZES, SLICES, Field
@@ -65,7 +65,10 @@ def _of_numbers(value: Any, place: str) -> Iterator[str]:
         for name, one in value.items():
             yield from _of_numbers(one, f"{place}.{name}")
     else:
-        counted = rounding_of(value)
+        try:
+            counted = rounding_of(value)
+        except OutOfLimits:  # which the check of what it is for refuses
+            return
         if counted is not None:
             yield f"{place}: more than {MOST_DIGITS} digits, rounded to {shown(plain(counted))}"
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from pipesched.config.setup_schema import object_schema, setup_schemas
 from pipesched.pipeline.costs import TABLED
-from pipesched.pipeline.layer_arguments import KEYS
+from pipesched.pipeline.layer_arguments import KEYS, MOST_LAYERS
 from pipesched.pipeline.layers import BALANCED, EQUAL, SHARES, SIZES
 from pipesched.pipeline.placement import PLACEMENTS
 from pipesched.pipeline.problem import LANES as LANE_KINDS
 from pipesched.pipeline.step import LEVELS, REDUCES
 from pipesched.pipeline.step_arguments import ALL, SHARD_KEYS, SIDE_KEYS, SIDE_SIZES
-from pipesched.pipeline.unit_arguments import SLICE_KEYS
+from pipesched.pipeline.unit_arguments import MOST_ITEMS, SLICE_KEYS
 from pipesched.pipeline.units import AUTO, FACTORS, MODES, MOST_SLICES, SHARED, WORK
 from pipesched.pipeline.units_of_measure import MEMORY, MICRO, TIME, Dimension
 from pipesched.schedulers.options import (
@@ -111,7 +111,7 @@ def _shapes(field: Field | Option) -> list[dict[str, Any]]:
     devices = {"type": "array", "items": {"type": "integer", "minimum": 0}}
     latency, speed = {"anyOf": [number, _measured(TIME)]}, {"type": "number", "minimum": 0.001, "maximum": 1000}
     shapes: dict[str, list[dict[str, Any]]] = {
-        COUNT: [{"type": "integer", "minimum": 1}],
+        COUNT: [{"type": "integer", "minimum": 1, **({"maximum": MOST_LAYERS} if field.key == "layers" else {})}],
         WHOLE: [{"type": "integer", "minimum": 0}],
         FLAG: [{"type": "boolean"}],
         PERIOD: [value],
@@ -158,11 +158,11 @@ def _side(time: dict[str, Any]) -> dict[str, Any]:
     }
     item = object_schema({key: {"anyOf": [shapes[key], {"type": "null"}]} for key in SIDE_KEYS})
     item["properties"]["forward"] = shapes["forward"]
-    return {**_list_of({**item, "required": ["forward"]}), "minItems": 1}
+    return {**_list_of({**item, "required": ["forward"]}, MOST_ITEMS), "minItems": 1}
 
 
-def _list_of(items: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "array", "items": items}
+def _list_of(items: dict[str, Any], most: int | None = None) -> dict[str, Any]:
+    return {"type": "array", "items": items, **({} if most is None else {"maxItems": most})}
 
 
 def _slices(time: dict[str, Any]) -> list[dict[str, Any]]:
@@ -187,7 +187,7 @@ def _of_layer(key: str, number: dict[str, Any], *, is_listed: bool) -> dict[str,
     shapes = [number] if key in SHARES else [number, _measured(MEMORY if key in SIZES else TIME)]
     if key == "checkpoint":
         shapes = [{**number, "maximum": 1}]
-    lists: list[dict[str, Any]] = [{"type": "array", "items": {"anyOf": shapes}}] if is_listed else []
+    lists: list[dict[str, Any]] = [_list_of({"anyOf": shapes}, MOST_LAYERS)] if is_listed else []
     return {"anyOf": [*shapes, *lists, {"type": "null"}]}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sized
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +13,7 @@ from pipesched.pipeline.costs import TABLED
 from pipesched.pipeline.layer_arguments import PARTS
 from pipesched.pipeline.layers import WORK, rows_of
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import parse_number, to_fraction
+from pipesched.pipeline.quantities import to_fraction
 from pipesched.pipeline.step import GRADIENTS, WEIGHTS, Shard
 from pipesched.pipeline.step_arguments import SHARD_KEYS
 from pipesched.pipeline.unit_arguments import SLICE_KEYS
@@ -44,6 +43,7 @@ from pipesched.text.fields import (
     SLICES,
     Field,
     keys_of,
+    nearest_key,
     top_keys,
 )
 from pipesched.text.given import Given, located, only_numbers
@@ -199,7 +199,7 @@ def _words_or_numbers(plain: Any) -> Any:
     if isinstance(plain, dict):
         return {key: _words_or_numbers(entry) for key, entry in plain.items()}
     try:
-        is_word = isinstance(plain, str) and parse_number(plain.strip()) is None
+        is_word = isinstance(plain, str) and to_fraction(plain) is None
     except ValueError:
         is_word = True
     return plain if is_word else only_numbers(plain)
@@ -213,9 +213,9 @@ def _suggestion(key: str, section: str) -> str:
     if elsewhere:
         return f"did you mean {elsewhere[0]!r}?"
     known = keys_of(section) if section else top_keys()
-    near = get_close_matches(key, known, n=1)
+    near = nearest_key(key, known)
     if near:
-        return f"did you mean {near[0]!r}?"
+        return f"did you mean {near!r}?"
     return f"known here are {', '.join(known)}"
 
 

@@ -120,8 +120,17 @@ class _Builder:
             if key_node.value in tree:
                 first = tree[key_node.value].line
                 raise ConfigError(f"{self.name}:{line}: {key_node.value!r} stands here and on line {first}; keep one")
+            if tree and key_node.value[:1].isdecimal() and not value_node.value:
+                self._require_point(*[*tree.items()][-1], key_node.value, f"{self.name}:{line}: {key}")
             tree[key_node.value] = self._entry(value_node, depth, key, key_node.value)._replace(line=line)
         return tree
+
+    @staticmethod
+    def _require_point(name: str, before: Value, digits: str, where: str) -> None:
+        """Raise ConfigError for digits without a value behind a number: `{forward: 3,5}` holds two keys."""
+        if isinstance(before.data, (int, Decimal)):
+            written = f"{before.data},{digits}"
+            raise ConfigError(f"{where}.{name}: must be a number, not {written!r} (a decimal has a point, not a comma)")
 
     def _entry(self, node: Any, depth: int, key: str, name: str) -> Value:
         return self.build(node, depth + 1, f"{key}.{name}" if key else name)
