@@ -117,6 +117,7 @@ def _cells(entry: Entry, best: Entry | None, star: str) -> tuple[Text, dict[str,
     peak = number(max(memory_of(metrics)))
     apart = (metrics["makespan"] - least) / least if least else 0.0
     optimal = metrics["makespan"] == metrics["lower_bound"] and metrics["fits"]
+    gap = "" if metrics["gap"] is None else f"{metrics['gap']:+.1%}"
     return name, {
         MAKESPAN: Text(number(metrics["makespan"])),
         "vs\nbest": Text("best" if is_best else f"{apart:+.1%}"),
@@ -125,7 +126,7 @@ def _cells(entry: Entry, best: Entry | None, star: str) -> tuple[Text, dict[str,
         "of\nspan": Text(f"{metrics['bubble_span']:.1%}"),
         EXPOSED: Text(number(metrics["step"]["network"]) if "step" in metrics else ""),
         PEAK: Text(peak if metrics["fits"] else f"{peak} over", style="" if metrics["fits"] else BAD),
-        "vs\nbound": Text(_optimal(entry), style=GOOD) if optimal else Text(f"{metrics['gap']:+.1%}"),
+        "vs\nbound": Text(_optimal(entry), style=GOOD) if optimal else Text(gap),
         "runs\nin": Text(_trainers(entry)),
     }
 
