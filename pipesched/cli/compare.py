@@ -135,8 +135,9 @@ def _swept(
     configured = algorithm_of(values)
     chosen = named.algorithms(configured, everything=comparison.everything, plotted=comparison.pareto)
     own = own_options(configured, chosen)
-    with located(configured, options), doing(f"comparing over {comparison.sweep}"):
+    with located(configured, options), doing(f"comparing over {comparison.sweep}") as say:
         settings = {"plans": named.plans, "each": own, "executor": executor, **options}
+        settings["listener"] = lambda turn: say(f"comparing over {comparison.sweep}: {turn}")
         swept = read_sweep(str(comparison.sweep), values, chosen, **settings)
     outcomes = (entry.outcome for point in swept for entry in point.comparison)
     note_halves(source, assumed=assumes_halves(values), outcomes=outcomes)

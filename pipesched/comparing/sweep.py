@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import islice
@@ -41,6 +41,7 @@ def sweep(
     each: Mapping[str, Mapping[str, Any]] | None = None,
     jobs: int = 1,
     executor: Executor | str | None = None,
+    listener: Callable[[str], None] | None = None,
     **options: Any,
 ) -> Sweep:
     """Compare algorithms at several values of one number, or at several words.
@@ -51,8 +52,10 @@ def sweep(
             `speed[2]` is the speed of device 2 alone. Or `shard`, what data-parallel ranks divide, and `shard.ahead`,
             `shard.ranks`, `shard.reduce`. Or `order` or `side_rule`, options of every family.
         values: The values it takes, at most 10,000; texts with units too ("250us"), and words: of `shard` its levels,
-            of `shard.ahead` numbers, full and auto, of `order` given, verl and best, of `side_rule` first and bubbles.
+            of `shard.ahead` numbers, full and auto, of `order` given, verl, longest, shortest and best, of `side_rule`
+            first and bubbles.
         algorithms: As for `compare`, like `plans`, `each`, `jobs`, `executor` and the `options` of families.
+        listener: Called with the name of each algorithm or plan, and the value, as its turn comes.
         overrides: Values that replace those of the config at every point, by the parameters of `make_problem`; None is
             the default. What is varied cannot stand there too.
 
@@ -69,6 +72,7 @@ def sweep(
     base = problem_of_plans(read) if path_or_text is None else path_or_text
     key, points = varied_points(load_values(base, given), field, listed)
     settings: dict[str, Any] = {"plans": read, "each": each, "jobs": jobs, "executor": executor}
+    settings["listener"] = listener
     return Sweep(key, compared_points(points, algorithms, **settings, **options))
 
 
@@ -108,6 +112,7 @@ def compared_points(
     each: Mapping[str, Mapping[str, Any]] | None = None,
     jobs: int = 1,
     executor: Executor | str | None = None,
+    listener: Callable[[str], None] | None = None,
     **options: Any,
 ) -> tuple[SweepPoint, ...]:
     """Compare algorithms on each problem, all in one executor, and return the points by their values.
@@ -118,7 +123,9 @@ def compared_points(
         raise ConfigError("has no effect in a sweep that varies it", key)
     read, runs = read_plans(plans), chosen_executor(jobs, executor)
     calls = [comparison_calls(at.problem, algorithms, read, each, {**options, **at.options}) for at in points]
-    entries = iter([*run_calls([call for at_point in calls for call in at_point], runs)])
+    turns = (f"{call[1]} at {point.value}" for point, at_point in zip(points, calls, strict=True) for call in at_point)
+    hear = None if listener is None else lambda _: listener(next(turns))
+    entries = iter([*run_calls([call for at_point in calls for call in at_point], runs, hear)])
     return tuple(
         SweepPoint(at.value, _comparison(islice(entries, len(at_point)), at))
         for at, at_point in zip(points, calls, strict=True)

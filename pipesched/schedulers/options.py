@@ -89,7 +89,8 @@ OPTIONS: dict[str, Option] = {
         Option(
             ORDER,
             MICROBATCHES,
-            "every algorithm: feed the microbatches in this order: given (default), verl (its rule), best, or a list",
+            "every algorithm: feed the microbatches in this order: given (default), verl (its rule), longest or"
+            " shortest first, best, or a list",
             WORDS,
         ),
         Option(

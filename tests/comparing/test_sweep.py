@@ -179,3 +179,13 @@ def test_rules_that_are_refused(values: list[Any], options: dict[str, Any], key:
     with pytest.raises(ConfigError) as caught:
         sweep(None, "order", values, "1f1b", **options)
     assert caught.value.key == key
+
+
+def test_a_sweep_says_where_it_is() -> None:
+    """The listener hears each algorithm with the value of its point, in turn."""
+    heard: list[str] = []
+    sizes = {"work": [1, 2, 3, 4]}
+    sweep(
+        "devices: 2", "order", ["given", "best"], ["1f1b", "naive"], overrides={"sizes": sizes}, listener=heard.append
+    )
+    assert heard == ["1f1b at given", "naive at given", "1f1b at best", "naive at best"]

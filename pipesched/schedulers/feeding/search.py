@@ -19,7 +19,7 @@ from pipesched.core.clock import look
 from pipesched.errors import ConfigError, NoSchedule
 from pipesched.pipeline.feeding import equals
 from pipesched.pipeline.quantities import in_units, plain
-from pipesched.schedulers.feeding.fed_plan import BEST, VERL, FedFamily, FedPlan, Order, given, rules, verl
+from pipesched.schedulers.feeding.fed_plan import BEST, BY_RULE, FedFamily, FedPlan, Order, rules
 from pipesched.schedulers.feeding.ordering import Ordering
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ def ordering_of(known: FedFamily, wanted: Any) -> Ordering | None:
         return None
     if wanted == BEST:
         return _best(known)
-    return Ordering(verl(problem) if wanted == VERL else given(problem), wanted)
+    return Ordering(BY_RULE[wanted](problem), wanted)
 
 
 def _best(known: FedFamily) -> Ordering:
