@@ -171,6 +171,11 @@ class SolveReport(Displayable):
         return in_units(self.value_ticks, self.bound.per_unit)
 
     @property
+    def lower_bound(self) -> int | float:
+        """The best lower bound on the objective, in the user's time unit."""
+        return self.bound.value
+
+    @property
     def gap(self) -> float:
         """The distance to the bound: (value - bound) / bound."""
         return (self.value_ticks - self.bound.ticks) / self.bound.ticks if self.bound.ticks else 0.0
@@ -303,9 +308,10 @@ def run(problem: Problem, algorithm: str, **options: Any) -> Outcome:
             `tie` and `seed` (list), `objective` (zb-auto and the V schedules), `period`, `forward`, `backward`, ..
             (block). Every algorithm takes `recompute` and `offload`: "full" is all stages, a number so many of the
             first; of a problem by layers, `recompute` takes so many layers of each stage. Every one takes `order`, in
-            which it feeds the microbatches: "given" (default), "verl" (the rule of that library), "best" (the shortest
-            schedule), or a list of them; and `side_rule`, where side work stands: "bubbles" (default: where devices
-            would wait) or "first" (before and behind all passes). One that is None is not given: it has its default.
+            which it feeds the microbatches: "given" (default), "verl" (the rule of that library), "longest" or
+            "shortest" (by work), "best" (the shortest schedule), or a list of them; and `side_rule`, where side work
+            stands: "bubbles" (default: where devices would wait) or "first" (before and behind all passes). One that is
+            None is not given: it has its default.
 
     Raises:
         NotApplicable: The algorithm does not suit the problem, has no such option, or fewer stages than that.
