@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pipesched.checks import require_name
 from pipesched.cli.options import number_of, option, whole_numbers
+from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
     from pipesched.pipeline.schedule import Schedule
@@ -16,6 +18,16 @@ LABEL = option("--label NAME", "label of a slot: auto, microbatch, op, stage, no
 def _rows(flag: str, text: str) -> list[int] | str:
     """Return the devices of a list such as 0,31,63, or all."""
     return text if text == "all" else whole_numbers(flag, text, least=0)
+
+
+def _no_columns(flag: str, _text: str) -> None:
+    raise ConfigError(
+        f"{flag}: counts columns of a terminal, where nothing is drawn here; --inches is the width of a figure"
+    )
+
+
+def _all_or_none(flag: str, text: str) -> str:
+    return require_name(("all", "none"), text, "number of charts", flag)
 
 
 class ChartOptions(NamedTuple):
@@ -36,10 +48,11 @@ class ChartOptions(NamedTuple):
     inches: float | None = option(
         "--inches INCHES", "width of the figure that -o writes; default 7, a page's text", number_of
     )
+    charts: str | None = option("--charts all|none", "whether the chart is drawn; default all", _all_or_none)
 
     def view(self, **more: Any) -> View:
         """Return these options as renderers take them, with `more` fields of a View. Raises ConfigError."""
-        return figure_view(**{**self._asdict(), **more})
+        return figure_view(**{**self._replace(charts=None)._asdict(), **more})
 
     def require_drawable(self, schedule: Schedule, until: int | None = None) -> None:
         """Raise ConfigError for a window or devices that a chart of `schedule`, up to the tick `until`, has not."""
@@ -66,6 +79,7 @@ FIGURE = {
     "inches": option("--inches INCHES", "width of a figure; default 7, a page's text (3.5: a column)", number_of),
     "label": LABEL,
     "memory": option("--memory/--no-memory", "memory over time; default: with a budget"),
+    "width": option("--width COLUMNS", "of a chart in a terminal, which nothing here draws", _no_columns, hidden=True),
 }
 
 

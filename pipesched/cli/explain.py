@@ -137,7 +137,8 @@ def _print_explanation(
     console, view = console_for(screen), chart.view()
     console.print(heading(outcome, given))
     rows = view.rows if chart.rows else _worst_devices(outcome, explanation.schedule.idle_ticks)
-    console.print(chart_of(outcome, view, screen, rows=rows, marks=MarkLines(explanation)))
+    if chart.charts != "none":
+        console.print(chart_of(outcome, view, screen, rows=rows, marks=MarkLines(explanation)))
     console.print()
     for part in explanation_parts(explanation, plan_again):
         console.print(part)

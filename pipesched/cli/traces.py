@@ -119,7 +119,8 @@ def print_charts(
             "marks": marks if is_last else None,
         }
         console.print(heading(outcome))
-        console.print(chart_of(outcome, view, screen, **more))
+        if chart.charts != "none":
+            console.print(chart_of(outcome, view, screen, **more))
         console.print()
 
 
