@@ -113,6 +113,7 @@ def _compared(
         return compared
     left = compared.only(comparison.only)
     _note_left_out(comparison.only, named.algorithms(config.algorithm, **how), _names_of([compared]), _names_of([left]))
+    _note_regrouped(compared, left)
     return left
 
 
@@ -146,6 +147,8 @@ def _swept(
         return swept
     left = swept.only(comparison.only)
     _note_left_out(comparison.only, chosen, *(_names_of(point.comparison for point in each) for each in (swept, left)))
+    for before, after in zip(swept, left, strict=True):
+        _note_regrouped(before.comparison, after.comparison, f" at {before.value}")
     return left
 
 
@@ -165,6 +168,14 @@ def _note_left_out(trainer: str, chosen: str | Sequence[str], every: Sequence[st
         raise ConfigError(f"--only: {trainer} can run none of these as they are: {', '.join(out)}")
     if out and chosen != ALL:
         print(f"pipesched: note: --only {trainer} leaves out {', '.join(out)}", file=sys.stderr)
+
+
+def _note_regrouped(compared: Comparison, left: Comparison, where: str = "") -> None:
+    """Say on stderr which schedules run in other groups than their best, because a trainer refuses those."""
+    before = [entry.outcome for entry in compared]
+    for entry in left:
+        if entry.outcome is not None and entry.outcome not in before:
+            print(f"pipesched: note: {entry.label}{where}: {entry.outcome.schedule.plan.note}", file=sys.stderr)
 
 
 def _answer_sweep(sweep: Sweep, show: str | None, chart: ChartOptions, target: Target, screen: Screen) -> None:

@@ -15,7 +15,7 @@ import typer
 from pipesched.checks import MOST_SECONDS, MOST_WORKERS, require_name
 from pipesched.errors import ConfigError
 from pipesched.pipeline.quantities import parse_number
-from pipesched.schedulers.options import COUNT, FLAG, MICROBATCHES, OPTIONS, STAGES, WHOLE
+from pipesched.schedulers.options import COUNT, FLAG, GROUPS, MICROBATCHES, OPTIONS, STAGES, WHOLE
 
 
 def as_text(_flag: str, text: str) -> str:
@@ -121,9 +121,9 @@ def given(**values: Any) -> dict[str, Any]:
 
 def _algorithm_option(key: str) -> Any:
     shape, text = OPTIONS[key].shape, OPTIONS[key].help
-    metavars = {FLAG: "", COUNT: " N", WHOLE: " N", STAGES: " full|N", MICROBATCHES: " NAME|LIST"}
+    metavars = {FLAG: "", COUNT: " N", WHOLE: " N", STAGES: " full|N", GROUPS: " best|N", MICROBATCHES: " NAME|LIST"}
     metavar = metavars.get(shape, " NAME")
-    read = as_value if shape in (COUNT, WHOLE, STAGES, MICROBATCHES) else as_text
+    read = as_value if shape in (COUNT, WHOLE, STAGES, GROUPS, MICROBATCHES) else as_text
     return option(f"--{key.replace('_', '-')}{metavar}", text, read)
 
 

@@ -18,7 +18,7 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import OutOfLimits, exact, plain, to_fraction
 from pipesched.pipeline.units_of_measure import TIME, Unit, count_of, first_entries, has_unit, is_several, read_number
 from pipesched.results.comparison import VARIED_WORDS, Comparison, Entry, Sweep, SweepPoint
-from pipesched.schedulers.options import VARIED
+from pipesched.schedulers.options import VARIED, read_varied
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -50,10 +50,10 @@ def sweep(
         path_or_text: As for `load`; None is the problem of the first schedule among `plans`, else the built-in default.
         field: What to vary: a parameter of `make_problem` (`microbatches`), or its key in a config (`costs.forward`);
             `speed[2]` is the speed of device 2 alone. Or `shard`, what data-parallel ranks divide, and `shard.ahead`,
-            `shard.ranks`, `shard.reduce`. Or `order` or `side_rule`, options of every family.
+            `shard.ranks`, `shard.reduce`. Or an option: `order`, `side_rule` or `group_size`.
         values: The values it takes, at most 10,000; texts with units too ("250us"), and words: of `shard` its levels,
             of `shard.ahead` numbers, full and auto, of `order` given, verl, longest, shortest and best, of `side_rule`
-            first and bubbles.
+            first and bubbles, of `group_size` numbers and best.
         algorithms: As for `compare`, like `plans`, `each`, `jobs`, `executor` and the `options` of families.
         listener: Called with the name of each algorithm or plan, and the value, as its turn comes.
         overrides: Values that replace those of the config at every point, by the parameters of `make_problem`; None is
@@ -100,8 +100,11 @@ def varied_points(base: Values, field: str, values: Sequence[Any]) -> tuple[str,
     from pipesched.config.values import problem_of
 
     problem = problem_of(base)
-    words = [require_name(VARIED_WORDS[field], value, field, "values") for value in values]
-    return field, [VariedPoint(word, problem, {field: word}) for word in words]
+    try:
+        listed = [read_varied(field, value) for value in values]
+    except ConfigError as error:
+        raise ConfigError(error.message, "values") from None
+    return field, [VariedPoint(value, problem, {field: value}) for value in listed]
 
 
 def compared_points(

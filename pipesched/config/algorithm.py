@@ -8,11 +8,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.checks import shown
+from pipesched.config.values import words_or_numbers
 from pipesched.errors import ConfigError
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.options import (
     COUNT,
-    FULL,
+    GROUPS,
     MICROBATCHES,
     OPTIONS,
     PERIOD,
@@ -89,8 +90,9 @@ def read_algorithm(value: Value, file: str) -> Algorithm:
 def _option(key: str, plain: Any) -> Any:
     """Return the value of an option; an unknown option is left to its check."""
     shape = OPTIONS[key].shape if key in OPTIONS else None
-    is_number = shape in (COUNT, WHOLE, PERIOD, STARTS) or (shape == STAGES and plain != FULL)
-    is_number = is_number or (shape == MICROBATCHES and not isinstance(plain, str))
+    if shape in (GROUPS, STAGES):
+        return words_or_numbers(plain)
+    is_number = shape in (COUNT, WHOLE, PERIOD, STARTS) or (shape == MICROBATCHES and not isinstance(plain, str))
     return only_numbers(plain) if is_number else plain
 
 

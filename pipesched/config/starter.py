@@ -16,9 +16,11 @@ from pipesched.pipeline.step_arguments import ALL, SHARD_KEYS, SIDE_KEYS, SIDE_S
 from pipesched.pipeline.unit_arguments import MOST_ITEMS, SLICE_KEYS
 from pipesched.pipeline.units import AUTO, FACTORS, MODES, MOST_SLICES, SHARED, WORK
 from pipesched.pipeline.units_of_measure import MEMORY, MICRO, TIME, Dimension
+from pipesched.schedulers.feeding.fed_plan import BEST
 from pipesched.schedulers.options import (
     FLAG,
     FULL,
+    GROUPS,
     MICROBATCHES,
     OPTIONS,
     PERIOD,
@@ -110,12 +112,13 @@ def _shapes(field: Field | Option) -> list[dict[str, Any]]:
     value = number if dimension is None else {"anyOf": [number, _measured(dimension)]}
     devices = {"type": "array", "items": {"type": "integer", "minimum": 0}}
     latency, speed = {"anyOf": [number, _measured(TIME)]}, {"type": "number", "minimum": 0.001, "maximum": 1000}
+    count = {"type": "integer", "minimum": 1}
     shapes: dict[str, list[dict[str, Any]]] = {
         COUNT: [{"type": "integer", "minimum": 1, **({"maximum": MOST_LAYERS} if field.key == "layers" else {})}],
         WHOLE: [{"type": "integer", "minimum": 0}],
         FLAG: [{"type": "boolean"}],
         PERIOD: [value],
-        STAGES: [{"enum": [FULL]}, {"type": "integer", "minimum": 1}],
+        **{shape: [{"enum": [word]}, count] for shape, word in ((GROUPS, BEST), (STAGES, FULL))},
         STARTS: [{"type": "array", "items": value}],
         TEXT: [{"type": "string"}],
         WORD: [{"enum": list(field.names)}] if isinstance(field, Option) else [],

@@ -182,7 +182,7 @@ def in_file(field: Field, plain: Any) -> Any:
     if field.shape == SIDE and isinstance(plain, list):
         return [_item_in_file(item) for item in plain]
     if field.shape in (SLICES, SHARD):
-        return _words_or_numbers(plain)
+        return words_or_numbers(plain)
     is_number = field in NUMERIC or field.shape in (PART, LINKS, SIZES)
     is_number = is_number or (field.shape in (PLACEMENT, LAYOUT) and isinstance(plain, list))
     return only_numbers(plain) if is_number else plain
@@ -191,13 +191,13 @@ def in_file(field: Field, plain: Any) -> Any:
 def _item_in_file(plain: Any) -> Any:
     """Return an item of side work, whose name may be any text."""
     entries = plain if isinstance(plain, dict) else {}
-    return {key: one if key == "name" else _words_or_numbers(one) for key, one in entries.items()} or plain
+    return {key: one if key == "name" else words_or_numbers(one) for key, one in entries.items()} or plain
 
 
-def _words_or_numbers(plain: Any) -> Any:
+def words_or_numbers(plain: Any) -> Any:
     """Return a value whose texts are words: none is read as a number."""
     if isinstance(plain, dict):
-        return {key: _words_or_numbers(entry) for key, entry in plain.items()}
+        return {key: words_or_numbers(entry) for key, entry in plain.items()}
     try:
         is_word = isinstance(plain, str) and to_fraction(plain) is None
     except ValueError:

@@ -27,7 +27,7 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import BRIEF
 from pipesched.pipeline.step import AUTO, FULL, LEVELS, REDUCES
 from pipesched.results.outcome import Outcome
-from pipesched.results.trainers import PYTORCH, TRAINERS, runs_in, takes, weight_copies
+from pipesched.results.trainers import PYTORCH, TRAINERS, runs_in, suited, takes, weight_copies
 from pipesched.schedulers.feeding.ordering import Ordering
 from pipesched.schedulers.options import OPTIONS, VARIED, labelled
 from pipesched.schedulers.registry import own_name
@@ -119,6 +119,13 @@ class Entry:
         if self.applicable and trainer != PYTORCH:
             raise ConfigError(f"a document does not say what {trainer} takes; compare the schedules again", "trainer")
         return trainer in self.trainers
+
+    def suited(self, trainer: str) -> Entry:
+        """Return the entry, or with a group size that a trainer takes where it refuses the one that was found."""
+        if self.outcome is None:
+            return self
+        outcome = suited(self.outcome, trainer, "" if self.options else own_name(self.algorithm))
+        return self if outcome is self.outcome else replace(self, outcome=outcome, standing=None)
 
     @property
     def weights(self) -> int:
@@ -220,9 +227,13 @@ class Comparison(HasPage, Sequence[Entry]):
         return self.only(trainer).best
 
     def only(self, trainer: str) -> Comparison:
-        """Return the entries whose schedule a trainer of `TRAINERS` takes. Raises ConfigError as `Entry.suits` does."""
+        """Return the entries whose schedule a trainer of `TRAINERS` takes, in groups that it takes where that is open.
+
+        Raises ConfigError as `Entry.suits` does.
+        """
         require_name(TRAINERS, trainer, "trainer", "trainer")
-        return replace(self, entries=tuple(entry for entry in self.entries if entry.suits(trainer)))
+        each = [entry.suited(trainer) for entry in self.entries]
+        return replace(self, entries=tuple(entry for entry in each if entry.suits(trainer)))
 
 
 class ParetoPoint(NamedTuple):
@@ -346,13 +357,14 @@ class Sweep(Displayable):
 
         Raises ConfigError as `Entry.suits` does.
         """
-        names = {entry.algorithm for point in self.points for entry in point.comparison.only(trainer)}
+        left = [point.comparison.only(trainer) for point in self.points]
+        names = {entry.algorithm for comparison in left for entry in comparison}
         points = (
-            replace(point, comparison=replace(point.comparison, entries=_named(point.comparison, names)))
+            replace(point, comparison=replace(point.comparison, entries=_named(point.comparison, names, trainer)))
             for point in self.points
         )
         return replace(self, points=tuple(points))
 
 
-def _named(comparison: Comparison, names: Collection[str]) -> tuple[Entry, ...]:
-    return tuple(entry for entry in comparison if entry.algorithm in names)
+def _named(comparison: Comparison, names: Collection[str], trainer: str) -> tuple[Entry, ...]:
+    return tuple(entry.suited(trainer) for entry in comparison if entry.algorithm in names)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import NamedTuple
 
+from pipesched.errors import ConfigError
 from pipesched.pipeline.kinds import COMPUTATION_LETTERS, KINDS
 from pipesched.pipeline.schedule import Schedule
-from pipesched.results.handover.subject import no_whole_step
-from pipesched.results.outcome import Outcome
+from pipesched.results.handover.subject import Subject, no_whole_step
+from pipesched.results.outcome import Outcome, run
+from pipesched.schedulers.interleaved import group_sizes
 from pipesched.schedulers.registry import family
 
 PYTORCH = "pytorch"
@@ -52,6 +55,28 @@ def verdicts(outcome: Outcome, made_by: str = "", trainers: Iterable[str] = TRAI
 def takes(outcome: Outcome, trainer: str, made_by: str = "") -> bool:
     """Return whether a trainer of TRAINERS can run a schedule; `made_by` as for `verdicts`."""
     return verdicts(outcome, made_by, [trainer])[0].takes
+
+
+def suited(outcome: Outcome, trainer: str, made_by: str = "") -> Outcome:
+    """Return a schedule, or where its group size was found, the shortest whose group size a trainer takes.
+
+    Where it takes none, the schedule is returned as it is.
+    """
+    if not outcome.is_grouped or takes(outcome, trainer, made_by):
+        return outcome
+    others, order = list[Outcome](), None if outcome.ordering is None else outcome.order
+    for size in group_sizes(outcome.problem):
+        try:
+            others.append(run(outcome.problem, outcome.algorithm, group_size=size, order=order))
+        except ConfigError:  # that size deadlocks
+            continue
+    others.sort(key=lambda one: (not one.schedule.fits, one.schedule.makespan_ticks))
+    found = next((one for one in others if takes(one, trainer)), None)
+    if found is None:
+        return outcome
+    schedule, size = found.schedule, Subject(found).group_size
+    note = f"groups of {size}: {trainer} refuses those of {Subject(outcome).group_size}"
+    return replace(found, schedule=replace(schedule, plan=replace(schedule.plan, note=note)))
 
 
 def takes_orders(trainer: str) -> bool:

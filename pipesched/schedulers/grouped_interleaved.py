@@ -6,12 +6,12 @@ from pipesched.core.arrays import ceil_div
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.schedulers.family import Family
-from pipesched.schedulers.interleaved import Rule, grouped, grouped_by, in_turn
+from pipesched.schedulers.interleaved import Judge, Rule, Size, grouped, grouped_by, in_turn
 
 
-def grouped_interleaved(problem: Problem, *, group_size: int | None = None) -> Plan:
+def grouped_interleaved(problem: Problem, *, group_size: Size = None, judge: Judge | None = None) -> Plan:
     """Run interleaved's order with (V-1)g + P-1-d warm-up forwards; the paper's g are ceil(P/2) to P (default P)."""
-    return grouped(problem, RULE, group_size)
+    return grouped(problem, RULE, group_size, judge)
 
 
 def half_grouped_interleaved(problem: Problem) -> Plan:

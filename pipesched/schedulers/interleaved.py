@@ -10,20 +10,25 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from pipesched.core.arrays import ceil_div
+from pipesched.core.clock import look
 from pipesched.errors import Deadlock, NotApplicable
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import schedule_plan
+from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.schedulers.family import Family
+from pipesched.schedulers.feeding.fed_plan import BEST
 from pipesched.schedulers.naive import naive
 from pipesched.schedulers.plan_of import last_slice_first, one_forward_one_backward
 from pipesched.schedulers.seq_one_f_one_b import seq_1f1b
 
+MOST_SIZED = 4_000_000  # operations in all schedules that group sizes are chosen by
 MOST_TRIES = 16  # group sizes that are timed on either side of one that deadlocks
 MOST_TIMED = 1_000_000  # operations that are timed for that
 Arranged = tuple[list[int], dict[int, int]]  # the order of a device, and its pairs
+Size = int | str | None
+Judge = Callable[[Plan], Schedule]
 
 
 class Rule(NamedTuple):
@@ -41,38 +46,70 @@ class Rule(NamedTuple):
     extra: int = 0
 
 
-def interleaved(problem: Problem, *, group_size: int | None = None) -> Plan:
+def interleaved(problem: Problem, *, group_size: Size = None, judge: Judge | None = None) -> Plan:
     """Run 2(P-d-1) + (V-1)g forwards on device d, then F and B in turn, then the B left; `group_size` is g, at most M.
 
     Forwards visit the chunks 0..V-1 with g microbatches at a time (the last group may be short), backwards the chunks
-    V-1..0. With one chunk a device this is 1F1B. g is P by default, or where that deadlocks the next larger that
-    cannot. PyTorch takes M/max(1, M // P). Raises NotApplicable, with group sizes that run, for one that deadlocks.
+    V-1..0. With one chunk a device this is 1F1B. g is P by default where P divides M, else the best. PyTorch takes
+    M/max(1, M // P). Raises NotApplicable, with group sizes that run, for one that deadlocks.
 
     With n slices a microbatch all slices of a group visit a chunk before the next one, backwards the last slice of each
     first. Then 2(P-d-1) + (V-1)gn + n-1 forwards come first, and g is P/n rounded up, or the next larger that runs.
     Forward passes alone visit the chunks in the same order.
     """
-    if problem.stages == problem.devices and (group_size is None or group_size > 0):
+    if problem.stages == problem.devices and (not isinstance(group_size, int) or group_size > 0):
         return naive(problem) if problem.mode == FORWARD_ONLY else seq_1f1b(problem)
-    if problem.mode == FORWARD_ONLY:
-        wanted = ceil_div(problem.devices, problem.slices.count) if group_size is None else group_size
-        return _arrange(problem, FORWARDS, wanted)
-    return grouped(problem, INTERLEAVED, group_size)
+    return grouped(problem, FORWARDS if problem.mode == FORWARD_ONLY else INTERLEAVED, group_size, judge)
 
 
-def grouped(problem: Problem, rule: Rule, group_size: int | None) -> Plan:
-    """Return the plan of a rule with this group size; by default P (of n slices P/n), or the next larger that runs.
+def grouped(problem: Problem, rule: Rule, group_size: Size, judge: Judge | None = None) -> Plan:
+    """Return the plan of a rule with this group size; by default P, if that divides M, else the best; `best` always.
 
-    Raises NotApplicable for a group size below 1 or one that deadlocks.
+    Of n slices the default is P/n, or the next larger that runs. `judge` makes the schedule by which plans are
+    compared. Raises NotApplicable for a group size below 1 or one that deadlocks.
     """
-    if group_size is None:
-        wanted = ceil_div(problem.devices, problem.slices.count)
-        return grouped_by(problem, rule, wanted, "; another `group_size` may be faster")
-    if group_size < 1:
-        raise NotApplicable(f"{rule.name} needs a group size of at least 1, not {group_size}", "group_size")
-    if not _runs(problem, rule, group_size):
-        raise NotApplicable(_refusal(problem, rule, group_size), "group_size")
-    return _arrange(problem, rule, group_size)
+    slices, several = problem.slices.count, problem.stages > problem.devices
+    is_open = group_size is None and slices == 1 and problem.microbatches % problem.devices > 0
+    if several and (is_open or group_size == BEST):
+        return _best(problem, rule, judge)
+    if group_size is None or group_size == BEST:
+        return grouped_by(problem, rule, ceil_div(problem.devices, slices), "; another `group_size` may be faster")
+    size = int(group_size)
+    if size < 1:
+        raise NotApplicable(f"{rule.name} needs a group size of at least 1, not {size}", "group_size")
+    if not _runs(problem, rule, size):
+        raise NotApplicable(_refusal(problem, rule, size), "group_size")
+    return _arrange(problem, rule, size)
+
+
+def group_sizes(problem: Problem) -> Sequence[int]:
+    """Return the group sizes that are tried for the best one, smaller first.
+
+    These are all, or of a large problem as many as MOST_SIZED allows: from P on those with no short last group.
+    """
+    devices, microbatches = problem.devices, problem.microbatches
+    few = max(MOST_SIZED // (2 * problem.stages * microbatches * problem.slices.count), 1)
+    if microbatches <= few:
+        return range(1, microbatches + 1)
+    whole = {ceil_div(microbatches, groups) for groups in range(1, max(microbatches // devices, 1) + 1)}
+    return sorted(whole | {size for size in range(devices, 2 * devices) if size <= microbatches})[:few]
+
+
+def _best(problem: Problem, rule: Rule, judge: Judge | None) -> Plan:
+    """Return the plan of the best group size: that runs and fits, the shortest, of least memory, the smallest."""
+    known: dict[int, tuple[bool, int, int]] = {}
+    for size in group_sizes(problem):
+        look()
+        plan = _arrange(problem, rule, size)
+        try:
+            made = schedule_plan(problem, plan) if judge is None else judge(plan)
+        except Deadlock:
+            continue
+        known[size] = not made.fits, made.makespan_ticks, max(made.peak_grains)
+    if not known:
+        return grouped_by(problem, rule, problem.devices)
+    best = min(known, key=lambda size: (*known[size], size))
+    return _arrange(problem, rule, best, f"groups of {best}: the shortest of {len(known)} sizes that run")
 
 
 def grouped_by(problem: Problem, rule: Rule, wanted: int, advice: str = "") -> Plan:
@@ -188,7 +225,7 @@ def alone(columns: Sequence[Sequence[int]], _warm_up: int, _device: int) -> Arra
 
 
 INTERLEAVED = Rule(name="interleaved", letters="FB", step=2, arrange=in_turn)
-FORWARDS = INTERLEAVED._replace(letters="F", arrange=alone)
+FORWARDS = INTERLEAVED._replace(letters="F", step=0, arrange=alone)  # which cannot deadlock
 
 FAMILY = Family(
     name="interleaved",

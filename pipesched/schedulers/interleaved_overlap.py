@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.schedulers.family import Family
-from pipesched.schedulers.interleaved import Arranged, Rule, grouped
+from pipesched.schedulers.interleaved import Arranged, Judge, Rule, Size, grouped
 from pipesched.schedulers.plan_of import forwards_over_backwards
 
 
-def interleaved_overlap(problem: Problem, *, group_size: int | None = None) -> Plan:
+def interleaved_overlap(problem: Problem, *, group_size: Size = None, judge: Judge | None = None) -> Plan:
     """Run interleaved 1F1B with one more warm-up forward, so that the steady F and B are independent and make pairs."""
-    return grouped(problem, RULE, group_size)
+    return grouped(problem, RULE, group_size, judge)
 
 
 def _arrange(columns: Sequence[Sequence[int]], warm_up: int, _device: int) -> Arranged:

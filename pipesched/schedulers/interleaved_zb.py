@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.schedulers.family import Family
-from pipesched.schedulers.interleaved import Arranged, Rule, grouped
+from pipesched.schedulers.interleaved import Arranged, Judge, Rule, Size, grouped
 from pipesched.schedulers.plan_of import split_one_forward_one_backward
 
 
-def interleaved_zb(problem: Problem, *, group_size: int | None = None) -> Plan:
+def interleaved_zb(problem: Problem, *, group_size: Size = None, judge: Judge | None = None) -> Plan:
     """Run (V-1)g + P-1-d forwards on device d; then F, I and the W of the backward d steps before; then the W left.
 
     g is P by default; PyTorch takes M/max(1, M // P).
     """
-    return grouped(problem, RULE, group_size)
+    return grouped(problem, RULE, group_size, judge)
 
 
 def _arrange(columns: Sequence[Sequence[int]], warm_up: int, device: int) -> Arranged:

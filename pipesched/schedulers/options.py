@@ -14,15 +14,16 @@ from pipesched.pipeline.problem import MOST_OPERATIONS
 from pipesched.pipeline.quantities import require_limits, to_fraction
 from pipesched.pipeline.units_of_measure import first_entries, is_several
 from pipesched.schedulers.family import Family
-from pipesched.schedulers.feeding.fed_plan import WORDS
+from pipesched.schedulers.feeding.fed_plan import BEST, WORDS
 from pipesched.schedulers.side_work.names import RULES
 
 COUNT, WHOLE, FLAG, WORD, PERIOD, STARTS = "count", "whole number", "flag", "word", "period", "starts"
 STAGES, FULL = "stages", "full"  # so many of the first stages, or all
+GROUPS, GROUP_SIZE = "groups", "group_size"  # a count, or best
 MICROBATCHES = "microbatches"  # a list of all of them, or a word for one
 RECOMPUTE, OFFLOAD, ORDER, SIDE_RULE = "recompute", "offload", "order", "side_rule"
 COMMON = (RECOMPUTE, OFFLOAD, ORDER, SIDE_RULE)  # what every family takes
-VARIED = (ORDER, SIDE_RULE)  # those whose words a sweep may vary
+VARIED = (ORDER, SIDE_RULE, GROUP_SIZE)  # those that a sweep may vary
 LONGEST = 24  # letters of a list beside a name
 OBJECTIVES = {  # each as a key of schedules, with the other to break ties
     "span": attrgetter("span_ticks", "makespan_ticks"),
@@ -46,7 +47,13 @@ class Option(NamedTuple):
 OPTIONS: dict[str, Option] = {
     option.key: option
     for option in (
-        Option("group_size", COUNT, "interleaved: microbatches that visit a chunk in a row; default P"),
+        Option(
+            GROUP_SIZE,
+            GROUPS,
+            "interleaved: microbatches that visit a chunk in a row, or best; default P, or where that does not divide M"
+            " the best",
+            (BEST,),
+        ),
         Option("lifo", FLAG, "naive: backwards in reverse order"),
         Option("priority", WORD, f"list: {', '.join(PRIORITIES)}", tuple(PRIORITIES)),
         Option(
@@ -138,6 +145,11 @@ def checked_option(family: Family, key: str, value: Any) -> Any:
     return None if value is None else _shaped(OPTIONS[key], value)
 
 
+def read_varied(key: str, value: Any) -> Any:
+    """Return a value of an option that a sweep varies: one of its words, or a group size. Raises ConfigError."""
+    return _shaped(OPTIONS[key], value) if key == GROUP_SIZE else require_name(OPTIONS[key].names, value, key, key)
+
+
 def _shaped(option: Option, value: Any) -> Any:
     """Return a value of the shape of an option. Raises ConfigError."""
     key, shape = option.key, option.shape
@@ -147,11 +159,20 @@ def _shaped(option: Option, value: Any) -> Any:
         return require_name(option.names, value, key, key)
     if shape in (COUNT, WHOLE):
         return _whole(value, key, least=int(shape == COUNT))
-    if shape == STAGES:
-        return value if value == FULL else _whole(value, key, least=1, also=f"{FULL} or ")
+    if shape in (GROUPS, STAGES):
+        return _counted(value, key, BEST if shape == GROUPS else FULL)
     if shape == MICROBATCHES:
         return _microbatches(value, option)
     return value  # the block checks periods and starts, because it knows the stages
+
+
+def _counted(value: Any, key: str, word: str) -> Any:
+    """Return a word, or a whole number. Raises ConfigError."""
+    try:
+        return value if value == word else _whole(value, key, least=1, also=f"{word} or ")
+    except ConfigError as error:
+        near = isinstance(value, str) and get_close_matches(value, [word])
+        raise ConfigError(f"{error.message}; did you mean {word!r}?" if near else error.message, key) from None
 
 
 def _microbatches(value: Any, option: Option) -> str | tuple[int, ...]:

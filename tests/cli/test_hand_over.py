@@ -68,3 +68,14 @@ def test_layers_are_the_cut(cli: Cli, tmp_path: Path) -> None:
     assert "balanced" not in said.stderr
     refused = cli("export", str(order), str(config), "--layers", "1,2,3,5", "--for", "megatron")
     assert refused.stderr == "pipesched: --layers: lists 11 layers; the model has 10\n"
+
+
+def test_only_megatron_takes_groups_that_it_runs(cli: Cli) -> None:
+    """Of a group size that was found the trainer's best is taken, and said; one that was given is left out."""
+    nine = ["--devices", "4", "--stages", "8", "--microbatches", "9", "--charts", "none"]
+    kept = cli("compare", "interleaved", "1f1b", *nine, "--only", "primus")
+    assert "interleaved: groups of 4: primus refuses those of 5" in kept.stderr
+    assert "interleaved" in kept.stdout
+    assert "interleaved" in cli("compare", "interleaved", *nine, "--only", "megatron").stdout
+    left = cli("compare", "interleaved", "1f1b", *nine, "--only", "megatron", "--group-size", "6")
+    assert "--only megatron leaves out interleaved" in left.stderr

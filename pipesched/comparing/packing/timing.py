@@ -74,15 +74,14 @@ class RankTimes:
 
     @property
     def at_once(self) -> bool:
-        """Whether many orders are timed at once: positions are settled, and memory is told by the order of slots."""
+        """Whether many orders can be timed at once: memory is told by the order of slots."""
         costs = self.base.costs
         some = (*costs.forward, *costs.backward_input, *costs.backward_weight)
-        return self.is_settled and (self.base.memory.budget is None or min(in_one(some)) > 0)
+        return self.base.memory.budget is None or min(in_one(some)) > 0
 
-    @property
-    def is_settled(self) -> bool:
-        """Whether positions do not depend on costs."""
-        return self._family.settled_order
+    def is_settled(self, microbatches: int) -> bool:
+        """Whether positions of so many microbatches do not depend on costs."""
+        return self._family.settles(self.base.devices, self.base.stages, microbatches)
 
     def alike(self, microbatches: int) -> Problem:
         """Return the problem of so many microbatches alike."""
@@ -118,10 +117,10 @@ class RankTimes:
     def of(self, ranks: Sequence[Rank]) -> list[Timed | None]:
         """Return what each takes; None where the algorithm does not apply, or finds no schedule within the budget."""
         new = [*dict.fromkeys(rank for rank in ranks if rank not in self._known)]
-        if self.at_once and new:
-            self._time_at_once(new)
-        else:
-            self._known |= {rank: self._planned(rank) for rank in new}
+        at_once = [rank for rank in new if self.at_once and self.is_settled(len(rank))]
+        if at_once:
+            self._time_at_once(at_once)
+        self._known |= {rank: self._planned(rank) for rank in new if rank not in self._known}
         return [self._known[rank] for rank in ranks]
 
     def _time_at_once(self, ranks: Sequence[Rank]) -> None:

@@ -28,6 +28,7 @@ from pipesched.results.handover.subject import (
     subject_of,
 )
 from pipesched.results.outcome import Outcome
+from pipesched.results.trainers import suited
 
 
 class Framework(NamedTuple):
@@ -87,7 +88,8 @@ def hand_over(
 ) -> str:
     """Return the text that makes a framework train by a schedule: to paste, with remarks behind "# ".
 
-    What counts is the order, not the name that a schedule has: one of a solve that equals 1F1B is 1F1B.
+    What counts is the order, not the name that a schedule has: one of a solve that equals 1F1B is 1F1B. Where a group
+    size was found, and the framework refuses it, the text is that of the shortest it takes.
 
     Args:
         schedule: The schedule, or the name of its file; checked first.
@@ -102,13 +104,21 @@ def hand_over(
         InvalidSchedule: For a schedule that breaks a rule.
     """
     to = look_up(FRAMEWORKS, framework, "framework", "framework")
-    subject = subject_of(from_file(schedule, problem, "schedule"), layers)
+    given = from_file(schedule, problem, "schedule")
+    grouped = suited(given, framework) if isinstance(given, Outcome) else given
+    subject = subject_of(grouped, layers)
     checked(subject.schedule)
     found = to.answer(subject)
     if isinstance(found, Refusal):
         nearest = nearest_family(subject, to.has)
         raise Inexpressible(f"{found.sentence}; the nearest that it has is {nearest}", nearest)
-    remarks = [*found.remarks, *[BLOCKS] * (layers is None and subject.has_blocks), *_feeding(subject, found)]
+    regrouped = [subject.schedule.plan.note] * (grouped is not given)
+    remarks = [
+        *regrouped,
+        *found.remarks,
+        *[BLOCKS] * (layers is None and subject.has_blocks),
+        *_feeding(subject, found),
+    ]
     return "".join(f"{line}\n" for line in [*found.lines, *(f"# {remark}" for remark in remarks)])
 
 

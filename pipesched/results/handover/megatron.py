@@ -81,11 +81,20 @@ def wrong_group(subject: Subject) -> str:
     if microbatches < devices:
         return f"{NAME} interleaves at least P microbatches, {devices}; this has {microbatches}"
     if not devices <= group <= microbatches:
-        return f"{NAME} takes groups of {devices} (P) to {microbatches} (M) microbatches; this has {group}"
+        what = f"{NAME} takes groups of {devices} (P) to {microbatches} (M) microbatches; this has {group}"
+        return f"{what}{_other(subject)}"
     rest = microbatches % group
     if 0 < rest < devices:
-        return f"{NAME} refuses {microbatches} microbatches in groups of {group}: the last has {rest}, fewer than P"
+        what = f"{NAME} refuses {microbatches} microbatches in groups of {group}: the last has {rest}, fewer than P"
+        return f"{what}{_other(subject)}"
     return ""
+
+
+def _other(subject: Subject) -> str:
+    """Return which group size, the nearest, Megatron takes."""
+    devices, microbatches = subject.devices, subject.microbatches
+    sizes = [size for size in range(devices, microbatches + 1) if not 0 < microbatches % size < devices]
+    return f"; it takes `group_size` {min(sizes, key=lambda size: abs(size - subject.group_size))}"
 
 
 def microbatch_remark(subject: Subject) -> str:
