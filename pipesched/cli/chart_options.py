@@ -15,19 +15,8 @@ if TYPE_CHECKING:
 LABEL = option("--label NAME", "label of a slot: auto, microbatch, op, stage, none")
 
 
-def _rows(flag: str, text: str) -> list[int] | str:
-    """Return the devices of a list such as 0,31,63, or all."""
-    return text if text == "all" else whole_numbers(flag, text, least=0)
-
-
 def _no_columns(flag: str, _text: str) -> None:
-    raise ConfigError(
-        f"{flag}: counts columns of a terminal, where nothing is drawn here; --inches is the width of a figure"
-    )
-
-
-def _all_or_none(flag: str, text: str) -> str:
-    return require_name(("all", "none"), text, "number of charts", flag)
+    raise ConfigError(f"{flag}: counts columns of a terminal; --inches is the width of a figure")
 
 
 class ChartOptions(NamedTuple):
@@ -39,8 +28,9 @@ class ChartOptions(NamedTuple):
     label: str | None = LABEL
     memory: bool | None = option("--memory/--no-memory", "the strip of memory over time; default: with a budget")
     rows: list[int] | str | None = option(
-        "--rows D,D..", "devices to draw: all, or 0,31,63; default: at most 64, of more than 16 in compare 8", _rows
-    )
+        "--rows D,D..", "devices to draw: all, or 0,31,63; default: at most 64, of more than 16 in compare 8",
+        lambda flag, text: text if text == "all" else whole_numbers(flag, text, least=0),
+    )  # fmt: skip
     fold: bool | None = option(
         "--fold/--no-fold",
         "draw of what repeats one period only; default: where slots are narrow and it helps, not in compare",
@@ -48,7 +38,10 @@ class ChartOptions(NamedTuple):
     inches: float | None = option(
         "--inches INCHES", "width of the figure that -o writes; default 7, a page's text", number_of
     )
-    charts: str | None = option("--charts all|none", "whether the chart is drawn; default all", _all_or_none)
+    charts: str | None = option(
+        "--charts all|none", "whether the chart is drawn; default all",
+        lambda flag, text: require_name(("all", "none"), text, "number of charts", flag),
+    )  # fmt: skip
 
     def view(self, **more: Any) -> View:
         """Return these options as renderers take them, with `more` fields of a View. Raises ConfigError."""

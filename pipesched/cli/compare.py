@@ -147,8 +147,6 @@ def _swept(
         return swept
     left = swept.only(comparison.only)
     _note_left_out(comparison.only, chosen, *(_names_of(point.comparison for point in each) for each in (swept, left)))
-    for before, after in zip(swept, left, strict=True):
-        _note_regrouped(before.comparison, after.comparison, f" at {before.value}")
     return left
 
 
@@ -170,12 +168,12 @@ def _note_left_out(trainer: str, chosen: str | Sequence[str], every: Sequence[st
         print(f"pipesched: note: --only {trainer} leaves out {', '.join(out)}", file=sys.stderr)
 
 
-def _note_regrouped(compared: Comparison, left: Comparison, where: str = "") -> None:
+def _note_regrouped(compared: Comparison, left: Comparison) -> None:
     """Say on stderr which schedules run in other groups than their best, because a trainer refuses those."""
     before = [entry.outcome for entry in compared]
     for entry in left:
         if entry.outcome is not None and entry.outcome not in before:
-            print(f"pipesched: note: {entry.label}{where}: {entry.outcome.schedule.plan.note}", file=sys.stderr)
+            print(f"pipesched: note: {entry.label}: {entry.outcome.schedule.plan.note}", file=sys.stderr)
 
 
 def _answer_sweep(sweep: Sweep, show: str | None, chart: ChartOptions, target: Target, screen: Screen) -> None:

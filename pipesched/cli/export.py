@@ -89,9 +89,7 @@ def _cut_so(words: list[str] | None, problem: ProblemSource, counts: list[int]) 
     return problem._replace(overrides={**problem.overrides, "layout": counts})
 
 
-def _hand_over(
-    framework: str, counts: list[int] | None, to: str | None, made: Callable[[], Outcome], target: Target
-) -> None:
+def _hand_over(framework: str, counts: Any, to: str | None, made: Callable[[], Outcome], target: Target) -> None:
     """Print, or write, the options that make a framework train by a schedule."""
     from pipesched.file_formats.files import refuse_existing
     from pipesched.results.handover.hand_over import FRAMEWORKS, hand_over

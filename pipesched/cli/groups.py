@@ -153,6 +153,9 @@ KEY_FLAGS = {
     **INSIDE_FLAGS,
     "parallel.chunks": "--chunks",
 }
+OF_PACKING = (
+    "attention", "cap", "microbatches", "multiple_of", "overhead", "rank", "ranks", "reference", "too_long",
+)  # fmt: skip
 COMMAND_FLAGS = {  # parameter of any other function -> its flag
     **{
         name: one.flag
@@ -164,9 +167,7 @@ COMMAND_FLAGS = {  # parameter of any other function -> its flag
         name: f"--{name}"
         for name in ("against", "chunks", "count", "latency", "pipeline", "pipelined", "placement", "trace")
     },
-    **{
-        name: f"--{name}" for name in ("attention", "cap", "microbatches", "rank", "ranks", "reference")
-    },  # of a packing
+    **{name: f"--{name.replace('_', '-')}" for name in OF_PACKING},
     **{name: f"--{name}" for name in ("data", "dtype", "loss", "rate", "rows", "shape", "vocab")},  # of a training
     "algorithm": "--algo",
     "field": "--sweep",

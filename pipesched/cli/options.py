@@ -216,10 +216,6 @@ def _trainer(_flag: str, text: str) -> str:
     return require_name(TRAINERS, text, "trainer", "trainer")
 
 
-def _names(_flag: str, text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
 class TrustOptions(NamedTuple):
     """What is known beside published runs of all sources."""
 
@@ -245,7 +241,7 @@ class TuningOptions(NamedTuple):
     names: Sequence[str] = option(
         "--algos NAME[,..]",
         "what to try, as words do too; default: all that apply, and solve at the end",
-        _names,
+        lambda _, text: [*filter(None, map(str.strip, text.split(",")))],
         absent=(),
     )
     only: str | None = option("--only TRAINER", ONLY, _trainer)

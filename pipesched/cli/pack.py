@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipesched.cli.options import ProblemSource, Screen, Target, as_value, option
+from pipesched.cli.options import ProblemSource, Screen, Target, as_value, option, parse_value
 from pipesched.cli.positionals import Algo
 from pipesched.errors import ConfigError
 
@@ -31,8 +31,13 @@ def command(
     microbatches: Annotated[
         str | None,
         option(
-            "--microbatches N|auto", "of each rank; default the config's, auto: the least for which a packing is found"
+            "--microbatches N|N:N|auto|best",
+            "of each rank; default the config's, auto: the least for which a packing is found, best: that of the"
+            " shortest, of all or of a range",
         ),
+    ] = None,
+    multiple_of: Annotated[
+        str | None, option("--multiple-of N", "numbers of microbatches that are tried are multiples of N")
     ] = None,
     attention: Annotated[
         str | None,
@@ -40,6 +45,12 @@ def command(
     ] = None,
     reference: Annotated[
         str | None, option("--reference T", "the tokens of the one document that the costs are for; default --cap")
+    ] = None,
+    overhead: Annotated[
+        str | None, option("--overhead F[,B]", "what each pass lasts beside its documents, or a forward and a backward")
+    ] = None,
+    too_long: Annotated[
+        str | None, option("--too-long drop|split", "leave documents above --cap out, or cut them into pieces")
     ] = None,
     rank: Annotated[
         str | None, option("--rank N", "whose config -o writes to a .yaml file; default the slowest rank")
@@ -55,6 +66,7 @@ def command(
     times its length, and for the part --attention times its square. -o packing.json writes which document goes where,
     -o rank.yaml a config of the slowest rank.
     """
+    from pipesched.cli.comparing import values_in
     from pipesched.cli.output import print_result, printed_before, save, target_format, write_target
     from pipesched.documents.packing import rank_config
 
@@ -62,8 +74,13 @@ def command(
     is_config = form is not None and form.name == "config"
     if rank is not None and not is_config:
         raise ConfigError("--rank: has no effect without -o and a .yaml file, which holds the config of one rank")
-    counts = {"ranks": ranks, "cap": cap, "microbatches": microbatches, "attention": attention, "reference": reference}
+    counts = {
+        "ranks": ranks, "cap": cap, "microbatches": microbatches, "multiple_of": multiple_of, "attention": attention,
+        "reference": reference, "overhead": overhead, "too_long": too_long,
+    }  # fmt: skip
     given = {key: as_value("", text) for key, text in counts.items() if text is not None}
+    if ":" in str(microbatches):
+        given["microbatches"] = [*map(parse_value, values_in(str(microbatches), "--microbatches", "8:96:8"))]
     for key in ("ranks", "cap"):
         if key not in given:
             raise ConfigError(f"--{key}: is needed, a whole number of at least 1")

@@ -18,7 +18,8 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import OutOfLimits, exact, plain, to_fraction
 from pipesched.pipeline.units_of_measure import TIME, Unit, count_of, first_entries, has_unit, is_several, read_number
 from pipesched.results.comparison import VARIED_WORDS, Comparison, Entry, Sweep, SweepPoint
-from pipesched.schedulers.options import VARIED, read_varied
+from pipesched.schedulers.options import GROUP_SIZE, VARIED, checked_option
+from pipesched.schedulers.registry import family
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -66,7 +67,7 @@ def sweep(
 
     given = {} if overrides is None else require_mapping(overrides, "values by the parameters they set", "overrides")
     listed = _listed(values)
-    if not _is_option(field):
+    if str(field) not in VARIED:
         _require_no_conflict(varied_field(field), given)
     read = read_plans(plans)
     base = problem_of_plans(read) if path_or_text is None else path_or_text
@@ -74,11 +75,6 @@ def sweep(
     settings: dict[str, Any] = {"plans": read, "each": each, "jobs": jobs, "executor": executor}
     settings["listener"] = listener
     return Sweep(key, compared_points(points, algorithms, **settings, **options))
-
-
-def _is_option(field: object) -> bool:
-    """Return whether a sweep is over the words of an option of families; arrays compare to arrays."""
-    return isinstance(field, str) and field in VARIED
 
 
 class VariedPoint(NamedTuple):
@@ -100,10 +96,12 @@ def varied_points(base: Values, field: str, values: Sequence[Any]) -> tuple[str,
     from pipesched.config.values import problem_of
 
     problem = problem_of(base)
-    try:
-        listed = [read_varied(field, value) for value in values]
-    except ConfigError as error:
-        raise ConfigError(error.message, "values") from None
+    listed = [
+        checked_option(family("interleaved"), field, value)
+        if field == GROUP_SIZE
+        else require_name(VARIED_WORDS[field], value, field, "values")
+        for value in values
+    ]
     return field, [VariedPoint(value, problem, {field: value}) for value in listed]
 
 

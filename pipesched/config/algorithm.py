@@ -70,7 +70,8 @@ def read_algorithm(value: Value, file: str) -> Algorithm:
         return Algorithm(_family(value.data, where).name)
     if not isinstance(value.data, dict) or len(value.data) != 1:
         form = "a name, or one name with its options: {interleaved: {group_size: 8}}"
-        raise ConfigError(f"{where}: must be {form}, not {_listed(value)}")
+        names = f"{len(value.data)} names" if isinstance(value.data, dict) else shown(value.plain())
+        raise ConfigError(f"{where}: must be {form}, not {names}")
     [(name, options)] = value.data.items()
     chosen = _family(name, f"{file}:{options.line}: algorithm")
     if options.data is None:
@@ -94,11 +95,6 @@ def _option(key: str, plain: Any) -> Any:
         return words_or_numbers(plain)
     is_number = shape in (COUNT, WHOLE, PERIOD, STARTS) or (shape == MICROBATCHES and not isinstance(plain, str))
     return only_numbers(plain) if is_number else plain
-
-
-def _listed(value: Value) -> str:
-    """Return on one line what a value is, for a message."""
-    return f"{len(value.data)} names" if isinstance(value.data, dict) else shown(value.plain())
 
 
 def _family(name: str, where: str) -> Family:

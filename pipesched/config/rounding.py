@@ -9,7 +9,7 @@ from pipesched.checks import shown
 from pipesched.pipeline.quantities import MOST_DIGITS, OutOfLimits, plain
 from pipesched.pipeline.units_of_measure import rounding_of
 from pipesched.schedulers.options import OPTIONS, PERIOD, STARTS
-from pipesched.text.fields import BY_NAME, COUNT, LINKS, NUMERIC, PART, SIDE, SIZES, SLICES, Field
+from pipesched.text.fields import BY_NAME, COUNT, LINKS, NUMERIC, PART, SIDE, SIZES, SLICES
 from pipesched.text.given import Given
 
 if TYPE_CHECKING:  # a problem that no file says is read without YAML
@@ -41,8 +41,8 @@ def _rounded(name: str, given: Given) -> Iterator[str]:
             yield from _of_numbers(option, given.value.locations.get(key, f"`{key}`"))
     elif name not in BY_NAME:
         yield from _of_section(given.value, name) if name in MEASURES else ()
-    elif _may_be_rounded(BY_NAME[name]):
-        key = BY_NAME[name].key
+    elif (field := BY_NAME[name]).shape in (PART, LINKS, SIZES, SIDE) or (field in NUMERIC and field.shape != COUNT):
+        key = field.key
         if not isinstance(given.value, Mapping):
             yield from _of_numbers(given.value, given.where or f"`{key}`")
             return
@@ -51,10 +51,6 @@ def _rounded(name: str, given: Given) -> Iterator[str]:
             called = f"`{key}.{entry}`" if BY_NAME[name].shape in (SIZES, SLICES) else f"`{key}`.{entry}"
             if BY_NAME[name].shape != SLICES or entry not in PARTED:
                 yield from _of_numbers(value, f"{place}.{entry}" if place else called)
-
-
-def _may_be_rounded(field: Field) -> bool:
-    return field.shape in (PART, LINKS, SIZES, SIDE) or (field in NUMERIC and field.shape != COUNT)
 
 
 def _of_numbers(value: Any, place: str) -> Iterator[str]:

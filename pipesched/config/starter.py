@@ -34,6 +34,7 @@ from pipesched.schedulers.options import (
 from pipesched.schedulers.registry import ALIASES, FAMILIES, family
 from pipesched.text.fields import (
     ALGORITHM,
+    BY_KEY,
     COUNT,
     FIELDS,
     FRACTION,
@@ -54,6 +55,7 @@ from pipesched.text.fields import (
     SPEED,
     TEXT,
     Field,
+    keys_of,
 )
 
 
@@ -67,7 +69,7 @@ def json_schema() -> dict[str, Any]:
     top = {field.key: _schema(field) for field in FIELDS if "." not in field.key}
     sections = {
         section: {
-            **object_schema({field.key.partition(".")[2]: _schema(field) for field in _of(section)}),
+            **object_schema({key: _schema(BY_KEY[f"{section}.{key}"]) for key in keys_of(section)}),
             "type": ["object", "null"],  # an empty section counts as absent
         }
         for section in SECTIONS
@@ -78,10 +80,6 @@ def json_schema() -> dict[str, Any]:
         **object_schema({**top, **sections, **setup_schemas()}),
         "anyOf": [{"required": ["devices"]}, {"required": ["model", "hardware", "parallel", "batch"]}],
     }
-
-
-def _of(section: str) -> list[Field]:
-    return [field for field in FIELDS if field.key.startswith(f"{section}.")]
 
 
 def _schema(field: Field | Option) -> dict[str, Any]:
@@ -179,7 +177,7 @@ def _slices(time: dict[str, Any]) -> list[dict[str, Any]]:
         "tokens": [{"enum": [EQUAL, WORK]}, part],
         "attention": [{"type": "number", "minimum": 0, "maximum": 1}],
         "work": [part, _list_of(part), {**object_schema(dict.fromkeys(SHARED, parts)), "required": [*SHARED]}],
-        "overhead": [time],
+        "overhead": [time, {**_list_of(time), "minItems": 2, "maxItems": 2}],
         "most": [number],
     }
     return [*count, object_schema({key: {"anyOf": [*shapes[key], {"type": "null"}]} for key in SLICE_KEYS})]

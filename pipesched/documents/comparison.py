@@ -137,7 +137,7 @@ def sweep_of(content: dict[str, Any]) -> Sweep:
     """Return the sweep in a document: its rows by the value of the field. Raises ConfigError."""
     rows = get(content, "rows", list)
     first = rows[0] if rows and isinstance(rows[0], dict) else {}
-    options = [key for key in VARIED if key in first and _is_varied(key, first[key])]
+    options = [key for key in VARIED if key in first and (key == GROUP_SIZE or isinstance(first[key], str))]
     field = next((key for key in [*(key for key in first if key not in _ENTRY_KEYS), *options]), None)
     if field is None:
         raise ConfigError("'rows' must name the field that was varied")
@@ -154,11 +154,6 @@ def sweep_of(content: dict[str, Any]) -> Sweep:
     time, memory = _unit(content, "time_unit"), _unit(content, "memory_unit")
     compared = ((value, Comparison(tuple(entries), time)) for value, entries in points.items())
     return Sweep(field, tuple(SweepPoint(value, comparison) for value, comparison in compared), memory)
-
-
-def _is_varied(key: str, value: Any) -> bool:
-    """Return whether a value of an option is one that a sweep over it has: a word, or a group size."""
-    return key == GROUP_SIZE or (isinstance(value, str) and value in VARIED_WORDS[key])
 
 
 _ENTRY_KEYS = (

@@ -18,7 +18,7 @@ from pipesched.pipeline.layer_arguments import HALVES, KEYS, PARTS, Blocks
 from pipesched.pipeline.layers import SHARES, SIZES, Amount, LayerCosts
 from pipesched.pipeline.memory import KEPT
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import Exact, plain, simplest
+from pipesched.pipeline.quantities import plain, simplest
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.step import Shard
 from pipesched.pipeline.step_arguments import SIDE_SIZES, item_values
@@ -319,16 +319,12 @@ def _made(values: Mapping[str, Any]) -> Problem:
     costs = replace(problem.costs, recompute=by_stage.costs.recompute)
     memory = replace(problem.memory, checkpoint=by_stage.memory.checkpoint)
     if memory.retain != by_stage.memory.retain and nearly_equal(
-        *(_floats(part.memory.retain) for part in (by_stage, problem))
+        *([*map(float, part.memory.retain)] for part in (by_stage, problem))
     ):
         by_stage = replace(by_stage, memory=replace(by_stage.memory, retain=memory.retain))  # means of many digits
     if replace(problem, costs=costs, memory=memory) != by_stage or problem.layers is None:
         raise ConfigError("do not make the costs and the memory of the stages", "layers")
     return replace(by_stage, layers=replace(problem.layers, blocks=values.get(BLOCKS, False)))
-
-
-def _floats(values: Sequence[Exact]) -> list[float]:
-    return [*map(float, values)]
 
 
 def _entries_or_numbers(value: Any, read: Callable[[int | Decimal], Any]) -> Any:

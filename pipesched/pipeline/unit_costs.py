@@ -183,7 +183,7 @@ class _Times:
 
     def overhead(self, key: str) -> int:
         """Return what every operation of a kind lasts beside its cost."""
-        return int(to_fraction(self.units.slices.overhead) * self.scale) if key in (*SHARED, "backward") else 0
+        return int(to_fraction(self.units.slices.overhead_of(key)) * self.scale) if key in (*SHARED, "backward") else 0
 
     def _entries(self, entry: Entry) -> list[int]:
         """Return what an entry says of each microbatch, in 1/scale of costs."""

@@ -117,6 +117,9 @@ def _cells(entry: Entry, best: Entry | None, star: str) -> tuple[Text, dict[str,
     peak = number(max(memory_of(metrics)))
     apart = (metrics["makespan"] - least) / least if least else 0.0
     optimal = metrics["makespan"] == metrics["lower_bound"] and metrics["fits"]
+    standing = (
+        str(Status.OPTIMAL) if entry.outcome is None else entry.outcome.standing
+    )  # of its cut, where that is open
     gap = "" if metrics["gap"] is None else f"{metrics['gap']:+.1%}"
     return name, {
         MAKESPAN: Text(number(metrics["makespan"])),
@@ -126,14 +129,9 @@ def _cells(entry: Entry, best: Entry | None, star: str) -> tuple[Text, dict[str,
         "of\nspan": Text(f"{metrics['bubble_span']:.1%}"),
         EXPOSED: Text(number(metrics["step"]["network"]) if "step" in metrics else ""),
         PEAK: Text(peak if metrics["fits"] else f"{peak} over", style="" if metrics["fits"] else BAD),
-        "vs\nbound": Text(_optimal(entry), style=GOOD) if optimal else Text(gap),
+        "vs\nbound": Text(standing, style=GOOD) if optimal else Text(gap),
         "runs\nin": Text(_trainers(entry)),
     }
-
-
-def _optimal(entry: Entry) -> str:
-    """Return what an entry is whose makespan is its bound: where the cut was open, that of its cut."""
-    return str(Status.OPTIMAL) if entry.outcome is None else entry.outcome.standing
 
 
 def _trainers(entry: Entry) -> str:

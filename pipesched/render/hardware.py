@@ -16,7 +16,6 @@ from pipesched.hls.explanation import ClassSensitivity, HardwareExplanation, Ope
 from pipesched.hls.graph import Operation
 from pipesched.hls.modulo import Intervals
 from pipesched.hls.outcome import HardwareOutcome
-from pipesched.hls.units import UnitClass
 from pipesched.render.grid import fitting, folded, grid, uncut, width_of
 from pipesched.render.legend import explained, wrap
 from pipesched.render.marks import IDLE_MARKS, counted
@@ -58,11 +57,9 @@ def _rows(outcome: HardwareOutcome, bounds: Intervals | None) -> Iterator[tuple[
         yield "lower bound", f"{outcome.bound}", outcome.proof
         yield "gap", *_gap(outcome, "latency")
     yield "registers", f"{schedule.registers}", "most values alive at a cycle boundary"
-    yield "cycles", "", ", ".join(map(_cycles, schedule.units))
-
-
-def _cycles(unit: UnitClass) -> str:
-    return f"{unit.name} {unit.latency}" + (" (pipelined: one a cycle)" if unit.interval < unit.latency else "")
+    pipelined = ["", " (pipelined: one a cycle)"]
+    cycles = (f"{one.name} {one.latency}{pipelined[one.interval < one.latency]}" for one in schedule.units)
+    yield "cycles", "", ", ".join(cycles)
 
 
 def _gap(outcome: HardwareOutcome, what: str) -> tuple[Text, str]:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from pipesched.checks import joined
+from pipesched.pipeline.check import over_budget
 from pipesched.render.grid import folded, grid, right, uncut
 from pipesched.render.marks import counted, with_unit
 from pipesched.render.summary import BAD, GOOD
@@ -21,7 +23,10 @@ def packing_view(packing: Packing, *, ascii_only: bool = False) -> Group:
 
 
 def _heading(packing: Packing) -> str:
-    what = f"{counted(len(packing.lengths), 'document')} of {sum(packing.lengths):,} tokens"
+    pieces = "" if packing.pieces is None else f" in {len(packing.lengths)} pieces"
+    number = len(packing.lengths) - len(packing.dropped) if packing.pieces is None else packing.pieces[-1][0] + 1
+    left = f", without {len(packing.dropped)} above the cap," if packing.dropped else ""
+    what = f"{counted(number, 'document')}{pieces} of {sum(packing.tokens):,} tokens{left}"
     bins = f"{counted(packing.ranks, 'rank')} x {counted(packing.microbatches, 'microbatch', 'es')}"
     return f"{what} on {bins} of at most {packing.cap:,}, fed to {packing.algorithm}"
 
@@ -50,7 +55,10 @@ def _rules(packing: Packing) -> RenderableType:
 
 
 def _own(packing: Packing) -> str:
-    return "" if packing.fits else "over budget, as all that were found"
+    for rank in range(packing.ranks) if not packing.fits else ():
+        for sentence in over_budget(packing.schedule(rank)):
+            return f"over budget, as all that were found: rank {rank}, {sentence}"
+    return ""
 
 
 def _faults(one: PackingBaseline, packing: Packing) -> Iterator[str]:
@@ -71,6 +79,13 @@ def _ends(packing: Packing) -> Iterator[Text]:
     """Yield the bound, and what is proved."""
     bound = f"bound {number(packing.bound)}, below every packing, order and schedule: gap {packing.gap:.1%}"
     yield Text(bound, style="dim")
+    if packing.tried:
+        others = joined([f"{count} ({number(makespan)})" for count, makespan in packing.tried])
+        yield Text(f"microbatches tried, each with its makespan: {others}", style="dim")
+    if packing.more is not None:
+        count, makespan = packing.more
+        less = f"{1 - makespan / packing.makespan:.1%} less"
+        yield Text(f"more microbatches are shorter: {count} take {number(makespan)}, {less}")
     if packing.exact:
         yield Text(f"the best of all packings and orders for {packing.algorithm}", style=GOOD)
     yield Text("idle: of the devices' time until the slowest rank is done", style="dim")

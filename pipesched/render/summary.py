@@ -132,7 +132,7 @@ def _solve_rows(
     if report.cuts is None:
         tried += cut
     else:
-        tried += f", {_of_cuts(report.cuts)}"
+        tried += f", {counted(len(report.cuts.tried), 'cut')} of {_chunks(report.cuts)}"
     if report.status == Status.OPTIMAL:
         yield "status", Text(report.standing, style=GOOD), f"{report.objective} = bound, {tried}"
     elif report.cuts is not None and report.cuts.status == Status.OPTIMAL:
@@ -154,11 +154,6 @@ def _solve_rows(
         yield "repetition", *_repetition(report.repetition, time)
     if timing:
         yield "time", f"{report.seconds:.2f} s", f"stopped by {report.stopped_by}"
-
-
-def _of_cuts(cuts: CutReport) -> str:
-    """Say how many cuts were tried."""
-    return f"{counted(len(cuts.tried), 'cut')} of {_chunks(cuts)}"
 
 
 def _chunks(cuts: CutReport) -> str:

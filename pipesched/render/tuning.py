@@ -180,7 +180,12 @@ class PointsTable:
             layout = min(layout, max(room - mark - algorithm, NARROWEST_LAYOUT))
             widths[: len(named)] = narrowed([mark, layout, algorithm], room)
         columns = [_column(title, width) for title, width in zip(table, widths, strict=True)]
-        below = {row: [_remark(one) for one in line.remarks] for row, line in enumerate(self.lines) if line.remarks}
+        margin = (0, 0, 0, GAP)
+        below = {
+            row: [Padding(Text(one, style="dim"), margin, expand=False) for one in line.remarks]
+            for row, line in enumerate(self.lines)
+            if line.remarks
+        }
         yield from with_lines_between(columns, [*zip(*table.values(), strict=True)], below)
         letters = [f"{letter} {meaning}" for letter, meaning in (LETTERS[size] for size in sizes) if meaning]
         meaning = [", ".join(letters)] * bool(letters) + [text for column, text in MEANINGS.items() if column in shown]
@@ -210,10 +215,6 @@ def _column(title: str, width: int) -> Column:
     """Return a column of some width, in which a text that is longer goes on below."""
     at_left = title in (LAYOUT, ALGORITHM) or title.strip() in ("", "row")
     return Column(title, justify="left" if at_left else "right", overflow="fold", width=width)
-
-
-def _remark(text: str) -> RenderableType:
-    return Padding(Text(text, style="dim"), (0, 0, 0, GAP), expand=False)
 
 
 def sizes_that_differ(layouts: Sequence[Layout]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import chain
@@ -359,12 +359,8 @@ class Sweep(Displayable):
         """
         left = [point.comparison.only(trainer) for point in self.points]
         names = {entry.algorithm for comparison in left for entry in comparison}
-        points = (
-            replace(point, comparison=replace(point.comparison, entries=_named(point.comparison, names, trainer)))
-            for point in self.points
-        )
+        points = []
+        for point in self.points:
+            entries = tuple(entry.suited(trainer) for entry in point.comparison if entry.algorithm in names)
+            points.append(replace(point, comparison=replace(point.comparison, entries=entries)))
         return replace(self, points=tuple(points))
-
-
-def _named(comparison: Comparison, names: Collection[str], trainer: str) -> tuple[Entry, ...]:
-    return tuple(entry.suited(trainer) for entry in comparison if entry.algorithm in names)

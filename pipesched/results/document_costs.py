@@ -139,7 +139,8 @@ class ModelCosts:
     def work(self, load: DocumentLoad) -> Fraction:
         """Return forward and backward over all stages, to six decimals."""
         linear, core = (sum((sum(part[key]) for key in PASSES), Fraction(0)) for part in (self.linear, self.core))
-        tokens, squares = self._parts(load)
+        tokens = Fraction(load.tokens, self.reference)
+        squares = Fraction(load.squares, self.reference * self.reference)
         return round((linear * tokens + core * squares) / (linear + core), 6)
 
     def size(self, load: DocumentLoad) -> Fraction:
@@ -152,9 +153,6 @@ class ModelCosts:
         linear, core = int(rate.linear * unit), int(rate.core * unit)
         amount = linear * load.tokens * tokens + core * load.squares
         return canonical(rounded(Fraction(amount, unit * tokens * tokens)))
-
-    def _parts(self, load: DocumentLoad) -> tuple[Fraction, Fraction]:
-        return Fraction(load.tokens, self.reference), Fraction(load.squares, self.reference * self.reference)
 
     def amounts(self, length: int) -> tuple[int, int]:
         """Return tokens and their square."""

@@ -25,7 +25,7 @@ from pipesched.pipeline.check import checked, over_budget
 from pipesched.pipeline.costs import fields_of
 from pipesched.pipeline.feeding import differs
 from pipesched.pipeline.kinds import Allowed
-from pipesched.pipeline.metrics import HELD, StepTimes
+from pipesched.pipeline.metrics import HELD
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.quantities import in_units
@@ -38,16 +38,7 @@ from pipesched.schedulers.family import Family, prepare
 from pipesched.schedulers.feeding.fed_plan import BEST, FedFamily
 from pipesched.schedulers.feeding.ordering import Ordering
 from pipesched.schedulers.feeding.search import ordering_of
-from pipesched.schedulers.options import (
-    COMMON,
-    GROUP_SIZE,
-    OBJECTIVES,
-    OFFLOAD,
-    ORDER,
-    RECOMPUTE,
-    SIDE_RULE,
-    checked_options,
-)
+from pipesched.schedulers.options import COMMON, OBJECTIVES, OFFLOAD, ORDER, RECOMPUTE, SIDE_RULE, checked_options
 from pipesched.schedulers.plan_of import Timing, plan_of
 from pipesched.schedulers.registry import family
 
@@ -70,6 +61,7 @@ def require_kept_budget(family: Family, schedule: Schedule, allowed: Allowed) ->
     )
 
 
+GROUPS = "group_size"  # the option
 FOR_THIS_CUT = f"{Status.OPTIMAL} for this cut"
 MEASURED = "measured"  # the algorithm of a schedule that a run recorded, whose operations have lengths of their own
 
@@ -301,12 +293,9 @@ class Outcome(HasPage):
             "utilization": schedule.utilization,
             "bottleneck": schedule.bottleneck,
             "fits": schedule.fits,
-            **({} if schedule.step is None else self._step_metrics(schedule.step)),
+            **({} if schedule.step is None else {f"peak_{what}": schedule.peak_of(what) for what in HELD}),
+            **({} if schedule.step is None else {"step": schedule.step.document}),
         }
-
-    def _step_metrics(self, step: StepTimes) -> dict[str, Any]:
-        """Return what a problem with a step has beside: the peak of each class of memory, and what the step costs."""
-        return {**{f"peak_{what}": self.schedule.peak_of(what) for what in HELD}, "step": step.document}
 
 
 def run(problem: Problem, algorithm: str, **options: Any) -> Outcome:
@@ -341,14 +330,14 @@ def run(problem: Problem, algorithm: str, **options: Any) -> Outcome:
 
         fitted = with_fewer_layers(fitted, chosen, given[RECOMPUTE])
     timed = _timing(fitted, given.get(SIDE_RULE))
-    nested = {key: value for key, value in given.items() if key != GROUP_SIZE or value != BEST}  # beside the slices
+    nested = {key: value for key, value in given.items() if key != GROUPS or value != BEST}  # beside the slices
     sliced = with_best_slices(fitted, lambda one: _plan(one, chosen, nested, timed), timed)
     fed = FedFamily(sliced, chosen, lambda one: _plan(one, chosen, given, timed), timed)
     wanted = given.get(ORDER)
     with _explained(chosen, given):
         ordering = None if wanted is None else ordering_of(fed, wanted)
         schedule = checked(fed.schedule(None if ordering is None else ordering.order))
-    is_grouped = GROUP_SIZE in chosen.options and given.get(GROUP_SIZE, BEST) == BEST
+    is_grouped = GROUPS in chosen.options and given.get(GROUPS, BEST) == BEST
     saved = Allowed(offload=given.get(OFFLOAD) is not None, recompute=given.get(RECOMPUTE) is not None)
     require_kept_budget(chosen, schedule, saved)
     return Outcome(chosen.name, schedule, ordering=ordering, is_grouped=is_grouped)
@@ -387,6 +376,6 @@ def _plan(problem: Problem, chosen: Family, options: Mapping[str, Any], timed: T
 
         return saved_plan(problem, plan, savings(problem, chosen, recompute, offload))
 
-    if GROUP_SIZE in chosen.options:
+    if GROUPS in chosen.options:
         own["judge"] = lambda plan: timed(problem, saved(plan))
     return saved(plan_of(chosen, problem, timed, **own))

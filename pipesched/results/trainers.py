@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -58,25 +59,19 @@ def takes(outcome: Outcome, trainer: str, made_by: str = "") -> bool:
 
 
 def suited(outcome: Outcome, trainer: str, made_by: str = "") -> Outcome:
-    """Return a schedule, or where its group size was found, the shortest whose group size a trainer takes.
-
-    Where it takes none, the schedule is returned as it is.
-    """
+    """Return a schedule, or where its group size was found and is refused, the shortest whose size a trainer takes."""
     if not outcome.is_grouped or takes(outcome, trainer, made_by):
         return outcome
     others, order = list[Outcome](), None if outcome.ordering is None else outcome.order
     for size in group_sizes(outcome.problem):
-        try:
+        with suppress(ConfigError):  # of a size that deadlocks
             others.append(run(outcome.problem, outcome.algorithm, group_size=size, order=order))
-        except ConfigError:  # that size deadlocks
-            continue
-    others.sort(key=lambda one: (not one.schedule.fits, one.schedule.makespan_ticks))
-    found = next((one for one in others if takes(one, trainer)), None)
-    if found is None:
-        return outcome
-    schedule, size = found.schedule, Subject(found).group_size
-    note = f"groups of {size}: {trainer} refuses those of {Subject(outcome).group_size}"
-    return replace(found, schedule=replace(schedule, plan=replace(schedule.plan, note=note)))
+    for found in sorted(others, key=lambda one: (not one.schedule.fits, one.schedule.makespan_ticks)):
+        if takes(found, trainer):
+            schedule, sizes = found.schedule, [Subject(one).group_size for one in (found, outcome)]
+            plan = replace(schedule.plan, note=f"groups of {sizes[0]}: {trainer} refuses those of {sizes[1]}")
+            return replace(found, schedule=replace(schedule, plan=plan))
+    return outcome
 
 
 def takes_orders(trainer: str) -> bool:

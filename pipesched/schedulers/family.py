@@ -158,11 +158,9 @@ def require_units(problem: Problem, family: Family) -> None:
         return
     if family.with_slices:
         raise NotApplicable(f"{family.name} has no slices; {family.with_slices} is its order with them", "slices")
-    raise NotApplicable(f"{family.name} has no slices{_in_training(family)}; {SLICED} have them", "slices")
-
-
-def _in_training(family: Family) -> str:
-    return " in training" if family.forward_only else ""
+    raise NotApplicable(
+        f"{family.name} has no slices{' in training' if family.forward_only else ''}; {SLICED} have them", "slices"
+    )
 
 
 def _fitted(problem: Problem, family: Family) -> Problem:

@@ -24,8 +24,6 @@ from pipesched.schedulers.plan_of import last_slice_first, one_forward_one_backw
 from pipesched.schedulers.seq_one_f_one_b import seq_1f1b
 
 MOST_SIZED = 4_000_000  # operations in all schedules that group sizes are chosen by
-MOST_TRIES = 16  # group sizes that are timed on either side of one that deadlocks
-MOST_TIMED = 1_000_000  # operations that are timed for that
 Arranged = tuple[list[int], dict[int, int]]  # the order of a device, and its pairs
 Size = int | str | None
 Judge = Callable[[Plan], Schedule]
@@ -122,31 +120,26 @@ def grouped_by(problem: Problem, rule: Rule, wanted: int, advice: str = "") -> P
         short = last < min(wanted, problem.microbatches) and problem.stages > problem.devices
         note = f"the last group has {last} of {wanted} microbatches{advice}" if short else ""
         return _arrange(problem, rule, wanted, note)
-    is_enough = _long if problem.slices.count == 1 else _runs
-    larger = next(size for size in range(wanted + 1, problem.microbatches + 1) if is_enough(problem, rule, size))
+    fewest = ceil_div(rule.step * problem.devices, 2)  # of a group: shorter ones have larger bubbles
+
+    def is_enough(size: int) -> bool:
+        is_sliced = problem.slices.count > 1
+        return _runs(problem, rule, size) if is_sliced else min(size, _last(problem, size)) >= fewest
+
+    most = problem.microbatches
+    larger = next((size for size in range(wanted + 1, most) if is_enough(size)), most)
     note = f"group size {larger}: groups of {wanted} deadlock with {problem.microbatches} microbatches"
     return _arrange(problem, rule, larger, note)
 
 
 def _refusal(problem: Problem, rule: Rule, wanted: int) -> str:
-    most = wanted + _tries(problem)
-    larger = next(
-        size
-        for size in range(wanted + 1, problem.microbatches + 1)
-        if (_runs(problem, rule, size) if size <= most else _safe(problem, rule, size))
-    )
-    least = max(wanted - 1 - _tries(problem), 0)
-    smaller = next((size for size in range(wanted - 1, least, -1) if _runs(problem, rule, size)), None)
-    sizes = [str(size) for size in (smaller, larger) if size is not None]
+    near = sorted({*group_sizes(problem), problem.microbatches}, key=lambda size: abs(size - wanted))
+    sides = ([size for size in near if size < wanted], [size for size in near if size > wanted])
+    sizes = [next((str(size) for size in side if _runs(problem, rule, size)), "") for side in sides]
     return (
         f"{rule.name} with group size {wanted} deadlocks on {problem.devices} devices with"
-        f" {problem.microbatches} microbatches; nearest group sizes that run: {', '.join(sizes)}"
+        f" {problem.microbatches} microbatches; nearest group sizes that run: {', '.join(filter(None, sizes))}"
     )
-
-
-def _tries(problem: Problem) -> int:
-    """Return how many group sizes are worth timing: fewer for a large problem."""
-    return min(MOST_TRIES, MOST_TIMED // (2 * problem.stages * problem.microbatches * problem.slices.count) + 1)
 
 
 def _runs(problem: Problem, rule: Rule, group: int) -> bool:
@@ -167,14 +160,6 @@ def _safe(problem: Problem, rule: Rule, group: int) -> bool:
     """
     alone = group >= problem.microbatches or problem.stages == problem.devices
     return alone or (group + _last(problem, group)) * problem.slices.count >= rule.step * problem.devices
-
-
-def _long(problem: Problem, rule: Rule, group: int) -> bool:
-    """Return whether all groups, the last included, hold at least P (P/2 where step is 1), or there is only one.
-
-    This is Megatron's rule. It is stricter than `_safe`, because shorter groups have a larger bubble.
-    """
-    return group >= problem.microbatches or 2 * min(group, _last(problem, group)) >= rule.step * problem.devices
 
 
 def _last(problem: Problem, group: int) -> int:

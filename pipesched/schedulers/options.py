@@ -50,8 +50,7 @@ OPTIONS: dict[str, Option] = {
         Option(
             GROUP_SIZE,
             GROUPS,
-            "interleaved: microbatches that visit a chunk in a row, or best; default P, or where that does not divide M"
-            " the best",
+            "interleaved: microbatches in a row on a chunk, or best; default P if it divides M",
             (BEST,),
         ),
         Option("lifo", FLAG, "naive: backwards in reverse order"),
@@ -117,11 +116,9 @@ def options_of(family: Family) -> tuple[str, ...]:
 
 def labelled(name: str, options: Mapping[str, Any]) -> str:
     """Return the name of an algorithm with what it recomputes and offloads, and its order: `1f1b, recompute full`."""
-    return ", ".join([name, *(f"{key} {_said(options[key])}" for key in COMMON if options.get(key) is not None)])
-
-
-def _said(value: Any) -> str:
-    return cut(",".join(map(str, value)), LONGEST) if isinstance(value, (list, tuple)) else str(value)
+    given = {key: options[key] for key in COMMON if options.get(key) is not None}
+    texts = {key: cut(",".join(map(str, one)), LONGEST) if is_several(one) else one for key, one in given.items()}
+    return ", ".join([name, *(f"{key} {text}" for key, text in texts.items())])
 
 
 def checked_options(family: Family, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,11 +140,6 @@ def checked_option(family: Family, key: str, value: Any) -> Any:
         hint = f"did you mean `{near[0]}`? " if near else ""
         raise NotApplicable(f"{family.name} has no option `{key}`; {hint}it takes {takes}", key)
     return None if value is None else _shaped(OPTIONS[key], value)
-
-
-def read_varied(key: str, value: Any) -> Any:
-    """Return a value of an option that a sweep varies: one of its words, or a group size. Raises ConfigError."""
-    return _shaped(OPTIONS[key], value) if key == GROUP_SIZE else require_name(OPTIONS[key].names, value, key, key)
 
 
 def _shaped(option: Option, value: Any) -> Any:

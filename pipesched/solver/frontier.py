@@ -185,7 +185,8 @@ def _walk(budgets: _Budgets, floor: int, step: int) -> list[tuple[int, Outcome]]
             if not solved or clock.is_stopped:
                 raise
             break
-        used = _used(outcome, problem)
+        # In grains of `problem`: those of another budget may have another size.
+        used = max(outcome.schedule.memory_grains) * problem.grains.per_unit // outcome.problem.grains.per_unit
         solved.append((used, outcome))
         if outcome.report is not None and outcome.report.stopped_by == StoppedBy.INTERRUPT:
             break
@@ -193,11 +194,6 @@ def _walk(budgets: _Budgets, floor: int, step: int) -> list[tuple[int, Outcome]]
             step *= max((used - floor) // (step * most_points), 1)
         budget = max(used - step, floor) if used > floor else floor - 1
     return solved
-
-
-def _used(outcome: Outcome, problem: Problem) -> int:
-    """Return the most memory of a device in grains of `problem`: those of another budget may have another size."""
-    return max(outcome.schedule.memory_grains) * problem.grains.per_unit // outcome.problem.grains.per_unit
 
 
 def _joined(solved: Sequence[tuple[int, Outcome]], problem: Problem) -> tuple[FrontierPoint, ...]:

@@ -86,16 +86,15 @@ class Field(NamedTuple):
 
 
 OTHERS = {  # keys of other programs, each with ours
-    "tp": ("tensor",), "pp": ("pipeline", "devices"), "vp": ("chunks",), "vpp": ("chunks",), "cp": ("context",),
-    "ep": ("expert",), "etp": ("expert_tensor",), "dp": ("data",), "sp": ("sequence",), "mbs": ("micro",),
-    "gbs": ("global",), "seq": ("sequence",), "world_size": ("gpus",), "num_layers": ("layers",),
+    "tp": "tensor", "pp": "pipeline", "vp": "chunks", "vpp": "chunks", "cp": "context", "ep": "expert", "dp": "data",
+    "etp": "expert_tensor", "sp": "sequence", "mbs": "micro", "gbs": "global", "seq": "sequence", "world_size": "gpus",
 }  # fmt: skip
 
 
 def nearest_key(key: str, known: Sequence[str]) -> str | None:
     """Return the key, of those that are known, for which another one was meant, if any looks like it."""
     ours = OTHERS.get(key.lower())
-    near = get_close_matches(key, known, n=1) if ours is None else [one for one in ours if one in known]
+    near = get_close_matches(key, known, n=1) if ours is None else [ours] * (ours in known)
     return near[0] if near else None
 
 

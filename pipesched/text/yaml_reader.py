@@ -91,6 +91,9 @@ _Loader.add_implicit_resolver(
 )
 
 
+_DIGITS = re.compile(r"[0-9]+[a-zA-Zµ]*", re.ASCII)
+
+
 class _Builder:
     """Turns nodes into Values, and counts them, so that aliases of aliases cannot grow without limit."""
 
@@ -120,20 +123,13 @@ class _Builder:
             if key_node.value in tree:
                 first = tree[key_node.value].line
                 raise ConfigError(f"{self.name}:{line}: {key_node.value!r} stands here and on line {first}; keep one")
-            if tree and key_node.value[:1].isdecimal() and not value_node.value:
-                self._require_point(*[*tree.items()][-1], key_node.value, f"{self.name}:{line}: {key}")
-            tree[key_node.value] = self._entry(value_node, depth, key, key_node.value)._replace(line=line)
+            if tree and value_node.start_mark.index == key_node.end_mark.index and _DIGITS.fullmatch(key_node.value):
+                *_, (name, before) = tree.items()  # `{forward: 3,5}` has a key without a colon
+                written = f"{before.data},{key_node.value}' (a decimal has a point, not a comma)"
+                raise ConfigError(f"{self.name}:{line}: {key}.{name}: must be a number, not '{written}")
+            full = f"{key}.{key_node.value}" if key else key_node.value
+            tree[key_node.value] = self.build(value_node, depth + 1, full)._replace(line=line)
         return tree
-
-    @staticmethod
-    def _require_point(name: str, before: Value, digits: str, where: str) -> None:
-        """Raise ConfigError for digits without a value behind a number: `{forward: 3,5}` holds two keys."""
-        if isinstance(before.data, (int, Decimal)):
-            written = f"{before.data},{digits}"
-            raise ConfigError(f"{where}.{name}: must be a number, not {written!r} (a decimal has a point, not a comma)")
-
-    def _entry(self, node: Any, depth: int, key: str, name: str) -> Value:
-        return self.build(node, depth + 1, f"{key}.{name}" if key else name)
 
     def _scalar(self, node: Any, place: str) -> Decimal | int | bool | str | None:
         kind = node.tag.rpartition(":")[2]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import inf
@@ -14,7 +14,6 @@ from pipesched.core.clock import Clock, TimeIsUp, look, under
 from pipesched.errors import PipeschedError
 from pipesched.estimation.hardware import MOST
 from pipesched.estimation.result import Estimate
-from pipesched.estimation.setup import Setup
 from pipesched.estimation.trust.evidence import PublishedRun
 from pipesched.estimation.trust.facts import shape_of
 from pipesched.estimation.trust.inside import Judge
@@ -80,7 +79,7 @@ def wish_tasks(search: SpaceSearch, until: float) -> list[WishTask]:
     ]
     names = (best.point.algorithm, *DEFAULTS)
     first: dict[Layout, _Missing] = {}
-    for one in sorted(bounded, key=lambda one: _place(names, one.point.algorithm)):
+    for one in sorted(bounded, key=lambda one: [*names, one.point.algorithm].index(one.point.algorithm)):
         first.setdefault(one.point.layout.in_one_chunk, one)
     known = [_Missing(trial.point, -trial.spare, inf) for trial in search.trials if not trial.fits]
     near = [one for one in (*known, *first.values()) if one.over <= most_over]
@@ -89,10 +88,6 @@ def wish_tasks(search: SpaceSearch, until: float) -> list[WishTask]:
         WishTask(TrialTask(one.point, space.setup(one.point.layout), space.given, until), most_over, space.only)
         for one in chosen
     ]
-
-
-def _place(names: tuple[str, ...], name: str) -> int:
-    return names.index(name) if name in names else len(names)
 
 
 def wish(task: WishTask) -> OverMemory | None:
@@ -106,18 +101,12 @@ def wish(task: WishTask) -> OverMemory | None:
             trial = trial_of(own.point, estimate_of_point(own))
             if trial.fits or -trial.spare > task.most_over or not trial.suits(task.only):
                 return None
-            free = estimate_of_point(own._replace(setup=_without_limit(own.setup), given=_no_budget(own.given)))
+            hardware = replace(own.setup.hardware, memory=MOST)
+            given = {name: value for name, value in own.given.items() if name != "budget"}
+            free = estimate_of_point(own._replace(setup=replace(own.setup, hardware=hardware), given=given))
     except (PipeschedError, TimeIsUp):
         return None
     return OverMemory(*own.point, -trial.spare, max(free.step.tokens_per_second_per_gpu, trial.rate))
-
-
-def _without_limit(setup: Setup) -> Setup:
-    return replace(setup, hardware=replace(setup.hardware, memory=MOST))
-
-
-def _no_budget(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in given.items() if name != "budget"}
 
 
 def nearest_wishes(wishes: Iterable[OverMemory], best: Trial) -> tuple[OverMemory, ...]:

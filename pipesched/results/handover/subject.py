@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 from operator import eq
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pipesched.checks import require_sequence, require_type, require_whole
 from pipesched.errors import ConfigError, Deadlock, NoSchedule, NotApplicable
@@ -25,10 +25,6 @@ from pipesched.schedulers.block import in_chunks
 from pipesched.schedulers.family import Family, prepare
 from pipesched.schedulers.plan_of import plan_of
 from pipesched.schedulers.registry import family, own_name
-
-if TYPE_CHECKING:
-    from pipesched.pipeline.problem import Problem
-
 
 PARTS = {OPTIMIZER_STATES: "optimizer states", GRADIENTS: "gradients", WEIGHTS: "weights"}  # that a level adds
 ZERO_1 = (NOTHING, OPTIMIZER_STATES)  # the levels of frameworks that divide no more than optimizer states

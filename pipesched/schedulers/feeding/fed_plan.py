@@ -259,8 +259,7 @@ def by_work(problem: Problem) -> Order:
 
 def longest(problem: Problem) -> Order:
     """Return the microbatches by falling work, equal ones by their numbers."""
-    work = works(problem)
-    return tuple(sorted(given(problem), key=lambda one: (-work[one], one)))
+    return tuple(sorted(given(problem), key=[-work for work in works(problem)].__getitem__))
 
 
 BY_RULE = {GIVEN: given, VERL: verl, LONGEST: longest, SHORTEST: by_work}

@@ -275,7 +275,7 @@ def best_of_positions(known: FedFamily) -> Ordering:
     known.schedule(None)  # for what it raises
     timer, starts = FedPlan(problem, known.positions), rules(problem)
     judge = OrderJudge(timer, problem.capacity_grains)
-    is_exact = _are_few(equal, timer.slots)
+    is_exact = len(equal) <= ALWAYS_TRIED or count_orders(equal) * timer.slots <= MOST_SLOTS
     if is_exact:
         judge.costs(every_order(equal))
     else:
@@ -283,8 +283,3 @@ def best_of_positions(known: FedFamily) -> Ordering:
     scale, by_rule = problem.ticks.per_unit, timer.makespans(np.array(starts[:2]))
     makespans = (in_units(int(ticks), scale) for ticks in by_rule)
     return Ordering(in_turn(judge.best.order, equal), BEST, is_exact, judge.tried, *makespans)
-
-
-def _are_few(equal: Sequence[int], slots: int) -> bool:
-    """Return whether all orders of microbatches can be timed."""
-    return len(equal) <= ALWAYS_TRIED or count_orders(equal) * slots <= MOST_SLOTS
