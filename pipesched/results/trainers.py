@@ -60,7 +60,7 @@ def takes(outcome: Outcome, trainer: str, made_by: str = "") -> bool:
 
 def suited(outcome: Outcome, trainer: str, made_by: str = "") -> Outcome:
     """Return a schedule, or where its group size was found and is refused, the shortest whose size a trainer takes."""
-    if not outcome.is_grouped or takes(outcome, trainer, made_by):
+    if not outcome.is_grouped or trainer == PYTORCH or Subject(outcome).saving or takes(outcome, trainer, made_by):
         return outcome
     others, order = list[Outcome](), None if outcome.ordering is None else outcome.order
     for size in group_sizes(outcome.problem):
