@@ -267,7 +267,11 @@ class PipelineBoard(Board):
             stages = [op.stage for op in ops[1:-1]] or [ops[0].stage, ops[-1].stage]
             if len(ops) == 2:
                 return ""
-            return f" through stages {min(stages)}-{max(stages)}" if min(stages) < max(stages) else _stage(stages[0])
+            return (
+                f" through stages {min(stages)}-{max(stages)}"
+                if min(stages) < max(stages)
+                else f" through stage {stages[0]}"
+            )
         between = [self.name(task) for task in chain[1:-1]]
         if not between:
             return ""
@@ -350,10 +354,6 @@ class PipelineBoard(Board):
 def _parts(text: str) -> list[str]:
     """Return the texts of the operations of a slot: of a pair, written `0F3&3B1` or `(0F3;3B1)OVERLAP_F_B`, two."""
     return text.removesuffix("OVERLAP_F_B").strip("()").replace(";", "&").split("&")
-
-
-def _stage(stage: int) -> str:
-    return f" through stage {stage}"
 
 
 def board_of(outcome: Outcome) -> PipelineBoard:

@@ -52,7 +52,11 @@ def idle_table(explanation: Explanation) -> Table:
     rows, idle = explanation.devices, explanation.idle_of_devices
     totals = explanation.totals
     used = [kind for kind in classes(measured=explanation.is_measured) if totals[kind]]
-    told = _whole if explanation.idle >= LONG else _amount
+    is_long = explanation.idle >= LONG  # then the digits of a fraction say nothing
+
+    def told(time: int | float) -> str:
+        return (f"{time:.0f}" if is_long else number(time)) if time else "."
+
     table = grid(uncut("idle"), *map(right, (*(IDLE_MARKS[kind].meaning for kind in used), "all")))
     listed = list(range(len(rows)))
     if len(rows) > MOST_DEVICES:
@@ -68,15 +72,6 @@ def idle_table(explanation: Explanation) -> Table:
     shares = [f"{time / whole:.1%}" if whole else "0%" for time in (*(totals[k] for k in used), explanation.idle)]
     table.add_row("of device-time", *shares, style="dim")
     return table
-
-
-def _amount(time: int | float) -> str:
-    return number(time) if time else "."
-
-
-def _whole(time: int | float) -> str:
-    """Return a time without the digits of a fraction, which say nothing beside times of many digits."""
-    return f"{time:.0f}" if time else "."
 
 
 def _avoidable(explanation: Explanation) -> Text:

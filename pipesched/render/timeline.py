@@ -63,7 +63,13 @@ def remarks(timeline: Timeline) -> Iterator[Text]:
     kept = "1 step" if timeline.steps == 1 else f"{timeline.steps} steps"
     yield Text(f"{timeline.source}, {kept}; drawn is step {timeline.step}, of median makespan; times in {unit}")
     if len(timeline.offsets) > 1:
-        clocks = joined([f"rank {rank}: {_signed(ahead)}" for rank, ahead in enumerate(timeline.offsets) if rank])
+        clocks = joined(
+            [
+                f"rank {rank}: {'-' if ahead < 0 else '+'}{_rounded(abs(ahead))}"
+                for rank, ahead in enumerate(timeline.offsets)
+                if rank
+            ]
+        )
         yield Text(f"clocks ahead of that of rank 0, in {unit}: {clocks}")
     if any(cost.always_waited for cost in timeline.costs):
         yield Text(f"{MARK} none was seen to find its input there: where waiting ends rests on the clocks alone")
@@ -75,10 +81,6 @@ def remarks(timeline: Timeline) -> Iterator[Text]:
         ranks, cores = timeline.machine
         yield Text(f"{counted(ranks, 'rank')} ran on {counted(cores, 'core')}")
     yield from (Text(note) for note in timeline.notes)
-
-
-def _signed(value: float) -> str:
-    return f"{'-' if value < 0 else '+'}{_rounded(abs(value))}"
 
 
 def _rounded(value: float) -> str:

@@ -61,7 +61,8 @@ def finish(finalist: Finalist) -> Finished | None:
     try:
         with under(Clock(max(task.until - time(), 0.0))):
             found = estimate_of_point(task)
-            rates = tuple(_rate(found, other) for other in others(found.setup.hardware))
+            steps = (retimed(found, other).step for other in others(found.setup.hardware))
+            rates = tuple(step.tokens_per_second_per_gpu for step in steps)
             trust = None if finalist.judge is None else finalist.judge.trust(found)
     except TimeIsUp:
         return None
@@ -85,11 +86,6 @@ def _changed(hardware: GpuModel, share: str, factor: float) -> GpuModel:
     known = hardware.efficiency
     values = {key: min(getattr(known, key) * factor, 1.0) for key in SHARES[share]}
     return replace(hardware, efficiency=replace(known, **values))
-
-
-def _rate(found: Estimate, hardware: GpuModel) -> float:
-    """Return the tokens/s/GPU of an estimate on other hardware, with its stages and its orders."""
-    return retimed(found, hardware).step.tokens_per_second_per_gpu
 
 
 def _solved(found: Estimate, seconds: float) -> Estimate | None:

@@ -165,7 +165,8 @@ def _finished(
 ) -> list[tuple[Trial, Finished]]:
     """Return the best layouts with what became of them; none where time is up."""
     best, space, until = _best_layouts(search.fitting()), search.space, _until(clock)
-    tasks = [TrialTask(trial.point, space.setup(trial.point.layout), space.given, until) for trial in best]
+    given = space.given, until, 0.0, space.only
+    tasks = [TrialTask(trial.point, space.setup(trial.point.layout), *given) for trial in best]
     calls = [Finalist(task, seconds, judge) for task in tasks]
     found: list[tuple[Trial, Finished]] = []
     if clock.is_over:
