@@ -86,13 +86,9 @@ def command(
             raise ConfigError(f"--{key}: is needed, a whole number of at least 1")
     packing = _packed(lengths, problem, algo, given)
     chosen = None if rank is None else as_value("", rank)
-    if is_config:
-        content = rank_config(packing, chosen)
-        with printed_before(lambda: write_target(content, target)):
-            print_result(packing, screen)
-    else:
-        with printed_before(lambda: save(packing, "packing", target)):
-            print_result(packing, screen)
+    content = rank_config(packing, chosen) if is_config else None
+    with printed_before(lambda: save(packing, "packing", target) if content is None else write_target(content, target)):
+        print_result(packing, screen)
 
 
 def _packed(lengths: str, source: ProblemSource, algo: str | None, given: dict[str, Any]) -> Packing:

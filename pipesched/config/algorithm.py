@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.checks import shown
-from pipesched.config.values import words_or_numbers
 from pipesched.errors import ConfigError
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.options import (
@@ -23,7 +22,7 @@ from pipesched.schedulers.options import (
     checked_option,
 )
 from pipesched.schedulers.registry import family
-from pipesched.text.given import only_numbers
+from pipesched.text.given import only_numbers, words_or_numbers
 
 if TYPE_CHECKING:
     from pipesched.text.yaml_reader import Value

@@ -46,7 +46,7 @@ from pipesched.text.fields import (
     nearest_key,
     top_keys,
 )
-from pipesched.text.given import Given, located, only_numbers
+from pipesched.text.given import Given, located, only_numbers, words_or_numbers
 
 LISTED = (PER_STAGE, PER_BOUNDARY, RATIO, FRACTION)  # shapes of lists that are for one number of stages
 ENTRIES = (SIZES, SLICES, SHARD)  # shapes of mappings whose entries are given one by one
@@ -192,17 +192,6 @@ def _item_in_file(plain: Any) -> Any:
     """Return an item of side work, whose name may be any text."""
     entries = plain if isinstance(plain, dict) else {}
     return {key: one if key == "name" else words_or_numbers(one) for key, one in entries.items()} or plain
-
-
-def words_or_numbers(plain: Any) -> Any:
-    """Return a value whose texts are words: none is read as a number."""
-    if isinstance(plain, dict):
-        return {key: words_or_numbers(entry) for key, entry in plain.items()}
-    try:
-        is_word = isinstance(plain, str) and to_fraction(plain) is None
-    except ValueError:
-        is_word = True
-    return plain if is_word else only_numbers(plain)
 
 
 def _suggestion(key: str, section: str) -> str:

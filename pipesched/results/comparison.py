@@ -27,7 +27,7 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import BRIEF
 from pipesched.pipeline.step import AUTO, FULL, LEVELS, REDUCES
 from pipesched.results.outcome import Outcome
-from pipesched.results.trainers import PYTORCH, TRAINERS, runs_in, suited, takes, weight_copies
+from pipesched.results.trainers import PYTORCH, TRAINERS, runs_in, takes, weight_copies
 from pipesched.schedulers.feeding.ordering import Ordering
 from pipesched.schedulers.options import OPTIONS, VARIED, labelled
 from pipesched.schedulers.registry import own_name
@@ -122,6 +122,8 @@ class Entry:
 
     def suited(self, trainer: str) -> Entry:
         """Return the entry, or with a group size that a trainer takes where it refuses the one that was found."""
+        from pipesched.results.handover.hand_over import suited
+
         if self.outcome is None:
             return self
         outcome = suited(self.outcome, trainer, "" if self.options else own_name(self.algorithm))

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from pipesched.checks import (
+    require_flag,
     require_label,
     require_name,
     require_number,
@@ -214,6 +215,7 @@ class Outcome(HasPage):
         if self.report is not None:
             require_type(self.report, SolveReport, "a SolveReport or None", "report")
         require_type(self.ordering, (Ordering, type(None)), "an Ordering or None", "ordering")
+        require_flag(self.is_grouped, "is_grouped")
 
     def __repr__(self) -> str:
         return f"Outcome({shown(self.algorithm)}, makespan {self.schedule.makespan}, {self.standing})"

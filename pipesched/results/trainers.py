@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
-from dataclasses import replace
 from typing import NamedTuple
 
-from pipesched.errors import ConfigError
 from pipesched.pipeline.kinds import COMPUTATION_LETTERS, KINDS
 from pipesched.pipeline.schedule import Schedule
-from pipesched.results.handover.subject import Subject, no_whole_step
-from pipesched.results.outcome import Outcome, run
-from pipesched.schedulers.interleaved import group_sizes
+from pipesched.results.handover.subject import no_whole_step
+from pipesched.results.outcome import Outcome
 from pipesched.schedulers.registry import family
 
 PYTORCH = "pytorch"
@@ -56,22 +52,6 @@ def verdicts(outcome: Outcome, made_by: str = "", trainers: Iterable[str] = TRAI
 def takes(outcome: Outcome, trainer: str, made_by: str = "") -> bool:
     """Return whether a trainer of TRAINERS can run a schedule; `made_by` as for `verdicts`."""
     return verdicts(outcome, made_by, [trainer])[0].takes
-
-
-def suited(outcome: Outcome, trainer: str, made_by: str = "") -> Outcome:
-    """Return a schedule, or where its group size was found and is refused, the shortest whose size a trainer takes."""
-    if not outcome.is_grouped or trainer == PYTORCH or Subject(outcome).saving or takes(outcome, trainer, made_by):
-        return outcome
-    others, order = list[Outcome](), None if outcome.ordering is None else outcome.order
-    for size in group_sizes(outcome.problem):
-        with suppress(ConfigError):  # of a size that deadlocks
-            others.append(run(outcome.problem, outcome.algorithm, group_size=size, order=order))
-    for found in sorted(others, key=lambda one: (not one.schedule.fits, one.schedule.makespan_ticks)):
-        if takes(found, trainer):
-            schedule, sizes = found.schedule, [Subject(one).group_size for one in (found, outcome)]
-            plan = replace(schedule.plan, note=f"groups of {sizes[0]}: {trainer} refuses those of {sizes[1]}")
-            return replace(found, schedule=replace(schedule, plan=plan))
-    return outcome
 
 
 def takes_orders(trainer: str) -> bool:

@@ -19,8 +19,9 @@ from pipesched.estimation.items import GB
 from pipesched.estimation.result import Estimate, TrainingStep
 from pipesched.estimation.setup import Setup
 from pipesched.estimation.trust.evidence import SpeedRatio, Trust
+from pipesched.results.handover.hand_over import suited
 from pipesched.results.outcome import run
-from pipesched.results.trainers import Verdict, suited, verdicts
+from pipesched.results.trainers import Verdict, verdicts
 from pipesched.tuning.prune import PrunedPoints
 from pipesched.tuning.space import Layout, Space, SpacePoint
 from pipesched.version import __version__

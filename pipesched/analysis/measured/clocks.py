@@ -329,7 +329,9 @@ def _least_slack(
             if (wide := most + behind) * LITTLE <= typical:
                 continue
             both = spare[i, j], spare[j, i]
-            if apart and (is_recorded or wide <= typical) and all(_is_steady(rooms, wide) for rooms in both):
+            # Steady: at least half of the messages of a direction differ little in their slack.
+            is_steady = all((median_low(rooms) - min(rooms)) * STEADY <= wide for rooms in both)
+            if apart and (is_recorded or wide <= typical) and is_steady:
                 continue
             if all(_took_long(rooms, waits[pair], wide) for rooms, pair in zip(both, ((i, j), (j, i)), strict=True)):
                 continue
@@ -393,11 +395,6 @@ def _was_waited_for(one: RankMessage, least: int) -> bool:
     """Return whether the receiver recorded that it waited longer than so many ticks."""
     wait = one.after.wait
     return wait is not None and wait.is_recorded and wait.end - wait.start > least
-
-
-def _is_steady(rooms: Sequence[int], wide: int) -> bool:
-    """Return whether at least half of the messages of a direction differ little in their slack."""
-    return (median_low(rooms) - min(rooms)) * STEADY <= wide
 
 
 def _took_long(rooms: Sequence[int], waits: Sequence[int], wide: int) -> bool:

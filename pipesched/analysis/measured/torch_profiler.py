@@ -103,17 +103,15 @@ def recorded(content: Mapping[str, Any], file: str) -> Recorded:
             f"{file} holds no range that is named like PP:2F0; a run by PyTorch's pipeline runtime under"
             " torch.profiler, exported by `export_chrome_trace`, has them"
         )
-    if waits and _on_gpu(runs):  # a wait of the CPU says nothing of it, and its own holds the copies alone
+    if waits and any(
+        event.lane[0] == GPU for event in runs
+    ):  # a wait of the CPU says nothing of it, and its own holds the copies alone
         ranges = idle_as_waits(ranges, ranges[0].start)
     steps = {str(number): step for number, step in enumerate(_steps(ranges))}
     rank, ranks = _rank(content, file)
     peers = frozenset(_peers(event.name for event in events))
     machine = _machine(content.get("pipesched"))
     return Recorded(rank, file, steps, apart=bool(waits), ranks=ranks, peers=peers, machine=machine)
-
-
-def _on_gpu(events: Sequence[_Event]) -> bool:
-    return any(event.lane[0] == GPU for event in events)
 
 
 def _on_the_gpu(runs: Sequence[_Event], entries: Sequence[Any], file: str) -> list[_Event]:

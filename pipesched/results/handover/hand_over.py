@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from pipesched.checks import look_up
 from pipesched.display import from_file
-from pipesched.errors import Inexpressible
+from pipesched.errors import ConfigError, Inexpressible
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.problem import Problem
@@ -27,8 +29,8 @@ from pipesched.results.handover.subject import (
     no_whole_step,
     subject_of,
 )
-from pipesched.results.outcome import Outcome
-from pipesched.results.trainers import suited
+from pipesched.results.outcome import Outcome, run
+from pipesched.schedulers.interleaved import group_sizes
 
 
 class Framework(NamedTuple):
@@ -120,6 +122,27 @@ def hand_over(
         *_feeding(subject, found),
     ]
     return "".join(f"{line}\n" for line in [*found.lines, *(f"# {remark}" for remark in remarks)])
+
+
+def suited(outcome: Outcome, trainer: str, made_by: str = "") -> Outcome:
+    """Return a schedule, or where its group size was found and is refused, the shortest whose size a trainer takes."""
+
+    def takes(one: Outcome, made_by: str = "") -> bool:
+        return not isinstance(FRAMEWORKS[trainer].answer(subject_of(one, made_by=made_by)), Refusal)
+
+    is_open = outcome.is_grouped and trainer in FRAMEWORKS and not Subject(outcome).saving
+    if not is_open or takes(outcome, made_by):
+        return outcome
+    others, order = list[Outcome](), None if outcome.ordering is None else outcome.order
+    for size in group_sizes(outcome.problem):
+        with suppress(ConfigError):  # of a size that deadlocks
+            others.append(run(outcome.problem, outcome.algorithm, group_size=size, order=order))
+    for found in sorted(others, key=lambda one: (not one.schedule.fits, one.schedule.makespan_ticks)):
+        if takes(found):
+            schedule, sizes = found.schedule, [Subject(one).group_size for one in (found, outcome)]
+            note = f"groups of {sizes[0]}: {trainer} refuses those of {sizes[1]}"
+            return replace(found, schedule=replace(schedule, plan=replace(schedule.plan, note=note)))
+    return outcome
 
 
 def _feeding(subject: Subject, text: HandoverText) -> Iterator[str]:
