@@ -19,14 +19,18 @@ from pipesched.schedulers.options import VARIED
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from pipesched.cli.options import ProblemSource
-    from pipesched.comparing.contestants import Contestant
-    from pipesched.config.algorithm import Algorithm
-    from pipesched.config.load import Config
     from pipesched.config.values import Values
     from pipesched.pipeline.problem import Problem
     from pipesched.results.comparison import Comparison, Sweep
     from pipesched.results.outcome import Outcome
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pipesched.cli.options import ProblemSource
+    from pipesched.comparing.contestants import Contestant
+    from pipesched.config.algorithm import Algorithm
+    from pipesched.config.load import Config
+    from pipesched.results.comparison import Comparison
 
 
 MOST_VALUES, MOST_DIGITS = 1_000, 12  # of a range

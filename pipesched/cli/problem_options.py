@@ -70,6 +70,11 @@ def _listed(_flag: str, text: str) -> Any:
     return value if isinstance(value, list) else [value]
 
 
+def _several(one: CommandOption, default: str) -> CommandOption:
+    """Return the option of a size as `tune` takes it, which searches: several, or auto."""
+    return one._replace(usage=f"{one.flag} N[,N..]|auto", help=one.help.replace("default 1", f"default {default}"))
+
+
 _CONFIG = {"config": option("-c/--config FILE", "YAML file of the problem; - reads standard input")}
 FIELD_OPTIONS: dict[str, CommandOption] = {  # by the parameter of make_problem
     name: option(
@@ -140,9 +145,7 @@ _SEARCHED = dict.fromkeys((f"parallel.{key}" for key in ("tensor", "pipeline", "
 SPACE = {
     **ESTIMATION,
     **{
-        key: (one := ESTIMATION[key])._replace(  # several, or auto
-            usage=f"{one.flag} N[,N..]|auto", help=one.help.replace("default 1", f"default {default}")
-        )
+        key: _several(ESTIMATION[key], default)
         for key, default in {
             **_SEARCHED,
             "parallel.expert_tensor": "1",

@@ -103,8 +103,7 @@ def _tried(
             fitting.append(found)
         elif found is not None:
             others.append(found)
-    trained = [found.estimate.setup.training for found in fitting]
-    if any(one.recompute == FULL and one.full_layers is None for one in trained):  # else fewer do not fit either
+    if any(_is_full(found.estimate.setup) for found in fitting):
         fewest = _fewest_layers(setup, before, again)
         fitting += [] if fewest is None else [fewest]
     others.sort(key=attrgetter("held"))
@@ -121,6 +120,11 @@ def _found(values: Mapping[str, Any], setup: Setup, again: Again) -> FittingChan
     if found.fits:
         return FittingChange(values, found)
     return MissingChange(values, setup, max(device.total for device in found.devices))
+
+
+def _is_full(setup: Setup) -> bool:
+    """Return whether all layers recompute: where these do not fit, fewer do not either."""
+    return setup.training.recompute == FULL and setup.training.full_layers is None
 
 
 def _fewest_layers(setup: Setup, before: Mapping[str, Any], again: Again) -> FittingChange | None:

@@ -141,8 +141,7 @@ class PipelineBoard(Board):
     def find(self, text: str) -> int | None:
         """Return the task of a text: a pair by either part, by both, or by its text in files."""
         wanted = "".join(text.split()).upper()
-        parts = wanted.removesuffix("OVERLAP_F_B").strip("()").replace(";", "&").split("&")  # of a pair two
-        numbers = [self._number(part) for part in parts]
+        numbers = [self._number(part) for part in _parts(wanted)]
         found = numbers[0]
         if found is None or any(number != found for number in numbers):
             return None
@@ -350,6 +349,11 @@ class PipelineBoard(Board):
         if not isinstance(back, Outcome) or wrong or back.schedule.makespan != self.schedule.makespan:
             raise InvalidSchedule(f"{path} does not hold what was written: {(wrong or ['another makespan'])[0]}")
         return f"saved {path}: read back and checked, every rule holds"
+
+
+def _parts(text: str) -> list[str]:
+    """Return the texts of the operations of a slot: of a pair, written `0F3&3B1` or `(0F3;3B1)OVERLAP_F_B`, two."""
+    return text.removesuffix("OVERLAP_F_B").strip("()").replace(";", "&").split("&")
 
 
 def board_of(outcome: Outcome) -> PipelineBoard:

@@ -52,10 +52,10 @@ class Op(_OpFields):
     def __new__(cls, stage: int, kind: str, microbatch: int | None, slice: int = 0) -> Op:  # noqa: A002  as the field
         """Make an operation, after checks."""
         where = require_whole(stage, "stage")
-        if _is_of_step(kind):
+        if isinstance(kind, str) and kind in STEP_KINDS:
             return step_op(where, kind, None if microbatch is None else require_whole(microbatch, "microbatch"))
         of = require_whole(microbatch, "microbatch")
-        if not _is_kind(kind):
+        if not (isinstance(kind, str) and kind in LETTERS and len(kind) == 1):
             raise ConfigError(f"must be one of {' '.join(LETTERS)}, not {shown(kind)}", "kind")
         part = require_whole(slice, "slice")
         return tuple.__new__(SlicedOp if part else cls, (where, kind, of, part))
@@ -115,18 +115,6 @@ def step_op(stage: int, kind: str, number: int | None) -> StepOp:
     return StepOp._make((stage, kind, NO_NUMBER if number is None else number, 0))
 
 
-def _is_of_step(value: object) -> bool:
-    return isinstance(value, str) and value in STEP_KINDS
-
-
-def _is_kind(value: object) -> bool:
-    return isinstance(value, str) and value in LETTERS and len(value) == 1
-
-
-def _is_op(value: object, kind: str) -> bool:
-    return isinstance(value, Op) and value.kind == kind
-
-
 class _PairFields(NamedTuple):
     forward: Op
     backward: Op
@@ -143,7 +131,7 @@ class Pair(_PairFields):
     def __new__(cls, forward: Op, backward: Op) -> Pair:
         """Make a pair, after checks."""
         for key, op, kind in (("forward", forward, "F"), ("backward", backward, "B")):
-            if not _is_op(op, kind):
+            if not (isinstance(op, Op) and op.kind == kind):
                 raise ConfigError(f"must be an Op of kind {kind}, not {shown(op)}", key)
         return tuple.__new__(cls, (forward, backward))
 
