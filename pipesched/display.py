@@ -69,10 +69,6 @@ def write_pages_by(writer: PageWriter) -> None:
     _PAGE_WRITERS.append(writer)
 
 
-def _as_text(result: object) -> dict[str, str]:
-    return {"text/plain": repr(result)}
-
-
-_RENDERERS: list[Renderer] = [_as_text]
+_RENDERERS: list[Renderer] = [lambda result: {"text/plain": repr(result)}]
 _PAGE_WRITERS: list[PageWriter] = []
 _READERS: list[Reader] = [lambda value, *_: value]

@@ -24,7 +24,8 @@ def executed(notebook: Any) -> Any:
     from nbclient import NotebookClient
 
     fresh = deepcopy(notebook)
-    NotebookClient(fresh, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(ROOT)}}).execute()
+    resources = {"metadata": {"path": str(NOTEBOOK.parent)}}
+    NotebookClient(fresh, timeout=120, kernel_name="python3", resources=resources).execute()
     for cell in fresh.cells:
         cell.metadata = {}
     fresh.metadata = {

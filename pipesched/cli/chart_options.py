@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pipesched.checks import require_name
 from pipesched.cli.options import number_of, option, whole_numbers
+from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
     from pipesched.pipeline.schedule import Schedule
@@ -13,9 +15,8 @@ if TYPE_CHECKING:
 LABEL = option("--label NAME", "label of a slot: auto, microbatch, op, stage, none")
 
 
-def _rows(flag: str, text: str) -> list[int] | str:
-    """Return the devices of a list such as 0,31,63, or all."""
-    return text if text == "all" else whole_numbers(flag, text, least=0)
+def _no_columns(flag: str, _text: str) -> None:
+    raise ConfigError(f"{flag}: counts columns of a terminal; --inches is the width of a figure")
 
 
 class ChartOptions(NamedTuple):
@@ -27,8 +28,9 @@ class ChartOptions(NamedTuple):
     label: str | None = LABEL
     memory: bool | None = option("--memory/--no-memory", "the strip of memory over time; default: with a budget")
     rows: list[int] | str | None = option(
-        "--rows D,D..", "devices to draw: all, or 0,31,63; default: at most 64, of more than 16 in compare 8", _rows
-    )
+        "--rows D,D..", "devices to draw: all, or 0,31,63; default: at most 64, of more than 16 in compare 8",
+        lambda flag, text: text if text == "all" else whole_numbers(flag, text, least=0),
+    )  # fmt: skip
     fold: bool | None = option(
         "--fold/--no-fold",
         "draw of what repeats one period only; default: where slots are narrow and it helps, not in compare",
@@ -36,10 +38,14 @@ class ChartOptions(NamedTuple):
     inches: float | None = option(
         "--inches INCHES", "width of the figure that -o writes; default 7, a page's text", number_of
     )
+    charts: str | None = option(
+        "--charts all|none", "whether the chart is drawn; default all",
+        lambda flag, text: require_name(("all", "none"), text, "number of charts", flag),
+    )  # fmt: skip
 
     def view(self, **more: Any) -> View:
         """Return these options as renderers take them, with `more` fields of a View. Raises ConfigError."""
-        return figure_view(**{**self._asdict(), **more})
+        return figure_view(**{**self._replace(charts=None)._asdict(), **more})
 
     def require_drawable(self, schedule: Schedule, until: int | None = None) -> None:
         """Raise ConfigError for a window or devices that a chart of `schedule`, up to the tick `until`, has not."""
@@ -66,6 +72,7 @@ FIGURE = {
     "inches": option("--inches INCHES", "width of a figure; default 7, a page's text (3.5: a column)", number_of),
     "label": LABEL,
     "memory": option("--memory/--no-memory", "memory over time; default: with a budget"),
+    "width": option("--width COLUMNS", "of a chart in a terminal, which nothing here draws", _no_columns, hidden=True),
 }
 
 

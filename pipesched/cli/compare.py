@@ -104,6 +104,7 @@ def _compared(
         return compared
     left = compared.only(comparison.only)
     _note_left_out(comparison.only, named.algorithms(config.algorithm, **how), _names_of([compared]), _names_of([left]))
+    _note_regrouped(compared, left)
     return left
 
 
@@ -120,8 +121,9 @@ def _swept(
     configured = algorithm_of(values)
     chosen = named.algorithms(configured, everything=asked.everything, plotted=asked.pareto)
     own = comparing.own_options(configured, chosen)
-    with comparing.located(configured, options), doing(f"comparing over {asked.sweep}"):
+    with comparing.located(configured, options), doing(f"comparing over {asked.sweep}") as say:
         settings = {"plans": named.plans, "each": own, "executor": executor, **options}
+        settings["listener"] = lambda turn: say(f"comparing over {asked.sweep}: {turn}")
         swept = comparing.read_sweep(str(asked.sweep), values, chosen, **settings)
     outcomes = (entry.outcome for point in swept for entry in point.comparison)
     reading.note_halves(source, assumed=assumes_halves(values), outcomes=outcomes)
@@ -146,6 +148,14 @@ def _note_left_out(trainer: str, chosen: str | Sequence[str], every: Sequence[st
         raise ConfigError(f"--only: {trainer} can run none of these as they are: {', '.join(out)}")
     if out and chosen != ALL:
         print(f"pipesched: note: --only {trainer} leaves out {', '.join(out)}", file=sys.stderr)
+
+
+def _note_regrouped(compared: Comparison, left: Comparison) -> None:
+    """Say on stderr which schedules run in other groups than their best, because a trainer refuses those."""
+    before = [entry.outcome for entry in compared]
+    for entry in left:
+        if entry.outcome is not None and entry.outcome not in before:
+            print(f"pipesched: note: {entry.label}: {entry.outcome.schedule.plan.note}", file=sys.stderr)
 
 
 def _answer_sweep(sweep: Sweep, show: str | None, chart: ChartOptions, target: Target, screen: Screen) -> None:

@@ -125,7 +125,7 @@ def _values(parts: Sequence[str], words: Collection[str]) -> list[Any]:
 
     Where there are `words` that may be varied, other texts are left to what knows them.
     """
-    texts = [text for part in parts for text in _range(part)]
+    texts = [text for part in parts for text in values_in(part)]
     for text in texts if not words else ():
         if isinstance(parse_value(text), str) and not has_unit(text):
             raise ConfigError(f"--sweep: {text!r} is no number; write for instance microbatches=4,8,16,32")
@@ -147,7 +147,7 @@ def require_unvaried(text: str, overrides: Mapping[str, Any]) -> None:
             raise ConfigError(f"{flag}: has no effect with --sweep {text}, which varies it")
 
 
-def _range(text: str) -> Iterator[str]:
+def values_in(text: str, flag: str = "--sweep", example: str = "microbatches=8:96:8") -> Iterator[str]:
     """Yield the values of a range, such as 8:96, 8:96:8 or 0.5:1:0.1, both ends included; else the text itself."""
     ends = text.split(":")
     if len(ends) == 1:
@@ -155,10 +155,10 @@ def _range(text: str) -> Iterator[str]:
         return
     numbers = [Decimal(end) for end in ends if re.fullmatch(r"\s*[0-9]*\.?[0-9]+\s*", end) and len(end) < MOST_DIGITS]
     if len(numbers) != len(ends) or len(ends) > 3 or (len(ends) == 3 and not numbers[2]):
-        raise ConfigError(f"--sweep: {text!r} is no range; write for instance microbatches=8:96:8")
+        raise ConfigError(f"{flag}: {text!r} is no range; write for instance {example}")
     first, last, step = (*numbers, Decimal(1))[:3]
     if not 0 <= last - first < MOST_VALUES * step:
-        raise ConfigError(f"--sweep: {text!r} must rise, to at most {MOST_VALUES:,} values")
+        raise ConfigError(f"{flag}: {text!r} must rise, to at most {MOST_VALUES:,} values")
     yield from (f"{first + number * step:f}" for number in range(int((last - first) / step) + 1))
 
 

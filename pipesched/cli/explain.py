@@ -136,7 +136,8 @@ def _print_explanation(
         idle = explanation.schedule.idle_ticks
         worst = sorted(range(devices), key=lambda device: -idle[device])[:WORST]
         rows = sorted({*worst, 0, devices - 1})
-    console.print(output.chart_of(outcome, view, screen, rows=rows, marks=MarkLines(explanation)))
+    if chart.charts != "none":
+        console.print(output.chart_of(outcome, view, screen, rows=rows, marks=MarkLines(explanation)))
     console.print()
     for part in explanation_parts(explanation, plan_again):
         console.print(part)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pipesched.checks import require_name
 from pipesched.cli.options import ProblemSource, Target, argument, option, whole_numbers
 from pipesched.cli.output import target_format, write_target
-from pipesched.cli.positionals import ALGO
+from pipesched.cli.positionals import ALGO, split_positionals
 from pipesched.cli.progress import doing
 from pipesched.cli.reading import asked_outcome
 from pipesched.errors import ConfigError
@@ -51,7 +51,9 @@ def command(
     from pipesched.pipeline.check import checked
 
     if framework is not None:
-        _hand_over(framework, layers, to, lambda: _outcome(words, algo, problem, algorithm), target)
+        counts = None if layers is None else whole_numbers("--layers", layers, least=0)
+        cut = problem if counts is None else _cut_so(words, problem, counts)
+        _hand_over(framework, counts, to, lambda: _outcome(words, algo, cut, algorithm), target)
         return
     if layers is not None:
         raise ConfigError("--layers: has no effect without --for, which names a framework")
@@ -63,21 +65,35 @@ def command(
     _deliver(content, target)
 
 
-def _hand_over(framework: str, layers: str | None, to: str | None, made: Callable[[], Outcome], target: Target) -> None:
+def _cut_so(words: list[str] | None, problem: ProblemSource, counts: list[int]) -> ProblemSource:
+    """Return a problem whose layers, if it has any, are cut as the framework is told. Raises ConfigError."""
+    from pipesched.cli.reading import config_source
+    from pipesched.config.load import load_values
+
+    source = split_positionals(words or [], problem)[1]
+    values = load_values(config_source(source.config), source.overrides)
+    if not {"layers", "layer"} & {*values} or "layout" in problem.overrides:
+        return problem
+    return problem._replace(overrides={**problem.overrides, "layout": counts})
+
+
+def _hand_over(framework: str, counts: Any, to: str | None, made: Callable[[], Outcome], target: Target) -> None:
     from pipesched.file_formats.files import refuse_existing
     from pipesched.results.handover.hand_over import FRAMEWORKS, hand_over
 
     if to is not None:
         raise ConfigError("--to: a format; give either it or --for, which prints options")
+    if framework in formats_that_hold(SCHEDULE):
+        raise ConfigError(f"--for: {framework} is a format, not a framework; give --to {framework}")
     require_name(FRAMEWORKS, framework, "framework", "--for")
     if target.path not in (None, "-"):
         refuse_existing(Path(str(target.path)), target.force)
-    counts = None if layers is None else whole_numbers("--layers", layers, least=0)
-    outcome = made()
     try:
-        text = hand_over(outcome, framework, layers=counts)
+        text = hand_over(made(), framework, layers=counts)
     except ConfigError as error:
-        raise (error.at("--layers") if error.key == "layers" else error) from None
+        if counts is None or error.key not in ("layers", "layout"):
+            raise
+        raise ConfigError(f"--layers: {error.message.replace('--layers is', 'the model has')}") from None
     _deliver(text, target)
 
 
@@ -87,6 +103,7 @@ def _format(to: str | None, target: Target) -> Format:
     Raises ConfigError, before anything takes long, where the format cannot be written to the target.
     """
     from pipesched.file_formats.files import named_format, refuse_existing
+    from pipesched.results.handover.hand_over import FRAMEWORKS
 
     to_stdout = target.path in (None, "-")
     form = None if to is not None or to_stdout else target_format(target, SCHEDULE)
@@ -94,6 +111,8 @@ def _format(to: str | None, target: Target) -> Format:
         return form
     if to is None:
         raise ConfigError(f"--to: say the format: {', '.join(formats_that_hold(SCHEDULE))}")
+    if to in FRAMEWORKS:
+        raise ConfigError(f"--to: {to} is a framework, not a format; give --for {to}")
     form = named_format(to, SCHEDULE)
     if target.path is None and form.binary:
         raise ConfigError(f"--output: {form.name} is no text; name a file, for instance schedule{form.suffix}")

@@ -121,7 +121,7 @@ KEY_FLAGS = {
 }
 OWN = (  # of commands, of a packing, and of a training
     "against", "chunks", "count", "latency", "pipeline", "pipelined", "placement", "trace",
-    "attention", "cap", "microbatches", "rank", "ranks", "reference",
+    "attention", "cap", "microbatches", "multiple_of", "overhead", "rank", "ranks", "reference", "too_long",
     "data", "dtype", "loss", "rate", "rows", "shape", "vocab",
 )  # fmt: skip
 COMMAND_FLAGS = {  # parameter of any other function -> its flag
@@ -131,7 +131,7 @@ COMMAND_FLAGS = {  # parameter of any other function -> its flag
         for name, one in group.options.items()
         if key not in ("problem", "estimation", "space", "screen")
     },
-    **{name: f"--{name}" for name in OWN},
+    **{name: f"--{name.replace('_', '-')}" for name in OWN},
     "algorithm": "--algo",
     "field": "--sweep",
     "format": "--to",

@@ -15,7 +15,7 @@ import typer
 from pipesched.checks import MOST_SECONDS, MOST_WORKERS, require_name
 from pipesched.errors import ConfigError
 from pipesched.pipeline.quantities import parse_number
-from pipesched.schedulers.options import COUNT, FLAG, MICROBATCHES, OPTIONS, STAGES, WHOLE
+from pipesched.schedulers.options import COUNT, FLAG, GROUPS, MICROBATCHES, OPTIONS, STAGES, WHOLE
 
 
 def as_text(_flag: str, text: str) -> str:
@@ -127,9 +127,9 @@ def given(**values: Any) -> dict[str, Any]:
 
 def _algorithm_option(key: str) -> Any:
     shape, text = OPTIONS[key].shape, OPTIONS[key].help
-    metavars = {FLAG: "", COUNT: " N", WHOLE: " N", STAGES: " full|N", MICROBATCHES: " NAME|LIST"}
+    metavars = {FLAG: "", COUNT: " N", WHOLE: " N", STAGES: " full|N", GROUPS: " best|N", MICROBATCHES: " NAME|LIST"}
     metavar = metavars.get(shape, " NAME")
-    read = as_value if shape in (COUNT, WHOLE, STAGES, MICROBATCHES) else as_text
+    read = as_value if shape in (COUNT, WHOLE, STAGES, GROUPS, MICROBATCHES) else as_text
     return option(f"--{key.replace('_', '-')}{metavar}", text, read)
 
 
@@ -222,10 +222,6 @@ def _trainer(_flag: str, text: str) -> str:
     return require_name(TRAINERS, text, "trainer", "trainer")
 
 
-def _names(_flag: str, text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
 class TrustOptions(NamedTuple):
     """What is known beside published runs of all sources."""
 
@@ -251,7 +247,7 @@ class TuningOptions(NamedTuple):
     names: Sequence[str] = option(
         "--algos NAME[,..]",
         "what to try, as words do too; default: all that apply, and solve at the end",
-        _names,
+        lambda _, text: [*filter(None, map(str.strip, text.split(",")))],
         absent=(),
     )
     only: str | None = option("--only TRAINER", ONLY, _trainer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -39,7 +40,7 @@ def console_for(screen: Screen) -> Console:
             quiet_pipe()
             raise SystemExit(0)
 
-    plain = screen.no_color or screen.ascii_only
+    plain = screen.no_color or screen.ascii_only or bool(os.environ.get("NO_COLOR"))  # bold and dim are colours too
     console = PipeConsole(
         file=sys.stdout,
         width=screen.width,
@@ -116,7 +117,8 @@ def _print_schedule(
     view, console = chart.view(), console_for(screen)
     drawing = chart_of(outcome, view, screen)
     console.print(heading(outcome, given))
-    console.print(drawing)
+    if chart.charts != "none":
+        console.print(drawing)
     console.print()
     memory = bool(view.memory)
     console.print(summary(outcome, brief=console.width < 80, timing=timing, memory=memory, spell=spell))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipesched.cli.options import ProblemSource, Screen, Target, argument, as_value, option
+from pipesched.cli.options import ProblemSource, Screen, Target, argument, as_value, option, parse_value
 from pipesched.cli.output import print_result, printed_before, save, target_format, write_target
 from pipesched.cli.positionals import ALGO
 from pipesched.cli.progress import doing
@@ -27,14 +27,21 @@ def command(
     ranks: str | None = option("--ranks N", "data-parallel ranks, each with a pipeline of its own"),
     cap: str | None = option("--cap T", "the most tokens of a microbatch"),
     microbatches: str | None = option(
-        "--microbatches N|auto", "of each rank; default the config's, auto: the least for which a packing is found"
+        "--microbatches N|N:N|auto|best",
+        "of each rank; default the config's, auto: the least for which a packing is found, best: that of the shortest,"
+        " of all or of a range",
     ),
+    multiple_of: str | None = option("--multiple-of N", "numbers of microbatches that are tried are multiples of N"),
     attention: str | None = option(
         "--attention X", "the part of a document's work that grows with the square of its tokens; default 0"
     ),
     reference: str | None = option(
         "--reference T", "the tokens of the one document that the costs are for; default --cap"
     ),
+    overhead: str | None = option(
+        "--overhead F[,B]", "what each pass lasts beside its documents, or a forward and a backward"
+    ),
+    too_long: str | None = option("--too-long drop|split", "leave documents above --cap out, or cut them into pieces"),
     rank: str | None = option("--rank N", "whose config -o writes to a .yaml file; default the slowest rank"),
     algo: str | None = ALGO,
     problem: ProblemSource,
@@ -47,14 +54,20 @@ def command(
     times its length, and for the part --attention times its square. -o packing.json writes which document goes where,
     -o rank.yaml a config of the slowest rank.
     """
+    from pipesched.cli.comparing import values_in
     from pipesched.documents.packing import rank_config
 
     form = target_format(target, "packing")
     is_config = form is not None and form.name == "config"
     if rank is not None and not is_config:
         raise ConfigError("--rank: has no effect without -o and a .yaml file, which holds the config of one rank")
-    counts = {"ranks": ranks, "cap": cap, "microbatches": microbatches, "attention": attention, "reference": reference}
+    counts = {
+        "ranks": ranks, "cap": cap, "microbatches": microbatches, "multiple_of": multiple_of, "attention": attention,
+        "reference": reference, "overhead": overhead, "too_long": too_long,
+    }  # fmt: skip
     given = {key: as_value("", text) for key, text in counts.items() if text is not None}
+    if ":" in str(microbatches):
+        given["microbatches"] = [*map(parse_value, values_in(str(microbatches), "--microbatches", "8:96:8"))]
     for key in ("ranks", "cap"):
         if key not in given:
             raise ConfigError(f"--{key}: is needed, a whole number of at least 1")

@@ -110,7 +110,8 @@ def print_charts(
         is_last = outcome is outcomes[-1]
         together, own = [one.schedule for one in outcomes], marks if is_last else None
         console.print(heading(outcome))
-        console.print(chart_of(outcome, view, screen, together=together, show_legend=is_last, marks=own))
+        if chart.charts != "none":
+            console.print(chart_of(outcome, view, screen, together=together, show_legend=is_last, marks=own))
         console.print()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import islice
@@ -18,7 +18,8 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import OutOfLimits, exact, plain, to_fraction
 from pipesched.pipeline.units_of_measure import TIME, Unit, count_of, first_entries, has_unit, is_several, read_number
 from pipesched.results.comparison import VARIED_WORDS, Comparison, Sweep, SweepPoint
-from pipesched.schedulers.options import VARIED
+from pipesched.schedulers.options import GROUP_SIZE, VARIED, checked_option
+from pipesched.schedulers.registry import family
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -41,6 +42,7 @@ def sweep(
     each: Mapping[str, Mapping[str, Any]] | None = None,
     jobs: int = 1,
     executor: Executor | str | None = None,
+    listener: Callable[[str], None] | None = None,
     **options: Any,
 ) -> Sweep:
     """Compare algorithms at several values of one number, or at several words.
@@ -49,10 +51,12 @@ def sweep(
         path_or_text: As for `load`; None is the problem of the first schedule among `plans`, else the built-in default.
         field: What to vary: a parameter of `make_problem` (`microbatches`), or its key in a config (`costs.forward`);
             `speed[2]` is the speed of device 2 alone. Or `shard`, what data-parallel ranks divide, and `shard.ahead`,
-            `shard.ranks`, `shard.reduce`. Or `order` or `side_rule`, options of every family.
+            `shard.ranks`, `shard.reduce`. Or an option: `order`, `side_rule` or `group_size`.
         values: The values it takes, at most 10,000; texts with units too ("250us"), and words: of `shard` its levels,
-            of `shard.ahead` numbers, full and auto, of `order` given, verl and best, of `side_rule` first and bubbles.
+            of `shard.ahead` numbers, full and auto, of `order` given, verl, longest, shortest and best, of `side_rule`
+            first and bubbles, of `group_size` numbers and best.
         algorithms: As for `compare`, like `plans`, `each`, `jobs`, `executor` and the `options` of families.
+        listener: Called with the name of each algorithm or plan, and the value, as its turn comes.
         overrides: Values that replace those of the config at every point, by the parameters of `make_problem`; None is
             the default. What is varied cannot stand there too.
 
@@ -63,7 +67,7 @@ def sweep(
 
     given = {} if overrides is None else require_mapping(overrides, "values by the parameters they set", "overrides")
     listed = _listed(values)
-    if not _is_option(field):
+    if str(field) not in VARIED:
         varied, halves = varied_field(field), {"backward_input", "backward_weight"}
         others = halves if varied.name == "backward" else {"backward"} if varied.name in halves else set()
         for name, value in given.items() if _device_of(varied) is None else ():
@@ -73,12 +77,8 @@ def sweep(
     base = problem_of_plans(read) if path_or_text is None else path_or_text
     key, points = varied_points(load_values(base, given), field, listed)
     settings: dict[str, Any] = {"plans": read, "each": each, "jobs": jobs, "executor": executor}
+    settings["listener"] = listener
     return Sweep(key, compared_points(points, algorithms, **settings, **options))
-
-
-def _is_option(field: object) -> bool:
-    """Return whether a sweep is over the words of an option of families; arrays compare to arrays."""
-    return isinstance(field, str) and field in VARIED
 
 
 class VariedPoint(NamedTuple):
@@ -100,8 +100,13 @@ def varied_points(base: Values, field: str, values: Sequence[Any]) -> tuple[str,
     from pipesched.config.values import problem_of
 
     problem = problem_of(base)
-    words = [require_name(VARIED_WORDS[field], value, field, "values") for value in values]
-    return field, [VariedPoint(word, problem, {field: word}) for word in words]
+    listed = [
+        checked_option(family("interleaved"), field, value)
+        if field == GROUP_SIZE
+        else require_name(VARIED_WORDS[field], value, field, "values")
+        for value in values
+    ]
+    return field, [VariedPoint(value, problem, {field: value}) for value in listed]
 
 
 def compared_points(
@@ -112,6 +117,7 @@ def compared_points(
     each: Mapping[str, Mapping[str, Any]] | None = None,
     jobs: int = 1,
     executor: Executor | str | None = None,
+    listener: Callable[[str], None] | None = None,
     **options: Any,
 ) -> tuple[SweepPoint, ...]:
     """Compare algorithms on each problem, all in one executor, and return the points by their values.
@@ -122,7 +128,9 @@ def compared_points(
         raise ConfigError("has no effect in a sweep that varies it", key)
     read, runs = read_plans(plans), chosen_executor(jobs, executor)
     calls = [comparison_calls(at.problem, algorithms, read, each, {**options, **at.options}) for at in points]
-    entries = iter([*run_calls([call for at_point in calls for call in at_point], runs)])
+    turns = (f"{call[1]} at {point.value}" for point, at_point in zip(points, calls, strict=True) for call in at_point)
+    hear = None if listener is None else lambda _: listener(next(turns))
+    entries = iter([*run_calls([call for at_point in calls for call in at_point], runs, hear)])
     found = []
     for at, at_point in zip(points, calls, strict=True):
         own = []

@@ -12,7 +12,7 @@ from pipesched.errors import ConfigError
 from pipesched.schedulers import options as known
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.registry import family
-from pipesched.text.given import only_numbers
+from pipesched.text.given import only_numbers, words_or_numbers
 
 if TYPE_CHECKING:
     from pipesched.text.yaml_reader import Value
@@ -59,7 +59,8 @@ def read_algorithm(value: Value, file: str) -> Algorithm:
         return Algorithm(_family(value.data, where).name)
     if not isinstance(value.data, dict) or len(value.data) != 1:
         form = "a name, or one name with its options: {interleaved: {group_size: 8}}"
-        raise ConfigError(f"{where}: must be {form}, not {_listed(value)}")
+        names = f"{len(value.data)} names" if isinstance(value.data, dict) else shown(value.plain())
+        raise ConfigError(f"{where}: must be {form}, not {names}")
     [(name, options)] = value.data.items()
     chosen = _family(name, f"{file}:{options.line}: algorithm")
     if options.data is None:
@@ -79,14 +80,11 @@ def read_algorithm(value: Value, file: str) -> Algorithm:
 def _option(key: str, plain: Any) -> Any:
     """Return the value of an option; an unknown option is left to its check."""
     shape = known.OPTIONS[key].shape if key in known.OPTIONS else None
-    is_word = {known.STAGES: plain == known.FULL, known.MICROBATCHES: isinstance(plain, str)}
+    if shape in (known.GROUPS, known.STAGES):
+        return words_or_numbers(plain)
+    is_word = {known.MICROBATCHES: isinstance(plain, str)}
     is_number = not is_word.get(shape or "", shape not in (known.COUNT, known.WHOLE, known.PERIOD, known.STARTS))
     return only_numbers(plain) if is_number else plain
-
-
-def _listed(value: Value) -> str:
-    """Return on one line what a value is, for a message."""
-    return f"{len(value.data)} names" if isinstance(value.data, dict) else shown(value.plain())
 
 
 def _family(name: str, where: str) -> Family:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pipesched.checks import shown
-from pipesched.pipeline.quantities import MOST_DIGITS, plain
+from pipesched.pipeline.quantities import MOST_DIGITS, OutOfLimits, plain
 from pipesched.pipeline.units_of_measure import rounding_of
 from pipesched.schedulers.options import OPTIONS, PERIOD, STARTS
-from pipesched.text.fields import BY_NAME, COUNT, LINKS, NUMERIC, PART, SIDE, SIZES, SLICES, Field
+from pipesched.text.fields import BY_NAME, COUNT, LINKS, NUMERIC, PART, SIDE, SIZES, SLICES
 from pipesched.text.given import Given
 
 if TYPE_CHECKING:  # a problem that no file says is read without YAML
@@ -40,8 +40,8 @@ def _rounded(name: str, given: Given) -> Iterator[str]:
                 yield from _of_numbers(option, given.value.locations.get(key, f"`{key}`"))
     elif name not in BY_NAME:
         yield from _of_section(given.value, name) if name in MEASURES else ()
-    elif _may_be_rounded(BY_NAME[name]):
-        key = BY_NAME[name].key
+    elif (field := BY_NAME[name]).shape in (PART, LINKS, SIZES, SIDE) or (field in NUMERIC and field.shape != COUNT):
+        key = field.key
         if not isinstance(given.value, Mapping):
             yield from _of_numbers(given.value, given.where or f"`{key}`")
             return
@@ -52,10 +52,6 @@ def _rounded(name: str, given: Given) -> Iterator[str]:
                 yield from _of_numbers(value, f"{place}.{entry}" if place else called)
 
 
-def _may_be_rounded(field: Field) -> bool:
-    return field.shape in (PART, LINKS, SIZES, SIDE) or (field in NUMERIC and field.shape != COUNT)
-
-
 def _of_numbers(value: Any, place: str) -> Iterator[str]:
     if isinstance(value, (list, tuple)):
         for entry, one in enumerate(value):
@@ -64,7 +60,10 @@ def _of_numbers(value: Any, place: str) -> Iterator[str]:
         for name, one in value.items():
             yield from _of_numbers(one, f"{place}.{name}")
     else:
-        counted = rounding_of(value)
+        try:
+            counted = rounding_of(value)
+        except OutOfLimits:  # which the check of what it is for refuses
+            return
         if counted is not None:
             yield f"{place}: more than {MOST_DIGITS} digits, rounded to {shown(plain(counted))}"
 

@@ -7,16 +7,17 @@ from typing import Any
 
 from pipesched.config.setup_schema import object_schema, setup_schemas
 from pipesched.pipeline.costs import TABLED
-from pipesched.pipeline.layer_arguments import KEYS
+from pipesched.pipeline.layer_arguments import KEYS, MOST_LAYERS
 from pipesched.pipeline.layers import BALANCED, EQUAL, SHARES, SIZES
 from pipesched.pipeline.placement import PLACEMENTS
 from pipesched.pipeline.problem import LANES
 from pipesched.pipeline.step import LEVELS, REDUCES
 from pipesched.pipeline.step_arguments import ALL, SHARD_KEYS, SIDE_KEYS, SIDE_SIZES
-from pipesched.pipeline.unit_arguments import SLICE_KEYS
+from pipesched.pipeline.unit_arguments import MOST_ITEMS, SLICE_KEYS
 from pipesched.pipeline.units import AUTO, FACTORS, MODES, MOST_SLICES, SHARED, WORK
 from pipesched.pipeline.units_of_measure import MEMORY, MICRO, TIME, Dimension
 from pipesched.schedulers import options
+from pipesched.schedulers.feeding.fed_plan import BEST
 from pipesched.schedulers.options import OPTIONS, Option, options_of
 from pipesched.schedulers.registry import ALIASES, FAMILIES, family
 from pipesched.text import fields
@@ -76,12 +77,16 @@ def _shapes(field: Field | Option) -> list[dict[str, Any]]:
     value = number if dimension is None else {"anyOf": [number, _measured(dimension)]}
     devices = {"type": "array", "items": {"type": "integer", "minimum": 0}}
     latency, speed = {"anyOf": [number, _measured(TIME)]}, {"type": "number", "minimum": 0.001, "maximum": 1000}
+    count = {"type": "integer", "minimum": 1}
     shapes: dict[str, list[dict[str, Any]]] = {
-        fields.COUNT: [{"type": "integer", "minimum": 1}],
+        fields.COUNT: [
+            {"type": "integer", "minimum": 1, **({"maximum": MOST_LAYERS} if field.key == "layers" else {})}
+        ],
         options.WHOLE: [{"type": "integer", "minimum": 0}],
         options.FLAG: [{"type": "boolean"}],
         options.PERIOD: [value],
-        options.STAGES: [{"enum": [options.FULL]}, {"type": "integer", "minimum": 1}],
+        options.GROUPS: [{"enum": [BEST]}, count],
+        options.STAGES: [{"enum": [options.FULL]}, count],
         options.STARTS: [{"type": "array", "items": value}],
         fields.TEXT: [{"type": "string"}],
         options.WORD: [{"enum": list(field.names)}] if isinstance(field, Option) else [],
@@ -122,11 +127,11 @@ def _side(time: dict[str, Any]) -> dict[str, Any]:
     }
     item = object_schema({key: {"anyOf": [shapes[key], {"type": "null"}]} for key in SIDE_KEYS})
     item["properties"]["forward"] = shapes["forward"]
-    return {**_list_of({**item, "required": ["forward"]}), "minItems": 1}
+    return {**_list_of({**item, "required": ["forward"]}, MOST_ITEMS), "minItems": 1}
 
 
-def _list_of(items: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "array", "items": items}
+def _list_of(items: dict[str, Any], most: int | None = None) -> dict[str, Any]:
+    return {"type": "array", "items": items, **({} if most is None else {"maxItems": most})}
 
 
 def _slices(time: dict[str, Any]) -> list[dict[str, Any]]:
@@ -140,7 +145,7 @@ def _slices(time: dict[str, Any]) -> list[dict[str, Any]]:
         "tokens": [{"enum": [EQUAL, WORK]}, part],
         "attention": [{"type": "number", "minimum": 0, "maximum": 1}],
         "work": [part, _list_of(part), {**object_schema(dict.fromkeys(SHARED, parts)), "required": [*SHARED]}],
-        "overhead": [time],
+        "overhead": [time, {**_list_of(time), "minItems": 2, "maxItems": 2}],
         "most": [number],
     }
     return [*count, object_schema({key: {"anyOf": [*shapes[key], {"type": "null"}]} for key in SLICE_KEYS})]
@@ -151,7 +156,7 @@ def _of_layer(key: str, number: dict[str, Any], *, is_listed: bool) -> dict[str,
     shapes = [number] if key in SHARES else [number, _measured(MEMORY if key in SIZES else TIME)]
     if key == "checkpoint":
         shapes = [{**number, "maximum": 1}]
-    lists = [_list_of({"anyOf": shapes})] if is_listed else []
+    lists = [_list_of({"anyOf": shapes}, MOST_LAYERS)] if is_listed else []
     return {"anyOf": [*shapes, *lists, {"type": "null"}]}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sized
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +13,7 @@ from pipesched.pipeline.costs import TABLED
 from pipesched.pipeline.layer_arguments import PARTS
 from pipesched.pipeline.layers import WORK, rows_of
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import parse_number, to_fraction
+from pipesched.pipeline.quantities import to_fraction
 from pipesched.pipeline.step import GRADIENTS, WEIGHTS, Shard
 from pipesched.pipeline.step_arguments import SHARD_KEYS
 from pipesched.pipeline.unit_arguments import SLICE_KEYS
@@ -22,7 +21,7 @@ from pipesched.pipeline.units import AUTO, FACTORS, Sizes, Slices
 from pipesched.pipeline.units_of_measure import is_several
 from pipesched.text import fields
 from pipesched.text.fields import FRACTION, PER_BOUNDARY, PER_STAGE, RATIO, SHARD, SIZES, SLICES, Field
-from pipesched.text.given import Given, located, only_numbers
+from pipesched.text.given import Given, located, only_numbers, words_or_numbers
 
 LISTED = (PER_STAGE, PER_BOUNDARY, RATIO, FRACTION)  # shapes of lists that are for one number of stages
 ENTRIES = (SIZES, SLICES, SHARD)  # shapes of mappings whose entries are given one by one
@@ -154,7 +153,7 @@ def in_file(field: Field, plain: Any) -> Any:
     if field.shape == fields.SIDE and isinstance(plain, list):
         return [_item_in_file(item) for item in plain]
     if field.shape in (SLICES, SHARD):
-        return _words_or_numbers(plain)
+        return words_or_numbers(plain)
     is_number = field in fields.NUMERIC or field.shape in (fields.PART, fields.LINKS, SIZES)
     is_number = is_number or (field.shape in (fields.PLACEMENT, fields.LAYOUT) and isinstance(plain, list))
     return only_numbers(plain) if is_number else plain
@@ -163,18 +162,7 @@ def in_file(field: Field, plain: Any) -> Any:
 def _item_in_file(plain: Any) -> Any:
     """Return an item of side work, whose name may be any text."""
     entries = plain if isinstance(plain, dict) else {}
-    return {key: one if key == "name" else _words_or_numbers(one) for key, one in entries.items()} or plain
-
-
-def _words_or_numbers(plain: Any) -> Any:
-    """Return a value whose texts are words: none is read as a number."""
-    if isinstance(plain, dict):
-        return {key: _words_or_numbers(entry) for key, entry in plain.items()}
-    try:
-        is_word = isinstance(plain, str) and parse_number(plain.strip()) is None
-    except ValueError:
-        is_word = True
-    return plain if is_word else only_numbers(plain)
+    return {key: one if key == "name" else words_or_numbers(one) for key, one in entries.items()} or plain
 
 
 def _suggestion(key: str, section: str) -> str:
@@ -185,8 +173,8 @@ def _suggestion(key: str, section: str) -> str:
     if elsewhere:
         return f"did you mean {elsewhere[0]!r}?"
     known = fields.keys_of(section) if section else fields.top_keys()
-    near = get_close_matches(key, known, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"known here are {', '.join(known)}"
+    near = fields.nearest_key(key, known)
+    return f"did you mean {near!r}?" if near else f"known here are {', '.join(known)}"
 
 
 def override(values: Values, overrides: Mapping[str, Any]) -> None:

@@ -19,7 +19,7 @@ from pipesched.results.outcome import Outcome
 from pipesched.results.status import Status
 from pipesched.schedulers.feeding.fed_plan import BEST
 from pipesched.schedulers.feeding.ordering import Ordering
-from pipesched.schedulers.options import OBJECTIVES, OPTIONS, ORDER, VARIED
+from pipesched.schedulers.options import GROUP_SIZE, OBJECTIVES, OPTIONS, ORDER, VARIED
 
 
 def comparison_document(comparison: Comparison) -> dict[str, Any]:
@@ -127,27 +127,23 @@ def sweep_of(content: dict[str, Any]) -> Sweep:
     """Return the sweep in a document: its rows by the value of the field. Raises ConfigError."""
     rows = get(content, "rows", list)
     first = rows[0] if rows and isinstance(rows[0], dict) else {}
-    field = next((key for key in first if key not in _ENTRY_KEYS or _is_varied(key, first[key])), None)
+    options = [key for key in VARIED if key in first and (key == GROUP_SIZE or isinstance(first[key], str))]
+    field = next((key for key in [*(key for key in first if key not in _ENTRY_KEYS), *options]), None)
     if field is None:
         raise ConfigError("'rows' must name the field that was varied")
     points: dict[Any, list[Entry]] = {}
     for number, row in enumerate(rows):
         value = get(row, field, object)
-        if _is_varied(field, value):
+        if field in VARIED:
             # It is no list of microbatches, and no option of the entry.
             rest: dict[str, Any] = {ORDER: []} if field == ORDER else {}
             row = {**{key: one for key, one in row.items() if key != field}, **rest}  # noqa: PLW2901
-        elif value not in VARIED_WORDS.get(field, ()):
+        if value not in VARIED_WORDS.get(field, ()):
             value = require_finite(plain_numbers(value), f"rows[{number}]: {field}")
         points.setdefault(value, []).append(_entry(row, number))
     time, memory = _unit(content, "time_unit"), _unit(content, "memory_unit")
     compared = ((value, Comparison(tuple(entries), time)) for value, entries in points.items())
     return Sweep(field, tuple(SweepPoint(value, comparison) for value, comparison in compared), memory)
-
-
-def _is_varied(key: str, value: Any) -> bool:
-    """Return whether a value is a word of an option, as a sweep over it has them."""
-    return key in VARIED and isinstance(value, str) and value in VARIED_WORDS[key]
 
 
 _ENTRY_KEYS = (

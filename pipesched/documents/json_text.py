@@ -20,6 +20,7 @@ VERSION_OF_UNITS = 2  # of schedules in which microbatches differ, or steps have
 MOST = float_info.max
 NUMBERS = ("makespan", "span", "ideal", "bubble", "bubble_over_ideal", "bubble_span", "lower_bound", "gap")
 PEAKS = tuple(f"peak_{what}" for what in HELD)  # of a schedule with a step
+UNKNOWN = ("lower_bound", "gap")  # that may be null of a schedule: not known
 BY_DEVICE = ("peak_memory", "memory", "idle", "busy", *PEAKS)  # lists of numbers
 METRICS = (*NUMBERS, *BY_DEVICE, "imbalance", "utilization", "bottleneck")
 
@@ -78,6 +79,8 @@ def require_metrics(metrics: Mapping[str, Any], where: str, required: Iterable[s
         if key not in required and key not in metrics:
             continue
         value = metrics.get(key)
+        if value is None and key in UNKNOWN:
+            continue
         if key in BY_DEVICE and (not isinstance(value, list) or not value):
             raise ConfigError(f"{where}{key} must list a number for each device, not {shown(value)}")
         for one in value if isinstance(value, list) and key in BY_DEVICE else [value]:

@@ -16,12 +16,16 @@ def packing_document(packing: Packing) -> dict[str, Any]:
     return {
         "format": "pipesched.packing",
         "version": 1,
-        "documents": len(packing.lengths),
+        "documents": len(packing.lengths) if packing.pieces is None else packing.pieces[-1][0] + 1,
         "tokens": sum(packing.tokens),
         **picked(packing, "ranks", "cap", "microbatches", "algorithm", "makespan", "bound", "gap", "exact", "fits"),
         "makespans": [*packing.makespans],
         **picked(packing, "assignment", "work"),
         "baselines": [picked(one, "rule", "fits", "makespan", "most_tokens") for one in packing.baselines],
+        **({"tried": [*map(list, packing.tried)]} if packing.tried else {}),
+        **({} if packing.more is None else {"more": [*packing.more]}),
+        **({"dropped": packing.dropped} if packing.dropped else {}),
+        **({} if packing.pieces is None else {"pieces": [*map(list, packing.pieces)]}),
     }
 
 

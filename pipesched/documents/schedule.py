@@ -153,8 +153,9 @@ def _wrong_metrics(where: str, claimed: Mapping[str, Any], ours: Mapping[str, An
 
 
 def _wrong_bound(claimed: dict[str, Any], ours: dict[str, Any]) -> Iterator[str]:
-    bound = claimed.get("lower_bound", ours["lower_bound"])
-    makespan = ours["makespan"]
+    bound, makespan = claimed.get("lower_bound", ours["lower_bound"]), ours["makespan"]
+    if bound is None:
+        return
     if bound > makespan and not nearly_equal(bound, makespan):
         yield f"metrics.lower_bound is {shown(bound)} in the document, above the makespan, {shown(makespan)}"
     gap = (makespan - bound) / bound if bound else 0.0

@@ -25,6 +25,7 @@ LARGEST = 10**100  # of the numbers of a problem: a float holds all that is made
 FARTHEST = 4_000  # the largest exponent: numbers beyond are mistakes, and take very long to write out
 DECIMAL = r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 _DECIMAL = re.compile(DECIMAL, re.ASCII)
+_COMMA = re.compile(r"'-?[0-9]+,[0-9]+[^,]*'", re.ASCII)  # as messages show it
 _FRACTION = re.compile(r"([-+]?[0-9]{1,18})/(0*[1-9][0-9]{0,17})", re.ASCII)
 
 
@@ -162,6 +163,8 @@ def in_range(number: Fraction) -> Fraction:
 def no_number(value: object, error: ValueError) -> str:
     """Return what is said of a value that is no number, and where the error says more than that, why."""
     why = "" if str(error) == NOT_A_NUMBER else f" ({error})"
+    if _COMMA.fullmatch(shown(value)):
+        why = " (a decimal has a point, not a comma)"
     return f"must be a number, not {shown(value)}{why}"
 
 

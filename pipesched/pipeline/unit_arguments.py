@@ -41,6 +41,7 @@ from pipesched.pipeline.units_of_measure import (
 )
 
 SLICE_KEYS = ("count", "tokens", "attention", "work", "overhead", "most")
+OF_BOTH = "of forwards, and of backwards"  # a pair of overheads
 MOST_ITEMS = 1_000  # of side work
 WHOLE_ONLY = ("recompute", "offload", "reload", "overlap")
 NEAR = Fraction(1, 10**9)  # how far from 1 the sum of given parts may be
@@ -163,7 +164,7 @@ def read_slices(value: Any, stages: int, time: Unit) -> Slices:
         return _open({}, 0) if value == AUTO else _rule({}, 0, MOST_SLICES).slices(_whole(value, or_auto=True))
     given = known_entries(value, SLICE_KEYS, "slices")
     with entry_of("slices", "overhead"):
-        overhead = canonical(exact_number("slices", given.get("overhead", 0), time))
+        overhead = exact_numbers("slices", given.get("overhead", 0), 2, OF_BOTH, time)
     count = given.get("count", 1)
     if isinstance(count, str) and count == AUTO:
         return _open(given, overhead)
@@ -184,7 +185,7 @@ def read_slices(value: Any, stages: int, time: Unit) -> Slices:
     return Slices(count, tokens, forward, backward_input, backward_weight, overhead)
 
 
-def _open(given: Mapping[str, Any], overhead: Exact) -> Slices:
+def _open(given: Mapping[str, Any], overhead: Entry) -> Slices:
     """Return one slice, with the rule by which a better number is to be found."""
     for key in ("tokens", "work"):
         if key in given and not isinstance(given[key], str):
@@ -195,7 +196,7 @@ def _open(given: Mapping[str, Any], overhead: Exact) -> Slices:
     return Slices(overhead=overhead, rule=_rule(given, overhead, most))
 
 
-def _rule(given: Mapping[str, Any], overhead: Exact, most: int) -> SliceRule:
+def _rule(given: Mapping[str, Any], overhead: Entry, most: int) -> SliceRule:
     with entry_of("slices", "attention"):
         attention = round(exact_number("slices", given.get("attention", 0), None, most=1), ATTENTION_PLACES)
     tokens = given.get("tokens", EQUAL)

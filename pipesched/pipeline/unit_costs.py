@@ -186,7 +186,7 @@ class _Times:
         of_factors = lcm(*(scale for _, scale in wholes.values()))
         self._factors = {key: [one * (of_factors // scale) for one in ints] for key, (ints, scale) in wholes.items()}
         self.scale = self._costs.scale * of_factors * self._shares.scale
-        self._overhead = int(to_fraction(slices.overhead) * self.scale)
+        self._overheads = [int(to_fraction(slices.overhead_of(key)) * self.scale) for key in ("forward", "backward")]
         self._known: dict[tuple[object, ...], list[int]] = {}
         self.keys = [key for key in (*PER_STAGE, "backward") if key == "backward" or getattr(costs, key) is not None]
 
@@ -214,7 +214,7 @@ class _Times:
 
     def overhead(self, key: str) -> int:
         """Return what every operation of a kind lasts beside its cost."""
-        return self._overhead if key in SHARED or key == "backward" else 0
+        return self._overheads[key != "forward"] if key in SHARED or key == "backward" else 0
 
     def _entries(self, entry: Entry) -> list[int]:
         """Return what an entry says of each microbatch, in 1/scale of costs."""

@@ -17,7 +17,7 @@ from typing import Any
 from pipesched.checks import require_type, require_whole, shown
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
-from pipesched.pipeline.costs import exact_tuple, fields_of
+from pipesched.pipeline.costs import Entry, exact_tuple, fields_of
 from pipesched.pipeline.quantities import Exact, in_one_scale, plain, simplest
 
 TRAIN, FORWARD_ONLY = "train", "forward"
@@ -116,8 +116,9 @@ class Slices(Displayable):
 
     `tokens` is each slice's part of the sequence; `forward`, `backward_input` and `backward_weight` its part of the
     work of that kind on each of the S stages, one for all of them where they are alike. `overhead` is a time, which
-    every F, B, I and W of a slice lasts beside its part. `rule` cuts another number of slices, where the best one is to
-    be found (None: it is known); `tried` are the numbers that were tried then, each with its makespan.
+    every F, B, I and W of a slice lasts beside its part, or a pair: that of F, and that of all others. `rule` cuts
+    another number of slices, where the best one is to be found (None: it is known); `tried` are the numbers that were
+    tried then, each with its makespan.
     """
 
     count: int = 1
@@ -125,7 +126,7 @@ class Slices(Displayable):
     forward: tuple[Shares, ...] = ((Fraction(1),),)
     backward_input: tuple[Shares, ...] = ((Fraction(1),),)
     backward_weight: tuple[Shares, ...] = ((Fraction(1),),)
-    overhead: Exact = 0
+    overhead: Entry = 0
     rule: SliceRule | None = None
     tried: tuple[tuple[int, int | float], ...] = ()
 
@@ -137,12 +138,18 @@ class Slices(Displayable):
         for key in SHARED:
             rows = getattr(self, key)
             object.__setattr__(self, key, rows[:1] if len({*rows}) == 1 else rows)
-        object.__setattr__(self, "overhead", exact_tuple((self.overhead,), "slices", 1, "")[0])
+        given = self.overhead if isinstance(self.overhead, tuple) else (self.overhead,) * 2
+        pair = exact_tuple(given, "slices", 2, "of forwards, and of backwards")
+        object.__setattr__(self, "overhead", pair[0] if pair[0] == pair[1] else pair)
 
     @property
     def is_plain(self) -> bool:
         """Whether there is one slice, without overhead."""
         return self.count == 1 and not self.overhead
+
+    def overhead_of(self, key: str) -> Exact:
+        """Return what every operation of a kind of a slice lasts beside its part."""
+        return self.overhead[key != "forward"] if isinstance(self.overhead, tuple) else self.overhead
 
     @property
     def are_several(self) -> bool:
@@ -170,7 +177,7 @@ class SliceRule:
     most: int
     attention: Fraction
     equal_work: bool
-    overhead: Exact = 0
+    overhead: Entry = 0
     attentions: tuple[Shares, ...] | None = None
 
     def slices(self, count: int, tokens: Shares | None = None) -> Slices:
@@ -229,11 +236,12 @@ def unit_values(sizes: Sizes | None, slices: Slices, mode: str) -> dict[str, Any
     if sizes is not None:
         found["sizes"] = {field.name: [*map(plain, getattr(sizes, field.name))] for field in fields(sizes)}
     if not slices.is_plain:
+        more = slices.overhead
         work = {key: [[*map(plain, row)] for row in getattr(slices, key)] for key in SHARED}
         found["slices"] = {
             "count": slices.count,
             "tokens": [*map(plain, slices.tokens)],
             "work": {key: rows if len(rows) > 1 else rows[0] for key, rows in work.items()},
-            "overhead": plain(slices.overhead),
+            "overhead": [*map(plain, more)] if isinstance(more, tuple) else plain(more),
         }
     return {**found, "mode": mode} if mode == FORWARD_ONLY else found

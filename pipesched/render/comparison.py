@@ -116,6 +116,7 @@ def _cells(entry: Entry, best: Entry | None, star: str) -> tuple[Text, dict[str,
     is_optimal = metrics["makespan"] == metrics["lower_bound"] and metrics["fits"]
     standing = str(Status.OPTIMAL) if entry.outcome is None else entry.outcome.standing  # of an open cut: of its cut
     trainers = "PyTorch" if PYTORCH in entry.runs_in else "none"
+    gap = "" if metrics["gap"] is None else f"{metrics['gap']:+.1%}"
     return name, {
         MAKESPAN: Text(number(metrics["makespan"])),
         "vs\nbest": Text("best" if is_best else f"{apart:+.1%}"),
@@ -124,6 +125,6 @@ def _cells(entry: Entry, best: Entry | None, star: str) -> tuple[Text, dict[str,
         "of\nspan": Text(f"{metrics['bubble_span']:.1%}"),
         EXPOSED: Text(number(metrics["step"]["network"]) if "step" in metrics else ""),
         PEAK: Text(peak if metrics["fits"] else f"{peak} over", style="" if metrics["fits"] else BAD),
-        "vs\nbound": Text(standing, style=GOOD) if is_optimal else Text(f"{metrics['gap']:+.1%}"),
+        "vs\nbound": Text(standing, style=GOOD) if is_optimal else Text(gap),
         "runs\nin": Text(trainers if entry.weights == 1 else f"{trainers}, weights x{entry.weights}"),
     }

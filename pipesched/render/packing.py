@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from pipesched.checks import joined
+from pipesched.pipeline.check import over_budget
 from pipesched.render.grid import folded, grid, right, uncut
 from pipesched.render.marks import counted, with_unit
 from pipesched.render.summary import BAD, GOOD
@@ -16,7 +18,10 @@ from pipesched.results.packing import Packing, PackingBaseline
 
 def packing_view(packing: Packing, **_: bool) -> Group:
     """Return what was packed, a row a rank, a row for each other rule, and how far the best may be."""
-    what = f"{counted(len(packing.lengths), 'document')} of {sum(packing.lengths):,} tokens"
+    pieces = "" if packing.pieces is None else f" in {len(packing.lengths)} pieces"
+    number = len(packing.lengths) - len(packing.dropped) if packing.pieces is None else packing.pieces[-1][0] + 1
+    left = f", without {len(packing.dropped)} above the cap," if packing.dropped else ""
+    what = f"{counted(number, 'document')}{pieces} of {sum(packing.tokens):,} tokens{left}"
     bins = f"{counted(packing.ranks, 'rank')} x {counted(packing.microbatches, 'microbatch', 'es')}"
     heading = Text(f"{what} on {bins} of at most {packing.cap:,}, fed to {packing.algorithm}")
     return Group(heading, "", _ranks(packing), "", _rules(packing), "", *_ends(packing))
@@ -46,6 +51,13 @@ def _rules(packing: Packing) -> RenderableType:
     return table
 
 
+def _own(packing: Packing) -> str:
+    for rank in range(packing.ranks) if not packing.fits else ():
+        for sentence in over_budget(packing.schedule(rank)):
+            return f"over budget, as all that were found: rank {rank}, {sentence}"
+    return ""
+
+
 def _faults(one: PackingBaseline, packing: Packing) -> Iterator[str]:
     if one.left:
         yield f"{counted(one.left, 'document')} left over"
@@ -63,6 +75,13 @@ def _ends(packing: Packing) -> Iterator[Text]:
     """Yield the bound, and what is proved."""
     bound = f"bound {number(packing.bound)}, below every packing, order and schedule: gap {packing.gap:.1%}"
     yield Text(bound, style="dim")
+    if packing.tried:
+        others = joined([f"{count} ({number(makespan)})" for count, makespan in packing.tried])
+        yield Text(f"microbatches tried, each with its makespan: {others}", style="dim")
+    if packing.more is not None:
+        count, makespan = packing.more
+        less = f"{1 - makespan / packing.makespan:.1%} less"
+        yield Text(f"more microbatches are shorter: {count} take {number(makespan)}, {less}")
     if packing.exact:
         yield Text(f"the best of all packings and orders for {packing.algorithm}", style=GOOD)
     yield Text("idle: of the devices' time until the slowest rank is done", style="dim")

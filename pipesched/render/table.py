@@ -14,7 +14,7 @@ from pipesched.checks import shown
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 from pipesched.pipeline.bounds import Bound
-from pipesched.pipeline.costs import Costs, one_or_all
+from pipesched.pipeline.costs import Costs, in_one, one_or_all
 from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan
@@ -144,7 +144,7 @@ def _slices(slices: Slices) -> Iterator[tuple[str, object]]:
         yield "  tokens", _parts([slices.tokens])
         by_kind = {f"  {key.replace('_', ' ')}": _parts(getattr(slices, key)) for key in SHARED}
         yield from by_kind.items() if len({*by_kind.values()}) > 1 else [("  work", by_kind.popitem()[1])]
-    yield "  overhead", slices.overhead or None
+    yield "  overhead", ", ".join(map(str, in_one([slices.overhead]))) if slices.overhead else None
 
 
 def _parts(of_stages: Sequence[Shares]) -> str:

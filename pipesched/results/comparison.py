@@ -120,6 +120,15 @@ class Entry:
             raise ConfigError(f"a document does not say what {trainer} takes; compare the schedules again", "trainer")
         return trainer in self.trainers
 
+    def suited(self, trainer: str) -> Entry:
+        """Return the entry, or with a group size that a trainer takes where it refuses the one that was found."""
+        from pipesched.results.handover.hand_over import suited
+
+        if self.outcome is None:
+            return self
+        outcome = suited(self.outcome, trainer, "" if self.options else own_name(self.algorithm))
+        return self if outcome is self.outcome else replace(self, outcome=outcome, standing=None)
+
     @property
     def weights(self) -> int:
         """The number of copies of each stage's weights that the schedule needs: 1, or 2 where it is bidirectional."""
@@ -215,9 +224,13 @@ class Comparison(HasPage, Sequence[Entry]):
         return self.only(trainer).best
 
     def only(self, trainer: str) -> Comparison:
-        """Return the entries whose schedule a trainer of `TRAINERS` takes. Raises ConfigError as `Entry.suits` does."""
+        """Return the entries whose schedule a trainer of `TRAINERS` takes, in groups that it takes where that is open.
+
+        Raises ConfigError as `Entry.suits` does.
+        """
         require_name(TRAINERS, trainer, "trainer", "trainer")
-        return replace(self, entries=tuple(entry for entry in self.entries if entry.suits(trainer)))
+        each = [entry.suited(trainer) for entry in self.entries]
+        return replace(self, entries=tuple(entry for entry in each if entry.suits(trainer)))
 
 
 class ParetoPoint(NamedTuple):
@@ -334,8 +347,14 @@ class Sweep(Displayable):
         return next((outcome.problem.memory.unit for outcome in outcomes if outcome is not None), self.known_unit)
 
     def only(self, trainer: str) -> Sweep:
-        """Return the algorithms that a trainer takes at some value. Raises ConfigError as `Entry.suits` does."""
-        names = {entry.algorithm for point in self.points for entry in point.comparison.only(trainer)}
-        kept = [tuple(entry for entry in point.comparison if entry.algorithm in names) for point in self.points]
-        compared = (replace(point.comparison, entries=each) for point, each in zip(self.points, kept, strict=True))
-        return replace(self, points=tuple(map(SweepPoint, (point.value for point in self.points), compared)))
+        """Return the algorithms whose schedules a trainer of `TRAINERS` takes, at some value at least.
+
+        Raises ConfigError as `Entry.suits` does.
+        """
+        left = [point.comparison.only(trainer) for point in self.points]
+        names = {entry.algorithm for comparison in left for entry in comparison}
+        points = []
+        for point in self.points:
+            entries = tuple(entry.suited(trainer) for entry in point.comparison if entry.algorithm in names)
+            points.append(replace(point, comparison=replace(point.comparison, entries=entries)))
+        return replace(self, points=tuple(points))

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from pipesched.checks import (
+    require_flag,
     require_label,
     require_name,
     require_number,
@@ -35,7 +36,7 @@ from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.results.cuts import CutReport, with_best_slices
 from pipesched.results.status import Status, StoppedBy
 from pipesched.schedulers.family import Family, prepare
-from pipesched.schedulers.feeding.fed_plan import FedFamily
+from pipesched.schedulers.feeding.fed_plan import BEST, FedFamily
 from pipesched.schedulers.feeding.ordering import Ordering
 from pipesched.schedulers.feeding.search import ordering_of
 from pipesched.schedulers.options import COMMON, OBJECTIVES, OFFLOAD, ORDER, RECOMPUTE, SIDE_RULE, checked_options
@@ -61,6 +62,7 @@ def require_kept_budget(family: Family, schedule: Schedule, allowed: Allowed) ->
     )
 
 
+GROUPS = "group_size"  # the option
 FOR_THIS_CUT = f"{Status.OPTIMAL} for this cut"
 MEASURED = "measured"  # the algorithm of a schedule that a run recorded, whose operations have lengths of their own
 
@@ -167,6 +169,11 @@ class SolveReport(Displayable):
         return in_units(self.value_ticks, self.bound.per_unit)
 
     @property
+    def lower_bound(self) -> int | float:
+        """The best lower bound on the objective, in the user's time unit."""
+        return self.bound.value
+
+    @property
     def gap(self) -> float:
         """The distance to the bound: (value - bound) / bound."""
         return (self.value_ticks - self.bound.ticks) / self.bound.ticks if self.bound.ticks else 0.0
@@ -188,19 +195,22 @@ class SolveReport(Displayable):
 class Outcome(HasPage):
     """A schedule with the name of the algorithm that made it, and the report of a solve that found it.
 
-    `ordering` is how its microbatches are fed, where an order was asked for and they are not all alike.
+    `ordering` is how its microbatches are fed, where an order was asked for and they are not all alike. `is_grouped`:
+    its algorithm found the group size, which none was given for.
     """
 
     algorithm: str
     schedule: Schedule
     report: SolveReport | None = None
     ordering: Ordering | None = None
+    is_grouped: bool = False
 
     def __post_init__(self) -> None:
         require_label(self.algorithm, "algorithm")
         require_type(self.schedule, Schedule, "a Schedule", "schedule")
         require_type(self.report, (SolveReport, type(None)), "a SolveReport or None", "report")
         require_type(self.ordering, (Ordering, type(None)), "an Ordering or None", "ordering")
+        require_flag(self.is_grouped, "is_grouped")
 
     def __repr__(self) -> str:
         return f"Outcome({shown(self.algorithm)}, makespan {self.schedule.makespan}, {self.standing})"
@@ -279,13 +289,14 @@ def run(problem: Problem, algorithm: str, **options: Any) -> Outcome:
     Args:
         problem: What to schedule; stages are fused to the number that the algorithm needs.
         algorithm: A name or alias of `algorithms()`.
-        **options: Options of the algorithm: `group_size` (interleaved and its relatives), `lifo` (naive), `priority`,
-            `tie` and `seed` (list), `objective` (zb-auto and the V schedules), `period`, `forward`, `backward`, ..
-            (block). Every algorithm takes `recompute` and `offload`: "full" is all stages, a number so many of the
-            first; of a problem by layers, `recompute` takes so many layers of each stage. Every one takes `order`, in
-            which it feeds the microbatches: "given" (default), "verl" (the rule of that library), "best" (the shortest
-            schedule), or a list of them; and `side_rule`, where side work stands: "bubbles" (default: where devices
-            would wait) or "first" (before and behind all passes). One that is None is not given: it has its default.
+        **options: Options of the algorithm: `group_size` (interleaved and its relatives; "best" finds it), `lifo`
+            (naive), `priority`, `tie` and `seed` (list), `objective` (zb-auto and the V schedules), `period`,
+            `forward`, `backward`, .. (block). Every algorithm takes `recompute` and `offload`: "full" is all stages, a
+            number so many of the first; of a problem by layers, `recompute` takes so many layers of each stage. Every
+            one takes `order`, in which it feeds the microbatches: "given" (default), "verl" (the rule of that library),
+            "longest" or "shortest" (by work), "best" (the shortest schedule), or a list of them; and `side_rule`, where
+            side work stands: "bubbles" (default: where devices would wait) or "first" (before and behind all passes).
+            One that is None is not given: it has its default.
 
     Raises:
         NotApplicable: The algorithm does not suit the problem, has no such option, or fewer stages than that.
@@ -304,15 +315,17 @@ def run(problem: Problem, algorithm: str, **options: Any) -> Outcome:
 
         fitted = with_fewer_layers(fitted, chosen, given[RECOMPUTE])
     timed = _timing(fitted, given.get(SIDE_RULE))
-    sliced = with_best_slices(fitted, lambda one: _plan(one, chosen, given, timed), timed)
+    nested = {key: value for key, value in given.items() if key != GROUPS or value != BEST}  # beside the slices
+    sliced = with_best_slices(fitted, lambda one: _plan(one, chosen, nested, timed), timed)
     fed = FedFamily(sliced, chosen, lambda one: _plan(one, chosen, given, timed), timed)
     wanted = given.get(ORDER)
     with _explained(chosen, given):
         ordering = None if wanted is None else ordering_of(fed, wanted)
         schedule = checked(fed.schedule(None if ordering is None else ordering.order))
+    is_grouped = GROUPS in chosen.options and given.get(GROUPS, BEST) == BEST
     saved = Allowed(offload=given.get(OFFLOAD) is not None, recompute=given.get(RECOMPUTE) is not None)
     require_kept_budget(chosen, schedule, saved)
-    return Outcome(chosen.name, schedule, ordering=ordering)
+    return Outcome(chosen.name, schedule, ordering=ordering, is_grouped=is_grouped)
 
 
 def _timing(problem: Problem, rule: str | None) -> Timing:
@@ -340,9 +353,14 @@ def _plan(problem: Problem, chosen: Family, options: Mapping[str, Any], timed: T
     """Return the plan of a family, with recompute and offload where its options ask for them."""
     own = {key: value for key, value in options.items() if key not in COMMON}
     recompute, offload = options.get(RECOMPUTE), options.get(OFFLOAD)
-    plan = plan_of(chosen, problem, timed, **own)
-    if recompute is None and offload is None:
-        return plan
-    from pipesched.schedulers.saved_plan import saved_plan, savings
 
-    return saved_plan(problem, plan, savings(problem, chosen, recompute, offload))
+    def saved(plan: Plan) -> Plan:
+        if recompute is None and offload is None:
+            return plan
+        from pipesched.schedulers.saved_plan import saved_plan, savings
+
+        return saved_plan(problem, plan, savings(problem, chosen, recompute, offload))
+
+    if GROUPS in chosen.options:
+        own["judge"] = lambda plan: timed(problem, saved(plan))
+    return saved(plan_of(chosen, problem, timed, **own))

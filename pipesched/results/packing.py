@@ -39,7 +39,9 @@ class Packing(Displayable):
     number i: at most `cap` tokens. `makespans` are those of the ranks; no packing has a slowest rank of less than
     `bound`, and with `exact` none has one of less than this one. `fits`: every rank stays within the budget.
     `baselines` are packings by other rules. `base` is the problem whose microbatches these are, and `costs` what
-    documents cost in it.
+    documents cost in it. `tried` are the numbers of microbatches among which this is the best, each with its makespan,
+    and `more` a larger number, where one takes less, and what that takes. Where documents were split, `pieces`
+    says of each length its document and its first token.
     """
 
     lengths: tuple[int, ...]
@@ -53,6 +55,9 @@ class Packing(Displayable):
     baselines: tuple[PackingBaseline, ...]
     base: Problem
     costs: DocumentCosts = field(hash=False)
+    tried: tuple[tuple[int, int | float], ...] = ()
+    more: tuple[int, int | float] | None = None
+    pieces: tuple[tuple[int, int], ...] | None = None
 
     def __repr__(self) -> str:
         what = f"{len(self.lengths)} documents, {self.ranks} ranks x {self.microbatches} microbatches"
@@ -67,6 +72,11 @@ class Packing(Displayable):
     def microbatches(self) -> int:
         """The number of microbatches of each rank."""
         return len(self.assignment[0])
+
+    @property
+    def dropped(self) -> list[int]:
+        """The documents above the cap that were left out."""
+        return [document for document, length in enumerate(self.lengths) if length > self.cap]
 
     @property
     def makespan(self) -> int | float:

@@ -43,14 +43,14 @@ class Family(Displayable):
     other reasons than its stages.
 
     What others may rely on: it makes another plan under a budget (`obeys_budget`); the order of its plan follows from
-    the numbers of devices, stages and microbatches alone (`settled_order`); plans run I and W always (`splits_backward`
-    is True), never (False), or where the costs split the backward (None); forwards and backwards run as pairs
-    (`has_pairs`); it looks at the costs of each microbatch, so that another order of them has another plan
-    (`looks_at_each`); with one stage a device they are those of another family (`same_with_one_stage`), or without
-    slices (`same_without_slices`: a comparison of all leaves it out there), and `with_slices` is the family that is
-    theirs with them; it times many plans, for most of a second
-    (`is_slow`); its plans hold so many activations on a device at most (`most_chunks`, None: not told). It runs slices
-    of microbatches (`slices`), and it has an order of forward passes alone, then with slices too (`forward_only`).
+    the numbers of devices, stages and microbatches alone (`settled_order`, for which of them `settles` says); plans run
+    I and W always (`splits_backward` is True), never (False), or where the costs split the backward (None); forwards
+    and backwards run as pairs (`has_pairs`); it looks at the costs of each microbatch, so that another order of them
+    has another plan (`looks_at_each`); with one stage a device they are those of another family
+    (`same_with_one_stage`), or without slices (`same_without_slices`: a comparison of all leaves it out there), and
+    `with_slices` is the family that is theirs with them; it times many plans, for most of a second (`is_slow`); its
+    plans hold so many activations on a device at most (`most_chunks`, None: not told). It runs slices of microbatches
+    (`slices`), and it has an order of forward passes alone, then with slices too (`forward_only`).
 
     Raises ConfigError, about the field at fault, for what is none of these.
     """
@@ -99,6 +99,11 @@ class Family(Displayable):
             for entry, option in enumerate(getattr(self, key)):
                 if not isinstance(option, str) or option not in self.options:
                     raise ConfigError(f"must be names of options, not {shown(option)}", key, entry=entry)
+
+    def settles(self, devices: int, stages: int, microbatches: int) -> bool:
+        """Return whether its order follows from these numbers alone: that of a group size which is found does not."""
+        is_found = "group_size" in self.options and stages > devices and microbatches % devices
+        return self.settled_order and not is_found
 
     def __repr__(self) -> str:
         head = f"Family({shown(self.name, 24)}, placement={self.placement}, needs="

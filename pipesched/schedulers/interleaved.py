@@ -13,13 +13,15 @@ from functools import partial
 from typing import NamedTuple
 
 from pipesched.core.arrays import ceil_div
+from pipesched.core.clock import look
 from pipesched.errors import Deadlock, NotApplicable
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import schedule_plan
+from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.schedulers.family import Family
+from pipesched.schedulers.feeding.fed_plan import BEST
 from pipesched.schedulers.naive import naive
 from pipesched.schedulers.one_f_one_b import seq_1f1b
 from pipesched.schedulers.plan_of import (
@@ -31,8 +33,9 @@ from pipesched.schedulers.plan_of import (
     split_one_forward_one_backward,
 )
 
-MOST_TRIES = 16  # group sizes that are timed on either side of one that deadlocks
-MOST_TIMED = 1_000_000  # operations that are timed for that
+MOST_SIZED = 4_000_000  # operations in all schedules that group sizes are chosen by
+Size = int | str | None
+Judge = Callable[[Plan], Schedule]
 
 
 class Rule(NamedTuple):
@@ -50,48 +53,80 @@ class Rule(NamedTuple):
     extra: int = 0
 
 
-def interleaved(problem: Problem, *, group_size: int | None = None) -> Plan:
+def interleaved(problem: Problem, *, group_size: Size = None, judge: Judge | None = None) -> Plan:
     """Run 2(P-d-1) + (V-1)g forwards on device d, then F and B in turn, then the B left; `group_size` is g, at most M.
 
     Forwards visit the chunks 0..V-1 with g microbatches at a time (the last group may be short), backwards the chunks
-    V-1..0. With one chunk a device this is 1F1B. g is P by default, or where that deadlocks the next larger that
-    cannot. PyTorch takes M/max(1, M // P). Raises NotApplicable, with group sizes that run, for one that deadlocks.
+    V-1..0. With one chunk a device this is 1F1B. g is P by default where P divides M, else the best. PyTorch takes
+    M/max(1, M // P). Raises NotApplicable, with group sizes that run, for one that deadlocks.
 
     With n slices a microbatch all slices of a group visit a chunk before the next one, backwards the last slice of each
     first. Then 2(P-d-1) + (V-1)gn + n-1 forwards come first, and g is P/n rounded up, or the next larger that runs.
     Forward passes alone visit the chunks in the same order.
     """
-    if problem.stages == problem.devices and (group_size is None or group_size > 0):
+    if problem.stages == problem.devices and (not isinstance(group_size, int) or group_size > 0):
         return naive(problem) if problem.mode == FORWARD_ONLY else seq_1f1b(problem)
-    if problem.mode == FORWARD_ONLY:
-        wanted = ceil_div(problem.devices, problem.slices.count) if group_size is None else group_size
-        return _arrange(problem, FORWARDS, wanted)
-    return grouped(problem, INTERLEAVED, group_size)
+    return grouped(problem, FORWARDS if problem.mode == FORWARD_ONLY else INTERLEAVED, group_size, judge)
 
 
-def grouped(problem: Problem, rule: Rule, group_size: int | None) -> Plan:
-    """Return the plan of a rule with this group size; by default P (of n slices P/n), or the next larger that runs.
+def grouped(problem: Problem, rule: Rule, group_size: Size, judge: Judge | None = None) -> Plan:
+    """Return the plan of a rule with this group size; by default P, if that divides M, else the best; `best` always.
 
-    Raises NotApplicable for a group size below 1 or one that deadlocks.
+    Of n slices the default is P/n, or the next larger that runs. `judge` makes the schedule by which plans are
+    compared. Raises NotApplicable for a group size below 1 or one that deadlocks.
     """
-    if group_size is None:
-        wanted = ceil_div(problem.devices, problem.slices.count)
-        return grouped_by(problem, rule, wanted, "; another `group_size` may be faster")
-    if group_size < 1:
-        raise NotApplicable(f"{rule.name} needs a group size of at least 1, not {group_size}", "group_size")
-    if not _runs(problem, rule, group_size):
-        raise NotApplicable(_refusal(problem, rule, group_size), "group_size")
-    return _arrange(problem, rule, group_size)
+    slices, several = problem.slices.count, problem.stages > problem.devices
+    is_open = group_size is None and slices == 1 and problem.microbatches % problem.devices > 0
+    if several and (is_open or group_size == BEST):
+        return _best(problem, rule, judge)
+    if group_size is None or group_size == BEST:
+        return grouped_by(problem, rule, ceil_div(problem.devices, slices), "; another `group_size` may be faster")
+    size = int(group_size)
+    if size < 1:
+        raise NotApplicable(f"{rule.name} needs a group size of at least 1, not {size}", "group_size")
+    if not _runs(problem, rule, size):
+        raise NotApplicable(_refusal(problem, rule, size), "group_size")
+    return _arrange(problem, rule, size)
 
 
-def interleaved_overlap(problem: Problem, *, group_size: int | None = None) -> Plan:
+def group_sizes(problem: Problem) -> Sequence[int]:
+    """Return the group sizes that are tried for the best one, smaller first.
+
+    These are all, or of a large problem as many as MOST_SIZED allows: from P on those with no short last group.
+    """
+    devices, microbatches = problem.devices, problem.microbatches
+    few = max(MOST_SIZED // (2 * problem.stages * microbatches * problem.slices.count), 1)
+    if microbatches <= few:
+        return range(1, microbatches + 1)
+    whole = {ceil_div(microbatches, groups) for groups in range(1, max(microbatches // devices, 1) + 1)}
+    return sorted(whole | {size for size in range(devices, 2 * devices) if size <= microbatches})[:few]
+
+
+def _best(problem: Problem, rule: Rule, judge: Judge | None) -> Plan:
+    """Return the plan of the best group size: that runs and fits, the shortest, of least memory, the smallest."""
+    known: dict[int, tuple[bool, int, int]] = {}
+    for size in group_sizes(problem):
+        look()
+        plan = _arrange(problem, rule, size)
+        try:
+            made = schedule_plan(problem, plan) if judge is None else judge(plan)
+        except Deadlock:
+            continue
+        known[size] = not made.fits, made.makespan_ticks, max(made.peak_grains)
+    if not known:
+        return grouped_by(problem, rule, problem.devices)
+    best = min(known, key=lambda size: (*known[size], size))
+    return _arrange(problem, rule, best, f"groups of {best}: the shortest of {len(known)} sizes that run")
+
+
+def interleaved_overlap(problem: Problem, *, group_size: Size = None, judge: Judge | None = None) -> Plan:
     """Run interleaved 1F1B with one more warm-up forward, so that the steady F and B are independent and make pairs."""
-    return grouped(problem, OVERLAPPING, group_size)
+    return grouped(problem, OVERLAPPING, group_size, judge)
 
 
-def grouped_interleaved(problem: Problem, *, group_size: int | None = None) -> Plan:
+def grouped_interleaved(problem: Problem, *, group_size: Size = None, judge: Judge | None = None) -> Plan:
     """Run interleaved's order with (V-1)g + P-1-d warm-up forwards; the paper's g are ceil(P/2) to P (default P)."""
-    return grouped(problem, GROUPING, group_size)
+    return grouped(problem, GROUPING, group_size, judge)
 
 
 def half_grouped_interleaved(problem: Problem) -> Plan:
@@ -99,12 +134,12 @@ def half_grouped_interleaved(problem: Problem) -> Plan:
     return grouped_by(problem, GROUPING, ceil_div(problem.devices, 2))
 
 
-def interleaved_zb(problem: Problem, *, group_size: int | None = None) -> Plan:
+def interleaved_zb(problem: Problem, *, group_size: Size = None, judge: Judge | None = None) -> Plan:
     """Run (V-1)g + P-1-d forwards on device d; then F, I and the W of the backward d steps before; then the W left.
 
     g is P by default; PyTorch takes M/max(1, M // P).
     """
-    return grouped(problem, SPLITTING, group_size)
+    return grouped(problem, SPLITTING, group_size, judge)
 
 
 def grouped_by(problem: Problem, rule: Rule, wanted: int, advice: str = "") -> Plan:
@@ -117,28 +152,26 @@ def grouped_by(problem: Problem, rule: Rule, wanted: int, advice: str = "") -> P
         short = last < min(wanted, problem.microbatches) and problem.stages > problem.devices
         note = f"the last group has {last} of {wanted} microbatches{advice}" if short else ""
         return _arrange(problem, rule, wanted, note)
-    is_enough = _long if problem.slices.count == 1 else _runs
-    larger = next(size for size in range(wanted + 1, problem.microbatches + 1) if is_enough(problem, rule, size))
+    fewest = ceil_div(rule.step * problem.devices, 2)  # of a group: shorter ones have larger bubbles
+
+    def is_enough(size: int) -> bool:
+        is_sliced = problem.slices.count > 1
+        return _runs(problem, rule, size) if is_sliced else min(size, _last(problem, size)) >= fewest
+
+    most = problem.microbatches
+    larger = next((size for size in range(wanted + 1, most) if is_enough(size)), most)
     note = f"group size {larger}: groups of {wanted} deadlock with {problem.microbatches} microbatches"
     return _arrange(problem, rule, larger, note)
 
 
 def _refusal(problem: Problem, rule: Rule, wanted: int) -> str:
-    most = wanted + _tries(problem)
-    sizes = range(wanted + 1, problem.microbatches + 1)
-    larger = next(one for one in sizes if (_runs if one <= most else _safe)(problem, rule, one))
-    least = max(wanted - 1 - _tries(problem), 0)
-    smaller = next((size for size in range(wanted - 1, least, -1) if _runs(problem, rule, size)), None)
-    near = f"{larger}" if smaller is None else f"{smaller}, {larger}"
+    near = sorted({*group_sizes(problem), problem.microbatches}, key=lambda size: abs(size - wanted))
+    sides = ([size for size in near if size < wanted], [size for size in near if size > wanted])
+    sizes = [next((str(size) for size in side if _runs(problem, rule, size)), "") for side in sides]
     return (
         f"{rule.name} with group size {wanted} deadlocks on {problem.devices} devices with"
-        f" {problem.microbatches} microbatches; nearest group sizes that run: {near}"
+        f" {problem.microbatches} microbatches; nearest group sizes that run: {', '.join(filter(None, sizes))}"
     )
-
-
-def _tries(problem: Problem) -> int:
-    """Return how many group sizes are worth timing: fewer for a large problem."""
-    return min(MOST_TRIES, MOST_TIMED // (2 * problem.stages * problem.microbatches * problem.slices.count) + 1)
 
 
 def _runs(problem: Problem, rule: Rule, group: int) -> bool:
@@ -159,14 +192,6 @@ def _safe(problem: Problem, rule: Rule, group: int) -> bool:
     """
     alone = group >= problem.microbatches or problem.stages == problem.devices
     return alone or (group + _last(problem, group)) * problem.slices.count >= rule.step * problem.devices
-
-
-def _long(problem: Problem, rule: Rule, group: int) -> bool:
-    """Return whether all groups, the last included, hold at least P (P/2 where step is 1), or there is only one.
-
-    This is Megatron's rule. It is stricter than `_safe`, because shorter groups have a larger bubble.
-    """
-    return group >= problem.microbatches or 2 * min(group, _last(problem, group)) >= rule.step * problem.devices
 
 
 def _last(problem: Problem, group: int) -> int:
@@ -226,7 +251,7 @@ def split(columns: Sequence[Sequence[int]], warm_up: int, device: int) -> Arrang
 
 
 INTERLEAVED = Rule(name="interleaved", letters="FB", step=2, arrange=in_turn)
-FORWARDS = INTERLEAVED._replace(letters="F", arrange=alone)
+FORWARDS = INTERLEAVED._replace(letters="F", step=0, arrange=alone)  # which cannot deadlock
 OVERLAPPING = Rule(name="interleaved-overlap", letters="FB", step=2, arrange=in_pairs, extra=1)
 GROUPING = Rule(name="grouped-interleaved", letters="FB", step=1, arrange=in_turn)
 SPLITTING = Rule(name="interleaved-zb", letters="FIW", step=1, arrange=split)

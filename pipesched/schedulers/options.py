@@ -14,14 +14,15 @@ from pipesched.pipeline.problem import MOST_OPERATIONS
 from pipesched.pipeline.quantities import require_limits, to_fraction
 from pipesched.pipeline.units_of_measure import first_entries, is_several
 from pipesched.schedulers.family import Family
-from pipesched.schedulers.feeding.fed_plan import WORDS
+from pipesched.schedulers.feeding.fed_plan import BEST, WORDS
 
 COUNT, WHOLE, FLAG, WORD, PERIOD, STARTS = "count", "whole number", "flag", "word", "period", "starts"
 STAGES, FULL = "stages", "full"  # so many of the first stages, or all
+GROUPS, GROUP_SIZE = "groups", "group_size"  # a count, or best
 MICROBATCHES = "microbatches"  # a list of all of them, or a word for one
 RECOMPUTE, OFFLOAD, ORDER, SIDE_RULE = "recompute", "offload", "order", "side_rule"
 COMMON = (RECOMPUTE, OFFLOAD, ORDER, SIDE_RULE)  # what every family takes
-VARIED = (ORDER, SIDE_RULE)  # those whose words a sweep may vary
+VARIED = (ORDER, SIDE_RULE, GROUP_SIZE)  # those that a sweep may vary
 LONGEST = 24  # letters of a list beside a name
 FIRST, BUBBLES = SIDE_RULES = ("first", "bubbles")  # by which side work stands among the slots of a family
 OBJECTIVES = {  # each as a key of schedules, with the other to break ties
@@ -55,7 +56,12 @@ OF_BLOCKS = (
 OPTIONS: dict[str, Option] = {
     option.key: option
     for option in (
-        Option("group_size", COUNT, "interleaved: microbatches that visit a chunk in a row; default P"),
+        Option(
+            GROUP_SIZE,
+            GROUPS,
+            "interleaved: microbatches in a row on a chunk, or best; default P if it divides M",
+            (BEST,),
+        ),
         Option("lifo", FLAG, "naive: backwards in reverse order"),
         Option("priority", WORD, f"list: {', '.join(PRIORITIES)}", tuple(PRIORITIES)),
         Option(
@@ -77,7 +83,8 @@ OPTIONS: dict[str, Option] = {
         Option(
             ORDER,
             MICROBATCHES,
-            "every algorithm: feed the microbatches in this order: given (default), verl (its rule), best, or a list",
+            "every algorithm: feed the microbatches in this order: given (default), verl (its rule), longest or"
+            " shortest first, best, or a list",
             WORDS,
         ),
         Option(
@@ -97,11 +104,9 @@ def options_of(family: Family) -> tuple[str, ...]:
 
 def labelled(name: str, options: Mapping[str, Any]) -> str:
     """Return the name of an algorithm with what it recomputes and offloads, and its order: `1f1b, recompute full`."""
-    return ", ".join([name, *(f"{key} {_said(options[key])}" for key in COMMON if options.get(key) is not None)])
-
-
-def _said(value: Any) -> str:
-    return cut(",".join(map(str, value)), LONGEST) if isinstance(value, (list, tuple)) else str(value)
+    given = {key: options[key] for key in COMMON if options.get(key) is not None}
+    texts = {key: cut(",".join(map(str, one)), LONGEST) if is_several(one) else one for key, one in given.items()}
+    return ", ".join([name, *(f"{key} {text}" for key, text in texts.items())])
 
 
 def checked_options(family: Family, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,11 +139,20 @@ def _shaped(option: Option, value: Any) -> Any:
         return require_name(option.names, value, key, key)
     if shape in (COUNT, WHOLE):
         return _whole(value, key, least=int(shape == COUNT))
-    if shape == STAGES:
-        return value if value == FULL else _whole(value, key, least=1, also=f"{FULL} or ")
+    if shape in (GROUPS, STAGES):
+        return _counted(value, key, BEST if shape == GROUPS else FULL)
     if shape == MICROBATCHES:
         return _microbatches(value, option)
     return value  # the block checks periods and starts, because it knows the stages
+
+
+def _counted(value: Any, key: str, word: str) -> Any:
+    """Return a word, or a whole number. Raises ConfigError."""
+    try:
+        return value if value == word else _whole(value, key, least=1, also=f"{word} or ")
+    except ConfigError as error:
+        near = isinstance(value, str) and get_close_matches(value, [word])
+        raise ConfigError(f"{error.message}; did you mean {word!r}?" if near else error.message, key) from None
 
 
 def _microbatches(value: Any, option: Option) -> str | tuple[int, ...]:

@@ -6,6 +6,8 @@ a model on GPUs stand in `estimation/setup_reader.py`, and what they mean in `co
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import NamedTuple
 
 from pipesched.pipeline.units_of_measure import MEMORY, TIME, Dimension
@@ -81,6 +83,19 @@ class Field(NamedTuple):
         if self.shape not in (PER_STAGE, PER_BOUNDARY, PER_DEVICE, NUMBER):
             return None
         return TIME if self.key.startswith("costs.") else MEMORY
+
+
+OTHERS = {  # keys of other programs, each with ours
+    "tp": "tensor", "pp": "pipeline", "vp": "chunks", "vpp": "chunks", "cp": "context", "ep": "expert", "dp": "data",
+    "etp": "expert_tensor", "sp": "sequence", "mbs": "micro", "gbs": "global", "seq": "sequence", "world_size": "gpus",
+}  # fmt: skip
+
+
+def nearest_key(key: str, known: Sequence[str]) -> str | None:
+    """Return the key, of those that are known, for which another one was meant, if any looks like it."""
+    ours = OTHERS.get(key.lower())
+    near = get_close_matches(key, known, n=1) if ours is None else [ours] * (ours in known)
+    return near[0] if near else None
 
 
 def words_of(key: str) -> str:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pipesched.errors import ConfigError
+from pipesched.pipeline.quantities import to_fraction
 from pipesched.pipeline.units_of_measure import has_unit
 
 
@@ -54,3 +55,14 @@ def only_numbers(plain: Any) -> Any:
     if isinstance(plain, list):
         return [only_numbers(entry) for entry in plain]
     return TextForNumber(plain) if isinstance(plain, str) and not has_unit(plain) else plain
+
+
+def words_or_numbers(plain: Any) -> Any:
+    """Return a value whose texts are words: none is read as a number."""
+    if isinstance(plain, dict):
+        return {key: words_or_numbers(entry) for key, entry in plain.items()}
+    try:
+        is_word = isinstance(plain, str) and to_fraction(plain) is None
+    except ValueError:
+        is_word = True
+    return plain if is_word else only_numbers(plain)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ from pipesched.checks import require_mapping, shown
 from pipesched.errors import ConfigError
 from pipesched.pipeline.quantities import OutOfLimits, plain
 from pipesched.pipeline.units_of_measure import rounding_of
-from pipesched.text.fields import SETUP_NAMES
+from pipesched.text.fields import SETUP_NAMES, nearest_key
 from pipesched.text.given import only_numbers
 from pipesched.text.yaml_reader import Value
 
@@ -96,8 +95,8 @@ class Entries:
         self.values = {key: entry for key, entry in value.data.items() if entry.data is not None}
         for key in value.data:
             if key not in known:
-                near = get_close_matches(key, known, n=1)
-                hint = f"did you mean {near[0]!r}? " if near else ""
+                near = nearest_key(key, known)
+                hint = f"did you mean {near!r}? " if near else ""
                 raise ConfigError(f"unknown key; {hint}known here are {', '.join(known)}", self.key(key))
 
     def __contains__(self, key: str) -> bool:

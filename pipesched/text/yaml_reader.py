@@ -88,6 +88,9 @@ _Loader.add_implicit_resolver(
 )
 
 
+_DIGITS = re.compile(r"[0-9]+[a-zA-Zµ]*", re.ASCII)
+
+
 class _Builder:
     """Turns nodes into Values, and counts them, so that aliases of aliases cannot grow without limit."""
 
@@ -117,6 +120,10 @@ class _Builder:
             if key_node.value in tree:
                 first = tree[key_node.value].line
                 raise ConfigError(f"{self.name}:{line}: {key_node.value!r} stands here and on line {first}; keep one")
+            if tree and value_node.start_mark.index == key_node.end_mark.index and _DIGITS.fullmatch(key_node.value):
+                *_, (name, before) = tree.items()  # `{forward: 3,5}` has a key without a colon
+                written = f"{before.data},{key_node.value}' (a decimal has a point, not a comma)"
+                raise ConfigError(f"{self.name}:{line}: {key}.{name}: must be a number, not '{written}")
             entry = self.build(value_node, depth + 1, f"{key}.{key_node.value}" if key else key_node.value)
             tree[key_node.value] = entry._replace(line=line)
         return tree

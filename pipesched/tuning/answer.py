@@ -168,7 +168,9 @@ def _estimate(space: Space, search: SpaceSearch, best: Trial, finished: Sequence
     if search.best is not None and same == search.best.point and search.estimate is not None:
         return search.estimate
     known = (done.estimate for trial, done in finished if trial.point == same)
-    return next(known, None) or estimate_of_point(TrialTask(same, space.setup(same.layout), space.given))
+    return next(known, None) or estimate_of_point(
+        TrialTask(same, space.setup(same.layout), space.given, only=space.only)
+    )
 
 
 def _doubts(finished: Sequence[tuple[Trial, Finished]]) -> Iterator[Doubt]:

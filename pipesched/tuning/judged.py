@@ -56,7 +56,9 @@ def with_trust(
     found, until = [row if row.trust else replace(row, trust=known.get(row.point)) for row in rows], until_end(clock)
     left = [number for number, trial in enumerate(found) if trial.trust is None]
     points = [found[number].point for number in left]
-    calls = [JudgeTask(TrialTask(one, space.setup(one.layout), space.given, until), judge) for one in points]
+    calls = [
+        JudgeTask(TrialTask(one, space.setup(one.layout), space.given, until, only=space.only), judge) for one in points
+    ]
     with closing(map_batches(pool, judged, calls, str, clock)) as results:
         try:
             for number, trust in zip(left, results, strict=True):

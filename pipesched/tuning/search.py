@@ -68,7 +68,7 @@ class Runs:
         if known is not None:
             self._begun.append(Simulated(known))
             return
-        task = TrialTask(open_point.point, open_point.setup, self._space.given, self._until, bar)
+        task = TrialTask(open_point.point, open_point.setup, self._space.given, self._until, bar, self._space.only)
         name = f"{open_point.point.layout}, {open_point.point.algorithm}"
         self._begun.append(PendingCall(self._executor, simulate, task, name, self._clock))
 

@@ -315,12 +315,18 @@ class FamilyBounds:
     def _in_turn(self) -> float:
         """Microseconds of a step that keeps as many microbatches of the first stage under way as the algorithm does."""
         known, chosen, setup = self.known, self.family, self.known.setup
-        most = most_of_first(self._placement, setup.microbatches, chosen.name) if chosen.settled_order else None
+        most = most_of_first(self._placement, setup.microbatches, chosen.name) if self._is_settled else None
         if most is None:
             return 0.0
         whole = chosen.splits_backward is False and not known.paired  # pairs may hide gradients of weights
         messages = float(sum(boundary_times(setup, self._placement))) * PER_MS
         return known.step.in_turn(known.items.each, most, messages, whole=whole, alone=self._is_alone)
+
+    @property
+    def _is_settled(self) -> bool:
+        """Whether the order of the family follows from these numbers alone."""
+        setup = self.known.setup
+        return self.family.settles(setup.parallel.pipeline, self.stages, setup.microbatches)
 
     @property
     def _is_alone(self) -> bool:
@@ -403,7 +409,7 @@ class FamilyBounds:
     def _kept(self) -> tuple[int, ...]:
         """The most layers that each device can hold; less than 0 where its fixed memory alone does not fit."""
         placement, devices = self._placement, self.known.setup.parallel.pipeline
-        algorithm = self.family.name if self.family.settled_order else None
+        algorithm = self.family.name if self._is_settled else None
         held = most_in_flight(placement, self.known.setup.microbatches, algorithm)
         return tuple(self._layers_on(device, held[device]) for device in range(devices))
 

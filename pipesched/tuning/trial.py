@@ -19,6 +19,7 @@ from pipesched.estimation.items import GB
 from pipesched.estimation.result import Estimate, TrainingStep
 from pipesched.estimation.setup import Setup
 from pipesched.estimation.trust.evidence import SpeedRatio, Trust
+from pipesched.results.handover.hand_over import suited
 from pipesched.results.outcome import run
 from pipesched.results.trainers import Verdict, verdicts
 from pipesched.tuning.prune import PrunedPoints
@@ -30,13 +31,17 @@ TRIAL_KEYS = ("memory", "spare", "bubble", "layout", "reason", "is_short")  # an
 
 
 class TrialTask(NamedTuple):
-    """What simulates a point: parameters of make_problem, `until` a time of day, and `bar`, the best rate known."""
+    """What simulates a point: parameters of make_problem, `until` a time of day, and `bar`, the best rate known.
+
+    A group size that is found is one that the trainer `only` takes, if there is one.
+    """
 
     point: SpacePoint
     setup: Setup
     given: Mapping[str, Any]
     until: float = inf
     bar: float = 0.0
+    only: str | None = None
 
 
 @dataclass(frozen=True)
@@ -125,7 +130,8 @@ def simulate(task: TrialTask) -> Simulated | None:
 
 def estimate_of_point(task: TrialTask) -> Estimate:
     """Return the estimate of a point. Raises PipeschedError where its algorithm does not apply."""
-    return Estimate(run(outline(task.setup, task.given), task.point.algorithm))
+    outcome, algorithm = run(outline(task.setup, task.given), task.point.algorithm), task.point.algorithm
+    return Estimate(outcome if task.only is None else suited(outcome, task.only, algorithm))
 
 
 def trial_of(point: SpacePoint, found: Estimate) -> Trial:

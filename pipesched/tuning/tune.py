@@ -161,7 +161,8 @@ def _finished(
     for trial in search.fitting():
         first.setdefault(trial.point.layout, trial)
     best, space, until = [*first.values()][:FINALISTS], search.space, until_end(clock)
-    tasks = [TrialTask(trial.point, space.setup(trial.point.layout), space.given, until) for trial in best]
+    given = space.given, until, 0.0, space.only
+    tasks = [TrialTask(trial.point, space.setup(trial.point.layout), *given) for trial in best]
     calls = [Finalist(task, seconds, judge) for task in tasks]
     found: list[tuple[Trial, Finished]] = []
     if clock.is_over:

@@ -311,3 +311,13 @@ def test_nothing_to_draw_is_said_before_anything_is_written(cli: Cli) -> None:
     assert (result.returncode, result.stdout) == (2, "")
     assert "nothing to draw there; the schedule runs from 0 to 660" in result.stderr
     assert not Path("out.json").exists()
+
+
+@pytest.mark.parametrize("command", [["run", "1f1b"], ["explain", "1f1b"], ["solve", "--time-limit", "5"]], ids=str)
+def test_no_chart(cli: Cli, command: list[str]) -> None:
+    """With --charts none a single schedule prints all but its chart, as a comparison does."""
+    drawn, bare = (cli(*command, *["--charts", "none"] * bare, "--quiet").stdout for bare in (False, True))
+    assert "device 0 F" in drawn
+    assert "device 0 F" not in bare
+    assert "330" in bare or "285" in bare or "255" in bare
+    assert cli(*command, "--charts", "non").stderr.endswith("did you mean 'none'? known are all, none\n")

@@ -148,6 +148,7 @@ def test_binary_needs_a_file(cli: Cli, to: str) -> None:
         (["missing.txt", "--to", "json"], ["unknown algorithm 'missing.txt'"]),
         (["missing.json", "--to", "json"], ["cannot read 'missing.json'", "No such file"]),
         (["a.json", "--lifo", "--to", "json"], ["--lifo: a.json is a schedule already"]),
+        (["-a", "1f1b", "--to", "svg", "--width", "100"], ["--width: counts columns", "--inches is the width"]),
         (["-a", "1f1b", "--to", "svg", "--inches", "0"], ["--inches", "at least 2 (at most 40), not 0"]),
         (["-a", "1f1b", "--to", "svg", "--inches", "wide"], ["--inches", "'wide'"]),
         (["-a", "1f1b", "--to", "svg", "--label", "x"], ["--label", "microbatch"]),

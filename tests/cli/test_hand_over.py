@@ -44,6 +44,8 @@ def test_a_refusal(cli: Cli) -> None:
         (["--for", "megatron", "--layers", "1,2"], "--layers"),
         (["--for", "megatron", "--layers", "1,x,2,3"], "--layers"),
         (["--layers", "1,2,3,4", "--to", "json"], "--layers"),
+        (["--to", "megatron"], "--to: megatron is a framework, not a format; give --for megatron"),
+        (["--for", "json"], "--for: json is a format, not a framework; give --to json"),
     ],
 )
 def test_bad_input(cli: Cli, arguments: list[str], message: str) -> None:
@@ -51,3 +53,29 @@ def test_bad_input(cli: Cli, arguments: list[str], message: str) -> None:
     result = cli("export", "-a", "1f1b", *SMALL, *arguments)
     assert (result.returncode, result.stdout) == (2, "")
     assert message in result.stderr
+
+
+LAYERED = "devices: 4\nlayers: 10\nmicrobatches: 8\nlayer: {forward: 1, backward: 2}\nlast: {forward: 2}\n"
+
+
+def test_layers_are_the_cut(cli: Cli, tmp_path: Path) -> None:
+    """An order without a cut is cut as --layers says, and no other cut is spoken of; other sums are refused."""
+    config, order = tmp_path / "l.yaml", tmp_path / "o.csv"
+    config.write_text(LAYERED)
+    assert cli("run", "1f1b", "-c", str(config), "-o", str(order)).returncode == 0
+    said = cli("export", str(order), str(config), "--layers", "1,2,3,4", "--for", "megatron")
+    assert "'Et|tt|t*3|t*4L'" in said.stdout
+    assert "balanced" not in said.stderr
+    refused = cli("export", str(order), str(config), "--layers", "1,2,3,5", "--for", "megatron")
+    assert refused.stderr == "pipesched: --layers: lists 11 layers; the model has 10\n"
+
+
+def test_only_megatron_takes_groups_that_it_runs(cli: Cli) -> None:
+    """Of a group size that was found the trainer's best is taken, and said; one that was given is left out."""
+    nine = ["--devices", "4", "--stages", "8", "--microbatches", "9", "--charts", "none"]
+    kept = cli("compare", "interleaved", "1f1b", *nine, "--only", "primus")
+    assert "interleaved: groups of 4: primus refuses those of 5" in kept.stderr
+    assert "interleaved" in kept.stdout
+    assert "interleaved" in cli("compare", "interleaved", *nine, "--only", "megatron").stdout
+    left = cli("compare", "interleaved", "1f1b", *nine, "--only", "megatron", "--group-size", "6")
+    assert "--only megatron leaves out interleaved" in left.stderr

@@ -107,7 +107,8 @@ def test_written_document(cli: Cli) -> None:
         (("model.yaml", *GIVEN), "model.yaml:1: must be a whole number of at least 1, not 'devices:'"),
         (("lengths.txt", "--cap", "12"), "--ranks: is needed, a whole number of at least 1"),
         (("lengths.txt", "--ranks", "2"), "--cap: is needed, a whole number of at least 1"),
-        (("lengths.txt", *GIVEN, "--cap", "8"), "document 0 has 9 tokens, the cap is 8"),
+        (("lengths.txt", *GIVEN, "--cap", "8"), "document 0 has 9 tokens, the cap is 8: --too-long drop leaves"
+         " such out, split cuts them into pieces"),
         (("lengths.txt", *GIVEN, "--ranks", "0"), "--ranks: must be a whole number of at least 1, not 0"),
         (("lengths.txt", *GIVEN, "--ranks", "two"), "--ranks: must be a whole number of at least 1, not 'two'"),
         (("lengths.txt", *GIVEN, "--cap", "0"), "--cap: must be a whole number of at least 1, not 0"),
@@ -141,3 +142,28 @@ def test_no_packing(cli: Cli) -> None:
     content = json.loads(result.stdout)
     assert content["format"] == "pipesched.infeasible"
     assert (content["reason"], content["would_fit"]) == (said, ["--microbatches 2"])
+
+
+def test_numbers_of_microbatches_and_long_documents(cli: Cli) -> None:
+    """`best`, a range, multiples, an overhead that the config keeps, and what becomes of documents above the cap."""
+    Path("many.txt").write_text("4096 " * 16)
+    given = ("many.txt", "--ranks", "2", "--devices", "4", "--stages", "4", "--forward", "20", "--backward", "40")
+    capped = (*given, "--cap", "8192")
+    best = document(cli, *capped, "--microbatches", "best")
+    assert (best["microbatches"], best["makespan"], best["tried"][0]) == (8, 330, [4, 420])
+    assert document(cli, *capped, "--microbatches", "auto")["more"] == [8, 330]
+    assert document(cli, *capped, "--microbatches", "5:7")["microbatches"] == 6
+    assert document(cli, *capped, "--microbatches", "best", "--multiple-of", "5")["microbatches"] == 5
+    said = cli("pack", *capped, "--microbatches", "auto").stdout
+    assert "more microbatches are shorter: 8 take 330, 21.4% less" in said
+    kept = cli("pack", *capped, "--microbatches", "best", "--overhead", "2,20", "-o", "rank.yaml")
+    assert kept.returncode == 0
+    assert "overhead: [2, 20]" in Path("rank.yaml").read_text()
+    assert "554" in cli("run", "rank.yaml").stdout
+    split = cli("pack", *given, "--cap", "3000", "--microbatches", "best", "--too-long", "split")
+    assert split.stdout.startswith("16 documents in 32 pieces of 65,536 tokens")
+    Path("long.txt").write_text("4096 " * 16 + "9000")
+    left = cli("pack", "long.txt", *capped[1:], "--microbatches", "auto", "--too-long", "drop")
+    assert left.stdout.startswith("16 documents of 65,536 tokens, without 1 above the cap, on 2 ranks")
+    wrong = cli("pack", *capped, "--microbatches", "4:x").stderr
+    assert wrong == "pipesched: --microbatches: '4:x' is no range; write for instance 8:96:8\n"

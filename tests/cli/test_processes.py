@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -203,6 +204,7 @@ def test_colour(environment: dict[str, str], args: list[str], extra: dict[str, s
     for command in (["run"], ["compare"]):
         text = in_terminal(env, *command, *args)
         assert (COLOUR in text or "\x1b[48;" in text) is coloured
+        assert coloured or not re.search(r"\x1b\[[0-9;]*m", text)  # nor bold, nor dim
         assert "330" in text
 
 

@@ -84,7 +84,7 @@ def test_ranked_and_best() -> None:
     problem = pipesched.make_problem(devices=4, stages=8, microbatches=9, forward=5, backward=10, budget=4)
     comparison = pipesched.compare(problem, ["dualpipe", "interleaved", "naive", "1f1b", "sequential"])
     ranked = comparison.ranked()
-    assert [entry.algorithm for entry in ranked] == ["1f1b", "sequential", "naive", "interleaved", "dualpipe"]
+    assert [entry.algorithm for entry in ranked] == ["1f1b", "sequential", "interleaved", "naive", "dualpipe"]
     assert comparison.best is comparison["1f1b"]
     assert [entry.applicable for entry in ranked] == [True, True, True, True, False]
     assert pipesched.compare(problem, ["dualpipe"]).best is None
@@ -153,8 +153,8 @@ def test_options_for_all_replace_those_for_each() -> None:
         ({"jobs": 1.5}, "jobs", "must be a whole number"),
         ({"jobs": None}, "jobs", "must be a whole number"),
         ({"lifo": "yes"}, "lifo", "must be true or false, not 'yes'"),
-        ({"group_size": 0}, "group_size", "must be a whole number of at least 1, not 0"),
-        ({"group_size": 1.5}, "group_size", "must be a whole number of at least 1, not 1.5"),
+        ({"group_size": 0}, "group_size", "must be best or a whole number of at least 1, not 0"),
+        ({"group_size": 1.5}, "group_size", "must be best or a whole number of at least 1, not 1.5"),
         ({"tie": "dfs"}, "tie", "none of naive, 1f1b, interleaved takes the option `tie`"),
         ({"magic": 1}, "magic", "none of naive, 1f1b, interleaved takes the option `magic`"),
     ],
@@ -175,7 +175,7 @@ def test_bad_arguments(given: dict[str, Any], key: str, message: str) -> None:
         ("list", {"seed": -1}, "seed", "must be a whole number of at least 0, not -1"),
         ("list", {"seed": "x"}, "seed", "must be a whole number of at least 0, not 'x'"),
         ("zb-auto", {"objective": "idle"}, "objective", "unknown objective 'idle'"),
-        ("interleaved", {"group_size": True}, "group_size", "must be a whole number of at least 1, not true"),
+        ("interleaved", {"group_size": True}, "group_size", "must be best or a whole number of at least 1, not true"),
         ("magic", {}, "algorithm", "unknown algorithm 'magic'"),
         (None, {}, "algorithm", "must be the name of an algorithm"),
     ],

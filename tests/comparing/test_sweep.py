@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import nullcontext
 from decimal import Decimal
 from fractions import Fraction
@@ -179,3 +180,46 @@ def test_rules_that_are_refused(values: list[Any], options: dict[str, Any], key:
     with pytest.raises(ConfigError) as caught:
         sweep(None, "order", values, "1f1b", **options)
     assert caught.value.key == key
+
+
+def test_a_sweep_says_where_it_is() -> None:
+    """The listener hears each algorithm with the value of its point, in turn."""
+    heard: list[str] = []
+    sizes = {"work": [1, 2, 3, 4]}
+    sweep(
+        "devices: 2", "order", ["given", "best"], ["1f1b", "naive"], overrides={"sizes": sizes}, listener=heard.append
+    )
+    assert heard == ["1f1b at given", "naive at given", "1f1b at best", "naive at best"]
+
+
+def test_group_sizes_are_varied() -> None:
+    """Group sizes and best, read back as they are; other algorithms stand beside them as ever."""
+    base = {"devices": 4, "stages": 8, "microbatches": 9, "forward": 1, "backward": 2}
+    values = [4, 5, 6, 7, 8, 9, "best"]
+    swept = sweep("devices: 4", "group_size", values, ["interleaved", "1f1b"], overrides=base)
+    assert [point.value for point in swept] == values
+    found = [(point.comparison["interleaved"].metrics or {})["makespan"] for point in swept]
+    assert found == [74, 63, 65, 68, 73, 63, 63]
+    assert {(point.comparison["1f1b"].metrics or {})["makespan"] for point in swept} == {72}
+    assert [point.value for point in sweep_of(sweep_document(swept))] == values
+    assert (
+        "deadlocks"
+        in next(iter(sweep("devices: 4", "group_size", [2], "interleaved", overrides=base))).comparison[0].reason
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("group_size", "bset", "must be best or a whole number of at least 1, not 'bset'; did you mean 'best'?"),
+        ("group_size", 0, "must be best or a whole number of at least 1, not 0"),
+        ("group_size", 2.5, "must be best or a whole number of at least 1, not 2.5"),
+        ("microbatches", "best", "'best' is no number"),
+        ("side_rule", "best", "unknown side_rule 'best'"),
+    ],
+)
+def test_bad_values_of_options(field: str, value: Any, said: str) -> None:
+    """What is no value of an option is told with what is, and `best` is none of other fields."""
+    with pytest.raises(ConfigError, match=re.escape(said)) as error:
+        sweep("devices: 4", field, [value], ["1f1b"])
+    assert error.value.key == ("group_size" if field == "group_size" else "values")

@@ -35,6 +35,7 @@ ASKED: list[tuple[str, str, dict[str, Any]]] = [  # what the file says, the fami
     ("algorithm: GPipe", "naive", {}),
     ("algorithm: {zb-v: }", "zb-v", {}),
     ("algorithm: {interleaved: {group_size: 8}}", "interleaved", {"group_size": 8}),
+    ("algorithm: {interleaved: {group_size: best}}", "interleaved", {"group_size": "best"}),
     ("algorithm: {gpipe: {lifo: true}}", "naive", {"lifo": True}),
     ("algorithm:\n  list:\n    tie: random\n    seed: 0\n    priority:", "list", {"tie": "random", "seed": 0}),
     (
@@ -103,10 +104,13 @@ BAD = [  # what the file says, the message
     ("algorithm: {interleaved: 8}", "c.yaml:2: algorithm.interleaved: must hold `option: value` lines, not 8"),
     (
         "algorithm: {interleaved: {group_size: 0}}",
-        "c.yaml:2: algorithm.interleaved.group_size: must be a whole number of at least 1, not 0",
+        "c.yaml:2: algorithm.interleaved.group_size: must be best or a whole number of at least 1, not 0",
     ),
     ("algorithm: {interleaved: {group_size: 1.5}}", "whole number of at least 1, not 1.5"),
     ("algorithm: {interleaved: {group_size: eight}}", "whole number of at least 1, not 'eight'"),
+    ("algorithm: {interleaved: {group_size: bset}}", "of at least 1, not 'bset'; did you mean 'best'?"),
+    ("algorithm: {interleaved: {group_size: -1}}", "must be best or a whole number of at least 1, not -1"),
+    ("algorithm: {1f1b: {recompute: fulll}}", "of at least 1, not 'fulll'; did you mean 'full'?"),
     ("algorithm: {interleaved: {group_size: '8'}}", "whole number of at least 1, not '8'"),
     ("algorithm: {interleaved: {group_size: [8]}}", "whole number of at least 1, not [8]"),
     ("algorithm: {interleaved: {group_size: true}}", "whole number of at least 1, not true"),

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+import pipesched
+from pipesched.config.load import load_config
+from pipesched.config.values import Source
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.problem import Problem
@@ -442,3 +445,29 @@ def test_digits_far_behind_the_point_are_rounded(load: Load, zeros: int) -> None
     """A last digit behind more than 8 zeros does not count, and where zeros stand before all digits it does."""
     assert load(f"devices: 2\ncosts: {{forward: 1.{'0' * zeros}1}}").costs.forward == (1, 1)
     assert load("devices: 2\ncosts: {forward: 0.00000012345678}").costs.forward == (1.2345678e-07,) * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("layer: {forward: 3,5}", "c.yaml:2: layer.forward: must be a number, not '3,5' (a decimal has a point"),
+        ("costs: {p2p: 0,5ms}", "c.yaml:2: costs.p2p: must be a number, not '0,5ms' (a decimal has a point"),
+        ("costs:\n  forward: 3,5", "c.yaml:3: costs.forward: must be a number, not '3,5' (a decimal has a point"),
+        ("slices: {count: 2, overhead: '1/3'}", "c.yaml:2: slices.overhead: must be a number, not '1/3'"),
+    ],
+)
+def test_decimal_comma_and_fraction(text: str, said: str) -> None:
+    """A decimal comma is told as one, in braces and outside; a fraction in quotes is no number of a file."""
+    with pytest.raises(ConfigError) as error:
+        load_config(Source(f"devices: 2\n{text}", "c.yaml"), {})
+    assert str(error.value).startswith(said)
+
+
+def test_a_start_beyond_all_limits() -> None:
+    """A start of a block that is too large is refused where it stands, not with a traceback."""
+    text = "devices: 1\nalgorithm: {block: {period: 3, forward: [1e400], backward: [2]}}"
+    config = load_config(Source(text, "c.yaml"), {})
+    asked = config.algorithm
+    assert asked is not None
+    with pytest.raises(ConfigError, match=r"^c\.yaml:2: algorithm\.block\.forward.*too large"), asked.located():
+        pipesched.run(config.problem, asked.name, **asked.options)

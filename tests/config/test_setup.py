@@ -113,6 +113,9 @@ def test_units_that_are_derived_may_be_given(load: Load) -> None:
     [
         ({"parallel": {"tensor": 3}}, "parallel.tensor: must divide the 32 attention heads"),
         ({"parallel": {"tensr": 3}}, "parallel.tensr: unknown key; did you mean 'tensor'?"),
+        ({"parallel": {"tp": 3}}, "parallel.tp: unknown key; did you mean 'tensor'?"),
+        ({"parallel": {"vpp": 3}}, "parallel.vpp: unknown key; did you mean 'chunks'?"),
+        ({"batch": {"gbs": 3}}, "batch.gbs: unknown key; did you mean 'global'?"),
         ({"parallel": 8}, "parallel: must hold `key: value` lines, not 8"),
         ({"batch": {"global": 31}}, "batch.global: must be a multiple of"),
         ({"model": None}, "c.yaml: model: is missing"),

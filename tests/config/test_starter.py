@@ -199,6 +199,13 @@ AGREED = [  # the config, whether it is one
     ("devices: 2\ncosts: {overlap: [[1, 2], 3]}", False),
     ("devices: 2\nmemory: {static: [[1, 2], 3]}", False),
     ("devices: 2\nmemory: {retain: [[1, 1], 1]}", False),
+    ("devices: 2\nlayers: 10000\nlayer: {forward: 1}", True),
+    ("devices: 2\nlayers: 10001\nlayer: {forward: 1}", False),
+    (f"devices: 2\nlayer: {{forward: [{'1, ' * 10_001}]}}", False),
+    (f"devices: 2\nside: [{'{forward: 1}, ' * 1_001}]", False),
+    ("devices: 2\nslices: {count: 2, overhead: '1/3'}", False),
+    ("devices: 2\nshard: {level: weights, ahead: '4/2'}", False),
+    ("devices: 2\nslices: {count: 2, overhead: 0,5}", False),
 ]
 
 

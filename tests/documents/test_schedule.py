@@ -11,7 +11,7 @@ import pytest
 
 import pipesched
 from pipesched.documents.json_text import dump
-from pipesched.documents.schedule import document, parse
+from pipesched.documents.schedule import document, parse, wrong_claims
 from pipesched.errors import ConfigError
 from pipesched.pipeline.ops import parse_slot
 from pipesched.pipeline.plan import plan_from_slots
@@ -233,3 +233,13 @@ def test_error_names_the_file_and_the_key() -> None:
     text = dump(document(pipesched.run(pipesched.make_problem(devices=1), "1f1b")))
     with pytest.raises(ConfigError, match=r"^some\.json: problem\.costs\.forward: must be at least 0, not -1"):
         parse(text.replace('"forward": 1', '"forward": -1'), "some.json")
+
+
+def test_a_bound_that_is_not_known() -> None:
+    """`null` for the bound and the gap of a document says that they are not known: ours count, and nothing is wrong."""
+    content = document(pipesched.run(pipesched.make_problem(devices=2), "1f1b"))
+    metrics = {**content["metrics"], "lower_bound": None, "gap": None}
+    text = dump({**content, "metrics": metrics})
+    read = parse(text, "x")
+    assert read.lower_bound == content["metrics"]["lower_bound"]
+    assert not [*wrong_claims(text, read)]

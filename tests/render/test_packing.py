@@ -75,7 +75,8 @@ def test_what_does_not_fit(given: dict[str, Any], line: str) -> None:
 
 
 def test_over_budget() -> None:
-    """Where nothing keeps the budget, each packing says so."""
+    """Where nothing keeps the budget, each packing says so, and this one by how much and where."""
     lines = shown(lengths=[5, 4, 3, 3, 3, 2], problem=pipesched.make_problem(devices=2, budget=0.1))
-    assert "this one               9          over budget, as all that were found" in lines
+    assert "this one               9          over budget, as all that were found: rank 0," in lines
+    assert any("device 0 holds 2 of 0.1 microbatch: over" in line for line in lines)
     assert "verl                   9   +0.0%  over budget" in lines

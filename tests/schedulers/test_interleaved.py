@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pipesched import NotApplicable, PipeschedError, Plan, Problem, make_problem, run
-from pipesched.schedulers.interleaved import interleaved, visit_order
+from pipesched.schedulers import interleaved as module
+from pipesched.schedulers.interleaved import group_sizes, interleaved, visit_order
 from tests.examples import at_night_but
 from tests.replay import Op, Stuck, replay
 from tests.strategies import texts_of
@@ -155,16 +156,15 @@ def test_autopipe() -> None:
 @pytest.mark.parametrize("chunks", [2, 3])
 @pytest.mark.slow
 def test_the_default_group_size_never_refuses(devices: int, chunks: int) -> None:
-    """Any M >= 1 runs without a group size; where groups of P deadlock the plan says which size it took."""
+    """Any M >= 1 runs without a group size; where P does not divide M the plan says which size it took."""
     for microbatches in [*range(1, 2 * devices + 2), 3 * devices + 1]:
         size = Size(devices, chunks, microbatches)
         outcome = run(size.problem(), "interleaved")
         plan = outcome.schedule.plan
         group = devices
-        if not runs(size, devices):
-            assert plan.note.startswith("group size ")
-            group = int(plan.note.split(":")[0].removeprefix("group size "))
-            assert group > devices
+        if microbatches % devices:
+            group = int(plan.note.split(":")[0].removeprefix("groups of "))
+            assert runs(size, group)
         assert ops(plan) == megatron(size, group)
 
 
@@ -233,13 +233,13 @@ def test_groups_mean_nothing_with_one_chunk(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*RELATIVES, "gis-h"])
 def test_any_number_of_microbatches_without_a_group_size(name: str) -> None:
-    """Every M runs; where the groups of the paper deadlock, with the next longer ones, which the note says."""
+    """Every M runs; where the groups of GIS-H deadlock, with the next longer ones, which the note says."""
     longer = 0
     for devices in range(1, 9):
         for microbatches in range(1, 3 * devices + 2):
             plan = run(Size(devices, 3, microbatches).problem(), name).schedule.plan
             longer += plan.note.startswith("group size ")
-    assert (longer > 0) == (name in ("interleaved", "interleaved-overlap", "gis-h"))
+    assert (longer > 0) == (name == "gis-h")
 
 
 @pytest.mark.parametrize(("name", "peak"), [
@@ -353,3 +353,63 @@ def test_forward_passes_alone() -> None:
     assert schedule.makespan == 38
     chunks = "0F0.0 0F0.1 0F1.0 0F1.1 4F0.0 4F0.1 4F1.0 4F1.1 0F2.0 0F2.1 0F3.0 0F3.1 4F2.0 4F2.1 4F3.0 4F3.1"
     assert texts_of(schedule.plan)[0] == chunks.split()
+
+
+NINE: dict[str, Any] = {"devices": 4, "stages": 8, "microbatches": 9, "forward": 1, "backward": 2}
+OF_NINE = {3: 84, 4: 74, 5: 63, 6: 65, 7: 68, 8: 73, 9: 63}
+
+
+def test_the_best_of_nine_microbatches() -> None:
+    """Figures of a script of others: groups of 5 to 9; the default is the best, of equal ones that of less memory."""
+    problem = make_problem(**NINE)
+    made = {size: run(problem, "interleaved", group_size=size).schedule.makespan for size in OF_NINE}
+    assert made == OF_NINE
+    found = run(problem, "interleaved")
+    assert (found.schedule.makespan, found.is_grouped) == (63, True)
+    assert found.schedule.plan.note == "groups of 5: the shortest of 7 sizes that run"
+    assert found.schedule.plan.orders == run(problem, "interleaved", group_size=5).schedule.plan.orders
+
+
+@given(st.data())
+def test_the_best_group_size(data: st.DataObject) -> None:
+    """`best`, and the default where P does not divide M, is the first of all sizes by budget, makespan and memory."""
+    devices, chunks = data.draw(st.integers(2, 3)), data.draw(st.integers(2, 3))
+    times = st.lists(st.integers(1, 4), min_size=devices * chunks, max_size=devices * chunks)
+    problem = make_problem(
+        devices=devices, chunks=chunks, microbatches=data.draw(st.integers(1, 7)), forward=data.draw(times),
+        backward=data.draw(times), p2p=data.draw(st.integers(0, 2)), recompute=1, offload=1,
+        budget=data.draw(st.sampled_from([None, 6])),
+    )  # fmt: skip
+    name = data.draw(st.sampled_from(["interleaved", "grouped-interleaved", "interleaved-zb", "interleaved-overlap"]))
+    kept: dict[str, Any] = data.draw(st.sampled_from([{}, {"recompute": "full"}, {"offload": 1}]))
+    known = {}
+    for size in range(1, problem.microbatches + 1):
+        try:
+            one = run(problem, name, group_size=size, **kept).schedule
+        except NotApplicable:
+            continue
+        known[size] = not one.fits, one.makespan_ticks, max(one.peak_grains), size
+    first = min(known.values())
+    is_open = problem.microbatches % devices > 0
+    for given_size in ["best", *[None] * is_open]:
+        made = run(problem, name, group_size=given_size, **kept).schedule
+        assert (not made.fits, made.makespan_ticks, max(made.peak_grains)) == first[:3]
+
+
+def test_where_ranks_divide_the_microbatches_groups_are_of_their_number() -> None:
+    """That is the usual group, whatever is shorter; `best` is asked for."""
+    problem = make_problem(devices=2, stages=4, microbatches=6, forward=[1, 4, 1, 1], backward=[2, 2, 9, 2], p2p=2)
+    usual = run(problem, "interleaved").schedule
+    assert usual.plan.orders == run(problem, "interleaved", group_size=2).schedule.plan.orders
+    assert run(problem, "interleaved", group_size="best").schedule.makespan < usual.makespan
+
+
+def test_few_sizes_of_a_large_problem_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of more operations than are timed for that, sizes from P on with no short last group; and one at least."""
+    problem = make_problem(devices=4, stages=8, microbatches=50)
+    assert [*group_sizes(problem)] == [*range(1, 51)]
+    monkeypatch.setattr(module, "MOST_SIZED", 3 * 800)
+    assert [*group_sizes(problem)] == [4, 5, 6]
+    monkeypatch.setattr(module, "MOST_SIZED", 1)
+    assert [*group_sizes(problem)] == [4]
+    assert run(problem, "interleaved").schedule.makespan > 0

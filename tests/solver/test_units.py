@@ -107,7 +107,7 @@ def test_no_family_is_shorter_in_any_order(config: Config) -> None:
 
 def halves_cost_more(problem: Problem) -> bool:
     """Whether I and W take longer than a whole B: each counts the overhead of a slice."""
-    return problem.costs.split and problem.slices.overhead > 0
+    return problem.costs.split and problem.slices.overhead_of("backward") > 0
 
 
 @part(4)

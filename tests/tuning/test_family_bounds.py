@@ -235,15 +235,23 @@ def examples(name: str) -> tuple[tuple[Schedule, ...], ...]:
     return tuple(tuple(one for one in shape if one is not None) for shape in shapes if any(shape))
 
 
+def numbers_of(schedule: Schedule) -> tuple[int, int, int]:
+    """The numbers of devices, stages and microbatches."""
+    problem = schedule.problem
+    return problem.devices, problem.stages, problem.microbatches
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.nightly
 def test_what_families_say_of_their_orders_is_what_they_do(name: str) -> None:
     """A settled order is the same whatever the costs; who never splits a backward does not where costs do."""
     assert examples(name)
-    assert family(name).settled_order == all(
-        all(one.plan.orders == shape[0].plan.orders for one in shape) for shape in examples(name)
-    )
+    settled = [shape for shape in examples(name) if family(name).settles(*numbers_of(shape[0]))]
+    assert bool(settled) == family(name).settled_order
+    assert all(one.plan.orders == shape[0].plan.orders for shape in settled for one in shape)
+    if not settled:
+        assert any(one.plan.orders != shape[0].plan.orders for shape in examples(name) for one in shape)
     assert family(name).has_pairs == any(one.plan.pairs for shape in examples(name) for one in shape)
     split = any(op.kind in "IW" for shape in examples(name) for one in shape for op in operations(one))
     assert (family(name).splits_backward is False) == (not split)

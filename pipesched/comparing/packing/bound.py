@@ -21,6 +21,7 @@ M microbatches hold the mean work is what the bound adds to that.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import chain, combinations_with_replacement
 from math import inf, lcm
@@ -32,6 +33,7 @@ from pipesched.core.arrays import np
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.units import WHOLE
 from pipesched.results.document_costs import MILLION, DocumentCosts, Rate, load_of
 
 HALF = Fraction(1, 2 * MILLION)  # of what works and sizes are rounded to
@@ -97,7 +99,8 @@ def amounts_of(lengths: Sequence[int], costs: DocumentCosts, *, rounded: bool) -
 
 
 def rates_of(problem: Problem, costs: DocumentCosts, letters: str) -> StageRates:
-    """Return what the stages of a problem of microbatches alike take, by these kinds of operations."""
+    """Return what the stages of a problem of microbatches alike take, by these kinds, beside their overhead."""
+    problem = replace(problem, slices=WHOLE)
     gradient = "I" if "I" in letters else "B"
 
     def rates(letter: str) -> list[Rate]:

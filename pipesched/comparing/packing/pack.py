@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from numbers import Integral
 from typing import Any, NamedTuple
 
-from pipesched.checks import require_sequence, require_whole, shown
+from pipesched.checks import require_name, require_sequence, require_whole, shown
 from pipesched.comparing.packing.bins import Assignment, OtherPacking, other_packings
 from pipesched.comparing.packing.bound import Share, amounts_of, are_few, best_of_all, packing_bound, rates_of
 from pipesched.comparing.packing.search import Judged, judge, searched
 from pipesched.comparing.packing.timing import RankTimes, model_costs, positions_of, within
+from pipesched.core.arrays import ceil_div
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable, Remedy
 from pipesched.estimation.derived import SetupCutter
+from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.problem import Problem, require_problem
-from pipesched.pipeline.quantities import exact, plain
+from pipesched.pipeline.quantities import exact, plain, to_fraction
 from pipesched.pipeline.recut import can_be_cut
+from pipesched.pipeline.unit_arguments import OF_BOTH
+from pipesched.pipeline.units import Slices
+from pipesched.pipeline.units_of_measure import TIME, Unit, exact_numbers
 from pipesched.results.document_costs import DocumentCosts, FactorCosts, load_of
 from pipesched.results.packing import Packing, PackingBaseline
 from pipesched.schedulers.family import Family, prepare
 from pipesched.schedulers.registry import family
 
-AUTO = "auto"  # the least number of microbatches for which a packing is found
+AUTO, BEST = "auto", "best"  # the least number of microbatches for which a packing is found, and that of the shortest
+MOST_COUNTS = 64  # numbers of microbatches that are tried
+FEW, MANY = 2_000, 20_000  # documents in all numbers, up to which each is searched for auto, and for best
+DROP, SPLIT = TOO_LONG = ("drop", "split")  # what may become of documents above the cap
 MOST_TOKENS = 10**12  # of a document, and of a microbatch
 
 
@@ -51,23 +60,39 @@ def read_lengths(given: Any) -> list[int]:
 
 
 def by_length(lengths: Sequence[int], cap: int) -> Sorted:
-    """Return documents from long to short. Raises ConfigError for one above the cap."""
-    indices = sorted(range(len(lengths)), key=lambda index: -lengths[index])
-    if lengths[indices[0]] > cap:
-        index = next(index for index, length in enumerate(lengths) if length > cap)
-        raise ConfigError(f"document {index} has {lengths[index]} tokens, the cap is {cap}", "lengths")
+    """Return documents of at most the cap from long to short."""
+    indices = sorted((index for index, length in enumerate(lengths) if length <= cap), key=lambda one: -lengths[one])
     return Sorted([lengths[index] for index in indices], indices)
 
 
-def read_count(value: Any, default: int) -> int | None:
-    """Return a number of microbatches; None for "auto". Raises ConfigError about `microbatches`."""
-    if value is None:
-        return default
-    if isinstance(value, str) and value == AUTO:
-        return None
-    if not isinstance(value, Integral):
-        raise ConfigError(f"must be a whole number of at least 1, or {AUTO}, not {shown(value)}", "microbatches")
-    return require_whole(value, "microbatches", least=1)
+def pieces_of(lengths: Sequence[int], cap: int, too_long: Any) -> tuple[list[int], list[tuple[int, int]] | None]:
+    """Return lengths, and where documents above the cap are split the document and the first token of each piece.
+
+    Raises ConfigError for documents above the cap, of which nothing is said: how many there are, and the longest.
+    """
+    chosen = None if too_long is None else require_name(TOO_LONG, too_long, "too_long", "too_long")
+    above = sum(length > cap for length in lengths)
+    if above and (chosen is None or (chosen == DROP and above == len(lengths))):
+        longest = max(lengths)
+        what = f"document {lengths.index(longest)} has {longest} tokens, the cap is {cap}"
+        count = f"; {above} of {len(lengths)} are above it, and this is the longest" if above > 1 else ""
+        raise ConfigError(f"{what}{count}: `too_long` {DROP} leaves such out, {SPLIT} cuts them into pieces", "lengths")
+    if not above or chosen == DROP:
+        return [*lengths], None
+    pieces = [(index, begin) for index, length in enumerate(lengths) for begin in range(0, length, cap)]
+    return [min(lengths[index] - begin, cap) for index, begin in pieces], pieces
+
+
+def read_counts(value: Any, default: int) -> str | list[int]:
+    """Return numbers of microbatches, or a word for them. Raises ConfigError about `microbatches`."""
+    if isinstance(value, str):
+        return require_name((AUTO, BEST), value, "number of", "microbatches")
+    if isinstance(value, (list, tuple, range)) and value:
+        return sorted({require_whole(one, "microbatches", least=1) for one in value})
+    if value is not None and not isinstance(value, Integral):
+        what = f"must be a whole number of at least 1, several, {AUTO} or {BEST}, not {shown(value)}"
+        raise ConfigError(what, "microbatches")
+    return [default if value is None else require_whole(value, "microbatches", least=1)]
 
 
 def read_attention(value: Any) -> Fraction:
@@ -88,7 +113,7 @@ def require_alike(problem: Any) -> Problem:
         raise ConfigError("must be of microbatches alike; those of this one have sizes of their own", "problem")
     if (checked.costs.microbatches, checked.memory.microbatches) != (None, None):
         raise ConfigError("must be of microbatches alike; this one has costs of each microbatch", "problem")
-    if not checked.slices.is_plain:
+    if checked.slices.are_several:
         raise ConfigError("must be of whole microbatches; this one has `slices`", "problem")
     if checked.costs.overlap is not None and checked.cutter is None:
         raise ConfigError(
@@ -104,10 +129,13 @@ def pack(
     ranks: int,
     cap: int,
     problem: Problem,
-    microbatches: int | str | None = None,
+    microbatches: int | str | Sequence[int] | None = None,
+    multiple_of: int = 1,
     algorithm: str = "1f1b",
     attention: Any = 0,
     reference: int | None = None,
+    overhead: Any = None,
+    too_long: str | None = None,
 ) -> Packing:
     """Pack documents into the microbatches of ranks that train side by side, so that the slowest rank takes least.
 
@@ -117,28 +145,34 @@ def pack(
         cap: The most tokens of a microbatch.
         problem: The pipeline of a rank, of microbatches alike, whose costs are those of one document of `reference`
             tokens. The costs of a model are taken at `cap` tokens, apart for what grows with their square.
-        microbatches: Of each rank; default those of the problem, "auto" the least for which a packing is found.
+        microbatches: Of each rank; default those of the problem, "auto" the least for which a packing is found, "best"
+            that of the shortest, a list that of the shortest of these. Of equals it is the smaller; at most 64 are
+            tried, evenly.
+        multiple_of: What the number of microbatches is a multiple of, where it is to be found.
         algorithm: A name or alias of `algorithms()`.
         attention: The part, from 0 to 1, of the work of one document of `reference` tokens that grows with their
             square.
         reference: The tokens of the document that the costs are for; default `cap`.
+        overhead: A time that each pass of a microbatch lasts beside its documents, or a pair: that of forwards, and
+            that of backwards; default the `slices.overhead` of the problem.
+        too_long: What becomes of documents above the cap: "drop" leaves them out, "split" cuts them into pieces.
 
     Returns:
         The best packing that was found: never longer than a baseline that fits, and where there are few, the best of
         all packings and orders (`exact`).
 
     Raises:
-        ConfigError: For a bad argument, which is its `key`: of a document above the cap, and of fewer documents than
-            microbatches, `lengths`.
+        ConfigError: For a bad argument, which is its `key`: of documents above the cap without `too_long`, and of
+            fewer documents than microbatches, `lengths`.
         NotApplicable: The algorithm does not suit the problem.
         NoSchedule: No packing was found within the cap, or none that the algorithm can schedule within the budget.
     """
-    given = read_lengths(lengths)
     ranks, cap = require_whole(ranks, "ranks", least=1), require_whole(cap, "cap", least=1)
+    given, pieces = pieces_of(read_lengths(lengths), cap, too_long)
     part = read_attention(attention)
     tokens = cap if reference is None else require_whole(reference, "reference", least=1)
     documents = by_length(given, cap)
-    base, chosen = require_alike(problem), family(algorithm)
+    base, chosen = _with_overhead(require_alike(problem), overhead), family(algorithm)
     if chosen.required:
         named = ", ".join(f"`{option}`" for option in chosen.required)
         raise NotApplicable(f"{chosen.name} needs {named}, which a packing does not take", "algorithm")
@@ -146,8 +180,20 @@ def pack(
     if isinstance(base.cutter, SetupCutter) and not part and reference is None:
         base, costs = model_costs(base, chosen, cap)
     times = RankTimes(_settled(base, chosen), chosen.name, costs)
-    count = _count(documents, ranks, cap, read_count(microbatches, problem.microbatches), times)
-    return _Packer(given, documents, ranks, cap, count, times).packing()
+    asked = read_counts(microbatches, problem.microbatches)
+    if multiple_of != 1 and len(asked) == 1:
+        raise ConfigError(f"goes with {AUTO}, {BEST} and several numbers of microbatches, not with one", "multiple_of")
+    multiple = require_whole(multiple_of, "multiple_of", least=1)
+    packing = _Packer(given, documents, ranks, cap, times).counted(asked, multiple)
+    return replace(packing, pieces=None if pieces is None else tuple(pieces))
+
+
+def _with_overhead(problem: Problem, overhead: Any) -> Problem:
+    """Return a problem each of whose passes lasts so much more. Raises ConfigError about `overhead`."""
+    if overhead is None:
+        return problem
+    pair = exact_numbers("overhead", overhead, 2, OF_BOTH, Unit(TIME, problem.time_unit))
+    return replace(problem, slices=Slices(overhead=pair))
 
 
 def _settled(problem: Problem, chosen: Family) -> Problem:
@@ -158,57 +204,90 @@ def _settled(problem: Problem, chosen: Family) -> Problem:
     return replace(fitted, cutter=None, layers=None, costs=replace(fitted.costs, overlap=None))
 
 
-def _count(documents: Sorted, ranks: int, cap: int, given: int | None, times: RankTimes) -> int:
-    """Return the number of microbatches of a rank: as given, or the least for which a packing is found.
+class _Packer:
+    """Packings of documents into microbatches, of which `share` has a number, and those of other rules."""
 
-    Raises ConfigError for more bins than documents, and NoSchedule where no packing is found.
-    """
-    number = len(documents.lengths)
-    if given is None:
-        least = _least(documents, ranks, cap, 1, times)
+    def __init__(self, given: Sequence[int], documents: Sorted, ranks: int, cap: int, times: RankTimes) -> None:
+        self.given, self.lengths, self.indices = given, documents.lengths, documents.indices
+        self.share, self.cap, self.times, self.costs = Share(ranks, 0), cap, times, times.costs
+
+    def counted(self, asked: str | Sequence[int], multiple: int) -> Packing:
+        """Return the packing of so many microbatches, the shortest of several multiples, or for `auto` of the least.
+
+        Raises ConfigError for more bins than documents, and NoSchedule where no packing is found.
+        """
+        number, ranks = len(self.lengths), self.share.ranks
+        if not isinstance(asked, str) and len(asked) == 1:
+            return self.packing(self._checked(asked[0]))
+        every = range(multiple, number // ranks + 1, multiple)
+        several: Sequence[int] = every if isinstance(asked, str) else [one for one in asked if one in every]
+        least = self._least(several)
         if least is None:
-            raise NoSchedule(f"no number of microbatches on {ranks} ranks holds the {number} documents, none empty")
-        return least
-    if ranks * given > number:
-        what = f"{number} documents are too few for {ranks} ranks x {given} microbatches, none of them empty"
-        raise ConfigError(what, "lengths")
-    positions_of(times.without_budget(given), times.algorithm)  # raises where the algorithm does not apply
-    if within(documents.lengths, ranks * given, cap) is None:
-        least = _least(documents, ranks, cap, given + 1, times)
-        room = f"{sum(documents.lengths)} tokens do not go into {ranks} ranks x {given} microbatches of {cap}"
+            where = f"{'' if multiple == 1 else f' that is a multiple of {multiple}'} on {ranks} ranks"
+            raise NoSchedule(f"no number of microbatches{where} holds the {number} documents, none empty")
+        several = several[several.index(least) :]
+        if asked != AUTO:
+            return self._best(several)
+        packing, more = self.packing(least), several[1:]
+        best = self._best(more if len(more) * number <= FEW else more[:: ceil_div(len(more), 8)][:3], packing)
+        is_shorter = best.makespan < packing.makespan and best.fits >= packing.fits
+        return replace(packing, more=(best.microbatches, best.makespan)) if is_shorter else packing
+
+    def _checked(self, count: int) -> int:
+        number, ranks = len(self.lengths), self.share.ranks
+        if ranks * count > number:
+            what = f"{number} documents are too few for {ranks} ranks x {count} microbatches, none of them empty"
+            raise ConfigError(what, "lengths")
+        positions_of(self.times.without_budget(count), self.times.algorithm)  # raises where it does not apply
+        if within(self.lengths, ranks * count, self.cap) is not None:
+            return count
+        least = self._least(range(count + 1, number // ranks + 1))
+        room = f"{sum(self.lengths)} tokens do not go into {ranks} ranks x {count} microbatches of {self.cap}"
         if least is None:
             raise NoSchedule(f"{room}, and documents are too few for more microbatches")
-        raise NoSchedule(
-            f"{room}: needs at least M = {least}", would_fit=[Remedy(f"`microbatches` {least}", "microbatches")]
-        )
-    return given
+        would_fit = [Remedy(f"`microbatches` {least}", "microbatches")]
+        raise NoSchedule(f"{room}: needs at least M = {least}", would_fit=would_fit)
 
+    def _least(self, counts: Sequence[int]) -> int | None:
+        """Return the first number of microbatches for which a packing is found and the algorithm applies."""
+        for count in counts:
+            bins = self.share.ranks * count
+            if sum(self.lengths) <= bins * self.cap and within(self.lengths, bins, self.cap) is not None:
+                with suppress(NotApplicable):
+                    positions_of(self.times.without_budget(count), self.times.algorithm)
+                    return count
+        return None
 
-def _least(documents: Sorted, ranks: int, cap: int, begin: int, times: RankTimes) -> int | None:
-    """Return the least number of microbatches, from one on, for which a packing is found and the algorithm applies."""
-    begin = max(begin, -(-sum(documents.lengths) // (ranks * cap)))
-    for count in range(begin, len(documents.lengths) // ranks + 1):
-        if within(documents.lengths, ranks * count, cap) is not None:
-            try:
-                positions_of(times.without_budget(count), times.algorithm)
-            except NotApplicable:
-                continue
-            return count
-    return None
+    def _best(self, counts: Sequence[int], other: Packing | None = None) -> Packing:
+        """Return the shortest packing of several numbers of microbatches, of equals that of the smaller, or the other.
 
+        At most MOST_COUNTS of them are tried, evenly; with more than MANY documents in these every eighth, and then
+        those ever nearer to the shortest. Raises NoSchedule where no packing is found, and there is no other.
+        """
+        counts, known = counts[:: max(ceil_div(len(counts), MOST_COUNTS), 1)], dict[int, Packing]()
+        step = 1 if len(counts) * len(self.lengths) <= MANY else ceil_div(len(counts), 8)
+        places: Iterable[int] = range(0, len(counts), step)
+        while True:
+            for place in {*places} - {*known} & {*range(len(counts))}:
+                if self._least([counts[place]]) is not None:
+                    with suppress(NoSchedule):
+                        known[place] = self.packing(counts[place])
+            if not known:
+                return other or self.packing(counts[0])  # which raises
+            best = min(known, key=lambda place: (not known[place].fits, exact(known[place].makespan), place))
+            if step == 1:
+                tried = tuple((counts[place], known[place].makespan) for place in sorted(known))
+                return replace(known[best], tried=tried)
+            step //= 2
+            places = best - step, best + step
 
-class _Packer:
-    """The packing of documents into a settled number of microbatches, and those of other rules."""
-
-    def __init__(
-        self, given: Sequence[int], documents: Sorted, ranks: int, cap: int, microbatches: int, times: RankTimes
-    ) -> None:
-        self.given, self.lengths, self.indices = given, documents.lengths, documents.indices
-        self.share, self.cap, self.times, self.costs = Share(ranks, microbatches), cap, times, times.costs
-
-    def packing(self) -> Packing:
+    def packing(self, microbatches: int) -> Packing:
         """Return the best that is found. Raises NoSchedule where the algorithm can schedule none."""
-        others = other_packings(self.lengths, *self.share, self.cap, self.costs.reference, self._work)
+        self.share = self.share._replace(microbatches=microbatches)
+        lengths, cost = self.lengths, self.costs
+        others = other_packings(
+            lengths, *self.share, self.cap, cost.reference, lambda them: cost.work(load_of([lengths[d] for d in them]))
+        )
         exact = are_few(len(self.lengths), *self.share)
         if exact:
             found = best_of_all(self.lengths, *self.share, self.cap, self.times)
@@ -237,9 +316,6 @@ class _Packer:
             costs=self.costs,
         )
 
-    def _work(self, members: list[int]) -> Fraction:
-        return self.costs.work(load_of([self.lengths[document] for document in members]))
-
     def _most(self, assignment: Assignment) -> int:
         """Return the most tokens of a microbatch."""
         return max(sum(self.lengths[d] for d in members) for rank in assignment for members in rank)
@@ -260,5 +336,8 @@ class _Packer:
         fitted = self.times.fitted(self.share.microbatches)
         letters = self.times.positions(self.share.microbatches).letters
         amounts = amounts_of(self.lengths, self.costs, rounded=fitted.speed is not None)
-        rates = rates_of(fitted, self.costs, letters)
-        return packing_bound(amounts, rates, fitted.settled_placement, self.share, geometric=not exact)
+        rates, placement = rates_of(fitted, self.costs, letters), fitted.settled_placement
+        found = packing_bound(amounts, rates, placement, self.share, geometric=not exact)
+        each = sum(to_fraction(fitted.slices.overhead_of(KINDS[letter].cost)) for letter in letters)
+        stages = 0 if placement.mirrored else min(len(placement.stages_on(d)) for d in range(fitted.devices))
+        return found + self.share.microbatches * stages * each

@@ -260,7 +260,7 @@ class _PackingSearch:
         improve(best, STEPS, CASES)
         members = best.members
         found = [members[n : n + self.microbatches] for n in range(0, len(members), self.microbatches)]
-        return [found if self.times.is_settled else self._ordered(found)]
+        return [found if self.times.is_settled(self.microbatches) else self._ordered(found)]
 
     def _taking(self, works: Ints, sizes: Ints) -> Ints:
         """Return what ranks take, a column each, and OVER and more where they hold more than they may."""

@@ -76,10 +76,9 @@ class RankTimes:
         self._fitted: dict[int, Problem] = {}
         self._limits: dict[int, list[tuple[Ints, Fraction]]] = {}
 
-    @property
-    def is_settled(self) -> bool:
-        """Whether positions do not depend on costs."""
-        return self._family.settled_order
+    def is_settled(self, microbatches: int) -> bool:
+        """Whether positions of so many microbatches do not depend on costs."""
+        return self._family.settles(self.base.devices, self.base.stages, microbatches)
 
     def alike(self, microbatches: int) -> Problem:
         """Return the problem of so many microbatches alike."""
@@ -118,10 +117,11 @@ class RankTimes:
         costs, budget = self.base.costs, self.base.memory.budget
         some = (*costs.forward, *costs.backward_input, *costs.backward_weight)
         # with a budget, every slot has to take time: then the order of slots tells memory
-        if new and self.is_settled and (budget is None or min(in_one(some)) > 0):
-            self._time_at_once(new)
-        else:
-            self._known |= {rank: self._planned(rank) for rank in new}
+        is_told = budget is None or min(in_one(some)) > 0
+        at_once = [rank for rank in new if is_told and self.is_settled(len(rank))]
+        if at_once:
+            self._time_at_once(at_once)
+        self._known |= {rank: self._planned(rank) for rank in new if rank not in self._known}
         return [self._known[rank] for rank in ranks]
 
     def _time_at_once(self, ranks: Sequence[Rank]) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from pipesched.checks import look_up
 from pipesched.display import from_file
-from pipesched.errors import Inexpressible
+from pipesched.errors import ConfigError, Inexpressible
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.problem import Problem
@@ -16,7 +18,8 @@ from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.step import GRADIENTS, LEVELS, NOTHING, OPTIMIZER_STATES, WEIGHTS
 from pipesched.results.handover import deepspeed, megatron, primus, torchtitan, zero_bubble
 from pipesched.results.handover.subject import GROUPED, SLICED, Answer, Refusal, Subject, no_whole_step, subject_of
-from pipesched.results.outcome import Outcome
+from pipesched.results.outcome import Outcome, run
+from pipesched.schedulers.interleaved import group_sizes
 
 PARTS = {OPTIMIZER_STATES: "optimizer states", GRADIENTS: "gradients", WEIGHTS: "weights"}  # that a level adds
 ZERO_1 = (NOTHING, OPTIMIZER_STATES)  # the levels of frameworks that divide no more than optimizer states
@@ -81,7 +84,8 @@ def hand_over(
 ) -> str:
     """Return the text that makes a framework train by a schedule: to paste, with remarks behind "# ".
 
-    What counts is the order, not the name that a schedule has: one of a solve that equals 1F1B is 1F1B.
+    What counts is the order, not the name that a schedule has: one of a solve that equals 1F1B is 1F1B. Where a group
+    size was found, and the framework refuses it, the text is that of the shortest it takes.
 
     Args:
         schedule: The schedule, or the name of its file; checked first.
@@ -96,19 +100,43 @@ def hand_over(
         InvalidSchedule: For a schedule that breaks a rule.
     """
     to = look_up(FRAMEWORKS, framework, "framework", "framework")
-    subject = subject_of(from_file(schedule, problem, "schedule"), layers)
+    given = from_file(schedule, problem, "schedule")
+    grouped = suited(given, framework) if isinstance(given, Outcome) else given
+    subject = subject_of(grouped, layers)
     checked(subject.schedule)
     found = to.answer(subject)
     if isinstance(found, Refusal):
         nearest = nearest_family(subject, to.has)
         raise Inexpressible(f"{found.sentence}; the nearest that it has is {nearest}", nearest)
-    given, remarks = subject.problem.layers, [*found.remarks]
-    if layers is None and given is not None and given.blocks:
+    remarks = [*[subject.schedule.plan.note] * (grouped is not given), *found.remarks]
+    by_layers = subject.problem.layers
+    if layers is None and by_layers is not None and by_layers.blocks:
         remarks.append(BLOCKS)
     if subject.fed:  # not by their numbers
         count = f"the text and {found.file} count" if found.file else "the text counts"
         remarks.append(f"feed the microbatches in this order: {subject.fed}; {count} them as they are fed")
     return "".join(f"{line}\n" for line in [*found.lines, *(f"# {remark}" for remark in remarks)])
+
+
+def suited(outcome: Outcome, trainer: str, made_by: str = "") -> Outcome:
+    """Return a schedule, or where its group size was found and is refused, the shortest whose size a trainer takes."""
+
+    def takes(one: Outcome, made_by: str = "") -> bool:
+        return not isinstance(FRAMEWORKS[trainer].answer(subject_of(one, made_by=made_by)), Refusal)
+
+    is_open = outcome.is_grouped and trainer in FRAMEWORKS and not Subject(outcome).saving
+    if not is_open or takes(outcome, made_by):
+        return outcome
+    others, order = list[Outcome](), None if outcome.ordering is None else outcome.order
+    for size in group_sizes(outcome.problem):
+        with suppress(ConfigError):  # of a size that deadlocks
+            others.append(run(outcome.problem, outcome.algorithm, group_size=size, order=order))
+    for found in sorted(others, key=lambda one: (not one.schedule.fits, one.schedule.makespan_ticks)):
+        if takes(found):
+            schedule, sizes = found.schedule, [Subject(one).group_size for one in (found, outcome)]
+            note = f"groups of {sizes[0]}: {trainer} refuses those of {sizes[1]}"
+            return replace(found, schedule=replace(schedule, plan=replace(schedule.plan, note=note)))
+    return outcome
 
 
 def nearest_family(subject: Subject, has: Collection[str]) -> str:

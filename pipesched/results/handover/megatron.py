@@ -75,11 +75,14 @@ def wrong_group(subject: Subject) -> str:
         return f"{NAME} interleaves stages of two devices or more; on one device it has one stage"
     if microbatches < devices:
         return f"{NAME} interleaves at least P microbatches, {devices}; this has {microbatches}"
+    sizes = [size for size in range(devices, microbatches + 1) if not 0 < microbatches % size < devices]
+    other = f"; it takes `group_size` {min(sizes, key=lambda size: abs(size - group))}"
     if not devices <= group <= microbatches:
-        return f"{NAME} takes groups of {devices} (P) to {microbatches} (M) microbatches; this has {group}"
+        return f"{NAME} takes groups of {devices} (P) to {microbatches} (M) microbatches; this has {group}{other}"
     rest = microbatches % group
     if 0 < rest < devices:
-        return f"{NAME} refuses {microbatches} microbatches in groups of {group}: the last has {rest}, fewer than P"
+        what = f"{NAME} refuses {microbatches} microbatches in groups of {group}: the last has {rest}, fewer than P"
+        return f"{what}{other}"
     return ""
 
 

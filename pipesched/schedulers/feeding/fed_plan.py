@@ -232,7 +232,7 @@ def _tables(model: StepModel, index: OpIndex) -> _UnitTables:
     )
 
 
-GIVEN, VERL, BEST = WORDS = ("given", "verl", "best")
+GIVEN, VERL, BEST, LONGEST, SHORTEST = WORDS = ("given", "verl", "best", "longest", "shortest")
 Order = tuple[int, ...]  # of microbatches
 
 
@@ -251,6 +251,14 @@ def by_work(problem: Problem) -> Order:
     """Return the microbatches by rising work, equal ones by their numbers."""
     work = works(problem)
     return tuple(sorted(given(problem), key=lambda one: (work[one], one)))
+
+
+def longest(problem: Problem) -> Order:
+    """Return the microbatches by falling work, equal ones by their numbers."""
+    return tuple(sorted(given(problem), key=[-work for work in works(problem)].__getitem__))
+
+
+BY_RULE = {GIVEN: given, VERL: verl, LONGEST: longest, SHORTEST: by_work}
 
 
 def rules(problem: Problem) -> list[Order]:

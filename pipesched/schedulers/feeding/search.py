@@ -19,7 +19,7 @@ from pipesched.core.clock import look
 from pipesched.errors import ConfigError, NoSchedule
 from pipesched.pipeline.feeding import equals
 from pipesched.pipeline.quantities import in_units, plain
-from pipesched.schedulers.feeding.fed_plan import BEST, VERL, FedFamily, FedPlan, Order, given, rules, verl
+from pipesched.schedulers.feeding.fed_plan import BEST, BY_RULE, FedFamily, FedPlan, Order, rules
 from pipesched.schedulers.feeding.ordering import Ordering
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ def ordering_of(known: FedFamily, wanted: Any) -> Ordering | None:
     if wanted == BEST:
         depends_on_times = known.family.looks_at_each or problem.has_step  # its slots, or its lanes
         return best_of_plans(known) if depends_on_times else best_of_positions(known)
-    return Ordering(verl(problem) if wanted == VERL else given(problem), wanted)
+    return Ordering(BY_RULE[wanted](problem), wanted)
 
 
 def require_order(order: Sequence[int], microbatches: int) -> Order:

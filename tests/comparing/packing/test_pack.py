@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import pipesched
+from pipesched.comparing.packing import pack as module
+from pipesched.documents.packing import packing_document, rank_config
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.registry import FAMILIES, family
@@ -184,13 +186,27 @@ def test_forward_only() -> None:
         ({"lengths": "9 7"}, "lengths", "must be a list, not '9 7'"),
         ({"lengths": np.array([1.0])}, "lengths", "must be whole numbers in one dimension, not an array of float64"),
         ({"lengths": np.array([[1]])}, "lengths", "must be whole numbers in one dimension, not an array of int64"),
-        ({"lengths": [9, 7, 13, 14]}, "lengths", "document 2 has 13 tokens, the cap is 12"),
+        ({"lengths": [9, 7, 13, 14]}, "lengths", "document 3 has 14 tokens, the cap is 12; 2 of 4 are above it, and"
+         " this is the longest: `too_long` drop leaves such out, split cuts them into pieces"),
+        ({"lengths": [9, 7, 13]}, "lengths", "document 2 has 13 tokens, the cap is 12: `too_long` drop leaves such out,"
+         " split cuts them into pieces"),
+        ({"too_long": "drp"}, "too_long", "unknown too_long 'drp'; did you mean 'drop'? known are drop, split"),
+        ({"microbatches": "bset"}, "microbatches", "unknown number of 'bset'; did you mean 'best'? known are auto,"
+         " best"),
+        ({"microbatches": [2, 0]}, "microbatches", "must be a whole number of at least 1, not 0"),
+        ({"microbatches": 2.5}, "microbatches", "must be a whole number of at least 1, several, auto or best, not 2.5"),
+        ({"multiple_of": 2}, "multiple_of", "goes with auto, best and several numbers of microbatches, not with one"),
+        ({"multiple_of": 0, "microbatches": "best"}, "multiple_of", "must be a whole number of at least 1, not 0"),
+        ({"overhead": -1}, "overhead", "must be at least 0, not -1"),
+        ({"overhead": "much"}, "overhead", "must be a number, not 'much'"),
+        ({"overhead": [1, 2, 3]}, "overhead", "a list here needs 2 numbers (of forwards, and of backwards); this one"
+         " has 3"),
         ({"microbatches": 5}, "lengths", "8 documents are too few for 2 ranks x 5 microbatches, none of them empty"),
         ({"ranks": 0}, "ranks", "must be a whole number of at least 1, not 0"),
         ({"cap": 0}, "cap", "must be a whole number of at least 1, not 0"),
         ({"cap": "12"}, "cap", "must be a whole number of at least 1, not '12'"),
         ({"microbatches": 0}, "microbatches", "must be a whole number of at least 1, not 0"),
-        ({"microbatches": "all"}, "microbatches", "must be a whole number of at least 1, or auto, not 'all'"),
+        ({"microbatches": "all"}, "microbatches", "unknown number of 'all'; known are auto, best"),
         ({"reference": 0}, "reference", "must be a whole number of at least 1, not 0"),
         ({"attention": 1.5}, "attention", "must be a number from 0 to 1, not 1.5"),
         ({"attention": -1}, "attention", "must be a number from 0 to 1, not -1"),
@@ -266,3 +282,82 @@ def test_a_family_is_asked_for_by_any_of_its_names() -> None:
     assert caught.value.key == "algorithm"
     chosen: Family = family("gpipe")
     assert packed(algorithm="GPipe").algorithm == chosen.name
+
+
+SIXTEEN: dict[str, Any] = {
+    "lengths": [4096] * 16, "ranks": 2, "cap": 8192,
+    "problem": pipesched.make_problem(devices=4, forward=20, backward=40),
+}  # fmt: skip
+
+
+def test_the_best_number_of_microbatches() -> None:
+    """By hand: of sixteen documents alike 4 microbatches take 7 x 60 = 420, 8 take 11 x 30 = 330; `auto` says so."""
+    auto, best = (pipesched.pack(**SIXTEEN, microbatches=word) for word in ("auto", "best"))
+    assert (auto.microbatches, auto.makespan, auto.more, auto.tried) == (4, 420, (8, 330), ())
+    assert (best.microbatches, best.makespan, best.more) == (8, 330, None)
+    assert best.tried == ((4, 420), (5, 390), (6, 380), (7, 390), (8, 330))
+    some = pipesched.pack(**SIXTEEN, microbatches=range(5, 8))
+    assert (some.microbatches, [count for count, _ in some.tried]) == (6, [5, 6, 7])
+    assert pipesched.pack(**SIXTEEN, microbatches="best", multiple_of=3).microbatches == 6
+    assert pipesched.pack(**SIXTEEN, microbatches="auto", multiple_of=3).microbatches == 6
+    with pytest.raises(NoSchedule, match="no number of microbatches that is a multiple of 9 on 2 ranks holds the 16"):
+        pipesched.pack(**SIXTEEN, microbatches="best", multiple_of=9)
+
+
+def test_overhead_makes_the_best_number_finite() -> None:
+    """A time a pass: with 5 eight microbatches take 11 x (30 + 10); with 2 and 20 five are best, with 100 the least."""
+    known = {5: (8, 440), (2, 20): (5, 554), 100: (4, 1820)}
+    for overhead, expected in known.items():
+        packing = pipesched.pack(**SIXTEEN, microbatches="best", overhead=overhead)
+        assert (packing.microbatches, packing.makespan) == expected
+        assert packing.bound <= packing.makespan
+        config = str(rank_config(packing))
+        assert pipesched.run(pipesched.load(config), "1f1b").schedule.makespan == packing.makespan
+    assert pipesched.pack(**SIXTEEN, microbatches="auto", overhead=100).more is None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_best_is_no_longer_than_any_number(seed: int) -> None:
+    """Of few documents each number is searched; bounds hold with an overhead, and ranks take what is said."""
+    random = Random(seed)
+    problem = pipesched.make_problem(devices=2, forward=[1, 2], backward=[3, 2], p2p=random.choice([0, 0.5]))
+    given: dict[str, Any] = {
+        "lengths": [random.randint(1, 9) for _ in range(9)], "ranks": 2, "cap": 20, "problem": problem,
+        "overhead": [random.choice([0, 0.25]), random.choice([0.1, 1])], "algorithm": random.choice(["1f1b", "zb-h1"]),
+    }  # fmt: skip
+    best = pipesched.pack(**given, microbatches="best")
+    for count, makespan in best.tried:
+        packing = pipesched.pack(**given, microbatches=count)
+        assert (packing.makespan, packing.bound <= packing.makespan) == (makespan, True)
+        for rank, one in enumerate(packing.makespans):
+            assert pipesched.run(packing.problem(rank), str(given["algorithm"])).schedule.makespan == one
+    assert best.makespan == min(makespan for _, makespan in best.tried)
+
+
+def test_of_many_documents_some_numbers_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An eighth of them, then those nearer to the shortest: the answer is one that was tried, and the shortest."""
+    monkeypatch.setattr(module, "MANY", 1)
+    monkeypatch.setattr(module, "FEW", 1)
+    lengths = [*range(10, 74)]
+    best = pipesched.pack(lengths, ranks=2, cap=300, problem=TWO, microbatches="best", overhead=0.02)
+    assert 8 <= len(best.tried) < 20
+    assert (best.microbatches, best.makespan) == min(best.tried, key=lambda pair: pair[1])
+    auto = pipesched.pack(lengths, ranks=2, cap=300, problem=TWO, microbatches="auto", overhead=0.02)
+    assert auto.more is None or (auto.more[1] < auto.makespan and auto.more[0] > auto.microbatches)
+
+
+def test_documents_above_the_cap() -> None:
+    """Dropped ones are left out and listed; split ones become pieces of the cap, each with its document and token."""
+    lengths = [9, 30, 7, 6, 13, 5]
+    dropped = packed(lengths=lengths, too_long="drop")
+    assert dropped.dropped == [1, 4]
+    assert sorted(d for rank in dropped.assignment for members in rank for d in members) == [0, 2, 3, 5]
+    split = packed(lengths=lengths, microbatches="auto", too_long="split")
+    assert split.pieces == ((0, 0), (1, 0), (1, 12), (1, 24), (2, 0), (3, 0), (4, 0), (4, 12), (5, 0))
+    assert split.lengths == (9, 12, 12, 6, 7, 6, 12, 1, 5)
+    assert (sum(split.tokens), split.dropped) == (sum(lengths), [])
+    content = packing_document(split)
+    assert (content["documents"], content["pieces"][3]) == (6, [1, 24])
+    assert packing_document(dropped)["dropped"] == [1, 4]
+    with pytest.raises(ConfigError, match="2 of 2 are above it"):
+        packed(lengths=[13, 14], too_long="drop")

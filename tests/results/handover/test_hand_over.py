@@ -630,8 +630,26 @@ def test_megatron_refuses_some_groups() -> None:
     """Groups of fewer than P microbatches, and a last one of fewer; and stages that interleave on one device."""
     with pytest.raises(Inexpressible, match="interleaves stages of two devices or more"):
         pipesched.hand_over(made("interleaved", devices=1, chunks=2), "megatron")
-    with pytest.raises(Inexpressible, match="the last has 1, fewer than P"):
-        pipesched.hand_over(made("interleaved", chunks=2, microbatches=9), "megatron")
+    with pytest.raises(Inexpressible, match="the last has 1, fewer than P; it takes `group_size` 5"):
+        pipesched.hand_over(made("interleaved", chunks=2, microbatches=9, group_size=4), "megatron")
+
+
+@pytest.mark.parametrize(
+    ("framework", "microbatches", "backward", "line"),
+    [
+        ("megatron", 9, 2, "--microbatch-group-size-per-virtual-pipeline-stage 5"),
+        ("megatron", 11, 8, "--microbatch-group-size-per-virtual-pipeline-stage"),
+        ("primus", 9, 2, "# groups of 4: primus refuses those of 5"),
+    ],
+)
+def test_a_group_size_that_was_found_is_found_again(
+    framework: str, microbatches: int, backward: int, line: str
+) -> None:
+    """Where none was given, the hand-over takes the shortest group size that the framework runs, and says so."""
+    problem = pipesched.make_problem(devices=4, stages=8, microbatches=microbatches, backward=backward)
+    assert line in pipesched.hand_over(pipesched.run(problem, "interleaved"), framework)
+    with pytest.raises(Inexpressible):
+        pipesched.hand_over(pipesched.run(problem, "interleaved", group_size=microbatches - 1), framework)
 
 
 def test_fewer_microbatches_than_ranks() -> None:

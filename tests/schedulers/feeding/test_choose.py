@@ -288,7 +288,7 @@ def test_a_block_is_planned_anew() -> None:
         ([0, 1, 2, -1], "must be a whole number of at least 0, not -1"),
         ([0, 1, 2, 1.5], "must be a whole number of at least 0, not 1.5"),
         (3, "must list each of the microbatches 0 to 3 once: 0, 1, 2 are missing"),
-        ("bset", "unknown order 'bset'; did you mean 'best'? known are given, verl, best"),
+        ("bset", "unknown order 'bset'; did you mean 'best'? known are given, verl, best, longest, shortest"),
         ({"best": 1}, "must be a whole number of at least 0"),
     ],
 )

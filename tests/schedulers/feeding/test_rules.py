@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched import make_problem
+from pipesched import make_problem, run
 from pipesched.pipeline.feeding import equals
 from pipesched.schedulers.feeding.fed_plan import rules, verl, works
 from tests.oracle import orders
@@ -63,3 +63,13 @@ def test_four_rules() -> None:
 def test_equal_microbatches(values: dict[str, Any], first: list[int]) -> None:
     """They have the same factors, and the same entries in every table."""
     assert equals(one_a_device(**values)) == first
+
+
+@pytest.mark.parametrize(("rule", "order"), [("longest", (2, 0, 3, 1)), ("shortest", (1, 0, 3, 2))])
+def test_by_work_as_an_option(rule: str, order: tuple[int, ...]) -> None:
+    """`longest` and `shortest` feed by work, equal microbatches by their numbers, and say so."""
+    problem = make_problem(devices=2, sizes={"work": [2, 1, 3, 2]})
+    outcome = run(problem, "1f1b", order=rule)
+    assert outcome.order == order
+    assert outcome.ordering is not None
+    assert outcome.ordering.source("1f1b") == f"{rule} first"
