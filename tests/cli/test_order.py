@@ -90,7 +90,7 @@ def test_the_order_of_a_config(cli: Cli, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("order", "message"),
     [
-        ("bset", "unknown order 'bset'; did you mean 'best'? known are given, verl, best"),
+        ("bset", "unknown order 'bset'; did you mean 'best'? known are given, verl, best, longest, shortest"),
         ("0,1,2", "must list each of the microbatches 0 to 5 once: 3, 4, 5 are missing"),
         ("0,1,2,3,4,9", "must list each of the microbatches 0 to 5 once: 5 is missing; 9 is no microbatch"),
         ("0,1,2,3,4,x", "must be a whole number of at least 0, not 'x'"),
@@ -138,7 +138,10 @@ def test_a_sweep_over_rules(cli: Cli, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["order=given,bset"], "--sweep: unknown order 'bset'; did you mean 'best'? known are given, verl, best"),
+        (
+            ["order=given,bset"],
+            "--sweep: unknown order 'bset'; did you mean 'best'? known are given, verl, best, longest, shortest",
+        ),
         (["order=given", "--order", "best"], "--order: has no effect in a sweep that varies it"),
         (["order="], "--sweep: no values; write for instance microbatches=4,8,16,32"),
     ],
