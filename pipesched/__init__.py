@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from pipesched.render.figure.draw import figure as figure
     from pipesched.render.gantt import Gantt as Gantt
     from pipesched.render.table import Table as Table
+    from pipesched.results.best_cut import CutChoice as CutChoice
     from pipesched.results.comparison import Comparison as Comparison, Entry as Entry, Sweep as Sweep
     from pipesched.results.cuts import CutReport as CutReport, TriedCut as TriedCut
     from pipesched.results.frontier import Frontier as Frontier, FrontierPoint as FrontierPoint
@@ -145,6 +146,7 @@ _NAMES = {  # module -> its public names; loaded when first asked for, so that `
     "render.gantt": "Gantt",
     "render.table": "Table",
     "results.comparison": "Comparison Entry Sweep",
+    "results.best_cut": "CutChoice",
     "results.cuts": "CutReport TriedCut",
     "results.frontier": "Frontier FrontierPoint",
     "results.outcome": "Advice BestHeuristic Outcome Quartiles Repetition SolveReport run",

@@ -35,8 +35,8 @@ def command(
     """Find the shortest schedule within the memory budget, and prove it or say how far it may be from the best.
 
     --placement may name several to choose from (linear,loop,v); by default all that suit the stages but bidirectional,
-    which keeps two copies of the weights. Where the cut of layers into stages is open (layout balanced), it is searched
-    too, for each of --chunks 1,2. Ctrl-C ends the search with the best schedule so far.
+    which keeps two copies of the weights. Where the cut of layers into stages is open (layout best or balanced), it is
+    searched too, for each of --chunks 1,2. Ctrl-C ends the search with the best schedule so far.
     """
     from pipesched.file_formats.registry import FRONTIER, SCHEDULE
 

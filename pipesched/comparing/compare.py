@@ -187,7 +187,7 @@ def _entry(call: Call) -> Entry:
         if plan is None:
             outcome = run(problem, name, **options)
             kept = {key: value for key, value in options.items() if key != ORDER or outcome.ordering is not None}
-            return Entry(name, outcome, options=kept)
+            return Entry(name, outcome, options=kept, cut=outcome.cut)
         from pipesched.comparing.contestants import scheduled
 
         options = plan.algorithm.options if isinstance(plan, GivenAlgorithm) else {}

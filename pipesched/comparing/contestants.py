@@ -22,7 +22,7 @@ from pipesched.pipeline.layers import BALANCED
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan, placement_of
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.recut import can_be_cut, fuse, open_cut, recut, settled
+from pipesched.pipeline.recut import can_be_cut, fuse, open_cut, recut, settled, with_layout
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.results.comparison import Entry
 from pipesched.results.outcome import Outcome, run
@@ -39,7 +39,8 @@ YAML = (".yaml", ".yml")
 class GivenPlan:
     """A plan and its placement (None: the one that it shows), and the file that it stands in, if any.
 
-    `refusal` says why there is no plan: what the file breaks. `problem` is that of its schedule, where it has one.
+    `refusal` says why there is no plan: what the file breaks. `problem` is that of its schedule, where it has one;
+    `is_open` says that its cut was open.
     """
 
     plan: Plan | None
@@ -47,6 +48,7 @@ class GivenPlan:
     file: str = ""
     refusal: str = ""
     problem: Problem | None = None
+    is_open: bool = False
 
 
 class GivenAlgorithm(NamedTuple):
@@ -80,12 +82,14 @@ def contestants(plans: Mapping[str, Any] | Sequence[str | Path] | Path) -> dict[
 def problem_of_plans(plans: Mapping[str, Contestant]) -> Source | None:
     """Return the problem of the first schedule among plans, as a config would give it; None where there is none.
 
-    Its placement is open, and so is a cut of layers that balances them; what has its default is left to that.
+    Its placement is open, and so is a cut of layers that was open, or that balances them; what has its default is left
+    to that.
     """
-    given = [(plan.file or name, plan.problem) for name, plan in plans.items() if isinstance(plan, GivenPlan)]
-    name, problem = next((one for one in given if one[1] is not None), ("", None))
-    if problem is None:
+    given = [(plan.file or name, plan) for name, plan in plans.items() if isinstance(plan, GivenPlan)]
+    name, plan = next((one for one in given if one[1].problem is not None), ("", None))
+    if plan is None or plan.problem is None:
         return None
+    problem = plan.problem
     from pipesched.documents.json_text import dump, parse_document
     from pipesched.documents.problem import BY_LAYER, by_layer, problem_document, problem_values
 
@@ -96,8 +100,11 @@ def problem_of_plans(plans: Mapping[str, Contestant]) -> Source | None:
         unsaid += BY_LAYER
     else:
         balanced = replace(problem, placement=None, layers=replace(problem.layers, rule=BALANCED), cutter=None)
-        unsaid += ["layout"] * (recut(balanced, problem.settled_placement) == problem)
         values = by_layer(values)
+        if plan.is_open:
+            unsaid.append("layout")
+        elif recut(balanced, problem.settled_placement) == problem:
+            values["layout"] = BALANCED
     said = {key: Given(value, f"{name}: {BY_NAME[key].key}") for key, value in values.items() if key not in unsaid}
     return Source("", name, said)
 
@@ -140,7 +147,8 @@ def _contestant(name: str, value: Any) -> Contestant:
         return GivenPlan(value)
     schedule = value.schedule if isinstance(value, Outcome) else value
     if isinstance(schedule, Schedule):
-        return GivenPlan(schedule.plan, schedule.problem.placement, problem=schedule.problem)
+        is_open = isinstance(value, Outcome) and value.cut is not None
+        return GivenPlan(schedule.plan, schedule.problem.placement, problem=schedule.problem, is_open=is_open)
     if isinstance(value, Mapping):
         return GivenAlgorithm(_block(name, value))
     if isinstance(value, (str, Path)):
@@ -166,7 +174,8 @@ def _in_file(file: str) -> GivenPlan:
         result = read_document(text)
         if not isinstance(result, Outcome):
             raise ConfigError(f"{file} holds a {type(result).__name__.lower()}, not a schedule", "plans")
-        return GivenPlan(result.schedule.plan, result.problem.placement, file, problem=result.problem)
+        is_open = result.cut is not None
+        return GivenPlan(result.schedule.plan, result.problem.placement, file, problem=result.problem, is_open=is_open)
     try:
         return GivenPlan(*order_of(text), file=file)
     except InvalidSchedule as error:
@@ -224,13 +233,21 @@ def scheduled(problem: Problem, name: str, given: Contestant) -> Outcome:
     file = given.file or "the plan"
     try:
         placement = placement_of(given.plan) if given.placement is None else given.placement
-        fitted = timed_by(given.plan, placement, problem, file).fitted
+        fitted = timed_by(given.plan, placement, _on_cut_of(given, problem), file).fitted
         return Outcome(name, checked(schedule_plan(fitted, planned(fitted, given.plan))))
     except ConfigError as error:
         lacks = "the problem has " if error.key == "problem" else ""
         raise NotApplicable(f"{lacks}{error.message}") from None
     except InvalidSchedule as error:
         raise NotApplicable(str(error)) from None
+
+
+def _on_cut_of(given: GivenPlan, problem: Problem) -> Problem:
+    """Return a problem on the cut of a plan that has one, of as many layers, where it may be cut anew."""
+    own, layers = None if given.problem is None else given.problem.layers, problem.layers
+    if own is None or layers is None or own.count != layers.count or not can_be_cut(problem):
+        return problem
+    return with_layout(problem, own.layout)
 
 
 def _run(problem: Problem, name: str, given: GivenAlgorithm) -> Outcome:

@@ -9,6 +9,7 @@ from pipesched.errors import ConfigError
 from pipesched.estimation.derived import derive
 from pipesched.estimation.setup import SIZES, Setup
 from pipesched.estimation.setup_reader import ReadSetup, read_setup
+from pipesched.pipeline.layers import RULES
 from pipesched.pipeline.problem import Problem
 from pipesched.text.fields import SETUP_NAMES
 from pipesched.text.given import Given, located
@@ -70,13 +71,13 @@ def _sections(values: Mapping[str, Given]) -> Sections:
     if "chunks" in values and values["chunks"].where is None:
         sections["parallel"] = merged(sections.get("parallel"), {"chunks": values["chunks"].value}, "parallel")
     if _cuts_anew(values):
-        sections["training"] = merged(sections.get("training"), {"layout": None}, "training")
+        sections["training"] = merged(sections.get("training"), {"layout": values["layout"].value}, "training")
     return sections
 
 
 def _cuts_anew(values: Mapping[str, Given]) -> bool:
-    """Return whether an override asks for stages of equal work, in place of the layout that the config gives."""
-    return "layout" in values and values["layout"].where is None and values["layout"].value in (None, "balanced")
+    """Return whether an override asks for a cut by a rule, in place of the layout that the config gives."""
+    return "layout" in values and values["layout"].where is None and values["layout"].value in (None, *RULES[:-1])
 
 
 def require_place(values: Mapping[str, Given]) -> None:

@@ -16,7 +16,7 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.placement import PLACEMENTS, Placement
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.recut import can_be_cut, fitted_to
+from pipesched.pipeline.recut import can_be_cut, fitted_to, seeks_best
 from pipesched.pipeline.units_of_measure import count_of, is_several
 from pipesched.text.given import Given, located
 
@@ -212,6 +212,10 @@ def _sizes(plan: Plan) -> dict[str, int]:
 def _fitted(plan: Plan, given: Problem, placement: Placement, values: Values, file: str) -> ImportedProblem:
     rule = given.slices.rule
     fitted = fitted_to(given if rule is None else replace(given, slices=rule.slices(plan.index.slices)), placement)
+    if seeks_best(fitted) and fitted.stages > 1 and not (fitted.has_step or plan.index.scoped):
+        from pipesched.results.best_cut import best_cut_of
+
+        fitted = best_cut_of(fitted, plan)
     if given.placement is None:
         return ImportedProblem(fitted, given)
     actual = placement.in_blocks(given.stages)

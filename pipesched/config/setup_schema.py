@@ -146,7 +146,7 @@ def _training() -> dict[str, Schema]:
             "anyOf": [recompute, of_layers, *_candidates(recompute), {"type": "null"}],
         },
         "layout": {
-            "description": "auto, the layers of each stage, or Megatron's text of them",
+            "description": "best (or auto), balanced, equal, the layers of each stage, or Megatron's text of them",
             "anyOf": [TEXT, {"type": "array", "items": {"type": "integer", "minimum": 0}}, {"type": "null"}],
         },
         "efficiency": {

@@ -93,7 +93,7 @@ def _shapes(field: Field | Option) -> list[dict[str, Any]]:
         options.MICROBATCHES: [{"enum": list(field.names)}, devices] if isinstance(field, Option) else [],
         fields.LANES: [{"enum": list(LANES)}],
         fields.PLACEMENT: [{"enum": ["auto", *PLACEMENTS]}, devices],
-        fields.LAYOUT: [{"enum": [BALANCED, EQUAL]}, devices],
+        fields.LAYOUT: [{"enum": [BEST, BALANCED, EQUAL]}, devices],
         fields.SPEED: [speed, {"type": "array", "items": speed}, {"type": "object", "additionalProperties": speed}],
         fields.LINKS: [{"type": "array", "items": {"type": "array", "items": latency}}, *_groups(latency, devices)],
         fields.PART: [object_schema({key: _of_layer(key, number, is_listed=field.key == "layer") for key in KEYS})],

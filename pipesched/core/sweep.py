@@ -73,16 +73,20 @@ class CaseSweep:
         count = kernels.run.share_vectors(*map(kernels.give, (self.first, self.before, unread)), vector, free)
         return column(vector), count
 
-    def ends(self, lengths: Ints, delays: Ints | None = None) -> Ints:
-        """Return when each row ends in each case, by what rows last; `delays`: a row a wait, or none at all."""
+    def ends(self, lengths: Ints, delays: Ints | None = None, lag: Ints | None = None) -> Ints:
+        """Return when each row ends in each case, by what rows last.
+
+        `delays` has a row a wait, or none at all; `lag` a number a wait, which all cases have.
+        """
         ends = np.empty_like(lengths)
         compiled = None if is_wide(ends) else compiled_kernels()
         if compiled is None:
-            self._by_level(0, lengths, ends, None, None, delays)
+            self._by_level(0, lengths, ends, None, lag, delays)
             return ends
-        every, no_lag = np.arange(len(self)), np.zeros(len(self.before), dtype=ends.dtype)
+        every, none = np.arange(len(self)), np.zeros(len(self.before), dtype=ends.dtype)
         more = ends[:0] if delays is None else np.ascontiguousarray(delays)
-        compiled.sweep(0, self.first, self.before, every, no_lag, more, np.ascontiguousarray(lengths), ends)
+        lags, lasting = none if lag is None else lag, np.ascontiguousarray(lengths)
+        compiled.sweep(0, self.first, self.before, every, lags, more, lasting, ends)
         return ends
 
     def advance(self, begin: int, lengths: Ints, ends: Ints, vector: Ints, lag: Ints) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pipesched.checks import shown
 from pipesched.documents.json_text import NUMBERS, VERSION, get, picked, plain_values, require_finite, require_metrics
-from pipesched.documents.problem import ORDERING, ordering_document, read_ordering
+from pipesched.documents.problem import CUT, ORDERING, cut_document, ordering_document, read_cut, read_ordering
 from pipesched.errors import ConfigError
 from pipesched.pipeline.check import excesses
 from pipesched.pipeline.memory import Memory
@@ -92,6 +92,7 @@ def _row(entry: Entry) -> dict[str, Any]:
         **who,
         **_options(entry.options),
         **_order(entry.fed),
+        **cut_document(entry.cut),
         "applicable": True,
         **picked(entry, "runs_in", "weights"),
         "metrics": dict(entry.metrics),
@@ -147,7 +148,7 @@ def sweep_of(content: dict[str, Any]) -> Sweep:
 
 
 _ENTRY_KEYS = (
-    "algorithm", "file", "applicable", "runs_in", "weights", "metrics", "reason", "dominated", "faster", ORDERING,
+    "algorithm", "file", "applicable", "runs_in", "weights", "metrics", "reason", "dominated", "faster", ORDERING, CUT,
     *OPTIONS,
 )  # fmt: skip
 
@@ -157,7 +158,7 @@ def _entry(row: Any, number: int) -> Entry:
         name, file = get(row, "algorithm", str), get({"file": "", **row}, "file", str)
         if not get(row, "applicable", bool):
             return Entry(name, reason=get(row, "reason", str), file=file)
-        metrics, ordering = plain_numbers(get(row, "metrics", dict)), read_ordering(row)
+        metrics, ordering, cut = plain_numbers(get(row, "metrics", dict)), read_ordering(row), read_cut(row)
     except ConfigError as error:
         raise ConfigError(f"rows[{number}]: {error}") from None
     require_metrics(metrics, f"rows[{number}]: metrics.", (*NUMBERS, "peak_memory"))
@@ -173,6 +174,7 @@ def _entry(row: Any, number: int) -> Entry:
             **({ORDER: BEST} if ordering is not None and ordering.rule == BEST and ordering.order else {}),
         },
         ordering=ordering,
+        cut=cut,
         document=metrics,
         trainers=tuple(trainers),
         copies=require_finite(copies, f"rows[{number}]: weights"),

@@ -31,7 +31,7 @@ def estimate_document(estimate: Estimate, against: Iterable[tuple[str, SpeedRati
         "items": [_item(estimate, number) for number in range(len(estimate.items))],
         "devices": [_device(device, estimate) for device in estimate.devices],
         "layout": estimate.layout,
-        "proved": estimate.cutter.proved,
+        "proved": estimate.outcome.cut is None or estimate.outcome.cut.is_exact,
         "fits": estimate.fits,
         "step": _step(estimate),
         **({} if estimate.trust is None else {"trust": trust_document(estimate.trust)}),

@@ -8,14 +8,14 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from pipesched.checks import require_whole, shown
+from pipesched.checks import require_name, require_whole, shown
 from pipesched.config.values import in_file
 from pipesched.documents.json_text import get, nearly_equal, plain_values, require_finite
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.costs import STEP_TIMES
 from pipesched.pipeline.layer_arguments import HALVES, KEYS, PARTS, Blocks
-from pipesched.pipeline.layers import SHARES, SIZES, Amount, LayerCosts
+from pipesched.pipeline.layers import RULES, SHARES, SIZES, Amount, LayerCosts
 from pipesched.pipeline.memory import KEPT
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain, simplest
@@ -23,6 +23,7 @@ from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.step_arguments import SIDE_SIZES, item_values
 from pipesched.pipeline.unit_arguments import WHOLE_ONLY
 from pipesched.pipeline.units import FORWARD_ONLY, unit_values
+from pipesched.results.best_cut import CutChoice
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.feeding.fed_plan import BEST
 from pipesched.schedulers.feeding.ordering import Ordering
@@ -96,6 +97,7 @@ def by_layer(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 TRIED = "tried"  # of slices: which numbers of them a family tried, each with its makespan
+CUT = "cut"  # how layers were cut, where that was open
 ORDERING = "ordering"  # what is known of the best order
 IN_FORWARDS = ("forward", "p2p")  # costs of forward passes alone
 
@@ -147,6 +149,27 @@ def _count(value: Any) -> int:
 def order_document(outcome: Outcome) -> dict[str, Any]:
     """Return in which order microbatches are fed, where they differ or an order was asked for."""
     return ordering_document(outcome.ordering or Ordering(outcome.order)) if is_of_units(outcome) else {}
+
+
+def cut_document(cut: CutChoice | None) -> dict[str, Any]:
+    """Return how layers were cut, where that was open."""
+    if cut is None:
+        return {}
+    planned = {} if cut.planned is None else {"planned": cut.planned}
+    return {CUT: {"layout": [*cut.layout], "rule": cut.rule, "tried": cut.tried, "all": cut.all, **planned}}
+
+
+def read_cut(content: Mapping[str, Any]) -> CutChoice | None:
+    """Return how a document says that layers were cut, None where it says nothing. Raises ConfigError."""
+    if CUT not in content:
+        return None
+    said = get(content, CUT, dict)
+    layout = tuple(require_whole(count, CUT, entry="layout") for count in get(said, "layout", list))
+    numbers = {key: said.get(key) for key in ("tried", "all", "planned")}
+    for key, number in numbers.items():
+        if number is not None or key == "tried":
+            require_whole(number, f"{CUT}.{key}", least=1)
+    return CutChoice(layout, require_name(RULES, said.get("rule"), "rule", f"{CUT}.rule"), **numbers)
 
 
 def is_of_units(outcome: Outcome) -> bool:

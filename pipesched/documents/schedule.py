@@ -46,6 +46,7 @@ def document(outcome: Outcome) -> dict[str, Any]:
         "status": outcome.status,
         "problem": problems.problem_document(schedule.problem),
         **problems.order_document(outcome),
+        **problems.cut_document(outcome.cut),
         "metrics": outcome.metrics,
         "devices": [list(_slots(schedule, device)) for device in range(schedule.problem.devices)],
         **({"transfers": _transfers(schedule)} if schedule.plan.lanes else {}),
@@ -115,7 +116,8 @@ def outcome_of(content: dict[str, Any], name: str) -> Outcome:
             for key in {"objective", "gap"} & {*get(content, "solver", dict)}:
                 json_text.require_finite(content["solver"][key], f"solver.{key}")
             report = report_of(get(content, "solver", dict), content.get("metrics"), schedule)
-        return Outcome(_algorithm(content), schedule, report, problems.known_ordering(schedule, ordering))
+        known = problems.known_ordering(schedule, ordering)
+        return Outcome(_algorithm(content), schedule, report, known, cut=problems.read_cut(content))
     except ConfigError as error:
         if isinstance(error, WrongOperation) and error.key == "network":
             raise InvalidSchedule(error.message) from None  # a program that breaks a rule, as others that `check` finds
@@ -135,6 +137,9 @@ def wrong_claims(text: str, outcome: Outcome) -> Iterator[str]:
         yield from _wrong_metrics("metrics", claimed, others)
         yield from _wrong_bound(claimed, ours)
     yield from problems.wrong_order(outcome)
+    layers, cut = outcome.problem.layers, outcome.cut
+    if cut is not None and layers is not None and cut.layout != layers.layout:
+        yield f"cut.layout is {shown([*cut.layout])} in the document; its problem has {shown([*layers.layout])}"
     status = content.get("status", outcome.status)
     known = (outcome.status,) if outcome.report is not None else (outcome.status, *UNPROVED)
     if status not in known:

@@ -6,15 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import chain, product
-from math import ceil, floor, inf, lcm, nextafter
+from itertools import accumulate, chain, product
+from math import inf, nextafter
 from typing import Any
 
-from pipesched.errors import ConfigError, NotApplicable, PipeschedError
+from pipesched.errors import ConfigError, NotApplicable
 from pipesched.estimation.communication import boundary_times, hop_times
-from pipesched.estimation.cutting.costs import ChunkCost, CutProblem
-from pipesched.estimation.cutting.cut import cut
-from pipesched.estimation.in_flight import most_in_flight
 from pipesched.estimation.items import GB, LAYER, Items, Stage, hides_experts, pair_times
 from pipesched.estimation.layout import ends_of_layout
 from pipesched.estimation.memory import CONTEXT, FRAGMENTATION
@@ -25,19 +22,16 @@ from pipesched.estimation.terms import ATTENTION as ATTENDING, PER_MS, total
 from pipesched.estimation.times import OPERATIONS
 from pipesched.pipeline.arguments import make_problem, read_placement
 from pipesched.pipeline.cutting.runs import CutItems
-from pipesched.pipeline.layout import equal_layout
+from pipesched.pipeline.layers import BALANCED, EQUAL, LayerCosts, Layers, least_counts
+from pipesched.pipeline.layout import balanced_layout, equal_layout
 from pipesched.pipeline.placement import Placement, named_placement
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import MOST_DIGITS, Exact, rounded, to_fraction
-from pipesched.pipeline.recut import recut
-from pipesched.pipeline.schedule import schedule_plan
+from pipesched.pipeline.recut import recut, speeds_of
 from pipesched.pipeline.unit_arguments import WHOLE_ONLY, read_slices
 from pipesched.pipeline.units import FORWARD_ONLY, SHARED, Slices, with_attentions
 from pipesched.pipeline.units_of_measure import TIME, Unit, is_several
 from pipesched.results.handover.subject import stages_of
-from pipesched.schedulers.family import require_units
-from pipesched.schedulers.plan_of import plan_of
-from pipesched.schedulers.registry import family
 
 HALVES = ("backward_input", "backward_weight")
 BY_STAGE = (  # parameters of make_problem that, given, say what stages take and hold, whatever their items
@@ -45,9 +39,9 @@ BY_STAGE = (  # parameters of make_problem that, given, say what stages take and
     "static", "p2p",
 )  # fmt: skip
 UNLIKE = ("sizes", "slices", "mode")  # parameters with which microbatches differ
-TIMED = 10  # cuts of the same largest work that are timed
-MOST_TIMED = 200_000  # forwards that are timed in all
 PARTS = {"forward", "backward", "backward_input", "backward_weight", "overlap"}  # parameters that pairs follow from
+MEASURED = ("forward", "activation", "static")  # by which cuts are balanced
+WORDS = (BALANCED, EQUAL)  # of `training.layout`, by which layers are cut
 BESIDE = ("microbatches", "budget", "name", "lanes", "speed", "links")  # parameters that no cut changes
 SIZES = ("devices", "stages", "chunks", "layers", "layer", "first", "last", "layout", "time_unit", "unit")
 
@@ -97,8 +91,6 @@ class SetupCutter:
     setup: Setup
     replaced: Mapping[str, Any]
     ends: tuple[int, ...] = ()
-    fits: bool = True
-    proved: bool = True
 
     @cached_property
     def items(self) -> Items:
@@ -113,12 +105,17 @@ class SetupCutter:
         return [known[id(setup)] for setup in setups]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {key: getattr(self, key) for key in ("setup", "replaced", "ends", "fits", "proved")}
+        return {key: getattr(self, key) for key in ("setup", "replaced", "ends")}
+
+    @cached_property
+    def spans(self) -> Sequence[tuple[int, int]]:
+        """The first item of each stage, and the one behind its last, once they are cut."""
+        return [*zip((0, *self.ends), self.ends, strict=False)]
 
     @property
     def stages(self) -> tuple[Stage, ...]:
         """The stages, once they are cut."""
-        return tuple(map(self.items.stage, (0, *self.ends), self.ends))
+        return self._stages_of(self.items)
 
     @property
     def is_open(self) -> bool:
@@ -126,8 +123,29 @@ class SetupCutter:
 
         Nor do microbatches differ.
         """
-        is_alike = self.setup.batch.lengths is None and self.setup.training.layout is None
+        is_alike = self.setup.batch.lengths is None and self.setup.training.layout in (None, BALANCED)
         return is_alike and {*UNLIKE, *BY_STAGE}.isdisjoint(self.replaced)
+
+    @property
+    def seeks_best(self) -> bool:
+        """Whether a run looks for the cut of least makespan under its algorithm."""
+        return self.setup.training.layout is None and not set(BY_STAGE).intersection(self.replaced)
+
+    @property
+    def kinds(self) -> Sequence[object]:
+        """What each item is: layers that are alike are the same."""
+        return [*map(id, self.items.each)]
+
+    @property
+    def layers_before(self) -> list[int]:
+        """How many layers the first 0, 1, .. items are."""
+        return [*accumulate((item.kind == LAYER for item in self.items.each), initial=0)]
+
+    def at_spans(self, problem: Problem, spans: Sequence[tuple[int, int]]) -> Problem:
+        """Return `problem`, on its placement, with stages of these items, which need not stand side by side."""
+        other = replace(self)
+        vars(other).update(spans=spans, items=self.items, items_of_microbatches=self.items_of_microbatches)
+        return other.problem(problem, problem.settled_placement)
 
     def cut_items(self, problem: Problem) -> CutItems:
         """Return what each item of the model takes and holds at least.
@@ -156,14 +174,13 @@ class SetupCutter:
 
     def cut_at(self, problem: Problem, ends: Sequence[int]) -> Problem:
         """Return `problem`, on its placement, with stages that end before these items."""
-        return replace(self, ends=tuple(ends)).problem(problem, problem.settled_placement)
+        return self._ending(ends).problem(problem, problem.settled_placement)
 
-    def at_equal_counts(self, problem: Problem) -> Problem | None:
-        """Return `problem`, on its placement, with as many layers a stage; None where there are too few."""
-        layers, stages = self.setup.model.layers, len(self.ends)
-        if layers < stages or stages != self.setup.parallel.stages:
-            return None
-        return self.cut_at(problem, ends_of_layout(self.setup, equal_layout(layers, [1] * stages), stages))
+    def _ending(self, ends: Sequence[int]) -> SetupCutter:
+        """Return the cutter of the same items, with stages that end before these."""
+        other = replace(self, ends=tuple(ends))
+        vars(other).update(items=self.items, items_of_microbatches=self.items_of_microbatches)
+        return other
 
     @property
     def layers_of_stages(self) -> tuple[int, ...]:
@@ -196,49 +213,53 @@ class SetupCutter:
             way_out = "set it to none for recompute as an operation of the schedule"
             raise NotApplicable(f"{what}: {way_out}", "recompute")
 
-    def cut(self, problem: Problem, placement: Placement, algorithm: str | None) -> Problem:
-        """Return `problem` with the stages of a placement: of the best cuts the one that takes least time under it."""
-        setup, stages = self.setup, len(placement.devices)
-        most = items_of(setup.model)
+    def cut(self, problem: Problem, placement: Placement) -> Problem:
+        """Return `problem` with the stages of a placement: as the setup gives them, of equal counts, or balanced."""
+        self._require_items(len(placement.devices))
+        mine = self._with_chunks(len(placement.devices) // problem.devices)
+        return mine._ending(mine._ends(problem, placement)).problem(problem, placement)
+
+    def _require_items(self, stages: int) -> None:
+        """Raise NotApplicable for more stages than there are items."""
+        most = items_of(self.setup.model)
         if stages > most:
-            has = f"the model has {most}, its embedding and its head included"
-            raise NotApplicable(f"{stages} stages need as many layers; {has}", "layers")
-        mine, chunks = self, stages // problem.devices
-        if setup.parallel.chunks != chunks and setup.training.layout is None:  # messages are as many as chunks
-            mine = replace(self, setup=replace(setup, parallel=replace(setup.parallel, chunks=chunks)))
-        candidates, fits, proved = mine._cuts(problem, placement, algorithm)
-        cutters = [replace(mine, ends=ends, fits=fits, proved=proved) for ends in candidates]
-        timed = max(1, MOST_TIMED // (stages * problem.microbatches)) if fits and algorithm is not None else 1
-        found = [cutter.problem(problem, placement) for cutter in cutters[:timed]]
-        return found[0] if algorithm is None or len(found) == 1 else _fastest(found, algorithm)
+            raise NotApplicable(
+                f"{stages} stages need as many layers; the model has {most}, its embedding and its head included",
+                "layers",
+            )
 
-    def _cuts(
-        self, problem: Problem, placement: Placement, algorithm: str | None
-    ) -> tuple[Sequence[tuple[int, ...]], bool, bool]:
-        """Return where stages may end, best first, whether they fit the memory, and whether that is proved."""
-        given = self.setup.training.layout
-        if given is not None:
-            return [ends_of_layout(self.setup, given, len(placement.devices))], True, True
-        devices, slowness, budget = placement.devices, _slowness(problem.speed), problem.memory.budget
-        limits: Sequence[Exact | None] = (None,) * problem.devices if budget is None else budget
-        capacity = tuple(None if limit is None else floor(to_fraction(limit) * GB) for limit in limits)
-        held = most_in_flight(placement, problem.microbatches, algorithm)
-        if placement.mirrored:  # a device and its mirror hold the same stages
-            half = range(placement.last // 2 + 1)
-            devices = tuple(min(device, placement.last - device) for device in devices)
-            held = tuple((*held[device], *held[placement.last - device]) for device in half)
-            capacity = tuple(capacity[device] for device in half)
-            slowness = slowness and tuple(max(slowness[device], slowness[placement.last - device]) for device in half)
-        answer = cut(CutProblem(len(self.items), self._chunk, devices, held, capacity, slowness), TIMED)
-        return answer.cuts, answer.fits, answer.proved
+    def _with_chunks(self, chunks: int) -> SetupCutter:
+        """Return the cutter of the same setup with so many stages a device, whose messages are as many."""
+        parallel = self.setup.parallel
+        if parallel.chunks == chunks or self.setup.training.layout not in (None, *WORDS):
+            return self
+        return replace(self, setup=replace(self.setup, parallel=replace(parallel, chunks=chunks)))
 
-    def _chunk(self, begin: int, end: int) -> ChunkCost:
-        stage = self.items.stage(begin, end)
-        work, held = stage.work, stage.size("activation")
-        if self.setup.batch.lengths is not None:
-            each = [items.stage(begin, end) for items in self.items_of_microbatches]
-            work, held = sum(one.work for one in each), max(one.size("activation") for one in {*each})
-        return ChunkCost(work, ceil(stage.states + stage.size("logits")), ceil(held))
+    def _ends(self, problem: Problem, placement: Placement) -> tuple[int, ...]:
+        """Return where stages end: as given, with equal counts, or the balanced cut of what items take and hold."""
+        given, stages = self.setup.training.layout, len(placement.devices)
+        if given == EQUAL:
+            given = equal_layout(self.setup.model.layers, [int(0 < stage < stages - 1) for stage in range(stages)])
+        if given is not None and given != BALANCED:
+            return ends_of_layout(self.setup, given, stages)
+        first, *inside, last = (self._cost(number) for number in range(len(self.items)))
+        columns: dict[str, Any] = {key: [getattr(one, key) for one in inside] for key in MEASURED}
+        layer, layout = LayerCosts(**columns), equal_layout(len(inside), least_counts(stages, first, last))
+        found = balanced_layout(
+            Layers(layer, first, last, layout), placement, problem.microbatches, problem.memory, speeds_of(problem)
+        )
+        *ends, end = accumulate(found, initial=1)
+        return (*ends[1:], end + 1)
+
+    def _cost(self, number: int) -> LayerCosts:
+        """Return what an item takes, of the mean microbatch, and holds of the largest one, as a layer."""
+        each = [items.stage(number, number + 1) for items in self.items_of_microbatches or [self.items]]
+        stage = each[0]
+        return LayerCosts(
+            forward=Fraction(sum(one.work for one in each), len(each)),
+            activation=max(one.size("activation") for one in {*each}) / GB,
+            static=(stage.states + stage.size("logits")) / GB,
+        )
 
     def problem(self, given: Problem, placement: Placement) -> Problem:
         """Return the problem of these stages; of `given` its budget, its microbatches, its name and its lanes count.
@@ -281,7 +302,7 @@ class SetupCutter:
     def _costs(self, placement: Placement) -> dict[str, Any]:
         """Return the derived costs and memory, by the parameters of make_problem."""
         stages, replaced, hardware = self.stages, self.replaced, self.setup.hardware
-        columns = [tuple(map(items.stage, (0, *self.ends), self.ends)) for items in self.items_of_microbatches]
+        columns = [*map(self._stages_of, self.items_of_microbatches)]
         columns = columns or [stages]
         keys = ("forward", *(() if "backward" in replaced else HALVES), "recompute")
         held = [[stage.size("activation") for stage in column] for column in columns]
@@ -307,6 +328,10 @@ class SetupCutter:
             **step_values(self.setup, stages, placement, trains=replaced.get("mode") != FORWARD_ONLY),
         }
 
+    def _stages_of(self, items: Items) -> tuple[Stage, ...]:
+        """Return the same stages of the items of a microbatch."""
+        return tuple(items.stage(*span) for span in self.spans)
+
     @property
     def hides_experts(self) -> bool:
         """Whether pairs last what their pieces say: experts on several ranks, no times that are given, all alike."""
@@ -317,41 +342,6 @@ class SetupCutter:
 def _table(columns: Sequence[Sequence[Fraction]]) -> list[Any]:
     """Return the values of stages, in lists of one for each microbatch where there are several columns."""
     return [*columns[0]] if len(columns) == 1 else [list(row) for row in zip(*columns, strict=True)]
-
-
-def _fastest(problems: Sequence[Problem], algorithm: str) -> Problem:
-    """Return the problem with the shortest schedule, of those that fit their memory if any does.
-
-    An algorithm that tries many orders is run for the first problem only, and all are timed in the order that it finds:
-    it takes a second each.
-    """
-    chosen, first = family(algorithm), problems[0]
-    try:
-        require_units(first, chosen)
-        if chosen.requires is not None:
-            chosen.requires(first)
-        found = plan_of(chosen, first)
-    except PipeschedError:  # it does not apply, or has no plan within the budget
-        return first
-
-    def length(problem: Problem) -> tuple[int, Fraction]:
-        try:
-            plan = found if problem is first or "objective" in chosen.options else plan_of(chosen, problem)
-        except PipeschedError:
-            return 2, Fraction(0)
-        schedule = schedule_plan(problem, plan)
-        return int(not schedule.fits), Fraction(schedule.makespan_ticks, problem.ticks.per_unit)
-
-    return min(problems, key=length)
-
-
-def _slowness(speed: Sequence[Exact] | None) -> tuple[int, ...] | None:
-    """Return whole numbers in the ratio of what work takes on each device, None where that is alike."""
-    speeds = [*map(to_fraction, speed or ())]
-    if len({*speeds}) <= 1:
-        return None
-    common = lcm(*(one.numerator for one in speeds))
-    return tuple(int(common / one) for one in speeds)
 
 
 def derive(setup: Setup, given: Mapping[str, Any]) -> Problem:

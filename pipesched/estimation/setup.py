@@ -151,8 +151,10 @@ class TrainingSetup:
     none, optimizer, gradients or weights (ZeRO 0 to 3); None leaves gradients and parameters out of the schedule, and
     `distributed_optimizer` says whether states are divided. With `shard` that follows. `recompute` is none, selective
     (the core of attention) or full, the latter of `full_layers` of each stage (None: all). `layout` lists the layers of
-    each stage, None finds them. By `context`, ranks that share a sequence pass keys and values round a ring, or gather
-    all of them first. Raises ConfigError, about the field at fault.
+    each stage, or is a rule (balanced, equal); None finds the best for an algorithm. By `context`, ranks that share a
+    sequence pass keys and values round a ring, or gather all of them first.
+
+    Raises ConfigError, about the field at fault.
     """
 
     precision: str = BF16
@@ -183,7 +185,7 @@ class TrainingSetup:
             require_whole(self.full_layers, "training.recompute", least=1)
         if self.layout is not None and not isinstance(self.layout, str):
             if not isinstance(self.layout, (list, tuple)):
-                allowed = "auto, the layers of each stage, or a text of Megatron-LM: Et*9|t*10|.."
+                allowed = "best, balanced, equal, the layers of each stage, or a text of Megatron-LM: Et*9|t*10|.."
                 raise ConfigError(f"must be {allowed}; not {shown(self.layout)}", "training.layout")
             counts = require_sequence(self.layout, "training.layout")
             layout = tuple(require_whole(count, "training.layout", entry=i) for i, count in enumerate(counts))

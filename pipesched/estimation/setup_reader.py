@@ -12,6 +12,7 @@ from pipesched.estimation.hardware import TYPICAL, GpuModel, read_efficiency, re
 from pipesched.estimation.model import ModelShape, require_experts, require_stages, require_tensor
 from pipesched.estimation.model_reader import read_model_section
 from pipesched.estimation.setup import AUTO, FP32, FULL, MOST, SIZES, Parallel, Setup, TokenBatch, TrainingSetup, packed
+from pipesched.pipeline.layers import BEST
 from pipesched.pipeline.step import LEVELS, NOTHING, OPTIMIZER_STATES
 from pipesched.text.sections import Entries, Section, Sections, located, merged
 from pipesched.text.yaml_reader import Value, parse_yaml, read_text
@@ -153,7 +154,7 @@ def _training(value: Value) -> TrainingSetup:
     if isinstance(recompute, dict):
         parts = Entries(entries.values["recompute"], entries.key("recompute"), (FULL,))
         recompute, layers = FULL, parts.needed(FULL, "of how many layers of each stage")
-    layout = None if entries.plain("layout") == AUTO else entries.plain("layout")
+    layout = None if entries.plain("layout") in (AUTO, BEST) else entries.plain("layout")
     return TrainingSetup(**given, recompute=recompute, full_layers=layers, layout=layout, shard=level)
 
 

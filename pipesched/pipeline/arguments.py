@@ -145,8 +145,9 @@ def make_problem(
             states, retain and checkpoint, with defaults as for stages; each a number, or a list of one a layer.
         first: What the first stage has beside its layers, by the same keys; default nothing.
         last: What the last stage has beside its layers, by the same keys; default nothing.
-        layout: "balanced" (default: the least largest work of a device), "equal", or the layers of each stage. Without
-            layers the given stages are the layers, which are cut into P x `chunks` stages.
+        layout: "best" (default: the least makespan under the algorithm that runs), "balanced" (the least largest work
+            of a device), "equal", or the layers of each stage. Without layers the given stages are the layers, which
+            are cut into P x `chunks` stages.
         speed: What each device divides the costs of operations by, but for offload and reload, from 0.001 to 1000: a
             list, one for all, or by device ({2: 0.8}, the others 1); default 1. They last that, rounded half up to 9
             digits.

@@ -13,6 +13,7 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import STEP_TIMES, Costs, Entry, fractions_of
 from pipesched.pipeline.layers import (
     BALANCED,
+    BEST,
     EQUAL,
     GIVEN,
     OPTIONAL,
@@ -149,9 +150,9 @@ def _laid_out(layout: Any, layers: Layers, stages: int) -> Layers:
     if is_several(layout):
         return replace(layers, layout=_listed_layout(layout, count, stages, first, last))
     if layout is not None and not isinstance(layout, str):
-        what = f"must be {BALANCED}, {EQUAL} or a list of the layers of each stage, not {shown(layout)}"
+        what = f"must be {BEST}, {BALANCED}, {EQUAL} or a list of the layers of each stage, not {shown(layout)}"
         raise ConfigError(what, "layout")
-    rule = BALANCED if layout is None else require_name((BALANCED, EQUAL), layout, "layout", "layout")
+    rule = BEST if layout is None else require_name((BEST, BALANCED, EQUAL), layout, "layout", "layout")
     least = least_counts(stages, first, last)
     if count < sum(least):
         raise ConfigError(f"must be at least {sum(least)} for {stages} stages, not {count}", "layers")

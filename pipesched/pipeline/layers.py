@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -29,8 +30,8 @@ from pipesched.pipeline.memory import KEPT, Memory
 from pipesched.pipeline.quantities import Exact, canonical, ticks_per_unit, to_fraction
 from pipesched.pipeline.unit_costs import Units
 
-BALANCED, EQUAL, GIVEN = "balanced", "equal", "given"
-RULES = (BALANCED, EQUAL, GIVEN)
+BEST, BALANCED, EQUAL, GIVEN = "best", "balanced", "equal", "given"
+RULES = (BEST, BALANCED, EQUAL, GIVEN)
 TIMES = (*PER_STAGE, *STEP_TIMES)
 SIZES = ("activation", "static", *KEPT)
 SHARES = ("retain", "checkpoint")
@@ -159,7 +160,8 @@ class Layers:
 
     `layer` is what one of them costs, or lists of what each costs; `first` and `last` what the first and the last stage
     have beside their layers. `layout` lists the layers of each stage; `rule` says where it is from. "given" holds for
-    one number of stages; "balanced" and "equal" are found again for another number, or another placement. `p2p` is the
+    one number of stages; the others are found again for another number, or another placement, and "best", until `run`
+    knows the algorithm, is as "balanced". `p2p` is the
     latency of each boundary between layers, None where all boundaries of stages have one. `blocks` says that stages
     were given, which count as layers. Raises ConfigError, about the field at fault, for what is none of these.
     """
@@ -214,10 +216,16 @@ class Layers:
         first = self.first.amount(key) if stage == 0 else Fraction(0)
         return first + (self.last.amount(key) if stage == stages - 1 else Fraction(0))
 
-    @property
-    def spans(self) -> list[tuple[int, int]]:
+    @cached_property
+    def spans(self) -> Sequence[tuple[int, int]]:
         """The first layer of each stage, and the one behind its last."""
         return [*pairwise(accumulate(self.layout, initial=0))]
+
+    def at(self, spans: Sequence[tuple[int, int]]) -> Layers:
+        """Return the same layers with these spans of stages, which need not stand side by side: to be summed alone."""
+        other = copy(self)
+        vars(other)["spans"] = spans
+        return other
 
     def amounts(self, key: str) -> tuple[Entry, ...]:
         """Return what each stage of the layout has of `key`, a field of LayerCosts that adds up."""

@@ -62,15 +62,27 @@ P = TypeVar("P")  # the type of problems, which know cutters and not the other w
 class Cutter(Protocol[P]):
     """What a problem was derived from, where its stages can be cut anew: for another number, or another placement."""
 
-    def cut(self, problem: P, placement: Placement, algorithm: str | None) -> P:
-        """Return `problem` cut for a placement, which it then has; `algorithm` is what will schedule it, if known.
-
-        Raises NotApplicable where there is no such cut.
-        """
+    def cut(self, problem: P, placement: Placement) -> P:
+        """Return `problem` cut for a placement, which it then has. Raises NotApplicable where there is no such cut."""
 
     @property
     def is_open(self) -> bool:
         """Whether a solve may choose where stages end."""
+
+    @property
+    def seeks_best(self) -> bool:
+        """Whether a run looks for the cut of least makespan under its algorithm."""
+
+    @property
+    def kinds(self) -> Sequence[object]:
+        """What each item is, in all that counts in a stage; of alike items that is the same."""
+
+    @property
+    def layers_before(self) -> list[int]:
+        """How many layers the first 0, 1, .. items are."""
+
+    def at_spans(self, problem: P, spans: Sequence[tuple[int, int]]) -> P:
+        """Return `problem`, on its placement, with stages of these items, which need not stand side by side."""
 
     @property
     def ends(self) -> tuple[int, ...]:

@@ -6,13 +6,25 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate, pairwise
+from math import comb
 from typing import Any, NamedTuple, TypeVar
 
 from pipesched.core.arrays import total
 from pipesched.errors import NotApplicable
 from pipesched.pipeline.costs import Costs, Entry, added
 from pipesched.pipeline.cutting.runs import CutItems
-from pipesched.pipeline.layers import BALANCED, GIVEN, SHARES, SIZES, TIMES, LayerCosts, Layers, least_counts, summed
+from pipesched.pipeline.layers import (
+    BALANCED,
+    BEST,
+    GIVEN,
+    SHARES,
+    SIZES,
+    TIMES,
+    LayerCosts,
+    Layers,
+    least_counts,
+    summed,
+)
 from pipesched.pipeline.layout import balanced_layout, equal_layout, largest_work
 from pipesched.pipeline.memory import KEPT, Memory
 from pipesched.pipeline.placement import Placement, named_placement
@@ -23,6 +35,7 @@ from pipesched.pipeline.step import Shard, SideItem, divisors
 from pipesched.pipeline.units import SHARED, Shares, Slices, shares_of
 
 T = TypeVar("T")
+MOST_KNOWN = 2**53  # cuts that are counted
 
 
 def fuse(problem: Problem, stages: int) -> Problem:
@@ -128,14 +141,13 @@ def can_be_cut(problem: Problem) -> bool:
     return (has_layers or problem.cutter is not None) and problem.placement is None
 
 
-def recut(problem: Problem, placement: Placement, algorithm: str | None = None) -> Problem:
-    """Return `problem`, which can be cut anew, cut for a placement, which it then has.
+def recut(problem: Problem, placement: Placement) -> Problem:
+    """Return `problem`, which can be cut anew, cut for a placement, which it then has: `best` as `balanced`.
 
-    `algorithm` is what will schedule it, if that is known. Raises NotApplicable where some stage would have nothing to
-    do.
+    Raises NotApplicable where some stage would have nothing to do.
     """
     if problem.cutter is not None:
-        return problem.cutter.cut(problem, placement, algorithm)
+        return problem.cutter.cut(problem, placement)
     layers, stages = problem.layers, len(placement.devices)
     assert layers is not None  # can_be_cut
     least = least_counts(stages, layers.first, layers.last)
@@ -144,7 +156,7 @@ def recut(problem: Problem, placement: Placement, algorithm: str | None = None) 
             f"{stages} stages need at least {sum(least)} layers; the model has {layers.count}", "layers"
         )
     layers = replace(layers, layout=equal_layout(layers.count, least))
-    if layers.rule == BALANCED:
+    if layers.rule in (BEST, BALANCED):
         weighed = _by_what_stays(layers.weighed(problem.units), problem.sharding)
         layout = balanced_layout(weighed, placement, problem.microbatches, problem.memory, speeds_of(problem))
         layers = replace(layers, layout=layout)
@@ -171,17 +183,16 @@ def _by_what_stays(layers: Layers, shard: Shard) -> Layers:
     return replace(layers, layer=of_part(layers.layer), first=of_part(layers.first), last=of_part(layers.last))
 
 
-def fitted_to(problem: Problem, placement: Placement, algorithm: str | None = None) -> Problem:
+def fitted_to(problem: Problem, placement: Placement) -> Problem:
     """Return `problem` on a placement: cut for it if it may be cut anew, else fused to its number of stages.
 
-    `algorithm` is what will schedule it, if that is known.
     Raises NotApplicable where the groups of stages cannot be equal, or some stage would have nothing to do, and for a
     mirrored placement of a problem with a step.
     """
     if placement.mirrored and problem.has_step:
         raise NotApplicable(NO_STEP, "placement")
     if can_be_cut(problem):
-        return recut(problem, placement, algorithm)
+        return recut(problem, placement)
     return replace(fuse(problem, len(placement.devices)), placement=placement)
 
 
@@ -327,7 +338,60 @@ def is_cut_open(problem: Problem) -> bool:
     """Return whether a solve may choose which layers make a stage: no layout is given, and not equal counts."""
     if problem.cutter is not None:
         return problem.cutter.is_open
-    return problem.layers is not None and problem.layers.rule == BALANCED
+    return problem.layers is not None and problem.layers.rule in (BEST, BALANCED)
+
+
+def seeks_best(problem: Problem) -> bool:
+    """Return whether a run looks for the cut of least makespan under its algorithm."""
+    if problem.cutter is not None:
+        return problem.cutter.seeks_best
+    return problem.layers is not None and problem.layers.rule == BEST
+
+
+def kinds_of_items(problem: Problem) -> Sequence[object]:
+    """Return what each item is, in all that counts in a stage; of alike items that is the same."""
+    if problem.cutter is not None:
+        return problem.cutter.kinds
+    layers = problem.layers
+    assert layers is not None  # is_cut_open
+    listed = [getattr(layers.layer, key) for key in layers.layer.lengths]
+    inside = zip(*listed, strict=True) if listed else [()] * layers.count
+    return [*_beside(layers.first), *inside, *_beside(layers.last)]
+
+
+def all_cuts(problem: Problem) -> int | None:
+    """Return the number of all cuts of a problem whose cut is open; None above 2^53."""
+    count = comb(len(kinds_of_items(problem)) - 1, problem.stages - 1)
+    return count if count <= MOST_KNOWN else None
+
+
+def depends_on_place(problem: Problem) -> bool:
+    """Return whether the latency before a stage depends on the layer that it begins with."""
+    return problem.layers is not None and problem.layers.p2p is not None
+
+
+def at_spans(problem: Problem, spans: Sequence[tuple[int, int]]) -> Problem:
+    """Return `problem`, on its placement, with stages of these items, which need not stand side by side.
+
+    Only its tables by stage count: what its layers are is that of `problem`.
+    """
+    if problem.cutter is not None:
+        return problem.cutter.at_spans(problem, spans)
+    layers = problem.layers
+    assert layers is not None  # is_cut_open
+    first = len(_beside(layers.first))
+    other = layers.at([tuple(min(max(end - first, 0), layers.count) for end in span) for span in spans])  # type: ignore[misc]
+    return replace(problem, costs=costs_of(problem.costs, other), memory=memory_of(problem.memory, other))
+
+
+def layers_before(problem: Problem) -> list[int]:
+    """Return how many layers the first 0, 1, .. items are."""
+    if problem.cutter is not None:
+        return problem.cutter.layers_before
+    layers = problem.layers
+    assert layers is not None  # is_cut_open
+    first, last = (len(_beside(part)) for part in (layers.first, layers.last))
+    return [*[0] * first, *range(layers.count + 1), *[layers.count] * last]
 
 
 def items_of(problem: Problem) -> CutItems:
@@ -403,6 +467,14 @@ def cut_at(problem: Problem, ends: Sequence[int]) -> Problem:
     )
 
 
+def with_layout(problem: Problem, layout: Sequence[int]) -> Problem:
+    """Return `problem`, whose layers may be cut anew, with a layout that is given, for any number of stages."""
+    assert problem.layers is not None  # can_be_cut
+    layers, stages = replace(problem.layers, layout=tuple(layout), rule=GIVEN), len(layout)
+    costs, memory = costs_of(problem.costs, layers), memory_of(problem.memory, layers)
+    return replace(problem, stages=stages, costs=costs, memory=memory, layers=layers, side=_side_into(problem, stages))
+
+
 def layout_of(problem: Problem) -> tuple[int, ...]:
     """Return the layers of each stage of a problem whose cut is open."""
     if problem.cutter is not None:
@@ -412,15 +484,10 @@ def layout_of(problem: Problem) -> tuple[int, ...]:
 
 
 def work_of_largest(problem: Problem) -> int:
-    """Return the ticks of a device with the most work on a microbatch."""
-    return max(works_of(problem))
-
-
-def works_of(problem: Problem) -> list[int]:
-    """Return the ticks that each device works on a microbatch; in a mirrored placement it runs half of them."""
+    """Return the ticks of a device with the most work on a microbatch; in a mirrored placement it runs half of them."""
     works, count = [0] * problem.devices, problem.microbatches
     for microbatches, devices, is_second in problem.ways:
         ticks = problem.unit_ticks.of(None if problem.has_units else is_second)
         for device, *times in zip(devices or (), ticks.forward, ticks.backward, strict=True):
             works[device] += sum(times) * len(microbatches) * problem.slices.count
-    return [work // count for work in works]
+    return max(works) // count

@@ -66,6 +66,8 @@ class ComparisonTable:
                 said = sentence(best.metrics, self.comparison.time_unit, schedule).plain
                 yield Text("")
                 yield Text(f"{best.algorithm}: ", style="bold").append(said, style="not bold")
+        if len({entry.cut.layout for entry in self.comparison if entry.cut is not None}) > 1:
+            yield Text("each algorithm has its own best cut; a given `layout` is the same for all", style="dim")
         yield from told_apart(self.comparison)
         yield from refusals(self.comparison)
 

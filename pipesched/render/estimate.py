@@ -12,7 +12,6 @@ from rich.text import Text
 
 from pipesched.checks import joined
 from pipesched.config.estimate import changes
-from pipesched.estimation.derived import SetupCutter
 from pipesched.estimation.hardware import NUMBERS, GpuModel, preset_hardware
 from pipesched.estimation.items import GB, STATES, Stage
 from pipesched.estimation.model_reader import HARDWARE, preset_names
@@ -21,12 +20,11 @@ from pipesched.estimation.setup import SIZES, Setup
 from pipesched.estimation.trace import Trace
 from pipesched.pipeline.kinds import KINDS, computation_letters
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import in_units
-from pipesched.pipeline.recut import works_of
 from pipesched.render.grid import fitting_columns, folded, grid, right, uncut, width_of
-from pipesched.render.summary import BAD, MOST_LISTED
+from pipesched.render.summary import BAD, MOST_LISTED, cut_said
 from pipesched.render.timescale import number, numbers_text
 from pipesched.render.trust import interval_text, trust_lines
+from pipesched.results.outcome import Outcome
 
 
 def gpus_text(setup: Setup) -> str:
@@ -67,7 +65,7 @@ def estimate_view(estimate: Estimate, **_: bool) -> Group:
         "",
         Text("Times of one microbatch in ms, and what it leaves from forward to backward:", style="dim"),
         stage_table(estimate),
-        *map(Text, cut_lines(estimate.problem)),
+        *map(Text, cut_lines(estimate.outcome)),
         *map(Text, devices_lines(estimate.problem)),
         "",
         Text(f"GB of a GPU at its peak, under {estimate.outcome.algorithm}:", style="dim"),
@@ -112,17 +110,10 @@ def stage_table(estimate: Estimate) -> Table:
     return grid(uncut("stage"), folded("holds"), *map(right, (*TITLES.values(), "p2p", "activation")), rows=rows)
 
 
-def cut_lines(problem: Problem) -> Iterator[str]:
-    """Yield the cut that was chosen: the layers of stages, and the most work of a device, with equal counts too."""
-    cutter = problem.cutter
-    if not isinstance(cutter, SetupCutter) or not cutter.is_open or problem.devices == 1:
-        return
-    counts, works = cutter.layers_of_stages, works_of(problem)
-    cut = joined([*map(str, counts)], 40) if len(counts) <= MOST_LISTED else f"{min(counts)} to {max(counts)}"
-    equal = cutter.at_equal_counts(problem)
-    beside = "" if equal is None else f", equal counts {_ms(in_units(max(works_of(equal)), equal.ticks.per_unit))} ms"
-    most = _ms(in_units(max(works), problem.ticks.per_unit))
-    yield f"cut  {cut} layers   largest work {most} ms on device {works.index(max(works))}{beside}"
+def cut_lines(outcome: Outcome) -> Iterator[str]:
+    """Yield the cut that was chosen: the layers of stages, and what is known of it."""
+    if outcome.cut is not None:
+        yield f"cut  {cut_said(outcome.cut, fits=outcome.schedule.fits)}"
 
 
 def devices_lines(problem: Problem) -> Iterator[str]:

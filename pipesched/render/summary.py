@@ -14,13 +14,14 @@ from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
 from pipesched.pipeline.layers import BALANCED, GIVEN, rows_of
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import canonical, plain, rounded, to_fraction
-from pipesched.pipeline.recut import balance, saved_by_moving
+from pipesched.pipeline.recut import balance, saved_by_moving, seeks_best
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.units import FORWARD_ONLY, Slices
 from pipesched.render.grid import folded, grid, uncut
 from pipesched.render.held import FEW_DEVICES, class_rows, has_static, peak_row
 from pipesched.render.marks import Spelling, as_parameters, counted
 from pipesched.render.timescale import number, step_rows
+from pipesched.results.best_cut import CutChoice
 from pipesched.results.cuts import CutReport
 from pipesched.results.outcome import Advice, Outcome, Repetition, SolveReport
 from pipesched.results.status import Status, StoppedBy
@@ -108,7 +109,7 @@ def _rows(outcome: Outcome, timing: bool, memory: bool, spell: Spelling) -> Iter
     yield "span", time(schedule.span), FORMULAS["span"] + ", a network lane or a stage" * beside
     yield "ideal", time(schedule.ideal), f"{FORMULAS['ideal']}, without recompute" if schedule.recomputed else ""
     yield from _useless(schedule, time)
-    yield from _layers(problem, time)
+    yield from _layers(outcome, time)
     yield "bubble over ideal", f"{schedule.bubble_over_ideal:.2%}", ""
     yield "bubble of span", f"{schedule.bubble_span:.2%}", ""
     yield from step_rows(schedule, time)
@@ -210,7 +211,7 @@ def _useless(schedule: Schedule, time: Callable[[int | float], str]) -> Iterator
         return
     above = schedule.ideal / schedule.balanced - 1 if schedule.balanced else 0.0
     note = f"device {schedule.bottleneck} works {above:.0%} more than the mean"
-    if share > MUCH:
+    if share > MUCH and not seeks_best(schedule.problem):
         note += f"; {_at_best(schedule, time)}"
     yield "  imbalance", f"{share:.2%}", note
     rest = "fill, drain, waiting and recomputing" if schedule.recomputed else "fill, drain and waiting"
@@ -222,24 +223,42 @@ def _again(schedule: Schedule) -> float:
     return 1 - schedule.bubble - schedule.utilization if schedule.recomputed else 0.0
 
 
-def _layers(problem: Problem, time: Callable[[int | float], str]) -> Iterator[tuple[str, str, str]]:
-    """Yield how the layers are cut, and how much less the device with the most of them works than with equal counts."""
-    found = balance(problem)
+def _layers(outcome: Outcome, time: Callable[[int | float], str]) -> Iterator[tuple[str, str, str]]:
+    """Yield how the layers are cut: what is known of the cut, or how much less the most work is than with equal counts.
+
+    The latter is said of a cut that a rule other than the best found.
+    """
+    problem, found = outcome.problem, balance(outcome.problem)
+    if outcome.cut is not None:
+        yield "cut", _a_stage(outcome.cut.layout), cut_said(outcome.cut, fits=outcome.schedule.fits)
+        return
     if problem.layers is None or found is None:
         return
     layout = problem.layers.layout
     if not problem.layers.layer.is_cut_by_counts or problem.layers.blocks:
-        cut = ", ".join(map(str, layout)) if len(layout) <= MOST_LISTED else f"{min(layout)} to {max(layout)}"
         work = f"largest work {time(_short(found.work))} on device {found.device}"
-        yield "cut", f"{cut} layers", f"{work}, equal counts {time(_short(found.equal))}"
+        yield "cut", f"{_counts(layout)} layers", f"{work}, equal counts {time(_short(found.equal))}"
         return
-    counts = f"{layout[0]} a stage" if min(layout) == max(layout) else f"{min(layout)} to {max(layout)} a stage"
     listed = ", ".join(map(str, layout)) if len(layout) <= FEW_STAGES else ""
     saved = plain((found.equal - found.work) * problem.microbatches)
     gained = "" if not saved else f"; device {found.device} works {time(abs(saved))} ({abs(found.gain):.1%}) "
     if gained:
         gained += f"{'less' if saved > 0 else 'more'} than the largest with equal counts"
-    yield "layers", counts, f"{problem.layers.rule}{': ' * bool(listed)}{listed}{gained}"
+    yield "layers", _a_stage(layout), f"{problem.layers.rule}{': ' * bool(listed)}{listed}{gained}"
+
+
+def cut_said(cut: CutChoice, *, fits: bool) -> str:
+    """Return the layers of each stage, and what is known of the cut."""
+    known = cut.said + ("" if fits else "; none fits the budget, which did not count")
+    return f"{_counts(cut.layout)} of {sum(cut.layout)} layers: {known}"
+
+
+def _a_stage(layout: Sequence[int]) -> str:
+    return f"{layout[0]} a stage" if min(layout) == max(layout) else f"{min(layout)} to {max(layout)} a stage"
+
+
+def _counts(layout: Sequence[int]) -> str:
+    return ", ".join(map(str, layout)) if len(layout) <= MOST_LISTED else f"{min(layout)} to {max(layout)}"
 
 
 def _short(time: Fraction) -> int | float:
@@ -253,8 +272,8 @@ def _at_best(schedule: Schedule, time: Callable[[int | float], str]) -> str:
     is_unlike = problem.layers is not None and not problem.layers.layer.is_cut_by_counts
     if problem.layers is not None and not saved:
         return f"no move of one layer{' to the next stage' * is_unlike} lowers that"
-    if problem.layers is not None and problem.layers.rule == BALANCED:  # else the layer would have moved
-        return "the budget leaves no memory for another layer elsewhere"
+    if problem.layers is not None and problem.layers.rule == BALANCED and problem.memory.budget is not None:
+        return "the budget leaves no memory for another layer elsewhere"  # else the layer would have moved
     stages = problem.settled_placement.stages_on(schedule.bottleneck)
     what = "one layer" if problem.layers else "its smallest stage" if len(stages) > 1 else "part of its stage"
     share = float(saved / schedule.makespan_ticks) if schedule.makespan_ticks else 0.0

@@ -26,6 +26,7 @@ from pipesched.display import Displayable, HasPage
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import BRIEF
 from pipesched.pipeline.step import AUTO, FULL, LEVELS, REDUCES
+from pipesched.results.best_cut import CutChoice
 from pipesched.results.outcome import Outcome
 from pipesched.results.trainers import PYTORCH, TRAINERS, runs_in, takes, weight_copies
 from pipesched.schedulers.feeding.ordering import Ordering
@@ -48,7 +49,8 @@ class Entry:
     read from a document has metrics and no outcome, and says by `trainers` and `copies` what `runs_in` and `weights`
     are, by `ordering` in which order its microbatches are fed, and by `dominated`, where the document says it, whether
     another is no worse in makespan and memory, and better in one. `standing` is how long a step takes, of a model on
-    GPUs. Raises ConfigError, about the field at fault, for a value of another type.
+    GPUs, `cut` how its layers were cut, where that was open. Raises ConfigError, about the field at fault, for a value
+    of another type.
     """
 
     algorithm: str
@@ -62,10 +64,12 @@ class Entry:
     ordering: Ordering | None = field(default=None, repr=False)
     dominated: bool | None = field(default=None, repr=False)
     standing: SpeedStanding | None = field(default=None, repr=False, compare=False)
+    cut: CutChoice | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         require_text(self.algorithm, "algorithm")
         require_type(self.outcome, (Outcome, type(None)), "an Outcome or None", "outcome")
+        require_type(self.cut, (CutChoice, type(None)), "a CutChoice or None", "cut")
         require_text(self.reason, "reason")
         require_mapping(self.options, "options by their names", "options")
         if self.document is not None:

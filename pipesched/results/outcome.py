@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import Any, NamedTuple
 
 from pipesched.checks import (
@@ -30,9 +30,10 @@ from pipesched.pipeline.metrics import HELD
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.quantities import in_units
-from pipesched.pipeline.recut import is_cut_open
+from pipesched.pipeline.recut import is_cut_open, seeks_best
 from pipesched.pipeline.residences import require_kept
 from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.results.best_cut import CutChoice, CutMaker, best_cut
 from pipesched.results.cuts import CutReport, with_best_slices
 from pipesched.results.status import Status, StoppedBy
 from pipesched.schedulers.family import Family, prepare
@@ -195,8 +196,8 @@ class SolveReport(Displayable):
 class Outcome(HasPage):
     """A schedule with the name of the algorithm that made it, and the report of a solve that found it.
 
-    `ordering` is how its microbatches are fed, where an order was asked for and they are not all alike. `is_grouped`:
-    its algorithm found the group size, which none was given for.
+    `ordering` is how its microbatches are fed, where an order was asked for and they are not all alike; `cut` how its
+    layers were cut, where that was open. `is_grouped`: its algorithm found the group size, which none was given for.
     """
 
     algorithm: str
@@ -204,6 +205,7 @@ class Outcome(HasPage):
     report: SolveReport | None = None
     ordering: Ordering | None = None
     is_grouped: bool = False
+    cut: CutChoice | None = None
 
     def __post_init__(self) -> None:
         require_label(self.algorithm, "algorithm")
@@ -211,6 +213,7 @@ class Outcome(HasPage):
         require_type(self.report, (SolveReport, type(None)), "a SolveReport or None", "report")
         require_type(self.ordering, (Ordering, type(None)), "an Ordering or None", "ordering")
         require_flag(self.is_grouped, "is_grouped")
+        require_type(self.cut, (CutChoice, type(None)), "a CutChoice or None", "cut")
 
     def __repr__(self) -> str:
         return f"Outcome({shown(self.algorithm)}, makespan {self.schedule.makespan}, {self.standing})"
@@ -306,26 +309,59 @@ def run(problem: Problem, algorithm: str, **options: Any) -> Outcome:
     chosen = family(algorithm)
     given = checked_options(chosen, options)
     require_problem(problem)
-    fitted = prepare(problem, chosen)
+    fitted, cut, wanted = prepare(problem, chosen), None, given.get(ORDER)
     for key in (RECOMPUTE, OFFLOAD):
         if given.get(key) is not None:
             require_kept(fitted, key)
-    if given.get(RECOMPUTE) is not None:
-        from pipesched.schedulers.saved_plan import with_fewer_layers
-
-        fitted = with_fewer_layers(fitted, chosen, given[RECOMPUTE])
     timed = _timing(fitted, given.get(SIDE_RULE))
+    saved = Allowed(offload=given.get(OFFLOAD) is not None, recompute=given.get(RECOMPUTE) is not None)
+
+    def plan(one: Problem) -> Plan:
+        return _plan(one, chosen, given, timed)
+
+    with _explained(chosen, given):
+        if seeks_best(fitted) and fitted.stages > 1:
+            plan = cache(plan)
+            is_settled = chosen.settles(fitted.devices, fitted.stages, fitted.microbatches)
+            is_settled &= not (fitted.has_step or any(saved) or wanted not in (None, BEST))
+            is_settled &= not (chosen.has_pairs and fitted.cutter is not None)  # whose pairs depend on two stages
+            passes = cache(lambda one: plan_of(chosen, one, timed, **_own(given))) if any(saved) else plan
+            made = partial(_scheduled, chosen, given, plan, timed)
+            fitted, cut = best_cut(fitted, CutMaker(passes, made, is_settled, chosen.is_slow))
+        fitted = _with_fewer_layers(fitted, chosen, given)
     nested = {key: value for key, value in given.items() if key != GROUPS or value != BEST}  # beside the slices
     sliced = with_best_slices(fitted, lambda one: _plan(one, chosen, nested, timed), timed)
-    fed = FedFamily(sliced, chosen, lambda one: _plan(one, chosen, given, timed), timed)
-    wanted = given.get(ORDER)
+    fed = FedFamily(sliced, chosen, plan, timed)
     with _explained(chosen, given):
         ordering = None if wanted is None else ordering_of(fed, wanted)
         schedule = checked(fed.schedule(None if ordering is None else ordering.order))
     is_grouped = GROUPS in chosen.options and given.get(GROUPS, BEST) == BEST
-    saved = Allowed(offload=given.get(OFFLOAD) is not None, recompute=given.get(RECOMPUTE) is not None)
     require_kept_budget(chosen, schedule, saved)
-    return Outcome(chosen.name, schedule, ordering=ordering, is_grouped=is_grouped)
+    return Outcome(chosen.name, schedule, ordering=ordering, is_grouped=is_grouped, cut=cut)
+
+
+def _with_fewer_layers(problem: Problem, chosen: Family, options: Mapping[str, Any]) -> Problem:
+    """Return a problem in which forwards that run again do so for as many layers as an option says."""
+    if options.get(RECOMPUTE) is None:
+        return problem
+    from pipesched.schedulers.saved_plan import with_fewer_layers
+
+    return with_fewer_layers(problem, chosen, options[RECOMPUTE])
+
+
+def _scheduled(
+    chosen: Family, options: Mapping[str, Any], plan: Callable[[Problem], Plan], timed: Timing, problem: Problem
+) -> Schedule:
+    """Return the schedule of a family on a cut, with its options as given, and an order that is open as given.
+
+    Raises NoSchedule where it is over a budget that the family obeys.
+    """
+    fed, wanted = FedFamily(_with_fewer_layers(problem, chosen, options), chosen, plan, timed), options.get(ORDER)
+    ordering = None if wanted in (None, BEST) else ordering_of(fed, wanted)
+    schedule = fed.schedule(None if ordering is None else ordering.order)
+    if chosen.obeys_budget and not schedule.fits:
+        raise NoSchedule(f"{chosen.name} found no order that keeps the budget on this cut")
+    return schedule
 
 
 def _timing(problem: Problem, rule: str | None) -> Timing:
@@ -349,9 +385,14 @@ def _explained(chosen: Family, options: Mapping[str, Any]) -> Iterator[None]:
         raise NotApplicable(f"{chosen.name} with {said or 'these numbers'} has no valid order here: {error}") from None
 
 
+def _own(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that a family has beside those that all have."""
+    return {key: value for key, value in options.items() if key not in COMMON}
+
+
 def _plan(problem: Problem, chosen: Family, options: Mapping[str, Any], timed: Timing) -> Plan:
     """Return the plan of a family, with recompute and offload where its options ask for them."""
-    own = {key: value for key, value in options.items() if key not in COMMON}
+    own = _own(options)
     recompute, offload = options.get(RECOMPUTE), options.get(OFFLOAD)
 
     def saved(plan: Plan) -> Plan:

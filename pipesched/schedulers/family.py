@@ -172,7 +172,7 @@ def _fitted(problem: Problem, family: Family) -> Problem:
     if family.placement == ANY:
         if problem.placement:
             return problem
-        return fitted_to(problem, named_placement("linear", devices, problem.stages), family.name)
+        return fitted_to(problem, named_placement("linear", devices, problem.stages))
     unit, is_open = family.chunks * devices, can_be_cut(problem)
     if problem.stages % unit and not is_open:
         low = problem.stages // unit * unit
@@ -183,7 +183,7 @@ def _fitted(problem: Problem, family: Family) -> Problem:
             "stages",
         )
     stages = family.chunks_run(problem.stages // devices) * devices
-    fitted = fitted_to(problem, named_placement(family.placement, devices, stages), family.name)
+    fitted = fitted_to(problem, named_placement(family.placement, devices, stages))
     if is_open or problem.placement is None:
         return fitted
     theirs = fitted.settled_placement.in_blocks(problem.stages)

@@ -55,6 +55,9 @@ class CutPolicy:
     count: int = 3  # cuts: of each placement by default, the balanced one among them
     most: int = 1_000  # cuts: of each placement, at most
     part: float = 0.1  # of the time limit: to find them, at most
+    families_part: float = 0.6  # of the time limit: to find the best cuts of algorithms, at most
+    families_least: float = 2.0  # seconds: that they have in any case
+    slow_part: float = 0.2  # of the time limit: after which slow algorithms are left out
     ordered_part: float = 0.8  # of the time of a placement: to go through its cuts in order
     margins: tuple[float, ...] = (0.0, 0.05, inf)  # of the balanced bound: how far above cuts are tried, in turn
     most_moves: int = 100_000  # moves: what devices may take at all places, else cuts are not gone through

@@ -16,10 +16,12 @@ from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import ConfigError, NoSchedule
 from pipesched.executors.opening import FEWEST_OPERATIONS, lent
 from pipesched.pipeline.bounds import Bound
+from pipesched.pipeline.layers import BEST
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Number, in_units
-from pipesched.pipeline.recut import is_cut_open, layout_of, work_of_largest
+from pipesched.pipeline.recut import all_cuts, is_cut_open, layout_of, seeks_best, work_of_largest
 from pipesched.pipeline.schedule import Schedule
+from pipesched.results.best_cut import CutChoice
 from pipesched.results.cuts import CutReport, TriedCut
 from pipesched.results.outcome import Outcome, SolveReport
 from pipesched.results.status import Status, StoppedBy
@@ -27,7 +29,7 @@ from pipesched.solver.advice.advise import advised, kept_seconds
 from pipesched.solver.ahead import PortfoliosAhead
 from pipesched.solver.case import Candidate
 from pipesched.solver.case_search import SOURCE as POLISHING, find_first, polish as lower_memory, search_in_turn
-from pipesched.solver.cuts.tried import Tried, tried
+from pipesched.solver.cuts.tried import FamilyCut, Tried, of_families, tried
 from pipesched.solver.feasible import as_cases, feasible, placed_with, with_fused
 from pipesched.solver.periodic.search import PeriodicPhase, can_repeat
 from pipesched.solver.request import SolveRequest
@@ -95,9 +97,10 @@ def solve(
         budget: Limit of activations and static memory, per device, instead of the problem's, as `make_problem` takes
             it.
         chunks: Stages of a device to try, each number with its placements, where the cut into stages is open (layers
-            with `layout` balanced, a model with its own); default: the problem's own number.
+            with `layout` best or balanced, a model with its own); default: the problem's own number.
         cuts: How many cuts are tried for each placement, where the cut is open: the balanced one, and those with the
-            least bounds. Default 3; 1 where it is given. The bound is about all cuts, tried or not.
+            least bounds. Default 3, and where `layout` is best the best cuts of algorithms before them; 1 where it is
+            given. The bound is about all cuts, tried or not.
 
     Returns:
         An outcome whose `report` says the status, the bound and what it rests on. Ctrl-C counts as `stop`.
@@ -112,7 +115,7 @@ def solve(
 def solve_request(request: SolveRequest) -> Outcome:
     """Return the answer to a request. Raises what `solve` does."""
     clock = Clock(request.limits.seconds, request.stop)
-    problems, others = _tried(request, clock)
+    problems, others, first = _tried(request, clock)
     cases = as_cases(problems, request.objective, request.allowed, request.policy)
     if request.method == "periodic" and not any(map(can_repeat, cases)):
         raise ConfigError("repeats blocks in one direction, not in both as `placement` bidirectional does", "method")
@@ -120,6 +123,9 @@ def solve_request(request: SolveRequest) -> Outcome:
         request = replace(request, method="portfolio")
     clock.limit -= kept_seconds(request)
     search = Search(cases, request.limits._replace(seconds=clock.limit), clock, request.listener, others)
+    for number, one in enumerate(first):
+        if (schedule := cases[number].adopted(one.schedule)) is not None:
+            search.offer(number, Candidate(one.name, schedule, one.name), heuristic=True)
     periods = PeriodicPhase(search, request.method)
     with lent(request.runs, FEWEST_OPERATIONS) as pool:
         if pool is not None and isinstance(request.runs, str):
@@ -142,8 +148,12 @@ def _tried(request: SolveRequest, clock: Clock) -> Tried:
     if request.keeps_cuts or not is_cut_open(problem):
         return Tried(feasible(with_fused(problem, request.placement, placed), request.allowed), None)
     count = policy.count if request.cuts is None else request.cuts
-    part = clock.part(policy.part * request.limits.seconds)
-    return tried(placed, count, policy, request.allowed, part, counts_ways=request.objective == "makespan")
+    first: list[FamilyCut] = []
+    if seeks_best(problem):
+        parts = (part * request.limits.seconds for part in (policy.families_part, policy.slow_part))
+        first = of_families(problem, placed, *(clock.part(max(part, policy.families_least)) for part in parts))
+    part, counts_ways = clock.part(policy.part * request.limits.seconds), request.objective == "makespan"
+    return tried(placed, count, policy, request.allowed, part, first=first, counts_ways=counts_ways)
 
 
 def _cuts(search: Search, number: int) -> CutReport:
@@ -161,6 +171,13 @@ def _cuts(search: Search, number: int) -> CutReport:
     bound = replace(search.bounds[number], ticks=min(search.bounds[number].ticks, search.value))
     status = Status.OPTIMAL if search.value == bound.ticks else Status.FEASIBLE
     return CutReport(tried[number].layout, tried[number].chunks, bound, status, tuple(tried))
+
+
+def _choice(problem: Problem, cuts: CutReport | None) -> CutChoice | None:
+    """Return what is known of a cut where the best one was looked for."""
+    if cuts is None or not seeks_best(problem):
+        return None
+    return CutChoice(cuts.layout, BEST, len(cuts.tried), all_cuts(problem))
 
 
 def _run(search: Search, request: SolveRequest, pool: Executor | None, periods: PeriodicPhase) -> StoppedBy:
@@ -337,10 +354,12 @@ def _outcome(search: Search, stopped_by: StoppedBy, periods: PeriodicPhase, *, i
         bound = replace(bound, reason=f"the least over all cuts: {bound.reason}")
     number = search.candidates.index(search.best)
     objective = search.cases[number].objective
+    cuts = _cuts(search, number) if is_open else None
     return Outcome(
         "solve",
         search.best.schedule,
-        SolveReport(
+        cut=_choice(search.best.schedule.problem, cuts),
+        report=SolveReport(
             objective=objective,
             status=Status.OPTIMAL if search.value == search.bound.ticks else Status.FEASIBLE,
             value_ticks=search.value,
@@ -353,6 +372,6 @@ def _outcome(search: Search, stopped_by: StoppedBy, periods: PeriodicPhase, *, i
             placements=tuple(dict.fromkeys(case.name for case in search.cases)),
             equal=search.equal,
             repetition=periods.report(number),
-            cuts=_cuts(search, number) if is_open else None,
+            cuts=cuts,
         ),
     )

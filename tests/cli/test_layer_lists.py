@@ -52,9 +52,10 @@ def blocks(tmp_path: Path) -> str:
 
 def test_the_cut_is_said(cli: Cli, by_layer: str) -> None:
     """The summary has the layers of each stage, the largest work, and that of equal counts."""
-    shown = " ".join(cli("run", "1f1b", "-c", by_layer, "--width", "150").stdout.split())
+    balanced = ["--layout", "balanced", "--width", "150"]
+    shown = " ".join(cli("run", "1f1b", "-c", by_layer, *balanced).stdout.split())
     assert "cut 4, 2, 2 layers largest work 38 on device 1, equal counts 48" in shown
-    slow = " ".join(cli("run", "1f1b", "-c", by_layer, "--speed", "1,0.5,1", "--width", "150").stdout.split())
+    slow = " ".join(cli("run", "1f1b", "-c", by_layer, *balanced, "--speed", "1,0.5,1").stdout.split())
     assert "largest work 51 on device 0, equal counts 96" in slow or "largest work 51 on device 2" in slow
 
 

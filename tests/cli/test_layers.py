@@ -27,8 +27,8 @@ def model(tmp_path: Path) -> str:
 @pytest.mark.parametrize(
     ("options", "change"),
     [
-        (["--chunks", "2"], {"chunks": 2}),
-        (["--layers", "20"], {"layers": 20}),
+        (["--chunks", "2", "--layout", "balanced"], {"chunks": 2, "layout": "balanced"}),
+        (["--layers", "20", "--layout", "balanced"], {"layers": 20, "layout": "balanced"}),
         (["--layout", "equal"], {"layout": "equal"}),
         (["--layout", "5,4,4,3"], {"layout": [5, 4, 4, 3]}),
     ],
@@ -65,7 +65,9 @@ def test_the_document_reads_back(cli: Cli, model: str, tmp_path: Path) -> None:
 def test_what_the_layout_gains_is_said(cli: Cli, model: str) -> None:
     """The summary names the layout, and how much less the device with the most work has than with equal counts."""
     row = "layers 3 to 5 a stage balanced: 5, 4, 4, 3; device 0 works 48 (7.4%) less than the largest with equal counts"
-    assert row in " ".join(cli("run", "-c", model, "--width", "130").stdout.split())
+    assert row in " ".join(cli("run", "-c", model, "--layout", "balanced", "--width", "130").stdout.split())
+    best = " ".join(cli("run", "-c", model, "--width", "130").stdout.split())
+    assert "of 16 layers: the best of all 560" in best
     equal = cli("run", "-c", model, "--layout", "equal", "--width", "130").stdout
     assert "moving one layer elsewhere would save 48 (" in equal
 
@@ -93,9 +95,10 @@ def test_a_foreign_plan_is_timed_by_layers(cli: Cli, model: str, tmp_path: Path)
 
 def test_solve_cuts_for_each_placement(cli: Cli, model: str) -> None:
     """Each placement that is tried has its own balanced layout, and the answer says which."""
-    result = cli("solve", "-c", model, "--chunks", "2", "--placement", "v", "--method", "portfolio", "--json")
+    asked = ["--layout", "balanced", "--chunks", "2", "--placement", "v", "--method", "portfolio"]
+    result = cli("solve", "-c", model, *asked, "--json")
     assert result.returncode == 0
-    meant = load(FILE, chunks=2, placement="v").layers
+    meant = load(FILE, layout="balanced", chunks=2, placement="v").layers
     assert meant is not None
     assert json.loads(result.stdout)["problem"]["layout"] == list(meant.layout)
 
@@ -112,7 +115,7 @@ def test_a_sweep_that_changes_the_model_is_doubted(cli: Cli, model: str) -> None
 
 def test_a_layout_that_is_no_list(cli: Cli, model: str, tmp_path: Path) -> None:
     """A number, a truth value or a mapping is refused with what a layout may be."""
-    said = "layout: must be balanced, equal or a list of the layers of each stage, not"
+    said = "layout: must be best, balanced, equal or a list of the layers of each stage, not"
     result = cli("run", "-c", model, "--layout", "3")
     assert (result.returncode, result.stdout, result.stderr) == (2, "", f"pipesched: --{said} 3\n")
     file = tmp_path / "d.yaml"

@@ -105,6 +105,7 @@ def test_layers_are_cut_for_a_block(tmp_path: Path, placement: str) -> None:
     starts = "forward: [0, 1, 2, 3], backward: [9, 8, 6, 4]"
     file.write_text(f"placement: {placement}\nalgorithm: {{block: {{period: 9, {starts}}}}}\n")
     model: dict[str, Any] = {"devices": 2, "microbatches": 4, "layers": 9, "last": {"forward": 2, "backward": 3}}
+    model["layout"] = "balanced"
     outcome = pipesched.compare(pipesched.make_problem(**model), plans={"mine": file})["mine"].outcome
     assert outcome is not None
     expected = pipesched.make_problem(**model, stages=4, placement=placement)

@@ -225,7 +225,7 @@ def test_a_starter_of_a_file(load: Load, tmp_path: Path) -> None:
 
 
 def test_a_layout_gives_way_to_stages_of_equal_work() -> None:
-    """`layout: balanced` as an override cuts a model anew whose config gives its stages; any other has no place."""
+    """A rule as an override cuts a model anew whose config gives its stages; a list has no place."""
     text = """\
 model: llama-3-8b
 hardware: h100-sxm
@@ -237,8 +237,11 @@ training: {layout: [1, 1, 1, 1, 1, 1, 1, 25]}
     assert [entry.applicable for entry in given] == [True, False]
     assert [entry.applicable for entry in anew] == [True, True]
     assert anew[0].metrics["makespan"] < given[0].metrics["makespan"]  # type: ignore[index]
+    (equal,) = pipesched.compare(pipesched.load(text, layout="equal"), ["interleaved"])
+    assert equal.outcome is not None
+    assert equal.outcome.cut is None
     with pytest.raises(ConfigError, match="has no place beside `model`"):
-        pipesched.load(text, layout="equal")
+        pipesched.load(text, layout=[4] * 8)
 
 
 BALANCED = {"layout": "balanced"}

@@ -25,7 +25,7 @@ DOCUMENTS: dict[str, Any] = {
     "solved": document(pipesched.solve(PROBLEM, advice=False)),
     "comparison": comparison_document(pipesched.compare(PROBLEM, ["1f1b", "naive"])),
 }
-NULL = {f"problem.{key}" for key in MAY_BE_NULL}
+NULL = {*(f"problem.{key}" for key in MAY_BE_NULL), "cut.all"}
 UNKNOWN = ("metrics.lower_bound", "metrics.gap")  # of a schedule, and of a row of a comparison
 
 

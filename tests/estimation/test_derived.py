@@ -61,7 +61,7 @@ def test_a_cut_fits_where_its_schedule_does(memory: int) -> None:
     """It counts whole bytes, of which five ranks that share the optimizer have parts."""
     found = estimate(setup(parallel={"gpus": 40}, batch={"size": 80}, memory=memory))
     assert any(device.optimizer.denominator > 1 for device in found.devices)
-    assert found.cutter.fits == (not found.outcome.schedule.over_budget)
+    assert found.fits == (not found.outcome.schedule.over_budget)
 
 
 def test_memory_of_a_device_adds_up() -> None:

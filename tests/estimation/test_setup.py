@@ -105,7 +105,7 @@ def test_a_batch_that_does_not_divide() -> None:
         ({"recompute": "full", "full_layers": 0}, "recompute", "at least 1"),
         ({"flash_attention": 1}, "flash_attention", "must be true or false"),
         ({"layout": [1, "2"]}, "layout", "whole number"),
-        ({"layout": 5}, "layout", "must be auto, the layers of each stage"),
+        ({"layout": 5}, "layout", "must be best, balanced, equal, the layers of each stage"),
     ],
 )
 def test_training_that_is_refused(fields: dict[str, Any], key: str, message: str) -> None:

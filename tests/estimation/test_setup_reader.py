@@ -225,7 +225,7 @@ BAD = [  # what replaces what in the file above, and the message
     (
         "precision: bf16",
         "layout: 5",
-        "10: training.layout: must be auto, the layers of each stage, or a text of Megatr",
+        "10: training.layout: must be best, balanced, equal, the layers of each stage, or",
     ),
     ("precision: bf16", "layout: [1, x]", "10: training.layout[1]: must be a whole number"),
     ("precision: bf16", "efficiency: {gemm: 2}", "10: training.efficiency.gemm: must be above 0 and at most 1, not 2"),

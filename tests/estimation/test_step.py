@@ -355,7 +355,10 @@ def test_experts_need_ranks_that_divide_theirs() -> None:
 @pytest.mark.parametrize("shard", LEVELS)
 def test_the_step_is_the_makespan(algorithm: str, shard: str) -> None:
     """Its parts add up to it; the pipeline is what it would be alone, the optimizer what the network leaves of it."""
-    given_setup = setup(parallel={"gpus": 32, "chunks": 2}, batch={"size": 64}, training={"shard": shard}, nic=5)
+    rule = {"layout": "balanced"}  # the best cut would be one for the whole step
+    given_setup = setup(
+        parallel={"gpus": 32, "chunks": 2}, batch={"size": 64}, training={"shard": shard, **rule}, nic=5
+    )
     found = Estimate(pipesched.run(derive(given_setup, {}), algorithm))
     step, schedule = found.step, found.outcome.schedule
     times = schedule.step
@@ -363,7 +366,7 @@ def test_the_step_is_the_makespan(algorithm: str, shard: str) -> None:
     assert step.time == schedule.makespan
     assert step.time == pytest.approx(step.pipeline + step.communication + step.optimizer)
     assert (step.pipeline, step.communication) == (times.pipeline, times.network)
-    without = setup(parallel={"gpus": 32, "chunks": 2}, batch={"size": 64}, nic=5)
+    without = setup(parallel={"gpus": 32, "chunks": 2}, batch={"size": 64}, training=rule, nic=5)
     alone = Estimate(pipesched.run(derive(without, {}), algorithm))
     assert step.pipeline == pytest.approx(alone.step.pipeline)
     assert step.communication > 0

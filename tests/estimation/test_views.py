@@ -21,7 +21,6 @@ from pipesched.estimation.items import GB
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import Setup
 from pipesched.estimation.trace import trace
-from pipesched.pipeline.costs import in_one
 from pipesched.render.estimate import cut_lines, estimate_view, sentence, stage_table
 from tests.estimation.setups import setup
 
@@ -271,16 +270,11 @@ def test_changes_that_cannot_fit_are_not_cut_into_stages(monkeypatch: pytest.Mon
 
 
 def test_the_cut_that_was_chosen() -> None:
-    """An open cut is told with the most work of a device by its speed, beside equal counts; a given cut is not."""
-    speed = [1] * setup().parallel.pipeline
-    speed[1] = 2
-    problem = pipesched.run(derive(setup(), {"speed": speed}), "1f1b").problem
-    (line,) = cut_lines(problem)
-    costs = zip(problem.costs.forward, problem.costs.backward, speed, strict=True)
-    works = [sum(map(float, in_one((forward, backward)))) / fast for forward, backward, fast in costs]
-    most = max(works)
-    assert f"layers   largest work {most:.3f} ms on device {works.index(most)}, equal counts " in line
-    assert float(line.rpartition("equal counts ")[2].removesuffix(" ms")) > most
+    """An open cut is told with what is known of it; a given cut is not."""
+    outcome = pipesched.run(derive(setup(), {}), "1f1b")
+    (line,) = cut_lines(outcome)
+    assert outcome.cut is not None
+    assert line == f"cut  {', '.join(map(str, outcome.cut.layout))} of 16 layers: the best of all {outcome.cut.all:,}"
     layout = tuple(stage.count("layer") for stage in estimate(setup()).stages)
     given = replace(setup(), training=replace(setup().training, layout=layout))
-    assert not [*cut_lines(estimate(given).problem)]
+    assert not [*cut_lines(estimate(given).outcome)]

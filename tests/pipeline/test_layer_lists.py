@@ -77,7 +77,7 @@ def line(stages: int) -> Placement:
 )
 def test_one_stage_a_device(change: dict[str, Any], work: int, cuts: dict[tuple[int, ...], int]) -> None:
     """The least largest work under each rule of memory, and with a slow device; 1F1B of the cut that has it."""
-    problem = make_problem(**SMALL, **change)
+    problem = make_problem(**SMALL, layout="balanced", **change)
     assert work_of(problem) == work
     assert layout_of(problem) in cuts
     assert run(problem, "1f1b").schedule.makespan == cuts[layout_of(problem)]
@@ -113,7 +113,7 @@ def test_two_stages_a_device(placement: str, change: dict[str, Any], work: int) 
 )
 def test_a_model_with_a_head(change: dict[str, Any], work: str, makespan: float) -> None:
     """32 layers of fifteen different times and a head on 8 devices, with less and less memory."""
-    problem = make_problem(**LARGE, **change)
+    problem = make_problem(**{"layout": "balanced", **LARGE, **change})
     assert work_of(problem) == Fraction(work)
     assert run(problem, "1f1b").schedule.makespan == makespan
 

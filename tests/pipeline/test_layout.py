@@ -167,7 +167,7 @@ def layout_of(**change: Any) -> tuple[int, ...]:
 )
 def test_each_family_cuts_for_its_own_placement(algorithm: str, chunks: int, stages: int) -> None:
     """The layout of an outcome is the one that is balanced for the stages and the placement of its family."""
-    given = {**MODEL, "microbatches": 16, "layers": 32}
+    given = {**MODEL, "microbatches": 16, "layers": 32, "layout": "balanced"}
     problem = run(make_problem(**given, chunks=chunks), algorithm).problem
     placement = "bidirectional" if algorithm == "dualpipe" else list(problem.settled_placement.devices)
     assert problem == make_problem(**given, stages=stages, placement=placement)
@@ -215,7 +215,7 @@ def test_too_few_layers_for_a_family() -> None:
         ({"layers": 2}, "layers: must be at least 3 for 4 stages, not 2"),
         ({"layers": 10_001}, "layers: must be at most 10,000, not 10001"),
         ({"layers": 0}, "layers: must be a whole number of at least 1, not 0"),
-        ({"layout": 5}, "layout: must be balanced, equal or a list of the layers of each stage, not 5"),
+        ({"layout": 5}, "layout: must be best, balanced, equal or a list of the layers of each stage, not 5"),
         ({"layout": "even"}, "layout: unknown layout 'even'"),
         ({"layout": [4, 4, 4]}, "layout: lists the layers of 3 stages; there are 4"),
         ({"layout": [4, 4, 4, 3]}, "layout: lists 15 layers; `layers` is 16"),

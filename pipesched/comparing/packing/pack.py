@@ -13,7 +13,7 @@ from pipesched.checks import require_name, require_sequence, require_whole, show
 from pipesched.comparing.packing.bins import Assignment, OtherPacking, other_packings
 from pipesched.comparing.packing.bound import Share, amounts_of, are_few, best_of_all, packing_bound, rates_of
 from pipesched.comparing.packing.search import Judged, judge, searched
-from pipesched.comparing.packing.timing import RankTimes, model_costs, positions_of, within
+from pipesched.comparing.packing.timing import RankTimes, model_costs, on_best_cut, positions_of, within
 from pipesched.core.arrays import ceil_div
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable, Remedy
 from pipesched.estimation.derived import SetupCutter
@@ -26,7 +26,7 @@ from pipesched.pipeline.units import Slices
 from pipesched.pipeline.units_of_measure import TIME, Unit, exact_numbers
 from pipesched.results.document_costs import DocumentCosts, FactorCosts, load_of
 from pipesched.results.packing import Packing, PackingBaseline
-from pipesched.schedulers.family import Family, prepare
+from pipesched.schedulers.family import Family
 from pipesched.schedulers.registry import family
 
 AUTO, BEST = "auto", "best"  # the least number of microbatches for which a packing is found, and that of the shortest
@@ -200,7 +200,7 @@ def _settled(problem: Problem, chosen: Family) -> Problem:
     """Return a problem whose stages nothing cuts anew: microbatches that differ might be cut otherwise."""
     if not can_be_cut(problem):
         return problem
-    fitted = prepare(problem, chosen)
+    fitted = on_best_cut(problem, chosen)
     return replace(fitted, cutter=None, layers=None, costs=replace(fitted.costs, overlap=None))
 
 

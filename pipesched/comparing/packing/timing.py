@@ -21,9 +21,10 @@ from pipesched.pipeline.costs import in_one
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import to_fraction
-from pipesched.pipeline.recut import recut
+from pipesched.pipeline.recut import recut, seeks_best
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.results.document_costs import MILLION, DocumentCosts, DocumentLoad, ModelCosts
+from pipesched.results.outcome import run
 from pipesched.schedulers.family import Family, prepare
 from pipesched.schedulers.plan_of import plan_of
 from pipesched.schedulers.registry import family
@@ -198,8 +199,7 @@ def model_costs(problem: Problem, chosen: Family, cap: int) -> tuple[Problem, Mo
     except ConfigError as error:
         raise ConfigError(error.message, "cap") from None
     whole = replace(problem, cutter=replace(cutter, setup=setup), placement=None)
-    fitted = prepare(whole, chosen) if problem.placement is None else recut(whole, problem.placement, chosen.name)
-    fitted = prepare(fitted, chosen)
+    fitted = on_best_cut(whole if problem.placement is None else recut(whole, problem.placement), chosen)
     assert isinstance(fitted.cutter, SetupCutter)
     stages, given = fitted.cutter.stages, {*cutter.replaced}
     linear, core = dict[str, tuple[Fraction, ...]](), dict[str, tuple[Fraction, ...]]()
@@ -210,6 +210,17 @@ def model_costs(problem: Problem, chosen: Family, cap: int) -> tuple[Problem, Mo
         linear[key] = tuple(time - part for time, part in zip(times, core[key], strict=True))
     plain = replace(fitted, cutter=None, layers=None, costs=replace(fitted.costs, overlap=None))
     return plain, ModelCosts(cap, linear, core)
+
+
+def on_best_cut(problem: Problem, chosen: Family) -> Problem:
+    """Return a problem of microbatches alike as an algorithm runs it, on its best cut where that is open."""
+    fitted = prepare(problem, chosen)
+    if not seeks_best(fitted):
+        return fitted
+    try:
+        return run(problem, chosen.name).problem
+    except NoSchedule:  # one document as long as the costs are for may exceed a budget
+        return fitted
 
 
 def first_fit(tokens: Sequence[int], bins: int, cap: int) -> tuple[Filled, list[int]]:

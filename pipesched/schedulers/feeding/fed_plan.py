@@ -70,14 +70,18 @@ class SlotSweep:
     def values(self, table: Ints, fed: Ints, places: Ints | None = None, *, with_partners: bool = True) -> Ints:
         """Return what a table says of the rows, at their operations or other places, and of the backwards of pairs."""
         cells = self.picked(table, fed)
-        found: Ints = cells[self.tasks if places is None else places]
+        found: Ints = cells[self.cells(self.tasks if places is None else places)]
         if with_partners and len(self.paired):
-            found[self.paired] += cells[self.partners]
+            found[self.paired] += cells[self.cells(self.partners)]
         return found
+
+    def cells(self, places: Ints) -> Ints:
+        """Return which rows of what is picked of a table stand for these places in it."""
+        return places
 
     def delays(self, hops: Ints, fed: Ints) -> Ints | None:
         """Return what waits last longer than the ends of others, by a table of messages; None where all is at once."""
-        return self.picked(hops, fed)[self.messages] if hops.any() else None
+        return self.picked(hops, fed)[self.cells(self.messages)] if hops.any() else None
 
     @cached_property
     def last(self) -> Ints:
@@ -90,7 +94,7 @@ LEAST_ORDERS, ROOM = 16, 1 << 25  # or so many where these fill more, but no mor
 LARGEST = 1 << 62  # sums below this are of 64 bits
 
 
-class _UnitTables(NamedTuple):
+class UnitTables(NamedTuple):
     """What units last, send, take and give back, a column each; behind the rows of all kinds those of special slots.
 
     These are pairs of a known length in `ticks`, and forwards in `gives` whose activation is recomputed later.
@@ -102,54 +106,43 @@ class _UnitTables(NamedTuple):
     gives: Ints
 
 
-class FedPlan:
-    """A plan in whose positions any microbatches may stand; `problem` says what each of them costs.
+class SlotTimes:
+    """The slots of a plan that runs, and tables of what they take in many cases: timed, and their memory, at once."""
 
-    An order feeds microbatch `order[i]` where the plan has microbatch i; orders are the rows of an array. The plan must
-    run, and be one for the problem's placement. No makespan is above `longest`.
-    """
-
-    def __init__(self, problem: Problem, plan: Plan) -> None:
-        self.plan, index, models = plan, plan.index, _models(problem)
-        self._slots = SlotSweep(plan, lower(problem, index).edges)
-        self._split = index.microbatches // 2 * index.slices if len(models) == 2 else index.units
-        self._where = np.hstack([models[0].where[:, : self._split], models[-1].where[:, self._split :]])
-        self._knows_pairs = models[0].overlap is not None
-        self._lasting: Ints = self._slots.tasks.copy()  # where the table says how long the rows last
-        if self._knows_pairs:
-            self._lasting[self._slots.paired] += index.passes
-        ways = [_tables(model, index) for model in models]
-        rows = len(index.letters) * index.stages
-        self.longest = self.slots * max(2 * int(way.ticks[:rows].max()) + int(way.hops.max()) for way in ways)
-        largest = max(self.longest, 2 * self.slots * max(int(max(way.takes.max(), way.gives.max())) for way in ways))
-        kind = np.int64 if largest < LARGEST else object
-        self._tables = _UnitTables(*(np.hstack(tables).astype(kind) for tables in zip(*ways, strict=True)))
+    plan: Plan
+    _slots: SlotSweep
+    _tables: UnitTables
+    _where: Ints  # the device of each stage and unit
+    _knows_pairs: bool
 
     @property
     def slots(self) -> int:
         """The number of slots, of devices and lanes."""
         return len(self._slots)
 
-    def makespans(self, orders: Ints) -> Ints:
-        """Return the makespan of each order, in ticks."""
-        return self._in_parts(orders, lambda fed: self._timed(fed)[1][self._slots.last].max(axis=0))
+    @cached_property
+    def _lasting(self) -> Ints:
+        """Where the table says how long the rows last."""
+        places: Ints = self._slots.tasks.copy()
+        if self._knows_pairs:
+            places[self._slots.paired] += self.plan.index.passes
+        return places
 
-    def peaks(self, orders: Ints) -> Ints:
-        """Return the most that each device holds of activations, in grains: a row a device, a column an order."""
+    def _makespans(self, fed: Ints) -> Ints:
+        """Return the makespan of each case, in ticks."""
+        found: Ints = self._timed(fed)[1][self._slots.last].max(axis=0)
+        return found
+
+    def _peaks(self, fed: Ints) -> Ints:
+        """Return the most that each device holds of activations, in grains: a row a device, a column a case."""
         at_starts = not self.plan.lanes and self._tables.ticks.all()
-        return self._in_parts(orders, self._highest_at_starts if at_starts else self._highest_over_time)
+        return (self._highest_at_starts if at_starts else self._highest_over_time)(fed)
 
-    def _in_parts(self, orders: Ints, measure: Callable[[Ints], Ints]) -> Ints:
-        """Return what `measure` says of all orders, some of them at a time."""
-        slots, slices, found = self.slots + 1, self.plan.index.slices, []
-        size = max(MOST_CELLS // slots, min(LEAST_ORDERS, ROOM // slots), 1)
-        for first in range(0, len(orders), size):
-            look()
-            order = orders[first : first + size].T
-            fed = (order[:, None] * slices + np.arange(slices)[:, None]).reshape(-1, order.shape[1])
-            fed[self._split :] += self.plan.index.units  # their columns for the second way
-            found.append(measure(fed))
-        return np.concatenate(found, axis=-1)
+    @property
+    def together(self) -> int:
+        """How many cases are timed together."""
+        slots = self.slots + 1
+        return max(MOST_CELLS // slots, min(LEAST_ORDERS, ROOM // slots), 1)
 
     def _timed(self, fed: Ints) -> tuple[Ints, Ints]:
         """Return what each row lasts in each case, and when it ends."""
@@ -210,6 +203,46 @@ class FedPlan:
         return [np.append(rows, moves[pools == device]) for device, rows in enumerate(self._slots.rows[:devices])]
 
 
+class FedPlan(SlotTimes):
+    """A plan in whose positions any microbatches may stand; `problem` says what each of them costs.
+
+    An order feeds microbatch `order[i]` where the plan has microbatch i; orders are the rows of an array. The plan must
+    run, and be one for the problem's placement. No makespan is above `longest`.
+    """
+
+    def __init__(self, problem: Problem, plan: Plan) -> None:
+        self.plan, index, models = plan, plan.index, _models(problem)
+        self._slots = SlotSweep(plan, lower(problem, index).edges)
+        self._split = index.microbatches // 2 * index.slices if len(models) == 2 else index.units
+        self._where = np.hstack([models[0].where[:, : self._split], models[-1].where[:, self._split :]])
+        self._knows_pairs = models[0].overlap is not None
+        ways = [tables_of(model, index) for model in models]
+        rows = len(index.letters) * index.stages
+        self.longest = self.slots * max(2 * int(way.ticks[:rows].max()) + int(way.hops.max()) for way in ways)
+        largest = max(self.longest, 2 * self.slots * max(int(max(way.takes.max(), way.gives.max())) for way in ways))
+        kind = np.int64 if largest < LARGEST else object
+        self._tables = UnitTables(*(np.hstack(tables).astype(kind) for tables in zip(*ways, strict=True)))
+
+    def makespans(self, orders: Ints) -> Ints:
+        """Return the makespan of each order, in ticks."""
+        return self._in_parts(orders, self._makespans)
+
+    def peaks(self, orders: Ints) -> Ints:
+        """Return the most that each device holds of activations, in grains: a row a device, a column an order."""
+        return self._in_parts(orders, self._peaks)
+
+    def _in_parts(self, orders: Ints, measure: Callable[[Ints], Ints]) -> Ints:
+        """Return what `measure` says of all orders, some of them at a time."""
+        slices, found, size = self.plan.index.slices, [], self.together
+        for first in range(0, len(orders), size):
+            look()
+            order = orders[first : first + size].T
+            fed = (order[:, None] * slices + np.arange(slices)[:, None]).reshape(-1, order.shape[1])
+            fed[self._split :] += self.plan.index.units  # their columns for the second way
+            found.append(measure(fed))
+        return np.concatenate(found, axis=-1)
+
+
 def _models(problem: Problem) -> list[StepModel]:
     """Return the model of all microbatches, of a mirrored placement one as if all went each way."""
     placement = problem.settled_placement
@@ -219,12 +252,13 @@ def _models(problem: Problem) -> list[StepModel]:
     return [replace(problem, placement=Placement(devices)).model for devices in (placement.devices, other)]
 
 
-def _tables(model: StepModel, index: OpIndex) -> _UnitTables:
+def tables_of(model: StepModel, index: OpIndex) -> UnitTables:
+    """Return what the operations of `index` last, send, take and give back."""
     letters, nothing = index.letters, np.zeros((1, index.units), dtype=np.int64)
     back = model.back if any(letter in GRADIENT_LETTERS for letter in letters) else model.back * 0
     known = [] if model.overlap is None else [model.overlap]
     again = [model.column(KINDS[letter].forward_gives) for letter in letters if KINDS[letter].forward_gives]
-    return _UnitTables(
+    return UnitTables(
         np.vstack([*(model.ticks[KINDS[letter].cost] for letter in letters), *known]),
         np.vstack([model.there, nothing, back, nothing]),
         np.vstack([model.takes(letter) for letter in letters]),

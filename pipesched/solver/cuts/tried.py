@@ -13,13 +13,17 @@ from typing import NamedTuple
 
 from pipesched.core.arrays import round_up
 from pipesched.core.clock import Clock, TimeIsUp, look, under
-from pipesched.errors import NoSchedule
+from pipesched.errors import ConfigError, Deadlock, NoSchedule
 from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.capacity import require_least_capacity
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
+from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.pipeline.recut import cut_at, ends_of, items_of
+from pipesched.pipeline.schedule import Schedule
+from pipesched.results.outcome import run
+from pipesched.schedulers.registry import compared
 from pipesched.solver.cuts.chain import SLACK, Chain, Devices
 from pipesched.solver.cuts.in_order import CutsInOrder, RankedCut, cuts_in_order
 from pipesched.solver.feasible import feasible
@@ -85,11 +89,28 @@ ONE_BY_ONE = "the least over all cuts: first input, work and way home of a devic
 WORK = "the least over all cuts: all work, divided among all devices"
 
 
+class FamilyCut(NamedTuple):
+    """A problem on the best cut of an algorithm, and what that makes of it."""
+
+    name: str
+    problem: Problem
+    schedule: Schedule
+
+    @property
+    def makespan(self) -> Fraction:
+        """How long it takes."""
+        return Fraction(self.schedule.makespan_ticks, self.problem.ticks.per_unit)
+
+
 class Tried(NamedTuple):
-    """The problems to try, the balanced cut of each placement first, and a bound on other cuts, if there are any."""
+    """The problems to try, and a bound on other cuts, if there are any; the first of them are of families.
+
+    Then comes the balanced cut of each placement.
+    """
 
     problems: list[Problem]
     others: Bound | None
+    first: Sequence[FamilyCut] = ()
 
 
 class OtherCuts(NamedTuple):
@@ -99,6 +120,33 @@ class OtherCuts(NamedTuple):
     bound: Bound | None
 
 
+def of_families(problem: Problem, problems: Sequence[Problem], clock: Clock, slow: Clock) -> list[FamilyCut]:
+    """Return a problem on the best cuts of algorithms, the shortest first: one for each placement of `problems`.
+
+    Algorithms that are fast come first, the others while the clock of `slow` ones is not over.
+    """
+    found: dict[Placement, FamilyCut] = {}
+    for family in sorted(compared(problem), key=lambda one: one.is_slow):
+        if family.required or (family.splits_backward and not problem.costs.split):
+            continue
+        try:
+            with under(slow if family.is_slow else clock):
+                outcome = run(problem, family.name)
+        except TimeIsUp:
+            break
+        except (ConfigError, NoSchedule, Deadlock):
+            continue
+        own = replace(outcome.problem, costs=replace(outcome.problem.costs, split=problem.costs.split))
+        cut, placement = FamilyCut(family.name, own, outcome.schedule), own.settled_placement
+        is_tried = any(
+            not one.stages % own.stages and placement.in_blocks(one.stages) == one.settled_placement.by_number
+            for one in problems
+        )
+        if is_tried and cut.schedule.fits and (placement not in found or cut.makespan < found[placement].makespan):
+            found[placement] = cut
+    return sorted(found.values(), key=lambda one: one.makespan)
+
+
 def tried(
     problems: Sequence[Problem],
     cuts: int,
@@ -106,25 +154,34 @@ def tried(
     allowed: Allowed,
     clock: Clock,
     *,
+    first: Sequence[FamilyCut] = (),
     counts_ways: bool = True,
 ) -> Tried:
-    """Return what is tried of problems on their placements: of each so many cuts, the balanced one among them.
+    """Return what is tried of problems on their placements: `first`, and of each so many cuts, also the balanced one.
 
     Each has an equal share of the time that `clock` leaves. All are on one scale of ticks. Raises NoSchedule where none
     of the problems holds one microbatch.
     """
-    found = [*feasible(problems, allowed)]
+    found = [one.problem for one in first]
+    with suppress(*([NoSchedule] if found else [])):
+        found += _others(feasible(problems, allowed), found)
     bounds: list[Bound] = []
     for number, problem in enumerate(problems):
         share = clock.part(clock.left / (len(problems) - number))
         others = other_cuts(problem, cuts - 1, policy, share, allowed, counts_ways=counts_ways)
-        found += others.problems
+        found += _others(others.problems, found)
         bounds += [others.bound] if others.bound else []
     scale = max(problem.ticks.per_unit for problem in found)
     if any(problem.ticks.per_unit != scale for problem in found):
         found = [replace(problem, costs=replace(problem.costs, resolution=scale)) for problem in found]
     least = min(bounds, key=_value, default=None)
-    return Tried(found, least and Bound(int(_value(least) * scale), least.reason, scale))
+    return Tried(found, least and Bound(int(_value(least) * scale), least.reason, scale), first)
+
+
+def _others(problems: Iterable[Problem], known: Sequence[Problem]) -> list[Problem]:
+    """Return the problems whose placement and cut none of those that are known has."""
+    own = {(one.settled_placement, ends_of(one)) for one in known}
+    return [one for one in problems if (one.settled_placement, ends_of(one)) not in own]
 
 
 def _value(bound: Bound) -> Fraction:

@@ -96,7 +96,7 @@ def test_one_chunk_of_a_large_model_is_proved_over_all_cuts() -> None:
 
 
 def test_tried_are_the_balanced_cut_and_the_next_best() -> None:
-    problem = pipesched.make_problem(**LARGE)
+    problem = pipesched.make_problem(**LARGE, layout="balanced")
     report = pipesched.solve(problem, advice=False, cuts=2).report
     assert report is not None
     assert report.cuts is not None

@@ -1,0 +1,403 @@
+"""The cut of layers into stages that takes least time under an algorithm: all cuts are tried, or a counted search.
+
+Of cuts within the budget the one of least makespan is the best; then the one whose fullest device holds least (less its
+budget); then the least sum of squares of counts; then the lexicographically largest layout. Nothing but counts of
+replays ends a search, so its answer is the same on every machine.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from itertools import accumulate, combinations, pairwise
+from math import comb
+from operator import sub
+from typing import Any, NamedTuple
+
+from pipesched.core.arrays import Ints, np
+from pipesched.errors import InvalidSchedule, NoSchedule
+from pipesched.pipeline.cutting.runs import CutTask, least_cut
+from pipesched.pipeline.layers import BEST
+from pipesched.pipeline.layout import equal_layout
+from pipesched.pipeline.plan import Plan, mismatch
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import grains_per_unit
+from pipesched.pipeline.recut import all_cuts, cut_at, ends_of, items_of, kinds_of_items, layers_before, layout_of
+from pipesched.pipeline.schedule import Schedule, timed_plan
+from pipesched.schedulers.cut_times import CutPath, CutTimes
+
+MOST_TRIED = 4_000_000  # operations of all cuts: of more a search tries some
+MOST_SEARCHED = 16_000_000  # operations that a search replays
+PLANNED, LEAST_PLANNED = 17, 5  # cuts that are planned anew, where an order follows from costs
+MOST_PLANNED, MOST_SLOW = 100_000, 15_000  # operations in all their plans: of fast algorithms, and of slow ones
+MOST_FRUITLESS = 4  # plans of a slow algorithm in a row that are no better
+BATCH = 32  # neighbours that are timed together
+MOST_PAIRS = 48  # single moves of which pairs are tried
+DESCENTS = 3  # starts from which a search goes down
+
+Ends = tuple[int, ...]  # the item behind each stage
+
+
+class CutChoice(NamedTuple):
+    """The cut that an algorithm runs on: the layers of each stage, by a rule, the best of so many that were tried.
+
+    `all` is the number of all cuts (None: above 2^53). `planned` are those that were planned anew, where the order of
+    the algorithm follows from costs: all others were timed under the order of one of them.
+    """
+
+    layout: tuple[int, ...]
+    rule: str
+    tried: int
+    all: int | None
+    planned: int | None = None
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether no other cut is better."""
+        return self.planned is None and self.tried == self.all
+
+    @property
+    def said(self) -> str:
+        """What is known of it, in words."""
+        if self.planned is not None:
+            return f"the best of {self.planned} planned, of {self.tried:,} retimed"
+        return f"the best of all {self.all:,}" if self.is_exact else f"the best of {self.tried:,} tried, by search"
+
+
+class _Cuts:
+    """The cuts of a problem, and what those take that were timed: by how much they exceed the budget, and how long."""
+
+    def __init__(self, times: CutTimes, own: Ends | None = None) -> None:
+        self.times, problem = times, times.problem
+        self.stages, self.items = problem.stages, len(kinds_of_items(problem))
+        self.is_limited, self.before = problem.memory.budget is not None, np.array(layers_before(problem))
+        self.own = own or ends_of(problem)
+        self.known: dict[Ends, tuple[int, int]] = {}
+        self._scales = times.per_unit, times.grains
+
+    @property
+    def all(self) -> int:
+        """The number of all cuts."""
+        return comb(self.items - 1, self.stages - 1)
+
+    def time(self, cuts: Ints, below: int | None = None) -> tuple[Ints, Ints]:
+        """Return by how much each cut exceeds the budget, 0 without one, and its makespan.
+
+        It is -1, not known, where the makespan is not `below` that.
+        """
+        makespans = self.times.makespans(cuts)
+        over = makespans * 0
+        if self.is_limited:
+            some = np.flatnonzero(makespans < below) if below is not None else np.arange(len(cuts))
+            over[:] = -1
+            if len(some):
+                over[some] = np.maximum(self.times.held(cuts[some]).max(axis=0), 0)
+        return over, makespans
+
+    def learn(self, cuts: Ints, below: int | None = None) -> list[tuple[int, int]]:
+        """Return the same, a pair a cut; what is known is not timed again."""
+        rows = [*map(tuple, cuts.tolist())]
+        if new := [*dict.fromkeys(row for row in rows if not self._is_known(row, below))]:
+            found = self.time(np.array(new), below)
+            self.rescale()
+            self.known.update(zip(new, zip(*(column.tolist() for column in found), strict=True), strict=True))
+        return [self.known[row] for row in rows]
+
+    def _is_known(self, row: Ends, below: int | None) -> bool:
+        over, makespan = self.known.get(row, (-1, 0))
+        return over >= 0 or (row in self.known and below is not None and makespan >= below)
+
+    def rescale(self) -> None:
+        """Bring what is known to the scales of the times, which may have grown."""
+        scales = self.times.per_unit, self.times.grains
+        if scales != self._scales:
+            by = [new // old for new, old in zip(scales, self._scales, strict=True)]
+            self.known = {ends: (over * by[1], time * by[0]) for ends, (over, time) in self.known.items()}
+            self._scales = scales
+
+    def best(self, cuts: Ints) -> Ends:
+        """Return the best of cuts of the same makespan."""
+        held = self.times.held(cuts).max(axis=0)
+        cuts = cuts[held == held.min()]
+        layouts = np.diff(self.before[cuts], axis=1, prepend=0)
+        squares = (layouts * layouts).sum(axis=1)
+        some = np.flatnonzero(squares == squares.min()).tolist()
+        ends: Ends = tuple(cuts[max(some, key=lambda number: tuple(layouts[number].tolist()))].tolist())
+        return ends
+
+    def ranked(self, cuts: Ints, over: Ints, makespans: Ints) -> list[Ends]:
+        """Return the best cut, and then those that take the least time, up to as many as are planned.
+
+        Those within the budget come first; where there are none it does not count.
+        """
+        fits = over == 0 if (over == 0).any() else over >= 0
+        best = self.best(cuts[fits & (makespans == makespans[fits].min())])
+        order = np.lexsort((makespans, ~fits))[:PLANNED]
+        return [*dict.fromkeys([best, *map(tuple, cuts[order].tolist())])]
+
+
+def _every(cuts: _Cuts) -> list[Ends]:
+    """Time all cuts, and return the best ones."""
+    inner = [*combinations(range(1, cuts.items), cuts.stages - 1)]
+    ends = np.hstack([np.array(inner, np.int64).reshape(len(inner), -1), np.full((len(inner), 1), cuts.items)])
+    return cuts.ranked(ends, *cuts.time(ends))
+
+
+class _Search:
+    """Goes down from several cuts by moves of a layer, and by two of them at once, until none helps."""
+
+    def __init__(self, cuts: _Cuts) -> None:
+        self.cuts, self.times = cuts, cuts.times
+
+    @property
+    def is_over(self) -> bool:
+        """Whether as much was replayed as may be."""
+        return len(self.cuts.known) * self.times.slots > MOST_SEARCHED
+
+    def ranked(self) -> list[Ends]:
+        """Return the best cuts that were found."""
+        cuts = self.cuts
+        starts = [*_starts(cuts)]
+        cuts.learn(np.array(starts))
+        self._go_down(starts, cuts.is_limited)
+        if cuts.is_limited and all(over for over, _ in cuts.known.values()):
+            self._go_down(starts, False)
+        rows = [*cuts.known]
+        over, makespans = (np.array(values) for values in zip(*cuts.known.values(), strict=True))
+        return cuts.ranked(np.array(rows), over, makespans)
+
+    def _go_down(self, starts: Sequence[Ends], limited: bool) -> None:
+        for start in sorted(starts, key=lambda ends: self._worth(ends, limited))[:DESCENTS]:
+            here: Ends | None = start
+            while here is not None and not self.is_over:
+                here = self._better(here, limited)
+
+    def _worth(self, ends: Ends, limited: bool) -> tuple[int, int]:
+        over, makespan = self.cuts.known[ends]
+        return (abs(over), makespan) if limited else (0, makespan)
+
+    def _better(self, here: Ends, limited: bool) -> Ends | None:
+        """Return a better cut a move away, or two of them; None where none was found.
+
+        The longest path of a cut says what others take at least: only those are timed that this lets be shorter.
+        """
+        counts, path = np.diff(here, prepend=0), self.times.path(np.array([here]))
+        one = _moves(counts, self._on_path(path))
+        least = self._at_least(path, counts + one)
+        found = self._among(here, counts + one, least, limited)
+        if found is not None:
+            return found
+        near = one[np.argsort(least, kind="stable")[:MOST_PAIRS]]
+        two = np.array([first + second for first, second in combinations(near, 2)]).reshape(-1, len(counts))
+        two = counts + two
+        two = two[(two > 0).all(axis=1)]
+        return self._among(here, two, self._at_least(path, two), limited) if len(two) else None
+
+    def _on_path(self, path: CutPath) -> Ints:
+        """Return how often a path takes each stage."""
+        columns = self.times.columns
+        each = path.counts.reshape(-1, columns).sum(axis=1)
+        stages = np.arange(len(each)) % self.cuts.stages
+        return np.bincount(stages, each, minlength=self.cuts.stages)
+
+    def _at_least(self, path: CutPath, counts: Ints) -> Ints:
+        return self.times.at_least(path, np.cumsum(counts, axis=1))
+
+    def _among(self, here: Ends, counts: Ints, least: Ints, limited: bool) -> Ends | None:
+        self.cuts.rescale()
+        own = self._worth(here, limited)
+        order = np.argsort(least, kind="stable")
+        if not own[0]:  # else each may be nearer to the budget
+            order = order[least[order] < own[1]]
+        for first in range(0, len(order), BATCH):
+            if self.is_over:
+                return None
+            ends = np.cumsum(counts[order[first : first + BATCH]], axis=1)
+            self.cuts.learn(ends, None if own[0] or not limited else self._worth(here, limited)[1])
+            best = min(map(tuple, ends.tolist()), key=lambda ends: self._worth(ends, limited))
+            if self._worth(best, limited) < self._worth(here, limited):
+                return best
+        return None
+
+
+MOST_STAGES = 64  # from which, and to which, single layers move
+
+
+def _moves(counts: Ints, on_path: Ints) -> Ints:
+    """Return the changes of counts by moves of one item from a stage to another.
+
+    Of very many stages they go from those that a longest path takes most often to those that it takes least.
+    """
+    order = np.argsort(-on_path, kind="stable")
+    sources = [stage for stage in order[:MOST_STAGES].tolist() if counts[stage] > 1]
+    pairs = [(source, target) for source in sources for target in order[-MOST_STAGES:].tolist() if source != target]
+    found = np.zeros((len(pairs), len(counts)), np.int64)
+    for row, (source, target) in enumerate(pairs):
+        found[row, source], found[row, target] = -1, 1
+    return found
+
+
+def _starts(cuts: _Cuts) -> Iterator[Ends]:
+    """Yield the cuts from which a search begins, each once."""
+    seen = set[Ends]()
+    for ends in _begun(cuts):
+        if ends not in seen and min(np.diff(ends, prepend=0)) > 0:
+            seen.add(ends)
+            yield ends
+
+
+def _equal(problem: Problem) -> list[Ends]:
+    """Return the cut of equal counts of layers, if there is one in which no stage is empty."""
+    before, stages = layers_before(problem), problem.stages
+    is_free = {0: before.count(0) > 1, stages - 1: before.count(before[-1]) > 1}  # something stands beside the layers
+    least = [int(not is_free.get(stage)) for stage in range(stages)]
+    if before[-1] < sum(least):
+        return []
+    ends = [
+        bisect_left(before, count) if count else bisect_right(before, 0) - 1
+        for count in accumulate(equal_layout(before[-1], least))
+    ]
+    ends[-1] = len(before) - 1
+    return [(*ends,)] if all(begin < end for begin, end in pairwise((0, *ends))) else []
+
+
+def _begun(cuts: _Cuts) -> Iterator[Ends]:
+    """Yield the balanced cut, that of the least largest stage, and equal counts with more or less here and there."""
+    yield cuts.own
+    yield from _equal(cuts.times.problem)
+    stages, last = cuts.stages, cuts.stages - 1
+    if (smallest := _least_stage(cuts.times.problem)) is not None:
+        yield smallest
+    each, more = divmod(cuts.items, stages)
+    for extra in (range(more), range(stages - more, stages), range((stages - more) // 2, (stages + more) // 2)):
+        counts = [each + (stage in extra) for stage in range(stages)]
+        yield tuple(accumulate(counts))
+        for lighter in ({0}, {last}, {0, last}):
+            others = [stage for stage in range(stages) if stage not in lighter]
+            for target in (others[:1], others[-1:], others[len(others) // 2 :][:1]) if others else ():
+                changed = [count - (stage in lighter) for stage, count in enumerate(counts)]
+                changed[target[0]] += len(lighter)
+                yield tuple(accumulate(changed))
+
+
+def _least_stage(problem: Problem) -> Ends | None:
+    """Return a cut with the least largest stage."""
+    items, stages = items_of(problem), problem.stages
+    each = [sum(parts, Fraction(0)) for parts in zip(items.forward, items.gradient, items.weight, strict=True)]
+    scale = grains_per_unit(each)
+    work = tuple(accumulate((int(one * scale) for one in each), initial=0))
+    nothing = (0,) * len(work)
+    task = CutTask(work, nothing, nothing, tuple(range(stages)), (1,) * stages, None, (0,) * stages)
+    found = least_cut(task)
+    return None if found is None else tuple(found)
+
+
+class CutMaker(NamedTuple):
+    """How an algorithm runs on a cut: its plan of passes alone, and its schedule.
+
+    `is_settled`: its order is the same on all cuts, so that what a cut takes follows from the plan of another one.
+    `is_slow`: it takes long to plan.
+    """
+
+    plan: Callable[[Problem], Plan]
+    schedule: Callable[[Problem], Schedule]
+    is_settled: bool
+    is_slow: bool
+
+
+def best_cut(problem: Problem, make: CutMaker) -> tuple[Problem, CutChoice]:
+    """Return `problem`, whose cut is open, on its placement with the best cut, and what is known of that.
+
+    Raises what `make` does where no cut has a schedule.
+    """
+    if not make.is_settled:
+        return _Planning(problem, make).best()
+    cuts = _Cuts(CutTimes(problem, make.plan(problem)))
+    ends, tried = _ranked(cuts)[0], len(cuts.known) or cuts.all
+    return _chosen(cut_at(problem, ends), tried)
+
+
+def best_cut_of(problem: Problem, plan: Plan) -> Problem:
+    """Return `problem`, whose cut is open, on its placement with the best cut under the order of a given plan.
+
+    A plan that cannot run leaves it as it is.
+    """
+    if mismatch(problem, plan):
+        return problem
+    try:
+        timed_plan(problem, plan)
+    except InvalidSchedule:
+        return problem
+    return cut_at(problem, _ranked(_Cuts(CutTimes(problem, plan)))[0])
+
+
+def _chosen(problem: Problem, tried: int, planned: int | None = None) -> tuple[Problem, CutChoice]:
+    return problem, CutChoice(layout_of(problem), BEST, tried, all_cuts(problem), planned)
+
+
+def _ranked(cuts: _Cuts) -> list[Ends]:
+    """Return the best cuts, of all or of those that a search tries."""
+    return _every(cuts) if cuts.all * cuts.times.slots <= MOST_TRIED else _Search(cuts).ranked()
+
+
+class _Planning:
+    """Plans cuts anew: some from which a search begins, and then the best under the order of the best of them."""
+
+    def __init__(self, problem: Problem, make: CutMaker) -> None:
+        self.problem, self.make = problem, make
+        self.found: dict[Ends, tuple[Any, ...] | None] = {}  # what decides; None where there is no schedule
+        self.refusals: list[NoSchedule] = []
+
+    def best(self) -> tuple[Problem, CutChoice]:
+        """Return the best cut that was planned. Raises NoSchedule where none has a schedule."""
+        own = ends_of(self.problem)
+        for ends in (own, *_equal(self.problem), _least_stage(self.problem)):
+            self._plan(ends or own)
+        tried = 0
+        ranked: list[Ends] = []
+        begun: Ends | None = None
+        most, fruitless = PLANNED, 0
+        while len(self.found) < most and not (self.make.is_slow and fruitless >= MOST_FRUITLESS):
+            best = self._best
+            fruitless += 1
+            if best != begun:
+                cuts = _Cuts(CutTimes(self.problem, self.make.plan(cut_at(self.problem, best))), best)
+                ranked, begun, fruitless = _ranked(cuts), best, 0
+                tried = max(tried, len(cuts.known) or cuts.all)
+                most = max(LEAST_PLANNED, min(PLANNED, self._operations // cuts.times.slots))
+            following = next((ends for ends in ranked if ends not in self.found), None)
+            if following is None:
+                break
+            self._plan(following)
+        return _chosen(cut_at(self.problem, self._best), max(tried, len(self.found)), len(self.found))
+
+    @property
+    def _operations(self) -> int:
+        """The operations in all plans, about."""
+        return MOST_SLOW if self.make.is_slow else MOST_PLANNED
+
+    def _plan(self, ends: Ends) -> None:
+        problem = cut_at(self.problem, ends)
+        try:
+            if ends not in self.found:
+                self.found[ends] = _rank(problem, self.make.schedule(problem))
+        except NoSchedule as error:
+            self.found[ends] = None
+            self.refusals.append(error)
+
+    @property
+    def _best(self) -> Ends:
+        found = {ends: rank for ends, rank in self.found.items() if rank is not None}
+        if not found:
+            raise self.refusals[0]
+        return min(found, key=lambda ends: found[ends])
+
+
+def _rank(problem: Problem, schedule: Schedule) -> tuple[bool, Fraction, Fraction, int, list[int]]:
+    """Return what decides between schedules on cuts, the smaller the better."""
+    layout, scale, budget = layout_of(problem), problem.grains.per_unit, problem.grains.budget
+    held = max(map(sub, schedule.memory_grains, budget or (0,) * problem.devices))
+    makespan = Fraction(schedule.makespan_ticks, problem.ticks.per_unit)
+    squares = sum(count * count for count in layout)
+    return not schedule.fits, makespan, Fraction(held, scale), squares, [-count for count in layout]
