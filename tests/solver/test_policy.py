@@ -30,7 +30,8 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "all_ties": 1_000, "pauses": (0, 2, 10), "looser": (1.5, 2, 3, None), "held": (1.0, 0.5, 0.0), "warm_ups": 16,
     },
     "cuts": {
-        "count": 3, "most": 1_000, "part": 0.1, "ordered_part": 0.8, "margins": (0.0, 0.05, inf), "most_moves": 100_000,
+        "count": 3, "most": 1_000, "part": 0.1, "families_part": 0.6, "families_least": 2.0, "slow_part": 0.2,
+        "ordered_part": 0.8, "margins": (0.0, 0.05, inf), "most_moves": 100_000,
         "most_begun": 5_000, "most_near": 600, "most_starts": 2_000,
     },
     "cases": {
