@@ -116,7 +116,8 @@ def _best(problem: Problem, rule: Rule, judge: Judge | None) -> Plan:
     if not known:
         return grouped_by(problem, rule, problem.devices)
     best = min(known, key=lambda size: (*known[size], size))
-    return _arrange(problem, rule, best, f"groups of {best}: the shortest of {len(known)} sizes that run")
+    note = f"groups of {best}: the shortest of {len(known)} sizes that run" if len(known) > 1 else ""
+    return _arrange(problem, rule, best, note)
 
 
 def interleaved_overlap(problem: Problem, *, group_size: Size = None, judge: Judge | None = None) -> Plan:
