@@ -42,8 +42,8 @@ def _ranks(packing: Packing) -> RenderableType:
 def _rules(packing: Packing) -> RenderableType:
     """Return this packing, and a row for each other rule: what it takes, how much longer that is, and what is wrong."""
     table = grid(uncut("packing"), right(with_unit("makespan", packing.base.time_unit)), right("longer"), folded(""))
-    own = "" if packing.fits else "over budget, as all that were found"
-    table.add_row(Text("this one", style=GOOD if packing.fits else BAD), number(packing.makespan), "", own)
+    style = GOOD if packing.fits else BAD
+    table.add_row(Text("this one", style=style), number(packing.makespan), "", _own(packing))
     for one in packing.baselines:
         longer = "" if one.makespan is None or not packing.makespan else f"{one.makespan / packing.makespan - 1:+.1%}"
         takes = "" if one.makespan is None else number(one.makespan)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import chain
 from time import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import PipeschedError
@@ -88,7 +88,8 @@ def _solved(found: Estimate, seconds: float) -> Estimate | None:
 
     Half the time is for schedules that keep every activation, from which those that offload some begin.
     """
-    from pipesched.solver.solve import solve
+    from pipesched.solver.request import SolveRequest
+    from pipesched.solver.solve import solve_request
 
     best: Outcome = found.outcome
     problem = best.schedule.problem
@@ -98,9 +99,9 @@ def _solved(found: Estimate, seconds: float) -> Estimate | None:
     for offload in offloads:
         hint, limit = best.schedule if best.schedule.fits else None, seconds / len(offloads)
         try:
-            outcome = solve(
-                problem, time_limit=limit, workers=1, offload=offload, polish=False, hint=hint, advice=False, cuts=1
-            )
+            how: dict[str, Any] = {"offload": offload, "workers": 1, "polish": False, "advice": False}
+            asked = SolveRequest(problem, time_limit=limit, hint=hint, keeps_cuts=True, **how)
+            outcome = solve_request(asked)
         except PipeschedError:
             continue
         if outcome.schedule.fits and outcome.schedule.makespan_ticks < best.schedule.makespan_ticks:

@@ -145,7 +145,7 @@ def test_every_flag_is_an_option() -> None:
         ("solve", "solve", {"listener", "stop", "budget"}),
         ("frontier", "solve", {"listener", "stop"}),
         ("compare", "compare", {"algorithms", "plans", "each", "options", "listener"}),
-        ("sweep", "compare", {"algorithms", "plans", "overrides", "each", "options"}),
+        ("sweep", "compare", {"algorithms", "plans", "overrides", "each", "options", "listener"}),
         ("run", "run", {"options"}),
         ("write", "export", {"problem"}),
         ("figure", "compare", {"problem"}),

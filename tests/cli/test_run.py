@@ -132,10 +132,10 @@ def test_group_size_with_few_microbatches(cli: Cli, devices: str, stages: str, m
 
 
 def test_note_of_the_algorithm_is_shown(cli: Cli) -> None:
-    """What the algorithm decided by itself is told: a group size of P that would deadlock is replaced."""
+    """What the algorithm decided by itself is told: the group size where P does not divide M."""
     result = cli("run", "-a", "interleaved", "--stages", "12", "--microbatches", "9")
     assert result.returncode == 0
-    assert "group size 5" in result.stdout
+    assert "note: groups of 5: the shortest of 6 sizes that run" in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ def best_by_brute_force(given: dict[str, Any]) -> tuple[Fraction, Fraction]:
 @pytest.mark.slow
 def test_balanced_equals_brute_force(given: dict[str, Any]) -> None:
     """No layout has a smaller largest device, or then a smaller largest stage; the budget is kept where it can be."""
-    problem = make_problem(**given)
+    problem = make_problem(**given, layout=BALANCED)
     assert problem.layers is not None
     assert (problem.layers.rule, sum(problem.layers.layout)) == (BALANCED, given["layers"])
     assert works(problem) == best_by_brute_force(given)

@@ -53,7 +53,9 @@ def test_a_trainer_takes_what_is_not_refused(sizes: dict[str, Any]) -> None:
             continue
         for trainer in TRAINERS:
             taken = not refused(entry.outcome, trainer)
-            assert (entry.suits(trainer), takes(entry.outcome, trainer)) == (taken, taken), (entry, trainer)
+            handed = entry.suited(trainer)  # in other groups, where those that were found are refused
+            assert handed.outcome is not None
+            assert (handed.suits(trainer), takes(handed.outcome, trainer)) == (taken, taken), (entry, trainer)
     for trainer in TRAINERS:
         assert [entry.algorithm for entry in compared.only(trainer)] == [
             entry.algorithm for entry in compared if entry.outcome and not refused(entry.outcome, trainer)

@@ -12,6 +12,7 @@ from pipesched.estimation.derived import outline
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import Setup
 from pipesched.results.outcome import run
+from pipesched.solver.request import SolveRequest
 from pipesched.tuning import tune as tuning_module
 from pipesched.tuning.finalists import FACTORS, SHARES, Finalist, Finished, finish, gpu_time, others
 from pipesched.tuning.space import Layout, SpacePoint
@@ -66,11 +67,11 @@ def test_solve_offloads_where_there_is_a_link_to_the_host(monkeypatch: pytest.Mo
 
     asked: list[tuple[bool, float]] = []
 
-    def noted(*args: Any, **options: Any) -> Any:
-        asked.append((options["offload"], options["time_limit"]))
+    def noted(request: SolveRequest) -> Any:
+        asked.append((request.offload, request.time_limit))
         raise pipesched.NoSchedule("nothing")
 
-    monkeypatch.setattr(module, "solve", noted)
+    monkeypatch.setattr(module, "solve_request", noted)
     made = setup(SMALL, parallel={"pipeline": 4, "tensor": 1, "gpus": 4}, batch={"size": 6})
     assert finished(made, "1f1b", 4.0).solved is None
     assert [offload for offload, _ in asked] == [False, True]

@@ -174,7 +174,7 @@ def test_the_executor_of_a_resumed_search_may_be_another(alone: Tuning, tmp_path
 
 @pytest.mark.parametrize(
     ("config", "limit", "spec"),
-    [(LARGE, 50, None), (LARGE, 50, "local:2"), (SPACE, 600, None), (SPACE, 70, "local:2")],
+    [(LARGE, 50, None), (LARGE, 50, "local:2"), (SPACE, 5000, None), (SPACE, 70, "local:2")],
     ids=["large", "large, two workers", "small", "small, two workers"],
 )
 def test_a_time_limit_holds(
@@ -184,7 +184,7 @@ def test_a_time_limit_holds(
 
     Seconds are looks of this process at its clock.
     """
-    for module in (search, trial) if spec is None else ():  # workers have the time of day
+    for module in (trial,) if spec is None else ():  # workers have the time of day
         monkeypatch.setattr(module, "time", fake_clock)
     tuning = pipesched.tune(None, ALGORITHMS if config is SPACE else None, executor=spec, time_limit=limit, **config)
     assert fake_clock.now <= limit + LATER
@@ -192,7 +192,7 @@ def test_a_time_limit_holds(
     assert not tuning.is_complete
     assert tuning.space == tuning.simulated + sum(tuning.pruned.values()) + tuning.left
     assert tuning.best == max(tuning.rows, key=lambda row: row.rate, default=None)
-    assert tuning.rows or limit < 600
+    assert tuning.rows or limit < 5000
     assert not workers_left()
 
 
