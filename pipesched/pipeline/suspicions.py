@@ -57,7 +57,7 @@ def assumed_cut(problem: Problem) -> str | None:
     if not is_cut_open(problem) or len(items_of(problem).forward) == problem.stages:
         return None
     counts = ",".join(map(str, layout_of(problem)))
-    return f"the file holds no cut, so the balanced one is taken, {counts}; if it was made for another, give `layout`"
+    return f"the file holds no cut, so this one is taken, {counts}; if it was made for another, give `layout`"
 
 
 ALIKE_MEMORY = "memory: alike for every microbatch; `sizes.activation` says otherwise"

@@ -42,8 +42,7 @@ def _ranks(packing: Packing) -> RenderableType:
 def _rules(packing: Packing) -> RenderableType:
     """Return this packing, and a row for each other rule: what it takes, how much longer that is, and what is wrong."""
     table = grid(uncut("packing"), right(with_unit("makespan", packing.base.time_unit)), right("longer"), folded(""))
-    style = GOOD if packing.fits else BAD
-    table.add_row(Text("this one", style=style), number(packing.makespan), "", _own(packing))
+    table.add_row(Text("this one", style=GOOD if packing.fits else BAD), number(packing.makespan), "", _own(packing))
     for one in packing.baselines:
         longer = "" if one.makespan is None or not packing.makespan else f"{one.makespan / packing.makespan - 1:+.1%}"
         takes = "" if one.makespan is None else number(one.makespan)
@@ -73,8 +72,9 @@ def _faults(one: PackingBaseline, packing: Packing) -> Iterator[str]:
 
 def _ends(packing: Packing) -> Iterator[Text]:
     """Yield the bound, and what is proved."""
-    bound = f"bound {number(packing.bound)}, below every packing, order and schedule: gap {packing.gap:.1%}"
-    yield Text(bound, style="dim")
+    whole = "" if packing.base.costs.split else ", backwards whole"
+    what = f"every packing, order and schedule of this cut and placement{whole}"
+    yield Text(f"bound {number(packing.bound)}, below {what}: gap {packing.gap:.1%}", style="dim")
     if packing.tried:
         others = joined([f"{count} ({number(makespan)})" for count, makespan in packing.tried])
         yield Text(f"microbatches tried, each with its makespan: {others}", style="dim")

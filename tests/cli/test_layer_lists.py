@@ -129,8 +129,8 @@ def test_a_bad_list_names_its_line(cli: Cli, by_layer: str, old: str, new: str, 
 
 
 def test_a_csv_says_which_cut_it_gets(cli: Cli, by_layer: str, tmp_path: Path) -> None:
-    """An order in a CSV has no cut, so the balanced one is named, unless one is given."""
+    """An order in a CSV has no cut, so what it gets is named, unless one is given."""
     path = str(tmp_path / "order.csv")
     assert cli("export", "1f1b", "-c", by_layer, "--layout", "3,3,2", "--to", "pytorch-csv", "-o", path).returncode == 0
-    assert "the balanced one is taken, 4,2,2; if it" in cli("check", path, "-c", by_layer).stderr
+    assert "the file holds no cut, so this one is taken, 4,2,2; if it" in cli("check", path, "-c", by_layer).stderr
     assert cli("check", path, "-c", by_layer, "--layout", "3,3,2").stderr == ""

@@ -38,7 +38,8 @@ def test_best_of_all() -> None:
         "karmarkar-karp        5.61111   +0.2%",
         "verl                  5.61111   +0.2%",
         "",
-        "bound 4.02083, below every packing, order and schedule: gap 39.3%",
+        "bound 4.02083, below every packing, order and schedule of this cut and",
+        "placement, backwards whole: gap 39.3%",
         "the best of all packings and orders for 1f1b",
         "idle: of the devices' time until the slowest rank is done",
     ]
