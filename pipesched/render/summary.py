@@ -271,7 +271,7 @@ def _at_best(schedule: Schedule, time: Callable[[int | float], str]) -> str:
     saved, problem = saved_by_moving(schedule), schedule.problem
     is_unlike = problem.layers is not None and not problem.layers.layer.is_cut_by_counts
     if problem.layers is not None and not saved:
-        return f"no move of one layer{' to the next stage' * is_unlike} lowers that"
+        return f"no move of one layer{' to the next stage' * is_unlike} lowers the largest work"
     if problem.layers is not None and problem.layers.rule == BALANCED and problem.memory.budget is not None:
         return "the budget leaves no memory for another layer elsewhere"  # else the layer would have moved
     stages = problem.settled_placement.stages_on(schedule.bottleneck)
