@@ -6,8 +6,9 @@ that task wakes it again. When every machine sleeps, they wait for each other in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
+from heapq import heapify, heappop, heappush
 from typing import Any
 
 from pipesched.core.arrays import Ints, Kernels, column, in_range, is_wide, lists, np
@@ -172,6 +173,21 @@ class Retiming:
         chain = ", ".join(f"task {task} on machine {number} waits for task {before}" for number, task, before in cycle)
         links = [(task, number) for number, task, _ in cycle]
         return Deadlock(f"deadlock: {chain}", links, [before for _, _, before in cycle])
+
+
+def in_order(graph: TaskGraph, tasks: Iterable[int], key: Callable[[int], tuple[int, ...]]) -> list[int]:
+    """Return tasks by a key, whose last part is the task, each behind what it waits for; none that is in a cycle."""
+    waiting = [len(before) for before in graph.predecessors]
+    ready, order = [key(task) for task in tasks if not waiting[task]], list[int]()
+    heapify(ready)
+    while ready:
+        task = heappop(ready)[-1]
+        order.append(task)
+        for after, _ in graph.successors[task]:
+            waiting[after] -= 1
+            if not waiting[after]:
+                heappush(ready, key(after))
+    return order
 
 
 def topological_order(graph: TaskGraph) -> list[int]:

@@ -7,14 +7,13 @@ needs, takes and gives; between two devices the latency of the boundary is added
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from heapq import heapify, heappop, heappush
 from itertools import chain, groupby, product
 from types import MappingProxyType
 from typing import NamedTuple
 
 from pipesched.core.arrays import Ints, column, np
 from pipesched.core.tasks import NOWHERE, Edges, TaskGraph
-from pipesched.core.timing import UNTIMED
+from pipesched.core.timing import UNTIMED, in_order
 from pipesched.errors import ConfigError
 from pipesched.pipeline.kinds import KINDS, STEP_SLOTS
 from pipesched.pipeline.ops import OpIndex
@@ -201,18 +200,7 @@ def _in_order_of_time(graph: TaskGraph, starts: Sequence[int]) -> list[int]:
     def key(task: int) -> tuple[int, int, bool, int]:
         return starts[task], starts[task] + graph.durations[task], graph.takes[task] > 0, task
 
-    waiting = [len(before) for before in graph.predecessors]
-    ready = [key(task) for task, there in enumerate(graph.resources) if there != NOWHERE and not waiting[task]]
-    heapify(ready)
-    order = []
-    while ready:
-        task = heappop(ready)[-1]
-        order.append(task)
-        for after, _ in graph.successors[task]:
-            waiting[after] -= 1
-            if not waiting[after]:
-                heappush(ready, key(after))
-    return order
+    return in_order(graph, [task for task, there in enumerate(graph.resources) if there != NOWHERE], key)
 
 
 def _changes(

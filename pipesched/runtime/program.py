@@ -13,10 +13,10 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from heapq import heapify, heappop, heappush
 from itertools import chain, pairwise
 from typing import NamedTuple
 
+from pipesched.core.timing import in_order
 from pipesched.errors import InvalidSchedule, PipeschedWarning
 from pipesched.pipeline.kinds import KINDS, STEP_KINDS, STEP_SLOTS
 from pipesched.pipeline.lowering import lower_plan, waits_of_times
@@ -199,21 +199,12 @@ def _in_one_sequence(schedule: Schedule) -> list[int]:
     plan = schedule.plan
     orders = chain.from_iterable(map(pairwise, plan.machines))
     graph = lower_plan(schedule.problem, replace(plan, waits=[*plan.waits, *orders]))
-    waiting = [len(before) for before in graph.predecessors]
     planned = [*chain.from_iterable(plan.machines)]
 
     def key(task: int) -> tuple[int, int, int]:
         return schedule.start_ticks[task], schedule.end_ticks[task], task
 
-    ready, order = [key(task) for task in planned if not waiting[task]], list[int]()
-    heapify(ready)
-    while ready:
-        task = heappop(ready)[-1]
-        order.append(task)
-        for after, _ in graph.successors[task]:
-            waiting[after] -= 1
-            if not waiting[after]:
-                heappush(ready, key(after))
+    order = in_order(graph, planned, key)
     if len(order) < len(planned):
         schedule_plan(schedule.problem, plan)  # says which operations wait for each other
         raise InvalidSchedule("the operations of the plan wait for each other")
