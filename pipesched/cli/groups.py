@@ -11,7 +11,7 @@ from pipesched.cli import chart_options as charts, options, problem_options as p
 from pipesched.cli.options import CommandOption
 from pipesched.cli.progress import progress_of
 from pipesched.errors import ConfigError
-from pipesched.text.fields import BY_NAME, FIELDS
+from pipesched.pipeline.declared import BY_NAME, FIELDS
 
 FIGURE_SUFFIXES = (".svg", ".png", ".pdf")
 
@@ -111,7 +111,6 @@ PROBLEM_FLAGS = {name: one.flag for name, one in problems.FIELD_OPTIONS.items()}
 ALGORITHM_FLAGS = {key: one.flag for key, one in options.ALGORITHM.items()}
 SETUP_FLAGS = {key: one.flag for key, one in problems.SETUP_OPTIONS.items()}  # by the dotted key of a training run
 ESTIMATE_FLAGS = {key: one.flag for key, one in problems.ESTIMATE_OPTIONS.items()}
-SHARD_FLAGS = {key: one.flag for key, one in problems.SHARD_OPTIONS.items()}
 INSIDE_FLAGS = {key: one.flag for key, one in problems.INSIDE_OPTIONS.items()}  # by the dotted key of an entry
 KEY_FLAGS = {
     **{field.key: PROBLEM_FLAGS[field.name] for field in FIELDS if field.name in PROBLEM_FLAGS},
@@ -175,7 +174,7 @@ def about_problem(error: ConfigError, config: str | None = None, given: Collecti
     inside, _, rest = str(entry).partition("[")
     if error.where is None and f"{key}.{inside}" in INSIDE_FLAGS:
         key, entry = f"{key}.{inside}", int(rest[:-1]) if rest else None
-    flag = {**PROBLEM_FLAGS, **SETUP_FLAGS, **ESTIMATE_FLAGS, **SHARD_FLAGS, **INSIDE_FLAGS}.get(key)
+    flag = {**PROBLEM_FLAGS, **SETUP_FLAGS, **ESTIMATE_FLAGS, **INSIDE_FLAGS}.get(key)
     where = error.where
     if where is None and flag is not None and (config is None or key in given):
         where = flag

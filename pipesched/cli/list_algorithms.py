@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from pipesched.cli.groups import spell
 from pipesched.cli.options import ProblemSource, Screen, argument, option
@@ -32,6 +32,7 @@ def command(
     evidence: bool = option(
         "--evidence", "List the published runs that estimates rest on instead, all or those of a model."
     ),
+    keys: bool = option("--keys", "List every key of a config instead: what its value may be, and what it means."),
     problem: ProblemSource,
     screen: Screen,
 ) -> None:
@@ -45,12 +46,12 @@ def command(
             raise ConfigError("--evidence: is a list of its own; give it nothing but the name of a model")
         _print_evidence(algorithms or (), screen)
         return
-    if models or hardware:
-        if models and hardware:
-            raise ConfigError("--models: is a list of its own; give either it or --hardware")
+    if models or hardware or keys:
+        if models + hardware + keys > 1:
+            raise ConfigError(f"--{'models' if models else 'keys'}: is a list of its own; give one of these alone")
         if algorithms or asked:
-            raise ConfigError("--models and --hardware list presets; give them neither algorithms nor a config")
-        _print_presets("model" if models else "hardware", screen)
+            raise ConfigError("--models, --hardware and --keys list others; give them neither algorithms nor a config")
+        (_print_keys if keys else _print_models if models else _print_hardware)(screen)
         return
     from pipesched.documents.comparison import rows_document
     from pipesched.render.catalogue import CatalogueTable, catalogue_details, catalogue_rows
@@ -89,13 +90,36 @@ def _print_evidence(models: Sequence[str], screen: Screen) -> None:
         console_for(screen).print(f"no published run of {', '.join(models)}")
 
 
-def _print_presets(kind: str, screen: Screen) -> None:
+def _print_keys(screen: Screen) -> None:
+    from pipesched.config.starter import known_keys
     from pipesched.documents.comparison import rows_document
-    from pipesched.estimation.hardware import hardware_rows
+    from pipesched.render.catalogue import keys_table
+
+    fields = known_keys()
+    if screen.as_json:
+        rows = [{"key": one.key, "value": one.shape.form, "meaning": one.help} for one in fields]
+        print_json(rows_document("keys", rows))
+    else:
+        console_for(screen).print(keys_table(fields))
+
+
+def _print_models(screen: Screen) -> None:
     from pipesched.estimation.model_reader import model_rows
+
+    _print_presets("model", model_rows(), screen)
+
+
+def _print_hardware(screen: Screen) -> None:
+    from pipesched.estimation.hardware_reader import hardware_rows
+
+    _print_presets("hardware", hardware_rows(), screen)
+
+
+def _print_presets(kind: str, presets: Iterable[Mapping[str, Any]], screen: Screen) -> None:
+    from pipesched.documents.comparison import rows_document
     from pipesched.render.presets import PresetTable
 
-    rows = list(model_rows() if kind == "model" else hardware_rows())
+    rows = list(presets)
     if screen.as_json:
         print_json(rows_document("models" if kind == "model" else "hardware", rows))
         return

@@ -15,7 +15,8 @@ import typer
 from pipesched.checks import MOST_SECONDS, MOST_WORKERS, require_name
 from pipesched.errors import ConfigError
 from pipesched.pipeline.quantities import parse_number
-from pipesched.schedulers.options import COUNT, FLAG, GROUPS, MICROBATCHES, OPTIONS, STAGES, WHOLE
+from pipesched.pipeline.shapes import ByKey, ByName, Either, Field, Flag, Label, ListOf, OneOf, Searched
+from pipesched.schedulers.options import OPTIONS
 
 
 def as_text(_flag: str, text: str) -> str:
@@ -125,15 +126,50 @@ def given(**values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None and value is not False}
 
 
-def _algorithm_option(key: str) -> Any:
-    shape, text = OPTIONS[key].shape, OPTIONS[key].help
-    metavars = {FLAG: "", COUNT: " N", WHOLE: " N", STAGES: " full|N", GROUPS: " best|N", MICROBATCHES: " NAME|LIST"}
-    metavar = metavars.get(shape, " NAME")
-    read = as_value if shape in (COUNT, WHOLE, STAGES, GROUPS, MICROBATCHES) else as_text
-    return option(f"--{key.replace('_', '-')}{metavar}", text, read)
+def listed_value(_flag: str, text: str) -> Any:
+    """Return the numbers of an option that is a list, also of one number."""
+    value = parse_value(text)
+    return value if isinstance(value, list) else [value]
 
 
-ALGORITHM = {key: _algorithm_option(key) for key, one in OPTIONS.items() if not one.in_config}
+def named_value(_flag: str, text: str) -> Any:
+    """Return one value, one each, or a mapping of them: {2: 0.8}."""
+    if not (text.strip().startswith("{") and text.strip().endswith("}")):
+        return parse_value(text)
+    pairs = (part.partition(":") for part in text.strip()[1:-1].split(","))
+    return {parse_value(name): parse_value(value) for name, _, value in pairs}
+
+
+def recompute_value(flag: str, text: str) -> Any:
+    """Return recompute as a config gives it: a number is so many layers of each stage in full."""
+    if "," in text:
+        return [recompute_value(flag, part) for part in text.split(",")]
+    value = parse_value(text)
+    return {"full": value} if isinstance(value, int) else value
+
+
+def option_of(field: Field, *, switches_off: bool = False, searched: bool = False) -> Any:
+    """Return the option of a key of a config; `searched`: it takes several values, which a search tries."""
+    shape, flag = field.shape, f"--{field.flag or field.name.replace('_', '-')}"
+    inner = shape.shapes if isinstance(shape, Either) else ()
+    if isinstance(shape, Flag):
+        return option(f"{flag}/--no-{flag[2:]}" if switches_off else flag, field.help)
+    read: Callable[[str, str], Any] = as_text if isinstance(shape, (OneOf, Label)) else as_value
+    if isinstance(shape, ListOf):
+        read = listed_value
+    for one in inner:
+        if isinstance(one, ByName):
+            read = named_value
+        elif isinstance(one, ByKey) and isinstance(shape, Searched):
+            read = recompute_value
+    if not searched or not isinstance(shape, Searched):
+        return option(f"{flag} {shape.metavar}", field.help, read)
+    is_default = " " not in field.searched
+    text = field.help.replace("default 1", f"default {field.searched}") if is_default else field.searched
+    return option(f"{flag} {shape.several}", text, read)
+
+
+ALGORITHM = {key: option_of(one) for key, one in OPTIONS.items() if one.flag is not None}
 FAMILY_OPTIONS = {key: one for key, one in ALGORITHM.items() if key != "seed"}  # beside a seed of another meaning
 VARIATION: dict[str, CommandOption] = {
     "noise": option("--noise X", "coefficient of variation of each operation's duration; default 0.05", as_value),

@@ -4,22 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipesched.cli.options import CommandOption, ProblemSource, as_value, option, parse_value
-from pipesched.text import fields
+from pipesched.cli.options import ALGORITHM, CommandOption, ProblemSource, option, option_of
+from pipesched.estimation.setup import BATCH, PARALLEL, TRAINING
+from pipesched.pipeline.declared import FIELDS, INSIDE
 
-IN_FILE_ONLY = ("reload", "static")  # of the numbers of a config
-SPELLED = {  # that others would take
-    "budget": "mem-budget",
-    **{key: f"{key}-cost" for key in ("recompute", "offload", "gather", "reduce", "optimizer", "tied")},
-}
-METAVARS = {  # of others: numbers, one or one each
-    fields.COUNT: "N", fields.PLACEMENT: "NAME|D,D..", fields.LAYOUT: "NAME|N,N..", fields.SLICES: "N|auto",
-    fields.MODE: "NAME", fields.SHARE: "X", fields.NUMBER: "X",
-}  # fmt: skip
-NO_OPTION = (  # shapes that have none, or one of their own
-    fields.TEXT, fields.LANES, fields.ALGORITHM, fields.PART, fields.LINKS, fields.SIZES, fields.SHARD, fields.FLAG,
-    fields.SIDE,
-)  # fmt: skip
 COMPANIONS = "the costs of a model instead: a preset, or a config.json; more options: pipesched estimate --help"
 
 
@@ -33,84 +21,23 @@ def problem_source(config: str | None, **given: Any) -> ProblemSource:
     return ProblemSource(config, overrides)
 
 
-def _recompute(flag: str, text: str) -> Any:
-    """Return recompute as a config gives it: a number is so many layers of each stage in full."""
-    if "," in text:
-        return [_recompute(flag, part) for part in text.split(",")]
-    value = parse_value(text)
-    return {"full": value} if isinstance(value, int) else value
-
-
-def _speeds(_flag: str, text: str) -> Any:
-    """Return speeds as a config gives them: one, one a device, or by device, {2: 0.8}."""
-    if not (text.strip().startswith("{") and text.strip().endswith("}")):
-        return parse_value(text)
-    pairs = (part.partition(":") for part in text.strip()[1:-1].split(","))
-    return {parse_value(device): parse_value(speed) for device, _, speed in pairs}
-
-
-def _listed(_flag: str, text: str) -> Any:
-    """Return the numbers of an option that is a list, also of one number."""
-    value = parse_value(text)
-    return value if isinstance(value, list) else [value]
-
-
 _CONFIG = {"config": option("-c/--config FILE", "YAML file of the problem; - reads standard input")}
 FIELD_OPTIONS: dict[str, CommandOption] = {  # by the parameter of make_problem
-    name: option(
-        f"--{SPELLED.get(name, name).replace('_', '-')} {METAVARS.get(shape, 'X[,X..]')}",
-        text,
-        _speeds if shape == fields.SPEED else as_value,
-    )
-    for name, shape, text in ((field.name, field.shape, field.help) for field in fields.FIELDS)
-    if shape not in NO_OPTION and name not in IN_FILE_ONLY
+    one.name: option_of(one, switches_off=True) for one in FIELDS if one.flag is not None
 }
-FIELD_OPTIONS["clip"] = option("--clip/--no-clip", fields.BY_NAME["clip"].help)
-INSIDE_OPTIONS: dict[str, CommandOption] = {  # by the dotted key of an entry of a mapping
-    "sizes.work": option(
-        "--work X[,X..]", "factor of each microbatch, by which its F, B, I, W and R last longer; default 1", _listed
-    ),
-    "shard.level": option(
-        "--shard NAME",
-        "what data-parallel ranks divide: none, optimizer (its states; default beside --gather-cost), gradients too or"
-        " weights too",
-    ),
-    "shard.ranks": option("--shard-ranks N", "among how many ranks each part is divided; default 1", as_value),
-    "shard.ahead": option(
-        "--shard-ahead N[,N..]|full|auto",
-        "with weights divided: how many stages of a device are whole at once; default 3",
-        as_value,
-    ),
-    "shard.reduce": option(
-        "--shard-reduce NAME", "last (default): gradients are reduced once a stage; each: after each microbatch"
-    ),
-}
-SETUP_OPTIONS: dict[str, CommandOption] = {  # by the dotted key of a training run
+INSIDE_OPTIONS: dict[str, CommandOption] = {one.key: option_of(one) for one in INSIDE}  # by the dotted key of an entry
+INSIDE_OPTIONS["shard.level"] = INSIDE_OPTIONS["shard.level"]._replace(
+    help=INSIDE_OPTIONS["shard.level"].help.replace("costs.gather", FIELD_OPTIONS["gather"].flag)
+)
+_NAMES = {
     "model": option("--model NAME|FILE", "a preset of `pipesched list --models`, or the path of a config.json"),
     "hardware": option("--hardware NAME", "a preset of `pipesched list --hardware`"),
-    "parallel.gpus": option("--gpus N", "on how many GPUs to train", as_value),
-    "parallel.tensor": option("--tensor N", "tensor parallelism; default 1", as_value),
-    "parallel.pipeline": option("--pipeline N", "pipeline parallelism; default 1", as_value),
-    "parallel.context": option("--context N", "context parallelism; default 1", as_value),
-    "parallel.expert": option("--expert N", "expert parallelism; default 1", as_value),
-    "parallel.expert_tensor": option("--expert-tensor N", "tensor parallelism of experts; default 1", as_value),
-    "batch.sequence": option("--sequence N", "tokens of a sequence", as_value),
-    "batch.micro": option("--micro N", "sequences of a microbatch; default 1", as_value),
-    "batch.global": option("--global-batch N", "sequences of a step, over all GPUs", as_value),
-    "training.precision": option("--precision NAME", "bf16 (default), fp16 or fp32"),
 }
-ESTIMATE_OPTIONS: dict[str, CommandOption] = {  # of `estimate` and `tune`, beside those
-    "parallel.chunks": option("--chunks N", "stages of a device; default 1", as_value),
-    "training.recompute": option(
-        "--recompute NAME|N", "none (default), selective, full, or full of N layers of each stage", _recompute
-    ),
-}
-SHARD_OPTIONS: dict[str, CommandOption] = {  # of both as well
-    "training.shard": option(
-        "--shard NAME", "what data-parallel ranks divide: none, optimizer, gradients or weights (ZeRO 0 to 3)", as_value
-    ),
-    "parallel.shard_ranks": option("--shard-ranks N", "among how many of these ranks; default: all", as_value),
-}
+_OF_SETUP = [one for known in (PARALLEL, BATCH, TRAINING) for one in known.values() if one.flag is not None]
+_TAKEN = {one.flag for known in (FIELD_OPTIONS, INSIDE_OPTIONS, ALGORITHM) for one in known.values()}
+_OPTIONS: dict[str, CommandOption] = _NAMES | {one.key: option_of(one) for one in _OF_SETUP}  # by the dotted key
+SETUP_OPTIONS = {key: one for key, one in _OPTIONS.items() if one.flag not in _TAKEN}
+ESTIMATE_OPTIONS = {key: one for key, one in _OPTIONS.items() if one.flag in _TAKEN}  # others mean another
 _OF_BOTH = {name: FIELD_OPTIONS[name] for name in ("microbatches", "placement", "budget")}
 PROBLEM = {
     **_CONFIG,
@@ -120,24 +47,5 @@ PROBLEM = {
     **{key: one._replace(hidden=True) for key, one in SETUP_OPTIONS.items()},
     "model": SETUP_OPTIONS["model"]._replace(help=COMPANIONS),
 }
-ESTIMATION = {**_CONFIG, **SETUP_OPTIONS, **ESTIMATE_OPTIONS, **SHARD_OPTIONS, **_OF_BOTH}
-_SEARCHED = {  # sizes that `tune` searches, several or auto, with their defaults
-    **dict.fromkeys((f"parallel.{key}" for key in ("tensor", "pipeline", "chunks", "context", "expert")), "auto"),
-    **{"parallel.expert_tensor": "1", "batch.micro": "1", "parallel.shard_ranks": "all"},
-}
-SPACE = {
-    **ESTIMATION,
-    **{
-        key: one._replace(usage=f"{one.flag} N[,N..]|auto", help=one.help.replace("default 1", f"default {default}"))
-        for key, default in _SEARCHED.items()
-        for one in [ESTIMATION[key]]
-    },
-    "training.shard": option(
-        "--shard NAME[,NAME..]|auto", "what data-parallel ranks divide: none, optimizer, gradients, weights", as_value
-    ),
-    "training.recompute": option(
-        "--recompute NAME|N[,..]|auto",
-        "none, selective, full, or full of N layers of each stage; default none",
-        _recompute,
-    ),
-}
+ESTIMATION = {**_CONFIG, **SETUP_OPTIONS, **ESTIMATE_OPTIONS, **_OF_BOTH}
+SPACE = {**ESTIMATION, **{one.key: option_of(one, searched=True) for one in _OF_SETUP}}

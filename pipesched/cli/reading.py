@@ -13,7 +13,7 @@ from pipesched.cli.options import ProblemSource
 from pipesched.cli.positionals import is_file, only_name, split_positionals
 from pipesched.cli.progress import doing
 from pipesched.errors import ConfigError
-from pipesched.text.fields import BY_NAME
+from pipesched.pipeline.declared import BY_NAME
 
 if TYPE_CHECKING:
     from pipesched.config.load import Config

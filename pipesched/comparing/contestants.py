@@ -16,19 +16,19 @@ from pipesched.config.values import Source, read_fields
 from pipesched.errors import ConfigError, InvalidSchedule, NotApplicable
 from pipesched.estimation.result import Estimate
 from pipesched.file_formats.pytorch_rules import planned
-from pipesched.pipeline.arguments import read_placement
 from pipesched.pipeline.check import checked
+from pipesched.pipeline.declared import BY_NAME, top_keys
 from pipesched.pipeline.layers import BALANCED
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan, placement_of
 from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.readers import read_placement
 from pipesched.pipeline.recut import can_be_cut, fuse, open_cut, recut, settled, with_layout
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.results.comparison import Entry
 from pipesched.results.outcome import Outcome, run
 from pipesched.schedulers.options import checked_options
 from pipesched.schedulers.registry import FAMILIES, family, own_name
-from pipesched.text.fields import BY_NAME, top_keys
 from pipesched.text.given import Given
 
 BLOCK = "block"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from pipesched.config.values import Values
-    from pipesched.text.fields import Field
+    from pipesched.pipeline.shapes import Field
 
 MOST_VALUES = 10_000
 _ONE_DEVICE = re.compile(r"speed\[([0-9]{1,8})\]", re.ASCII)
@@ -166,7 +166,7 @@ def _entry_of(varied: Field) -> str:
 def sweep_points(base: Values, field: Field, values: Sequence[Any]) -> list[tuple[int | float | str, Problem]]:
     """Return each value with the problem in which `field` has it. Raises ConfigError for a bad value."""
     from pipesched.config.values import problem_of, put
-    from pipesched.text.fields import BY_NAME
+    from pipesched.pipeline.declared import BY_NAME
     from pipesched.text.given import Given
 
     points = list[tuple[int | float | str, Problem]]()
@@ -187,7 +187,7 @@ def sweep_points(base: Values, field: Field, values: Sequence[Any]) -> list[tupl
 def _is_word(value: Any, field: Field) -> bool:
     """Return whether a value is a word that may be varied. Raises ConfigError for one that is no number either."""
     words = VARIED_WORDS.get(field.key, ())
-    if words and not field.takes_numbers:
+    if words and not field.shape.is_number:
         require_name(words, value, "value", "values")
     is_word = isinstance(value, str) and value in words
     if is_word or (field.dimension is not None and has_unit(value)):
@@ -229,7 +229,7 @@ def _in_unit(value: Any, field: Field, problem: Problem) -> Fraction:
 
 def varied_field(name: str) -> Field:
     """Return the field that a sweep varies, by its parameter or its key. Raises ConfigError."""
-    from pipesched.text.fields import BY_KEY, BY_NAME, VARIED
+    from pipesched.pipeline.declared import BY_KEY, BY_NAME, VARIED
 
     if not isinstance(name, str):
         raise ConfigError(f"must be the name of a field, not {shown(name)}", "field")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
+from pipesched.pipeline.shapes import Label
 from pipesched.schedulers import options as known
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.registry import family
-from pipesched.text.given import only_numbers, words_or_numbers
 
 if TYPE_CHECKING:
     from pipesched.text.yaml_reader import Value
@@ -70,21 +70,12 @@ def read_algorithm(value: Value, file: str) -> Algorithm:
         raise ConfigError(f"{where}: must hold `option: value` lines, not {shown(options.plain())}")
     given = {key: entry for key, entry in options.data.items() if entry.data is not None}
     locations = {key: f"{file}:{entry.line}: algorithm.{name}.{key}" for key, entry in given.items()}
-    asked = Algorithm(chosen.name, {key: _option(key, e.plain()) for key, e in given.items()}, locations)
+    shapes = {key: known.OPTIONS[key].shape if key in known.OPTIONS else Label() for key in given}
+    asked = Algorithm(chosen.name, {key: shapes[key].in_file(e.plain()) for key, e in given.items()}, locations)
     with asked.located():
         for key, option in asked.options.items():
             known.checked_option(chosen, key, option)
     return asked
-
-
-def _option(key: str, plain: Any) -> Any:
-    """Return the value of an option; an unknown option is left to its check."""
-    shape = known.OPTIONS[key].shape if key in known.OPTIONS else None
-    if shape in (known.GROUPS, known.STAGES):
-        return words_or_numbers(plain)
-    is_word = {known.MICROBATCHES: isinstance(plain, str)}
-    is_number = not is_word.get(shape or "", shape not in (known.COUNT, known.WHOLE, known.PERIOD, known.STARTS))
-    return only_numbers(plain) if is_number else plain
 
 
 def _family(name: str, where: str) -> Family:

@@ -9,9 +9,9 @@ from pipesched.errors import ConfigError
 from pipesched.estimation.derived import derive
 from pipesched.estimation.setup import SIZES, Setup
 from pipesched.estimation.setup_reader import ReadSetup, read_setup
+from pipesched.pipeline.declared import SETUP_NAMES
 from pipesched.pipeline.layers import RULES
 from pipesched.pipeline.problem import Problem
-from pipesched.text.fields import SETUP_NAMES
 from pipesched.text.given import Given, located
 from pipesched.text.sections import Section, Sections, located as located_in_sections, merged
 

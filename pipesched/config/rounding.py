@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pipesched.checks import shown
+from pipesched.pipeline.declared import BY_NAME, MAPPINGS
 from pipesched.pipeline.quantities import MOST_DIGITS, OutOfLimits, plain
 from pipesched.pipeline.units_of_measure import rounding_of
-from pipesched.schedulers.options import OPTIONS, PERIOD, STARTS
-from pipesched.text.fields import BY_NAME, COUNT, LINKS, NUMERIC, PART, SIDE, SIZES, SLICES
+from pipesched.schedulers.options import OPTIONS
 from pipesched.text.given import Given
 
 if TYPE_CHECKING:  # a problem that no file says is read without YAML
@@ -36,19 +36,19 @@ def _rounded(name: str, given: Given) -> Iterator[str]:
     """Yield for each number of a value that is rounded where it stands, and what it counts as."""
     if name == "algorithm":
         for key, option in given.value.options.items():
-            if OPTIONS[key].shape in (PERIOD, STARTS):
+            if OPTIONS[key].shape.rounds:
                 yield from _of_numbers(option, given.value.locations.get(key, f"`{key}`"))
     elif name not in BY_NAME:
         yield from _of_section(given.value, name) if name in MEASURES else ()
-    elif (field := BY_NAME[name]).shape in (PART, LINKS, SIZES, SIDE) or (field in NUMERIC and field.shape != COUNT):
+    elif (field := BY_NAME[name]).shape.rounds:
         key = field.key
         if not isinstance(given.value, Mapping):
             yield from _of_numbers(given.value, given.where or f"`{key}`")
             return
         for entry, value in given.value.items():
             place = given.inside.get(str(entry), given.where)
-            called = f"`{key}.{entry}`" if BY_NAME[name].shape in (SIZES, SLICES) else f"`{key}`.{entry}"
-            if BY_NAME[name].shape != SLICES or entry not in PARTED:
+            called = f"`{key}.{entry}`" if name in MAPPINGS else f"`{key}`.{entry}"
+            if name != "slices" or entry not in PARTED:
                 yield from _of_numbers(value, f"{place}.{entry}" if place else called)
 
 

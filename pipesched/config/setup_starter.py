@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.resources import files
 from math import gcd
 
 from pipesched.checks import require_whole
+from pipesched.config.starter import setup_starter_text
 from pipesched.estimation.derived import derive
 from pipesched.estimation.model_reader import read_model_section
 from pipesched.estimation.parameters import parameters
@@ -35,7 +35,6 @@ def setup_starter(model: str, hardware: str | None = None, gpus: int | None = No
     gpu = USUAL_HARDWARE if hardware is None else hardware
     setup, fits = _laid_out(model, gpu, gpus)
     parallel, batch = setup.parallel, setup.batch
-    starter = files("pipesched.config").joinpath("setup_starter.yaml").read_text(encoding="utf-8")
     values = {
         "name": spelled(setup.name),
         "model": spelled(model),
@@ -46,7 +45,7 @@ def setup_starter(model: str, hardware: str | None = None, gpus: int | None = No
         "training.recompute": setup.training.recompute,
     }
     remarks = {"title": setup.name, "microbatches": str(setup.microbatches), "warning": "" if fits else WARNING}
-    return fill(starter, values, remarks)
+    return fill(setup_starter_text(), values, remarks)
 
 
 def _setup(name: str, hardware: str, gpus: int, tensor: int = 1, pipeline: int = 1, recompute: str = "none") -> Setup:

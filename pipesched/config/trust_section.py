@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pipesched.checks import require_flag
 from pipesched.errors import ConfigError
+from pipesched.pipeline.shapes import Flag, Label, declare, declared
 
 if TYPE_CHECKING:
     from pipesched.text.sections import Section
 
 
-class TrustSection(NamedTuple):
+@dataclass(frozen=True)
+class TrustSection:
     """What a config says of trust: the source whose software and cluster its own are `like`; `beyond` all evidence."""
 
-    like: str | None = None
-    beyond: bool = False
+    like: str | None = declare(
+        Label(), "the source of published runs whose software and cluster are like one's own", None
+    )
+    beyond: bool = declare(Flag(), "whether tune looks beyond what was measured; default false", False)
 
 
 def read_trust(section: Section | None) -> TrustSection:
@@ -26,7 +31,7 @@ def read_trust(section: Section | None) -> TrustSection:
     from pipesched.text.sections import Entries, located
 
     try:
-        entries = Entries(section.value, "trust", TrustSection._fields)
+        entries = Entries(section.value, "trust", [*declared(TrustSection, "trust")])
         like = entries.plain("like")
         if like is not None:
             evidence_base().require_source(like, "trust.like")

@@ -8,23 +8,19 @@ from typing import Any, NamedTuple
 
 from pipesched.checks import look_up, shown
 from pipesched.errors import ConfigError
+from pipesched.pipeline import declared
 from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.costs import TABLED
 from pipesched.pipeline.layer_arguments import PARTS
 from pipesched.pipeline.layers import WORK, rows_of
+from pipesched.pipeline.memory import TABLED
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import to_fraction
+from pipesched.pipeline.shapes import Each, Field
 from pipesched.pipeline.step import GRADIENTS, WEIGHTS, Shard
-from pipesched.pipeline.step_arguments import SHARD_KEYS
-from pipesched.pipeline.unit_arguments import SLICE_KEYS
-from pipesched.pipeline.units import AUTO, FACTORS, Sizes, Slices
+from pipesched.pipeline.units import AUTO, Sizes, Slices
 from pipesched.pipeline.units_of_measure import is_several
-from pipesched.text import fields
-from pipesched.text.fields import FRACTION, PER_BOUNDARY, PER_STAGE, RATIO, SHARD, SIZES, SLICES, Field
-from pipesched.text.given import Given, located, only_numbers, words_or_numbers
+from pipesched.text.given import Given, located
 
-LISTED = (PER_STAGE, PER_BOUNDARY, RATIO, FRACTION)  # shapes of lists that are for one number of stages
-ENTRIES = (SIZES, SLICES, SHARD)  # shapes of mappings whose entries are given one by one
 READ = (Sizes, Slices, Shard)  # what these become
 TWO_A_DEVICE = object()  # the built-in default's stages, until the devices are known
 
@@ -92,13 +88,13 @@ def values_of(source: Source | None) -> Values:
 
 def has_setup(values: Mapping[str, Given]) -> bool:
     """Return whether the values describe a training run, from which the problem is derived."""
-    return any(name in values for name in fields.SETUP_NAMES)
+    return any(name in values for name in declared.SETUP_NAMES)
 
 
 def read_fields(root: Any, name: str) -> Values:
     """Return the values that stand in a file, whichever they are. Raises ConfigError for an unknown key."""
     values = {field.name: given for field, given in _fields(root, name)}
-    sections = [key for key in fields.SETUP_NAMES if key in root.data and root.data[key].data is not None]
+    sections = [key for key in declared.SETUP_NAMES if key in root.data and root.data[key].data is not None]
     if sections:
         from pipesched.text.sections import Section
 
@@ -117,15 +113,15 @@ def _fields(root: Any, name: str, section: str = "") -> Iterator[tuple[Field, Gi
         raise ConfigError(form, section, where=f"{name}:{root.line}: {section}")
     for key, value in root.data.items():
         full = f"{section}.{key}" if section else key
-        if not section and key in fields.SECTIONS:
+        if not section and key in declared.SECTIONS:
             if value.data is not None:
                 yield from _fields(value, name, key)
-        elif full in fields.BY_KEY:
+        elif full in declared.BY_KEY:
             if value.data is not None:
-                yield fields.BY_KEY[full], _given(value, name, full)
+                yield declared.BY_KEY[full], _given(value, name, full)
         elif full == "format" and str(value.plain()).startswith("pipesched."):
             raise ConfigError(f"{name} is a document of format {shown(value.plain())}, not a config")
-        elif section or key not in fields.SETUP_NAMES:
+        elif section or key not in declared.SETUP_NAMES:
             raise ConfigError(f"{name}:{value.line}: unknown key {shown(full)}; {_suggestion(key, section)}")
 
 
@@ -140,40 +136,21 @@ def _given(value: Any, name: str, key: str) -> Given:
 
 def _read(value: Any, name: str, key: str) -> Any:
     """Return the value of a key; an algorithm is read here, while the lines of its options are known."""
-    field = fields.BY_KEY[key]
-    if field.shape == fields.ALGORITHM:
+    if key == "algorithm":
         from pipesched.config.algorithm import read_algorithm
 
         return read_algorithm(value, name)
-    return in_file(field, value.plain())
-
-
-def in_file(field: Field, plain: Any) -> Any:
-    """Return the value that a file gives to a field, in which no text counts as the number that it spells."""
-    if field.shape == fields.SIDE and isinstance(plain, list):
-        return [_item_in_file(item) for item in plain]
-    if field.shape in (SLICES, SHARD):
-        return words_or_numbers(plain)
-    is_number = field in fields.NUMERIC or field.shape in (fields.PART, fields.LINKS, SIZES)
-    is_number = is_number or (field.shape in (fields.PLACEMENT, fields.LAYOUT) and isinstance(plain, list))
-    return only_numbers(plain) if is_number else plain
-
-
-def _item_in_file(plain: Any) -> Any:
-    """Return an item of side work, whose name may be any text."""
-    entries = plain if isinstance(plain, dict) else {}
-    return {key: one if key == "name" else words_or_numbers(one) for key, one in entries.items()} or plain
+    return declared.BY_KEY[key].shape.in_file(value.plain())
 
 
 def _suggestion(key: str, section: str) -> str:
     """Suggest a key that looks alike, or one of another section."""
-    elsewhere = [field.key for field in fields.FIELDS if field.key.rpartition(".")[2] == key]
-    mappings = (("sizes", FACTORS), ("slices", SLICE_KEYS), ("shard", SHARD_KEYS))
-    elsewhere += [f"{name}.{key}" for name, inside in mappings if key in inside]
+    elsewhere = [field.key for field in declared.FIELDS if field.key.rpartition(".")[2] == key]
+    elsewhere += [f"{name}.{key}" for name, inside in declared.MAPPINGS.items() if key in inside]
     if elsewhere:
         return f"did you mean {elsewhere[0]!r}?"
-    known = fields.keys_of(section) if section else fields.top_keys()
-    near = fields.nearest_key(key, known)
+    known = declared.keys_of(section) if section else declared.top_keys()
+    near = declared.nearest_key(key, known)
     return f"did you mean {near!r}?" if near else f"known here are {', '.join(known)}"
 
 
@@ -189,13 +166,13 @@ def override(values: Values, overrides: Mapping[str, Any]) -> None:
         raise ConfigError("give either `stages`, or the `chunks` of a device", "chunks")
     if halves and "backward" in given:
         raise ConfigError(f"give either the whole or its halves, not also `{halves[0]}`", "backward")
-    known = {name: field for name, field in fields.BY_NAME.items() if field.shape != fields.ALGORITHM}
-    known |= {field.name: field for field in fields.SETUP}
+    known = dict(declared.PARAMETERS)
+    known |= {field.name: field for field in declared.SETUP}
     for name in sorted(overrides, key=lambda name: name != "layout"):  # it says what the stages are
         field = look_up(known, name, "parameter", name)
         if name not in given:
             values.pop(name, None)
-        elif field.shape == fields.SECTION:
+        elif name in declared.SETUP_NAMES:
             _put_section(values, name, given[name])
         else:
             put(values, field, Given(given[name]))
@@ -223,7 +200,7 @@ def put(values: Values, field: Field, given: Given) -> None:
         values.pop("chunks" if field.name == "stages" else "stages", None)
     elif field.name in ("layers", "layer"):  # a default that is one a stage does not stand beside them
         _drop_built_in(values, "stages", "forward", "backward")
-    elif field.shape == SIZES or is_table(field, given.value):  # whose lists say how many microbatches there are
+    elif field.name == "sizes" or is_table(field, given.value):  # whose lists say how many microbatches there are
         _drop_built_in(values, "microbatches")
     values[field.name] = _on_top(field, values[field.name], given) if _has_entries(values, field, given) else given
 
@@ -237,7 +214,7 @@ def _drop_built_in(values: Values, *names: str) -> None:
 def is_table(field: Field, value: Any) -> bool:
     """Return whether a value of a field says what each microbatch has, in lists inside of its list."""
     entries: Any = value if isinstance(value, Sized) and is_several(value) else ()
-    if field.shape == fields.SIDE:
+    if field.name == "side":
         items = (item for item in entries if isinstance(item, Mapping))
         return any(is_several(item.get(key)) for item in items for key in ("forward", "backward"))
     return field.name in TABLED and any(map(is_several, entries))
@@ -245,7 +222,7 @@ def is_table(field: Field, value: Any) -> bool:
 
 def _has_entries(values: Values, field: Field, given: Given) -> bool:
     """Return whether a value goes entry by entry on top of the one that there is: factors, slices and shards."""
-    both = (values[field.name].value, given.value) if field.name in values and field.shape in ENTRIES else ()
+    both = (values[field.name].value, given.value) if field.name in values and field.name in declared.MAPPINGS else ()
     return any(isinstance(one, Mapping) for one in both) and not any(isinstance(one, READ) for one in both)
 
 
@@ -256,7 +233,7 @@ def _on_top(field: Field, below: Given, above: Given) -> Given:
     one way to say the work of slices replaces the other, `most` goes with a number that is to be found, and lower
     levels of a shard have no `ahead` and no `reduce`.
     """
-    whole = "level" if field.shape == SHARD else "count"
+    whole = field.shape.short or ""
     under, over = (one.value if isinstance(one.value, Mapping) else {whole: one.value} for one in (below, above))
     dropped = {*over, *({"work", "attention"} if {"work", "attention"} & {*over} else ())}
     if over.get("count", AUTO) != AUTO:
@@ -289,10 +266,10 @@ def problem_of(values: Mapping[str, Given]) -> Problem:
 
 def _of_other_stages(error: ConfigError, values: Mapping[str, Given]) -> ConfigError:
     """Return an error about a list of a file where other stages were asked for, with what to do about it."""
-    field, stages, given = fields.BY_NAME.get(error.key or ""), values.get("stages"), values.get(error.key or "")
+    field, stages, given = declared.BY_NAME.get(error.key or ""), values.get("stages"), values.get(error.key or "")
     if field is None or stages is None or given is None or error.entry is not None:
         return error
-    is_listed = field.shape in LISTED and isinstance(given.value, list)
+    is_listed = isinstance(field.shape, Each) and field.shape.per != "device" and isinstance(given.value, list)
     if not is_listed or given.where is None or stages.where is not None or stages.built_in:
         return error
     return ConfigError(f"{error.message}; leave `stages` out to fuse the stages of the config", error.key)

@@ -9,14 +9,14 @@ from fractions import Fraction
 from typing import Any
 
 from pipesched.checks import require_name, require_whole, shown
-from pipesched.config.values import in_file
 from pipesched.documents.json_text import get, nearly_equal, plain_values, require_finite
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.costs import STEP_TIMES
+from pipesched.pipeline.declared import BY_KEY, BY_NAME, FIELDS, SECTIONS, keys_of
 from pipesched.pipeline.layer_arguments import HALVES, KEYS, PARTS, Blocks
-from pipesched.pipeline.layers import RULES, SHARES, SIZES, Amount, LayerCosts
-from pipesched.pipeline.memory import KEPT
+from pipesched.pipeline.layers import RULES, Amount, LayerCosts
+from pipesched.pipeline.memory import KEPT, SHARES, SIZES
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain, simplest
 from pipesched.pipeline.schedule import Schedule
@@ -30,7 +30,6 @@ from pipesched.schedulers.feeding.ordering import Ordering
 from pipesched.schedulers.feeding.search import require_order
 from pipesched.schedulers.options import ORDER
 from pipesched.schedulers.registry import FAMILIES, family
-from pipesched.text.fields import BY_KEY, BY_NAME, SECTIONS, keys_of
 
 
 def step_document(problem: Problem) -> dict[str, Any]:
@@ -242,10 +241,7 @@ def wrong_order(outcome: Outcome) -> Iterator[str]:
         yield f"order is {shown([*outcome.order])} in the document; its schedule feeds {shown([*schedule.order])}"
 
 
-MAY_BE_NULL = (  # of numbers of a document
-    *(f"costs.{key}" for key in ("overlap", "offload", "reload", *STEP_TIMES, "tied")),
-    "memory.budget",
-)
+MAY_BE_NULL = [one.key for one in FIELDS if one.optional]  # of numbers of a document
 MOST_PLACES = 30  # digits before or behind the point
 
 
@@ -296,7 +292,7 @@ def problem_values(content: dict[str, Any]) -> dict[str, Any]:
             if full in BY_KEY:
                 exactly = _exact_size if full == "speed" else read
                 value = without_tried(value) if full == "slices" else value  # noqa: PLW2901
-                values[BY_KEY[full].name] = in_file(BY_KEY[full], _entries_or_numbers(value, exactly))
+                values[BY_KEY[full].name] = BY_KEY[full].shape.in_file(_entries_or_numbers(value, exactly))
             elif full == BLOCKS:
                 values[BLOCKS] = value is True
             elif section or key not in SECTIONS:

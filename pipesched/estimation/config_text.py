@@ -12,7 +12,7 @@ from pipesched.pipeline.costs import Entry
 from pipesched.pipeline.memory import KEPT
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain, to_fraction
-from pipesched.pipeline.step_arguments import SHARD_KEYS, item_values
+from pipesched.pipeline.step_arguments import SHARD, item_values
 from pipesched.pipeline.units import FORWARD_ONLY, unit_values
 from pipesched.schedulers.family import ANY
 from pipesched.schedulers.registry import family
@@ -140,7 +140,7 @@ def _write_rest(config: ConfigWriter, problem: Problem) -> None:
     """Write what makes microbatches differ, and what a step has beside costs and memory."""
     values: dict[str, object] = {**unit_values(problem.sizes, problem.slices, problem.mode)}
     if problem.shard is not None:
-        values["shard"] = {key: getattr(problem.shard, key) for key in SHARD_KEYS}
+        values["shard"] = {key: getattr(problem.shard, key) for key in SHARD}
     if problem.clip:
         values["step"] = {"clip": problem.clip}
     if problem.side:

@@ -20,13 +20,14 @@ from pipesched.estimation.setup import GATHER, NONE, Setup
 from pipesched.estimation.step import step_values, with_keys
 from pipesched.estimation.terms import ATTENTION as ATTENDING, PER_MS, total
 from pipesched.estimation.times import OPERATIONS
-from pipesched.pipeline.arguments import make_problem, read_placement
+from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.cutting.runs import CutItems
 from pipesched.pipeline.layers import BALANCED, EQUAL, LayerCosts, Layers, least_counts
 from pipesched.pipeline.layout import balanced_layout, equal_layout
 from pipesched.pipeline.placement import Placement, named_placement
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import MOST_DIGITS, Exact, rounded, to_fraction
+from pipesched.pipeline.readers import read_placement
 from pipesched.pipeline.recut import recut, speeds_of
 from pipesched.pipeline.unit_arguments import WHOLE_ONLY, read_slices
 from pipesched.pipeline.units import FORWARD_ONLY, SHARED, Slices, with_attentions

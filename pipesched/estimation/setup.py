@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from pipesched.checks import require_flag, require_name, require_sequence, require_whole, shown
 from pipesched.errors import ConfigError
-from pipesched.estimation.hardware import GpuModel
+from pipesched.estimation.hardware import EFFICIENCY, GpuModel
 from pipesched.estimation.model import (
     ModelShape,
     nearest_divisors,
@@ -18,12 +18,24 @@ from pipesched.estimation.model import (
     require_stages,
     require_tensor,
 )
+from pipesched.pipeline.shapes import (
+    ByKey,
+    Count,
+    Either,
+    Field,
+    Flag,
+    Label,
+    ListOf,
+    OneOf,
+    Searched,
+    declare,
+    declared,
+)
 from pipesched.pipeline.step import LEVELS, NOTHING, OPTIMIZER_STATES
 
 BF16, FP16, FP32 = PRECISIONS = ("bf16", "fp16", "fp32")
 NONE, SELECTIVE, FULL = RECOMPUTES = ("none", "selective", "full")
 RING, GATHER = CONTEXTS = ("ring", "gather")
-AUTO = "auto"
 MOST = 1_000_000_000  # GPUs, tokens or sequences
 SHARD_RANKS = "parallel.shard_ranks"
 SIZES = ("tensor", "pipeline", "chunks", "context", "expert", "expert_tensor")
@@ -33,25 +45,67 @@ SIZES = ("tensor", "pipeline", "chunks", "context", "expert", "expert_tensor")
 class Parallel:
     """How a model is laid out: over how many ranks each way of parallelism spreads it.
 
-    `gpus` is the product of `tensor`, `pipeline`, `context` and the data-parallel ranks. A device of the pipeline holds
-    `chunks` stages. Experts spread over `expert` ranks, each of them over `expert_tensor`. `sequence`: what tensor
-    parallelism leaves whole is split along the sequence. `shard_ranks` of the ranks that would hold the same parameters
-    divide them (None: all). Raises ConfigError, about the field at fault.
+    `gpus` is the product of `tensor`, `pipeline`, `context` and the data-parallel ranks. Of ranks that would hold the
+    same parameters `shard_ranks` divide them (None: all). Raises ConfigError, about the field at fault.
     """
 
-    gpus: int
-    tensor: int = 1
-    pipeline: int = 1
-    chunks: int = 1
-    context: int = 1
-    expert: int = 1
-    expert_tensor: int = 1
-    sequence: bool = False
-    shard_ranks: int | None = None
+    gpus: int = declare(Count(), "on how many GPUs to train", live="8")
+    tensor: int = declare(
+        Searched(Count()),
+        "tensor parallelism; default 1",
+        1,
+        searched="auto",
+        live="1",
+        remark="splits each layer; within a node",
+    )
+    pipeline: int = declare(
+        Searched(Count()),
+        "pipeline parallelism; default 1",
+        1,
+        searched="auto",
+        live="8",
+        remark="devices of the pipeline",
+    )
+    chunks: int = declare(Searched(Count()), "stages of a device; default 1", 1, searched="auto", live="1")
+    context: int = declare(
+        Searched(Count()),
+        "context parallelism; default 1",
+        1,
+        searched="auto",
+        example="1",
+        remark="splits the sequence",
+    )
+    expert: int = declare(
+        Searched(Count()),
+        "expert parallelism; default 1",
+        1,
+        searched="auto",
+        live="1",
+        remark="spreads experts; divides tensor x context x data",
+    )
+    expert_tensor: int = declare(
+        Searched(Count()),
+        "tensor parallelism of experts; default 1",
+        1,
+        searched="1",
+        example="1",
+        remark="splits each expert",
+    )
+    sequence: bool = declare(
+        Searched(Flag()), "sequence parallelism; default: with tensor parallelism", False, flag=None, example="true"
+    )
+    shard_ranks: int | None = declare(
+        Searched(Count()),
+        "among how many of these ranks; default: all",
+        None,
+        searched="all",
+        example="1",
+        remark="ranks that divide what `shard` says; default: data x context",
+    )
 
     def __post_init__(self) -> None:
-        for key in ("gpus", *SIZES):
-            require_whole(getattr(self, key), f"parallel.{key}", least=1, most=MOST)
+        for way in ("gpus", *SIZES):
+            require_whole(getattr(self, way), f"parallel.{way}", least=1, most=MOST)
         require_flag(self.sequence, "parallel.sequence")
         ways = self.tensor * self.pipeline * self.context
         if self.gpus % ways:
@@ -97,10 +151,22 @@ class TokenBatch:
     `sequence` is then the longest, and `micro` 1.
     """
 
-    sequence: int
-    micro: int
-    size: int
-    lengths: tuple[tuple[int, ...], ...] | None = None
+    sequence: int = declare(Count(), "tokens of a sequence", live="4096")
+    micro: int = declare(Searched(Count()), "sequences of a microbatch; default 1", searched="1", live="1")
+    size: int = declare(
+        Count(),
+        "sequences of a step, over all GPUs",
+        key="batch.global",
+        flag="global-batch",
+        live="32",
+        remark="sequences of a step; microbatches = global / (micro x data) = {microbatches}",
+    )
+    lengths: tuple[tuple[int, ...], ...] | None = declare(
+        ListOf(ListOf(Count(), 1), 1),
+        "instead of the rest: lengths of the documents of each microbatch of a data-parallel rank",
+        None,
+        flag=None,
+    )
 
     def __post_init__(self) -> None:
         for field, key in (("sequence", "sequence"), ("micro", "micro"), ("size", "global")):
@@ -147,39 +213,85 @@ def packed(lengths: Sequence[Sequence[int]], data: int) -> TokenBatch:
 class TrainingSetup:
     """How a model trains: numbers, what is kept of activations, and what overlaps.
 
-    `gradients` is the precision of the main gradients. `shard` says what data-parallel ranks divide, as steps have it:
-    none, optimizer, gradients or weights (ZeRO 0 to 3); None leaves gradients and parameters out of the schedule, and
-    `distributed_optimizer` says whether states are divided. With `shard` that follows. `recompute` is none, selective
-    (the core of attention) or full, the latter of `full_layers` of each stage (None: all). `layout` lists the layers of
-    each stage, or is a rule (balanced, equal); None finds the best for an algorithm. By `context`, ranks that share a
-    sequence pass keys and values round a ring, or gather all of them first.
+    `shard` None leaves gradients and parameters out of the schedule; `distributed_optimizer` says whether states are
+    divided; with `shard` that follows. `recompute` full is of `full_layers` of each stage (None: all). `layout` None
+    finds the best for an algorithm.
 
     Raises ConfigError, about the field at fault.
     """
 
-    precision: str = BF16
-    gradients: str = FP32
-    distributed_optimizer: bool = True
-    recompute: str = NONE
+    precision: str = declare(OneOf(*PRECISIONS), "bf16 (default), fp16 or fp32", BF16, live="bf16")
+    gradients: str = declare(
+        OneOf(FP32, BF16),
+        "of the main gradients; default fp32",
+        FP32,
+        called="precision of gradients",
+        flag=None,
+        example="fp32",
+    )
+    context: str = declare(
+        OneOf(*CONTEXTS),
+        "context-parallel ranks pass keys and values round a ring, or gather them; default ring",
+        RING,
+        called="exchange of keys and values",
+        flag=None,
+        example="ring",
+    )
+    shard: str | None = declare(
+        Searched(OneOf(*LEVELS)),
+        "what data-parallel ranks divide: none, optimizer, gradients or weights (ZeRO 0 to 3)",
+        None,
+        called="level",
+        searched="what data-parallel ranks divide: none, optimizer, gradients, weights",
+        example="optimizer",
+        remark="or none, gradients, weights: gathers, reductions, optimizer are parts of the schedule",
+    )
+    recompute: str = declare(
+        Searched(OneOf(*RECOMPUTES), ByKey({FULL: Count()}, (FULL,)), metavar="NAME|N", several="NAME|N[,..]|auto"),
+        "none (default), selective, full, or full of N layers of each stage",
+        NONE,
+        searched="none, selective, full, or full of N layers of each stage; default none",
+        live="none",
+    )
+    distributed_optimizer: bool = declare(
+        Flag(),
+        "the optimizer's numbers are spread over data-parallel ranks (ZeRO-1); default true",
+        True,
+        flag=None,
+        example="true",
+    )
+    flash_attention: bool = declare(
+        Flag(), "attention between tokens is fused; default true", True, flag=None, example="true"
+    )
+    tensor_overlap: bool = declare(
+        Flag(),
+        "tensor-parallel communication runs beside its products; default false",
+        False,
+        flag=None,
+        example="false",
+    )
+    fused_loss: bool = declare(
+        Flag(), "the loss never forms 32-bit logits; default false", False, flag=None, example="false"
+    )
+    layout: tuple[int, ...] | str | None = declare(
+        Either(Label(), ListOf(Count(0))),
+        "best (or auto), balanced, equal, the layers of each stage, or Megatron's text of them",
+        None,
+        flag=None,
+        example="auto",
+    )
     full_layers: int | None = None
-    flash_attention: bool = True
-    tensor_overlap: bool = False
-    fused_loss: bool = False
-    layout: tuple[int, ...] | str | None = None
-    context: str = RING
-    shard: str | None = None
 
     def __post_init__(self) -> None:
         if self.precision == "fp8":
             raise ConfigError("fp8 is not estimated; known are bf16, fp16 and fp32", "training.precision")
-        require_name(PRECISIONS, self.precision, "precision", "training.precision")
-        require_name((FP32, BF16), self.gradients, "precision of gradients", "training.gradients")
-        for key in ("distributed_optimizer", "flash_attention", "tensor_overlap", "fused_loss"):
-            require_flag(getattr(self, key), f"training.{key}")
-        require_name(RECOMPUTES, self.recompute, "recompute", "training.recompute")
-        require_name(CONTEXTS, self.context, "exchange of keys and values", "training.context")
+        for name, field in declared(TrainingSetup, "training").items():
+            value = getattr(self, name)
+            if isinstance(field.shape, Flag):
+                require_flag(value, field.key)
+            elif field.shape.words and value is not None:
+                require_name(field.shape.words, value, field.called or name, field.key)
         if self.shard is not None:
-            require_name(LEVELS, self.shard, "level", "training.shard")
             object.__setattr__(self, "distributed_optimizer", self.shard != NOTHING)
         if self.full_layers is not None:
             require_whole(self.full_layers, "training.recompute", least=1)
@@ -199,6 +311,29 @@ class TrainingSetup:
     def divides(self, what: str) -> bool:
         """Return whether each rank keeps only its part of what a level is named after."""
         return LEVELS.index(self.level) >= LEVELS.index(what)
+
+
+PARALLEL = {
+    **declared(Parallel, "parallel"),
+    "data": Field(
+        "parallel.data",
+        Count(),
+        "derived: gpus / (tensor x pipeline x context); checked if given",
+        flag=None,
+        example="1",
+    ),
+}
+BATCH = {field.key.partition(".")[2]: field for field in declared(TokenBatch, "batch").values()}
+TRAINING = {
+    **declared(TrainingSetup, "training"),
+    "efficiency": Field(
+        "training.efficiency",
+        Either(Label(), EFFICIENCY),
+        "measured shares of the GPU's numbers, or the name of a YAML file of them",
+        flag=None,
+        example="{gemm: 0.7}",
+    ),
+}
 
 
 class ShardGroup(NamedTuple):

@@ -8,20 +8,31 @@ from typing import Any, NamedTuple
 
 from pipesched.checks import require_whole, shown
 from pipesched.errors import ConfigError
-from pipesched.estimation.hardware import TYPICAL, GpuModel, read_efficiency, read_hardware
+from pipesched.estimation.hardware import GpuModel
+from pipesched.estimation.hardware_reader import TYPICAL, read_efficiency, read_hardware
 from pipesched.estimation.model import ModelShape, require_experts, require_stages, require_tensor
 from pipesched.estimation.model_reader import read_model_section
-from pipesched.estimation.setup import AUTO, FP32, FULL, MOST, SIZES, Parallel, Setup, TokenBatch, TrainingSetup, packed
+from pipesched.estimation.setup import (
+    BATCH,
+    FP32,
+    FULL,
+    MOST,
+    PARALLEL,
+    SIZES,
+    TRAINING,
+    Parallel,
+    Setup,
+    TokenBatch,
+    TrainingSetup,
+    packed,
+)
 from pipesched.pipeline.layers import BEST
+from pipesched.pipeline.shapes import AUTO
 from pipesched.pipeline.step import LEVELS, NOTHING, OPTIMIZER_STATES
 from pipesched.text.sections import Entries, Section, Sections, located, merged
 from pipesched.text.yaml_reader import Value, parse_yaml, read_text
 
-PARALLEL_KEYS = ("gpus", *SIZES, "sequence", "data", "shard_ranks")
-BATCH_KEYS = ("sequence", "micro", "global", "lengths")
-FLAGS = ("distributed_optimizer", "flash_attention", "tensor_overlap", "fused_loss")
-WORDS = ("precision", "gradients", "context")
-TRAINING_KEYS = (*WORDS, "shard", "recompute", *FLAGS, "layout", "efficiency")
+READ_APART = ("shard", "recompute", "layout", "efficiency")  # of training
 SWITCHED = {True: OPTIMIZER_STATES, False: NOTHING}  # what `distributed_optimizer` says of `shard`
 FORMS = {"sequence": "true or false", "recompute": "none, selective or full", "shard": f"one of {', '.join(LEVELS)}"}
 MISSING = {
@@ -73,7 +84,7 @@ def read_unsized(sections: Sections) -> Unsized:
     """Return what these sections say, which is nothing of the layout. Raises ConfigError, with the place at fault."""
     try:
         model, hardware, training, notes = _shared(sections)
-        parallel = Entries(sections.get("parallel", EMPTY).value, "parallel", PARALLEL_KEYS)
+        parallel = Entries(sections.get("parallel", EMPTY).value, "parallel", [*PARALLEL])
         gpus = require_whole(parallel.needed("gpus", "on how many GPUs to train"), "parallel.gpus", least=1, most=MOST)
         sequence = _one(parallel, "sequence") if "sequence" in parallel else None
         data = _one(parallel, "data")
@@ -102,7 +113,7 @@ def _shared(sections: Sections) -> tuple[ModelShape, GpuModel, TrainingSetup, tu
 
 def _parallel(value: Value, model: ModelShape) -> Parallel:
     """Return the layout. What a way of parallelism asks of the model comes before what their product asks of GPUs."""
-    entries = Entries(value, "parallel", PARALLEL_KEYS)
+    entries = Entries(value, "parallel", [*PARALLEL])
     entries.needed("gpus", "on how many GPUs to train")
     numbers = {key: _one(entries, key) for key in ("gpus", *SIZES) if key in entries}
     for key, number in numbers.items():
@@ -122,9 +133,9 @@ def _parallel(value: Value, model: ModelShape) -> Parallel:
 
 def _batch(value: Value, data: int | None) -> TokenBatch:
     """Return the batch; that of documents which are packed, where there are so many data-parallel ranks."""
-    entries = Entries(value, "batch", BATCH_KEYS)
+    entries = Entries(value, "batch", [*BATCH])
     if "lengths" in entries:
-        beside = next((key for key in BATCH_KEYS[:3] if key in entries), None)
+        beside = next((key for key in BATCH if key != "lengths" and key in entries), None)
         if beside is not None:
             raise ConfigError("has no place beside `batch.lengths`, which say it", entries.key(beside))
         if data is None:
@@ -146,8 +157,8 @@ def _one(entries: Entries, key: str, default: Any = None) -> Any:
 
 
 def _training(value: Value) -> TrainingSetup:
-    entries = Entries(value, "training", TRAINING_KEYS)
-    given = {key: entries.plain(key) for key in (*WORDS, *FLAGS) if key in entries}
+    entries = Entries(value, "training", [*TRAINING])
+    given = {key: entries.plain(key) for key in TRAINING if key not in READ_APART and key in entries}
     level = _one(entries, "shard")
     require_agreement(entries, [level])
     recompute, layers = _one(entries, "recompute") if "recompute" in entries else "none", None
@@ -170,7 +181,7 @@ def require_agreement(training: Entries, levels: Iterable[str]) -> None:
 
 def _measured(hardware: GpuModel, training: Section) -> GpuModel:
     """Return a GPU with the shares that `training.efficiency` gives, here or in a file of their own."""
-    value = Entries(training.value, "training", TRAINING_KEYS).values.get("efficiency")
+    value = Entries(training.value, "training", [*TRAINING]).values.get("efficiency")
     if value is None:
         return hardware
     if not isinstance(value.data, str):

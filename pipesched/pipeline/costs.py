@@ -20,12 +20,13 @@ from pipesched.pipeline.quantities import (
     ticks_per_unit,
     to_fraction,
 )
+from pipesched.pipeline.shapes import Each, Field, Number, declare, declared
+from pipesched.pipeline.units_of_measure import TIME
 
 BRIEF = 32  # letters of a list of numbers in the text of an object
-PER_STAGE = ("forward", "backward_input", "backward_weight", "recompute", "overlap", "offload", "reload")
 TRANSFER_TIMES = ("offload", "reload")  # of lanes: no speed of a device changes them
-STEP_TIMES = ("gather", "reduce", "optimizer")  # once a stage and step; no microbatch changes them
-TABLED = (*(key for key in PER_STAGE if key != "overlap"), "backward", "p2p", "activation")  # may have one a microbatch
+A_TIME = Number(TIME)
+TIMES, TABLE = Each(A_TIME), Each(A_TIME, rows=True)
 Entry = Exact | tuple[Exact, ...]  # of a stage: of all its microbatches, or of each
 
 
@@ -33,41 +34,94 @@ Entry = Exact | tuple[Exact, ...]  # of a stage: of all its microbatches, or of 
 class Costs(Displayable):
     """Durations in the user's time unit, one for each of the S stages.
 
-    Where microbatches differ on a stage, its entry holds one for each of them; only `overlap` has one a stage always.
-    `split` says that the backward is given as its halves, so that it may run as I and W. `overlap` is the duration of a
-    pair F&B, by the stage of its forward (None: the sum of its parts); `p2p` the latency of each of the S-1 boundaries;
-    `offload` and `reload` that of a transfer of one activation (None: it cannot be offloaded). Of a stage as a whole:
-    `gather` that of bringing its weights together, `reduce` of adding up its gradients among ranks, `optimizer` of its
-    update, `tied` (one number) of adding up gradients that first and last stage share (None: the step has none).
-    `resolution`, a power of ten where times are decimals, divides the number of ticks in a time unit.
+    Where microbatches differ on a stage, its entry holds one for each of them; `p2p` has one for each of the S-1
+    boundaries. `split` says that the backward is given as its halves, so that it may run as I and W. None: there is no
+    such operation; a pair then lasts the sum of its parts. `resolution`, a power of ten where times are decimals,
+    divides the number of ticks in a time unit.
 
     Raises ConfigError, about the field at fault, for lists of other lengths and for entries that are no such numbers.
     """
 
-    forward: tuple[Entry, ...]
-    backward_input: tuple[Entry, ...]
-    backward_weight: tuple[Entry, ...]
-    recompute: tuple[Entry, ...]
-    overlap: tuple[Exact, ...] | None = None
-    p2p: tuple[Entry, ...] = ()
-    offload: tuple[Entry, ...] | None = None
-    reload: tuple[Entry, ...] | None = None
+    forward: tuple[Entry, ...] = declare(
+        TABLE,
+        "time of a forward; default 1 (5 without a config); an entry may list one a microbatch, as that of any cost",
+        absent=1,
+        live="5",
+        remark="a number, or a list with one for each stage, or in it a list of one for each microbatch",
+    )
+    backward_input: tuple[Entry, ...] = declare(
+        TABLE, "its half for the input gradient", called="input gradient", example="5"
+    )
+    backward_weight: tuple[Entry, ...] = declare(
+        TABLE, "its half for the weight gradient", called="weight gradient", example="5"
+    )
+    recompute: tuple[Entry, ...] = declare(
+        TABLE, "time to run a forward again; default forward", flag="recompute-cost", example="5"
+    )
+    overlap: tuple[Exact, ...] | None = declare(
+        TIMES,
+        "time of an overlapped pair F&B; default: the sum of its parts",
+        None,
+        called="overlapped pair",
+        example="15",
+    )
+    p2p: tuple[Entry, ...] = declare(
+        Each(A_TIME, "boundary", rows=True),
+        "latency of an edge between two devices, or one a boundary between stages or layers; default 0",
+        (),
+        absent=0,
+        called="p2p latency",
+        live="0",
+    )
+    offload: tuple[Entry, ...] | None = declare(
+        TABLE, "time to offload one activation", None, flag="offload-cost", example="5"
+    )
+    reload: tuple[Entry, ...] | None = declare(
+        TABLE, "time to load it back; default offload", None, flag=None, example="5"
+    )
     split: bool = False
-    gather: tuple[Exact, ...] | None = None
-    reduce: tuple[Exact, ...] | None = None
-    optimizer: tuple[Exact, ...] | None = None
-    tied: Exact | None = None
+    gather: tuple[Exact, ...] | None = declare(
+        TIMES,
+        "time to bring the weights of a stage together, over the network",
+        None,
+        called="gather of weights",
+        flag="gather-cost",
+        once=True,
+        example="4",
+    )
+    reduce: tuple[Exact, ...] | None = declare(
+        TIMES,
+        "time to add up the gradients of a stage among data-parallel ranks",
+        None,
+        called="reduction of gradients",
+        flag="reduce-cost",
+        once=True,
+        example="6",
+    )
+    optimizer: tuple[Exact, ...] | None = declare(
+        TIMES,
+        "time of the optimizer's update of a stage, on its device",
+        None,
+        flag="optimizer-cost",
+        once=True,
+        example="2",
+    )
+    tied: Exact | None = declare(  # noqa: RUF009  it returns a field
+        A_TIME,
+        "time in which first and last stage add up gradients that they share: one number",
+        None,
+        called="sum of tied gradients",
+        flag="tied-cost",
+        example="3",
+    )
     resolution: int = field(default=1, compare=False)
 
     def __post_init__(self) -> None:
         stages = len(require_sequence(self.forward, "forward"))
-        for key in PER_STAGE:
-            if getattr(self, key) is not None or key not in ("overlap", "offload", "reload"):
-                read = exact_tuple if key == "overlap" else exact_entries
-                object.__setattr__(self, key, read(getattr(self, key), key, stages, "one a stage"))
-        for key in STEP_TIMES:
-            if getattr(self, key) is not None:
-                object.__setattr__(self, key, exact_tuple(getattr(self, key), key, stages, "one a stage"))
+        for name in (*PER_STAGE, *STEP_TIMES):
+            if getattr(self, name) is not None or not COSTS[name].optional:
+                read = exact_entries if COSTS[name].has_rows else exact_tuple
+                object.__setattr__(self, name, read(getattr(self, name), name, stages, "one a stage"))
         if self.tied is not None:
             object.__setattr__(self, "tied", exact_tuple((self.tied,), "tied", 1, "")[0])
         object.__setattr__(self, "p2p", exact_entries(self.p2p, "p2p", stages - 1, "one a boundary between stages"))
@@ -108,6 +162,18 @@ class Costs(Displayable):
 
     def __getstate__(self) -> dict[str, Any]:
         return fields_of(self)
+
+
+COSTS = declared(Costs, "costs")
+BACKWARD = Field(
+    "costs.backward",
+    TABLE,
+    "time of a full backward; default twice forward (10 without a config)",
+    live="10",
+    remark="or its two halves:",
+)
+PER_STAGE = tuple(name for name, one in COSTS.items() if one.of_stages and not one.once)
+STEP_TIMES = tuple(name for name, one in COSTS.items() if one.once)
 
 
 def require_decimals(times: Iterable[Exact], key: str) -> None:

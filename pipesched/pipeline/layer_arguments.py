@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -17,8 +17,6 @@ from pipesched.pipeline.layers import (
     EQUAL,
     GIVEN,
     OPTIONAL,
-    SHARES,
-    SIZES,
     TIMES,
     Amount,
     LayerCosts,
@@ -29,7 +27,7 @@ from pipesched.pipeline.layers import (
     summed,
 )
 from pipesched.pipeline.layout import equal_layout
-from pipesched.pipeline.memory import KEPT, Memory
+from pipesched.pipeline.memory import KEPT, MEMORY_KEYS, SHARES, SIZES, Memory
 from pipesched.pipeline.quantities import canonical
 from pipesched.pipeline.unit_arguments import exact_table
 from pipesched.pipeline.units import SHARED, Slices
@@ -45,12 +43,8 @@ from pipesched.pipeline.units_of_measure import (
 )
 
 HALVES = ("backward_input", "backward_weight")
-KEYS = (
-    *("forward", "backward", *HALVES, "recompute", "overlap", "offload", "reload", "activation", "static", *SHARES),
-    *(*STEP_TIMES, *KEPT),
-)
+KEYS = ("forward", "backward", *(field.name for field in fields(LayerCosts) if field.name != "forward"))
 MOST_LAYERS = 10_000
-MOST_SHARE = {"retain": None, "checkpoint": 1}
 PARTS = ("layer", "first", "last")
 
 
@@ -102,7 +96,7 @@ def _shares_beside(layer: Mapping[str, Amount], across: Mapping[str, Any]) -> di
         if key in layer and is_several(across[key]):
             raise ConfigError(f"must be one number beside `layer.{key}`: that of what stands beside the layers", key)
         if key in layer:
-            found[key] = canonical(exact_number(key, across[key], None, MOST_SHARE[key]))
+            found[key] = canonical(exact_number(key, across[key], None, MEMORY_KEYS[key].number.most))
     return found
 
 
@@ -259,7 +253,7 @@ def _entries(part: str, given: Any, time: Unit, size: Unit, microbatches: int) -
 
 def _one_or_each(name: str, value: Any, unit: Unit | None, microbatches: int | None, *, is_listed: bool) -> Amount:
     """Return the number of an entry, or where that may be the numbers of a list, or a table. Raises ConfigError."""
-    most = MOST_SHARE.get(name)
+    most = MEMORY_KEYS[name].number.most if name in SHARES else None
     if not is_several(value) or not is_listed:
         return canonical(exact_number(name, value, unit, most))
     entries = first_entries(value, MOST_LAYERS)
@@ -289,7 +283,7 @@ def _costs(entries: Mapping[str, Amount], defaults: Mapping[str, Amount], layer:
     halves = {name: entries.get(name, half) for name in HALVES}
     whole = summed([forward, *halves.values()])
     offload = entries.get("offload", 0)
-    optional = {"overlap": whole, "offload": offload, "reload": offload, **dict.fromkeys(STEP_TIMES, 0)}
+    optional = {**dict.fromkeys(OPTIONAL, 0), "overlap": whole, "offload": offload, "reload": offload}
     known = {*layer, *(["reload"] if "offload" in layer else [])}
     given = {name: entries.get(name, default) for name, default in optional.items() if name in known}
     return LayerCosts(

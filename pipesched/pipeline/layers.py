@@ -8,11 +8,12 @@ from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pipesched.checks import require_flag, require_name, require_sequence, require_type, require_whole
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import (
+    COSTS,
     PER_STAGE,
     STEP_TIMES,
     Costs,
@@ -26,21 +27,30 @@ from pipesched.pipeline.costs import (
     scaled,
     taken,
 )
-from pipesched.pipeline.memory import KEPT, Memory
+from pipesched.pipeline.memory import KEPT, SHARES, SIZES, Memory
 from pipesched.pipeline.quantities import Exact, canonical, ticks_per_unit, to_fraction
 from pipesched.pipeline.unit_costs import Units
 
 BEST, BALANCED, EQUAL, GIVEN = "best", "balanced", "equal", "given"
 RULES = (BEST, BALANCED, EQUAL, GIVEN)
 TIMES = (*PER_STAGE, *STEP_TIMES)
-SIZES = ("activation", "static", *KEPT)
-SHARES = ("retain", "checkpoint")
 WORK = ("forward", "backward_input", "backward_weight")  # the times of a forward and a backward
-OPTIONAL = ("overlap", "offload", "reload", *STEP_TIMES)  # None where the model has none
+OPTIONAL = tuple(name for name in TIMES if COSTS[name].optional)  # None where the model has none
+_OF_LAYER = (*PER_STAGE, *(name for name in SIZES if name not in KEPT), *SHARES, *STEP_TIMES, *KEPT)
+T = TypeVar("T")
 Amount = Exact | tuple[Entry, ...]  # of every layer, or of each
 
 
+def _with_amounts(record: type[T]) -> type[T]:
+    """Return a record with a field for each key that layers have: those that stages add up, and shares."""
+    record.__annotations__ = dict.fromkeys(_OF_LAYER, "Amount | None")
+    for name in _OF_LAYER:
+        setattr(record, name, None if name in (*OPTIONAL, *SHARES) else 0)
+    return record
+
+
 @dataclass(frozen=True)
+@_with_amounts
 class LayerCosts:
     """The times and the memory of one layer, or of what a stage has beside its layers: an embedding, a head.
 
@@ -52,23 +62,10 @@ class LayerCosts:
     at fault, for what is no number from 0 on.
     """
 
-    forward: Amount = 0
-    backward_input: Amount = 0
-    backward_weight: Amount = 0
-    recompute: Amount = 0
-    overlap: Amount | None = None
-    offload: Amount | None = None
-    reload: Amount | None = None
-    activation: Amount = 0
-    static: Amount = 0
-    retain: Amount | None = None
-    checkpoint: Amount | None = None
-    gather: Amount | None = None
-    reduce: Amount | None = None
-    optimizer: Amount | None = None
-    weights: Amount = 0
-    gradients: Amount = 0
-    states: Amount = 0
+    if TYPE_CHECKING:
+
+        def __init__(self, **amounts: Amount | None) -> None: ...
+        def __getattr__(self, key: str) -> Any: ...
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -9,8 +9,8 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from pipesched.pipeline.cutting.runs import CutTask, least_cut
-from pipesched.pipeline.layers import SIZES, WORK, Layers, least_counts
-from pipesched.pipeline.memory import Memory
+from pipesched.pipeline.layers import WORK, Layers, least_counts
+from pipesched.pipeline.memory import SIZES, Memory
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.quantities import Exact, grains_per_unit, to_fraction
 

@@ -13,20 +13,9 @@ from pipesched.core.arrays import total
 from pipesched.errors import NotApplicable
 from pipesched.pipeline.costs import Costs, Entry, added
 from pipesched.pipeline.cutting.runs import CutItems
-from pipesched.pipeline.layers import (
-    BALANCED,
-    BEST,
-    GIVEN,
-    SHARES,
-    SIZES,
-    TIMES,
-    LayerCosts,
-    Layers,
-    least_counts,
-    summed,
-)
+from pipesched.pipeline.layers import BALANCED, BEST, GIVEN, TIMES, LayerCosts, Layers, least_counts, summed
 from pipesched.pipeline.layout import balanced_layout, equal_layout, largest_work
-from pipesched.pipeline.memory import KEPT, Memory
+from pipesched.pipeline.memory import KEPT, SHARES, SIZES, Memory
 from pipesched.pipeline.placement import Placement, named_placement
 from pipesched.pipeline.problem import NO_STEP, Problem
 from pipesched.pipeline.quantities import Exact, canonical, to_fraction
@@ -178,7 +167,8 @@ def _by_what_stays(layers: Layers, shard: Shard) -> Layers:
         if not any(getattr(part, key) for key in KEPT):
             return part
         sizes = [summed([getattr(part, key)], Fraction(1, by)) for key, by in divisors(shard).items()]
-        return replace(part, static=summed(sizes), weights=0, gradients=0, states=0)
+        stays: dict[str, Any] = {**dict.fromkeys(KEPT, 0), "static": summed(sizes)}
+        return replace(part, **stays)
 
     return replace(layers, layer=of_part(layers.layer), first=of_part(layers.first), last=of_part(layers.last))
 

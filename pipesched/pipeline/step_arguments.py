@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipesched.checks import require_flag, require_label, require_name, shown
 from pipesched.errors import ConfigError
-from pipesched.pipeline.costs import STEP_TIMES, Costs
+from pipesched.pipeline.costs import Costs
 from pipesched.pipeline.quantities import Exact, canonical, to_fraction
-from pipesched.pipeline.step import AHEAD, AUTO, FULL, LAST, LEVELS, NOTHING, OPTIMIZER_STATES, Shard, SideItem, item_of
-from pipesched.pipeline.unit_arguments import MOST_ITEMS, known_entries
+from pipesched.pipeline.shapes import Count, Either, Field, Label, ListOf, Number, OneOf
+from pipesched.pipeline.step import (
+    AHEAD,
+    AUTO,
+    FULL,
+    LAST,
+    LEVELS,
+    NOTHING,
+    OPTIMIZER_STATES,
+    REDUCES,
+    Shard,
+    SideItem,
+    item_of,
+)
+from pipesched.pipeline.unit_arguments import MOST_ITEMS, Extent, known_entries
 from pipesched.pipeline.units import entry_of
 from pipesched.pipeline.units_of_measure import (
+    MEMORY,
+    TIME,
     Unit,
     count_of,
     exact_number,
@@ -22,39 +37,52 @@ from pipesched.pipeline.units_of_measure import (
     length_text,
 )
 
-SHARD_KEYS = ("level", "ranks", "ahead", "reduce")
-SIDE_KEYS = ("name", "forward", "backward", "into", "devices", "p2p", "activation", "output", "static")
-SIDE_SIZES = ("activation", "output", "static")  # the others that have a unit are times
 ALL = "all"  # of devices
+SHARD = {
+    "level": Field(
+        "shard.level",
+        OneOf(*LEVELS),
+        "what data-parallel ranks divide: none, optimizer (its states; default beside costs.gather), gradients too or"
+        " weights too",
+        "shard",
+        flag="shard",
+    ),
+    "ranks": Field(
+        "shard.ranks",
+        Count(),
+        "among how many ranks each part is divided; default 1",
+        "shard",
+        flag="shard-ranks",
+        called="ranks of a shard",
+    ),
+    "ahead": Field(
+        "shard.ahead",
+        Either(Count(), OneOf(FULL, AUTO), ListOf(Count()), metavar="N[,N..]|full|auto", is_number=True),
+        "with weights divided: how many stages of a device are whole at once; default 3",
+        "shard",
+        flag="shard-ahead",
+        called="stages ahead",
+    ),
+    "reduce": Field(
+        "shard.reduce",
+        OneOf(*REDUCES),
+        "last (default): gradients are reduced once a stage; each: after each microbatch",
+        "shard",
+        flag="shard-reduce",
+        called="rule of reductions",
+    ),
+}
+_TIME, _SIZE = Number(TIME), Number(MEMORY)
+_TIMES = Either(_TIME, ListOf(_TIME))
+SIDE = {
+    "name": Label(), "forward": _TIMES, "backward": _TIMES, "into": Count(0),
+    "devices": Either(OneOf(ALL), ListOf(Count(0), 1, unique=True)), "p2p": _TIME, "activation": _SIZE,
+    "output": _SIZE, "static": _SIZE,
+}  # fmt: skip
+SIDE_SIZES = tuple(key for key, shape in SIDE.items() if shape is _SIZE)  # the others that have a unit are times
 
 
-class StepShape(NamedTuple):
-    """What the lists of a step are for, and the units of its numbers."""
-
-    devices: int
-    stages: int
-    microbatches: int
-    time: Unit
-    size: Unit
-
-
-def read_step_costs(given: Mapping[str, Any], stages: int, time: Unit) -> dict[str, Any]:
-    """Return what a step costs beside its passes, by the fields of Costs; None for what is not given.
-
-    Raises ConfigError about the parameter at fault.
-    """
-    columns: dict[str, Any] = {
-        key: None if given[key] is None else exact_numbers(key, given[key], stages, "one a stage", time)
-        for key in STEP_TIMES
-    }
-    if given["tied"] is None:
-        return {**columns, "tied": None}
-    if is_several(given["tied"]):
-        raise ConfigError("must be one number: first and last stage add up the gradients that they share", "tied")
-    return {**columns, "tied": canonical(exact_number("tied", given["tied"], time))}
-
-
-def read_step(shard: Any, clip: Any, side: Any, costs: Costs, shape: StepShape) -> dict[str, Any]:
+def read_step(shard: Any, clip: Any, side: Any, costs: Costs, shape: Extent) -> dict[str, Any]:
     """Return the fields of a Problem that say what its step has beside costs. Raises ConfigError about one of them."""
     return {
         "shard": read_shard(shard, shape.devices, gathers=costs.gather is not None),
@@ -73,9 +101,9 @@ def read_shard(value: Any, devices: int, *, gathers: bool = False) -> Shard | No
     if isinstance(value, str):
         value = {"level": value}
     if not isinstance(value, Mapping):
-        what = f"must be a level ({', '.join(LEVELS)}) or a mapping of {', '.join(SHARD_KEYS)}, not {shown(value)}"
+        what = f"must be a level ({', '.join(LEVELS)}) or a mapping of {', '.join(SHARD)}, not {shown(value)}"
         raise ConfigError(what, "shard")
-    given = known_entries(value, SHARD_KEYS, "shard")
+    given = known_entries(value, [*SHARD], "shard")
     with entry_of("shard", "level"):
         level = require_name(LEVELS, given.get("level", OPTIMIZER_STATES if gathers else NOTHING), "level", "shard")
     with entry_of("shard", "ranks"):
@@ -105,24 +133,24 @@ def _ahead_of_one(value: Any, others: str) -> int:
         raise ConfigError(f"must be a whole number of at least 1{others}, not {shown(value)}", "shard") from None
 
 
-def read_side(value: Any, shape: StepShape) -> tuple[SideItem, ...]:
+def read_side(value: Any, shape: Extent) -> tuple[SideItem, ...]:
     """Return the items of side work, from a list of mappings. Raises ConfigError about `side`."""
     if value is None:
         return ()
     items = first_entries(value, MOST_ITEMS) if is_several(value) else []
     if not items:
-        what = f"must list items, each a mapping of {', '.join(SIDE_KEYS)}, not {shown(value)}"
+        what = f"must list items, each a mapping of {', '.join(SIDE)}, not {shown(value)}"
         raise ConfigError(what, "side")
     if len(items) > MOST_ITEMS:
         raise ConfigError(f"must list at most {MOST_ITEMS:,} items", "side")
     return tuple(_item(item, number, shape) for number, item in enumerate(items))
 
 
-def _item(value: Any, number: int, shape: StepShape) -> SideItem:
+def _item(value: Any, number: int, shape: Extent) -> SideItem:
     if isinstance(value, SideItem):
         return value
     with item_of(number):
-        given = known_entries(value, SIDE_KEYS, "side")
+        given = known_entries(value, [*SIDE], "side")
         if "forward" not in given:
             raise ConfigError("is missing: it is what the forward of an item takes", "side", entry="forward")
         name = given.get("name", "")
@@ -141,7 +169,7 @@ def _item(value: Any, number: int, shape: StepShape) -> SideItem:
         )
 
 
-def _times(given: Mapping[str, Any], key: str, shape: StepShape) -> tuple[Exact, ...]:
+def _times(given: Mapping[str, Any], key: str, shape: Extent) -> tuple[Exact, ...]:
     if not is_several(given[key]):
         return (_number(given, key, shape.time),)
     with entry_of("side", key):
@@ -186,4 +214,4 @@ def item_values(item: SideItem, written: Callable[[Exact], Any]) -> dict[str, An
         "into": item.into,
         "devices": list(item.devices),
     }
-    return {key: values[key] for key in SIDE_KEYS}
+    return {key: values[key] for key in SIDE}

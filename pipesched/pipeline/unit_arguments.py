@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipesched.checks import require_mapping, require_name, shown
 from pipesched.errors import ConfigError, Place
-from pipesched.pipeline.costs import TABLED, Costs, Entry
+from pipesched.pipeline.costs import Costs, Entry
+from pipesched.pipeline.memory import TABLED
 from pipesched.pipeline.quantities import Exact, canonical, no_number, to_fraction
+from pipesched.pipeline.shapes import ByKey, Count, Each, Either, Field, ListOf, Number, OneOf, ValueShape
 from pipesched.pipeline.units import (
     ATTENTION_PLACES,
     AUTO,
@@ -29,6 +31,7 @@ from pipesched.pipeline.units import (
     shares_of,
 )
 from pipesched.pipeline.units_of_measure import (
+    TIME,
     Unit,
     count_of,
     exact_number,
@@ -40,12 +43,34 @@ from pipesched.pipeline.units_of_measure import (
     listed_numbers,
 )
 
-SLICE_KEYS = ("count", "tokens", "attention", "work", "overhead", "most")
+SIZES: dict[str, ValueShape | Field] = {
+    "work": Field(
+        "sizes.work",
+        ListOf(Number(), metavar="X[,X..]"),
+        "factor of each microbatch, by which its F, B, I, W and R last longer; default 1",
+        "sizes",
+        flag="work",
+    ),
+    "activation": ListOf(Number()),
+    "message": ListOf(Number()),
+}
+SLICE_COUNT = Count(most=MOST_SLICES)
+_TIME, _SHARES = Number(TIME), ListOf(Number(above=True, most=1))
+_BY_STAGE = Either(_SHARES, ListOf(_SHARES))
+SLICES = {
+    "count": Either(SLICE_COUNT, OneOf(AUTO)),
+    "tokens": Either(OneOf(EQUAL, WORK), _SHARES),
+    "attention": Number(most=1),
+    "work": Either(_SHARES, ListOf(_SHARES), ByKey(dict.fromkeys(SHARED, _BY_STAGE), SHARED)),
+    "overhead": Either(_TIME, ListOf(_TIME, 2, 2)),
+    "most": SLICE_COUNT,
+}
 OF_BOTH = "of forwards, and of backwards"  # a pair of overheads
 MOST_ITEMS = 1_000  # of side work
 WHOLE_ONLY = ("recompute", "offload", "reload", "overlap")
 NEAR = Fraction(1, 10**9)  # how far from 1 the sum of given parts may be
 Table = tuple[Entry, ...]
+EACH = {"stage": "one a stage", "boundary": "one a boundary between stages", "device": "one a device"}
 
 
 def counted(tables: Mapping[str, Any], sizes: Any, microbatches: Any, shape: tuple[int, int]) -> int:
@@ -82,6 +107,30 @@ def _lengths(tables: Mapping[str, Any], sizes: Any, stages: int) -> Iterator[tup
         for entry, row in enumerate(rows):
             if is_listed(row):
                 yield key, entry, len(row)
+
+
+class Extent(NamedTuple):
+    """For how many devices, stages and microbatches lists are, and the units of their numbers."""
+
+    devices: int
+    stages: int
+    microbatches: int
+    time: Unit
+    size: Unit
+
+    def read(self, field: Field, value: Any) -> Any:
+        """Return the numbers of a key of costs or memory, or its only one; None for None. Raises ConfigError."""
+        if value is None and field.absent is None:
+            return None
+        number, shape = field.number, field.shape
+        unit = None if number.dimension is None else self.time if number.dimension is TIME else self.size
+        if not isinstance(shape, Each):
+            return canonical(exact_number(field.name, value, unit, number.most))
+        counts = {"stage": self.stages, "boundary": self.stages - 1, "device": self.devices}
+        count, each = counts[shape.per], EACH[shape.per]
+        if shape.rows:
+            return exact_table(field.name, value, count, each, unit, self.microbatches)
+        return exact_numbers(field.name, value, count, each, unit, number.most, positive=number.above)
 
 
 def exact_table(key: str, value: Any, count: int, each: str, unit: Unit | None, microbatches: int) -> Table:
@@ -162,7 +211,7 @@ def read_slices(value: Any, stages: int, time: Unit) -> Slices:
     if value is None or not isinstance(value, Mapping):
         value = 1 if value is None else value
         return _open({}, 0) if value == AUTO else _rule({}, 0, MOST_SLICES).slices(_whole(value, or_auto=True))
-    given = known_entries(value, SLICE_KEYS, "slices")
+    given = known_entries(value, [*SLICES], "slices")
     with entry_of("slices", "overhead"):
         overhead = exact_numbers("slices", given.get("overhead", 0), 2, OF_BOTH, time)
     count = given.get("count", 1)

@@ -138,8 +138,8 @@ class UnitTicks(NamedTuple):
         """Return the ticks of the mean unit, for heuristics and texts; of units that are alike those of a direction."""
         every = {id(row): row for row in chain(*self.lasts.values(), self.hops, self.hops_back)}
         mean = {name: _mean(row) if direction is None else row[direction % len(row)] for name, row in every.items()}
-        columns = dict.fromkeys((*PER_STAGE, "backward"))
-        columns |= {key: tuple(mean[id(row)] for row in rows) for key, rows in self.lasts.items()}
+        known = [key for key in (*PER_STAGE, "backward") if key in Ticks._fields]
+        columns = {key: tuple(mean[id(row)] for row in self.lasts[key]) if key in self.lasts else None for key in known}
         hops, back = (tuple(mean[id(row)] for row in rows) for rows in (self.hops, self.hops_back))
         return Ticks(self.per_unit, **columns, p2p=hops, p2p_back=back)  # type: ignore[arg-type]
 

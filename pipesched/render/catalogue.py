@@ -9,7 +9,8 @@ from rich.console import Console, ConsoleOptions, Group, OverflowMethod, RenderR
 from rich.table import Column, Table
 from rich.text import Text
 
-from pipesched.render.grid import GAP, folded, grid
+from pipesched.pipeline.shapes import Field
+from pipesched.render.grid import GAP, folded, grid, uncut
 from pipesched.render.marks import Spelling, as_parameters
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.options import COMMON
@@ -68,6 +69,12 @@ class CatalogueTable:
             "bubble": [family.bubble for family in self.families],
             "peak memory": [family.memory for family in self.families],
         }
+
+
+def keys_table(fields: Iterable[Field]) -> Table:
+    """Return a line for each key of a config: what its value may be, and what it means."""
+    rows = ((Text(one.key, style="bold"), Text(one.shape.form), Text(one.help)) for one in fields)
+    return grid(uncut("key"), folded("value"), folded("meaning"), rows=rows)
 
 
 def catalogue_details(families: Iterable[Family], spell: Spelling = as_parameters) -> Group:

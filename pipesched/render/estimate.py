@@ -12,7 +12,8 @@ from rich.text import Text
 
 from pipesched.checks import joined
 from pipesched.config.estimate import changes
-from pipesched.estimation.hardware import NUMBERS, GpuModel, preset_hardware
+from pipesched.estimation.hardware import NUMBERS, GpuModel
+from pipesched.estimation.hardware_reader import preset_hardware
 from pipesched.estimation.items import GB, STATES, Stage
 from pipesched.estimation.model_reader import HARDWARE, preset_names
 from pipesched.estimation.result import Estimate, TrainingStep, mean_entry, sizes_beside

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pipesched.pipeline.costs import Entry, entries_of
+from pipesched.pipeline.declared import BY_NAME
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
 from pipesched.pipeline.layers import BALANCED, GIVEN, rows_of
 from pipesched.pipeline.problem import Problem
@@ -26,7 +27,6 @@ from pipesched.results.cuts import CutReport
 from pipesched.results.outcome import Advice, Outcome, Repetition, SolveReport
 from pipesched.results.status import Status, StoppedBy
 from pipesched.schedulers.feeding.ordering import Ordering
-from pipesched.text.fields import BY_NAME
 
 GOOD, BAD = "bold green", "bold red"
 LEAST_SHOWN = 0.0005  # of the makespan: less imbalance is not mentioned

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from pipesched.checks import look_up
 from pipesched.pipeline import units_of_measure as units
+from pipesched.pipeline.declared import BY_KEY, words_of
 from pipesched.render.grid import grid, right, uncut
 from pipesched.render.marks import with_unit
 from pipesched.render.palette import OVER, ink
@@ -23,7 +24,6 @@ from pipesched.render.scatter import Path, PlotPoint, Scatter
 from pipesched.render.summary import FORMULAS, GOOD
 from pipesched.render.timescale import number
 from pipesched.results.comparison import Entry, Sweep, SweepPoint, memory_of
-from pipesched.text.fields import BY_KEY, words_of
 
 BUBBLE = "bubble"
 MICROBATCHES = "microbatches"

@@ -15,6 +15,7 @@ from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.costs import Costs, in_one, one_or_all
+from pipesched.pipeline.declared import keys_of
 from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan
@@ -36,7 +37,6 @@ from pipesched.results.frontier import Frontier
 from pipesched.results.outcome import Outcome, SolveReport
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.registry import Catalogue
-from pipesched.text.fields import keys_of
 
 TIMES = ("forward", "backward", "p2p")  # of a problem, which have its unit
 UNUSED = (("backward_input", "backward_weight"), ("backward",))  # of whole backwards, and of split ones

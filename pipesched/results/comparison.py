@@ -284,7 +284,7 @@ def pareto_points(comparison: Comparison) -> list[ParetoPoint]:
 
 
 VARIED_WORDS: Mapping[str, tuple[str, ...]] = {  # by the key of what is varied: words that may stand for numbers
-    **{key: OPTIONS[key].names for key in VARIED},
+    **{key: OPTIONS[key].shape.words for key in VARIED},
     "shard": LEVELS,
     "shard.ahead": (FULL, AUTO),
     "shard.reduce": REDUCES,

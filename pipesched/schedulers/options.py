@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from difflib import get_close_matches
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipesched.checks import cut, require_flag, require_name, shown
 from pipesched.core.ties import PRIORITIES, TIES
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.pipeline.problem import MOST_OPERATIONS
 from pipesched.pipeline.quantities import require_limits, to_fraction
-from pipesched.pipeline.units_of_measure import first_entries, is_several
+from pipesched.pipeline.shapes import Count, Either, Field, Flag, ListOf, Number, OneOf, ValueShape
+from pipesched.pipeline.units_of_measure import TIME, first_entries, is_several
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.feeding.fed_plan import BEST, WORDS
 
-COUNT, WHOLE, FLAG, WORD, PERIOD, STARTS = "count", "whole number", "flag", "word", "period", "starts"
-STAGES, FULL = "stages", "full"  # so many of the first stages, or all
-GROUPS, GROUP_SIZE = "groups", "group_size"  # a count, or best
-MICROBATCHES = "microbatches"  # a list of all of them, or a word for one
+FULL, GROUP_SIZE = "full", "group_size"
+_STAGES = Either(OneOf(FULL), Count(), metavar="full|N")  # so many of the first stages, or all
+_STARTS = ListOf(Number(TIME))
 RECOMPUTE, OFFLOAD, ORDER, SIDE_RULE = "recompute", "offload", "order", "side_rule"
 COMMON = (RECOMPUTE, OFFLOAD, ORDER, SIDE_RULE)  # what every family takes
 VARIED = (ORDER, SIDE_RULE, GROUP_SIZE)  # those that a sweep may vary
@@ -31,67 +31,61 @@ OBJECTIVES = {  # each as a key of schedules, with the other to break ties
 }
 
 
-class Option(NamedTuple):
-    """One option: its key, its shape, what it means, and the allowed names of a word.
-
-    `in_config`: it may stand in a config only, because it is too long for a command line.
-    """
-
-    key: str
-    shape: str
-    help: str
-    names: tuple[str, ...] = ()
-    in_config: bool = False
-
-
-OF_BLOCKS = (
-    ("period", PERIOD, "block: the time from one microbatch to the next"),
-    ("forward", STARTS, "block: when F starts on each stage, after its microbatch begins"),
-    ("backward", STARTS, "block: when B starts on each stage"),
-    ("backward_input", STARTS, "block: when I starts on each stage, instead of B"),
-    ("backward_weight", STARTS, "block: when W starts on each stage; default: the first free time after I"),
-    ("peak", COUNT, "block: chunks that a device may hold; default: what the block holds by residence"),
-    ("squeeze", FLAG, "block: move operations up where time and memory allow (default), or keep its order"),
-)
-OPTIONS: dict[str, Option] = {
+OPTIONS: dict[str, Field] = {  # one without a flag may stand in a config only: it is too long for a command line
     option.key: option
     for option in (
-        Option(
+        Field(
             GROUP_SIZE,
-            GROUPS,
+            Either(OneOf(BEST), Count(), metavar="best|N"),
             "interleaved: microbatches in a row on a chunk, or best; default P if it divides M",
-            (BEST,),
         ),
-        Option("lifo", FLAG, "naive: backwards in reverse order"),
-        Option("priority", WORD, f"list: {', '.join(PRIORITIES)}", tuple(PRIORITIES)),
-        Option(
-            "tie", WORD, "list: dfs (lifo), bfs, fifo, input, reverse, random, most-descendants, pairing", tuple(TIES)
+        Field("lifo", Flag(), "naive: backwards in reverse order"),
+        Field("priority", OneOf(*PRIORITIES), f"list: {', '.join(PRIORITIES)}"),
+        Field("tie", OneOf(*TIES), "list: dfs (lifo), bfs, fifo, input, reverse, random, most-descendants, pairing"),
+        Field("objective", OneOf(*OBJECTIVES), "zb-auto and the V schedules: span (default), makespan"),
+        Field("seed", Count(0), "list: seed of the random tie"),
+        Field("period", Number(TIME, above=True), "block: the time from one microbatch to the next", flag=None),
+        Field("forward", _STARTS, "block: when F starts on each stage, after its microbatch begins", flag=None),
+        Field("backward", _STARTS, "block: when B starts on each stage", flag=None),
+        Field("backward_input", _STARTS, "block: when I starts on each stage, instead of B", flag=None),
+        Field(
+            "backward_weight",
+            _STARTS,
+            "block: when W starts on each stage; default: the first free time after I",
+            flag=None,
         ),
-        Option("objective", WORD, "zb-auto and the V schedules: span (default), makespan", tuple(OBJECTIVES)),
-        Option("seed", WHOLE, "list: seed of the random tie"),
-        *(Option(*one, in_config=True) for one in OF_BLOCKS),
-        Option(
+        Field(
+            "peak",
+            Count(),
+            "block: chunks that a device may hold; default: what the block holds by residence",
+            flag=None,
+        ),
+        Field(
+            "squeeze",
+            Flag(),
+            "block: move operations up where time and memory allow (default), or keep its order",
+            flag=None,
+        ),
+        Field(
             RECOMPUTE,
-            STAGES,
+            _STAGES,
             "every algorithm: run forwards again, of all stages or the first N; of a model by layers: N layers a stage",
         ),
-        Option(
+        Field(
             OFFLOAD,
-            STAGES,
+            _STAGES,
             "every algorithm: move the activations of all or the first N stages to host memory (costs.offload)",
         ),
-        Option(
+        Field(
             ORDER,
-            MICROBATCHES,
+            Either(OneOf(*WORDS), ListOf(Count(0)), metavar="NAME|LIST"),
             "every algorithm: feed the microbatches in this order: given (default), verl (its rule), longest or"
             " shortest first, best, or a list",
-            WORDS,
         ),
-        Option(
+        Field(
             SIDE_RULE,
-            WORD,
+            OneOf(*SIDE_RULES),
             "every algorithm: side work where devices would wait: bubbles (default), or before and behind all: first",
-            SIDE_RULES,
         ),
     )
 }
@@ -127,40 +121,30 @@ def checked_option(family: Family, key: str, value: Any) -> Any:
         near = get_close_matches(key, known, n=1)
         hint = f"did you mean `{near[0]}`? " if near else ""
         raise NotApplicable(f"{family.name} has no option `{key}`; {hint}it takes {takes}", key)
-    return None if value is None else _shaped(OPTIONS[key], value)
+    return None if value is None else _shaped(key, OPTIONS[key].shape, value)
 
 
-def _shaped(option: Option, value: Any) -> Any:
-    """Return a value of the shape of an option. Raises ConfigError."""
-    key, shape = option.key, option.shape
-    if shape == FLAG:
+def _shaped(key: str, shape: ValueShape, value: Any) -> Any:
+    """Return a value of a shape: of a single microbatch the number alone will do. Raises ConfigError."""
+    if isinstance(shape, Flag):
         return require_flag(value, key)
-    if shape == WORD:
-        return require_name(option.names, value, key, key)
-    if shape in (COUNT, WHOLE):
-        return _whole(value, key, least=int(shape == COUNT))
-    if shape in (GROUPS, STAGES):
-        return _counted(value, key, BEST if shape == GROUPS else FULL)
-    if shape == MICROBATCHES:
-        return _microbatches(value, option)
-    return value  # the block checks periods and starts, because it knows the stages
-
-
-def _counted(value: Any, key: str, word: str) -> Any:
-    """Return a word, or a whole number. Raises ConfigError."""
+    if isinstance(shape, OneOf):
+        return require_name(shape.words, value, key, key)
+    if not isinstance(shape, Either):  # the block checks periods and starts, because it knows the stages
+        return _whole(value, key, shape.least) if isinstance(shape, Count) else value
+    word, other = shape.shapes
+    assert isinstance(word, OneOf)
+    if isinstance(other, ListOf) and isinstance(value, str):
+        return require_name(word.words, value, key, key)
+    if isinstance(other, ListOf):
+        listed = first_entries(value, MOST_OPERATIONS) if is_several(value) else [value]
+        return tuple(_whole(one, key, least=0) for one in listed)
+    [name] = word.words
     try:
-        return value if value == word else _whole(value, key, least=1, also=f"{word} or ")
+        return value if value == name else _whole(value, key, least=1, also=f"{name} or ")
     except ConfigError as error:
-        near = isinstance(value, str) and get_close_matches(value, [word])
-        raise ConfigError(f"{error.message}; did you mean {word!r}?" if near else error.message, key) from None
-
-
-def _microbatches(value: Any, option: Option) -> str | tuple[int, ...]:
-    """Return a word for an order, or a list of microbatches; of a single one the number alone will do."""
-    if isinstance(value, str):
-        return require_name(option.names, value, option.key, option.key)
-    listed = first_entries(value, MOST_OPERATIONS) if is_several(value) else [value]
-    return tuple(_whole(one, option.key, least=0) for one in listed)
+        near = isinstance(value, str) and get_close_matches(value, [name])
+        raise ConfigError(f"{error.message}; did you mean {name!r}?" if near else error.message, key) from None
 
 
 def _whole(value: Any, key: str, least: int, also: str = "") -> int:

@@ -20,9 +20,9 @@ from pipesched.checks import (
 from pipesched.core.cpsat import Limits
 from pipesched.errors import ConfigError
 from pipesched.executors.opening import chosen
-from pipesched.pipeline.arguments import with_budget
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.problem import Problem, require_problem
+from pipesched.pipeline.readers import with_budget
 from pipesched.pipeline.recut import is_cut_open
 from pipesched.pipeline.residences import require_offload, require_recompute
 from pipesched.pipeline.schedule import Schedule

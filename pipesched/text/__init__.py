@@ -1,1 +1,1 @@
-"""Text of a config to values that know where they stand, and back; the table of keys."""
+"""Text of a config to values that know where they stand, and back."""

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 from pipesched.checks import require_mapping, shown
 from pipesched.errors import ConfigError
+from pipesched.pipeline.declared import SETUP_NAMES, nearest_key
 from pipesched.pipeline.quantities import OutOfLimits, plain
+from pipesched.pipeline.shapes import only_numbers
 from pipesched.pipeline.units_of_measure import rounding_of
-from pipesched.text.fields import SETUP_NAMES, nearest_key
-from pipesched.text.given import only_numbers
 from pipesched.text.yaml_reader import Value
 
 

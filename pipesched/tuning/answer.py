@@ -18,8 +18,8 @@ from pipesched.estimation.result import Estimate
 from pipesched.estimation.trust.evidence import PublishedRun
 from pipesched.estimation.trust.facts import shape_of
 from pipesched.estimation.trust.inside import Judge
+from pipesched.pipeline.declared import BY_NAME
 from pipesched.pipeline.quantities import to_fraction
-from pipesched.text.fields import BY_NAME
 from pipesched.text.writer import ConfigText, dump
 from pipesched.tuning.finalists import FACTORS, SHARES, SOLVE, Finished, gpu_time
 from pipesched.tuning.judged import measured_first, tied, unmeasured, with_behind

@@ -16,16 +16,17 @@ from pipesched.config.values import Values
 from pipesched.errors import ConfigError
 from pipesched.estimation.derived import derive
 from pipesched.estimation.model_reader import MODELS, preset_names
-from pipesched.estimation.setup import AUTO, FULL, NONE, RECOMPUTES, SHARD_RANKS
-from pipesched.estimation.setup_reader import TRAINING_KEYS, read_unsized, require_agreement
+from pipesched.estimation.setup import FULL, NONE, RECOMPUTES, SHARD_RANKS, TRAINING
+from pipesched.estimation.setup_reader import read_unsized, require_agreement
 from pipesched.pipeline.memory import KEPT
 from pipesched.pipeline.quantities import to_fraction
+from pipesched.pipeline.shapes import AUTO, only_numbers
 from pipesched.pipeline.step import LEVELS
 from pipesched.pipeline.units import TRAIN
 from pipesched.pipeline.units_of_measure import MEMORY, Unit, exact_number, is_several
 from pipesched.results.trainers import families_of
 from pipesched.schedulers.registry import FAMILIES, family
-from pipesched.text.given import located as located_value, only_numbers
+from pipesched.text.given import located as located_value
 from pipesched.text.sections import Entries, Section, located
 from pipesched.text.yaml_reader import Value
 from pipesched.tuning.space import FIELDS, OF_SHARDS, Space, automatic
@@ -149,7 +150,7 @@ def _of_shards(sections: Mapping[str, Section]) -> tuple[str, ...]:
             raise ConfigError("has no effect without `training.shard`, which says what these ranks divide", ranks)
         return ()
     levels = _candidates(level, given) or LEVELS
-    require_agreement(Entries(sections["training"].value, "training", TRAINING_KEYS), levels)
+    require_agreement(Entries(sections["training"].value, "training", [*TRAINING]), levels)
     return OF_SHARDS
 
 

@@ -17,9 +17,9 @@ from pipesched.cli.app import COMMANDS, command_of
 from pipesched.cli.groups import ALGORITHM_FLAGS, COMMAND_FLAGS, KEY_FLAGS, PROBLEM_FLAGS, about_problem, spell, spelled
 from pipesched.config.hardware import load_hardware
 from pipesched.errors import ConfigError, NotApplicable
+from pipesched.pipeline.declared import BY_KEY
 from pipesched.render.view import View
 from pipesched.schedulers.options import OPTIONS
-from pipesched.text.fields import BY_KEY
 
 SOURCE = Path(pipesched.__file__).parent
 FLAG = re.compile(r"(?<![\w-])--[a-z]")
@@ -126,7 +126,7 @@ def test_every_parameter_in_a_message_has_a_flag() -> None:
 
 def test_every_option_of_an_algorithm_has_a_flag_or_stands_in_a_config() -> None:
     """Messages name options of algorithms too: each is a flag of `run`, or too long for a command line."""
-    assert ALGORITHM_FLAGS.keys() == {key for key, option in OPTIONS.items() if not option.in_config}
+    assert ALGORITHM_FLAGS.keys() == {key for key, option in OPTIONS.items() if option.flag is not None}
     assert set(ALGORITHM_FLAGS.values()) <= options_of("run")
     assert set(ALGORITHM_FLAGS.values()) <= options_of("compare")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pipesched.cli.app import COMMANDS, command_of
-from pipesched.cli.groups import ESTIMATE_FLAGS, GROUPS, SETUP_FLAGS, SHARD_FLAGS
+from pipesched.cli.groups import ESTIMATE_FLAGS, GROUPS, SETUP_FLAGS
 from pipesched.estimation.model_reader import preset_names
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
@@ -98,20 +98,18 @@ def test_levels_are_told_by_their_flags(cli: Cli, options: list[str], message: s
 def test_every_option_sets_its_key() -> None:
     """Each option stands for a key of a section; what spells a number is one, but for names."""
     estimation = GROUPS["estimation"]
-    given = dict.fromkeys([*SETUP_FLAGS, *ESTIMATE_FLAGS], "7")
+    levels = {"training.shard": "weights", "parallel.shard_ranks": "8"}
+    given = {**dict.fromkeys([*SETUP_FLAGS, *ESTIMATE_FLAGS], "7"), **levels}
     sizes = ("gpus", "tensor", "pipeline", "context", "expert", "expert_tensor", "chunks")
     assert estimation.read(given).overrides == {
         "model": "7",
         "hardware": "7",
-        "parallel": dict.fromkeys(sizes, 7),
+        "parallel": {**dict.fromkeys(sizes, 7), "shard_ranks": 8},
         "batch": {"sequence": 7, "micro": 7, "global": 7},
-        "training": {"precision": "7", "recompute": {"full": 7}},
+        "training": {"precision": "7", "recompute": {"full": 7}, "shard": "weights"},
     }
     assert estimation.read({"training.recompute": "full"}).overrides == {"training": {"recompute": "full"}}
     assert {*SETUP_FLAGS, *ESTIMATE_FLAGS} <= set(estimation.options)
-    levels = {"training.shard": "weights", "parallel.shard_ranks": "8"}
-    assert {*SHARD_FLAGS} == {*levels}
-    assert estimation.read(levels).overrides == {"training": {"shard": "weights"}, "parallel": {"shard_ranks": 8}}
 
 
 def test_commands_that_take_a_problem_take_them_hidden() -> None:

@@ -12,11 +12,11 @@ from pipesched.cli.comparing import read_sweep
 from pipesched.cli.groups import PROBLEM_FLAGS
 from pipesched.comparing.compare import compare
 from pipesched.config.load import load, load_values
-from pipesched.text.fields import BY_NAME, words_of
+from pipesched.pipeline.declared import BY_NAME, words_of
 
 Cli = Callable[..., "CompletedProcess[str]"]
 
-NUMERIC = sorted(flag for name, flag in PROBLEM_FLAGS.items() if BY_NAME[name].takes_numbers)
+NUMERIC = sorted(flag for name, flag in PROBLEM_FLAGS.items() if BY_NAME[name].shape.is_number)
 
 
 @pytest.mark.parametrize(

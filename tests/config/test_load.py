@@ -13,9 +13,9 @@ from pipesched.config.load import load_config
 from pipesched.config.values import Source
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.declared import BY_KEY
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Exact, canonical, to_fraction
-from pipesched.text.fields import BY_KEY
 
 Load = Callable[..., Problem]
 

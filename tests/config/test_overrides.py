@@ -13,8 +13,8 @@ import pytest
 from pipesched.config.load import load as load_problem
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.declared import PARAMETERS
 from pipesched.pipeline.problem import Problem
-from pipesched.text.fields import ALGORITHM, BY_NAME
 from tests.every_number import FILE, GIVEN
 
 Load = Callable[..., Problem]
@@ -64,7 +64,7 @@ def test_an_override_replaces_the_value_of_the_file(load: Load, name: str, value
 def test_every_parameter_is_tested() -> None:
     """The table above, and the tests of halves, layers, microbatches that differ and steps, have each parameter;
     `algorithm` is no part of a problem."""
-    parameters = {name for name, field in BY_NAME.items() if field.shape != ALGORITHM}
+    parameters = {*PARAMETERS}
     assert {name for name, _, _ in OVERRIDES} | HALVES | BY_LAYERS | BY_MICROBATCH | BY_STEP == parameters
 
 

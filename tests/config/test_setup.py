@@ -201,7 +201,7 @@ def test_starter_for_given_gpus(load: Load, hardware: str | None, gpus: int) -> 
     """Any number of GPUs gives a config that loads; one that does not fit says so."""
     text = setup_starter("llama-3-70b", hardware, gpus)
     problem = load(text)
-    assert f"gpus: {gpus}\n" in text
+    assert f"  gpus: {gpus} " in text
     assert pipesched.run(problem, "1f1b").schedule.fits == ("No layout" not in text)
 
 

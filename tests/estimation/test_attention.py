@@ -20,7 +20,7 @@ from published_runs import records_of
 
 MORE: tuple[dict[str, Any], ...] = ({}, {"gpus_per_nic": 2})
 SHARES = Efficiency(1, 1, 1, 0.5, 0.5, 0.5, 0.748, 10, 0, 0.5, 0.5)
-GPU = GpuModel("GPU", tflops=1000, memory=80, bandwidth=4000, pcie=64, nic=50, efficiency=SHARES, nvlink=450)
+GPU = GpuModel(name="GPU", tflops=1000, memory=80, bandwidth=4000, pcie=64, nic=50, efficiency=SHARES, nvlink=450)
 
 
 def a_setup(model: str = "llama-3-70b", *, sequence: int = 8192, micro: int = 1, **parts: Any) -> Setup:

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from pipesched.errors import ConfigError
-from pipesched.estimation.hardware import hardware_rows, preset_hardware
+from pipesched.estimation.hardware_reader import hardware_rows, preset_hardware
 from pipesched.estimation.model_reader import HARDWARE, MODELS, model_rows, preset, preset_model, preset_names
 from pipesched.estimation.parameters import parameters
 

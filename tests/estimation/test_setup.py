@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pipesched.errors import ConfigError
-from pipesched.estimation.hardware import preset_hardware
+from pipesched.estimation.hardware_reader import preset_hardware
 from pipesched.estimation.model import nearest_divisors, nearest_multiples
 from pipesched.estimation.model_reader import preset_model
 from pipesched.estimation.setup import Parallel, Setup, TokenBatch, TrainingSetup

@@ -10,7 +10,8 @@ import pytest
 
 from pipesched.config.values import read_fields
 from pipesched.errors import ConfigError
-from pipesched.estimation.hardware import Efficiency, preset_hardware
+from pipesched.estimation.hardware import Efficiency
+from pipesched.estimation.hardware_reader import preset_hardware
 from pipesched.estimation.model_reader import preset_model
 from pipesched.estimation.setup import Parallel, Setup, TokenBatch, TrainingSetup
 from pipesched.estimation.setup_reader import ReadSetup, read_setup, setup_of
@@ -72,7 +73,18 @@ def test_every_key() -> None:
     assert setup.parallel == Parallel(64, 2, 4, 2, 2, 4, 2, sequence=False)
     assert setup.batch == TokenBatch(sequence=8192, micro=2, size=256)
     layout = (5, 4, 4, 4, 4, 4, 4, 3)
-    assert setup.training == TrainingSetup("fp16", "fp32", False, "full", 2, False, True, True, layout, "gather")
+    assert setup.training == TrainingSetup(
+        precision="fp16",
+        gradients="fp32",
+        context="gather",
+        recompute="full",
+        full_layers=2,
+        distributed_optimizer=False,
+        flash_attention=False,
+        tensor_overlap=True,
+        fused_loss=True,
+        layout=layout,
+    )
     gpu, whole = setup.hardware, preset_hardware("h200")
     assert (gpu.memory, gpu.nic, gpu.gpus_per_node, gpu.gpus_per_nic) == (100, 12.5, 4, 2)
     assert gpu.bandwidth == whole.bandwidth

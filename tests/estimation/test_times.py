@@ -12,7 +12,8 @@ import pytest
 
 from pipesched.estimation.attention import core_flops
 from pipesched.estimation.communication import boundary_time, data_terms, expert_terms, message_terms, tensor_terms
-from pipesched.estimation.hardware import Efficiency, GpuModel, preset_hardware
+from pipesched.estimation.hardware import Efficiency, GpuModel
+from pipesched.estimation.hardware_reader import preset_hardware
 from pipesched.estimation.model_reader import preset_model
 from pipesched.estimation.setup import Parallel, Setup, TokenBatch, TrainingSetup
 from pipesched.estimation.terms import Term, total
@@ -32,7 +33,7 @@ from validate_estimate import FITTED, MOST, NEAR, WORST, misses
 
 ALL = Efficiency(1, 1, 1, 1, 1, 1, 1, 0, 0, 0.5, 0.5)
 BILLION = Fraction(10**9)
-GPU = GpuModel("GPU", tflops=312, memory=80, bandwidth=2000, pcie=32, nic=25, efficiency=ALL, nvlink=300)
+GPU = GpuModel(name="GPU", tflops=312, memory=80, bandwidth=2000, pcie=32, nic=25, efficiency=ALL, nvlink=300)
 
 
 def a_setup(model: str = "gpt-3-175b", **parts: Any) -> Setup:

@@ -20,8 +20,8 @@ from pipesched.errors import PipeschedError
 from pipesched.pipeline.costs import PER_STAGE, STEP_TIMES, TRANSFER_TIMES, Costs, Entry
 from pipesched.pipeline.feeding import differs
 from pipesched.pipeline.kinds import Allowed
-from pipesched.pipeline.layers import GIVEN, SHARES, SIZES, Amount, LayerCosts, Layers
-from pipesched.pipeline.memory import KEPT, Memory
+from pipesched.pipeline.layers import GIVEN, Amount, LayerCosts, Layers
+from pipesched.pipeline.memory import KEPT, SHARES, SIZES, Memory
 from pipesched.pipeline.placement import PLACEMENTS, Placement, named_placement, placement_name
 from pipesched.pipeline.problem import Problem, letters_of
 from pipesched.pipeline.quantities import Exact, canonical, in_units, plain, rounded, to_fraction

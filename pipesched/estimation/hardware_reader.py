@@ -1,0 +1,113 @@
+"""Reading a GPU: the name of a preset, or a mapping of its numbers, which a preset may fill; and shares of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from decimal import Decimal
+from typing import Any
+
+from pipesched.checks import require_number
+from pipesched.errors import ConfigError
+from pipesched.estimation.hardware import COUNTS, GEMM, NUMBERS, OTHERS, SHARES, Efficiency, GpuModel
+from pipesched.estimation.model_reader import HARDWARE, preset, preset_names, presets
+from pipesched.pipeline.quantities import plain
+from pipesched.pipeline.shapes import Field, OneOf
+from pipesched.pipeline.units_of_measure import MEMORY, Unit, has_unit, read_number
+from pipesched.text.sections import Entries
+from pipesched.text.yaml_reader import Value
+
+NEEDED = {
+    "tflops": "the peak of dense 16-bit products, in TFLOP/s",
+    "memory": "in GB",
+    "bandwidth": "of its memory, in GB/s",
+}
+USUAL = {"pcie": 32, "nic": 25}  # PCIe 4 x16, and a network of 200 Gbit/s a GPU
+KEYS = {
+    "preset": Field("hardware.preset", OneOf(*preset_names(HARDWARE)), "the GPU whose numbers others replace"),
+    **NUMBERS,
+}
+TYPICAL = Efficiency(  # of a GPU of which nothing is known
+    gemm_forward=0.6, gemm_input=0.6, gemm_weight=0.65, core=0.35, unfused=0.3, memory=0.7, network=0.7,
+    kernel=8, latency=0.1, tensor_exposed=0.4, data_exposed=0.3,
+)  # fmt: skip
+MAPPING = f"; or a mapping of {', '.join(NUMBERS)} (`preset` fills what it leaves out)"
+
+
+def read_hardware(value: Value) -> GpuModel:
+    """Return the GPU that the section `hardware` describes. Raises ConfigError about the key at fault."""
+    if not isinstance(value.data, dict):
+        return _preset(value.plain(), "hardware", MAPPING)
+    entries = Entries(value, "hardware", [*KEYS])
+    given = {key: _number(entries, key) for key in NUMBERS if key in entries}
+    if "preset" in entries:
+        base = _preset(entries.plain("preset"), "hardware.preset")
+        known = {field: getattr(base, field) for field in (*NUMBERS, *OTHERS)}
+        return _hardware({**known, **given})
+    for key, what in NEEDED.items():
+        entries.needed(key, f"{what}; or give a `preset`")
+    return _hardware({"name": "GPU", "efficiency": TYPICAL, **USUAL, **given})
+
+
+def preset_hardware(name: str) -> GpuModel:
+    """Return the GPU of that name. Raises ConfigError for an unknown one."""
+    return _preset(name, "hardware", MAPPING)
+
+
+def hardware_rows() -> Iterator[dict[str, Any]]:
+    """Yield an object for each GPU: its numbers, the shares of them that training reaches, and the sources."""
+    for found in presets(HARDWARE):
+        yield {**asdict(preset_hardware(found.name)), "source": found.sources}
+
+
+def _preset(name: object, key: str, rest: str = "") -> GpuModel:
+    found = preset(HARDWARE, name, key, rest)
+    entries = found.value.data
+    given = {key: entries[key].data for key in (*NUMBERS, "fitted_on") if key in entries}
+    given = {key: float(value) if isinstance(value, Decimal) else value for key, value in given.items()}
+    shares = read_efficiency(entries.get("efficiency", Value({}, 0)), f"{found.name}.efficiency")
+    return _hardware({"name": found.name, "efficiency": shares, **given})
+
+
+def _hardware(keys: dict[str, Any]) -> GpuModel:
+    try:
+        return GpuModel(**keys)
+    except ConfigError as error:
+        raise ConfigError(error.message, f"hardware.{error.key}") from None
+
+
+def _number(entries: Entries, key: str) -> Any:
+    """Return a number as it was given; memory may be `80GB`."""
+    value = entries.number(key)
+    if key == "memory" and has_unit(value):
+        return plain(read_number(value, Unit(MEMORY, "GB"), entries.key(key)))
+    return value if key in COUNTS else require_number(value, entries.key(key))
+
+
+def read_efficiency(value: Value, prefix: str, below: Efficiency = TYPICAL) -> Efficiency:
+    """Return shares as they are written at the dotted key `prefix`, those left out from `below`. Raises ConfigError."""
+    entries = Entries(value, prefix, SHARES)
+    gemm, numbers = entries.values.get("gemm"), dict[str, float]()
+    if gemm is not None and isinstance(gemm.data, dict):
+        parts = Entries(gemm, entries.key("gemm"), tuple(GEMM))
+        numbers = {GEMM[part]: _share(parts, part) for part in parts.values}
+    elif gemm is not None:
+        numbers = dict.fromkeys(GEMM.values(), _share(entries, "gemm"))
+    numbers |= {key: _share(entries, key) for key in SHARES if key != "gemm" and key in entries}
+    try:
+        return replace(below, **numbers)
+    except ConfigError as error:
+        raise ConfigError(error.message, _written(entries, str(error.key))) from None
+
+
+def _share(entries: Entries, key: str) -> float:
+    return require_number(entries.number(key), entries.key(key))
+
+
+def _written(entries: Entries, field: str) -> str:
+    """Return the dotted key by which a field was written."""
+    parts: dict[str, Any] = {name: part for part, name in GEMM.items()}
+    if field in entries or field not in parts:
+        return entries.key(field)
+    is_mapping = isinstance(entries.values["gemm"].data, dict)
+    return entries.key(f"gemm.{parts[field]}") if is_mapping else entries.key("gemm")
