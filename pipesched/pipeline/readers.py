@@ -78,13 +78,13 @@ def _of_stages(values: Mapping[str, Any]) -> Problem:
     m, units = read_units(
         (values["sizes"], values["slices"], values["mode"]), tables, values["microbatches"], (p, s), time
     )
+    require_size(letters_of(units["mode"], split=split), s, m, units["slices"].count)  # before a list is made of it
     by_layer = {key: values[key] for key in ("layers", "layer", "first", "last", "layout")}
     model = read_layers(GivenLayers(**by_layer, across=across, microbatches=m), p, s, time, size)
     if model is not None:
         across = values_across(model, across)
         given = stage_values(model, given)
         require_one_layout(units["slices"], model)
-    require_size(letters_of(units["mode"], split=split), s, m, units["slices"].count)
     unlike = {**units, "speed": read_speed(values["speed"], p), "links": read_links(values["links"], p, time)}
     given = {**given, **across, **{key: values[key] for key in ("budget", "kv", "tied")}}
     there = read_placement(values["placement"], p, s)

@@ -102,3 +102,9 @@ def test_a_sweep_of_chunks_trains_the_same_model(load: Load) -> None:
         assert outcome.problem.stages == 4 * point.value
         assert sum(outcome.schedule.busy) == 8 * (16 * 15 + 21)
         assert point.comparison["1f1b"].metrics == run(load(FILE), "1f1b").metrics
+
+
+def test_a_count_is_refused_before_a_list_is_made_of_it(load: Load) -> None:
+    """Devices beyond all limits beside layers are one message, and no memory is asked for."""
+    with pytest.raises(ConfigError, match="operations; at most 10,000,000 are scheduled"):
+        load("devices: 12345678901\nchunks: 2\nlayer: {forward: [1, 2, 3, 4]}")
