@@ -17,7 +17,7 @@ from pipesched.pipeline.declared import BY_KEY, BY_NAME, FIELDS, SECTIONS, keys_
 from pipesched.pipeline.layer_arguments import HALVES, KEYS, PARTS, Blocks
 from pipesched.pipeline.layers import RULES, Amount, LayerCosts
 from pipesched.pipeline.memory import KEPT, SHARES, SIZES
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.problem import PLAIN, Problem
 from pipesched.pipeline.quantities import plain, simplest
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.step_arguments import SIDE_SIZES, item_values
@@ -242,6 +242,7 @@ def wrong_order(outcome: Outcome) -> Iterator[str]:
 
 
 MAY_BE_NULL = [one.key for one in FIELDS if one.optional]  # of numbers of a document
+SAID_APART = ("name", "time_unit", "lanes", "mode")  # of texts
 MOST_PLACES = 30  # digits before or behind the point
 
 
@@ -258,6 +259,7 @@ def problem_document(problem: Problem) -> dict[str, Any]:
         "placement": devices or "auto",
         "time_unit": problem.time_unit,
         "lanes": problem.lanes,
+        **{name: getattr(problem, name) for name in PLAIN if name not in SAID_APART},
         **layers_document(problem),
         **({} if problem.speed is None else {"speed": [*map(plain, problem.speed)]}),
         **({} if problem.links is None else {"links": [[*map(plain, row)] for row in problem.links]}),

@@ -106,7 +106,7 @@ class Costs(Displayable):
         once=True,
         example="2",
     )
-    tied: Exact | None = declare(  # noqa: RUF009  it returns a field
+    tied: Exact | None = declare(
         A_TIME,
         "time in which first and last stage add up gradients that they share: one number",
         None,

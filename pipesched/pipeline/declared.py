@@ -13,30 +13,12 @@ from pipesched.pipeline.costs import BACKWARD, COSTS
 from pipesched.pipeline.layer_arguments import KEYS, MOST_LAYERS
 from pipesched.pipeline.layers import BALANCED, BEST, EQUAL
 from pipesched.pipeline.memory import MEMORY_KEYS
-from pipesched.pipeline.placement import PLACEMENTS
-from pipesched.pipeline.problem import LANES
-from pipesched.pipeline.shapes import (
-    ByKey,
-    ByName,
-    Count,
-    Either,
-    Field,
-    Flag,
-    Label,
-    ListOf,
-    Number,
-    OneOf,
-    ValueShape,
-)
-from pipesched.pipeline.step import LEVELS
-from pipesched.pipeline.step_arguments import SHARD, SIDE
-from pipesched.pipeline.unit_arguments import MOST_ITEMS, SIZES, SLICE_COUNT, SLICES
-from pipesched.pipeline.units import AUTO, MODES
-from pipesched.pipeline.units_of_measure import TIME
+from pipesched.pipeline.problem import DEVICES, PROBLEM_KEYS
+from pipesched.pipeline.shapes import ByKey, Count, Either, Field, ListOf, OneOf, ValueShape
+from pipesched.pipeline.step_arguments import SHARD
+from pipesched.pipeline.unit_arguments import SIZES, SLICES
 
 SECTIONS = ("costs", "memory", "step")
-_LATENCY, _DEVICES = Number(TIME), ListOf(Count(0))
-_SPEED = Number(least=0.001, most=1000)
 
 
 class Elsewhere(ValueShape):
@@ -52,83 +34,7 @@ def _layer(*, listed: bool) -> ByKey:
     return ByKey({name: Either(one, ListOf(one, most=MOST_LAYERS)) if listed else one for name, one in numbers.items()})
 
 
-def _groups(name: str, shape: ValueShape) -> ByKey:
-    return ByKey({name: shape, "inside": _LATENCY, "between": _LATENCY}, (name, "inside", "between"))
-
-
-FIELDS = (
-    Field("name", Label(), "a title for charts and tables", flag=None, absent="", live="my-model"),
-    Field("devices", Count(), "P, the pipeline ranks", live="4"),
-    Field(
-        "stages",
-        Count(),
-        "S, the contiguous parts of the model; default: one a device (two without a config)",
-        live="8",
-    ),
-    Field("chunks", Count(), "V, stages a device, instead of stages", example="1"),
-    Field("microbatches", Count(), "M; default as many as lists of one a microbatch have, else 2P", live="8"),
-    Field(
-        "sizes",
-        ByKey(SIZES),
-        "factors of each microbatch, lists of M numbers: work (of the times of F, B, I, W and R), activation (of its"
-        " memory, and of O and L), message (of p2p and links); default all 1",
-        flag=None,
-        example="{work: [1, 1, 2, 1, 1, 2, 1, 1]}",
-        remark="microbatches that differ: factors of each; also activation and message",
-    ),
-    Field(
-        "slices",
-        Either(SLICE_COUNT, OneOf(AUTO), ByKey(SLICES, short="count"), metavar="N|auto", is_number=True),
-        "into how many parts each microbatch is cut along its sequence, or auto; or a mapping of count, tokens,"
-        " attention, work, overhead and most",
-        absent=1,
-        example="4",
-        remark="parts of each microbatch along its sequence, or {count: 4, attention: 0.5, overhead: 0}",
-    ),
-    Field(
-        "mode", OneOf(*MODES), "train (default), or forward: forward passes alone", absent="train", example="forward"
-    ),
-    Field(
-        "placement",
-        Either(OneOf("auto", *PLACEMENTS), _DEVICES, metavar="NAME|D,D.."),
-        "auto (the algorithm's own), linear, loop, v, wave, bidirectional, or the device of each stage",
-        absent="auto",
-        noun="Placement",
-        live="auto",
-        remark="the algorithm's own, or linear, loop, v, wave, bidirectional, [0, 1, 2, 3, 0, 1, 2, 3]",
-    ),
-    Field(
-        "algorithm",
-        Elsewhere(),
-        "what `run` takes where it is given no name: a name, or one name with its options, {interleaved: {group_size:"
-        " 8}}",
-        flag=None,
-        live="1f1b",
-        remark="what `pipesched run` runs; with options: {interleaved: {group_size: 8}}",
-    ),
-    Field(
-        "time_unit",
-        Label(),
-        "a label for times, for instance ms; beside it values may be 250us",
-        flag=None,
-        absent="",
-        live="ms",
-    ),
-    Field(
-        "lanes",
-        OneOf(*LANES),
-        "transfer lanes: each device its own, or a pair of devices shares both",
-        flag=None,
-        absent="device",
-        example="device",
-    ),
-    Field(
-        "layers",
-        Count(most=MOST_LAYERS),
-        "of the model; cut into the stages, whose costs then follow from `layer`; default: as many as its lists have",
-        example="32",
-        remark="may be left out beside lists, of layers that differ: layer: {forward: [1.25, 1.5, ..]}",
-    ),
+OF_LAYERS = (
     Field(
         "layer",
         _layer(listed=True),
@@ -154,55 +60,29 @@ FIELDS = (
     ),
     Field(
         "layout",
-        Either(OneOf(BEST, BALANCED, EQUAL), _DEVICES, metavar="NAME|N,N.."),
+        Either(OneOf(BEST, BALANCED, EQUAL), DEVICES, metavar="NAME|N,N.."),
         "of the layers: best (default), balanced, equal, or the layers of each stage; without layers it cuts the"
         " stages",
         example="best",
     ),
-    Field(
-        "speed",
-        Either(_SPEED, ListOf(_SPEED), ByName(_SPEED), metavar="X[,X..]", is_number=True),
-        "what each device divides the costs of operations by: one each, or by device, {2: 0.8}; default 1",
-        example="{2: 0.8}",
-    ),
-    Field(
-        "links",
-        Either(
-            ListOf(ListOf(_LATENCY)), _groups("size", Count()), _groups("groups", ListOf(_DEVICES)), is_number=False
-        ),
-        "latency from device to device, beside that of the boundary: {size: 4, inside: 0.05, between: 0.4} for groups"
-        " of devices in a row, `groups` for others, or a list for each device",
-        flag=None,
-        example="{size: 2, inside: 0, between: 0.5}",
-    ),
-    COSTS["forward"],
-    BACKWARD,
-    *(one for name, one in COSTS.items() if name != "forward"),
+)
+CHUNKS = Field("chunks", Count(), "V, stages a device, instead of stages", example="1")
+ALGORITHM = Field(
+    "algorithm",
+    Elsewhere(),
+    "what `run` takes where it is given no name: a name, or one name with its options, {interleaved: {group_size: 8}}",
+    flag=None,
+    live="1f1b",
+    remark="what `pipesched run` runs; with options: {interleaved: {group_size: 8}}",
+)
+_BEHIND = {"stages": (CHUNKS,), "placement": (ALGORITHM,), "layers": OF_LAYERS}
+_LAST = ("shard", "clip", "side")  # of a step
+_FIRST = [one for name, one in PROBLEM_KEYS.items() if name not in _LAST]
+FIELDS = (
+    *(found for one in _FIRST for found in (one, *_BEHIND.get(one.name, ()))),
+    *(COSTS["forward"], BACKWARD, *(one for name, one in COSTS.items() if name != "forward")),
     *MEMORY_KEYS.values(),
-    Field(
-        "shard",
-        Either(ByKey(SHARD, short="level"), OneOf(*LEVELS)),
-        "what data-parallel ranks divide: none, optimizer (its states; default beside costs.gather), gradients too or"
-        " weights too; or a mapping of level, ranks, ahead and reduce",
-        flag=None,
-        noun="Shard",
-        example="{level: weights, ranks: 8, ahead: 3, reduce: last}",
-    ),
-    Field(
-        "step.clip",
-        Flag(),
-        "whether each optimizer waits for the gradients of all stages, to clip their norm",
-        example="true",
-    ),
-    Field(
-        "side",
-        ListOf(ByKey(SIDE, ("forward",)), 1, MOST_ITEMS),
-        "work beside the pipeline for each microbatch, a list of mappings: name, forward, backward (times, or lists"
-        " of one a microbatch), into (a stage), devices (all, or a list), p2p, activation, output, static",
-        flag=None,
-        noun="Sequence[SideItem]",
-        example="[{name: vision, forward: 3, backward: 6, into: 0, devices: all}]",
-    ),
+    *(PROBLEM_KEYS[name] for name in _LAST),
 )
 SETUP = (  # sections that describe a training run, from which a problem is derived
     Field("model", Elsewhere(),

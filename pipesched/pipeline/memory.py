@@ -56,7 +56,7 @@ class Memory(Displayable):
         called="kept part of activations",
         example="0.1",
     )
-    kv: Exact = declare(  # noqa: RUF009  it returns a field
+    kv: Exact = declare(
         Number(most=1),
         "keys and values as a part of the activation: slices hold their gradients, forwards alone them; default 0",
         0,

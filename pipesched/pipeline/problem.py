@@ -8,27 +8,34 @@ from functools import cached_property
 from math import lcm
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from pipesched.checks import (
-    cut,
-    require_label,
-    require_name,
-    require_sequence,
-    require_text,
-    require_type,
-    require_whole,
-    shown,
-)
+from pipesched.checks import cut, require_label, require_name, require_sequence, require_type, require_whole, shown
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import BRIEF, Costs, exact_links, exact_speed, fields_of
 from pipesched.pipeline.cutting.runs import CutItems
 from pipesched.pipeline.kinds import Resource, computation_letters
+from pipesched.pipeline.layer_arguments import MOST_LAYERS
 from pipesched.pipeline.layers import GIVEN, Layers
 from pipesched.pipeline.memory import KEPT, Memory
 from pipesched.pipeline.model import StepModel
-from pipesched.pipeline.placement import Placement, placement_name
+from pipesched.pipeline.placement import PLACEMENTS, Placement, placement_name
 from pipesched.pipeline.quantities import Exact, plain, to_fraction
+from pipesched.pipeline.shapes import (
+    ByKey,
+    ByName,
+    Count,
+    Either,
+    Flag,
+    Label,
+    ListOf,
+    Number,
+    OneOf,
+    ValueShape,
+    declare,
+    declared,
+)
 from pipesched.pipeline.step import (
+    LEVELS,
     NOTHING,
     OPTIMIZER_STATES,
     Shard,
@@ -42,6 +49,8 @@ from pipesched.pipeline.step import (
     step_resolution,
     step_ticks,
 )
+from pipesched.pipeline.step_arguments import SHARD, SIDE
+from pipesched.pipeline.unit_arguments import MOST_ITEMS, SIZES, SLICE_COUNT, SLICES
 from pipesched.pipeline.unit_costs import (
     Grains,
     Route,
@@ -53,7 +62,8 @@ from pipesched.pipeline.unit_costs import (
     unit_grains,
     unit_ticks,
 )
-from pipesched.pipeline.units import FORWARD_ONLY, MODES, TRAIN, WHOLE, Sizes, Slices, require_units
+from pipesched.pipeline.units import AUTO, FORWARD_ONLY, MODES, TRAIN, WHOLE, Sizes, Slices, require_units
+from pipesched.pipeline.units_of_measure import TIME
 
 P = TypeVar("P")  # the type of problems, which know cutters and not the other way round
 
@@ -105,47 +115,122 @@ class Cutter(Protocol[P]):
         """Return what trainers have options for, by the keys of their tables; `stages` are the items of each stage."""
 
 
+DEVICES, LATENCY, SPEED = ListOf(Count(0)), Number(TIME), Number(least=0.001, most=1000)
 MOST_OPERATIONS = 10_000_000
 LANES = ("device", "pair")
 NO_STEP = "two copies of each stage (bidirectional) go without gathers, reductions, optimizers, shards and side work"
 
 
-@dataclass(frozen=True, repr=False)
+def _groups(name: str, shape: ValueShape) -> ByKey:
+    """Return links of groups of devices: `inside` one, and `between` two."""
+    return ByKey({name: shape, "inside": LATENCY, "between": LATENCY}, (name, "inside", "between"))
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
 class Problem(Displayable):
     """A training step to schedule: P devices, S stages, M microbatches, the costs of operations, and memory.
 
-    `placement` is None while it is left to the algorithm. `name` is a title, `time_unit` a label; `lanes` says whether
-    each device has its own lanes to host memory ("device") or a pair of devices shares both ("pair"). `layers` says how
-    the stages were cut, where the problem was given by layers; the costs and the memory follow from it. `cutter` cuts
-    the stages anew, where the problem was derived from a model. `speed` is what each device divides the costs of
-    operations by (None: all 1), `links` the latency from each device to each other beside that of the boundary.
-    `sizes` are factors of each microbatch (None: all 1), `slices` how each is cut along its sequence, and `mode` is
-    "train", or "forward" for forward passes alone; where these or tables of costs make microbatches differ, the problem
-    has units. `shard` says what data-parallel ranks divide, `clip` whether each optimizer waits for all gradients,
-    `side` what devices may do beside the pipeline (None or empty: there is none); with one of these, or with costs of a
-    step, the problem has a step. `make_problem` builds one from plain numbers, and fills in defaults. Raises
-    ConfigError, about the field at fault, for values that do not go together.
+    `placement` is None while it is left to the algorithm. `layers` says how the stages were cut, where the problem was
+    given by layers; the costs and the memory follow from it. `cutter` cuts the stages anew, where the problem was
+    derived from a model. Where `sizes`, `slices` or tables of costs make microbatches differ, the problem has units.
+    With `shard`, `clip` or `side` (None or empty: there is none), or with costs of a step, it has a step.
+    `make_problem` builds one from plain numbers, and fills in defaults. Raises ConfigError, about the field at fault,
+    for values that do not go together.
     """
 
-    devices: int
-    stages: int
-    microbatches: int
-    placement: Placement | None
+    name: str = declare(Label(), "a title for charts and tables", "", flag=None, live="my-model")
+    devices: int = declare(Count(), "P, the pipeline ranks", live="4")
+    stages: int = declare(
+        Count(), "S, the contiguous parts of the model; default: one a device (two without a config)", live="8"
+    )
+    microbatches: int = declare(Count(), "M; default as many as lists of one a microbatch have, else 2P", live="8")
+    sizes: Sizes | None = declare(
+        ByKey(SIZES),
+        "factors of each microbatch, lists of M numbers: work (of the times of F, B, I, W and R), activation (of its"
+        " memory, and of O and L), message (of p2p and links); default all 1",
+        None,
+        flag=None,
+        example="{work: [1, 1, 2, 1, 1, 2, 1, 1]}",
+        remark="microbatches that differ: factors of each; also activation and message",
+    )
+    slices: Slices = declare(
+        Either(SLICE_COUNT, OneOf(AUTO), ByKey(SLICES, short="count"), metavar="N|auto", is_number=True),
+        "into how many parts each microbatch is cut along its sequence, or auto; or a mapping of count, tokens,"
+        " attention, work, overhead and most",
+        WHOLE,
+        absent=1,
+        example="4",
+        remark="parts of each microbatch along its sequence, or {count: 4, attention: 0.5, overhead: 0}",
+    )
+    mode: str = declare(OneOf(*MODES), "train (default), or forward: forward passes alone", TRAIN, example="forward")
+    placement: Placement | None = declare(
+        Either(OneOf("auto", *PLACEMENTS), DEVICES, metavar="NAME|D,D.."),
+        "auto (the algorithm's own), linear, loop, v, wave, bidirectional, or the device of each stage",
+        absent="auto",
+        noun="Placement",
+        live="auto",
+        remark="the algorithm's own, or linear, loop, v, wave, bidirectional, [0, 1, 2, 3, 0, 1, 2, 3]",
+    )
+    time_unit: str = declare(
+        Label(), "a label for times, for instance ms; beside it values may be 250us", "", flag=None, live="ms"
+    )
+    lanes: str = declare(
+        OneOf(*LANES),
+        "transfer lanes: each device its own, or a pair of devices shares both",
+        "device",
+        flag=None,
+        example="device",
+    )
+    layers: Layers | None = declare(
+        Count(most=MOST_LAYERS),
+        "of the model; cut into the stages, whose costs then follow from `layer`; default: as many as its lists have",
+        None,
+        example="32",
+        remark="may be left out beside lists, of layers that differ: layer: {forward: [1.25, 1.5, ..]}",
+        compare=False,
+    )
+    speed: tuple[Exact, ...] | None = declare(
+        Either(SPEED, ListOf(SPEED), ByName(SPEED), metavar="X[,X..]", is_number=True),
+        "what each device divides the costs of operations by: one each, or by device, {2: 0.8}; default 1",
+        None,
+        example="{2: 0.8}",
+    )
+    links: tuple[tuple[Exact, ...], ...] | None = declare(
+        Either(ListOf(ListOf(LATENCY)), _groups("size", Count()), _groups("groups", ListOf(DEVICES)), is_number=False),
+        "latency from device to device, beside that of the boundary: {size: 4, inside: 0.05, between: 0.4} for groups"
+        " of devices in a row, `groups` for others, or a list for each device",
+        None,
+        flag=None,
+        example="{size: 2, inside: 0, between: 0.5}",
+    )
     costs: Costs
     memory: Memory
-    name: str = ""
-    time_unit: str = ""
-    lanes: str = "device"
-    layers: Layers | None = field(default=None, compare=False)
     cutter: Cutter[Problem] | None = field(default=None, compare=False)
-    speed: tuple[Exact, ...] | None = None
-    links: tuple[tuple[Exact, ...], ...] | None = None
-    sizes: Sizes | None = None
-    slices: Slices = WHOLE
-    mode: str = TRAIN
-    shard: Shard | None = None
-    clip: bool | None = None
-    side: tuple[SideItem, ...] = ()
+    shard: Shard | None = declare(
+        Either(ByKey(SHARD, short="level"), OneOf(*LEVELS)),
+        "what data-parallel ranks divide: none, optimizer (its states; default beside costs.gather), gradients too or"
+        " weights too; or a mapping of level, ranks, ahead and reduce",
+        None,
+        flag=None,
+        noun="Shard",
+        example="{level: weights, ranks: 8, ahead: 3, reduce: last}",
+    )
+    clip: bool | None = declare(
+        Flag(),
+        "whether each optimizer waits for the gradients of all stages, to clip their norm",
+        None,
+        example="true",
+        key="step.clip",
+    )
+    side: tuple[SideItem, ...] = declare(
+        ListOf(ByKey(SIDE, ("forward",)), 1, MOST_ITEMS),
+        "work beside the pipeline for each microbatch, a list of mappings: name, forward, backward (times, or lists"
+        " of one a microbatch), into (a stage), devices (all, or a list), p2p, activation, output, static",
+        (),
+        flag=None,
+        noun="Sequence[SideItem]",
+        example="[{name: vision, forward: 3, backward: 6, into: 0, devices: all}]",
+    )
 
     def __post_init__(self) -> None:
         for key in ("devices", "stages", "microbatches"):
@@ -156,11 +241,11 @@ class Problem(Displayable):
             object.__setattr__(self, "sizes", None)
         require_size(self.letters, self.stages, self.microbatches, self.slices.count)
         self._require_placement(self.placement)
-        for key in ("name", "time_unit"):
-            require_label(getattr(self, key), key)
-        if require_text(self.lanes, "lanes") not in LANES:
-            raise ConfigError(f"must be one of {', '.join(LANES)}, not {shown(self.lanes)}", "lanes")
-        require_name(MODES, self.mode, "mode", "mode")
+        for key in PLAIN:
+            shape = PROBLEM_KEYS[key].shape
+            require_name(shape.words, getattr(self, key), key, key) if shape.words else require_label(
+                getattr(self, key), key
+            )
         self._require_layout(require_type(self.layers, (Layers, type(None)), "Layers or None", "layers"))
         require_type(self.cutter, (Cutter, type(None)), "a Cutter or None", "cutter")
         if self.speed is not None:
@@ -425,3 +510,7 @@ def require_size(letters: str, stages: int, microbatches: int, slices: int) -> N
             f" at most {MOST_OPERATIONS:,} are scheduled",
             "microbatches",
         )
+
+
+PROBLEM_KEYS = declared(Problem)
+PLAIN = [name for name, one in PROBLEM_KEYS.items() if isinstance(one.shape, (Label, OneOf))]  # texts, as they are

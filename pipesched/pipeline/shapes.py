@@ -345,15 +345,17 @@ DECLARED = "declared"  # in the metadata of a field of a record
 def declare(shape: ValueShape, text: str, *default: Any, **more: Any) -> Any:
     """Return a field of a record that is a key of a config, whose meaning `text` says; `more` are fields of Field."""
     given = {"default": default[0]} if default else {}
+    given |= {"compare": more.pop("compare")} if "compare" in more else {}
     return dataclasses.field(metadata={DECLARED: Field(more.pop("key", ""), shape, text, **more)}, **given)
 
 
-def declared(record: Any, section: str) -> dict[str, Field]:
+def declared(record: Any, section: str = "") -> dict[str, Field]:
     """Return the keys that the fields of a record are, in a section, by their names."""
-    return {
-        one.name: one.metadata[DECLARED]._replace(
-            key=one.metadata[DECLARED].key or f"{section}.{one.name}", optional=one.default is None
-        )
-        for one in dataclasses.fields(record)
-        if DECLARED in one.metadata
-    }
+    found = dict[str, Field]()
+    for one in dataclasses.fields(record):
+        if DECLARED in one.metadata:
+            said: Field = one.metadata[DECLARED]
+            key = said.key or f"{section}{'.' * bool(section)}{one.name}"
+            absent = one.default if said.absent is None and isinstance(one.default, (str, int)) else said.absent
+            found[one.name] = said._replace(key=key, absent=absent, optional=one.default is None)
+    return found

@@ -332,7 +332,7 @@ BAD = [  # the config, what the message holds
     ('devices: 4\nname: "a\\nb"', ["c.yaml:2: name: ", "one line of text"]),
     ('devices: 4\nname: "\\e[2J"', ["c.yaml:2: name: ", "one line of text"]),
     ("devices: 4\ntime_unit: [ms]", ["c.yaml:2: time_unit: ", "one line of text", "['ms']"]),
-    ("devices: 4\nlanes: pairs", ["c.yaml:2: lanes: ", "one of device, pair", "'pairs'"]),
+    ("devices: 4\nlanes: pairs", ["c.yaml:2: lanes: ", "did you mean 'pair'", "'pairs'"]),
     ("devices: 4\nplacement: looop", [": placement: ", "'looop'", "did you mean 'loop'?", "linear", "bidirectional"]),
     ("devices: 4\nplacement: 5", [": placement: ", "name or a list of devices", "not 5"]),
     ("devices: 4\nplacement: true", [": placement: ", "name or a list of devices"]),

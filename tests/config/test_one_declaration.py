@@ -18,6 +18,7 @@ COST = '    flush: tuple[Exact, ...] | None = declare(TIMES, "time to flush a st
 TRAINING = (
     '    rounding: str = declare(OneOf("nearest", "chance"), "how weights are rounded", "nearest", example="nearest")\n'
 )
+SEASON = '    season: str = declare(OneOf("dry", "wet"), "what it is like outside", "dry", example="wet")\n'
 SETUP = "\n".join((
     "model: llama-3-8b", "hardware: h100-sxm", "parallel: {gpus: 8, pipeline: 4}",
     "batch: {sequence: 4096, global: 16}", "training: {rounding: chance}",
@@ -26,11 +27,12 @@ SETUP = "\n".join((
 
 @pytest.fixture(scope="module")
 def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the package with a cost, and a word of a training run, each declared in one line."""
+    """A copy of the package with a cost and a word of problems, and one of a training run, each declared in a line."""
     folder = tmp_path_factory.mktemp("scratch")
     shutil.copytree(PACKAGE, folder / "pipesched", ignore=shutil.ignore_patterns("__pycache__"))
     for file, before, line in (
         ("pipeline/costs.py", "    tied: Exact | None = declare(", COST),
+        ("pipeline/problem.py", "    lanes: str = declare(", SEASON),
         ("estimation/setup.py", "    full_layers: int | None = None\n", TRAINING),
     ):
         path = folder / "pipesched" / file
@@ -75,6 +77,21 @@ def test_a_cost_follows_from_its_declaration(scratch: Path) -> None:
     printed = said(scratch, python, start="-c")
     assert "flush=None" in printed
     assert printed.endswith("True True\n")
+
+
+@pytest.mark.slow
+def test_a_word_of_a_problem_follows(scratch: Path) -> None:
+    """Starter, JSON Schema, option, refusal with the nearest, document and its reader have a new word."""
+    assert "# season: wet" in said(scratch, "init")
+    top = json.loads(said(scratch, "init", "--schema"))["properties"]
+    assert top["season"] == {
+        "description": "what it is like outside",
+        "anyOf": [{"enum": ["dry", "wet"]}, {"type": "null"}],
+    }
+    assert "did you mean 'wet'?" in said(scratch, "run", "1f1b", "--season", "we", code=2)
+    assert json.loads(said(scratch, "run", "1f1b", "--season", "wet", "--json"))["problem"]["season"] == "wet"
+    said(scratch, "run", "1f1b", "--season", "wet", "-o", "wet.json", "--quiet")
+    assert json.loads(said(scratch, "show", "wet.json", "--json"))["problem"]["season"] == "wet"
 
 
 @pytest.mark.slow

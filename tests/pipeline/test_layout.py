@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -246,11 +247,11 @@ def test_a_problem_with_another_stage_count_is_refused() -> None:
     """Layers that were cut into other stages, or do not make the costs, cannot stand in a problem."""
     problem = make_problem(**MODEL)
     with pytest.raises(ConfigError, match="layers: are cut into 4 stages; the problem has 5"):
-        Problem(5, 5, 3, None, make_problem(devices=5).costs, make_problem(devices=5).memory, layers=problem.layers)
+        replace(make_problem(devices=5, microbatches=3), layers=problem.layers)
     other = make_problem(devices=4, microbatches=8)
     with pytest.raises(ConfigError, match="layers: do not make these costs"):
-        Problem(4, 4, 8, None, other.costs, other.memory, layers=problem.layers)
-    placed = Problem(4, 4, 8, named_placement("linear", 4, 4), other.costs, other.memory, layers=problem.layers)
+        replace(other, layers=problem.layers)
+    placed = replace(other, placement=named_placement("linear", 4, 4), layers=problem.layers)
     assert placed.settled_placement == Placement((0, 1, 2, 3))
 
 
