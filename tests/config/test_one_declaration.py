@@ -43,12 +43,12 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def said(scratch: Path, *arguments: str, code: int = 0, start: str = "-m pipesched") -> str:
-    """What a command of the copy prints, and says of mistakes."""
+    """What a command of the copy prints, or says of a mistake."""
     command = [sys.executable, *start.split(), *arguments]
     environment = {**os.environ, "PYTHONPATH": str(scratch), "COLUMNS": "200", "NO_COLOR": "1"}
     done = subprocess.run(command, cwd=scratch, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stderr
-    return done.stdout + done.stderr
+    return done.stderr if code else done.stdout
 
 
 @pytest.mark.slow
