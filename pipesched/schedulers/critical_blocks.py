@@ -13,7 +13,7 @@ from fractions import Fraction
 from random import Random
 from typing import NamedTuple
 
-from pipesched.core.arrays import Kernels, column, np
+from pipesched.core.arrays import Ints, Kernels, column, np
 from pipesched.core.clock import look
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import Retiming, Times
@@ -22,14 +22,12 @@ from pipesched.pipeline.ops import OpIndex
 MOST_DRY = 8  # critical paths without a move that helps, before the search gives up
 
 Orders = list[list[int]]
+CriticalBlock = tuple[int, int, int]  # a device, and the first and the last position in its order
 
 
-class CriticalBlock(NamedTuple):
-    """The positions `first` to `last` of a device's order."""
-
-    device: int
-    first: int
-    last: int
+def quick(values: Ints) -> Sequence[int]:
+    """Return integers that are plain ones when they are read one by one."""
+    return memoryview(values) if values.dtype == np.int64 else values.tolist()  # type: ignore[return-value]
 
 
 class BlockMove(NamedTuple):
@@ -54,6 +52,11 @@ class CriticalBlockSearch:
         self.random, self.slack = Random(0), slack
         self._kernels = Kernels(graph.take, graph.give, column([*capacities]))
         self._memory = self._kernels.give(graph.take), self._kernels.give(graph.give)
+        tasks = range(len(graph.duration))
+        self._resource: list[int] = graph.resource.tolist()
+        self._row = [index.row_of(task) for task in tasks]
+        self._needs = {step: [index.kinds_on(task, step) for task in tasks] for step in (1, -1)}
+        self._awaited = [[*self._from_others(task)] for task in tasks]
 
     def improve(self, orders: Sequence[Sequence[int]], rounds: int) -> Orders:
         """Return orders at least as good, after timing at most `rounds` neighbours. Raises Deadlock.
@@ -100,53 +103,56 @@ class CriticalBlockSearch:
     def _moves(self, orders: Retiming, times: Times) -> list[BlockMove]:
         """Return the moves at the inner ends of the blocks of a critical path, shuffled."""
         blocks = [*self._blocks(orders, times)]
-        moves = [move for block in blocks[1:] for move in self._moves_of(orders, block, to_end=True)]
-        moves += [move for block in blocks[:-1] for move in self._moves_of(orders, block, to_end=False)]
+        ends, starts = ([block for block in part if block[1] < block[2]] for part in (blocks[1:], blocks[:-1]))
+        moves = [move for block in ends for move in self._moves_of(orders, block, to_end=True)]
+        moves += [move for block in starts for move in self._moves_of(orders, block, to_end=False)]
         self.random.shuffle(moves)
         return moves
 
     def _blocks(self, orders: Retiming, times: Times) -> Iterator[CriticalBlock]:
         """Yield the blocks of a critical path, the last one first. Where the path forks, take a random branch."""
-        devices, starts, ends = range(len(self.offsets)), times.start, times.end
-        lates = [int(ends[orders.order_of(device)[-1]]) - self.offsets[device] for device in devices]
-        device = self.random.choice([number for number in devices if lates[number] == max(lates)])
-        order = orders.order_of(device)
+        devices, starts, ends = range(len(self.offsets)), quick(times.start), quick(times.end)
+        every = [quick(orders.order_of(device)) for device in devices]
+        lates = [ends[order[-1]] - offset for order, offset in zip(every, self.offsets, strict=True)]
+        latest = max(lates)
+        device = self.random.choice([number for number in devices if lates[number] == latest])
+        order = every[device]
         position = last = len(order) - 1
         while True:
             task = order[position]
-            back_to_back = position > 0 and ends[order[position - 1]] == starts[task]
-            before = self._awaited(task, times)
+            start = starts[task]
+            back_to_back = position > 0 and ends[order[position - 1]] == start
+            waits = self._awaited[task]
+            before = next((other for other, lag in waits if ends[other] + lag == start), None) if waits else None
             if before is not None and not (back_to_back and self.random.random() < 0.5):
-                yield CriticalBlock(device, position, last)
-                device = int(self.graph.resource[before])
-                order = orders.order_of(device)
+                yield device, position, last
+                device = self._resource[before]
+                order = every[device]
                 position = last = int(orders.positions[1][before])
             elif back_to_back:
                 position -= 1
             else:
-                yield CriticalBlock(device, position, last)
+                yield device, position, last
                 return
 
-    def _awaited(self, task: int, times: Times) -> int | None:
-        """Return the operation of another device that keeps `task` from an earlier start, if any."""
-        waits, resource = self.graph.waits, self.graph.resource
+    def _from_others(self, task: int) -> Iterator[tuple[int, int]]:
+        """Yield the operations of other devices that `task` waits for, and how long after their ends."""
+        waits = self.graph.waits
         for wait in range(waits.first[task], waits.first[task + 1]):
-            before = waits.task[wait]
-            if resource[before] != resource[task] and times.end[before] + waits.lag[wait] == times.start[task]:
-                return int(before)
-        return None
+            before = int(waits.task[wait])
+            if self._resource[before] != self._resource[task]:
+                yield before, int(waits.lag[wait])
 
     def _moves_of(self, orders: Retiming, block: CriticalBlock, *, to_end: bool) -> Iterator[BlockMove]:
         """Yield moves of the nearest operation of each other kind behind the last one, which then runs earlier.
 
         Or, not `to_end`, before the first one, to fill the time that it waits.
         """
-        if block.first == block.last:
-            return
-        positions = range(block.first, block.last + 1)[:: -1 if to_end else 1]
-        tasks = orders.order_of(block.device)[np.array(positions)].tolist()
-        for place in self._nearest(tasks, needed_by=1 if to_end else -1):
-            yield BlockMove(block.device, positions[place], positions[0])
+        device, first, last = block
+        positions = range(first, last + 1)[:: -1 if to_end else 1]
+        tasks = orders.order_of(device)[first : last + 1].tolist()
+        for place in self._nearest(tasks[::-1] if to_end else tasks, needed_by=1 if to_end else -1):
+            yield BlockMove(device, positions[place], positions[0])
 
     def _nearest(self, tasks: Sequence[int], needed_by: int) -> Iterator[int]:
         """Yield the place of the nearest of `tasks` of each kind but the first's, unless a dependency lies between.
@@ -155,9 +161,10 @@ class CriticalBlockSearch:
         """
         seen: set[int] = set()
         rows: set[int] = set()  # of one kind and stage each
+        needed = self._needs[needed_by]
         for place, task in enumerate(tasks):
-            row = self.index.row_of(task)
-            if rows and row not in rows and self.index.kinds_on(task, needed_by) not in seen:
+            row = self._row[task]
+            if rows and row not in rows and needed[task] not in seen:
                 yield place
             rows.add(row)
             seen.add(task)
