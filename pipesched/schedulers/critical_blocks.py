@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 from pipesched.core.arrays import Ints, Kernels, column, np
 from pipesched.core.clock import look
@@ -27,7 +27,8 @@ CriticalBlock = tuple[int, int, int]  # a device, and the first and the last pos
 
 def quick(values: Ints) -> Sequence[int]:
     """Return integers that are plain ones when they are read one by one."""
-    return memoryview(values) if values.dtype == np.int64 else values.tolist()  # type: ignore[return-value]
+    plain: Any = memoryview(values) if values.dtype == np.int64 else values.tolist()  # type: ignore[arg-type]
+    return cast("Sequence[int]", plain)
 
 
 class BlockMove(NamedTuple):
