@@ -106,7 +106,11 @@ def sentence(estimate: Estimate) -> str:
 def stage_table(estimate: Estimate) -> Table:
     """Return a row for each stage, alike neighbours in one: what it holds, and times of a microbatch in ms."""
     p2p = [*map(mean_entry, estimate.problem.costs.p2p), 0.0]
-    texts = [_stage_cells(estimate, number, boundary) for number, boundary in enumerate(p2p)]
+    texts = []
+    for stage, boundary in enumerate(p2p):
+        times = (_ms(estimate.stage_time(stage, key)) for key in TITLES)
+        activation = f"{estimate.stage_activation(stage):.3f} GB"
+        texts.append((_holds(estimate.stages[stage]), *times, _ms(boundary) if boundary else "", activation))
     rows = ((numbers_text(numbers), *cells) for numbers, cells in _merged(texts))
     return grid(uncut("stage"), folded("holds"), *map(right, (*TITLES.values(), "p2p", "activation")), rows=rows)
 
@@ -125,12 +129,6 @@ def devices_lines(problem: Problem) -> Iterator[str]:
     if problem.links is not None:
         times = sorted({*map(float, chain(*problem.links))} - {0.0})
         yield f"links between devices, beside p2p, in ms: {joined([*map(_ms, times)]) or 0}"
-
-
-def _stage_cells(estimate: Estimate, number: int, boundary: float) -> tuple[str, ...]:
-    times = (_ms(estimate.stage_time(number, key)) for key in TITLES)
-    activation = f"{estimate.stage_activation(number):.3f} GB"
-    return (_holds(estimate.stages[number]), *times, _ms(boundary) if boundary else "", activation)
 
 
 def _ms(value: float) -> str:

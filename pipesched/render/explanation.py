@@ -33,9 +33,22 @@ TENTH = Fraction(9, 10)  # of a cost that is 10 % lower
 
 def explanation_parts(explanation: Explanation, plan_again: Planner | None = None) -> Iterator[RenderableType]:
     """Yield the tables and sentences of an explanation; `plan_again` makes schedules of changed problems."""
+    unit, schedule = explanation.schedule.problem.time_unit, explanation.schedule
     yield idle_table(explanation)
-    yield _avoidable(explanation)
-    yield from _earliest(explanation)
+    times = (explanation.makespan, explanation.bound.value, explanation.idle, explanation.unavoidable)
+    makespan, bound, idle, never = (f"{number(time)} {unit}".rstrip() for time in times)
+    if not explanation.idle:
+        said = "no device ever idles"
+    elif not explanation.avoidable:
+        said = f"proved: no order avoids any of the {idle} idle time"
+    else:
+        left = f"{number(explanation.avoidable)} {unit}".rstrip()
+        said = f"no order avoids {never} of the {idle} idle time; {left} is open"
+    yield Text(f"makespan {makespan}, bound {bound}; {said}")
+    early = schedule_plan(schedule.problem, schedule.plan, schedule.lengths).makespan
+    if early != explanation.makespan:  # of a schedule that is late: what its order takes without that
+        time = f"{number(early)} {unit}".rstrip()
+        yield Text(f"the same order at its earliest times takes {time}: costs and moves below change that")
     yield from _section("largest gaps", gap_lines(explanation))
     yield from _section("what a cost does", [_sensitivity_table(explanation, plan_again)])
     yield from _section("moves", move_lines(explanation))
@@ -74,29 +87,6 @@ def idle_table(explanation: Explanation) -> Table:
     return table
 
 
-def _avoidable(explanation: Explanation) -> Text:
-    unit = explanation.schedule.problem.time_unit
-    times = (explanation.makespan, explanation.bound.value, explanation.idle, explanation.unavoidable)
-    makespan, bound, idle, never = (f"{number(time)} {unit}".rstrip() for time in times)
-    if not explanation.idle:
-        said = "no device ever idles"
-    elif not explanation.avoidable:
-        said = f"proved: no order avoids any of the {idle} idle time"
-    else:
-        left = f"{number(explanation.avoidable)} {unit}".rstrip()
-        said = f"no order avoids {never} of the {idle} idle time; {left} is open"
-    return Text(f"makespan {makespan}, bound {bound}; {said}")
-
-
-def _earliest(explanation: Explanation) -> Iterator[Text]:
-    """Say, of a schedule that is late, what its order takes without that, which costs and moves are about."""
-    schedule = explanation.schedule
-    makespan = schedule_plan(schedule.problem, schedule.plan, schedule.lengths).makespan
-    if makespan != explanation.makespan:
-        time = f"{number(makespan)} {schedule.problem.time_unit}".rstrip()
-        yield Text(f"the same order at its earliest times takes {time}: costs and moves below change that")
-
-
 def _section(title: str, parts: Sequence[RenderableType]) -> Iterator[RenderableType]:
     yield ""
     yield Text(title, style="bold")
@@ -110,23 +100,19 @@ def gap_lines(explanation: Explanation) -> list[RenderableType]:
     if not longest:
         return [Text("none: no device ever idles")]
     table = grid(uncut(), uncut(), uncut(), Column(style="dim"), header=False)
-    if_moved, unit = _if_moved(explanation, longest), explanation.schedule.problem.time_unit
-    for gap in longest:
-        times = f"{number(gap.start)} to {number(gap.end)}"
-        words = gap_words(gap, unit) + (next(if_moved) if gap.idle is Idle.ORDER else "")
-        table.add_row(f"device {gap.device}", times, IDLE_MARKS[gap.idle].meaning, words)
-    return [table]
-
-
-def _if_moved(explanation: Explanation, gaps: Sequence[IdleGap]) -> Iterator[str]:
-    """Say for each gap of the class order what the makespan would be if what the order holds back came first."""
     pairs = [
         (explanation.number_of(gap.culprit), explanation.number_of(gap.waiting))
-        for gap in gaps
+        for gap in longest
         if gap.idle is Idle.ORDER and gap.waiting is not None
     ]
-    for after in moved_before(explanation.schedule, pairs):
-        yield "" if after is None else f" (before it: {number(after)})"
+    if_moved = moved_before(explanation.schedule, pairs)
+    for gap in longest:
+        times = f"{number(gap.start)} to {number(gap.end)}"
+        words = gap_words(gap, explanation.schedule.problem.time_unit)
+        if gap.idle is Idle.ORDER and (after := next(if_moved)) is not None:
+            words += f" (before it: {number(after)})"
+        table.add_row(f"device {gap.device}", times, IDLE_MARKS[gap.idle].meaning, words)
+    return [table]
 
 
 def gap_words(gap: IdleGap, unit: str = "") -> str:

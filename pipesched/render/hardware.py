@@ -98,7 +98,6 @@ def _side_by_side(table: RuleTable, width: int) -> Iterator[list[str]]:
 
 
 def _grid(table: RuleTable, ties: Sequence[str]) -> Table:
-    """Return a table with a row for each priority and a column for each tie."""
     rows = grid(folded("priority"), *(folded(tie.replace("-", "-\n"), justify="right") for tie in ties))
     least = table.optimum.schedule.latency
     for priority in dict.fromkeys(priority for priority, _ in table.results):
@@ -137,15 +136,21 @@ def hardware_view(explanation: HardwareExplanation, *, ascii_only: bool = False)
 def explanation_parts(explanation: HardwareExplanation, *, ascii_only: bool = False) -> Iterator[RenderableType]:
     """Yield the chart with the critical path marked, and below it what is known of idle time and latency."""
     words = _Words(explanation, ascii_only=ascii_only)
-    tasks = explanation.tasks
-    marked = {"marked": tasks.critical_path, "explained_too": words.numbered}
+    marked = {"marked": explanation.tasks.critical_path, "explained_too": words.numbered}
     yield UnitChart(explanation.schedule, ascii_only=ascii_only, **marked)
     yield from ("", _lengths(explanation), "")
-    idle, shown = zip(explanation.units, explanation.devices, strict=True), _shown(explanation)
-    rows = [IdleRow(_unit(unit), times, explanation.latency) for unit, times in idle if unit in shown]
+    used, units = _used(explanation), explanation.schedule.units
+    large = {unit.name for unit in units if unit.count > MOST_IDLE}  # of which units without work have no row
+    idle = zip(explanation.units, explanation.devices, strict=True)
+    shown = ((unit, times) for unit, times in idle if unit in used or unit[0] not in large)
+    rows = [IdleRow(_unit(unit), times, explanation.latency) for unit, times in shown]
     whole = explanation.latency * len(explanation.units)  # of all units, shown or not
     yield idle_table([*rows, IdleRow("all", explanation.totals, whole)])
-    yield from _unused(explanation)
+    for unit_class in units:
+        count = sum(unit not in used for unit in explanation.units if unit[0] == unit_class.name)
+        if count:
+            verb = "runs" if count == 1 else "run"
+            yield Text(f"{counted(count, 'unit')} of {unit_class.name} {verb} nothing", style="dim")
     yield from words.gaps()
     yield ""
     yield Text("latency of a unit class, the order on each unit as it is", style="dim")
@@ -186,25 +191,8 @@ def _lengths(explanation: HardwareExplanation) -> Text:
     return text.append(f", {least}; {idle}, {explanation.avoidable} avoidable.", style="not bold")
 
 
-def _shown(explanation: HardwareExplanation) -> set[Unit]:
-    """Return the units that have rows: all, but of large classes those that run something."""
-    used = _used(explanation)
-    large = {unit.name for unit in explanation.schedule.units if unit.count > MOST_IDLE}
-    return {unit for unit in explanation.units if unit in used or unit[0] not in large}
-
-
 def _used(explanation: HardwareExplanation) -> set[Unit]:
     return {unit for unit, order in zip(explanation.units, explanation.tasks.orders, strict=True) if order}
-
-
-def _unused(explanation: HardwareExplanation) -> Iterator[RenderableType]:
-    """Yield a line for each class with units that run nothing."""
-    used = _used(explanation)
-    for unit_class in explanation.schedule.units:
-        count = sum(unit not in used for unit in explanation.units if unit[0] == unit_class.name)
-        if count:
-            verb = "runs" if count == 1 else "run"
-            yield Text(f"{counted(count, 'unit')} of {unit_class.name} {verb} nothing", style="dim")
 
 
 def _sensitivities(explanation: HardwareExplanation) -> Table:
@@ -260,7 +248,6 @@ class _Words:
         return sorted(gaps, key=lambda gap: (-gap.length, gap.start))[:MOST_GAPS]
 
     def gaps(self) -> Iterator[RenderableType]:
-        """Yield a table of the largest gaps."""
         largest = self._largest()
         if not largest:
             return
@@ -271,7 +258,6 @@ class _Words:
         yield from ("", table)
 
     def gap(self, gap: UnitGap) -> str:
-        """Return why a unit idles, as a sentence."""
         machine = self.explanation.tasks.machine[self.numbers[gap.culprit]]
         culprit, unit = self.label(gap.culprit), _unit(self.explanation.units[machine])
         if gap.idle is Idle.LATE:
@@ -286,7 +272,6 @@ class _Words:
         return f"{self.label(gap.waiting)} waits for {what}"
 
     def chain(self, title: str, names: Sequence[str]) -> Text:
-        """Return a path under its title."""
         shown = self._cut(names)
         labels = [self.label(name) for name in shown]
         if len(shown) < len(names):

@@ -165,14 +165,11 @@ class LegendKey:
             shades = [Segment(f" {chunk} ", fill(first, "F", chunk, self.chunks)) for chunk in chunks]
             yield [Segment("chunk "), *shades]
         if self.slices > 1 and not self.few and not self.by_kind:
-            yield [Segment("slice "), *self._slices()]
-
-    def _slices(self) -> Iterator[Segment]:
-        """Yield a swatch of each slice of a microbatch; of many the first and the last one."""
-        few = self.slices <= MOST_SHADES
-        for part in range(self.slices) if few else (0, self.slices - 1):
-            yield from [Segment("..")] * bool(part and not few)
-            yield Segment(f" {part} ", fill(0, "F", 0, self.chunks, place_of(part, self.slices)))
+            few = self.slices <= MOST_SHADES  # of many slices the first and the last one are shown
+            parts = range(self.slices) if few else (0, self.slices - 1)
+            look_of = {part: fill(0, "F", 0, self.chunks, place_of(part, self.slices)) for part in parts}
+            first_slice, *others = (Segment(f" {part} ", look) for part, look in look_of.items())
+            yield [Segment("slice "), first_slice, *[Segment("..")] * (not few), *others]
 
     def _letter_items(self, look: Look) -> Iterator[Item]:
         for kind in self.kinds:

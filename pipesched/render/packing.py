@@ -42,19 +42,15 @@ def _ranks(packing: Packing) -> RenderableType:
 def _rules(packing: Packing) -> RenderableType:
     """Return this packing, and a row for each other rule: what it takes, how much longer that is, and what is wrong."""
     table = grid(uncut("packing"), right(with_unit("makespan", packing.base.time_unit)), right("longer"), folded(""))
-    table.add_row(Text("this one", style=GOOD if packing.fits else BAD), number(packing.makespan), "", _own(packing))
+    over = ((rank, said) for rank in range(packing.ranks) for said in over_budget(packing.schedule(rank)))
+    texts = (f"over budget, as all that were found: rank {rank}, {said}" for rank, said in over)
+    own = "" if packing.fits else next(texts, "")
+    table.add_row(Text("this one", style=GOOD if packing.fits else BAD), number(packing.makespan), "", own)
     for one in packing.baselines:
         longer = "" if one.makespan is None or not packing.makespan else f"{one.makespan / packing.makespan - 1:+.1%}"
         takes = "" if one.makespan is None else number(one.makespan)
         table.add_row(one.rule, takes, longer, Text("; ".join(_faults(one, packing)), style="dim"))
     return table
-
-
-def _own(packing: Packing) -> str:
-    for rank in range(packing.ranks) if not packing.fits else ():
-        for sentence in over_budget(packing.schedule(rank)):
-            return f"over budget, as all that were found: rank {rank}, {sentence}"
-    return ""
 
 
 def _faults(one: PackingBaseline, packing: Packing) -> Iterator[str]:

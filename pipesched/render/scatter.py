@@ -300,9 +300,10 @@ def plot(pareto_points: Sequence[ParetoPoint], *, ascii_only: bool = False) -> S
     marked = sorted(
         zip(pareto_points, marks(pareto_points), strict=True), key=lambda pair: pair[0].dominated_by is not None
     )
+    looks = [OVER if not point.fits else BOLD if point.dominated_by is None else DIM for point, _ in marked]
     undominated = [point for point in pareto_points if point.fits and point.dominated_by is None]
     return Scatter(
-        [PlotPoint(point.memory, point.makespan, mark, _style(point)) for point, mark in marked],
+        [PlotPoint(p.memory, p.makespan, mark, look) for (p, mark), look in zip(marked, looks, strict=True)],
         x_title=with_unit("peak memory of the largest device", problem.memory.unit),
         y_title=with_unit("makespan", problem.time_unit),
         steps=sorted({(point.memory, point.makespan) for point in undominated}),
@@ -320,12 +321,6 @@ def marks(pareto_points: Sequence[ParetoPoint]) -> list[str]:
         letter.upper() if point.dominated_by is None else letter
         for point, letter in zip(pareto_points, letters, strict=False)
     ]
-
-
-def _style(point: ParetoPoint) -> Style:
-    if not point.fits:
-        return OVER
-    return BOLD if point.dominated_by is None else DIM
 
 
 def _walls(pareto_points: Sequence[ParetoPoint]) -> list[Wall]:
@@ -348,7 +343,10 @@ def _table(pareto_points: Sequence[ParetoPoint], units: Mapping[str, str], *, na
         cells = _cells(point, pareto_points[0])
         style = DIM if point.dominated_by is not None else BOLD
         middle = (cells[0], cells[-1]) if narrow else cells
-        table.add_row(mark, point.label, *middle, _words(point, letters), style=style)
+        said = "frontier" if point.fits else "over budget"
+        if point.dominated_by is not None:
+            said = f"dominated by {letters[point.dominated_by]}"
+        table.add_row(mark, point.label, *middle, said, style=style)
     return table
 
 
@@ -358,12 +356,6 @@ def _cells(point: ParetoPoint, best: ParetoPoint) -> tuple[str, str, str, Text]:
     peak = number(plain(point.memory))
     memory = Text(peak) if point.fits else Text(f"{peak} over", style=BAD)
     return number(plain(point.makespan)), behind, f"{point.outcome.schedule.bubble:.1%}", memory
-
-
-def _words(point: ParetoPoint, letters: Sequence[str]) -> str:
-    if point.dominated_by is not None:
-        return f"dominated by {letters[point.dominated_by]}"
-    return "frontier" if point.fits else "over budget"
 
 
 def frontier_view(frontier: Frontier, *, ascii_only: bool = False) -> Group:

@@ -89,16 +89,13 @@ def _apart(ends: list[int]) -> list[int]:
 
 def quantum(schedules: Iterable[Schedule]) -> int:
     """Return the quantum of problems: the greatest common divisor of all their times, in ticks."""
-    return gcd(*(gcd(*operation_times(schedule), *_other_times(schedule)) for schedule in schedules))
-
-
-def _other_times(schedule: Schedule) -> Iterator[int]:
-    """Yield the latencies of passes, and the durations and latencies of all that a step has beside them, in ticks."""
-    model = schedule.problem.model
-    yield from {*model.there.ravel().tolist(), *model.back.ravel().tolist()}
-    if schedule.problem.has_step:
-        yield from {*schedule.graph.durations[schedule.plan.index.passes :]}
-        yield from schedule.problem.step_ticks.side_p2p
+    times: set[int] = set()
+    for schedule in schedules:
+        model = schedule.problem.model
+        times.update(operation_times(schedule), model.there.ravel().tolist(), model.back.ravel().tolist())
+        if schedule.problem.has_step:
+            times.update(schedule.graph.durations[schedule.plan.index.passes :], schedule.problem.step_ticks.side_p2p)
+    return gcd(*times)
 
 
 def operation_times(schedule: Schedule) -> Iterator[int]:

@@ -5,7 +5,7 @@ The rows of a figure are as high as its shape asks for: neither much wider than 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from matplotlib.patches import Patch
@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 from pipesched.errors import ConfigError
 from pipesched.render.chosen import SHOWN_DEVICES, drawn, edge, not_drawn, some_devices
 from pipesched.render.figure.chart import FRAME_INCHES, Chart, chart_inches, is_thin, key, makespan, unit_rgb
-from pipesched.render.figure.page import FONT, RED, Drawing, Key, legend, settle, sheet
+from pipesched.render.figure.page import FONT, RED, Drawing, legend, settle, sheet
 from pipesched.render.marks import with_unit
 from pipesched.render.palette import HUES
 from pipesched.render.view import View
@@ -54,7 +54,10 @@ def _charts(outcomes: Sequence[Outcome], comparison: Comparison, view: View) -> 
     window = view.window(schedules[0], until)
     by_kind = any(is_thin(schedule, view, window) for schedule in schedules)
     heights = [chart_inches(schedule, view) for schedule in schedules]
-    with sheet(view.inches, _height(heights, view.inches)) as figure:
+    rest = FRAME_INCHES + TITLE_INCHES * len(heights)
+    least, most = ((shape * view.inches - rest) / sum(heights) for shape in SHAPES)
+    stretched = sum(heights) * min(max(min(max(1.0, least), most), LOWEST), HIGHEST)
+    with sheet(view.inches, rest + stretched) as figure:
         grid = figure.add_gridspec(len(heights), 1, height_ratios=heights)
         charts = [
             Chart(figure.add_subplot(grid[number]), schedule, view, window, by_kind=by_kind)
@@ -73,13 +76,6 @@ def _charts(outcomes: Sequence[Outcome], comparison: Comparison, view: View) -> 
         for chart in charts:
             chart.finish()
         return figure
-
-
-def _height(charts: Sequence[float], inches: float) -> float:
-    """Return the height of a figure with charts of these usual heights."""
-    rest = FRAME_INCHES + TITLE_INCHES * len(charts)
-    least, most = ((shape * inches - rest) / sum(charts) for shape in SHAPES)
-    return rest + sum(charts) * min(max(min(max(1.0, least), most), LOWEST), HIGHEST)
 
 
 def _bars(outcomes: Sequence[Outcome], best: int | float | None, view: View) -> Drawing:
@@ -109,17 +105,14 @@ def _bars(outcomes: Sequence[Outcome], best: int | float | None, view: View) -> 
             axes.set_title(title, pad=3)
             if number:
                 axes.set_yticklabels([])
-        legend(figure, list(_key(outcomes)))
+        entries = [
+            (Patch(facecolor=BEST), "shortest" if problem.memory.budget is None else "shortest that fits the budget"),
+            (Patch(facecolor=OTHERS), "others"),
+        ]
+        if not all(outcome.schedule.fits for outcome in outcomes):
+            entries.append((Patch(facecolor=RED), "over budget"))
+        legend(figure, entries)
         return figure
-
-
-def _key(outcomes: Sequence[Outcome]) -> Iterator[Key]:
-    """Yield the entries of the legend: what the colours of the bars mean."""
-    limited = outcomes[0].schedule.problem.memory.budget is not None
-    yield Patch(facecolor=BEST), "shortest that fits the budget" if limited else "shortest"
-    yield Patch(facecolor=OTHERS), "others"
-    if not all(outcome.schedule.fits for outcome in outcomes):
-        yield Patch(facecolor=RED), "over budget"
 
 
 def _peak(outcome: Outcome) -> float:

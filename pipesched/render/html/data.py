@@ -289,6 +289,9 @@ def schedule_data(outcome: Outcome, name: str, palette: Palette | None = None) -
     _require_exact(schedule)
     placement, bound, overlap = problem.settled_placement, outcome.bound, problem.model.overlap
     columns: Columns = {}
+    unlimited = replace(problem, memory=replace(problem.memory, budget=None))  # its bound holds over the budget too
+    own = {"own_lengths": schedule.own_lengths}
+    free = timed_schedule(unlimited, schedule.plan, schedule.times, schedule.graph, **own)
     return {
         "name": name,
         "algorithm": outcome.algorithm,
@@ -314,7 +317,7 @@ def schedule_data(outcome: Outcome, name: str, palette: Palette | None = None) -
         "static": [problem.static_grains(device) for device in range(problem.devices)],
         "capacity": problem.capacity_grains,
         "stored": schedule.makespan_ticks,
-        "bound": {"ticks": bound.ticks, "own": lower_bound(schedule).ticks, "free": _bound_without_budget(schedule)},
+        "bound": {"ticks": bound.ticks, "own": lower_bound(schedule).ticks, "free": lower_bound(free).ticks},
         "solver": None if outcome.report is None else solver_document(outcome.report),
         **({"step": step_data(schedule, {} if palette is None else palette)} if problem.has_step else {}),
         "plan": plan_data(schedule),
@@ -380,14 +383,6 @@ def _tones(problem: Problem, index: OpIndex, palette: Palette) -> list[list[int]
 def shades_of(index: OpIndex) -> int:
     """Return in how many shades the slices of a microbatch are drawn."""
     return min(index.slices, MOST_SHADES)
-
-
-def _bound_without_budget(schedule: Schedule) -> int:
-    """Return the bound in ticks that also holds for schedules over the budget."""
-    memory = replace(schedule.problem.memory, budget=None)
-    problem = replace(schedule.problem, memory=memory)
-    free = timed_schedule(problem, schedule.plan, schedule.times, schedule.graph, own_lengths=schedule.own_lengths)
-    return lower_bound(free).ticks
 
 
 def _require_exact(schedule: Schedule) -> None:
