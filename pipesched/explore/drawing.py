@@ -288,19 +288,16 @@ class _Pen:
         head = Segment(self.names[number].ljust(layout.gutter), OVER if over else SELECTED_NAME if selected else None)
         left = Segment(" " * layout.gutter)
         first, *others = [self._selected(runs, cells) for cells in painter.lines(runs)]
-        lines = [[head, *first, *self._share(number)], *([left, *cells] for cells in others)]
+        tasks, tail, share = self.marks.tasks, layout.tail, list[Segment]()
+        if tail >= len(" idle") and tasks.makespan:
+            busy = sum(tasks.durations[task] for task in tasks.orders[number])
+            share = [Segment(f"{1 - busy / tasks.makespan:.0%}".rjust(tail), DIM)]
+        lines = [[head, *first, *share], *([left, *cells] for cells in others)]
         marked = self.marks.segments(number, colour=layout.colour)
         if marked:
             lines.append([left, *marked])
         room: list[tuple[int, Line]] = [(number, [])] if spaced and not marked else []
         return [*((number, line) for line in lines), *self._below(number), *room]
-
-    def _share(self, number: int) -> Line:
-        tasks = self.marks.tasks
-        if self.layout.tail < len(" idle") or not tasks.makespan:
-            return []
-        busy = sum(tasks.durations[task] for task in tasks.orders[number])
-        return [Segment(f"{1 - busy / tasks.makespan:.0%}".rjust(self.layout.tail), DIM)]
 
     def _selected(self, runs: Sequence[Run], cells: Line) -> Line:
         """Return the cells with the selected task in reverse, where there are colours; else a mark below says it."""

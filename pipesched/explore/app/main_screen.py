@@ -190,7 +190,9 @@ class MainScreen(Asking):
             self.pool_list.show()
             self._text("code", Text(self.pool.code(), no_wrap=True, overflow="ellipsis", style="dim"))
         self.chart.follow() if follow and not self.chart.is_pressed else self.chart.redraw()
-        self._share_height()
+        is_shared = self.has_class("wide") and self.has_class("compared")
+        most = self.query_one("#charts").size.height * 11 // 20  # not much more than half, above kept schedules
+        self.chart.styles.height = min(self.chart.drawing.wanted, most) if is_shared and most else "1fr"
         self.kept.refresh()
         self._text("title", panels.title_text(self.state, width))
         self._say()
@@ -201,12 +203,6 @@ class MainScreen(Asking):
             self._explain()
         else:
             self._resting = self.set_timer(REST, self._explain)
-
-    def _share_height(self) -> None:
-        """Give the chart what it needs, where kept schedules stand below it, but not much more than half."""
-        is_shared = self.has_class("wide") and self.has_class("compared")
-        most = self.query_one("#charts").size.height * 11 // 20
-        self.chart.styles.height = min(self.chart.drawing.wanted, most) if is_shared and most else "1fr"
 
     def _explain(self) -> None:
         """Show what is known of the selected operation; of large schedules once the keys rest."""

@@ -57,16 +57,6 @@ def details_text(state: State) -> Text:
     return text
 
 
-def _details(state: State) -> RenderableType:
-    """Return the same, where long lines go on in the next one."""
-    table = Table.grid()
-    table.add_column(width=ABOUT, style="dim")
-    table.add_column()
-    for number, texts in enumerate(details(state.board, state.selected)):
-        table.add_row(*(Text(text, "" if number else "bold") for text in texts))
-    return table
-
-
 def footer_text(state: State, width: int, *, empty: bool, searching: bool) -> Text:
     """Return the keys that do something now, as many as fit."""
     if searching:
@@ -191,4 +181,9 @@ def why_text(state: State) -> RenderableType:
         for chained, word in ((limits.behind, "not earlier"), (limits.before, "not later")):
             if chained:
                 held.append(f"{word}: {waits_for(board, chained)}\n")
-    return Group(_details(state), held, reasons_text(state, asked=True))
+    table = Table.grid()  # of details, where long lines go on in the next one
+    table.add_column(width=ABOUT, style="dim")
+    table.add_column()
+    for number, texts in enumerate(details(board, task)):
+        table.add_row(*(Text(text, "" if number else "bold") for text in texts))
+    return Group(table, held, reasons_text(state, asked=True))
