@@ -49,17 +49,13 @@ def interval_bounds(graph: DataflowGraph, units: Units) -> Intervals:
     for number in classes:
         work[number] += units[number].interval
     resources = max(ceil_div(cycles, units[number].count) for number, cycles in work.items())
-    return Intervals(resources, _recurrences(graph, [units[number].latency for number in classes]))
-
-
-def _recurrences(graph: DataflowGraph, latencies: Sequence[int]) -> int:
-    """Return max over cycles of ceil(latency around it / iterations around it), by bisection over T."""
+    latencies = [units[number].latency for number in classes]
     low, high = 0, sum(latencies)
-    while low + 1 < high:
+    while low + 1 < high:  # max over cycles of ceil(latency around it / iterations around it), by bisection over T
         middle = (low + high) // 2
         is_possible = _longest(_waits(graph, latencies, middle), dict.fromkeys(range(len(graph)), 0)) is not None
         low, high = (low, middle) if is_possible else (middle, high)
-    return high if graph.is_loop else 1
+    return Intervals(resources, high if graph.is_loop else 1)
 
 
 def _waits(graph: DataflowGraph, latencies: Sequence[int], period: int) -> list[Wait]:

@@ -36,6 +36,7 @@ KNOWN = " ".join(dict.fromkeys(sign for _, sign in TYPES.values()))
 MOST_ITERATIONS = 1_000  # that a value may be old
 EARLIER = re.compile(r"(?<![\w.])([^\W\d]\w*)([ \t]*@[ \t]*([0-9]{1,9}))(?![\w.])")
 Position = tuple[int, int]  # the line (from 1) and the column in bytes (from 0), as nodes of Python's parser have them
+WrittenDelay = tuple[int, int]  # what stands behind a name: how many iterations back it is, in so many letters
 
 
 class Result(NamedTuple):
@@ -57,13 +58,6 @@ class Fed(NamedTuple):
 
     name: str
     distance: int = 1
-
-
-class WrittenDelay(NamedTuple):
-    """What stands behind a name: that it is `distance` iterations back, in so many letters."""
-
-    distance: int
-    letters: int
 
 
 Value = Result | ProgramInput | Fed | None  # None: a constant
@@ -90,7 +84,7 @@ class _ProgramReader:
     def __init__(self, text: str, name: str, loop: bool) -> None:
         self.name, self.loop = name, loop
         self.lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")  # as Python's parser counts them
-        self.earlier: dict[tuple[int, int], WrittenDelay] = {}
+        self.earlier: dict[Position, WrittenDelay] = {}
         self.values: dict[str, Value] = {}
         self.assigned: dict[str, ast.Name] = {}  # the first assignment of each name
         self.operations: list[Operation] = []
@@ -306,7 +300,7 @@ def rewrite(lines: list[str]) -> tuple[str, dict[Position, WrittenDelay]]:
             name, suffix, digits = match.groups()
             if iskeyword(name):
                 continue
-            found[number, len(line[: match.start()].encode())] = WrittenDelay(int(digits), len(suffix))
+            found[number, len(line[: match.start()].encode())] = int(digits), len(suffix)
             parts += [line[done : match.end(1)], "_" * (len(suffix) - len(digits)), digits]
             done = match.end()
         rewritten.append("".join([*parts, line[done:]]))
