@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from threading import Lock, Thread
 from time import sleep
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -26,13 +26,6 @@ REAPED = 0.25  # seconds: NCCL's watchdog of a rank looks every 0.1, and must ta
 _FAILED = list[Any]()  # groups, which are kept: their end waits for a watchdog that may wait for Python's lock
 
 
-class _Leaving(NamedTuple):
-    """Storages under way to the host: they are dropped when the computing stream waits for the copy."""
-
-    copied: Any
-    storages: list[Any]
-
-
 class CudaTransfers(Transfers):
     """Copies on a stream to the host and another one back, while a third computes."""
 
@@ -41,7 +34,8 @@ class CudaTransfers(Transfers):
         self._is_pooled = host is None
         super().__init__(host or self._pinned)
         self._out, self._in = torch.cuda.Stream(), torch.cuda.Stream()
-        self._leaving: deque[_Leaving] = deque()
+        # Copies to the host, and the storages that they read, which are dropped when the computing stream waits for it.
+        self._leaving: deque[tuple[Any, list[Any]]] = deque()
         self._left = 0  # offloads of this step that the computing stream has waited for
         self._copied: dict[int, Any] = {}  # by the id of an activation: the event behind its offload
         self._loaded: dict[int, Any] = {}  # and that behind its load
@@ -64,14 +58,14 @@ class CudaTransfers(Transfers):
                     box.storage = None
                     moved += box.nbytes
         copied = self._copied[id(activation)] = self._out.record_event()
-        self._leaving.append(_Leaving(copied, storages))
+        self._leaving.append((copied, storages))
         return moved
 
     def before_operation(self, offloads: int) -> None:
         """Let the computation wait for so many offloads, and drop what they read: what comes next may lie there."""
         compute = torch.cuda.current_stream()
         while self._leaving and self._left < offloads:
-            compute.wait_event(self._leaving.popleft().copied)
+            compute.wait_event(self._leaving.popleft()[0])
             self._left += 1
         while self._returning and self._returning[0][0].query():
             for buffer in self._returning.popleft()[1]:

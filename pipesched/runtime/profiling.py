@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from statistics import quantiles
@@ -28,6 +28,7 @@ TIMES = ("forward", "backward", "backward_input", "backward_weight", "recompute"
 MEGABYTE = 10**6
 PLACES = 6  # of times: a nanosecond
 BACKWARD = "the backward is given by its halves, for schedules that split it, or whole; I and W take longer than B:"
+RETAINED = "of an activation, what stays from the end of I to the end of W, gradients caught at the weights included:"
 
 
 @dataclass
@@ -103,16 +104,11 @@ def profile(
         raise
     except Exception as error:
         raise failure_of(error, hint=hint_for(error, source)) from error
-    title = f"{name}, microbatch {_sizes(given)}, {device.type}, torch {torch.__version__}"
+    tensors = [one for one in (given if isinstance(given, tuple) else (given,)) if isinstance(one, torch.Tensor)]
+    sizes = (f"{','.join(map(str, size))} {str(dtype).removeprefix('torch.')}" for size, dtype in shapes_of(tensors))
+    title = f"{name}, microbatch {' and '.join(sizes)}, {device.type}, torch {torch.__version__}"
     p2p = transfer_times([one.sends for one in found[:-1]], repeats)
     return Profile(title, count, microbatches or 2 * count, repeats, found, p2p)
-
-
-def _sizes(given: Any) -> str:
-    tensors = [one for one in (given if isinstance(given, tuple) else (given,)) if isinstance(one, torch.Tensor)]
-    return " and ".join(
-        f"{','.join(map(str, size))} {str(dtype).removeprefix('torch.')}" for size, dtype in shapes_of(tensors)
-    )
 
 
 def measure_stages(
@@ -253,34 +249,26 @@ def config_text(profile: Profile, *, split_backward: bool = True) -> ConfigText:
     config.put("time_unit", "ms")
     config.gap()
     with config.section("costs"):
-        _write_costs(config, profile, off={"backward"} if split_backward else {"backward_input", "backward_weight"})
+        halves = ("backward_input", "backward_weight")
+        off = {"backward"} if split_backward else {*halves}
+        rows = {**{key: [stage.times[key] for stage in stages] for key in TIMES}, "p2p": profile.p2p}
+        for key in ("forward", *halves, "backward", "recompute", "offload", "reload", "p2p"):
+            if key == "backward_input":
+                config.remark(BACKWARD)
+            medians = [round(spread.median, PLACES) for spread in rows[key]]
+            quartiles = ", ".join(f"{spread.q1:.3g}..{spread.q3:.3g}" for spread in rows[key])
+            config.numbers(key, medians, quartiles, off=key in off, listed=True)
     config.gap()
     with config.section("memory"):
-        _write_memory(config, stages)
+        config.put("unit", "MB")
+        config.numbers("activation", [Fraction(stage.activation, MEGABYTE) for stage in stages], listed=True)
+        config.remark(RETAINED)
+        config.numbers("retain", [stage.retain for stage in stages], listed=True)
+        config.remark("of an activation that is recomputed, its input:")
+        config.numbers("checkpoint", [min(stage.checkpoint, 1.0) for stage in stages], listed=True)
+        config.remark("weights and their gradients, without the state of an optimizer:")
+        config.numbers("static", [Fraction(stage.static, MEGABYTE) for stage in stages], listed=True)
     return config.text
-
-
-def _write_costs(config: ConfigWriter, profile: Profile, off: Set[str]) -> None:
-    rows = {**{key: [stage.times[key] for stage in profile.stages] for key in TIMES}, "p2p": profile.p2p}
-    for key in ("forward", "backward_input", "backward_weight", "backward", "recompute", "offload", "reload", "p2p"):
-        if key == "backward_input":
-            config.remark(BACKWARD)
-        medians = [round(spread.median, PLACES) for spread in rows[key]]
-        quartiles = ", ".join(f"{spread.q1:.3g}..{spread.q3:.3g}" for spread in rows[key])
-        config.numbers(key, medians, quartiles, off=key in off, listed=True)
-
-
-def _write_memory(config: ConfigWriter, stages: Sequence[StageProfile]) -> None:
-    config.put("unit", "MB")
-    config.numbers("activation", [Fraction(stage.activation, MEGABYTE) for stage in stages], listed=True)
-    config.remark(
-        "of an activation, what stays from the end of I to the end of W, gradients caught at the weights included:"
-    )
-    config.numbers("retain", [stage.retain for stage in stages], listed=True)
-    config.remark("of an activation that is recomputed, its input:")
-    config.numbers("checkpoint", [min(stage.checkpoint, 1.0) for stage in stages], listed=True)
-    config.remark("weights and their gradients, without the state of an optimizer:")
-    config.numbers("static", [Fraction(stage.static, MEGABYTE) for stage in stages], listed=True)
 
 
 def profile_document(profile: Profile) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -32,12 +32,7 @@ def require_modules(modules: object, stages: Sequence[int], rank: int) -> Mappin
     return modules
 
 
-class Norm(NamedTuple):
-    """A batch normalization of a stage, its name there, and the first operation that runs it."""
-
-    part: Any
-    name: str
-    op: Op
+Norm = tuple[Any, str, Op]  # a batch normalization of a stage, its name there, and the first operation that runs it
 
 
 def batch_norms(modules: Mapping[int, Any], program: Sequence[ProgramStep]) -> list[Norm]:
@@ -47,7 +42,7 @@ def batch_norms(modules: Mapping[int, Any], program: Sequence[ProgramStep]) -> l
         if step.action == RUN:
             first.setdefault(step.op.stage, step.op)
     return [
-        Norm(part, name, op)
+        (part, name, op)
         for stage, op in first.items()
         for name, part in modules[stage].named_modules()
         if isinstance(part, _NORMS)

@@ -58,16 +58,6 @@ class WeightCopies:
         self._before: dict[Any, Any] = {}
         homes = [{home, placement.last - home} if placement.mirrored else {home} for home in placement.devices]
         shared = weights_here(tied, modules)
-        self._connect_copies(team, placement, modules, [weight for weight in shared if weight is not None])
-        for number, (names, weight) in enumerate(zip(tied, shared, strict=True)):
-            ranks = sorted(set[int]().union(*(homes[stage] for stage in names)))
-            if weight is not None and len(ranks) > 1:
-                self._join(team.connect(f"tied{number}", tuple(ranks)), [weight], 0)
-
-    def _connect_copies(
-        self, team: Team, placement: Placement, modules: Mapping[int, Any], shared: Sequence[Any]
-    ) -> None:
-        """Connect the two ranks of each stage with copies; what stages share is not summed here."""
         pairs = [(home, placement.last - home) for home in placement.devices] if placement.mirrored else []
         groups: dict[tuple[int, int], Any] = {}
         for low, high in sorted({(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]}):
@@ -75,9 +65,13 @@ class WeightCopies:
                 groups[low, high] = team.connect(f"copies{low}and{high}", (low, high))
         for stage, (home, other) in enumerate(pairs):
             if team.rank in (home, other) and home != other:
-                tensors = [*modules[stage].parameters(), *modules[stage].buffers()]
+                tensors = [*modules[stage].parameters(), *modules[stage].buffers()]  # without what stages share
                 apart = [tensor for tensor in tensors if not any(tensor is one for one in shared)]
                 self._join(groups[min(home, other), max(home, other)], apart, int(home > other))
+        for number, (names, weight) in enumerate(zip(tied, shared, strict=True)):
+            ranks = sorted(set[int]().union(*(homes[stage] for stage in names)))
+            if weight is not None and len(ranks) > 1:
+                self._join(team.connect(f"tied{number}", tuple(ranks)), [weight], 0)
 
     def _join(self, group: Any, tensors: Sequence[Any], root: int) -> None:
         """Give tensors the values of the root of a group, and note which of them have gradients to sum."""
