@@ -14,7 +14,7 @@ from itertools import islice
 from pickle import dumps, loads
 from time import perf_counter
 from traceback import format_exc
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import ConfigError, PipeschedError, WorkerDied, WorkerTraceback
@@ -111,7 +111,9 @@ def map_batches(
                 return
             batch = flying.popleft()
             answers = batch.landed(clock)
-            size = _next_size(answers, len(batch.calls))
+            each = answers.seconds / max(len(answers.results), 1)  # seconds that a call took
+            fitting = int(BATCH_SECONDS / each) if each else LARGEST
+            size = max(min(fitting, len(batch.calls) * GROWTH, LARGEST), 1)
             yield from answers.results
             answers.raise_error()
     finally:
@@ -122,13 +124,6 @@ def map_batches(
 def _most(executor: Executor) -> int:
     """Return how many batches may be under way; one where they run while they are sent."""
     return 1 if runs_at_once(executor) else max(workers_of(executor) * AHEAD, FEWEST)
-
-
-def _next_size(answers: BatchResult[Any], calls: int) -> int:
-    """Return how many calls a batch should hold, by how long one of so many calls took."""
-    each = answers.seconds / max(len(answers.results), 1)
-    fitting = int(BATCH_SECONDS / each) if each else LARGEST
-    return max(min(fitting, calls * GROWTH, LARGEST), 1)
 
 
 class _Flying(Generic[Call, Result]):
