@@ -389,26 +389,22 @@ def _roots(rooms: Sequence[int], more: int) -> float:
 def _contradiction(
     sent: Sequence[RankMessage], bounds: Bounds, cycle: Sequence[Pair], ranks: Sequence[int], unit: str, *, apart: bool
 ) -> InvalidSchedule:
-    said = [
-        _in_words(_tightest_message(sent, pair, {}, apart=apart), ranks, unit, bounds[pair], apart=apart)
-        for pair in cycle
-    ]
+    said = []
+    for pair in cycle:
+        one, most = _tightest_message(sent, pair, {}, apart=apart), bounds[pair]
+        sender, receiver = ranks[one.sender], ranks[one.receiver]
+        what, there = ("had its input", one.after.there) if apart else ("ends", one.after.end)
+        ahead = f"at most {_time(most, unit)} ahead of" if most >= 0 else f"at least {_time(-most, unit)} behind"
+        said.append(
+            f"step {one.step}: {one.before} ends on rank {sender} at {_time(one.sent, unit)} and {one.after.slot}"
+            f" {what} on rank {receiver} at {_time(there, unit)},"
+            f" so the clock of rank {receiver} is {ahead} that of rank {sender}"
+        )
     names = " and ".join(str(ranks[rank]) for rank in sorted({rank for pair in cycle for rank in pair}))
     return InvalidSchedule(
         f"no clocks fit the messages between ranks {names} (a clock that drifts, or files of two runs): "
         + "; but ".join(said),
         said,
-    )
-
-
-def _in_words(one: RankMessage, ranks: Sequence[int], unit: str, most: int, *, apart: bool) -> str:
-    """Return what a message says of two clocks."""
-    sender, receiver = ranks[one.sender], ranks[one.receiver]
-    what, there = ("had its input", one.after.there) if apart else ("ends", one.after.end)
-    ahead = f"at most {_time(most, unit)} ahead of" if most >= 0 else f"at least {_time(-most, unit)} behind"
-    return (
-        f"step {one.step}: {one.before} ends on rank {sender} at {_time(one.sent, unit)} and {one.after.slot} {what}"
-        f" on rank {receiver} at {_time(there, unit)}, so the clock of rank {receiver} is {ahead} that of rank {sender}"
     )
 
 

@@ -20,7 +20,6 @@ from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.costs import entries_of
 from pipesched.pipeline.feeding import in_order, typical
 from pipesched.pipeline.kinds import KINDS, TRANSFER_LETTERS
-from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import plan_from_slots
@@ -115,19 +114,15 @@ def measured_problem(
     )
     if plan is None or plan.stages != steps.stages or plan.devices != problem.devices:
         return problem
-    return replace(problem, memory=_memory(plan), lanes=plan.lanes)
-
-
-def _memory(plan: Problem) -> Memory:
-    """Return the memory of a plan, with the activation of each microbatch in it."""
-    if plan.sizes is None:
-        return plan.memory
-    factors = [*map(to_fraction, plan.sizes.activation)]
-    activation: Any = tuple(
-        tuple(canonical(size * by) for size, by in zip(entries_of(entry, plan.microbatches), factors, strict=True))
-        for entry in plan.memory.activation
-    )
-    return replace(plan.memory, activation=activation)
+    memory = plan.memory
+    if plan.sizes is not None:  # what each microbatch leaves
+        factors = [*map(to_fraction, plan.sizes.activation)]
+        activation: Any = tuple(
+            tuple(canonical(size * by) for size, by in zip(entries_of(entry, plan.microbatches), factors, strict=True))
+            for entry in memory.activation
+        )
+        memory = replace(memory, activation=activation)
+    return replace(problem, memory=memory, lanes=plan.lanes)
 
 
 def _costs(lengths: Lengths, kinds: Set[str], stages: int, plan: Problem | None) -> dict[str, list[Fraction]]:

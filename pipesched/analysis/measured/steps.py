@@ -49,7 +49,11 @@ def steps_of(run: RecordedRun) -> Steps:
     one run.
     """
     ranks = run.ranks
-    whole = [_whole_steps(rank) for rank in ranks]
+    whole = []  # of each rank the steps with the operations that most steps have: not one cut off by the end
+    for rank in ranks:
+        ran = {name: frozenset(chain(*(ops_of(one.slot) for one in step))) for name, step in rank.steps.items()}
+        usual = max(Counter(ran.values()).items(), key=lambda item: (item[1], len(item[0])))[0]
+        whole.append({name for name, ops in ran.items() if ops == usual})
     names = [name for name in ranks[0].steps if all(name in steps for steps in whole)]
     for rank, own in zip(ranks, whole, strict=True):
         if len(own) != len(whole[0]) and len(rank.steps) != len(ranks[0].steps):
@@ -68,13 +72,6 @@ def steps_of(run: RecordedRun) -> Steps:
     steps = Steps(names, [[rank.steps[name] for rank in ranks] for name in names], home, only=not counted)
     _require_every_stage(steps, ranks)
     return steps
-
-
-def _whole_steps(rank: Recorded) -> set[str]:
-    """Return the steps with the operations that most steps have: not one cut off by the end of the recording."""
-    sets = {name: frozenset(chain.from_iterable(ops_of(one.slot) for one in step)) for name, step in rank.steps.items()}
-    usual = max(Counter(sets.values()).items(), key=lambda item: (item[1], len(item[0])))[0]
-    return {name for name, ops in sets.items() if ops == usual}
 
 
 def _require_every_stage(steps: Steps, ranks: Sequence[Recorded]) -> None:

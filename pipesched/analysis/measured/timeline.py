@@ -145,7 +145,11 @@ def read_traces(
         InvalidSchedule: Where no clocks of the ranks fit the messages between them: `violations` are those that
             contradict each other.
     """
-    given = None if plan is None else _outcome(from_file(plan, problem, "plan"))
+    given = None if plan is None else from_file(plan, problem, "plan")
+    if isinstance(given, Schedule):
+        given = Outcome("plan", given)
+    elif given is not None:
+        require_type(given, Outcome, "an Outcome, a Schedule or None", "plan")
     run = read_run(files, placement, None if given is None else given.problem.placement)
     steps = steps_of(run)
     where = placement_of(steps, len(run.ranks), None if given is None else given.problem.placement)
@@ -175,13 +179,6 @@ def read_traces(
 
 def _quartiles(found: Aligned, microbatch: int | None = None) -> dict[tuple[str, int], Quartiles]:
     return {kind: quartiles(values, PER_UNIT) for kind, values in found.lengths(microbatch).items()}
-
-
-def _outcome(plan: Outcome | Schedule) -> Outcome:
-    if isinstance(plan, Schedule):
-        return Outcome("plan", plan)
-    outcome: Outcome = require_type(plan, Outcome, "an Outcome, a Schedule or None", "plan")
-    return outcome
 
 
 def _costs(lengths: dict[tuple[str, int], Quartiles], found: Aligned, plan: Problem | None) -> Iterator[MeasuredCost]:
@@ -217,7 +214,11 @@ def in_unit(plan: Outcome, unit: str) -> Outcome:
     factor = Fraction(1) if own is None else TIME.units[own] / TIME.units[unit]
     links = problem.links and tuple(_times(row, factor) for row in problem.links)
     slices = replace(problem.slices, overhead=_times([problem.slices.overhead], factor)[0])
-    costs = _scaled(problem.costs, factor)
+    costs = problem.costs
+    columns = {key: getattr(costs, key) for key in (*PER_STAGE, "p2p", *STEP_TIMES)}
+    times: dict[str, Any] = {key: column and _times(column, factor) for key, column in columns.items()}
+    tied = None if costs.tied is None else _times([costs.tied], factor)[0]
+    costs = Costs(**times, split=costs.split, tied=tied)
     side = []
     for item in problem.side:
         forward, backward = _times(item.forward, factor), item.backward and _times(item.backward, factor)
@@ -263,13 +264,6 @@ def require_same_step(plan: Outcome, steps: Steps, placement: Placement) -> None
     if problem.settled_placement != placement:
         devices = [list(one.devices) for one in (problem.settled_placement, placement)]
         raise ConfigError(f"has its stages on devices {devices[0]}, but they ran on {devices[1]}", "plan")
-
-
-def _scaled(costs: Costs, factor: Fraction) -> Costs:
-    columns = {key: getattr(costs, key) for key in (*PER_STAGE, "p2p", *STEP_TIMES)}
-    tied = None if costs.tied is None else _times([costs.tied], factor)[0]
-    scaled: dict[str, Any] = {key: column and _times(column, factor) for key, column in columns.items()}
-    return Costs(**scaled, split=costs.split, tied=tied)
 
 
 def _times(values: Sequence[Any], factor: Fraction) -> tuple[Any, ...]:

@@ -103,7 +103,10 @@ def recorded(content: Mapping[str, Any], file: str) -> Recorded:
     rank, ranks = _rank(content, file)
     sent = [match for match in map(_MESSAGE.fullmatch, (event.name for event in events)) if match]
     peers = frozenset(int(one["stage"]) + (1 if one["what"] in ("SEND_F", "RECV_B") else -1) for one in sent)
-    machine = _machine(content.get("pipesched"))
+    said = content.get("pipesched")  # what our runtime says of the machine
+    numbers: list[Any] = [said.get(key) for key in Machine._fields] if isinstance(said, dict) else []
+    is_said = numbers and all(isinstance(one, int) and not isinstance(one, bool) and one >= 1 for one in numbers)
+    machine = Machine(*numbers) if is_said else None
     return Recorded(rank, file, steps, apart=bool(waits), ranks=ranks, peers=peers, machine=machine)
 
 
@@ -125,14 +128,6 @@ def _on_the_gpu(runs: Sequence[_Event], entries: Sequence[Any], file: str) -> li
         if span is not None:
             found.append(_Event(event.name, (GPU, None), *span))
     return found if named <= launching else []
-
-
-def _machine(said: Any) -> Machine | None:
-    """Return what our runtime says of the machine in a trace; None where nothing says it."""
-    numbers: list[Any] = [said.get(key) for key in Machine._fields] if isinstance(said, dict) else []
-    if not numbers or any(isinstance(one, bool) or not isinstance(one, int) or one < 1 for one in numbers):
-        return None
-    return Machine(*numbers)
 
 
 def _rank(content: Mapping[str, Any], file: str) -> tuple[int, int]:

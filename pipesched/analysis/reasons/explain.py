@@ -26,7 +26,7 @@ from pipesched.core.timing import earliest_times
 from pipesched.display import from_file
 from pipesched.errors import ConfigError, NoSchedule
 from pipesched.pipeline.bounds import lower_bound
-from pipesched.pipeline.costs import Costs, Entry
+from pipesched.pipeline.costs import Costs, entries_of
 from pipesched.pipeline.kinds import KINDS, STEP_KINDS
 from pipesched.pipeline.ops import OpIndex, Slot
 from pipesched.pipeline.plan import SIDE_KINDS
@@ -267,16 +267,10 @@ def _changed(costs: Costs, stage: int, kind: str, factor: Fraction) -> Costs:
     columns = {}
     for key in keys:
         column = [*getattr(costs, key)]
-        column[stage] = _times(column[stage], factor)
+        each = [canonical(one * factor) for one in entries_of(column[stage], 1)]
+        column[stage] = tuple(each) if isinstance(column[stage], tuple) else each[0]
         columns[key] = tuple(column)
     return replace(costs, **columns)  # type: ignore[arg-type]
-
-
-def _times(entry: Entry, factor: Fraction) -> Entry:
-    """Return a cost `factor` times as high: one number, or those of each microbatch."""
-    if isinstance(entry, tuple):
-        return tuple(canonical(to_fraction(one) * factor) for one in entry)
-    return canonical(to_fraction(entry) * factor)
 
 
 def explain(schedule: Schedule | Outcome | str | Path, *, problem: Problem | None = None) -> Explanation:
