@@ -81,13 +81,20 @@ def document(outcome: Outcome) -> dict[str, Any]:
     unit = UNNAMED if known is None else TIME.units[known] / TIME.units["us"]
     clock = TimeUnit(problem.ticks.per_unit, unit)
     threads = list(_threads(outcome.schedule))
-    slices = list(_slices(outcome.schedule, threads))
+    schedule, slices = outcome.schedule, list[Slice]()
+    names = [_metadata("process_name", 0, {"name": f"{outcome.algorithm}  {problem.name}".rstrip()})]
+    for number, thread in enumerate(threads, 1):  # viewers keep thread 0 for the idle task
+        names.append(_metadata("thread_name", number, {"name": thread.name}))
+        names.append(_metadata("thread_sort_index", number, {"sort_index": number - 1}))
+        for task in thread.order:
+            times = schedule.start_ticks[task], schedule.end_ticks[task]
+            slices.append(Slice(schedule.plan.slot(task), number, *times))
     events = [_slot_event(piece, clock) for piece in slices]
     events += _flows(slices, clock, problem.side)
     events += _counters(outcome.schedule, clock)
     events.sort(key=lambda event: event["ts"])  # stable: a slice stands before what binds to it
     return {
-        "traceEvents": [*_names(outcome, threads), *events],
+        "traceEvents": [*names, *events],
         "displayTimeUnit": "ms",
         "otherData": {
             "algorithm": outcome.algorithm,
@@ -115,24 +122,8 @@ def _threads(schedule: Schedule) -> Iterator[Thread]:
             yield from (Thread(f"{name} {lane.value}", moved) for lane, moved in lanes if moved)
 
 
-def _names(outcome: Outcome, threads: Sequence[Thread]) -> Iterator[TraceEvent]:
-    """Yield the names of the process and its threads, and the order in which a viewer shows them."""
-    problem = outcome.schedule.problem
-    yield _metadata("process_name", 0, {"name": f"{outcome.algorithm}  {problem.name}".rstrip()})
-    for number, thread in enumerate(threads, 1):
-        yield _metadata("thread_name", number, {"name": thread.name})
-        yield _metadata("thread_sort_index", number, {"sort_index": number - 1})
-
-
 def _metadata(name: str, thread: int, args: dict[str, Any]) -> TraceEvent:
     return {"name": name, "ph": "M", "pid": PROCESS, "tid": thread, "args": args}
-
-
-def _slices(schedule: Schedule, threads: Sequence[Thread]) -> Iterator[Slice]:
-    """Yield everything that the threads run; they count from 1, since viewers keep thread 0 for the idle task."""
-    for number, thread in enumerate(threads, 1):
-        for task in thread.order:
-            yield Slice(schedule.plan.slot(task), number, schedule.start_ticks[task], schedule.end_ticks[task])
 
 
 def _slot_event(piece: Slice, clock: TimeUnit) -> TraceEvent:

@@ -184,8 +184,8 @@ def _with_transfers(rows: Sequence[Row], rank_of: Sequence[int]) -> list[Row]:
             made[rank].append(action)
             for op in _passes(action):
                 done.add(op)
-                target = _target(op, len(rank_of))
-                if target is not None and rank_of[target] != rank:
+                target = op.stage + 1 if op.kind == "F" else op.stage - 1
+                if op.kind != "W" and 0 <= target < len(rank_of) and rank_of[target] != rank:
                     letter = "F" if op.kind == "F" else "B"
                     made[rank].append(Action(op.stage, f"SEND_{letter}", op.microbatch))
                     made[rank_of[target]].append(Action(target, f"RECV_{letter}", op.microbatch))
@@ -205,9 +205,3 @@ def _is_ready(op: Op, done: set[Op], stages: int) -> bool:
     if op.kind == "W" or not 0 <= source < stages:
         return True
     return any(op._replace(stage=source, kind=kind) in done for kind in ("F" if op.kind == "F" else "BI"))
-
-
-def _target(op: Op, stages: int) -> int | None:
-    """Return the stage that takes what a pass gives; None where none does."""
-    target = op.stage + 1 if op.kind == "F" else op.stage - 1
-    return target if op.kind != "W" and 0 <= target < stages else None
