@@ -257,7 +257,6 @@ class Gantt(Displayable):
         return folded if helps(self.schedule, self._fold, folded, whole) else whole
 
     def _device(self, device: int, runs: list[Run], cells: Cells, layout: LineFrame) -> Iterator[Segment]:
-        """Yield the lines of a device, and the strip of its memory."""
         over = device in self.schedule.over_budget
         name = self.schedule.problem.device_name(device)
         if layout.gutter <= len(name):

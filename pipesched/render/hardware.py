@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
@@ -118,14 +117,7 @@ def _optimum_line(outcome: HardwareOutcome) -> str:
 MOST_GAPS = 10  # that are told
 MOST_LETTERS = 20  # of an expression that stands for an operation without a name
 MOST_CHAIN = 24  # operations of a path that are told, the first and the last of a longer one
-
-
-class IdleRow(NamedTuple):
-    """A row of the table of idle time: what idles, its idle time by class, and the time of which that is a share."""
-
-    name: str
-    idle: dict[Idle, int]
-    time: int
+IdleRow = tuple[str, dict[Idle, int], int]  # what idles, its idle time by class, and the time of which that is a share
 
 
 def hardware_view(explanation: HardwareExplanation, *, ascii_only: bool = False) -> RenderableType:
@@ -143,9 +135,9 @@ def explanation_parts(explanation: HardwareExplanation, *, ascii_only: bool = Fa
     large = {unit.name for unit in units if unit.count > MOST_IDLE}  # of which units without work have no row
     idle = zip(explanation.units, explanation.devices, strict=True)
     shown = ((unit, times) for unit, times in idle if unit in used or unit[0] not in large)
-    rows = [IdleRow(_unit(unit), times, explanation.latency) for unit, times in shown]
+    rows = [(_unit(unit), times, explanation.latency) for unit, times in shown]
     whole = explanation.latency * len(explanation.units)  # of all units, shown or not
-    yield idle_table([*rows, IdleRow("all", explanation.totals, whole)])
+    yield idle_table([*rows, ("all", explanation.totals, whole)])
     for unit_class in units:
         count = sum(unit not in used for unit in explanation.units if unit[0] == unit_class.name)
         if count:
@@ -169,14 +161,15 @@ def why_parts(explanation: HardwareExplanation, op: str, *, ascii_only: bool = F
 
 def idle_table(rows: Sequence[IdleRow]) -> Table:
     """Return idle time by class: a row each, the last of them for the sum; no empty class."""
-    used = [idle for idle in classes() if any(row.idle[idle] for row in rows)]
+    used = [idle for idle in classes() if any(times[idle] for _, times, _ in rows)]
     titles = [*(IDLE_MARKS[idle].meaning for idle in used), "idle", "share"]
     table = grid(folded("idle time"), *(folded(title, justify="right") for title in titles))
     for row in rows:
-        total = sum(row.idle.values())
-        numbers = [*(row.idle[idle] for idle in used), total]
-        share = f"{total / row.time:.0%}" if row.time else ""
-        table.add_row(Text(row.name), *map(str, numbers), share, style="bold" if row is rows[-1] else "")
+        name, times, whole = row
+        total = sum(times.values())
+        numbers = [*(times[idle] for idle in used), total]
+        share = f"{total / whole:.0%}" if whole else ""
+        table.add_row(Text(name), *map(str, numbers), share, style="bold" if row is rows[-1] else "")
     return table
 
 
@@ -236,7 +229,6 @@ class _Words:
         return name if self._is_numbered(name) else self.operations[name].text or name
 
     def explained(self, names: Iterable[str]) -> Iterator[RenderableType]:
-        """Yield what the numbers stand for."""
         numbered = [self.operations[name] for name in dict.fromkeys(names) if self._is_numbered(name)]
         if numbered:
             yield Numbers(numbered, ascii_only=self.ascii_only)

@@ -28,7 +28,6 @@ def packing_view(packing: Packing, **_: bool) -> Group:
 
 
 def _ranks(packing: Packing) -> RenderableType:
-    """Return a row for each rank, the slowest marked."""
     makespan = with_unit("makespan", packing.base.time_unit)
     table = grid(right("rank"), right("tokens"), right("work"), right(makespan), right("idle"), uncut(""))
     for rank, (tokens, works) in enumerate(zip(packing.tokens, packing.work, strict=True)):
@@ -67,7 +66,6 @@ def _faults(one: PackingBaseline, packing: Packing) -> Iterator[str]:
 
 
 def _ends(packing: Packing) -> Iterator[Text]:
-    """Yield the bound, and what is proved."""
     whole = "" if packing.base.costs.split else ", backwards whole"
     what = f"every packing, order and schedule of this cut and placement{whole}"
     yield Text(f"bound {number(packing.bound)}, below {what}: gap {packing.gap:.1%}", style="dim")

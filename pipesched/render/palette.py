@@ -27,17 +27,8 @@ HUES: tuple[Rgb, ...] = (
     (126, 87, 178),  # purple
 )
 WHITE, GREY, BLACK = (255, 255, 255), (128, 128, 128), (0, 0, 0)
-KIND_SHADE = {
-    "F": (WHITE, 0.0),
-    "B": (BLACK, 0.42),
-    "I": (BLACK, 0.24),
-    "W": (WHITE, 0.55),
-    "R": (GREY, 0.7),
-    "O": (WHITE, 0.3),
-    "L": (BLACK, 0.25),
-    "E": (WHITE, 0.78),
-    "G": (BLACK, 0.68),
-}
+KIND_SHADE = {"F": (WHITE, 0.0), "B": (BLACK, 0.42), "I": (BLACK, 0.24), "W": (WHITE, 0.55), "R": (GREY, 0.7)}
+KIND_SHADE |= {"O": (WHITE, 0.3), "L": (BLACK, 0.25), "E": (WHITE, 0.78), "G": (BLACK, 0.68)}
 STEP_HUES: dict[str, Rgb] = {  # of kinds of the step, where no microbatch has their hue; Tol's too
     "UNSHARD": (221, 204, 119),  # sand
     "REDUCE_GRAD": (136, 34, 85),  # wine

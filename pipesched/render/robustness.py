@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from math import floor, log10
-from typing import NamedTuple
 
 from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.measure import Measurement
@@ -101,17 +100,9 @@ def _decimals(longest: float, least_std: float) -> int:
     return min(max([0, *(digits - 1 - floor(log10(value)) for value, digits in wanted if value > 0)]), 9)
 
 
-class HistogramGlyphs(NamedTuple):
-    """The characters of a histogram: parts of a bar from nothing to a full cell, and those of the axis."""
-
-    bars: str
-    floor: str
-    tick: str
-    mark: str
-
-
-UNICODE = HistogramGlyphs(" ▁▂▃▄▅▆▇█", "─", "┬", "▲")
-ASCII = HistogramGlyphs(" .:#", "-", "+", "^")
+HistogramGlyphs = tuple[str, str, str, str]  # parts of a bar up to a full cell; the axis, its ticks, and a mark on it
+UNICODE = (" ▁▂▃▄▅▆▇█", "─", "┬", "▲")
+ASCII = (" .:#", "-", "+", "^")
 
 
 class Histograms:
@@ -139,18 +130,19 @@ class Histograms:
         widest = max(len(label) for _, label in ruler.ticks(width // 4 + 1)) if width > 8 else 1
         ticks = ruler.ticks(widest + 3)
         height = TALL if len(self.rows) <= FEW else LOW
+        parts, floor_glyph, tick_glyph, mark_glyph = glyphs
         for place, row in enumerate(self.rows):
             yield [Segment(row.algorithm, BOLD)]
-            for bars in _bars(_counts(row.makespans, ruler), height, glyphs.bars):
+            for bars in _bars(_counts(row.makespans, ruler), height, parts):
                 yield [Segment(bars.rstrip(), ink(place, "F"))]
-            floor = [glyphs.floor] * width
+            floor = [floor_glyph] * width
             for column, _ in ticks:
-                floor[column] = glyphs.tick
-            floor[ruler.cell(row.makespan)] = glyphs.mark
+                floor[column] = tick_glyph
+            floor[ruler.cell(row.makespan)] = mark_glyph
             yield [Segment("".join(floor), DIM)]
         yield [Segment(labels_along(ticks, width)[0], DIM)]
         yield [Segment(self.title.rjust(width), DIM)]
-        yield from wrap(iter([[Segment(f"{glyphs.mark} without noise")]]), width)
+        yield from wrap(iter([[Segment(f"{mark_glyph} without noise")]]), width)
 
 
 def _counts(makespans: Sequence[float], ruler: Ruler) -> Sequence[int]:

@@ -24,7 +24,7 @@ from pipesched.render.marks import Spelling, as_parameters, counted
 from pipesched.render.timescale import number, step_rows
 from pipesched.results.best_cut import CutChoice
 from pipesched.results.cuts import CutReport
-from pipesched.results.outcome import Advice, Outcome, Repetition, SolveReport
+from pipesched.results.outcome import Advice, Outcome, SolveReport
 from pipesched.results.status import Status, StoppedBy
 from pipesched.schedulers.feeding.ordering import Ordering
 
@@ -147,7 +147,12 @@ def _solve_rows(
         better = f"; {1 - report.value / value:.2%} shorter than that" if report.value < value else ""
         yield "best heuristic", time(value), f"{source}, of those that fit{better}"
     if report.repetition is not None:
-        yield "repetition", *_repetition(report.repetition, time)
+        found, count = report.repetition, report.repetition.microbatches
+        block = "with every microbatch" if count == 1 else f"with every {count} microbatches"
+        period, rate, refuted = time(found.period), time(plain(Fraction(found.period) / count)), time(found.refuted)
+        alone = f"none that repeats with every microbatch takes {refuted} or less: that is proved"
+        said = f"for a microbatch, on {found.placement}: {block}, after {period}; {alone}"
+        yield "repetition", rate, f"{said}, of such schedules alone"
     if timing:
         yield "time", f"{report.seconds:.2f} s", f"stopped by {report.stopped_by}"
 
@@ -155,15 +160,6 @@ def _solve_rows(
 def _chunks(cuts: CutReport) -> str:
     numbers = cuts.chunks_tried
     return f"{', '.join(map(str, numbers))} chunk{'s' * (numbers != (1,))}"
-
-
-def _repetition(found: Repetition, time: Callable[[int | float], str]) -> tuple[str, str]:
-    """Return the rate of the best block that repeats, and what is proved about schedules that repeat."""
-    count = found.microbatches
-    block = "with every microbatch" if count == 1 else f"with every {count} microbatches"
-    period, rate, refuted = time(found.period), time(plain(Fraction(found.period) / count)), time(found.refuted)
-    alone = f"none that repeats with every microbatch takes {refuted} or less: that is proved, of such schedules alone"
-    return rate, f"for a microbatch, on {found.placement}: {block}, after {period}; {alone}"
 
 
 def _gap(outcome: Outcome) -> tuple[Text, str]:

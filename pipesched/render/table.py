@@ -168,7 +168,6 @@ def _lists(noun: Costs | Memory, keys: Iterable[str]) -> RenderableType:
 
 
 def _report_table(report: SolveReport) -> RenderableType:
-    """Return what a solve found, what it proved, and how it ended."""
     bound = report.bound
     proof = {
         "status": report.standing,
@@ -183,7 +182,6 @@ def _report_table(report: SolveReport) -> RenderableType:
 
 
 def _plan_table(plan: Plan) -> RenderableType:
-    """Return the orders of a plan: the first slots of each device."""
     table = grid(uncut(style="dim"), folded(), header=False)
     for device, order in enumerate(plan.orders):
         texts = [str(plan.slot(number)) for number in order[:MOST_SLOTS]]

@@ -102,18 +102,8 @@ def _others(first: Trial, others: Sequence[Trial], best: float) -> Iterator[str]
     yield f"other {'; '.join(parts)}: {'not to be told apart, ' * are_alike}to {others[-1].rate / best - 1:+.1%}"
 
 
-LETTERS = {  # of the sizes of a layout, and their names in a config
-    "tensor": ("t", "tensor"),
-    "pipeline": ("p", "pipeline"),
-    "chunks": ("v", "chunks"),
-    "context": ("c", "context"),
-    "expert": ("e", "expert"),
-    "expert_tensor": ("et", "expert_tensor"),
-    "micro": ("b", "micro"),
-    "recompute": ("recompute", ""),
-    "shard": ("shard", ""),
-    "shard_ranks": ("N", "shard_ranks"),
-}
+LETTERS = {"tensor": "t", "pipeline": "p", "chunks": "v", "context": "c", "expert": "e", "expert_tensor": "et"}
+LETTERS |= {"micro": "b", "recompute": "recompute", "shard": "shard", "shard_ranks": "N"}  # of the sizes of a layout
 WORDS = ("recompute", "shard")  # sizes whose values are words
 USUAL = (1, "none", None)  # a column of nothing else is left out
 LAYOUT, ALGORITHM = "\nlayout", "\nalgorithm"
@@ -167,7 +157,7 @@ class PointsTable:
         remarks = [[item(remark, style="dim") for remark in line.remarks] for line in self.lines]
         below = {row: here for row, here in enumerate(remarks) if here}
         yield from with_lines_between(columns, [*zip(*table.values(), strict=True)], below)
-        letters = [f"{letter} {meaning}" for letter, meaning in (LETTERS[size] for size in sizes) if meaning]
+        letters = [f"{LETTERS[size]} {size}" for size in sizes if size not in WORDS]
         meaning = [", ".join(letters)] * bool(letters) + [text for column, text in MEANINGS.items() if column in shown]
         meaning += [LIKELY_MEANING] * (LIKELY in shown)
         if meaning:
@@ -180,7 +170,7 @@ class PointsTable:
         if is_compact:
             found[LAYOUT] = [brief(layout, sizes) for layout in layouts]
         else:
-            found |= {f"\n{LETTERS[size][0]}": [_size(layout, size) for layout in layouts] for size in sizes}
+            found |= {f"\n{LETTERS[size]}": [_size(layout, size) for layout in layouts] for size in sizes}
         looks = [GOOD if trial.rate == self.best and trial.fits else "" for trial in self.trials]
         names = [Text(trial.point.algorithm, style=look) for trial, look in zip(self.trials, looks, strict=True)]
         return {**{title: [*map(Text, texts)] for title, texts in found.items()}, ALGORITHM: names}
@@ -200,7 +190,7 @@ def _column(title: str, width: int) -> Column:
 def brief(layout: Layout, sizes: Sequence[str]) -> str:
     """Return a layout as a short text: t4 p8 v2."""
     named = [size for size in sizes if getattr(layout, size) not in USUAL or size in ("tensor", "pipeline")]
-    return " ".join(("" if size in WORDS else LETTERS[size][0]) + _size(layout, size) for size in named)
+    return " ".join(("" if size in WORDS else LETTERS[size]) + _size(layout, size) for size in named)
 
 
 def _size(layout: Layout, size: str) -> str:
@@ -308,7 +298,11 @@ def _parts(tuning: Tuning, *, ascii_only: bool, all_rows: bool) -> Iterator[Rend
         if shares:
             yield from ("", Text("Where the GPU time of the best step goes:", style="dim"))
             yield Bars(shares, ascii_only=ascii_only)
-        yield from _over_memory(tuning)
+        if tuning.wishes and tuning.best is not None:
+            yield from ("", Text("Memory forbids what may be faster:", style="dim"))
+            for one in tuning.wishes:
+                most = f"at most {one.most / tuning.best.rate - 1:.1%} faster"
+                yield item(f"{named(one.layout, one.algorithm)}: {_too_much(one.over)}; {most}")
     else:
         yield from _nearest(tuning)
     if any(tuning.pruned.values()):
@@ -327,16 +321,6 @@ def trainers_text(trial: Trial) -> str:
             refusals.setdefault(one.note, []).append(one.trainer)
     parts = [", ".join(takers) or "none", *(f"not {', '.join(names)}: {why}" for why, names in refusals.items())]
     return f"runs in: {'; '.join(parts)}"
-
-
-def _over_memory(tuning: Tuning) -> Iterator[RenderableType]:
-    """Yield what memory forbids, with how much faster it could be."""
-    if not tuning.wishes or tuning.best is None:
-        return
-    yield from ("", Text("Memory forbids what may be faster:", style="dim"))
-    for one in tuning.wishes:
-        most = f"at most {one.most / tuning.best.rate - 1:.1%} faster"
-        yield item(f"{named(one.layout, one.algorithm)}: {_too_much(one.over)}; {most}")
 
 
 def _nearest(tuning: Tuning) -> Iterator[RenderableType]:

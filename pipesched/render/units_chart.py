@@ -59,7 +59,13 @@ class UnitChart:
         return Measurement(min(24, options.max_width), options.max_width)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        layout = self._layout(console, options)
+        ascii_only = self.ascii_only or options.ascii_only
+        names = (f"{unit.name} {unit.count - 1}" for unit in self.schedule.units)
+        gutter = max(len("regs"), *map(len, names)) + 1
+        gutter = min(gutter, options.max_width // 4) if options.max_width < WIDE else min(gutter, 20)
+        tail = len(" idle")
+        scale = fit(Window(0, self.end), 1, max(options.max_width - gutter - tail, 1))
+        layout = LineFrame(gutter, [scale], tail, has_colour(console, ascii_only), ascii_only)
         self.set_names(layout.scale.columns // self.end)
         yield from axis(layout, 1)
         look = Look()
@@ -81,15 +87,6 @@ class UnitChart:
         """Take names that fit into so many columns, where they do; which ones did not is known after `lines`."""
         self.names = short_names(self.schedule.graph.operations, width)
         self.numbered = set(self.explained_too)
-
-    def _layout(self, console: Console, options: ConsoleOptions) -> LineFrame:
-        ascii_only = self.ascii_only or options.ascii_only
-        names = (f"{unit.name} {unit.count - 1}" for unit in self.schedule.units)
-        gutter = max(len("regs"), *map(len, names)) + 1
-        gutter = min(gutter, options.max_width // 4) if options.max_width < WIDE else min(gutter, 20)
-        tail = len(" idle")
-        scale = fit(Window(0, self.end), 1, max(options.max_width - gutter - tail, 1))
-        return LineFrame(gutter, [scale], tail, has_colour(console, ascii_only), ascii_only)
 
     def rows(self) -> Iterator[tuple[str, Row, int]]:
         """Yield for each unit its name, its operations in order, and the cycles for which they occupy it."""

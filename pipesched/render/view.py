@@ -172,7 +172,12 @@ def axis(layout: LineFrame, ticks_a_unit: int, marked: Window | None = None) -> 
     glyphs = "-+=" if layout.ascii_only else "─┬═"
     labels = marks = " " * layout.gutter
     for position, scale in enumerate(layout.scales):
-        texts = dict(_edges(scale, ticks_a_unit, at_start=position > 0, at_end=scale is not layout.scales[-1]))
+        texts: dict[int, str] = {}  # first those of the ends at which time is left out, where they fit
+        start, end = (number(in_units(time, ticks_a_unit)) for time in scale.window)
+        if position and len(start) <= scale.columns:
+            texts[0] = start
+        if scale is not layout.scales[-1] and len(end) + (len(start) + 1) * (position > 0) <= scale.columns:
+            texts[scale.columns - len(end)] = end
         for column, text in axis_ticks(scale, ticks_a_unit, step):
             if all(column + len(text) < other or column > other + len(texts[other]) for other in texts):
                 texts[column] = text
@@ -181,15 +186,6 @@ def axis(layout: LineFrame, ticks_a_unit: int, marked: Window | None = None) -> 
     share = "idle".rjust(layout.tail) if layout.tail >= len(" idle") else ""
     yield from line([Segment(labels + share, DIM)])
     yield from line([Segment(marks, DIM)])
-
-
-def _edges(scale: TimeScale, unit: int, *, at_start: bool, at_end: bool) -> Iterator[tuple[int, str]]:
-    """Yield (column, label) of the ends of a scale at which time is left out, where they fit."""
-    start, end = (number(in_units(time, unit)) for time in scale.window)
-    if at_start and len(start) <= scale.columns:
-        yield 0, start
-    if at_end and len(end) + (len(start) + 1) * at_start <= scale.columns:
-        yield scale.columns - len(end), end
 
 
 def _written(texts: Mapping[int, str], columns: int) -> str:

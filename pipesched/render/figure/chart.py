@@ -87,7 +87,16 @@ class Chart:
         right = self.schedule.last_ticks / self.unit
         bands = [rectangle(left, right, row.top, row.top + row.height) for row in (*devices, *lanes)]
         axes.add_collection(PolyCollection(bands, facecolors=PALE, edgecolors="none"), autolim=False)
-        self._slots()
+        groups: dict[str, list[Bar]] = defaultdict(list)
+        for bar in self.bars:
+            groups[bar.op.kind].append(bar)
+        for _, together in sorted(groups.items()):
+            narrow = min(bar.width for bar in together) * self._points_per_unit(self.view.inches * POINTS) < NARROW
+            boxes = [rectangle(bar.left, bar.right, bar.top, bar.bottom) for bar in together]
+            colours = [unit_rgb(self._colour(bar.op)) for bar in together]
+            edge, width = ("face", 0.1) if narrow else ("white", 0.4)
+            slots = PolyCollection(boxes, facecolors=colours, edgecolors=edge, linewidths=width)
+            axes.add_collection(slots, autolim=False)
         if self.memory:
             rows = dict(zip(self.view.devices(self.schedule), devices, strict=True))
             draw_memory(axes, self.schedule, rows, self.window)
@@ -129,18 +138,6 @@ class Chart:
             height, text = self.layout.left_out
             look: Any = {"color": GREY, "fontsize": LANE_FONT, "va": "center"}
             self.axes.annotate(text, (0, height), xycoords=("axes fraction", "data"), **look)
-
-    def _slots(self) -> None:
-        groups: dict[str, list[Bar]] = defaultdict(list)
-        for bar in self.bars:
-            groups[bar.op.kind].append(bar)
-        for _, together in sorted(groups.items()):
-            narrow = min(bar.width for bar in together) * self._points_per_unit(self.view.inches * POINTS) < NARROW
-            boxes = [rectangle(bar.left, bar.right, bar.top, bar.bottom) for bar in together]
-            colours = [unit_rgb(self._colour(bar.op)) for bar in together]
-            edge, width = ("face", 0.1) if narrow else ("white", 0.4)
-            slots = PolyCollection(boxes, facecolors=colours, edgecolors=edge, linewidths=width)
-            self.axes.add_collection(slots, autolim=False)
 
     def _colour(self, op: Op) -> Rgb:
         chunk, microbatch = chunk_of(op, self.chunk), hue_number(op)
@@ -237,7 +234,6 @@ def _first(count: int) -> str:
 
 
 def _swatch(colour: Rgb, kind: str = "F") -> Artist:
-    """Return a box of that colour, with the stripes of a kind."""
     look: Any = {"facecolor": unit_rgb(colour), "edgecolor": "white", "linewidth": 0.3}
     return Striped(falling=FALLING[kind], **look) if kind in FALLING else Patch(**look)
 
@@ -329,7 +325,6 @@ def place_names(marks: Sequence[Spot], sizes: Sequence[Spot], lines: Sequence[Bo
 
 
 def _beside(mark: Spot, size: Spot, direction: tuple[int, int], reach: float) -> Box:
-    """Return the box of a name that stands `reach` away from its mark, in that direction."""
     (x, y), (width, height), (right, up) = mark, size, direction
     left = x + right * reach - (width if right < 0 else 0 if right else width / 2)
     bottom = y + up * reach - (height if up < 0 else 0 if up else height / 2)
@@ -337,7 +332,6 @@ def _beside(mark: Spot, size: Spot, direction: tuple[int, int], reach: float) ->
 
 
 def _cost(box: Box, mark: Spot, others: Sequence[Spot], taken: Sequence[Box], inside: Box) -> float:
-    """Return how bad it is for a name to stand in `box`."""
     own = box.distance(mark)
     cost = OVERLAP * sum(map(box.common, taken)) + OUTSIDE * (box.area - box.common(inside))
     cost += COVERED * sum(box.distance(other) < MARK for other in others)

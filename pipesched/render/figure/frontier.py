@@ -107,7 +107,6 @@ def _marks(axes: Axes, points: Sequence[Trade]) -> None:
 
 
 def _key(points: Sequence[Trade], proved: str) -> Iterator[Key]:
-    """Yield the entries of the legend: what the marks mean."""
     look: Any = {"marker": "o", "markersize": 4, "linestyle": "none"}
     if all(point.bound is None for point in points):
         yield Line2D([], [], color=MARK, **look), "frontier"

@@ -81,17 +81,10 @@ GREY, PALE, RED = "0.35", "0.94", "#b2182b"
 SETTINGS: Any = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib, so that it is everywhere
-    "font.size": FONT,
-    "axes.titlesize": FONT,
-    "axes.labelsize": FONT,
-    "xtick.labelsize": FONT - 0.5,
-    "ytick.labelsize": FONT - 0.5,
-    "legend.fontsize": FONT - 0.5,
-    "axes.linewidth": 0.5,
-    "xtick.major.width": 0.5,
-    "ytick.major.width": 0.5,
-    "xtick.major.size": 2.5,
-    "ytick.major.size": 2.5,
+    **dict.fromkeys(("font.size", "axes.titlesize", "axes.labelsize"), FONT),
+    **dict.fromkeys(("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), FONT - 0.5),
+    **dict.fromkeys(("axes.linewidth", "xtick.major.width", "ytick.major.width"), 0.5),
+    **dict.fromkeys(("xtick.major.size", "ytick.major.size"), 2.5),
     "text.parse_math": False,  # a name may hold a dollar
     "svg.fonttype": "none",
     "svg.hashsalt": "pipesched",
@@ -165,20 +158,11 @@ def legend(figure: Figure, entries: Sequence[Key]) -> None:
     """Add a legend below everything, in as few rows as its width allows."""
     handles: Any = [handle for handle, _ in entries]
     labels = [label for _, label in entries]
+    look: Any = {"loc": "outside lower center", "frameon": False, "handlelength": 2.4, "handleheight": 1.0}
+    look |= {"handletextpad": 0.5, "columnspacing": 1.6, "borderpad": 0.2}
+    look["handler_map"] = {tuple: HandlerTuple(ndivide=None, pad=0), Striped: StripedHandler()}
     for rows in range(1, len(entries) + 1):
-        box = figure.legend(
-            handles,
-            labels,
-            loc="outside lower center",
-            ncols=ceil_div(len(entries), rows),
-            frameon=False,
-            handlelength=2.4,
-            handleheight=1.0,
-            handletextpad=0.5,
-            columnspacing=1.6,
-            borderpad=0.2,
-            handler_map={tuple: HandlerTuple(ndivide=None, pad=0), Striped: StripedHandler()},
-        )
+        box = figure.legend(handles, labels, ncols=ceil_div(len(entries), rows), **look)
         if box.get_window_extent().width <= figure.bbox.width:
             return
         if rows < len(entries):

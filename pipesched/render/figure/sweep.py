@@ -43,7 +43,11 @@ def sweep_figure(sweep: Sweep, view: View) -> Drawing:
             axes.set_xticks(range(len(sweep)), [str(point.value) for point in sweep])
             plain_numbers(axes.yaxis)
         else:
-            _ticks(axes, sorted({mark.x for line in lines.values() for mark in line}))
+            values = sorted({mark.x for line in lines.values() for mark in line})
+            apart = min((later - here for here, later in pairwise(values)), default=1)
+            if len(values) <= MOST_TICKS and apart * MOST_TICKS * 1.5 >= values[-1] - values[0]:
+                axes.set_xticks(values)
+            plain_numbers(axes.xaxis, axes.yaxis)
         legend(figure, keys)
         settle(figure)
         return figure
@@ -66,14 +70,6 @@ def _draw(axes: Axes, place: int, lines: int, name: str, line: Sequence[PlotMark
 
 def _hollow(colour: object, marker: str) -> dict[str, Any]:
     return {"marker": marker, "markersize": 4, "markerfacecolor": "white", "markeredgecolor": colour}
-
-
-def _ticks(axes: Axes, values: Sequence[int | float]) -> None:
-    """Put plain numbers along both axes; few values of the field all stand below theirs, if they do not touch."""
-    apart = min((later - here for here, later in pairwise(values)), default=1)
-    if len(values) <= MOST_TICKS and apart * MOST_TICKS * 1.5 >= values[-1] - values[0]:
-        axes.set_xticks(values)
-    plain_numbers(axes.xaxis, axes.yaxis)
 
 
 DASHES: Any = ("-", "--", "-.", ":")  # one after the other, so that lines differ without colours
@@ -102,7 +98,6 @@ def robustness_figure(robustness: Robustness, inches: float = PAGE) -> Drawing:
 
 
 def _draw_row(axes: Axes, place: int, row: RobustnessRow) -> Key:
-    """Draw the steps of one schedule; return its entry of the legend."""
     colour, dash = unit_rgb(HUES[place % len(HUES)]), DASHES[place % len(DASHES)]
     ordered, count = sorted(row.makespans), len(row.makespans)
     points = (

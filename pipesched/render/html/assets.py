@@ -97,7 +97,6 @@ def _compact_code(code: str) -> str:
 
 
 def _compact_template(text: str) -> str:
-    """Return a template with compact expressions."""
     parts, at = [text[0]], 1
     while text[at] != "`":
         begin, at = at, at + 1 + (text[at] == "\\")
@@ -110,7 +109,6 @@ def _compact_template(text: str) -> str:
 
 
 def _end_of_template(script: str, at: int) -> int:
-    """Return where a template ends whose text begins at a position."""
     while script[at] != "`":
         is_expression = script.startswith("${", at)
         at = _end_of_expression(script, at + 2) if is_expression else at + 1 + (script[at] == "\\")

@@ -59,8 +59,6 @@ def step_data(schedule: Schedule, palette: Palette) -> dict[str, Any]:
 
 
 class _StepData:
-    """The step of one plan."""
-
     def __init__(self, schedule: Schedule) -> None:
         problem, plan = schedule.problem, schedule.plan
         self.problem, self.plan, self.index = problem, plan, plan.index
@@ -108,7 +106,6 @@ class _StepData:
         return [self.index.row(kind, stage) for kind in "BW" if kind in self.index.letters]
 
     def _needed(self, reduction: int) -> list[range]:
-        """Return the backwards that a reduction needs."""
         op = self.index.op(reduction)
         part = slice(None) if op.number is None else self.index.in_units(range(op.number, op.number + 1))
         return [row[part] for row in self._backwards(op.stage)]
@@ -215,7 +212,6 @@ Columns = dict[tuple[int, ...], int]  # each once, with its number
 
 
 def _cell(values: Sequence[int], columns: Columns) -> Cell:
-    """Return what stands for the values of all units."""
     return values[0] if len({*values}) == 1 else [columns.setdefault(tuple(values), len(columns))]
 
 
@@ -418,7 +414,14 @@ def packed(plan: Plan, *columns: Sequence[int] | None) -> str:
     for times in (*columns, None, None, None)[:COLUMNS]:
         numbers.append(int(times is not None))
         numbers += _differences(times or ())
-    return base64.b64encode(gzip.compress(_bytes(numbers), 9, mtime=0)).decode()  # the same in every run
+    found = bytearray()
+    for number in numbers:  # seven bits at a time, the lowest first; the eighth bit says that more follow
+        rest = number
+        while rest > 127:
+            found.append(rest & 127 | 128)
+            rest >>= 7
+        found.append(rest)
+    return base64.b64encode(gzip.compress(found, 9, mtime=0)).decode()  # the same in every run
 
 
 def signed(number: int) -> int:
@@ -428,15 +431,3 @@ def signed(number: int) -> int:
 
 def _differences(values: Sequence[int]) -> Iterable[int]:
     return (signed(value - before) for before, value in zip((0, *values), values, strict=False))
-
-
-def _bytes(numbers: Iterable[int]) -> bytes:
-    """Return numbers seven bits at a time, the lowest first; the eighth bit says that more follow."""
-    found = bytearray()
-    for number in numbers:
-        rest = number
-        while rest > 127:
-            found.append(rest & 127 | 128)
-            rest >>= 7
-        found.append(rest)
-    return bytes(found)

@@ -47,7 +47,12 @@ def still(schedules: Sequence[tuple[str, Outcome]]) -> str:
                 top += chart.add_network(device, top + HEAD)
         parts += chart.parts(labelled=slots <= MOST_LABELLED and height > 11)
         top += HEAD + 6
-    parts.append(_axis(until, top, schedules[0][1].problem.time_unit))
+    parts.append(f'<path d="M{LEFT} {_short(top)}H{WIDTH}" stroke="currentColor" opacity=".5"/>')
+    axis_unit = schedules[0][1].problem.time_unit
+    for quarter, anchor in enumerate(("start", "middle", "middle", "middle", "end")):
+        mark = html.escape(f"{until * quarter / 4:g}{f' {axis_unit}' if axis_unit and quarter == 4 else ''}")
+        x = _short(LEFT + (WIDTH - LEFT) * quarter / 4)
+        parts.append(f'<text x="{x}" y="{_short(top + 16)}" text-anchor="{anchor}">{mark}</text>')
     label = html.escape("Still picture of the schedule: " + ", ".join(name for name, _ in schedules))
     return (
         f'<svg viewBox="0 0 {WIDTH} {round(top + FOOT)}" role="img"'
@@ -96,15 +101,6 @@ def steps(frontier: Frontier) -> str:
     )
 
 
-def _axis(until: float, y: float, unit: str) -> str:
-    texts = []
-    for part, anchor in enumerate(("start", "middle", "middle", "middle", "end")):
-        mark = html.escape(f"{until * part / 4:g}{f' {unit}' if unit and part == 4 else ''}")
-        x = _short(LEFT + (WIDTH - LEFT) * part / 4)
-        texts.append(f'<text x="{x}" y="{_short(y + 16)}" text-anchor="{anchor}">{mark}</text>')
-    return f'<path d="M{LEFT} {_short(y)}H{WIDTH}" stroke="currentColor" opacity=".5"/>{"".join(texts)}'
-
-
 def _label(op: Op, width: float) -> str:
     """Return the microbatch of an operation, with its slice where that fits too."""
     if not is_numbered(op.kind):
@@ -148,7 +144,6 @@ class _Chart:
         return height + 2
 
     def parts(self, *, labelled: bool) -> Iterator[str]:
-        """Yield the elements."""
         yield from self.names
         yield f'<g transform="translate({LEFT} 0)" fill="none">'
         yield from self.areas
