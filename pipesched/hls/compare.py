@@ -52,28 +52,23 @@ def compare_rules(graph: DataflowGraph, units: Units, limits: Limits) -> RuleTab
             results[priority, tie] = RuleResult(schedule.latency, schedule.registers)
     optimum = solve(graph, units, limits)
     tasks = lower(graph, units, assign_classes(graph, units))
-    return RuleTable(results, optimum, tuple(_remarks(graph, tasks, results, optimum, limits.seed)))
+    return RuleTable(results, optimum, tuple(_remarks(tasks, [*results.values()], optimum, limits.seed)))
 
 
-def _remarks(
-    graph: DataflowGraph,
-    tasks: TaskGraph,
-    results: dict[tuple[str, str], RuleResult],
-    optimum: HardwareOutcome,
-    seed: int,
-) -> Iterator[str]:
-    latencies = [result.latency for result in results.values()]
+def _remarks(tasks: TaskGraph, found: Sequence[RuleResult], optimum: HardwareOutcome, seed: int) -> Iterator[str]:
+    latencies = [result.latency for result in found]
     least = optimum.schedule.latency
     if min(latencies) > least:
         yield f"No list schedule of these rules reaches {least} cycles; the best takes {min(latencies)}."
     undecided = _undecided(tasks)
     if undecided:
-        names = ", ".join(graph.operations[task].text or graph.operations[task].name for task in undecided[:SHOWN])
+        operations = [optimum.schedule.graph.operations[task] for task in undecided[:SHOWN]]
+        names = ", ".join(operation.text or operation.name for operation in operations)
         more = f" and {len(undecided) - SHOWN} more" if len(undecided) > SHOWN else ""
         yield f"Every priority ranks {names}{more} equal: which of them go first, only the tie decides."
     if len(tasks) * ORDERS <= MOST_PERMUTED:
         yield from _order_remark(tasks, seed)
-    best = [result.registers for result in results.values() if result.latency == min(latencies)]
+    best = [result.registers for result in found if result.latency == min(latencies)]
     if min(best) < max(best):
         yield f"Of the schedules of {min(latencies)} cycles, one needs {min(best)} registers and another {max(best)}."
 

@@ -132,7 +132,6 @@ class DataflowGraph:
 
     @cached_property
     def _edges(self) -> tuple[list[list[Dependence]], list[list[Dependence]]]:
-        """The dependences that lead to each operation, and those that leave it."""
         leading: list[list[Dependence]] = [[] for _ in self.operations]
         leaving: list[list[Dependence]] = [[] for _ in self.operations]
         for edge in self.dependences:

@@ -153,7 +153,16 @@ class _ProgramReader:
     def _read(self, node: ast.Name) -> Value:
         earlier = self._earlier(node)
         if earlier:
-            return self._read_earlier(node, *earlier)
+            distance, letters = earlier
+            name = node.id[:-letters]
+            text = f"{name}@{distance}"
+            if not 1 <= distance <= MOST_ITERATIONS:
+                nearest = f"{name}@{min(max(distance, 1), MOST_ITERATIONS)}"
+                limits = f"1 to {MOST_ITERATIONS:,} iterations"
+                self._refuse(node, f"{text!r} must be a value of {limits} earlier; the nearest is {nearest!r}")
+            if not self.loop:
+                self._refuse(node, f"{text!r}, a value of an earlier iteration, needs a loop (`pipeline`)")
+            return Fed(name, distance) if name in self.assigned else ProgramInput(name, distance)
         if node.id in self.values:
             return self.values[node.id]
         if node.id not in self.assigned:
@@ -163,17 +172,6 @@ class _ProgramReader:
             hint = "in a loop body, `pipeline`, that is its value of the previous iteration"
             self._refuse(node, f"{node.id!r} is used before its assignment on line {line} ({hint})")
         return Fed(node.id)
-
-    def _read_earlier(self, node: ast.Name, distance: int, letters: int) -> Value:
-        name = node.id[:-letters]
-        text = f"{name}@{distance}"
-        if not 1 <= distance <= MOST_ITERATIONS:
-            nearest = f"{name}@{min(max(distance, 1), MOST_ITERATIONS)}"
-            limits = f"1 to {MOST_ITERATIONS:,} iterations"
-            self._refuse(node, f"{text!r} must be a value of {limits} earlier; the nearest is {nearest!r}")
-        if not self.loop:
-            self._refuse(node, f"{text!r}, a value of an earlier iteration, needs a loop (`pipeline`)")
-        return Fed(name, distance) if name in self.assigned else ProgramInput(name, distance)
 
     def _operation(self, node: ast.AST, operands: tuple[Value, ...], names: list[str]) -> Result:
         operator, column = self._operator(node)
@@ -193,7 +191,6 @@ class _ProgramReader:
         return Result(number)
 
     def _operator(self, node: ast.AST) -> tuple[ast.AST, int | None]:
-        """Return the operator of a node, and its column if that is known."""
         if isinstance(node, ast.BinOp):
             return node.op, self._between(node.left, node.right)
         if isinstance(node, ast.Compare):
@@ -230,7 +227,6 @@ class _ProgramReader:
         raise self._mark(node, column).error(what, "text")
 
     def graph(self) -> DataflowGraph:
-        """Return the graph of all that was read."""
         dependences: dict[Dependence, None] = {}  # in order, each once
         delays: dict[Delay, None] = {}
         for task, operands in enumerate(self.operands):
