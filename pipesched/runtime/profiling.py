@@ -129,8 +129,6 @@ def measure_stages(
 
 
 class _Stage:
-    """A stage under measurement."""
-
     def __init__(self, role: Role, module: Any, loss_fn: Callable[..., Any], target: Any) -> None:
         self._role, self._module = role, module
         self._transfers = transfers_for(device_of(module), None)
@@ -143,7 +141,6 @@ class _Stage:
         self.kind = "F"  # of the operation that runs
 
     def measure(self, data: Sequence[Any], repeats: int) -> tuple[StageProfile, list[Any]]:
-        """Return the profile of the stage with this input, and its output."""
         self._data = data
         outputs, _ = self._runner.forward(0, data, self._target, again=False)
         self._gradients = [torch.ones_like(one) for one in outputs if one.is_floating_point()]

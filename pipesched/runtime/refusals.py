@@ -17,6 +17,7 @@ from pipesched.runtime.program import RUN, ProgramStep
 _NORMS = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d, torch.nn.SyncBatchNorm)
 LONGEST = 400  # letters of a message, and of shapes
 IN_LOSS = "in the loss"
+Norm = tuple[Any, str, Op]  # a batch normalization of a stage, its name there, and the first operation that runs it
 
 
 def require_modules(modules: object, stages: Sequence[int], rank: int) -> Mapping[int, Any]:
@@ -30,9 +31,6 @@ def require_modules(modules: object, stages: Sequence[int], rank: int) -> Mappin
         if not isinstance(modules[stage], torch.nn.Module):
             raise ConfigError(f"must be a torch.nn.Module, not {shown(modules[stage])}", "modules", entry=str(stage))
     return modules
-
-
-Norm = tuple[Any, str, Op]  # a batch normalization of a stage, its name there, and the first operation that runs it
 
 
 def batch_norms(modules: Mapping[int, Any], program: Sequence[ProgramStep]) -> list[Norm]:

@@ -151,13 +151,18 @@ def train_rank(local_rank: int, job: TrainRequest, tell: Callable[..., Any]) -> 
     losses: list[float] = []
     with nullcontext() if job.trace is None else _profiled(Path(job.trace), rank, problem.devices, device):
         for step in range(job.steps):
-            with _mistakes_end(run, job.source):
+            try:
                 if 0 in mine or problem.stages - 1 in mine:
                     batches.take(step)
                 found = run.step(batches.inputs, batches.targets, shares)
                 if optimizer is not None:
                     optimizer.step()
                     optimizer.zero_grad()
+            except Exception as error:
+                run.close()  # which lets the other ranks go
+                if isinstance(error, PipeschedError) or is_lost(error):
+                    raise
+                raise failure_of(error, hint=hint_for(error, job.source)) from error
             part = sum(float(loss) * (shares[one] if shares else 1) for one, loss in found.items())
             total = torch.tensor(part, dtype=torch.float64, device=device)
             dist.all_reduce(total)
@@ -187,22 +192,10 @@ class _Batches:
         if self.inputs is None or source.data is not None:
             batch = source.microbatches(step, count, self._job.seed)
             self._usual = self._usual or source.loss_for(batch.inputs)
-            self.inputs, self.targets = moved(tuple(batch), self._device)
+            self.inputs, self.targets = moved((batch.inputs, batch.targets), self._device)
 
     def _by_input(self, output: Any, target: Any) -> Any:
         return None if self._usual is None else self._usual(output, target)
-
-
-@contextmanager
-def _mistakes_end(run: Runtime, source: DataSource) -> Iterator[None]:
-    """Raise what the user's code raises as ModelFailed, and let the other ranks go."""
-    try:
-        yield
-    except Exception as error:
-        run.close()
-        if isinstance(error, PipeschedError) or is_lost(error):
-            raise
-        raise failure_of(error, hint=hint_for(error, source)) from error
 
 
 def ended(losses: list[float], ranks: list[Any], stopped_by: str, reason: str | None = None) -> dict[str, Any]:

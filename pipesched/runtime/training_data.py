@@ -23,10 +23,11 @@ Named = str | Callable[..., Any]  # a function, or package.module:function
 
 
 class Microbatches(NamedTuple):
-    """The inputs and the targets of a step, one of each for a microbatch."""
+    """The inputs and the targets of a step, one of each for a microbatch, and the weights of their losses."""
 
     inputs: Any
     targets: Any
+    weights: Sequence[float] | None = None
 
 
 class DataSource(NamedTuple):

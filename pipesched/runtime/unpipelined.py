@@ -13,7 +13,7 @@ from pipesched.runtime.model_source import seeded
 from pipesched.runtime.profiling import StageProfile, measure_stages
 from pipesched.runtime.run import Runtime
 from pipesched.runtime.source import checked_schedule
-from pipesched.runtime.training_data import dtype_named, moved
+from pipesched.runtime.training_data import Microbatches, dtype_named, moved
 
 WIDTH, ROWS = 32, 16
 SEED = 7
@@ -48,15 +48,7 @@ def blocks(stages: int, dtype: Any) -> list[Any]:
     return [ResidualBlock().to(dtype) for _ in range(stages)]
 
 
-class WeighedBatch(NamedTuple):
-    """The inputs and targets of a step, one of each for a microbatch, and the weights of their losses."""
-
-    inputs: Any
-    targets: Any
-    weights: Sequence[float] | None = None
-
-
-def batch(microbatches: int, dtype: Any, sizes: Sizes = None) -> WeighedBatch:
+def batch(microbatches: int, dtype: Any, sizes: Sizes = None) -> Microbatches:
     """Return what a step trains on: ROWS of each microbatch; or of the sizes given for each, weighed by their rows."""
     generator = torch.Generator().manual_seed(1000)
 
@@ -65,20 +57,20 @@ def batch(microbatches: int, dtype: Any, sizes: Sizes = None) -> WeighedBatch:
 
     if sizes is None:
         inputs, targets = drawn(microbatches, ROWS)
-        return WeighedBatch(inputs, targets)
+        return Microbatches(inputs, targets)
     inputs, targets = zip(*(drawn(*size) for size in sizes), strict=True)
     rows = [prod(size) for size in sizes]
-    return WeighedBatch(inputs, targets, [one / sum(rows) for one in rows])
+    return Microbatches(inputs, targets, [one / sum(rows) for one in rows])
 
 
-def batches_of_steps(microbatches: int, dtype: Any, steps: int, sizes: Sizes, device: Any) -> Iterator[WeighedBatch]:
+def batches_of_steps(microbatches: int, dtype: Any, steps: int, sizes: Sizes, device: Any) -> Iterator[Microbatches]:
     """Yield what each step trains on; the sizes are those of the last one, and turn round in the steps before."""
     for left in range(steps - 1, -1, -1):
         made = batch(microbatches, dtype, sizes and [*sizes[left:], *sizes[:left]])
-        yield WeighedBatch(moved(made.inputs, device), moved(made.targets, device), made.weights)
+        yield Microbatches(moved(made.inputs, device), moved(made.targets, device), made.weights)
 
 
-def train_unpipelined(modules: Sequence[Any], given: WeighedBatch, step: int = 0) -> list[Any]:
+def train_unpipelined(modules: Sequence[Any], given: Microbatches, step: int = 0) -> list[Any]:
     """Return the losses of a step without a pipeline; the gradients are added to `.grad`."""
     losses = []
     for microbatch, value in enumerate(given.inputs):

@@ -71,12 +71,13 @@ def test_the_model_feels_every_microbatch() -> None:
     import torch
 
     from pipesched.runtime.self_testing import APART_AT_MOST
-    from pipesched.runtime.unpipelined import WeighedBatch, batch, blocks, train_unpipelined
+    from pipesched.runtime.training_data import Microbatches
+    from pipesched.runtime.unpipelined import batch, blocks, train_unpipelined
 
     modules = blocks(4, torch.float32)
     for microbatch in range(2):
         alone = slice(microbatch, microbatch + 1)
-        train_unpipelined(modules, WeighedBatch(*(part[alone] for part in batch(8, torch.float32)[:2])))
+        train_unpipelined(modules, Microbatches(*(part[alone] for part in batch(8, torch.float32)[:2])))
         for module in modules:
             for weight in module.parameters():
                 assert float(weight.grad.abs().max()) > 10 * APART_AT_MOST["float32"]

@@ -22,7 +22,8 @@ def alone(
     import torch
 
     from pipesched.runtime import Runtime
-    from pipesched.runtime.unpipelined import WeighedBatch, batch, blocks, loss_of, train_unpipelined
+    from pipesched.runtime.training_data import Microbatches
+    from pipesched.runtime.unpipelined import batch, blocks, loss_of, train_unpipelined
 
     schedule = pipesched.run(pipesched.make_problem(devices=1, stages=2, microbatches=len(rows)), algorithm)
     ours, theirs = (blocks(2, torch.float64) for _ in range(2))
@@ -33,7 +34,7 @@ def alone(
     for step in range(steps):
         losses = run.step(given.inputs, given.targets, weights)
         counts = None if weights is None else [float(one) for one in weights]
-        right = train_unpipelined(theirs, WeighedBatch(given.inputs, given.targets, counts), step)
+        right = train_unpipelined(theirs, Microbatches(given.inputs, given.targets, counts), step)
     assert losses == dict(enumerate(right))
     mine, plain = ([weight.grad for module in found for weight in module.parameters()] for found in (ours, theirs))
     return losses, mine, plain

@@ -89,7 +89,7 @@ def test_random_numbers(given: dict[str, Any], kinds: tuple[str, str, str]) -> N
     from pipesched.runtime.training_data import data_source
 
     source = data_source(**{"data": None, "loss": None, "shape": [30, 20], "dtype": None, "vocab": None, **given})
-    inputs, targets = source.microbatches(0, 3, 5)
+    inputs, targets, _ = source.microbatches(0, 3, 5)
     assert (str(inputs.dtype), str(targets.dtype)) == (f"torch.{kinds[0]}", f"torch.{kinds[1]}")
     assert inputs.shape == targets.shape == (3, 30, 20)
     assert not inputs.equal(targets)
@@ -105,7 +105,7 @@ def test_random_numbers_of_unequal_rows(dtype: str) -> None:
     from pipesched.runtime.training_data import data_source
 
     source = data_source(None, None, [30, 20], dtype, 100 if dtype == "int64" else None)._replace(rows=(4, 1, 4))
-    inputs, targets = source.microbatches(0, 3, 5)
+    inputs, targets, _ = source.microbatches(0, 3, 5)
     for part in (inputs, targets):
         assert [tuple(one.shape) for one in part] == [(4, 20), (1, 20), (4, 20)]
         assert {str(one.dtype) for one in part} == {f"torch.{dtype}"}
