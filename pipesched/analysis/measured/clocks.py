@@ -35,13 +35,7 @@ PASSES = 2  # where pairs have inputs of two ranks, of which the later one count
 STEADY = 4  # messages of which half differ by less than this part of their room took so long on their way
 LITTLE = 20  # room of less than so many parts of an operation is what messages take
 Kind = tuple[str, int, int]  # of a slot: its letter and stage, and the stage of a pair's backward
-
-
-class LateArrival(NamedTuple):
-    """A range that needs a result: its length, and how much later it ends than that was sent, each on its own clock."""
-
-    length: int
-    late: int
+LateArrival = tuple[int, int]  # a range's length, and how much later it ends than its input was sent, by their clocks
 
 
 class Direction(NamedTuple):
@@ -348,7 +342,7 @@ def _directions(sent: Sequence[RankMessage], ahead: Sequence[int]) -> dict[Pair,
             there = [other.sent + ahead[other.receiver] - ahead[other.sender] for other in others]
             start = min(max([one.after.start, *there]), one.after.end)
             kinds = found.setdefault((one.sender, one.receiver), {})
-            arrival = LateArrival(one.after.end - start, one.after.end - one.sent)
+            arrival = one.after.end - start, one.after.end - one.sent
             kinds.setdefault(kind_of(one.after.slot), []).append(arrival)
     steps = len({one.step for one in sent})
     # thinned out evenly where there are more operations than are looked at
@@ -480,16 +474,15 @@ def _aligned_step(steps: Steps, number: int, clocks: Clocks) -> AlignedStep:
         [one.earlier(ahead) for one in row] for row, ahead in zip(steps.ranges[number], clocks.ahead, strict=True)
     ]
     ends = {op: one.end for row in on_one_clock for one in row for op in ops_of(one.slot)}
-    rows = [[_without_waiting(one, rank, ends, steps) for one in row] for rank, row in enumerate(on_one_clock)]
+    rows: list[list[Range]] = [[] for _ in on_one_clock]  # without waiting
+    for rank, one in ((rank, one) for rank, row in enumerate(on_one_clock) for one in row):
+        ops = ops_of(one.slot)
+        inputs = chain.from_iterable(producers(op, steps.letters, steps.stages) for op in ops)
+        known = [op for op in inputs if op in ends and op not in ops]
+        start = min(max([one.start, *(ends[op] for op in known)]), one.end)
+        wait = one.wait if any(steps.home[op] != rank for op in known) else None
+        rows[rank].append(one._replace(start=start, wait=wait))
     return AlignedStep(steps.names[number], [sorted(row, key=lambda one: one[1:3]) for row in rows], clocks.ahead)
-
-
-def _without_waiting(one: Range, rank: int, ends: Mapping[Op, int], steps: Steps) -> Range:
-    ops = ops_of(one.slot)
-    inputs = chain.from_iterable(producers(op, steps.letters, steps.stages) for op in ops)
-    known = [op for op in inputs if op in ends and op not in ops]
-    start = min(max([one.start, *(ends[op] for op in known)]), one.end)
-    return one._replace(start=start, wait=one.wait if any(steps.home[op] != rank for op in known) else None)
 
 
 class Transit(NamedTuple):

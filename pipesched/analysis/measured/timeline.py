@@ -182,7 +182,6 @@ def _quartiles(found: Aligned, microbatch: int | None = None) -> dict[tuple[str,
 
 
 def _costs(lengths: dict[tuple[str, int], Quartiles], found: Aligned, plan: Problem | None) -> Iterator[MeasuredCost]:
-    """Yield the measured costs, by stage and kind."""
     order, measured = (*LETTERS, OVERLAP), found.lengths()
     waited = {kind[:2] for kind in found.waited}
     for letter, stage in sorted(lengths, key=lambda kind: (kind[1], order.index(kind[0]))):

@@ -89,7 +89,13 @@ def best_moves(schedule: Schedule, tasks: TimedTasks) -> tuple[list[OrderMove], 
             continue
         if makespan < tasks.makespan:
             found.append(_Found(makespan, number, task, start, to))
-    return [_move(schedule, tasks, move) for move in sorted(found)[:MOST_MOVES]], is_complete
+    best, per_unit = list[OrderMove](), schedule.problem.ticks.per_unit
+    for makespan, _, task, start, to in sorted(found)[:MOST_MOVES]:
+        device, after = tasks.machine[task], _retimed(schedule, tasks, task, start, to)
+        times, memory = in_units(makespan, per_unit), (after.peak_memory[device], after.memory[device])
+        fits = device not in after.over_budget
+        best.append(OrderMove(schedule.plan.slot(task), device, start, to, times, *memory, fits))
+    return best, is_complete
 
 
 def moved_before(schedule: Schedule, pairs: Iterable[tuple[int, int]]) -> Iterator[int | float | None]:
@@ -123,11 +129,3 @@ def _makespan(schedule: Schedule) -> int:
     """Return the last end of a device or a network lane; some operation starts at 0."""
     orders = [*schedule.plan.orders, *schedule.plan.network_lanes]
     return max(schedule.end_ticks[order[-1]] for order in orders if order)
-
-
-def _move(schedule: Schedule, tasks: TimedTasks, found: _Found) -> OrderMove:
-    device, problem = tasks.machine[found.task], schedule.problem
-    after = _retimed(schedule, tasks, found.task, found.start, found.to)
-    slot, makespan = schedule.plan.slot(found.task), in_units(found.makespan, problem.ticks.per_unit)
-    memory, fits = (after.peak_memory[device], after.memory[device]), device not in after.over_budget
-    return OrderMove(slot, device, found.start, found.to, makespan, *memory, fits)

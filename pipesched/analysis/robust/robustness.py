@@ -31,7 +31,6 @@ from pipesched.errors import ConfigError
 from pipesched.executors.opening import chosen, lent, workers_of
 from pipesched.pipeline.check import excesses
 from pipesched.pipeline.costs import BRIEF
-from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain, to_fraction
 from pipesched.pipeline.schedule import Schedule, schedule_plan
@@ -151,7 +150,17 @@ class Replay:
         rows = self._sweep.rows
         self._last = np.array([own[-1] for n, own in enumerate(rows) if len(own) and n not in transfers], dtype=np.intp)
         self._vector, self._vectors = self._sweep.vectors(self._last)
-        texts = _texts(plan)
+        # The text of each operation by its number: a pair's stands at its forward, and both ends of tied gradients have
+        # that of the first, because they are one.
+        names = [str(plan.index.op(number)) for number in plan.index.row("F", 0)]
+        units = [name.removeprefix("0F") for name in names]
+        texts = plan.index.spread(lambda letter, stage: [f"{stage}{letter}{unit}" for unit in units])
+        for forward in plan.pairs:
+            texts[forward] = str(plan.slot(forward))
+        texts += [str(plan.index.op(number)) for number in range(plan.index.passes, plan.index.size)]
+        tied = plan.index.of_kind("REDUCE_TIED")
+        for number in tied:
+            texts[number] = texts[tied[0]]
         self.texts = [texts[task] for task in self._sweep.tasks.tolist()]
 
     def makespans(self, variation: Variation, blocks: range | None = None) -> NDArray[np.float64]:
@@ -208,23 +217,6 @@ class Replay:
             self._sweep.advance(first, lengths, ends, self._vector, lag)
         makespans: Ints = ends[self._vector[self._last]].max(axis=0)
         return makespans
-
-
-def _texts(plan: Plan) -> list[str]:
-    """Return the text of each operation by its number; a pair's stands at its forward.
-
-    Both ends of tied gradients have that of the first: they are one.
-    """
-    names = [str(plan.index.op(number)) for number in plan.index.row("F", 0)]
-    units = [name.removeprefix("0F") for name in names]
-    texts = plan.index.spread(lambda letter, stage: [f"{stage}{letter}{unit}" for unit in units])
-    for forward in plan.pairs:
-        texts[forward] = str(plan.slot(forward))
-    texts += [str(plan.index.op(number)) for number in range(plan.index.passes, plan.index.size)]
-    ends = plan.index.of_kind("REDUCE_TIED")
-    for number in ends:
-        texts[number] = texts[ends[0]]
-    return texts
 
 
 @dataclass(frozen=True)
