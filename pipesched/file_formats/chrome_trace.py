@@ -44,13 +44,7 @@ ACTIVATION, GRADIENT, OFFLOAD, HOSTED, LOAD = "activation", "gradient", "offload
 FLOWS = {ACTIVATION: "p2p", GRADIENT: "p2p", OFFLOAD: "host", HOSTED: "host", LOAD: "host"}
 UNNAMED = Fraction(1000)  # a unit without a known label is drawn as a millisecond
 TraceEvent = dict[str, Any]
-
-
-class Thread(NamedTuple):
-    """A row of the viewer: its name, and the numbers of the operations that it runs."""
-
-    name: str
-    order: Sequence[int]
+Thread = tuple[str, Sequence[int]]  # a row of the viewer: its name, and the numbers of the operations that it runs
 
 
 class Slice(NamedTuple):
@@ -80,13 +74,12 @@ def document(outcome: Outcome) -> dict[str, Any]:
     known = TIME.unit_of(problem.time_unit)
     unit = UNNAMED if known is None else TIME.units[known] / TIME.units["us"]
     clock = TimeUnit(problem.ticks.per_unit, unit)
-    threads = list(_threads(outcome.schedule))
     schedule, slices = outcome.schedule, list[Slice]()
     names = [_metadata("process_name", 0, {"name": f"{outcome.algorithm}  {problem.name}".rstrip()})]
-    for number, thread in enumerate(threads, 1):  # viewers keep thread 0 for the idle task
-        names.append(_metadata("thread_name", number, {"name": thread.name}))
+    for number, (name, order) in enumerate(_threads(schedule), 1):  # viewers keep thread 0 for the idle task
+        names.append(_metadata("thread_name", number, {"name": name}))
         names.append(_metadata("thread_sort_index", number, {"sort_index": number - 1}))
-        for task in thread.order:
+        for task in order:
             times = schedule.start_ticks[task], schedule.end_ticks[task]
             slices.append(Slice(schedule.plan.slot(task), number, *times))
     events = [_slot_event(piece, clock) for piece in slices]
@@ -112,14 +105,14 @@ def _threads(schedule: Schedule) -> Iterator[Thread]:
     """
     problem, plan = schedule.problem, schedule.plan
     for device, order in enumerate(plan.orders):
-        yield Thread(problem.device_name(device), order)
+        yield problem.device_name(device), order
         moving = lane_of(plan.network[device], plan.index) if plan.network else []
-        yield from [Thread(f"device {device} network", moving)] * bool(moving)
+        yield from [(f"device {device} network", moving)] * bool(moving)
         users = problem.devices_of_lanes(problem.lane_pair(device))
         if plan.lanes and device == users[-1]:
             name = f"device {device}" if len(users) == 1 else f"devices {users[0]}-{users[-1]}"
             lanes = zip(LANES, plan.lanes[problem.lane_pair(device)], strict=True)
-            yield from (Thread(f"{name} {lane.value}", moved) for lane, moved in lanes if moved)
+            yield from ((f"{name} {lane.value}", moved) for lane, moved in lanes if moved)
 
 
 def _metadata(name: str, thread: int, args: dict[str, Any]) -> TraceEvent:
@@ -206,7 +199,6 @@ def _inside(piece: Slice, part: Fraction) -> Fraction:
 
 
 def _counters(schedule: Schedule, clock: TimeUnit) -> Iterator[TraceEvent]:
-    """Yield the activation memory of each device, at each of its changes."""
     problem, digits = schedule.problem, len(str(schedule.problem.devices - 1))
     for device in range(schedule.problem.devices):
         shown = -1

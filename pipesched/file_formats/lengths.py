@@ -13,7 +13,7 @@ from pipesched.file_formats.files import MOST_BYTES
 from pipesched.text.yaml_reader import decode
 
 NPY = b"\x93NUMPY"  # what a file of one array begins with
-WORD = re.compile(r"[^\s,]+")
+WORD = re.compile(r"[^\s,]+")  # between blanks, commas and ends of lines
 MOST_DIGITS = 18  # of a number that may be a length at all
 
 
@@ -37,9 +37,18 @@ def lengths_in(data: bytes, name: str) -> list[int]:
     """
     if data.startswith(NPY):
         lengths = _of_array(data, name)
+    elif (text := decode(data, name, MOST_BYTES)).lstrip().startswith("["):
+        try:
+            values = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ConfigError(f"{name} is no JSON list: {error}") from None
+        lengths = [_length(value, f"{name}: entry {entry}") for entry, value in enumerate(values)]
     else:
-        text = decode(data, name, MOST_BYTES)
-        lengths = _of_json(text, name) if text.lstrip().startswith("[") else _of_text(text, name)
+        lengths = []
+        for number, line in enumerate(text.splitlines(), 1):
+            for word in WORD.findall(line):
+                is_whole = word.isascii() and word.isdecimal() and len(word) <= MOST_DIGITS
+                lengths.append(_length(int(word) if is_whole else word, f"{name}:{number}"))
     if not lengths:
         raise ConfigError(f"{name} holds no lengths of documents")
     return lengths
@@ -61,26 +70,7 @@ def _of_array(data: bytes, name: str) -> list[int]:
     return [_length(value, f"{name}: entry {entry}") for entry, value in enumerate(array.tolist())]
 
 
-def _of_json(text: str, name: str) -> list[int]:
-    try:
-        values = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{name} is no JSON list: {error}") from None
-    return [_length(value, f"{name}: entry {entry}") for entry, value in enumerate(values)]
-
-
-def _of_text(text: str, name: str) -> list[int]:
-    """Return the numbers between blanks, commas and ends of lines."""
-    lengths = []
-    for number, line in enumerate(text.splitlines(), 1):
-        for word in WORD.findall(line):
-            is_whole = word.isascii() and word.isdecimal() and len(word) <= MOST_DIGITS
-            lengths.append(_length(int(word) if is_whole else word, f"{name}:{number}"))
-    return lengths
-
-
 def _length(value: object, where: str) -> int:
-    """Return a length. Raises ConfigError, saying `where` the value stands."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ConfigError(f"{where}: must be a whole number of at least 1, not {shown(value)}")
     return value
