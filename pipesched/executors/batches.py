@@ -127,8 +127,6 @@ def _most(executor: Executor) -> int:
 
 
 class _Flying(Generic[Call, Result]):
-    """A batch that was sent."""
-
     def __init__(
         self, executor: Executor, function: Callable[[Call], Result], calls: Sequence[Call], name: Callable[[Call], str]
     ) -> None:

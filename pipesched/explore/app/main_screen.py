@@ -229,7 +229,6 @@ class MainScreen(Asking):
         self._say()
 
     def _look(self) -> None:
-        """See whether the work is done."""
         work = self.work
         if work is None:
             return
