@@ -13,8 +13,7 @@ from rich.text import Text
 from pipesched.core.reasons import NOTHING, Idle
 from pipesched.explore.board import LIVE, legal, rows_of, waits_for
 from pipesched.explore.details import details, pause_reasons, title
-from pipesched.explore.drawing import BoardDrawing
-from pipesched.explore.painters import painter_of
+from pipesched.explore.drawing import BoardDrawing, painter_of
 from pipesched.explore.pipeline_board import MOST_SENSITIVE, PipelineBoard
 from pipesched.explore.planning import FormField
 from pipesched.explore.sheet import by_size, pauses
