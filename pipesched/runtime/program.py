@@ -1,32 +1,92 @@
 """From a schedule to what each rank does: its operations, and between them its messages and transfers, in one order.
 
+What a runtime is given as its schedule, a file, a document or a Schedule, is checked before it is used.
+
 All ranks' lists are parts of one sequence, in which every message is sent and received at the moment that its operation
 has run. So no rank can wait for another that waits for it, even where a send blocks until it is received; and two ranks
-exchange their messages in the same order. What a step has beside its passes (gathers, reductions, optimizers) is
-called for where the program of the plan has it: behind the slot that it names; tied gradients, which two ranks reduce
-together, at one moment of the sequence.
+exchange their messages in the same order. What a step has beside its passes (gathers, reductions, optimizers) is called
+for where the program of the plan has it, behind the slot that it names. Tied gradients, which two ranks reduce
+together, are called for at one moment of the sequence.
 """
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, pairwise
+from pathlib import Path
 from typing import NamedTuple
 
+from pipesched.checks import shown
 from pipesched.core.timing import in_order
-from pipesched.errors import InvalidSchedule, PipeschedWarning
+from pipesched.errors import ConfigError, InvalidSchedule, PipeschedWarning, WrongOperation
+from pipesched.pipeline.check import checked
 from pipesched.pipeline.kinds import KINDS, STEP_KINDS, STEP_SLOTS
 from pipesched.pipeline.lowering import lower_plan, waits_of_times
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import NOTHING_BEFORE, Plan
+from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.pipeline.units import FORWARD_ONLY
+from pipesched.results.outcome import Outcome, run
+from pipesched.schedulers.registry import FAMILIES, own_name
 
 RUN, SEND, RECEIVE, CALL = "run", "send", "receive", "call"
 TIED = "REDUCE_TIED"
+
+
+def checked_schedule(source: object, name: str = "source", problem: Problem | None = None) -> Schedule:
+    """Return the schedule of a path, a document (a mapping, or its JSON text) or an Outcome, or the Schedule itself.
+
+    `problem` goes with the path of a CSV, or with the name of an algorithm, which schedules it. `name` is the parameter
+    that the source was given as. Raises ConfigError for what cannot be read as a schedule, for slices, for forwards
+    alone and for side work, and InvalidSchedule, naming operations, for one that breaks the rules of its problem: an
+    operation that is missing or stands twice, an order that cannot run.
+    """
+    try:
+        schedule = _schedule_of(source, problem)
+    except WrongOperation as error:
+        raise InvalidSchedule(str(error)) from None
+    except ConfigError as error:
+        if error.key == "problem":
+            raise
+        raise ConfigError(error.message, name, entry=error.entry, where=error.where) from None
+    own = schedule.problem
+    if own.slices.count > 1:
+        raise ConfigError(f"has {own.slices.count} slices a microbatch; training runs whole microbatches", name)
+    if own.mode == FORWARD_ONLY:
+        raise ConfigError("is of forwards alone (`mode` forward); training runs backwards too", name)
+    if own.side:
+        raise ConfigError("has side work (`side`), for which training has no modules", name)
+    return checked(schedule)
+
+
+def _schedule_of(source: object, problem: Problem | None) -> Schedule:
+    if isinstance(source, str) and own_name(source) in FAMILIES:
+        if problem is None:
+            raise ConfigError(f"is missing: what {source} schedules", "problem")
+        return run(problem, source).schedule
+    if isinstance(source, Mapping):
+        source = json.dumps(source)
+    if isinstance(source, (str, Path)) and not str(source).lstrip().startswith("{"):
+        from pipesched.file_formats.files import read
+
+        source = read(source, problem=problem)
+    elif problem is not None:
+        raise ConfigError("goes with an algorithm or a CSV; a schedule has its own", "problem")
+    if isinstance(source, str):
+        from pipesched.documents.schedule import parse
+
+        source = parse(source, "the document")
+    if isinstance(source, Outcome) and isinstance(source.schedule, Schedule):
+        return source.schedule
+    if isinstance(source, Schedule):
+        return source
+    raise ConfigError(f"must be a Schedule, or the document of one or its path, not {shown(source)}", "source")
 
 
 class ProgramStep(NamedTuple):

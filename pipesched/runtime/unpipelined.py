@@ -11,8 +11,8 @@ import torch
 from pipesched.runtime.devices import CUDA, take_device
 from pipesched.runtime.model_source import seeded
 from pipesched.runtime.profiling import StageProfile, measure_stages
+from pipesched.runtime.program import checked_schedule
 from pipesched.runtime.run import Runtime
-from pipesched.runtime.source import checked_schedule
 from pipesched.runtime.training_data import Microbatches, dtype_named, moved
 
 WIDTH, ROWS = 32, 16

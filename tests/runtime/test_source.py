@@ -11,7 +11,7 @@ import pytest
 import pipesched
 from pipesched.documents.schedule import document
 from pipesched.errors import ConfigError, InvalidSchedule
-from pipesched.runtime.source import checked_schedule
+from pipesched.runtime.program import checked_schedule
 
 
 def content() -> dict[str, Any]:

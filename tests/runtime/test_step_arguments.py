@@ -68,7 +68,7 @@ def test_weights_in_tensors(kind: str) -> None:
     """Weights may stand in a tensor or an array, be tensors of one element, or a mapping as losses are."""
     import torch
 
-    from pipesched.runtime.step_arguments import loss_weights
+    from pipesched.runtime.training_data import loss_weights
 
     tensor = torch.tensor([0.5, 2])
     given = {"tensor": tensor, "numpy": tensor.numpy(), "scalars": [*tensor], "mapping": {1: 2, 0: 0.5}}[kind]
@@ -93,7 +93,7 @@ def test_weights_in_tensors(kind: str) -> None:
 )
 def test_what_is_no_weight(weights: Any, message: str) -> None:
     """A ConfigError that names the entry."""
-    from pipesched.runtime.step_arguments import loss_weights
+    from pipesched.runtime.training_data import loss_weights
 
     with pytest.raises(ConfigError) as error:
         loss_weights(weights, 2)
@@ -104,7 +104,7 @@ def test_a_tensor_of_no_dimension_is_no_list_of_weights() -> None:
     """It has no length to compare."""
     import torch
 
-    from pipesched.runtime.step_arguments import loss_weights
+    from pipesched.runtime.training_data import loss_weights
 
     with pytest.raises(ConfigError, match=r"^weights: must hold one entry for each of the 2 microbatches, not tensor"):
         loss_weights(torch.tensor(3.0), 2)
