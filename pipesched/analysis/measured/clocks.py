@@ -1,5 +1,9 @@
 """The steps of a run on one clock: differences of clocks that messages allow, and when inputs were there.
 
+A bound (i, j) of w says that clock j is ahead of clock i by at most w ticks. Such constraints can be met exactly when
+no cycle of them has a negative sum. The shortest path from i to j is then the tightest bound that follows (Cormen,
+Leiserson, Rivest, Stein: Introduction to Algorithms, difference constraints; Johnson's algorithm).
+
 A result cannot be used before it is there: sent, the end of the sender's range, is at most the start of the receiver's,
 where that begins behind the waiting. Where ranges hold the waiting it is at most their end, less what the operation
 takes at least; and what a kind takes at least, operations tell that did not wait whatever the clocks are. Of the clocks
@@ -10,12 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from itertools import chain
 from math import gcd, inf, sqrt
 from statistics import median_low
 from typing import NamedTuple
 
-from pipesched.analysis.measured.differences import Bounds, Pair, negative_cycle, tightest, with_equality
 from pipesched.analysis.measured.files import RecordedRun
 from pipesched.analysis.measured.ranges import PER_UNIT, Range, ops_of, producers
 from pipesched.analysis.measured.steps import Steps
@@ -24,6 +28,76 @@ from pipesched.errors import InvalidSchedule
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.ops import Op, Pair as PairSlot, Slot
 from pipesched.pipeline.quantities import in_units
+
+Pair = tuple[int, int]
+Bounds = Mapping[Pair, int]
+NO_CLOCK = -1
+
+
+def negative_cycle(count: int, bounds: Bounds) -> list[Pair] | None:
+    """Return a cycle of bounds that cannot be met together, of two wherever one is; None if all can."""
+    for (i, j), most in bounds.items():
+        if i < j and (j, i) in bounds and most + bounds[j, i] < 0:
+            return [(i, j), (j, i)]
+    _, before, last = _relaxed(count, bounds)
+    if last == NO_CLOCK:
+        return None
+    for _ in range(count):
+        last = before[last]
+    cycle: list[Pair] = []
+    at = last
+    while not cycle or at != last:
+        cycle.append((before[at], at))
+        at = before[at]
+    return cycle[::-1]
+
+
+def _relaxed(count: int, bounds: Bounds) -> tuple[list[int], list[int], int]:
+    """Return clocks by Bellman and Ford, which clock set each, and the last one that had to change.
+
+    That is NO_CLOCK where the clocks meet all bounds; else it hangs on a cycle of bounds that cannot be met together.
+    """
+    clocks, before, last = [0] * count, [NO_CLOCK] * count, NO_CLOCK
+    for _ in range(count + 1):
+        last = NO_CLOCK
+        for (i, j), most in bounds.items():
+            if clocks[i] + most < clocks[j]:
+                clocks[j], before[j], last = clocks[i] + most, i, j
+        if last == NO_CLOCK:
+            break
+    return clocks, before, last
+
+
+def tightest(count: int, bounds: Bounds, sources: Sequence[int]) -> dict[Pair, int]:
+    """Return the tightest bound of each pair from these sources that follows; pairs without any are left out.
+
+    The bounds can be met together (`negative_cycle` says so).
+    """
+    clocks, _, _ = _relaxed(count, bounds)
+    arcs: list[list[tuple[int, int]]] = [[] for _ in range(count)]
+    for (i, j), most in bounds.items():
+        arcs[i].append((j, most + clocks[i] - clocks[j]))
+    found: dict[Pair, int] = {}
+    for source in sources:
+        reached: dict[int, int] = {}
+        queue = [(0, source)]
+        while queue:
+            length, node = heappop(queue)
+            if node in reached:
+                continue
+            reached[node] = length
+            for target, more in arcs[node]:
+                if target not in reached:
+                    heappush(queue, (length + more, target))
+        found |= {(source, node): length - clocks[source] + clocks[node] for node, length in reached.items()}
+    return found
+
+
+def with_equality(bounds: Bounds, pair: Pair, difference: int) -> dict[Pair, int]:
+    """Return the bounds with one more: clock j is ahead of clock i by exactly that."""
+    i, j = pair
+    return {**bounds, (i, j): min(bounds.get((i, j), difference), difference), (j, i): -difference}
+
 
 MOST = 256  # operations of a kind that are looked at: more change a median little
 CELLS = 96  # into which a range is cut at first, and the best of them further

@@ -15,8 +15,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from pipesched.errors import ConfigError
 from pipesched.pipeline.quantities import plain
-from pipesched.render.figure.chart import Box, needs_line, place_names, unit_rgb
-from pipesched.render.figure.memory import DASHES
+from pipesched.render.figure.chart import DASHES, Box, needs_line, place_names, unit_rgb
 from pipesched.render.figure.page import FONT, GREY, Drawing, Key, legend, plain_numbers, plot_axes, settle, sheet
 from pipesched.render.marks import with_unit
 from pipesched.render.palette import HUES

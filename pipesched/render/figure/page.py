@@ -50,19 +50,10 @@ class Striped(Patch):
 class StripedHandler(HandlerPatch):
     """The handler with which a legend draws a Striped."""
 
-    def create_artists(
-        self,
-        legend: Any,
-        orig_handle: Artist,
-        xdescent: float,
-        ydescent: float,
-        width: float,
-        height: float,
-        fontsize: float,
-        trans: Any,
-    ) -> list[Artist]:
+    def create_artists(self, legend: Any, orig_handle: Artist, *place: Any) -> list[Artist]:
         """Return the box, and its stripes on top."""
-        box = super().create_artists(legend, orig_handle, xdescent, ydescent, width, height, fontsize, trans)
+        box = super().create_artists(legend, orig_handle, *place)
+        xdescent, ydescent, width, height, _, trans = place
         falling = isinstance(orig_handle, Striped) and orig_handle.falling
         look: Any = {"color": "white", "linewidth": WIDTH, "transform": trans}
         lines = [

@@ -262,7 +262,7 @@ def test_ranks_and_cores(tmp_path: Path, said: Any, words: str | None) -> None:
 
 def test_whose_memory_it_is(tmp_path: Path) -> None:
     """The strip of a measured chart has a title, in a figure too, and the summary says it: of that schedule alone."""
-    memory_key = pytest.importorskip("pipesched.render.figure.memory").memory_key
+    memory_key = pytest.importorskip("pipesched.render.figure.chart").memory_key
     timeline = pipesched.read_traces(torch_traces(tmp_path, ran(four_ranks(), lambda _: 0), CLOCKS, apart=True))
     planned = pipesched.run(pipesched.make_problem(devices=4, microbatches=8), "1f1b")
     for outcome, times in ((timeline.outcome, 1), (planned, 0)):

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pipesched.render.html.assets import ENGINE, program
 from pipesched.render.html.data import schedule_data
+from pipesched.render.html.page import ENGINE, program
 from pipesched.results.outcome import Outcome
 
 NODE = shutil.which("node")

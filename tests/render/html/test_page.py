@@ -12,8 +12,7 @@ import pytest
 
 import pipesched
 from pipesched.errors import ConfigError, InvalidSchedule, NotApplicable
-from pipesched.render.html.assets import ENGINE, VIEW, asset, compact, program, style
-from pipesched.render.html.page import page
+from pipesched.render.html.page import ENGINE, VIEW, asset, compact, page, program, style
 from pipesched.render.html.still import still
 from pipesched.render.palette import colour_of, place_of
 from tests.stepped import TIED
