@@ -218,7 +218,7 @@ def _answer_outcome(outcome: HardwareOutcome, bounds: Intervals | None, target: 
 def _answer_explanation(outcome: HardwareOutcome, why: str | None, target: Target, screen: Screen) -> None:
     """Print an explanation, as its document or with the chart, or one operation's reasons, and write it."""
     from pipesched.documents.hardware import hardware_explanation_document
-    from pipesched.hls.explain import explain_hardware
+    from pipesched.hls.explanation import explain_hardware
     from pipesched.render.hardware import explanation_parts, hardware_heading, why_parts
 
     explanation = explain_hardware(outcome)

@@ -20,7 +20,7 @@ from pipesched.explore.board import Amounts, Board
 from pipesched.explore.planning import SECONDS, Choice, FormField, Move, Planned, Planner, Tell
 from pipesched.file_formats.files import refuse_existing, write_file
 from pipesched.file_formats.registry import format_of
-from pipesched.hls.explain import timed_units
+from pipesched.hls.explanation import timed_units
 from pipesched.hls.graph import DataflowGraph, Dependence
 from pipesched.hls.outcome import PRIORITY, TIE, HardwareOutcome, list_outcome, solve
 from pipesched.hls.schedule import HardwareSchedule, checked

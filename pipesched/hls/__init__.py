@@ -9,8 +9,7 @@
 """
 
 from pipesched.hls.compare import RuleTable
-from pipesched.hls.explain import explain_hardware as explain
-from pipesched.hls.explanation import HardwareExplanation
+from pipesched.hls.explanation import HardwareExplanation, explain_hardware as explain
 from pipesched.hls.graph import DataflowGraph, Delay, Dependence, Operation
 from pipesched.hls.modulo import interval_bounds
 from pipesched.hls.outcome import HardwareOutcome, list_outcome

@@ -122,14 +122,11 @@ def _repeated(graph: DataflowGraph, units: Units, classes: Sequence[int], bound:
     """Return a list schedule, repeated as soon as units and recurrences allow; at worst one iteration at a time."""
     once = list_outcome(graph, units).schedule
     latencies = [units[number].latency for number in classes]
-    period = next(
-        period
-        for period in count(bound)
-        if _are_free(units, classes, once.starts, period)
-        and all(
-            once.starts[after] >= once.starts[before] + wait for before, after, wait in _waits(graph, latencies, period)
-        )
-    )
+    for period in count(bound):
+        waits = _waits(graph, latencies, period)
+        is_met = all(once.starts[after] >= once.starts[before] + wait for before, after, wait in waits)
+        if is_met and _are_free(units, classes, once.starts, period):
+            break
     return bound_to_units(graph, units, classes, once.starts, period)
 
 
