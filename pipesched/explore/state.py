@@ -19,7 +19,6 @@ from pipesched.explore.planning import FormField, Move, Planned, Planner
 from pipesched.explore.sheet import (
     EditHistory,
     EditStep,
-    Pause,
     Version,
     across,
     along,
@@ -124,17 +123,13 @@ class State:
             return
         self.select(found.task)
         sheet.pause = found
-        self.message = self._gap_text(found)
-
-    def _gap_text(self, pause: Pause) -> str:
         board = self.board
-        when = f"{board.number(pause.start)} to {board.number(pause.end)}"
-        text = f"gap of {board.number(pause.length)} on {board.row_name(pause.row)}, {when}"
-        if board.missing or len(board.tasks.durations) > AT_ONCE:
-            return text
-        classes, words = pause_reasons(board, pause)
-        is_behind = board.tasks.starts[pause.task] < pause.start  # then no line of details says why
-        return f"{text}: {classes}" + (f"; {words}" if is_behind else "")
+        when = f"{board.number(found.start)} to {board.number(found.end)}"
+        self.message = f"gap of {board.number(found.length)} on {board.row_name(found.row)}, {when}"
+        if not board.missing and len(board.tasks.durations) <= AT_ONCE:
+            classes, words = pause_reasons(board, found)
+            is_behind = board.tasks.starts[found.task] < found.start  # then no line of details says why
+            self.message += f": {classes}" + (f"; {words}" if is_behind else "")
 
     # Edits
 

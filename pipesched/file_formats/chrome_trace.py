@@ -24,21 +24,11 @@ from pipesched.results.outcome import Outcome
 
 PROCESS = 1  # viewers keep process and thread 0 for the idle task
 COLOURS = {  # a kind's name among the viewer's reserved colours; Perfetto colours by the name without its digits
-    "F": "rail_response",
-    "B": "rail_idle",
-    "I": "thread_state_iowait",
-    "W": "rail_load",
-    "R": "rail_animation",
-    "O": "background_memory_dump",
-    "L": "light_memory_dump",
-    "F&B": "detailed_memory_dump",
-    "UNSHARD": "yellow",
-    "REDUCE_GRAD": "terrible",
-    "REDUCE_TIED": "bad",
-    "OPTIMIZER": "grey",
-    "E": "good",
-    "G": "olive",
-}
+    "F": "rail_response", "B": "rail_idle", "I": "thread_state_iowait", "W": "rail_load", "R": "rail_animation",
+    "O": "background_memory_dump", "L": "light_memory_dump", "F&B": "detailed_memory_dump",
+    "UNSHARD": "yellow", "REDUCE_GRAD": "terrible", "REDUCE_TIED": "bad", "OPTIMIZER": "grey",
+    "E": "good", "G": "olive",
+}  # fmt: skip
 OTHER = "generic_work"
 ACTIVATION, GRADIENT, OFFLOAD, HOSTED, LOAD = "activation", "gradient", "offload", "in host memory", "load"
 FLOWS = {ACTIVATION: "p2p", GRADIENT: "p2p", OFFLOAD: "host", HOSTED: "host", LOAD: "host"}

@@ -49,12 +49,8 @@ def _own(hardware: GpuModel) -> Iterator[str]:
 
 TITLES = {kind.cost: letter for letter, kind in KINDS.items() if letter in computation_letters(split=True)}
 AFTER = ("logits", "fixed", "total")
-BROKEN = {  # titles on two lines
-    "gradients": "gra-\ndients",
-    "optimizer": "opti-\nmizer",
-    "activations": "acti-\nvations",
-    "unsharded": "un-\nsharded",
-}
+BROKEN = {"gradients": "gra-\ndients", "optimizer": "opti-\nmizer", "activations": "acti-\nvations"}
+BROKEN |= {"unsharded": "un-\nsharded"}  # titles on two lines
 LEFT_OUT = ("fixed", "logits", "unsharded", "gradients", "optimizer", "weights")  # for want of room, in this order
 
 

@@ -75,7 +75,15 @@ def display_parts(result: object, *, ascii_only: bool = False) -> Iterator[Rende
     elif isinstance(result, Sweep):
         yield sweep_view(result, ascii_only=ascii_only)
     elif isinstance(result, Comparison):
-        yield from _charts(result, ascii_only)
+        chosen = drawn(result, None)  # none of rows without schedules
+        together = [outcome.schedule for outcome in chosen]
+        until = edge(together, result) if chosen else None
+        for outcome in chosen:
+            rows, legend = some_devices(outcome.problem.devices), outcome is chosen[-1]
+            remarks = "".join(f"; {remark}" for remark in not_drawn(outcome.schedule, until, rows))
+            yield heading(outcome).append(remarks, style="dim")
+            yield Gantt(outcome, rows=rows, together=together, until=until, show_legend=legend, ascii_only=ascii_only)
+            yield ""
         yield ComparisonTable(result, ascii_only=ascii_only)
     elif isinstance(result, (Gantt, Table)):
         yield result
@@ -83,21 +91,6 @@ def display_parts(result: object, *, ascii_only: bool = False) -> Iterator[Rende
         yield capability.load("view")(result, ascii_only=ascii_only)
     else:
         yield Table(result)
-
-
-def _charts(comparison: Comparison, ascii_only: bool) -> Iterator[RenderableType]:
-    """Yield the charts of a comparison on one scale, each with its heading; none of rows without schedules."""
-    chosen = drawn(comparison, None)
-    if not chosen:
-        return
-    together = [outcome.schedule for outcome in chosen]
-    until = edge(together, comparison)
-    for outcome in chosen:
-        rows, legend = some_devices(outcome.problem.devices), outcome is chosen[-1]
-        remarks = "".join(f"; {remark}" for remark in not_drawn(outcome.schedule, until, rows))
-        yield heading(outcome).append(remarks, style="dim")
-        yield Gantt(outcome, rows=rows, together=together, until=until, show_legend=legend, ascii_only=ascii_only)
-        yield ""
 
 
 def _problem_table(problem: Problem) -> RenderableType:

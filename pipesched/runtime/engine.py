@@ -185,16 +185,15 @@ class Engine:
             return None
         turn = self._transfers.mark(op.kind)
         with record_function(f"WAIT:{name}"):
-            self._here[key] = self._arrived(key)
+            if key in self._here:  # posted
+                self._here[key] = self._channels.arrived(self._here[key])
+                return turn
+            peer, tag = self._from[key], self._tag(key)
+            if key not in self._shapes:
+                self._shapes[key] = self._channels.receive_header(peer, tag + 1)
+            device = self._runners[key.target].device
+            self._here[key] = self._channels.receive(peer, tag, self._shapes[key], device)
         return turn
-
-    def _arrived(self, key: OperationKey) -> Any:
-        peer, tag, device = self._from[key], self._tag(key), self._runners[key.target].device
-        if key in self._here:  # posted
-            return self._channels.arrived(self._here.pop(key))
-        if key not in self._shapes:
-            self._shapes[key] = self._channels.receive_header(peer, tag + 1)
-        return self._channels.receive(peer, tag, self._shapes[key], device)
 
     def _post(self, step: ProgramStep) -> None:
         """Begin to receive, where a receive must be in the order of the list."""

@@ -206,7 +206,13 @@ def what_if(schedule: Schedule, stage: int, kind: str, factor: Fraction, plan_ag
     else:
         changed = replace(problem, costs=_changed(problem.costs, stage, kind, factor))
     if problem.has_units:
-        same = _each_by_its_own(schedule, stage, kind, factor)
+        plan, graph, (up, down) = schedule.plan, schedule.graph, factor.as_integer_ratio()
+        durations = [ticks * down for ticks in graph.durations]
+        for task, ticks in _times_of(schedule, stage, kind):
+            durations[task] += ticks * (up - down)
+        finer = graph.changed(durations=durations, edges=graph.edges.scaled(down))
+        timed = timed_schedule(schedule.problem, plan, earliest_times(finer, plan.machines), finer)
+        same = plain(Fraction(timed.makespan_ticks, down * schedule.problem.ticks.per_unit))
     else:
         same = schedule_plan(changed, schedule.plan, _lengths(schedule, changed, stage, kind, factor)).makespan
     if plan_again is None:
@@ -215,17 +221,6 @@ def what_if(schedule: Schedule, stage: int, kind: str, factor: Fraction, plan_ag
         return WhatIf(same, plan_again(changed).schedule.makespan)
     except (ConfigError, NoSchedule):
         return WhatIf(same, None)
-
-
-def _each_by_its_own(schedule: Schedule, stage: int, kind: str, factor: Fraction) -> int | float:
-    """Return the makespan in the same order, once each operation of a kind on a stage takes `factor` times its own."""
-    plan, graph, (up, down) = schedule.plan, schedule.graph, factor.as_integer_ratio()
-    durations = [ticks * down for ticks in graph.durations]
-    for task, ticks in _times_of(schedule, stage, kind):
-        durations[task] += ticks * (up - down)
-    changed = graph.changed(durations=durations, edges=graph.edges.scaled(down))
-    timed = timed_schedule(schedule.problem, plan, earliest_times(changed, plan.machines), changed)
-    return plain(Fraction(timed.makespan_ticks, down * schedule.problem.ticks.per_unit))
 
 
 def _times_of(schedule: Schedule, stage: int, kind: str) -> Iterator[tuple[int, int]]:
