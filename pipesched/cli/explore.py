@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from pipesched.config.load import Config
     from pipesched.config.values import Source
     from pipesched.explore.planning import PipelinePlanner
-    from pipesched.explore.state import State
-    from pipesched.explore.unplaced import Unplaced
+    from pipesched.explore.state import State, Unplaced
     from pipesched.results.outcome import Outcome
 
 EMPTY_ALGO = "list"  # whose operations are placed, where no algorithm is named: linear, unfused
@@ -83,8 +82,7 @@ def _begin(
     """Return what is edited at first, and the pool, if it begins empty."""
     from pipesched.explore.pipeline_board import board_of
     from pipesched.explore.sheet import loaded
-    from pipesched.explore.state import State
-    from pipesched.explore.unplaced import Unplaced
+    from pipesched.explore.state import State, Unplaced
 
     names, source = split_positionals(words, source)
     files = [name for name in names if is_file(name)]

@@ -126,9 +126,8 @@ def _explore(
     from pipesched.cli.explore import run
     from pipesched.config.hardware import load_hardware
     from pipesched.explore.sheet import loaded
-    from pipesched.explore.state import State
+    from pipesched.explore.state import State, Unplaced
     from pipesched.explore.unit_board import UnitPlanner, unit_board
-    from pipesched.explore.unplaced import Unplaced
 
     if source == "-":
         raise ConfigError("-: standard input is the keyboard here; give a file")

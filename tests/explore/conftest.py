@@ -17,8 +17,7 @@ from pipesched.explore.app.app import ExploreApp
 from pipesched.explore.pipeline_board import board_of
 from pipesched.explore.planning import PipelinePlanner
 from pipesched.explore.sheet import loaded
-from pipesched.explore.state import State
-from pipesched.explore.unplaced import Unplaced
+from pipesched.explore.state import State, Unplaced
 from pipesched.pipeline.problem import Problem
 
 Result = TypeVar("Result")

@@ -14,9 +14,8 @@ from pipesched.core.order_moves import moved
 from pipesched.errors import Deadlock
 from pipesched.explore.board import legal
 from pipesched.explore.sheet import loaded
-from pipesched.explore.state import State
+from pipesched.explore.state import State, Unplaced
 from pipesched.explore.unit_board import UnitBoard, UnitPlanner, unit_board
-from pipesched.explore.unplaced import Unplaced
 from pipesched.hls.schedule import checked
 from pipesched.hls.units import Units
 from tests.strategies import dataflows, unit_sets

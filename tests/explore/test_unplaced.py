@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from pipesched import check, plan, schedule_plan
 from pipesched.explore.pipeline_board import PipelineBoard
-from pipesched.explore.unplaced import Unplaced
+from pipesched.explore.state import Unplaced
 from tests.explore.conftest import outcome_of, pool_of
 
 

@@ -9,8 +9,7 @@ from textual.app import App
 from textual.theme import BUILTIN_THEMES
 
 from pipesched.explore.app.main_screen import MainScreen
-from pipesched.explore.state import State
-from pipesched.explore.unplaced import Unplaced
+from pipesched.explore.state import State, Unplaced
 
 CSS = """
 MainScreen { layout: vertical; }

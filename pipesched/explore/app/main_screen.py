@@ -26,8 +26,7 @@ from pipesched.explore.app import panels
 from pipesched.explore.app.chart import ChartWidget
 from pipesched.explore.app.dialogs import Asking, ParameterLines
 from pipesched.explore.planning import Tell
-from pipesched.explore.state import AT_ONCE, KEYS, State
-from pipesched.explore.unplaced import Unplaced
+from pipesched.explore.state import AT_ONCE, KEYS, State, Unplaced
 
 LEAST_WIDTH, LEAST_HEIGHT = 30, 8
 WIDE, HIGH = 140, 30  # from where parameters, reasons and kept schedules have room

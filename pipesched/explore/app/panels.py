@@ -17,8 +17,7 @@ from pipesched.explore.drawing import BoardDrawing, painter_of
 from pipesched.explore.pipeline_board import MOST_SENSITIVE, PipelineBoard
 from pipesched.explore.planning import FormField
 from pipesched.explore.sheet import by_size, pauses
-from pipesched.explore.state import ALGORITHM, KEYS, State
-from pipesched.explore.unplaced import Unplaced
+from pipesched.explore.state import ALGORITHM, KEYS, State, Unplaced
 from pipesched.pipeline.kinds import KINDS
 from pipesched.render.cells import Line
 from pipesched.render.marks import IDLE_MARKS
