@@ -25,8 +25,7 @@ from pipesched.pipeline.quantities import plain, to_fraction
 from pipesched.render.cells import Line
 from pipesched.render.comparison import MAKESPAN, PEAK, refusals, units_of
 from pipesched.render.grid import folded, grid, heads, right, uncut
-from pipesched.render.held import held_text
-from pipesched.render.legend import Item, wrap
+from pipesched.render.legend import Item, held_text, wrap
 from pipesched.render.marks import with_unit
 from pipesched.render.palette import DIM, OVER
 from pipesched.render.summary import BAD, GOOD

@@ -19,7 +19,7 @@ from pipesched.pipeline.recut import balance, saved_by_moving, seeks_best
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.units import FORWARD_ONLY, Slices
 from pipesched.render.grid import folded, grid, uncut
-from pipesched.render.held import FEW_DEVICES, class_rows, has_static, peak_row
+from pipesched.render.legend import FEW_DEVICES, class_rows, has_static, peak_row
 from pipesched.render.marks import Spelling, as_parameters, counted
 from pipesched.render.timescale import number, step_rows
 from pipesched.results.best_cut import CutChoice

@@ -42,7 +42,7 @@ from pipesched.render.figure.page import (
     sheet,
     stripes,
 )
-from pipesched.render.held import above_static
+from pipesched.render.legend import above_static
 from pipesched.render.marks import MEASURED_MEMORY, counted, with_unit
 from pipesched.render.palette import FALLING, HUES, Rgb, colour_of, place_of, text_on
 from pipesched.render.rows import NETWORK_LANE, Row, device_row, lane_rows
