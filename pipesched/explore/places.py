@@ -18,7 +18,7 @@ class PlaceLimits(NamedTuple):
     """The first and the last position of a task, and the chains of tasks that set them.
 
     `behind` leads from the last task of its machine that reaches it to the task itself, `before` from the task to the
-    first that it reaches; both are empty where nothing of its machine is in the way.
+    first that it reaches. Both are empty where nothing of its machine is in the way.
     """
 
     first: int

@@ -1,6 +1,6 @@
 """Chrome's trace event format: a schedule for Perfetto (ui.perfetto.dev) and chrome://tracing. Write only.
 
-Threads are devices and, below them, their network and transfer lanes; complete events (X) are slots and what lanes
+Threads are devices and, below them, their network and transfer lanes. Complete events (X) are slots and what lanes
 move; counters (C) are the memory of a device that comes and goes. Each activation or gradient that travels, to another
 device or to host memory and back, is a flow: an arrow from an event "s" to an event "f". A viewer binds those two to
 the slice around them, so they stand a tenth of a slot inside, where no neighbour touches.

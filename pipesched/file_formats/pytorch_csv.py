@@ -117,7 +117,7 @@ def _slots(row: Sequence[Cell]) -> Iterator[Slot]:
 def dump_comms(schedule: Schedule) -> CsvText:
     """Return the schedule as a compute_comms CSV, a line for each rank.
 
-    At level weights UNSHARD and RESHARD stand as in the programs of the schedule, and so do its reductions; a stage
+    At level weights UNSHARD and RESHARD stand as in the programs of the schedule, and so do its reductions. A stage
     without one is reduced behind its last backward, because PyTorch divides gradients there. SEND and RECV stand where
     PyTorch puts them. Microbatches are renumbered as in `dump`. Optimizers and reductions of tied weights are left out,
     which the note of the text says. Raises Inexpressible for what PyTorch's runtime lacks.

@@ -70,7 +70,7 @@ class Arrival(NamedTuple):
 class OperationReasons(NamedTuple):
     """Why an operation starts when it does.
 
-    `end` is when its result is there, `allowed` the earliest start given all others, and `held_by` what sets it: an
+    `end` is when its result is there, and `allowed` the earliest start given all others. `held_by` is what sets it: an
     input (`by_input`), or else the operation before it on its unit; None where that is cycle 0. `chain` goes from the
     operation back to cycle 0.
     """
@@ -92,7 +92,7 @@ class HardwareExplanation(Displayable):
     """Why a schedule on functional units takes as many cycles as it does.
 
     `bound` is the lower bound on its latency. `tasks` are its operations in their orders, the units as devices, and
-    `gap_cycles` all idle time by class; `gaps`, `critical_path` and `slack` are the same by the names of operations and
+    `gap_cycles` all idle time by class. `gaps`, `critical_path` and `slack` are the same by the names of operations and
     units. `early_latency` is that of the same orders with nothing later than it could be, to which `sensitivity`
     refers. `method` is the name of what made the schedule, if it is known.
     """

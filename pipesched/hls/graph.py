@@ -70,8 +70,8 @@ class SourcePosition(NamedTuple):
 class DataflowGraph:
     """Operations, their dependences, and what they need of inputs of earlier iterations, each once.
 
-    Raises ConfigError, about the field at fault, for what is no operation or dependence, for a dependence on an
-    operation that is not there, and for a cycle of dependences of distance 0.
+    Raises ConfigError, about the field at fault, for what is no operation or dependence, and for a dependence on an
+    operation that is not there. So it does for a cycle of dependences of distance 0.
     """
 
     operations: tuple[Operation, ...]

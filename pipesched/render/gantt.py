@@ -112,11 +112,11 @@ class Gantt(Displayable):
     """A schedule, or the schedule of an outcome, as a chart.
 
     `start` and `end` (in the user's time unit) and `zoom` choose the part to draw: 1/zoom of the window, from its
-    start. `label` is one of labels.LABELS; `memory` adds a strip under each device (None: when there is a budget);
+    start. `label` is one of labels.LABELS; `memory` adds a strip under each device (None: when there is a budget).
     `rows` are the devices to draw (None: of more than 64 the first and the last 32; "all"). `fold` leaves out what
-    repeats: of the steady state one period is drawn (None: where slots are narrower than two columns and it helps; not
-    in a part, with `until`, or of charts together). Charts of the schedules in `together` share one layout, up to the
-    tick `until` (or each folded by itself), so their ticks are equally long; the legend of a chart (`show_legend`)
+    repeats: of the steady state one period is drawn. None means where slots are narrower than two columns and it helps;
+    not in a part, with `until`, or of charts together. Charts of the schedules in `together` share one layout, up to
+    the tick `until` (or each folded by itself), so their ticks are equally long. The legend of a chart (`show_legend`)
     explains them all. `marks` adds a line of marks below each device; `spell` spells parameters in texts. Raises
     ConfigError, about the argument at fault.
     """

@@ -2,8 +2,8 @@
 
 Terminals of 16 colours have one for each kind.
 
-The hues are Paul Tol's "muted" set and Okabe and Ito's, reordered so that neighbours differ in lightness too: they stay
-apart for colour-blind eyes, and carry their own text colour, so they read on dark and on light terminals.
+The hues are Paul Tol's "muted" set and Okabe and Ito's, reordered so that neighbours differ in lightness too. So they
+stay apart for colour-blind eyes, and carry their own text colour, so they read on dark and on light terminals.
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ class Table(Displayable):
     """The table of a result, for Rich.
 
     It shows the metrics of an Outcome or a Schedule, the rows of a Comparison, a Sweep, a Frontier, a Robustness or a
-    Catalogue, the description of a Family, the values of a Problem, of its Costs, its Memory or its Placement, of a
-    Bound or a SolveReport, or the orders of a Plan. Raises ConfigError for anything else.
+    Catalogue, or the description of a Family. It shows the values of a Problem, of its Costs, its Memory or its
+    Placement, of a Bound or a SolveReport, or the orders of a Plan. Raises ConfigError for anything else.
     """
 
     def __init__(self, result: object) -> None:

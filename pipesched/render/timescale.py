@@ -58,7 +58,7 @@ def fit(window: Window, quantum: int, width: int) -> TimeScale:
     """Return the largest scale that shows `window` in at most `width` columns.
 
     If one column a quantum (which divides all times that occur) fits, each quantum gets the same whole number of
-    columns, so that equal operations look equal; otherwise the window is spread over the whole width.
+    columns, so that equal operations look equal. Otherwise the window is spread over the whole width.
     """
     return fit_parts([window], quantum, width, window.end - window.start)[0]
 

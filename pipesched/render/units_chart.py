@@ -1,9 +1,9 @@
 """The chart of a hardware schedule: a row for each unit, cycles to the right, and the registers in use below.
 
-With colours an operation is filled with the hue of its type (in a loop, of its iteration), lighter every other time;
-without them a unit takes a line of types, a line of names and, in a loop, a line of iterations. Where an
-expression does not fit, its label is a number, which the end of the legend explains. Marked operations are underlined,
-or without colours have a line of `*` below their types.
+With colours an operation is filled with the hue of its type (in a loop, of its iteration), lighter every other time.
+Without them a unit takes a line of types, a line of names and, in a loop, a line of iterations. Where an expression
+does not fit, its label is a number, which the end of the legend explains. Marked operations are underlined, or without
+colours have a line of `*` below their types.
 """
 
 from __future__ import annotations

@@ -31,11 +31,11 @@ class View:
     """The part of the timeline to draw, and its look.
 
     `start` and `end` (in the user's time unit; None: all) and `zoom` choose the part: 1/zoom of the window, from its
-    start. `label` is one of labels.LABELS, `memory` the strip under each device (None: when there is a budget), `rows`
-    the devices to draw (None: of more than MOST_DEVICES the first and the last ones; "all"). `inches` is the width of a
-    figure. `fold` says whether a chart in a terminal leaves out what repeats (None: where slots are narrow and it
+    start. `label` is one of labels.LABELS, `memory` the strip under each device (None: when there is a budget). `rows`
+    are the devices to draw (None: of more than MOST_DEVICES the first and the last ones; "all"). `inches` is the width
+    of a figure. `fold` says whether a chart in a terminal leaves out what repeats (None: where slots are narrow and it
     helps; never in a part). `charts` is the number of schedules in the figure of a comparison (None: all of few, of
-    many the best; "all"; 0: bars of the metrics of all), `show` the measure in that of a sweep. Raises ConfigError,
+    many the best; "all"; 0: bars of the metrics of all). `show` is the measure in that of a sweep. Raises ConfigError,
     about the field at fault.
     """
 

@@ -1,7 +1,7 @@
 """An activation: what autograd saved for one microbatch of one stage, in storages that can leave the device.
 
 `torch.autograd.graph.saved_tensors_hooks` hand each saved tensor to `Saving.pack`, which returns a `SavedTensor` of a
-`HeldStorage` with the tensor's storage: autograd then holds the saved tensors, these the storages, and the activation
+`HeldStorage` with the tensor's storage. Autograd then holds the saved tensors, these the storages, and the activation
 only looks on. So what autograd frees is free, and a storage can be emptied and filled without autograd knowing of it.
 """
 

@@ -1,7 +1,8 @@
 """Transfers and messages on GPUs: streams for copies, pinned buffers, and NCCL.
 
 The host enqueues a whole step without waiting for the device. So a storage that leaves must be referenced until its
-copy is done in the order of the device: until the first operation of the computing stream that waits for the copy.
+copy is done in the order of the device. That is until the first operation of the computing stream that waits for the
+copy.
 """
 
 from __future__ import annotations

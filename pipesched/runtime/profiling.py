@@ -78,7 +78,7 @@ def profile(
         stages: The modules of the stages, in forward order.
         shape: The sizes of a microbatch of random numbers, the input; a target of floats has them too.
         data: Instead: a function, or `package.module:function`, of a step and a number of microbatches, which returns
-            inputs and targets, each a sequence of that many; called for step 0 and one microbatch.
+            inputs and targets, each a sequence of that many. It is called for step 0 and one microbatch.
         loss: `mse`, `cross-entropy`, a function of the output of the last stage and a target, or
             `package.module:function`. Default: mse; for inputs of integers cross-entropy.
         dtype: The type of random inputs, by its name; default: float32.

@@ -44,7 +44,7 @@ def checked_schedule(source: object, name: str = "source", problem: Problem | No
 
     `problem` goes with the path of a CSV, or with the name of an algorithm, which schedules it. `name` is the parameter
     that the source was given as. Raises ConfigError for what cannot be read as a schedule, for slices, for forwards
-    alone and for side work, and InvalidSchedule, naming operations, for one that breaks the rules of its problem: an
+    alone and for side work. Raises InvalidSchedule, naming operations, for one that breaks the rules of its problem: an
     operation that is missing or stands twice, an order that cannot run.
     """
     try:

@@ -24,8 +24,8 @@ class Runtime:
     """Training steps of a pipeline by a schedule, one device of which is this process.
 
     It runs every kind of operation: F, B, I, W, overlapped pairs (their F, then their B), recomputation, offload and
-    load, on any placement, bidirectional ones with their two copies of the weights included. Losses and gradients are
-    those of the model without a pipeline.
+    load. It does so on any placement, bidirectional ones with their two copies of the weights included. Losses and
+    gradients are those of the model without a pipeline.
 
     Args:
         source: The path of a document, the document, or a Schedule; the same on every rank.
@@ -41,7 +41,7 @@ class Runtime:
             pinned where there is a GPU.
         on_op: Called with the text of each operation of this rank ("0O1") when it has run.
         collective: Called with the text of each gather, free and reduction of this rank ("0UNSHARD0", "0REDUCE_GRAD"),
-            and of each optimizer ("0OPTIMIZER"), where the schedule issues it: it runs them, and sums tied weights at
+            and of each optimizer ("0OPTIMIZER"), where the schedule issues it. It runs them, and sums tied weights at
             REDUCE_TIED, as `tied` does so behind the last of them. Default: they are left out, which a warning says.
 
     Raises:
@@ -113,8 +113,8 @@ class Runtime:
     ) -> dict[int, Any]:
         """Run one training step, and return the losses of the microbatches whose last stage ran here.
 
-        The gradient of the sum of weights[m] x loss(m) is added to `.grad` of the model's weights, as autograd adds;
-        with two copies of a stage both get the sum of both. For a mean over all tokens, where each loss is the mean
+        The gradient of the sum of weights[m] x loss(m) is added to `.grad` of the model's weights, as autograd adds.
+        With two copies of a stage both get the sum of both. For a mean over all tokens, where each loss is the mean
         over those of its microbatch, weights[m] is the part of all tokens that m has.
 
         Microbatches may have inputs of different shapes, and a step others than the one before.
@@ -189,9 +189,9 @@ class Runtime:
         """Return what was measured in the last step, as an object that JSON holds.
 
         `operations` lists the operations of this rank in order: start, end and the time `waited` before the start, in
-        ms, and the bytes of all activations that are alive behind it. `peak_bytes` is their largest, `live_bytes` what
-        is left at the end. `freed_fraction` is what O moved of the bytes that its activations held (None without O).
-        Times of a GPU are those of its own clock; there, what O moves counts as gone when it begins.
+        ms. Each has the bytes of all activations that are alive behind it. `peak_bytes` is their largest, `live_bytes`
+        what is left at the end. `freed_fraction` is what O moved of the bytes that its activations held (None without
+        O). Times of a GPU are those of its own clock; there, what O moves counts as gone when it begins.
         """
         return report_of(self._team.rank, self._steps - 1, self._engine.measured, self._transfers.milliseconds)
 

@@ -34,8 +34,9 @@ MOST_RANKS = 64
 class SelfTestRow(NamedTuple):
     """A plan on so many ranks in a type of numbers: how far losses and gradients are from those without a pipeline.
 
-    `peak_bytes` are the live bytes of the activations of each rank, `planned_bytes` what the plan holds there,
-    `allocated_bytes` what a GPU had allocated besides at the begin of a step (None on CPUs), each at their peak.
+    `peak_bytes` are the live bytes of the activations of each rank, `planned_bytes` what the plan holds there.
+    `allocated_bytes` are what a GPU had allocated besides at the begin of a step (None on CPUs). Each are at their
+    peak.
     """
 
     ranks: int

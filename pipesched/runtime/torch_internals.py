@@ -1,7 +1,7 @@
 """What the runtime uses of PyTorch's undocumented names. PyTorch 2.13 to 2.15 have all of them.
 
-They are looked up when this module loads, so a version that lacks one is refused with its name before anything runs;
-but those of NCCL, which builds for CPUs do not have.
+They are looked up when this module loads, so a version that lacks one is refused with its name before anything runs.
+Only those of NCCL are not, which builds for CPUs do not have.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def train(
         shape: The sizes of a microbatch of random numbers, the same in each step; default: 8, 64.
         problem: What an algorithm schedules, or the costs of a CSV.
         data: Instead of random numbers, `package.module:function`, or a function that ranks can import, of a step and
-            the number of microbatches: it returns inputs and targets, each a sequence of that many. Called for each
+            the number of microbatches. It returns inputs and targets, each a sequence of that many. Called for each
             step on the ranks of the first and of the last stage, which must get the same: seed by the step.
         loss: `mse`, `cross-entropy`, or a function, as for `data`, of the output of the last stage and the target of a
             microbatch, which returns one number. Default: mse; for inputs of integers cross-entropy, of an output
@@ -81,7 +81,7 @@ def train(
         vocab: Random integers are less than this; default: 2.
         rows: How many each microbatch has: the first size of its random inputs in place of that of `shape`, and its
             weight. The gradient then is that of the mean over all rows, where each loss is the mean over those of its
-            microbatch; without it that of the sum of the losses. Beside `data` they only weigh.
+            microbatch. Without it that is the gradient of the sum of the losses. Beside `data` they only weigh.
         steps: Training steps, each followed by one of Adam.
         rate: Its learning rate.
         seed: Of the random numbers of data and model.
@@ -91,7 +91,7 @@ def train(
 
     Returns:
         An object that JSON holds: `losses`, the mean over the microbatches (with `rows` over all rows) for each step,
-        and `ranks`, the report of each rank's last step; `stopped_by` is "done". None on all ranks of torchrun but the
+        and `ranks`, the report of each rank's last step. `stopped_by` is "done". None on all ranks of torchrun but the
         first.
 
     Raises:

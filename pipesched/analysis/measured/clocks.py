@@ -6,7 +6,7 @@ Leiserson, Rivest, Stein: Introduction to Algorithms, difference constraints; Jo
 
 A result cannot be used before it is there: sent, the end of the sender's range, is at most the start of the receiver's,
 where that begins behind the waiting. Where ranges hold the waiting it is at most their end, less what the operation
-takes at least; and what a kind takes at least, operations tell that did not wait whatever the clocks are. Of the clocks
+takes at least. What a kind takes at least, operations tell that did not wait whatever the clocks are. Of the clocks
 that are left then those are taken at which operations of a kind take most nearly equal times.
 """
 
@@ -352,10 +352,10 @@ def _least_slack(
     """Return the clocks that leave messages least slack, of those whose latest time is known.
 
     Where messages of one direction are known, the tightest of them is there just in time. Where those of both are, what
-    one direction gains the other loses. A little room is what messages take on their way, and the middle is taken, also
-    where there is more of it and messages that were waited for take nearly the same time, or receivers of both recorded
-    that they waited so long. Else much room means that the results of one direction were never waited for, and the end
-    is taken at which more messages are just in time: that of the least sum of square roots of slack.
+    one direction gains the other loses. A little room is what messages take on their way, and the middle is taken. So
+    it is where there is more, and messages that were waited for take nearly the same time, or receivers of both
+    recorded that they waited so long. Else much room means that the results of one direction were never waited for.
+    Then the end is taken at which more messages are just in time: that of the least sum of square roots of slack.
     """
     typical = median_low([one.after.end - one.after.start for one in sent] or [0])
     is_recorded = any(one.after.wait is not None and one.after.wait.is_recorded for one in sent)

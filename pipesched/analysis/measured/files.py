@@ -66,10 +66,10 @@ def read_run(
 ) -> RecordedRun:
     """Return what the ranks of a run recorded, one file a rank in any order.
 
-    `placement` says which stages the chunks of a rank are, for Primus's files, which do not (None: that of the plan,
-    `planned`, where it fits, else stage = chunk x P + rank). Raises ConfigError for files that cannot be read, for
-    those of several kinds, for a rank that is missing or there twice, and for a placement of other traces, which know
-    their stages.
+    `placement` says which stages the chunks of a rank are, for Primus's files, which do not. None means that of the
+    plan, `planned`, where it fits, else stage = chunk x P + rank. Raises ConfigError for files that cannot be read, for
+    those of several kinds, and for a rank that is missing or there twice. So it does for a placement of other traces,
+    which know their stages.
     """
     traces = [_parsed(file) for file in require_sequence(files, "files")]
     if not traces:

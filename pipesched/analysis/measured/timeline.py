@@ -66,11 +66,11 @@ class MeasuredCost(NamedTuple):
 class Timeline(HasPage):
     """What the ranks of a run recorded, on one clock.
 
-    `outcome` is the step of median makespan out of `steps` (the first is left out, unless it is the only one), as a
-    schedule whose operations last as long as they did, with the median of each kind as its problem's costs, and no
+    `outcome` is the step of median makespan out of `steps`, of which the first is left out, unless it is the only one.
+    It is a schedule whose operations last as long as they did. Its problem has the median of each kind as costs, and no
     latency: what messages took is idle time in it, and in `p2p` by boundaries. `offsets` is the clock of each rank less
-    that of the first, in the unit of the trace; `plan` the schedule that was planned, in the same unit, if there is
-    one; `machine` how many ranks ran on how many cores, where the traces say it.
+    that of the first, in the unit of the trace. `plan` is the schedule that was planned, in the same unit, if there is
+    one; `machine` says how many ranks ran on how many cores, where the traces say it.
     """
 
     outcome: Outcome

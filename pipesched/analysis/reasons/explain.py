@@ -271,7 +271,7 @@ def _changed(costs: Costs, stage: int, kind: str, factor: Fraction) -> Costs:
 def explain(schedule: Schedule | Outcome | str | Path, *, problem: Problem | None = None) -> Explanation:
     """Say why a schedule takes as long as it does, and what would change it.
 
-    A schedule may have times of its own, later than they could be: that is idle time of the class late; sensitivities
+    A schedule may have times of its own, later than they could be: that is idle time of the class late. Sensitivities
     and moves are then those of the same order at its earliest times. The name of a file stands for what it holds; a CSV
     has the costs of `problem`. Raises ConfigError for what is no schedule, InvalidSchedule for one that breaks a rule,
     and Deadlock for one whose order cannot run.
@@ -341,7 +341,7 @@ def why(schedule: Schedule | Outcome, op: str) -> Why:
     """Say why an operation, a pair or a transfer, named by its text (3B2), starts when it does.
 
     Raises ConfigError for one that the schedule does not run, with the nearest that it does, and for what is no
-    schedule; InvalidSchedule for a schedule that breaks a rule, and Deadlock for one whose order cannot run.
+    schedule. Raises InvalidSchedule for a schedule that breaks a rule, and Deadlock for one whose order cannot run.
     """
     subject = given_schedule(schedule)
     tasks, plan = timed_tasks(subject), subject.plan

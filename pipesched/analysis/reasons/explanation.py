@@ -39,7 +39,7 @@ def timed_tasks(schedule: Schedule, *, moving: bool = False) -> TimedTasks:
     """Return the operations of a schedule as tasks, with its times from its first start on; a pair is its forward.
 
     The tag of an arc is the boundary between stages that it crosses from one device to another. Of a step, what a lane
-    moves waits for the slot behind which it is issued as if by a wait edge; `moving` leaves out all that follows from
+    moves waits for the slot behind which it is issued as if by a wait edge. `moving` leaves out all that follows from
     the order of slots: where they are issued, and at level weights which gather a slot needs.
     """
     plan, first = schedule.plan, schedule.last_ticks - schedule.makespan_ticks
@@ -92,8 +92,8 @@ def _inputs(schedule: Schedule, task: dict[int, int]) -> list[list[Arc]]:
 class IdleGap(NamedTuple):
     """Idle time of one class: of a device, from `start` to `end`.
 
-    `culprit` is the slot or transfer that makes it, `waiting` the next slot of the device, None behind its last; where
-    it is the message to the culprit that took long, `sender` is the device that sent it, and `more` how much later than
+    `culprit` is the slot or transfer that makes it, `waiting` the next slot of the device, None behind its last. Where
+    it is the message to the culprit that took long, `sender` is the device that sent it. `more` is how much later than
     planned it was there, from when its device needed it.
     """
 
@@ -131,7 +131,7 @@ class Sensitivity(NamedTuple):
     """What a cost does to the makespan, with the order fixed.
 
     The cost is that of a `kind` on a stage (of side work E and G on an item; that of tied gradients, one for both ends,
-    on stage 0); it stands `on_path` times on the critical path. Each unit that it is lower gains `faster` units of
+    on stage 0). It stands `on_path` times on the critical path. Each unit that it is lower gains `faster` units of
     makespan, each unit that it is higher costs `slower`: for small changes, exactly.
     """
 
@@ -172,9 +172,9 @@ class Explanation(HasPage):
     """Why a schedule takes as long as it does.
 
     `bound` is the lower bound on its makespan. `gap_ticks` is all its idle time by class, `path` the critical path and
-    `slack_ticks` the slack of each operation, by their numbers in the plan, in ticks from the first start on; `gaps`,
-    `critical_path` and `slack` are the same in the user's units. `moves` are the best single changes of the order;
-    `moves_complete` says that all were timed. `algorithm` is the name of what made the schedule, if it is known;
+    `slack_ticks` the slack of each operation. They are by numbers of the plan, in ticks from the first start on.
+    `gaps`, `critical_path` and `slack` are the same in the user's units. `moves` are the best single changes of the
+    order; `moves_complete` says that all were timed. `algorithm` is the name of what made the schedule, if it is known;
     `planned_p2p` is, of a measured one, the latency at each boundary that was planned (empty: none).
     """
 

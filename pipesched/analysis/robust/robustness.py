@@ -58,8 +58,8 @@ KNOWN = "an Outcome, a Schedule, a list of them, or a Comparison"
 class Variation:
     """How durations vary.
 
-    `noise` is the coefficient of variation of each operation's factor, `device_noise` that of each device's,
-    `straggler` the factor of a slow device, `samples` the number of steps that are drawn, `seed` that of the draws.
+    `noise` is the coefficient of variation of each operation's factor, and `device_noise` that of each device's.
+    `straggler` is the factor of a slow device, `samples` the number of steps that are drawn, `seed` that of the draws.
     Raises ConfigError, about the field at fault, for what is no such number.
     """
 
@@ -223,7 +223,7 @@ class Replay:
 class RobustnessRow:
     """One schedule of a robustness, or the `reason` why it does not apply; times are in the user's unit.
 
-    `makespan` is that of the costs as they are; `mean`, `std` (of n - 1) and the percentiles are those of the samples,
+    `makespan` is that of the costs as they are; `mean`, `std` (of n - 1) and the percentiles are those of the samples.
     `best_share` is the share of samples in which no other was shorter (several shortest ones share it). `stragglers`
     are the makespans with each device slow. `over` has `device`, `memory` and `budget` of each device that exceeds it;
     such a row takes no part in the best share, which is None. `makespans` are the samples, none of what was read from a
@@ -350,11 +350,11 @@ def robustness(
 
     Orders stay as they are: only times change. The duration of an operation (also of a pair, or of a transfer; not the
     latency between devices) is its cost times a lognormal factor of mean 1. An operation, known by its text, has the
-    same factor in every schedule: so schedules differ by their orders and not by luck, and a schedule's figures do not
+    same factor in every schedule. So schedules differ by their orders and not by luck, and a schedule's figures do not
     depend on what stands beside it.
 
     Args:
-        outcomes: An Outcome or a Schedule, the name of a file with one, a list of them, or a Comparison, whose entries
+        outcomes: An Outcome or a Schedule, the name of a file with one, a list of them, or a Comparison. Its entries
             that do not apply become rows with their reasons. A schedule with times of its own is timed anew by its
             plan.
         noise: The coefficient of variation (standard deviation over mean) of each operation's factor, which is

@@ -42,8 +42,8 @@ def figure(
 
     Args:
         result: An Outcome or Schedule (its chart), a Comparison (charts on one time scale), a Sweep (a line for each
-            algorithm), a Frontier, or a Robustness (a distribution function for each schedule); or the name of a file
-            with one.
+            algorithm), or a Frontier. Also a Robustness (a distribution function for each schedule), or the name of a
+            file with one.
         start: Draw from this time on, in the user's unit. Like `end`, `zoom`, `label` and `memory` not for a Sweep, a
             Frontier or a Robustness, which have no timeline.
         end: Draw up to this time.

@@ -67,7 +67,7 @@ def compact(script: str) -> str:
     """Return a script without comments, and without spaces and ends of lines that mean nothing.
 
     Names, texts and regular expressions stay as they are, and templates but for the expressions in them. It knows as
-    much of the language as `page/` uses: a regular expression stands behind a bracket, a comma or an operator; a
+    much of the language as `page/` uses: a regular expression stands behind a bracket, a comma or an operator. A
     template has one line, and no texts with braces or backquotes in its expressions.
     """
     parts: list[str] = []
