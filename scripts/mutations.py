@@ -532,8 +532,8 @@ MUTATIONS = [
     Mutation(
         name="loops repeated one at a time",
         file="hls/modulo",
-        old="for period in count(bound)\n        if _are_free",
-        new="for period in count(once.latency)\n        if _are_free",
+        old="for period in count(bound):\n        waits",
+        new="for period in count(once.latency):\n        waits",
         tests=("hls/test_quality_hls",),
     ),
     Mutation(
@@ -546,8 +546,8 @@ MUTATIONS = [
     Mutation(
         name="no recurrences",
         file="hls/modulo",
-        old="return high if graph.is_loop else 1",
-        new="return 1",
+        old="high if graph.is_loop else 1)",
+        new="1)",
         tests=("hls/test_quality_hls",),
     ),
     Mutation(
