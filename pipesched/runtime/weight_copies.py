@@ -65,8 +65,8 @@ class WeightCopies:
                 groups[low, high] = team.connect(f"copies{low}and{high}", (low, high))
         for stage, (home, other) in enumerate(pairs):
             if team.rank in (home, other) and home != other:
-                tensors = [*modules[stage].parameters(), *modules[stage].buffers()]  # without what stages share
-                apart = [tensor for tensor in tensors if not any(tensor is one for one in shared)]
+                tensors = [*modules[stage].parameters(), *modules[stage].buffers()]
+                apart = [tensor for tensor in tensors if not any(tensor is one for one in shared)]  # these are below
                 self._join(groups[min(home, other), max(home, other)], apart, int(home > other))
         for number, (names, weight) in enumerate(zip(tied, shared, strict=True)):
             ranks = sorted(set[int]().union(*(homes[stage] for stage in names)))

@@ -92,9 +92,9 @@ def best_moves(schedule: Schedule, tasks: TimedTasks) -> tuple[list[OrderMove], 
     best, per_unit = list[OrderMove](), schedule.problem.ticks.per_unit
     for makespan, _, task, start, to in sorted(found)[:MOST_MOVES]:
         device, after = tasks.machine[task], _retimed(schedule, tasks, task, start, to)
-        times, memory = in_units(makespan, per_unit), (after.peak_memory[device], after.memory[device])
-        fits = device not in after.over_budget
-        best.append(OrderMove(schedule.plan.slot(task), device, start, to, times, *memory, fits))
+        memory, fits = (after.peak_memory[device], after.memory[device]), device not in after.over_budget
+        slot, lasting = schedule.plan.slot(task), in_units(makespan, per_unit)
+        best.append(OrderMove(slot, device, start, to, lasting, *memory, fits))
     return best, is_complete
 
 
