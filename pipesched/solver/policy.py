@@ -150,7 +150,7 @@ class PeriodPolicy:
     part_alone: float = 0.8  # of the time left: as the only method, at most; the rest is to refute periods
     first_part: float = 0.2  # of the time limit: for the first rounds of all cases, at most
     large_part: float = 0.35  # of the time limit: for these on large cases, where they come before slow families
-    search_part: float = 0.4  # of the time of a round: on a large case, after which its best block is unrolled
+    search_part: float = 0.6  # of the time of a round: on a large case, after which its best block is unrolled
     refuted_part: float = 0.5  # of the time left: to refute the period just below the best one
     least: int = 300  # operations: up to so many no block is tried beside CP-SAT, which finds the best
     unrolled: int = 20_000  # operations: with more, to unroll a block takes seconds, so only the best of a round is
@@ -158,6 +158,7 @@ class PeriodPolicy:
     most_microbatches: int = 3  # microbatches: in a block
     most_on_device: int = 24  # operations: of a block on a device
     first_runs: int = 2  # beam searches: for a period in the first round, twice as many in each after it
+    fruitless: int = 2  # rounds: without success, after which the search ends beside other methods
     most_runs: int = 64  # beam searches: with more, no further round is worth it
     steps: int = 50  # parts of the bound: the first periods to try are longer than it by 1, 3, 7, .. of them
     pressure: float = 1.0  # logarithm: by which the price of a device rises that holds twice its memory

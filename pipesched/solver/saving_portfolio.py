@@ -14,6 +14,7 @@ from itertools import chain, islice, product
 from typing import NamedTuple
 
 from pipesched.checks import shown
+from pipesched.core.arrays import np
 from pipesched.core.cpsat import TaskModel
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import UNTIMED
@@ -290,11 +291,9 @@ class KeepingCase(Case):
 
     def replay(self, starts: Sequence[int]) -> Schedule:
         """Return the schedule of an order; microbatches are renamed so that each row runs them in order."""
-        times, durations = sorted_rows(self, starts), self.graph.durations
-        order = sorted(
-            range(len(times)), key=lambda task: (times[task], times[task] + durations[task], self.rank[task])
-        )
-        return schedule_plan(self.problem, Plan(self.index, self.graph.by_resource(order)))
+        times = sorted_rows(self, starts)
+        order = np.lexsort(np.array([self.rank, times + self.graph.duration, times]))
+        return schedule_plan(self.problem, Plan(self.index, self.graph.by_resource(order.tolist())))
 
     def hint(self, schedule: Schedule) -> list[int]:
         return sorted_weights(self, sorted_rows(self, schedule.start_ticks))

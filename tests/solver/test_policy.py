@@ -50,10 +50,11 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "moves": {"fruitless": 200, "each": 4, "farthest": 6, "most_aheads": 16},
     "polish": {"part": 0.1, "round_part": 0.34, "rounds": 24, "large": 3_500},
     "periods": {
-        "part": 0.4, "part_alone": 0.8, "first_part": 0.2, "large_part": 0.35, "search_part": 0.4, "refuted_part": 0.5,
+        "part": 0.4, "part_alone": 0.8, "first_part": 0.2, "large_part": 0.35, "search_part": 0.6, "refuted_part": 0.5,
         "least": 300, "unrolled": 20_000, "presolve": 2e-3, "most_microbatches": 3, "most_on_device": 24,
-        "first_runs": 2, "most_runs": 64, "steps": 50, "pressure": 1.0, "width": 100, "children": 12,
-        "second": (0.0, 0.05, 0.15), "rounds": 8, "least_gain": 1 / 2_000, "most_states": 12_000, "columns": 256,
+        "first_runs": 2, "fruitless": 2, "most_runs": 64, "steps": 50, "pressure": 1.0, "width": 100,
+        "children": 12, "second": (0.0, 0.05, 0.15), "rounds": 8, "least_gain": 1 / 2_000, "most_states": 12_000,
+        "columns": 256,
     },
     "advice": {
         "shortest": 1.0, "part": 0.1, "most": 60.0, "long": 10.0, "a_second": 80_000, "room": 0.5,

@@ -1,4 +1,4 @@
-"""The periodic method of a solve: short periods by bisection and an exact model, made schedules.
+"""The periodic method of a solve: short periods by a beam search and an exact model, made schedules.
 
 If a period is possible, every longer one is too: keep the phases and the numbers of periods, and let the rest of the
 circle idle. So each block has a least period, between one that was found and those that are too short.
@@ -6,14 +6,16 @@ circle idle. So each block has a least period, between one that was found and th
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipesched.core.arrays import ceil_div
-from pipesched.core.clock import Clock
+from pipesched.core.arrays import ceil_div, lists
+from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.core.cpsat import Limits, TaskModel
 from pipesched.core.insertion import insert_in_order
 from pipesched.core.tasks import reversed_graph
@@ -92,7 +94,7 @@ class PeriodSearch:
         self.best: PeriodicSchedule | None = None
         self.shortest_of_one: int | None = None  # the shortest period of one microbatch that was found
         self.runs = self.policy.first_runs
-        self.is_fruitless = False  # whether the last round came to its end and found nothing
+        self.fruitless = 0  # rounds: one after another that came to their end and found nothing
 
     def take(self, found: PeriodicSchedule) -> None:
         """Take note of a schedule."""
@@ -116,6 +118,12 @@ class PeriodSearch:
             return True
         return all(seeker.least_refuted >= self._most(seeker) for seeker in map(self.seeker, self.sizes))
 
+    def may_beat(self, other: PeriodSearch) -> bool:
+        """Return whether one microbatch may repeat sooner here than in the best block of another case."""
+        best = other.best
+        ticks = 0 if best is None else best.period * other.case.quantum
+        return best is None or self.seeker(1).least * self.case.quantum * best.microbatches < ticks
+
     def round(self) -> Iterator[PeriodicSchedule]:
         """Yield ever fewer quanta for a microbatch, with twice the effort of the round before."""
         before = self.best
@@ -123,9 +131,9 @@ class PeriodSearch:
             yield from self._first()
         for size in self.sizes:
             if self.best is not None:
-                yield from self._bisected(self.seeker(size))
+                yield from self._shortened(self.seeker(size))
         self.runs *= 2
-        self.is_fruitless = self.best is before
+        self.fruitless = self.fruitless + 1 if self.best is before else 0
 
     def _most(self, seeker: Seeker) -> int:
         """Return the longest period of a block that is better than the best."""
@@ -145,18 +153,21 @@ class PeriodSearch:
                 return
             longer = 2 * longer + ceil_div(seeker.least, self.policy.steps)
 
-    def _bisected(self, seeker: Seeker) -> Iterator[PeriodicSchedule]:
-        """Yield shorter schedules of a block, by bisection between what is refuted and the best."""
-        least, most = seeker.least_refuted + 1, self._most(seeker)
-        while least <= most:
-            middle = (least + most) // 2
-            found = seeker.seek(middle, self.runs)
+    def _shortened(self, seeker: Seeker) -> Iterator[PeriodicSchedule]:
+        """Yield shorter schedules of a block, each by twice as much as the one before, until none is found.
+
+        What is found takes less time than what is not, so the longest period that is better comes first.
+        """
+        least, step = seeker.least_refuted + 1, 1
+        while least <= (most := self._most(seeker)):
+            period = max(most + 1 - step, least)
+            found = seeker.seek(period, self.runs)
             if found is None:
-                least = middle + 1
+                least, step = period + 1, 1
             else:
                 self.take(found)
                 yield found
-                most = middle - 1
+                step *= 2
 
 
 class PeriodModel(TaskModel):
@@ -214,6 +225,7 @@ class PeriodicMethod:
     def __init__(self, case: Case, limits: Limits) -> None:
         self.case, self.limits, self.policy = case, limits, case.policy.periods
         self.search = PeriodSearch(case, limits.seed)
+        self.unrolled: PeriodicSchedule | None = None  # the last block of which that came to its end
 
     def candidates(self, clock: Clock) -> Iterator[Candidate]:
         """Yield the schedules of the next round of the search, which has the time of `clock`."""
@@ -221,12 +233,12 @@ class PeriodicMethod:
             for found in self.search.round():
                 yield from self._unrolled(found)
             return
-        before = self.search.best
-        for _ in self.search.round():
-            if clock.seconds > self.policy.search_part * clock.limit:
-                break
-        if self.search.best is not None and self.search.best is not before:
+        if self.search.best is self.unrolled:
+            with suppress(TimeIsUp), under(clock.part(self.policy.search_part * clock.limit)):
+                deque(self.search.round(), maxlen=0)
+        if self.search.best is not None and self.search.best is not self.unrolled:
             yield from self._unrolled(self.search.best)
+            self.unrolled = self.search.best
 
     def _unrolled(self, found: PeriodicSchedule) -> Iterator[Candidate]:
         block = self.search.seeker(found.microbatches).block
@@ -314,22 +326,19 @@ def unrolled(case: Case, block: BlockOperations, found: PeriodicSchedule) -> Ite
 
 def _moved_up(case: Case, starts: Sequence[int]) -> list[int] | None:
     """Return starts with each operation, in the order of `starts`, as early as there is a place."""
-    order = sorted(range(len(starts)), key=lambda task: (starts[task], case.rank[task]))
+    order = np.lexsort(np.array([case.rank, starts]))
     inserted = insert_in_order(case.graph, order, case.problem.capacity_grains)
     return None if inserted is None else inserted.starts
 
 
 def _moved_back(case: Case, starts: Sequence[int]) -> list[int] | None:
     """Return starts with each operation, the last end first, as late as there is a place."""
-    durations, last = case.graph.durations, len(starts) - 1
-    keys = [-start - time for start, time in zip(starts, durations, strict=True)]
-    order = [last - task for task in sorted(range(len(keys)), key=lambda task: (keys[task], -case.rank[task]))]
-    inserted = insert_in_order(reversed_graph(case.graph), order, case.problem.capacity_grains)
+    order = np.lexsort(np.array([case.rank, starts + case.graph.duration]))
+    inserted = insert_in_order(reversed_graph(case.graph), len(order) - 1 - order[::-1], case.problem.capacity_grains)
     if inserted is None:
         return None
-    back = [-inserted.starts[last - task] - durations[task] for task in range(len(starts))]
-    least = min(back)
-    return [start - least for start in back]
+    back = np.array(inserted.starts[::-1]) + case.graph.duration
+    return lists(back.max() - back)
 
 
 def can_repeat(case: Case) -> bool:
@@ -388,15 +397,17 @@ class PeriodicPhase:
         for done, number in enumerate(waiting):
             if clock.is_over:
                 return
-            self.methods[number] = PeriodicMethod(self.search.cases[number], self.search.limits)
-            self._round(number, clock.part(clock.left / min(len(waiting) - done, 2)))
+            method = PeriodicMethod(self.search.cases[number], self.search.limits)
+            if self.alone or all(method.search.may_beat(other.search) for other in self.methods.values()):
+                self.methods[number] = method
+                self._round(number, clock.part(clock.left / min(len(waiting) - done, 2)))
 
     def _goes_on(self, number: int) -> bool:
         best, method = self.search.candidates[number], self.methods.get(number)
         if method is None or method.search.is_over:
             return False
         wins = best is not None and best is self.search.best and best.search == PERIODIC
-        return self.alone or (wins and not method.search.is_fruitless)
+        return self.alone or (wins and method.search.fruitless < self.policy.fruitless)
 
     def _round(self, number: int, clock: Clock) -> None:
         self.search.at(f"{PERIODIC}, {self.search.cases[number].name}")
