@@ -10,7 +10,6 @@ from pipesched.checks import require_mapping, require_sequence, require_whole, s
 from pipesched.comparing.contestants import Contestant, GivenAlgorithm, contestants, problem_of_plans, with_standings
 from pipesched.config.values import problem_of, values_of
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable
-from pipesched.estimation.derived import SetupCutter
 from pipesched.executors.opening import chosen, lent
 from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.problem import Problem, require_problem
@@ -74,7 +73,7 @@ def compare(
     calls = comparison_calls(problem, algorithms, read, each, options)
     memory_unit = "" if problem.memory.unit == Memory.unit else problem.memory.unit
     entries = run_calls(calls, chosen_executor(jobs, executor), listener)
-    if isinstance(problem.cutter, SetupCutter):  # of a model on GPUs
+    if problem.cutter is not None:  # of a model on GPUs
         entries = with_standings(entries, like, measured)
     elif measured is not None:
         raise ConfigError("has no effect without a model on GPUs, whose steps are measured", "measured")

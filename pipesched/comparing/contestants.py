@@ -6,16 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import chain, count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.checks import require_label, require_mapping, shown
 from pipesched.config.algorithm import Algorithm, read_algorithm
 from pipesched.config.load import timed_by
-from pipesched.config.trusted import Measured, judge_of
 from pipesched.config.values import Source, read_fields
 from pipesched.errors import ConfigError, InvalidSchedule, NotApplicable
-from pipesched.estimation.result import Estimate
-from pipesched.file_formats.pytorch_rules import planned
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.declared import BY_NAME, top_keys
 from pipesched.pipeline.layers import BALANCED
@@ -30,6 +27,9 @@ from pipesched.results.outcome import Outcome, run
 from pipesched.schedulers.options import checked_options
 from pipesched.schedulers.registry import FAMILIES, family, own_name
 from pipesched.text.given import Given
+
+if TYPE_CHECKING:
+    from pipesched.config.trusted import Measured
 
 BLOCK = "block"
 YAML = (".yaml", ".yml")
@@ -216,6 +216,9 @@ def with_standings(
 
     Raises ConfigError for an unknown source, and a run of one's own that cannot be read.
     """
+    from pipesched.config.trusted import judge_of
+    from pipesched.estimation.result import Estimate
+
     judge, _ = judge_of(like, measured)
     for entry in entries:
         yield entry if entry.outcome is None else replace(entry, standing=judge.standing(Estimate(entry.outcome)))
@@ -230,6 +233,8 @@ def scheduled(problem: Problem, name: str, given: Contestant) -> Outcome:
         return _run(problem, name, given)
     if given.plan is None:
         raise NotApplicable(given.refusal)
+    from pipesched.file_formats.pytorch_rules import planned
+
     file = given.file or "the plan"
     try:
         placement = placement_of(given.plan) if given.placement is None else given.placement

@@ -122,7 +122,7 @@ def _is_fit(problem: Problem, plan: Plan) -> bool:
         return False
     slots = column([number for row in plan.step_slots for _, number in row])
     lanes = np.concatenate([column(()), *(entries_of(plan, device)[0] for device in range(len(plan.network)))])
-    on_devices, first = np.isin(columns.kind, ON_DEVICES), index.passes
+    on_devices, first = np.logical_or.reduce([columns.kind == kind for kind in ON_DEVICES]), index.passes
     if not all((numbers >= first).all() for numbers in (slots, lanes)):
         return False
     there = [np.bincount(numbers - first, minlength=len(on_devices)) for numbers in (slots, lanes)]
