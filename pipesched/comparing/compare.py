@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipesched.checks import require_mapping, require_sequence, require_whole, shown
-from pipesched.comparing.contestants import Contestant, GivenAlgorithm, contestants, problem_of_plans, with_standings
+from pipesched.comparing.contestants import Contestant, GivenAlgorithm, contestants, problem_of_plans
 from pipesched.config.values import problem_of, values_of
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable
 from pipesched.executors.opening import chosen, lent
@@ -74,7 +75,14 @@ def compare(
     memory_unit = "" if problem.memory.unit == Memory.unit else problem.memory.unit
     entries = run_calls(calls, chosen_executor(jobs, executor), listener)
     if problem.cutter is not None:  # of a model on GPUs
-        entries = with_standings(entries, like, measured)
+        from pipesched.config.trusted import judge_of
+        from pipesched.estimation.result import Estimate
+
+        judge, _ = judge_of(like, measured)
+        entries = (
+            entry if entry.outcome is None else replace(entry, standing=judge.standing(Estimate(entry.outcome)))
+            for entry in entries
+        )
     elif measured is not None:
         raise ConfigError("has no effect without a model on GPUs, whose steps are measured", "measured")
     return Comparison(tuple(entries), problem.time_unit, memory_unit)

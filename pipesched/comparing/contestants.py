@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import chain, count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pipesched.checks import require_label, require_mapping, shown
 from pipesched.config.algorithm import Algorithm, read_algorithm
@@ -22,14 +22,10 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.readers import read_placement
 from pipesched.pipeline.recut import can_be_cut, fuse, open_cut, recut, settled, with_layout
 from pipesched.pipeline.schedule import Schedule, schedule_plan
-from pipesched.results.comparison import Entry
 from pipesched.results.outcome import Outcome, run
 from pipesched.schedulers.options import checked_options
 from pipesched.schedulers.registry import FAMILIES, family, own_name
 from pipesched.text.given import Given
-
-if TYPE_CHECKING:
-    from pipesched.config.trusted import Measured
 
 BLOCK = "block"
 YAML = (".yaml", ".yml")
@@ -207,21 +203,6 @@ def _picklable(algorithm: Algorithm) -> Algorithm:
 
 def _value(values: Mapping[str, Given], name: str) -> Any:
     return values[name].value if name in values else None
-
-
-def with_standings(
-    entries: Iterable[Entry], like: str | None = None, measured: Measured | None = None
-) -> Iterator[Entry]:
-    """Yield entries of a model on GPUs with how long their steps take.
-
-    Raises ConfigError for an unknown source, and a run of one's own that cannot be read.
-    """
-    from pipesched.config.trusted import judge_of
-    from pipesched.estimation.result import Estimate
-
-    judge, _ = judge_of(like, measured)
-    for entry in entries:
-        yield entry if entry.outcome is None else replace(entry, standing=judge.standing(Estimate(entry.outcome)))
 
 
 def scheduled(problem: Problem, name: str, given: Contestant) -> Outcome:

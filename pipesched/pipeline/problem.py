@@ -318,7 +318,7 @@ class Problem(Displayable):
         Where the placement is mirrored these are of the first direction. Where the problem has units they are those of
         the mean unit, which is for heuristics and texts; `model` has those of each.
         """
-        return self.unit_ticks.of(None if self.has_units else 0)
+        return self.unit_ticks.of(alike=not self.has_units)
 
     @cached_property
     def model(self) -> StepModel:
@@ -472,10 +472,10 @@ class Problem(Displayable):
 
     @cached_property
     def _static_grains(self) -> list[int]:
-        found, placement = [0] * self.devices, self.settled_placement
-        for device, size in zip(placement.devices, self.grains.static, strict=True):
-            for copy in (device, placement.last - device) if placement.mirrored else (device,):
-                found[copy] += size
+        found = [0] * self.devices
+        for devices in self._devices_of_ways:
+            for device, size in zip(devices, self.grains.static, strict=True):
+                found[device] += size
         for item, size in zip(self.side, self.step_grains.side_static, strict=True) if self.side else ():
             for device in {*item.devices}:
                 found[device] += size

@@ -474,10 +474,7 @@ def layout_of(problem: Problem) -> tuple[int, ...]:
 
 
 def work_of_largest(problem: Problem) -> int:
-    """Return the ticks of a device with the most work on a microbatch; in a mirrored placement it runs half of them."""
-    works, count = [0] * problem.devices, problem.microbatches
-    for microbatches, devices, is_second in problem.ways:
-        ticks = problem.unit_ticks.of(None if problem.has_units else is_second)
-        for device, *times in zip(devices or (), ticks.forward, ticks.backward, strict=True):
-            works[device] += sum(times) * len(microbatches) * problem.slices.count
-    return max(works) // count
+    """Return the ticks of the device with the most work, of all its microbatches, divided by the number of all."""
+    model = problem.model
+    work = model.ticks["forward"] + model.ticks["backward"]
+    return max(int(work[model.where == device].sum()) for device in range(problem.devices)) // model.microbatches

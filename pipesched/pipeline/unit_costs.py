@@ -134,10 +134,10 @@ class UnitTicks(NamedTuple):
     hops: Sequence[Row]
     hops_back: Sequence[Row]
 
-    def of(self, direction: int | None) -> Ticks:
-        """Return the ticks of the mean unit, for heuristics and texts; of units that are alike those of a direction."""
+    def of(self, *, alike: bool) -> Ticks:
+        """Return the ticks of the mean unit, for heuristics and texts; of units `alike` those of the first way."""
         every = {id(row): row for row in chain(*self.lasts.values(), self.hops, self.hops_back)}
-        mean = {name: _mean(row) if direction is None else row[direction % len(row)] for name, row in every.items()}
+        mean = {name: row[0] if alike else _mean(row) for name, row in every.items()}
         known = [key for key in (*PER_STAGE, "backward") if key in Ticks._fields]
         columns = {key: tuple(mean[id(row)] for row in self.lasts[key]) if key in self.lasts else None for key in known}
         hops, back = (tuple(mean[id(row)] for row in rows) for rows in (self.hops, self.hops_back))

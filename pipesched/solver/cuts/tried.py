@@ -30,15 +30,6 @@ from pipesched.solver.feasible import feasible
 from pipesched.solver.policy import CutPolicy
 
 
-def least_of_every_cut(chain: Chain) -> float:
-    """Return ticks that no schedule on any cut is below with which one microbatch fits; infinite where none does."""
-    order = cuts_in_order(chain)
-    if order is None:
-        return least_by_work(chain)
-    first = next(iter(order), None)
-    return order.ahead if first is None else first.bound
-
-
 def least_by_work(chain: Chain) -> int:
     """Return ticks in which all devices can do all work, and no fewer than those of the longest item alone.
 

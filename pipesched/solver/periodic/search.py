@@ -120,9 +120,8 @@ class PeriodSearch:
 
     def may_beat(self, other: PeriodSearch) -> bool:
         """Return whether one microbatch may repeat sooner here than in the best block of another case."""
-        best = other.best
-        ticks = 0 if best is None else best.period * other.case.quantum
-        return best is None or self.seeker(1).least * self.case.quantum * best.microbatches < ticks
+        best, least = other.best, self.seeker(1).least * self.case.quantum
+        return best is None or least * best.microbatches < best.period * other.case.quantum
 
     def round(self) -> Iterator[PeriodicSchedule]:
         """Yield ever fewer quanta for a microbatch, with twice the effort of the round before."""

@@ -12,7 +12,7 @@ import pytest
 from pipesched.pipeline.cutting.runs import CutItems
 from pipesched.solver.cuts.chain import Chain, Devices
 from pipesched.solver.cuts.in_order import cuts_in_order
-from pipesched.solver.cuts.tried import least_by_work, least_of_every_cut
+from pipesched.solver.cuts.tried import least_by_work
 
 NOTHING = Fraction(0)
 
@@ -29,6 +29,15 @@ def uneven(speed: tuple[float, ...] = (1, 1, 1), budget: float | None = None) ->
     items = CutItems(forward, backward, [NOTHING] * 8, None, [NOTHING] * 7, numbers(*[1] * 8), [held])
     room = None if budget is None else numbers(*[budget] * 3)
     return Chain(items, Devices((0, 1, 2), numbers(*speed), room), 4)
+
+
+def least_of_every_cut(chain: Chain) -> float:
+    """Return ticks that no schedule on any cut is below with which one microbatch fits; infinite where none does."""
+    order = cuts_in_order(chain)
+    if order is None:
+        return least_by_work(chain)
+    first = next(iter(order), None)
+    return order.ahead if first is None else first.bound
 
 
 def large(*, split: bool, chunks: int = 1) -> Chain:
