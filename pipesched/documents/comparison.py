@@ -14,6 +14,7 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.check import excesses
 from pipesched.pipeline.memory import Memory
 from pipesched.results.comparison import VARIED_WORDS, Comparison, Entry, ParetoPoint, Sweep, SweepPoint
+from pipesched.results.covered import CHOSEN
 from pipesched.results.frontier import Frontier, FrontierPoint
 from pipesched.results.outcome import Outcome
 from pipesched.results.status import Status
@@ -194,7 +195,7 @@ def plain_numbers(value: Any) -> Any:
 
 def frontier_document(frontier: Frontier) -> dict[str, Any]:
     """Return format "pipesched.frontier": a row a point by rising budget, in the user's units."""
-    labels = {"objective": frontier.objective, "time_unit": frontier.time_unit, "memory_unit": frontier.memory_unit}
+    labels = picked(frontier, "objective", "time_unit", "memory_unit", "covers")
     return {**rows_document("frontier", map(_frontier_row, frontier)), **labels}
 
 
@@ -218,7 +219,8 @@ def frontier_of(content: dict[str, Any]) -> Frontier:
         raise ConfigError(f"'objective' must be one of {', '.join(sorted(OBJECTIVES))}, not {shown(objective)}")
     rows = plain_numbers(get(content, "rows", list))
     points = tuple(_point(row, objective, number) for number, row in enumerate(rows))
-    return Frontier(points, objective, str(content.get("time_unit", "")), str(content.get("memory_unit", "")))
+    defaults = {"time_unit": "", "memory_unit": "", "covers": CHOSEN}
+    return Frontier(points, objective, **{key: str(content.get(key, default)) for key, default in defaults.items()})
 
 
 def _point(row: Any, objective: str, number: int) -> FrontierPoint:

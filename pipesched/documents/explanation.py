@@ -20,6 +20,8 @@ def explanation_document(explanation: Explanation) -> dict[str, Any]:
         "version": VERSION,
         "makespan": explanation.makespan,
         "bound": explanation.bound.value,
+        **picked(explanation, "covers", "gap"),
+        "here": {"bound": explanation.here.bound.value, "covers": explanation.here.covers},
         "idle": {"total": explanation.idle, "unavoidable": explanation.unavoidable, "avoidable": explanation.avoidable},
         "devices": [
             {**{idle.value: time for idle, time in row.items()}, "idle": total}

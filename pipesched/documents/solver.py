@@ -14,6 +14,7 @@ from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.placement import placement_name
 from pipesched.pipeline.quantities import plain
 from pipesched.pipeline.schedule import Schedule
+from pipesched.results.covered import CHOSEN
 from pipesched.results.cuts import CutReport, TriedCut
 from pipesched.results.outcome import Advice, BestHeuristic, Outcome, Repetition, SolveReport
 from pipesched.results.status import Status, StoppedBy
@@ -72,6 +73,7 @@ def solver_document(report: SolveReport) -> dict[str, Any]:
         "minimize": report.objective,
         "objective": report.value,
         "bound": report.bound.value,
+        **picked(report, "covers"),
         "bound_reason": report.bound.reason,
         "gap": report.gap,
         "seconds": round(report.seconds, 3),
@@ -112,6 +114,7 @@ def report_of(content: Mapping[str, Any], metrics: object, schedule: Schedule) -
         repetition=_repetition(content.get("repetition")),
         advice=advice_of(content.get("advice")),
         cuts=_cuts_of(content, per_unit),
+        covers=_text(content, "covers", CHOSEN),
     )
 
 

@@ -22,6 +22,7 @@ MEANINGS = {
     "\nbubble": "bubble: idle device-time / (devices x makespan)",
     "over\nideal": "over ideal: Megatron's",
     "of\nspan": "of span: Zero Bubble's",
+    "vs\nbound": "vs bound: that of a row's own cut, placement and backward",
     EXPOSED: "exposed: what gathers and reductions add to the makespan",
 }
 DECIDED = 0.9  # how likely a step is shorter, from which that counts as known

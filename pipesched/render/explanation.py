@@ -76,7 +76,8 @@ def idle_table(explanation: Explanation) -> Table:
 
 def _avoidable(explanation: Explanation) -> Text:
     unit = explanation.schedule.problem.time_unit
-    times = (explanation.makespan, explanation.bound.value, explanation.idle, explanation.unavoidable)
+    claim, here = explanation.claim, explanation.here
+    times = (explanation.makespan, claim.bound.value, explanation.idle, explanation.unavoidable)
     makespan, bound, idle, never = (f"{number(time)} {unit}".rstrip() for time in times)
     if not explanation.idle:
         said = "no device ever idles"
@@ -85,7 +86,10 @@ def _avoidable(explanation: Explanation) -> Text:
     else:
         left = f"{number(explanation.avoidable)} {unit}".rstrip()
         said = f"no order avoids {never} of the {idle} idle time; {left} is open"
-    return Text(f"makespan {makespan}, bound {bound}; {said}")
+    parts = [f"makespan {makespan}, bound {bound} for {claim.covers}, gap {explanation.gap:.1%}"]
+    if claim.bound.ticks != here.bound.ticks:
+        parts.append(f"bound {number(here.bound.value)} {unit}".rstrip() + f" for {here.covers}")
+    return Text("; ".join([*parts, said]))
 
 
 def _earliest(explanation: Explanation) -> Iterator[Text]:

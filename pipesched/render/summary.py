@@ -22,7 +22,7 @@ from pipesched.render.held import FEW_DEVICES, class_rows, has_static, peak_row
 from pipesched.render.marks import Spelling, as_parameters, counted
 from pipesched.render.timescale import number, step_rows
 from pipesched.results.best_cut import CutChoice
-from pipesched.results.cuts import CutReport
+from pipesched.results.covered import in_chunks
 from pipesched.results.outcome import Advice, Outcome, Repetition, SolveReport
 from pipesched.results.status import Status, StoppedBy
 from pipesched.schedulers.feeding.ordering import Ordering
@@ -99,7 +99,7 @@ def _rows(outcome: Outcome, timing: bool, memory: bool, spell: Spelling) -> Iter
     beside = schedule.step is not None
     yield "makespan", Text(time(schedule.makespan), style="bold"), FORMULAS["makespan"] + " and network lanes" * beside
     if outcome.report is None or outcome.report.objective != "makespan":
-        yield "lower bound", time(outcome.lower_bound), outcome.bound.reason
+        yield "lower bound", time(outcome.lower_bound), f"{outcome.bound.reason}; for {outcome.covers}"
     if outcome.report is None:
         yield "gap", *_gap(outcome)
     if outcome.ordering is not None:
@@ -128,15 +128,15 @@ def _solve_rows(
     """Yield what a solve found and proved, and the best that heuristics have; `cut` says which stages it had."""
     tried = f"within the budget, over placements tried: {', '.join(report.placements)}"
     cuts = report.cuts
-    tried += cut if cuts is None else f", {counted(len(cuts.tried), 'cut')} of {_chunks(cuts)}"
+    tried += cut if cuts is None else f", {counted(len(cuts.tried), 'cut')} of {in_chunks(cuts.chunks_tried)}"
     if report.status == Status.OPTIMAL:
         yield "status", Text(report.standing, style=GOOD), f"{report.objective} = bound, {tried}"
     elif cuts is not None and cuts.status == Status.OPTIMAL:
-        least = f"over all cuts of {_chunks(cuts)} at least {time(report.bound.value)}"
+        least = f"over all cuts of {in_chunks(cuts.chunks_tried)} at least {time(report.bound.value)}"
         yield "status", Text(report.standing, style=GOOD), f"{report.objective} = bound of this cut; {least}"
     else:
         yield "status", Text(ENDS.get(report.stopped_by, "feasible"), style="bold"), f"the best found {tried}"
-    yield f"bound on {report.objective}", time(report.bound.value), report.bound.reason
+    yield f"bound on {report.objective}", time(report.bound.value), f"{report.bound.reason}; for {report.covers}"
     yield "gap", f"{report.gap:.2%}", f"({report.objective} - bound) / bound"
     yield "found by", report.source, ""
     if report.equal:
@@ -152,11 +152,6 @@ def _solve_rows(
         yield "time", f"{report.seconds:.2f} s", f"stopped by {report.stopped_by}"
 
 
-def _chunks(cuts: CutReport) -> str:
-    numbers = cuts.chunks_tried
-    return f"{', '.join(map(str, numbers))} chunk{'s' * (numbers != (1,))}"
-
-
 def _repetition(found: Repetition, time: Callable[[int | float], str]) -> tuple[str, str]:
     """Return the rate of the best block that repeats, and what is proved about schedules that repeat."""
     count = found.microbatches
@@ -168,9 +163,7 @@ def _repetition(found: Repetition, time: Callable[[int | float], str]) -> tuple[
 
 def _gap(outcome: Outcome) -> tuple[Text, str]:
     if outcome.status == Status.OPTIMAL:
-        split = "" if outcome.problem.mode == FORWARD_ONLY else " and split of the backward"
-        scope = f"this placement{split}" + ("" if outcome.schedule.fits else ", without the budget")
-        return Text(outcome.standing, style=GOOD), f"makespan = bound, for {scope}"
+        return Text(outcome.standing, style=GOOD), "makespan = lower bound"
     return Text(f"{outcome.gap:.2%}"), "(makespan - lower bound) / lower bound"
 
 

@@ -66,7 +66,7 @@ MEASURES = {  # by their names in documents
     ),
     "span": _metric("span", TIME),
     "ideal": _metric("ideal", TIME),
-    "lower_bound": _metric("lower_bound", TIME, "no schedule is shorter"),
+    "lower_bound": _metric("lower_bound", TIME, "no schedule of its cut, placement and backward is shorter"),
     "gap": _metric("gap", SHARE, "(makespan - bound) / bound"),
     BUBBLE: _metric(BUBBLE, SHARE),
     "bubble_over_ideal": _metric("bubble_over_ideal", SHARE),

@@ -22,6 +22,7 @@ from pipesched.pipeline.quantities import Number, in_units
 from pipesched.pipeline.recut import all_cuts, is_cut_open, layout_of, seeks_best, work_of_largest
 from pipesched.pipeline.schedule import Schedule
 from pipesched.results.best_cut import CutChoice
+from pipesched.results.covered import of_search
 from pipesched.results.cuts import CutReport, TriedCut
 from pipesched.results.outcome import Outcome, SolveReport
 from pipesched.results.status import Status, StoppedBy
@@ -136,7 +137,7 @@ def solve_request(request: SolveRequest) -> Outcome:
         none = "no order was found that keeps the budget with what the step holds beside activations"
         raise NoSchedule("stopped before any schedule was found" if is_late else none)
     is_open = not request.keeps_cuts and is_cut_open(request.problem)
-    outcome = _outcome(search, stopped_by, periods, is_open=is_open)
+    outcome = _outcome(search, request, stopped_by, periods, is_open=is_open)
     is_settled = stopped_by in (StoppedBy.PROOF, StoppedBy.GAP) and not search.is_begun
     return outcome if is_settled and request.advice is None else advised(outcome, request, search.at)
 
@@ -346,7 +347,9 @@ def _take_hint(search: Search, hint: Schedule) -> None:
     raise ConfigError("is no schedule of this model on a placement that is tried here", "hint")
 
 
-def _outcome(search: Search, stopped_by: StoppedBy, periods: PeriodicPhase, *, is_open: bool) -> Outcome:
+def _outcome(
+    search: Search, request: SolveRequest, stopped_by: StoppedBy, periods: PeriodicPhase, *, is_open: bool
+) -> Outcome:
     """Return the outcome; where the cut `is_open`, with what is known of cuts."""
     assert search.best is not None
     bound = search.bound
@@ -354,7 +357,8 @@ def _outcome(search: Search, stopped_by: StoppedBy, periods: PeriodicPhase, *, i
         bound = replace(bound, reason=f"the least over all cuts: {bound.reason}")
     number = search.candidates.index(search.best)
     objective = search.cases[number].objective
-    cuts = _cuts(search, number) if is_open else None
+    cuts, case = _cuts(search, number) if is_open else None, search.cases[number]
+    placements = tuple(dict.fromkeys(one.name for one in search.cases))
     return Outcome(
         "solve",
         search.best.schedule,
@@ -369,9 +373,10 @@ def _outcome(search: Search, stopped_by: StoppedBy, periods: PeriodicPhase, *, i
             stopped_by=stopped_by,
             source=search.best.source,
             heuristic=search.best_heuristic,
-            placements=tuple(dict.fromkeys(case.name for case in search.cases)),
+            placements=placements,
             equal=search.equal,
             repetition=periods.report(number),
             cuts=cuts,
+            covers=of_search(case.problem, request.allowed, placements, cuts and cuts.chunks_tried),
         ),
     )

@@ -22,6 +22,7 @@ from pipesched.pipeline.quantities import in_units, plain, to_fraction
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.step import WEIGHTS
 from pipesched.pipeline.step_lowering import step_arrows, waits_of
+from pipesched.results.covered import Claim
 from pipesched.results.outcome import Outcome
 
 LEAST_TOLD = 1e-9  # of the makespan: less idle time counts as none
@@ -171,7 +172,8 @@ class OrderMove(NamedTuple):
 class Explanation(HasPage):
     """Why a schedule takes as long as it does.
 
-    `bound` is the lower bound on its makespan. `gap_ticks` is all its idle time by class, `path` the critical path and
+    `claim` is the bound on its makespan that its solve reports, with the schedules that it is about, and `here` that
+    of its own cut and placement. `gap_ticks` is all its idle time by class, `path` the critical path and
     `slack_ticks` the slack of each operation, by their numbers in the plan, in ticks from the first start on; `gaps`,
     `critical_path` and `slack` are the same in the user's units. `moves` are the best single changes of the order;
     `moves_complete` says that all were timed. `algorithm` is the name of what made the schedule, if it is known;
@@ -179,7 +181,8 @@ class Explanation(HasPage):
     """
 
     schedule: Schedule
-    bound: Bound
+    claim: Claim
+    here: Claim
     gap_ticks: Sequence[Gap]
     path: Sequence[int]
     slack_ticks: Sequence[int]
@@ -208,6 +211,21 @@ class Explanation(HasPage):
     def makespan(self) -> int | float:
         """Last end minus first start, over all devices."""
         return self.schedule.makespan
+
+    @property
+    def bound(self) -> Bound:
+        """The lower bound on its makespan."""
+        return self.claim.bound
+
+    @property
+    def covers(self) -> str:
+        """Which schedules `bound` is about, in words."""
+        return self.claim.covers
+
+    @property
+    def gap(self) -> float:
+        """The distance to the bound: (makespan - bound) / bound."""
+        return self.claim.gap(self.schedule.makespan_ticks)
 
     @cached_property
     def gaps(self) -> list[IdleGap]:
@@ -263,7 +281,7 @@ class Explanation(HasPage):
 
     @property
     def unavoidable(self) -> int | float:
-        """The idle time that every schedule has: devices x bound - busy time, at least 0."""
+        """The idle time that every schedule on its cut and placement has: devices x bound - busy time, at least 0."""
         return self._amount(self._unavoidable_ticks)
 
     @property
@@ -273,7 +291,7 @@ class Explanation(HasPage):
 
     @property
     def _unavoidable_ticks(self) -> int:
-        return max(self.schedule.problem.devices * self.bound.ticks - sum(self.schedule.busy_ticks), 0)
+        return max(self.schedule.problem.devices * self.here.bound.ticks - sum(self.schedule.busy_ticks), 0)
 
     def counts(self, time: int | float) -> bool:
         """Return whether a time is worth telling: the others are 0 beside the makespan."""
