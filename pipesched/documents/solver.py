@@ -79,7 +79,7 @@ def solver_document(report: SolveReport) -> dict[str, Any]:
         "seconds": round(report.seconds, 3),
         **picked(report, "stopped_by", "source"),
         "heuristic": None if best is None else {"source": best.source, "objective": best.value},
-        "placements": list(report.placements),
+        **{key: list(getattr(report, key)) for key in ("placements", "cut_off", "not_tried")},
         "equal": list(report.equal),
         "repetition": None if repetition is None else repetition._asdict(),
         **({} if report.advice is None else {"advice": [one._asdict() for one in report.advice]}),
@@ -115,6 +115,8 @@ def report_of(content: Mapping[str, Any], metrics: object, schedule: Schedule) -
         advice=advice_of(content.get("advice")),
         cuts=_cuts_of(content, per_unit),
         covers=_text(content, "covers", CHOSEN),
+        cut_off=_names(content, "cut_off", []),
+        not_tried=_names(content, "not_tried", []),
     )
 
 

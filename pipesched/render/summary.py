@@ -138,7 +138,11 @@ def _solve_rows(
         yield "status", Text(ENDS.get(report.stopped_by, "feasible"), style="bold"), f"the best found {tried}"
     yield f"bound on {report.objective}", time(report.bound.value), f"{report.bound.reason}; for {report.covers}"
     yield "gap", f"{report.gap:.2%}", f"({report.objective} - bound) / bound"
+    if report.cut_off:
+        yield "cut off", "", f"{', '.join(report.cut_off)}: with more time the bound may be higher"
     yield "found by", report.source, ""
+    if report.not_tried:
+        yield "not tried", "", f"{', '.join(report.not_tried)}: there was no time"
     if report.equal:
         equal = (f"{name} at {number(held)} {unit}".rstrip() if held else name for name, held in report.equal.items())
         yield "equal", "", ", ".join(equal)

@@ -126,7 +126,8 @@ class SolveReport(Displayable):
     about periodic schedules on the placement of the schedule, if they were searched. `advice` are changes that would
     help, the best first, or None where none were tried. `cuts` says which cuts were tried, where the cut was open:
     `bound` and `status` then are about all cuts, `makespan_bound` is about that of the schedule. `covers` says in words
-    which schedules `bound` is about. Raises ConfigError, about the field at fault, for a value of another type.
+    which schedules `bound` is about, `cut_off` which searches for bounds had too little time, and `not_tried` for which
+    algorithms there was none. Raises ConfigError, about the field at fault, for a value of another type.
     """
 
     objective: str
@@ -144,6 +145,8 @@ class SolveReport(Displayable):
     advice: tuple[Advice, ...] | None = field(default=None, hash=False)
     cuts: CutReport | None = None
     covers: str = covered.CHOSEN
+    cut_off: tuple[str, ...] = ()
+    not_tried: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         require_name(OBJECTIVES, self.objective, "objective", "objective")
@@ -163,9 +166,10 @@ class SolveReport(Displayable):
             object.__setattr__(self, "advice", tuple(require_sequence(self.advice, "advice")))
             for advice in self.advice:
                 require_type(advice, Advice, "an Advice", "advice")
-        object.__setattr__(self, "placements", tuple(require_sequence(self.placements, "placements")))
-        for name in self.placements:
-            require_label(name, "placements")
+        for key in ("placements", "cut_off", "not_tried"):
+            object.__setattr__(self, key, tuple(require_sequence(getattr(self, key), key)))
+            for name in getattr(self, key):
+                require_label(name, key)
 
     @property
     def value(self) -> int | float:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import ConfigError, NoSchedule
 from pipesched.executors.opening import FEWEST_OPERATIONS, lent
-from pipesched.pipeline.bounds import Bound
+from pipesched.pipeline.bounds import Bound, highest, work_bounds
 from pipesched.pipeline.layers import BEST
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Number, in_units
@@ -29,8 +29,14 @@ from pipesched.results.status import Status, StoppedBy
 from pipesched.solver.advice.advise import advised, kept_seconds
 from pipesched.solver.ahead import PortfoliosAhead
 from pipesched.solver.case import Candidate
-from pipesched.solver.case_search import SOURCE as POLISHING, find_first, polish as lower_memory, search_in_turn
-from pipesched.solver.cuts.tried import FamilyCut, Tried, of_families, tried
+from pipesched.solver.case_search import (
+    POLISHING,
+    SOURCE as PROVING,
+    find_first,
+    polish as lower_memory,
+    search_in_turn,
+)
+from pipesched.solver.cuts.tried import FamilyCuts, Tried, families_on, fused_for_families, of_families, tried
 from pipesched.solver.feasible import as_cases, feasible, placed_with, with_fused
 from pipesched.solver.periodic.search import PeriodicPhase, can_repeat
 from pipesched.solver.request import SolveRequest
@@ -116,15 +122,18 @@ def solve(
 def solve_request(request: SolveRequest) -> Outcome:
     """Return the answer to a request. Raises what `solve` does."""
     clock = Clock(request.limits.seconds, request.stop)
-    problems, others, first = _tried(request, clock)
-    cases = as_cases(problems, request.objective, request.allowed, request.policy)
+    given = _tried(request, clock)
+    cases = as_cases(given.problems, request.objective, request.allowed, request.policy)
     if request.method == "periodic" and not any(map(can_repeat, cases)):
         raise ConfigError("repeats blocks in one direction, not in both as `placement` bidirectional does", "method")
     if not all(case.is_countable for case in cases):
         request = replace(request, method="portfolio")
     clock.limit -= kept_seconds(request)
-    search = Search(cases, request.limits._replace(seconds=clock.limit), clock, request.listener, others)
-    for number, one in enumerate(first):
+    search = Search(cases, request.limits._replace(seconds=clock.limit), clock, request.listener, given.others)
+    search.cut_off_bounds += ["cuts"] * given.is_cut_off
+    for number in range(len(cases)):
+        search.raise_bound(number, given.least or search.bounds[number])
+    for number, one in enumerate(given.first):
         if (schedule := cases[number].adopted(one.schedule)) is not None:
             search.offer(number, Candidate(one.name, schedule, one.name), heuristic=True)
     periods = PeriodicPhase(search, request.method)
@@ -136,8 +145,7 @@ def solve_request(request: SolveRequest) -> Outcome:
         is_late = clock.is_over or not any(case.problem.has_step for case in cases)
         none = "no order was found that keeps the budget with what the step holds beside activations"
         raise NoSchedule("stopped before any schedule was found" if is_late else none)
-    is_open = not request.keeps_cuts and is_cut_open(request.problem)
-    outcome = _outcome(search, request, stopped_by, periods, is_open=is_open)
+    outcome = _outcome(search, request, given, stopped_by, periods)
     is_settled = stopped_by in (StoppedBy.PROOF, StoppedBy.GAP) and not search.is_begun
     return outcome if is_settled and request.advice is None else advised(outcome, request, search.at)
 
@@ -149,12 +157,16 @@ def _tried(request: SolveRequest, clock: Clock) -> Tried:
     if request.keeps_cuts or not is_cut_open(problem):
         return Tried(feasible(with_fused(problem, request.placement, placed), request.allowed), None)
     count = policy.count if request.cuts is None else request.cuts
-    first: list[FamilyCut] = []
-    if seeks_best(problem):
-        parts = (part * request.limits.seconds for part in (policy.families_part, policy.slow_part))
-        first = of_families(problem, placed, *(clock.part(max(part, policy.families_least)) for part in parts))
     part, counts_ways = clock.part(policy.part * request.limits.seconds), request.objective == "makespan"
-    return tried(placed, count, policy, request.allowed, part, first=first, counts_ways=counts_ways)
+    if not seeks_best(problem):
+        return tried(placed, count, policy, request.allowed, part, counts_ways=counts_ways)
+
+    def families() -> FamilyCuts:
+        parts = (part * request.limits.seconds for part in (policy.families_part, policy.slow_part))
+        return of_families(problem, placed, *(clock.part(max(part, policy.families_least)) for part in parts))
+
+    fused = [] if problem.has_units else fused_for_families(problem, placed)
+    return tried(placed, count, policy, request.allowed, part, fused=fused, families=families, counts_ways=counts_ways)
 
 
 def _cuts(search: Search, number: int) -> CutReport:
@@ -243,6 +255,7 @@ def _heuristics(
     for number in order:
         case = search.cases[number]
         if search.clock.is_over:
+            search.is_family_left = True
             break
         fed = case.fed_candidates()
         left.append((number, chain(named[number], fed)))
@@ -260,6 +273,7 @@ def _try_families(search: Search, named: Sequence[Iterator[Candidate]]) -> None:
         if search.best is None or number in search.open:
             search.at(f"algorithms, {search.cases[number].name}")
             search.try_all(number, named[number], search.clock, heuristic=True)
+            search.is_family_left |= search.clock.is_over
 
 
 def _try_portfolio(
@@ -272,6 +286,7 @@ def _try_portfolio(
     case, policy = search.cases[number], search.policy.portfolio
     search.at(f"portfolio, {case.name}")
     search.try_all(number, case.named_candidates() if named is None else named, search.clock, heuristic=True)
+    search.is_family_left |= search.clock.is_over
     seconds = policy.part * search.limits.seconds - search.clock.seconds
     if search.best is None:
         seconds = search.clock.left
@@ -302,15 +317,20 @@ def _break_ties(search: Search, left: list[tuple[int, Iterator[Candidate]]]) -> 
 
 
 def _raise_bounds(search: Search) -> None:
-    """Bound every case, within a part of the time, of which each has an equal share of what is left."""
+    """Bound every case: by the work of devices in any time, then by what takes longer, up to a part of the time."""
     policy = search.policy.bounds
+    for number, case in enumerate(search.cases):
+        paired = case.problem.costs.overlap is not None
+        search.raise_bound(number, highest(work_bounds(case.problem, case.index.letters, paired=paired), 1))
     clock = search.clock.part(policy.part * search.limits.seconds)
     for number, case in enumerate(search.cases):
-        seconds = max(clock.left / (len(search.cases) - number), policy.least)
+        own = Clock(max(clock.left, policy.least), search.clock.stop)
         with suppress(TimeIsUp):
-            with under(Clock(seconds, search.clock.stop)):
+            with under(own):
                 bound = case.bound()
             search.raise_bound(number, bound)
+        if own.is_over:
+            search.cut_off_bounds.append(f"bounds, {case.name}")
 
 
 def _try_quick_schedules(search: Search) -> list[int]:
@@ -347,11 +367,28 @@ def _take_hint(search: Search, hint: Schedule) -> None:
     raise ConfigError("is no schedule of this model on a placement that is tried here", "hint")
 
 
+def _cut_off(search: Search) -> tuple[str, ...]:
+    """Return the searches for bounds that had too little time; none where the best is proved."""
+    if search.value == search.bound.ticks:
+        return ()
+    exact = (f"{PROVING}, {search.cases[number].name}" for number in search.open if number in search.cut_off)
+    return tuple(dict.fromkeys([*search.cut_off_bounds, *exact]))
+
+
+def _not_tried(search: Search, request: SolveRequest, given: Tried) -> tuple[str, ...]:
+    """Return the algorithms for which there was no time, or none on their best cuts; none where the best is proved."""
+    if search.value == search.bound.ticks:
+        return ()
+    left = families_on(request.split_problem, given.problems) if search.is_family_left else ()
+    return tuple(dict.fromkeys([*given.not_tried, *(name for name in left if name not in search.seen)]))
+
+
 def _outcome(
-    search: Search, request: SolveRequest, stopped_by: StoppedBy, periods: PeriodicPhase, *, is_open: bool
+    search: Search, request: SolveRequest, given: Tried, stopped_by: StoppedBy, periods: PeriodicPhase
 ) -> Outcome:
-    """Return the outcome; where the cut `is_open`, with what is known of cuts."""
+    """Return the outcome; where the cut is open, with what is known of cuts."""
     assert search.best is not None
+    is_open = bool(given.chunks)
     bound = search.bound
     if is_open and (search.others is None or bound.reason != search.others.reason):
         bound = replace(bound, reason=f"the least over all cuts: {bound.reason}")
@@ -377,6 +414,8 @@ def _outcome(
             equal=search.equal,
             repetition=periods.report(number),
             cuts=cuts,
-            covers=of_search(case.problem, request.allowed, placements, cuts and cuts.chunks_tried),
+            cut_off=_cut_off(search),
+            not_tried=_not_tried(search, request, given),
+            covers=of_search(case.problem, request.allowed, placements, given.chunks),
         ),
     )

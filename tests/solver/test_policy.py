@@ -24,14 +24,14 @@ V = pipesched.make_problem(devices=4, stages=8, microbatches=12, forward=5, back
 
 DEFAULTS: dict[str, dict[str, Any]] = {
     "ranges": {"most_seconds": 1_000_000, "most_workers": 1_000, "most_jobs": 1_000, "most_seed": 2**31 - 1},
-    "bounds": {"part": 0.3, "least": 0.05, "most_steps": 2_000_000},
+    "bounds": {"part": 0.4, "least": 0.05, "most_steps": 2_000_000},
     "portfolio": {
         "part": 0.15, "fed_part": 0.15, "ties_part": 0.1, "ties_least": 2.0, "slow": 1_000, "one_limit": 10_000,
         "all_ties": 1_000, "pauses": (0, 2, 10), "looser": (1.5, 2, 3, None), "held": (1.0, 0.5, 0.0), "warm_ups": 16,
     },
     "cuts": {
-        "count": 3, "most": 1_000, "part": 0.1, "families_part": 0.6, "families_least": 2.0, "slow_part": 0.2,
-        "ordered_part": 0.8, "margins": (0.0, 0.05, inf), "most_moves": 100_000,
+        "count": 3, "most": 1_000, "part": 0.4, "families_part": 0.6, "families_least": 2.0, "slow_part": 0.2,
+        "margins": (0.0, 0.05, inf), "most_moves": 100_000,
         "most_begun": 5_000, "most_near": 600, "most_starts": 2_000,
     },
     "cases": {
