@@ -39,6 +39,7 @@ from pipesched.solver.case_search import (
 from pipesched.solver.cuts.tried import FamilyCuts, Tried, families_on, fused_for_families, of_families, tried
 from pipesched.solver.feasible import as_cases, feasible, placed_with, with_fused
 from pipesched.solver.periodic.search import PeriodicPhase, can_repeat
+from pipesched.solver.portfolio import family_candidates, named_candidates
 from pipesched.solver.request import SolveRequest
 from pipesched.solver.search import Listener, Search, quick_rounds, take_first
 
@@ -246,6 +247,11 @@ def _heuristics(
         _take_hint(search, hint)
     named = [case.named_candidates() for case in search.cases]
     if _size(search) > search.policy.portfolio.one_limit:
+        if all(case.keeps_activations for case in search.cases):
+            quick = [family_candidates(case, slow=False) for case in search.cases]
+            _try_families(search, quick)
+            slow = (named_candidates(case, slow=True) for case in search.cases)
+            named = [*map(chain, quick, slow)]
         _try_families(search, named)
     order = _try_quick_schedules(search)
     ahead.try_large(search, [number for number in order if number in search.open][1:])
