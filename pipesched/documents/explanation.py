@@ -53,7 +53,7 @@ def explanation_document(explanation: Explanation) -> dict[str, Any]:
                 "op": str(move.slot),
                 "device": move.device,
                 "from": move.start,
-                **picked(move, "to", "makespan", "peak_memory", "memory", "fits"),
+                **picked(move, "to", "first", "last", "makespan", "peak_memory", "memory", "fits"),
             }
             for move in explanation.moves
         ],

@@ -11,7 +11,6 @@ from rich.text import Text
 
 from pipesched.analysis.reasons.explain import OVERLAP, Planner, Why, numbers_of, what_if
 from pipesched.analysis.reasons.explanation import Explanation, IdleGap, Sensitivity
-from pipesched.analysis.reasons.timed_moves import moved_before
 from pipesched.core.reasons import Idle, classes
 from pipesched.pipeline.kinds import ALL_KINDS, STEP_KINDS
 from pipesched.pipeline.ops import Op, Slot
@@ -21,6 +20,7 @@ from pipesched.render.gantt import Gantt
 from pipesched.render.grid import grid, right, uncut
 from pipesched.render.marks import IDLE_MARKS, MarkLines
 from pipesched.render.timescale import number
+from pipesched.results.timed_moves import moved_before
 
 MOST_DEVICES = 16  # with a row of their own; of more, the worst ones
 WORST = 6
@@ -210,7 +210,8 @@ def move_lines(explanation: Explanation) -> list[Text]:
     unit = explanation.schedule.problem.time_unit
     lines = []
     for move in explanation.moves:
-        where = f"device {move.device}, position {move.start} to {move.to}"
+        to = f"{move.to}" if move.first == move.last else f"positions {move.first} to {move.last}"
+        where = f"device {move.device}, position {move.start} to {to}"
         makespan = f"{number(move.makespan)} {unit}".rstrip()
         memory = f"{number(move.memory)} {explanation.schedule.problem.memory.unit}".rstrip()
         over = "" if move.fits else ", over the budget"

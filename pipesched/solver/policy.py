@@ -123,8 +123,9 @@ class WindowPolicy:
 
 @dataclass(frozen=True)
 class MovePolicy:
-    """Moves of slots, of problems with a step."""
+    """Moves of slots: of the best schedule at the end, and of problems with a step."""
 
+    part: float = 0.03  # of the time limit: kept for those at the end
     fruitless: int = 200  # moves: without success, after which the search ends
     each: int = 4  # moves: as many more for each slot
     farthest: int = 6  # slots: that a slot moves by, at most

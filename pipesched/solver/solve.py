@@ -26,6 +26,7 @@ from pipesched.results.covered import of_search
 from pipesched.results.cuts import CutReport, TriedCut
 from pipesched.results.outcome import Outcome, SolveReport
 from pipesched.results.status import Status, StoppedBy
+from pipesched.results.timed_moves import shortened
 from pipesched.solver.advice.advise import advised, kept_seconds
 from pipesched.solver.ahead import PortfoliosAhead
 from pipesched.solver.case import Candidate
@@ -197,11 +198,15 @@ def _choice(problem: Problem, cuts: CutReport | None) -> CutChoice | None:
 def _run(search: Search, request: SolveRequest, pool: Executor | None, periods: PeriodicPhase) -> StoppedBy:
     """Go through all steps until one of them closes the gap, then lower the memory; return what ended them."""
     try:
+        kept = search.policy.moves.part * search.clock.limit
+        search.clock.limit -= kept
         with closing(PortfoliosAhead(pool, _try_portfolio)) as portfolios:
             left = _heuristics(search, request.start, periods, portfolios)
         periods.go_on()
         if request.method not in {"portfolio", "periodic"}:
             search_in_turn(search, request.method, pool)
+        search.clock.limit += kept
+        _shorten(search)
         stopped_by = _stopped_by(search)
         _break_ties(search, left)
         is_named = search.rank is not None and not search.rank.is_anonymous
@@ -209,6 +214,7 @@ def _run(search: Search, request: SolveRequest, pool: Executor | None, periods: 
             number = search.candidates.index(search.best)
             search.at(f"{POLISHING}, {search.cases[number].name}")
             lower_memory(search, number, search.clock.part(search.policy.polish.part * search.limits.seconds))
+            _shorten(search)
     except KeyboardInterrupt:
         if search.best is None or search.clock.is_stopped:
             raise
@@ -245,14 +251,7 @@ def _heuristics(
     _raise_bounds(search)
     if hint is not None:
         _take_hint(search, hint)
-    named = [case.named_candidates() for case in search.cases]
-    if _size(search) > search.policy.portfolio.one_limit:
-        if all(case.keeps_activations for case in search.cases):
-            quick = [family_candidates(case, slow=False) for case in search.cases]
-            _try_families(search, quick)
-            slow = (named_candidates(case, slow=True) for case in search.cases)
-            named = [*map(chain, quick, slow)]
-        _try_families(search, named)
+    named = _named(search)
     order = _try_quick_schedules(search)
     ahead.try_large(search, [number for number in order if number in search.open][1:])
     order = ahead.last(order)
@@ -271,6 +270,33 @@ def _heuristics(
         if search.best is None:
             last_resort(search)
     return left
+
+
+def _named(search: Search) -> list[Iterator[Candidate]]:
+    """Return the candidates of named algorithms for each case; of large cases those that were not tried at once.
+
+    There the algorithms that are fast come first, those of all cases.
+    """
+    cases = search.cases
+    named: list[Iterator[Candidate]] = [case.named_candidates() for case in cases]
+    if _size(search) > search.policy.portfolio.one_limit:
+        if all(case.keeps_activations for case in cases):
+            quick = [family_candidates(case, slow=False) for case in cases]
+            _try_families(search, quick)
+            named = [*map(chain, quick, (named_candidates(case, slow=True) for case in cases))]
+        _try_families(search, named)
+    return named
+
+
+def _shorten(search: Search) -> None:
+    """Make the best schedule shorter by single moves in the order of a device, until none helps."""
+    best = search.best
+    if best is None or search.value == search.bound.ticks or search.cases[0].objective != "makespan":
+        return
+    number = search.candidates.index(best)
+    search.at(f"moves, {search.cases[number].name}")
+    candidates = (Candidate(f"{best.source}, moves", one) for one in shortened(best.schedule))
+    search.try_all(number, candidates, search.clock)
 
 
 def _try_families(search: Search, named: Sequence[Iterator[Candidate]]) -> None:

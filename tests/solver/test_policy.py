@@ -47,7 +47,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "first_size": 120, "least_size": 30, "most_size": 1_000, "growth": 1.15, "shrinkage": 0.8, "fruitless": 300,
         "pause_part": 0.5, "loading": 0.4, "effort": 0.1, "each": 2, "draws": 8,
     },
-    "moves": {"fruitless": 200, "each": 4, "farthest": 6, "most_aheads": 16},
+    "moves": {"part": 0.03, "fruitless": 200, "each": 4, "farthest": 6, "most_aheads": 16},
     "polish": {"part": 0.1, "round_part": 0.34, "rounds": 24, "large": 3_500},
     "periods": {
         "part": 0.4, "part_alone": 0.8, "first_part": 0.2, "large_part": 0.35, "search_part": 0.4, "refuted_part": 0.5,

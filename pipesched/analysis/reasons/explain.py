@@ -11,14 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from pipesched.analysis.reasons.explanation import (
-    Explanation,
-    LatencySensitivity,
-    Sensitivity,
-    given_schedule,
-    timed_tasks,
-)
-from pipesched.analysis.reasons.timed_moves import best_moves
+from pipesched.analysis.reasons.explanation import Explanation, LatencySensitivity, Sensitivity, given_schedule
 from pipesched.checks import shown
 from pipesched.core.reasons import Gap, Idle, TimedTasks, classes, idle_gaps
 from pipesched.core.sensitivity import path_counts
@@ -34,6 +27,7 @@ from pipesched.pipeline.quantities import canonical, in_units, plain, to_fractio
 from pipesched.pipeline.schedule import Schedule, schedule_plan, timed_schedule
 from pipesched.results.covered import Claim
 from pipesched.results.outcome import Outcome
+from pipesched.results.timed_moves import best_moves, timed_tasks
 
 TIED = "REDUCE_TIED"
 OVERLAP = "overlap"

@@ -14,7 +14,7 @@ from hypothesis import given, settings, strategies as st
 
 from pipesched import NotApplicable, Problem, Schedule, make_problem, plan, run, solve
 from pipesched.analysis.reasons.explain import explain
-from pipesched.analysis.reasons.explanation import Explanation, timed_tasks
+from pipesched.analysis.reasons.explanation import Explanation
 from pipesched.comparing.compare import every_name
 from pipesched.core.order_moves import legal_places
 from pipesched.errors import NoSchedule
@@ -22,6 +22,7 @@ from pipesched.pipeline.capacity import least_capacity
 from pipesched.pipeline.check import violations
 from pipesched.pipeline.ops import parse_op
 from pipesched.pipeline.schedule import schedule_plan
+from pipesched.results.timed_moves import timed_tasks
 from pipesched.schedulers.registry import family
 from tests.examples import at_night_but, examples, part
 from tests.oracle.drawn import Config, random_rows, small_configs
