@@ -98,6 +98,7 @@ def _row(entry: Entry) -> dict[str, Any]:
         **picked(entry, "runs_in", "weights"),
         "metrics": dict(entry.metrics),
         **({} if entry.dominated is None else {"dominated": entry.dominated}),
+        **({"frozen": True} if entry.frozen else {}),
     }
 
 
@@ -149,7 +150,8 @@ def sweep_of(content: dict[str, Any]) -> Sweep:
 
 
 _ENTRY_KEYS = (
-    "algorithm", "file", "applicable", "runs_in", "weights", "metrics", "reason", "dominated", "faster", ORDERING, CUT,
+    "algorithm", "file", "applicable", "runs_in", "weights", "metrics", "reason", "dominated", "faster", "frozen",
+    ORDERING, CUT,
     *OPTIONS,
 )  # fmt: skip
 
@@ -181,6 +183,7 @@ def _entry(row: Any, number: int) -> Entry:
         copies=require_finite(copies, f"rows[{number}]: weights"),
         dominated=None if "dominated" not in row else get(row, "dominated", bool),
         file=file,
+        frozen=get({"frozen": False, **row}, "frozen", bool),
     )
 
 

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from pipesched.checks import look_up
 from pipesched.pipeline import units_of_measure as units
+from pipesched.render.comparison import frozen
 from pipesched.render.grid import grid, right, uncut
 from pipesched.render.marks import with_unit
 from pipesched.render.palette import OVER, ink
@@ -202,6 +203,7 @@ def _notes(sweep: Sweep, point: SweepPoint) -> Iterator[str]:
             yield f"{entry.algorithm} at {words_of(sweep.field)} {_text(point)}: {entry.reason}"
         elif not entry.metrics["fits"]:
             yield "! over budget"
+    yield from (text.plain for text in frozen(point.comparison))
 
 
 def _elbow(sweep: Sweep) -> str | None:

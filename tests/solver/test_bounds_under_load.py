@@ -67,3 +67,13 @@ def test_algorithms_without_time_are_named(fake_clock: FakeClock) -> None:
     assert {*report.not_tried} <= {algorithm.name for algorithm in algorithms()}
     content = solver_document(report)
     assert report_of(content, outcome.metrics, outcome.schedule).not_tried == report.not_tried
+
+
+def test_a_report_has_its_bound_as_a_number() -> None:
+    """In the user's unit, like its value; beside the makespan's own, which is about this cut and placement."""
+    outcome = solve(make_problem(**{**LAYERS, "p2p": 0.5}), method="portfolio", advice=False, time_limit=20)
+    report = outcome.report
+    assert report is not None
+    assert report.lower_bound == report.bound.value == report.bound.ticks / report.bound.per_unit
+    assert report.lower_bound <= outcome.lower_bound <= report.value
+    assert (outcome.claim.bound, outcome.claim.covers) == (report.bound, report.covers)
