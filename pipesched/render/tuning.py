@@ -274,7 +274,7 @@ def sentence(tuning: Tuning) -> str:
     searched = tuning.space - outside - tuning.left
     points = f"{searched:,} point{'s' * (searched != 1)}"
     if searched < tuning.space:
-        points += f" searched, of {tuning.space:,}"
+        points += f" searched (of {tuning.space:,})"
     if tuning.rows:
         start = f"best {'' if tuning.is_complete else 'so far '}of {points}"
     else:
