@@ -271,7 +271,7 @@ def head(tuning: Tuning) -> Iterator[RenderableType]:
 def sentence(tuning: Tuning) -> str:
     """Return how many points were searched, how many were simulated, and what is known of the others."""
     outside = tuning.pruned.get("evidence", 0)
-    searched = tuning.space - outside - tuning.left
+    searched = max(tuning.space - outside - tuning.left, tuning.simulated)
     points = f"{searched:,} point{'s' * (searched != 1)}"
     if searched < tuning.space:
         points += f" searched (of {tuning.space:,})"
