@@ -359,8 +359,9 @@ def _raise_bounds(search: Search) -> None:
         own = Clock(max(clock.left, policy.least), search.clock.stop)
         with suppress(TimeIsUp):
             with under(own):
-                bound = case.bound()
+                bound = replace(case.bound(), per_unit=search.per_unit)
             search.raise_bound(number, bound)
+            search.bounds[number] = max(bound, search.bounds[number], key=lambda one: one.ticks)  # its reason says more
         if own.is_over:
             search.cut_off_bounds.append(f"bounds, {case.name}")
 
