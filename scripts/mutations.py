@@ -620,4 +620,25 @@ MUTATIONS = [
         new="neighbour([*starts[0]], random)",
         tests=("schedulers/test_quality_orders",),
     ),
+    Mutation(
+        name="of the longest layers one device may have the shortest alone",
+        file="solver/cuts/tried",
+        old="sums[n] - sums[n - ceil_div(n, holders)]",
+        new="sums[n] - sums[n - 1]",
+        tests=("solver/test_bounds_under_load",),
+    ),
+    Mutation(
+        name="moves to places side by side are many",
+        file="results/timed_moves",
+        old="group = alike.pop((one.task, one.makespan, one.to - 1), [])",
+        new="group = list[_Found]()",
+        tests=("analysis/reasons/test_explain",),
+    ),
+    Mutation(
+        name="a bound under the budget is said of all schedules",
+        file="results/covered",
+        old="    yield WITHIN\n",
+        new="",
+        tests=("results/test_covered", "documents/test_schedule"),
+    ),
 ]

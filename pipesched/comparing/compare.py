@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipesched.checks import require_mapping, require_sequence, require_whole, shown
-from pipesched.comparing.contestants import Contestant, GivenAlgorithm, contestants, problem_of_plans
+from pipesched.comparing.contestants import Contestant, GivenAlgorithm, GivenPlan, contestants, problem_of_plans
 from pipesched.config.values import problem_of, values_of
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable
 from pipesched.executors.opening import chosen, lent
@@ -197,7 +197,8 @@ def _entry(call: Call) -> Entry:
             return Entry(name, outcome, options=kept, cut=outcome.cut)
         from pipesched.comparing.contestants import scheduled
 
-        options = plan.algorithm.options if isinstance(plan, GivenAlgorithm) else {}
-        return Entry(name, scheduled(problem, name, plan), options=options, file=file)
+        is_frozen = not isinstance(plan, GivenAlgorithm)
+        options = {} if isinstance(plan, GivenPlan) else plan.algorithm.options
+        return Entry(name, scheduled(problem, name, plan), options=options, file=file, frozen=is_frozen)
     except (NotApplicable, NoSchedule) as error:
         return Entry(name, None, str(error), options, file=file)

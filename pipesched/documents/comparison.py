@@ -14,6 +14,7 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.check import excesses
 from pipesched.pipeline.memory import Memory
 from pipesched.results.comparison import VARIED_WORDS, Comparison, Entry, ParetoPoint, Sweep, SweepPoint
+from pipesched.results.covered import CHOSEN
 from pipesched.results.frontier import Frontier, FrontierPoint
 from pipesched.results.outcome import Outcome
 from pipesched.results.status import Status
@@ -97,6 +98,7 @@ def _row(entry: Entry) -> dict[str, Any]:
         **picked(entry, "runs_in", "weights"),
         "metrics": dict(entry.metrics),
         **({} if entry.dominated is None else {"dominated": entry.dominated}),
+        **({"frozen": True} if entry.frozen else {}),
     }
 
 
@@ -148,7 +150,8 @@ def sweep_of(content: dict[str, Any]) -> Sweep:
 
 
 _ENTRY_KEYS = (
-    "algorithm", "file", "applicable", "runs_in", "weights", "metrics", "reason", "dominated", "faster", ORDERING, CUT,
+    "algorithm", "file", "applicable", "runs_in", "weights", "metrics", "reason", "dominated", "faster", "frozen",
+    ORDERING, CUT,
     *OPTIONS,
 )  # fmt: skip
 
@@ -180,6 +183,7 @@ def _entry(row: Any, number: int) -> Entry:
         copies=require_finite(copies, f"rows[{number}]: weights"),
         dominated=None if "dominated" not in row else get(row, "dominated", bool),
         file=file,
+        frozen=get({"frozen": False, **row}, "frozen", bool),
     )
 
 
@@ -194,7 +198,7 @@ def plain_numbers(value: Any) -> Any:
 
 def frontier_document(frontier: Frontier) -> dict[str, Any]:
     """Return format "pipesched.frontier": a row a point by rising budget, in the user's units."""
-    labels = {"objective": frontier.objective, "time_unit": frontier.time_unit, "memory_unit": frontier.memory_unit}
+    labels = picked(frontier, "objective", "time_unit", "memory_unit", "covers")
     return {**rows_document("frontier", map(_frontier_row, frontier)), **labels}
 
 
@@ -218,7 +222,8 @@ def frontier_of(content: dict[str, Any]) -> Frontier:
         raise ConfigError(f"'objective' must be one of {', '.join(sorted(OBJECTIVES))}, not {shown(objective)}")
     rows = plain_numbers(get(content, "rows", list))
     points = tuple(_point(row, objective, number) for number, row in enumerate(rows))
-    return Frontier(points, objective, str(content.get("time_unit", "")), str(content.get("memory_unit", "")))
+    defaults = {"time_unit": "", "memory_unit": "", "covers": CHOSEN}
+    return Frontier(points, objective, **{key: str(content.get(key, default)) for key, default in defaults.items()})
 
 
 def _point(row: Any, objective: str, number: int) -> FrontierPoint:

@@ -20,6 +20,8 @@ def explanation_document(explanation: Explanation) -> dict[str, Any]:
         "version": VERSION,
         "makespan": explanation.makespan,
         "bound": explanation.bound.value,
+        **picked(explanation, "covers", "gap"),
+        "here": {"bound": explanation.here.bound.value, "covers": explanation.here.covers},
         "idle": {"total": explanation.idle, "unavoidable": explanation.unavoidable, "avoidable": explanation.avoidable},
         "devices": [
             {**{idle.value: time for idle, time in row.items()}, "idle": total}
@@ -51,7 +53,7 @@ def explanation_document(explanation: Explanation) -> dict[str, Any]:
                 "op": str(move.slot),
                 "device": move.device,
                 "from": move.start,
-                **picked(move, "to", "makespan", "peak_memory", "memory", "fits"),
+                **picked(move, "to", "first", "last", "makespan", "peak_memory", "memory", "fits"),
             }
             for move in explanation.moves
         ],

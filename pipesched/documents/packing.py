@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from pipesched.documents.json_text import picked
-from pipesched.documents.problem import problem_document
+from pipesched.documents.problem import cut_document, problem_document
 from pipesched.results.packing import Packing
 from pipesched.text.writer import ConfigText, dump
 
@@ -18,7 +18,9 @@ def packing_document(packing: Packing) -> dict[str, Any]:
         "version": 1,
         "documents": len(packing.lengths) if packing.pieces is None else packing.pieces[-1][0] + 1,
         "tokens": sum(packing.tokens),
-        **picked(packing, "ranks", "cap", "microbatches", "algorithm", "makespan", "bound", "gap", "exact", "fits"),
+        **picked(packing, "ranks", "cap", "microbatches", "algorithm", "makespan", "bound", "gap", "covers"),
+        **picked(packing, "exact", "fits"),
+        **cut_document(packing.cut),
         "makespans": [*packing.makespans],
         **picked(packing, "assignment", "work"),
         "baselines": [picked(one, "rule", "fits", "makespan", "most_tokens") for one in packing.baselines],

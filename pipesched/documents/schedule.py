@@ -48,6 +48,7 @@ def document(outcome: Outcome) -> dict[str, Any]:
         **problems.order_document(outcome),
         **problems.cut_document(outcome.cut),
         "metrics": outcome.metrics,
+        "covers": outcome.covers,
         "devices": [list(_slots(schedule, device)) for device in range(schedule.problem.devices)],
         **({"transfers": _transfers(schedule)} if schedule.plan.lanes else {}),
         **({"network": network_document(schedule)} if schedule.problem.has_step else {}),

@@ -14,6 +14,7 @@ from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.placement import placement_name
 from pipesched.pipeline.quantities import plain
 from pipesched.pipeline.schedule import Schedule
+from pipesched.results.covered import CHOSEN
 from pipesched.results.cuts import CutReport, TriedCut
 from pipesched.results.outcome import Advice, BestHeuristic, Outcome, Repetition, SolveReport
 from pipesched.results.status import Status, StoppedBy
@@ -72,12 +73,13 @@ def solver_document(report: SolveReport) -> dict[str, Any]:
         "minimize": report.objective,
         "objective": report.value,
         "bound": report.bound.value,
+        **picked(report, "covers"),
         "bound_reason": report.bound.reason,
         "gap": report.gap,
         "seconds": round(report.seconds, 3),
         **picked(report, "stopped_by", "source"),
         "heuristic": None if best is None else {"source": best.source, "objective": best.value},
-        "placements": list(report.placements),
+        **{key: list(getattr(report, key)) for key in ("placements", "cut_off", "not_tried")},
         "equal": list(report.equal),
         "repetition": None if repetition is None else repetition._asdict(),
         **({} if report.advice is None else {"advice": [one._asdict() for one in report.advice]}),
@@ -112,6 +114,9 @@ def report_of(content: Mapping[str, Any], metrics: object, schedule: Schedule) -
         repetition=_repetition(content.get("repetition")),
         advice=advice_of(content.get("advice")),
         cuts=_cuts_of(content, per_unit),
+        covers=_text(content, "covers", CHOSEN),
+        cut_off=_names(content, "cut_off", []),
+        not_tried=_names(content, "not_tried", []),
     )
 
 

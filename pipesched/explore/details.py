@@ -26,7 +26,7 @@ def title(version: Version, *, unsaved: bool) -> list[str]:
     grown = amounts.makespan - version.base
     gain = f" ({change(board, grown)})" if version.edits and version.base else ""
     parts = [version.algorithm, amounts.sizes, f"makespan {board.number(amounts.makespan)}{gain}"]
-    parts += [f"bound {board.number(amounts.bound)}", f"bubble {amounts.bubble:.1%}"]
+    parts += [f"bound here {board.number(amounts.bound)}", f"bubble {amounts.bubble:.1%}"]
     if amounts.memory:
         parts.append(amounts.memory + (" over" if amounts.over else ""))
     if board.missing:

@@ -8,8 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from pipesched.analysis.reasons.explain import OVERLAP, gaps_of, row_of_step, sensitivities
-from pipesched.analysis.reasons.explanation import Sensitivity, arrivals, idle_gap, timed_tasks
-from pipesched.analysis.reasons.timed_moves import moved_plan
+from pipesched.analysis.reasons.explanation import Sensitivity, idle_gap
 from pipesched.core.order_moves import moved, users_of
 from pipesched.core.reasons import NOTHING, Arc, Gap, TimedTasks
 from pipesched.errors import ConfigError, InvalidSchedule
@@ -29,6 +28,7 @@ from pipesched.render.explanation import gap_words
 from pipesched.render.legend import peak_text
 from pipesched.render.timescale import number
 from pipesched.results.outcome import Outcome
+from pipesched.results.timed_moves import arrivals, moved_plan, timed_tasks
 
 MOST_SENSITIVE = 5_000  # operations up to which sensitivities are counted at every key
 MOST_TRIED = 10_000  # operations, over all positions that are tried of one

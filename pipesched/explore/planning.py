@@ -7,7 +7,6 @@ from dataclasses import replace
 from threading import Event
 from typing import NamedTuple, Protocol
 
-from pipesched.analysis.reasons.timed_moves import best_moves
 from pipesched.core.clock import Clock, under
 from pipesched.explore.board import Board
 from pipesched.explore.pipeline_board import PipelineBoard, board_of
@@ -17,6 +16,7 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain, to_fraction
 from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.results.outcome import Outcome
+from pipesched.results.timed_moves import best_moves
 from pipesched.schedulers.registry import algorithms
 from pipesched.solver.search import Event as Found
 from pipesched.solver.solve import solve

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
@@ -22,6 +22,7 @@ MEANINGS = {
     "\nbubble": "bubble: idle device-time / (devices x makespan)",
     "over\nideal": "over ideal: Megatron's",
     "of\nspan": "of span: Zero Bubble's",
+    "vs\nbound": "vs bound: that of a row's own cut, placement and backward",
     EXPOSED: "exposed: what gathers and reductions add to the makespan",
 }
 DECIDED = 0.9  # how likely a step is shorter, from which that counts as known
@@ -68,8 +69,16 @@ class ComparisonTable:
                 yield Text(f"{best.algorithm}: ", style="bold").append(said, style="not bold")
         if len({entry.cut.layout for entry in self.comparison if entry.cut is not None}) > 1:
             yield Text("each algorithm has its own best cut; a layout that is given is the same for all", style="dim")
+        yield from frozen(self.comparison)
         yield from told_apart(self.comparison)
         yield from refusals(self.comparison)
+
+
+def frozen(comparison: Iterable[Entry]) -> Iterator[Text]:
+    """Yield which rows keep the order that was given, beside others that plan anew."""
+    names = [*dict.fromkeys(entry.label for entry in comparison if entry.applicable and entry.frozen)]
+    if names and not all(entry.frozen for entry in comparison if entry.applicable):
+        yield Text(f"in the order that was given: {', '.join(names)}; the others plan anew", style="dim")
 
 
 def _folded(comparison: Comparison, *, fold: bool) -> list[tuple[Entry, int]]:

@@ -11,7 +11,6 @@ from rich.text import Text
 
 from pipesched.analysis.reasons.explain import OVERLAP, Planner, Why, numbers_of, what_if
 from pipesched.analysis.reasons.explanation import Explanation, IdleGap, Sensitivity
-from pipesched.analysis.reasons.timed_moves import moved_before
 from pipesched.core.reasons import Idle, classes
 from pipesched.pipeline.kinds import ALL_KINDS, STEP_KINDS
 from pipesched.pipeline.ops import Op, Slot
@@ -21,6 +20,7 @@ from pipesched.render.gantt import Gantt
 from pipesched.render.grid import grid, right, uncut
 from pipesched.render.marks import IDLE_MARKS, MarkLines
 from pipesched.render.timescale import number
+from pipesched.results.timed_moves import moved_before
 
 MOST_DEVICES = 16  # with a row of their own; of more, the worst ones
 WORST = 6
@@ -35,7 +35,8 @@ def explanation_parts(explanation: Explanation, plan_again: Planner | None = Non
     """Yield the tables and sentences of an explanation; `plan_again` makes schedules of changed problems."""
     unit, schedule = explanation.schedule.problem.time_unit, explanation.schedule
     yield idle_table(explanation)
-    times = (explanation.makespan, explanation.bound.value, explanation.idle, explanation.unavoidable)
+    claim, here = explanation.claim, explanation.here
+    times = (explanation.makespan, claim.bound.value, explanation.idle, explanation.unavoidable)
     makespan, bound, idle, never = (f"{number(time)} {unit}".rstrip() for time in times)
     if not explanation.idle:
         said = "no device ever idles"
@@ -44,7 +45,10 @@ def explanation_parts(explanation: Explanation, plan_again: Planner | None = Non
     else:
         left = f"{number(explanation.avoidable)} {unit}".rstrip()
         said = f"no order avoids {never} of the {idle} idle time; {left} is open"
-    yield Text(f"makespan {makespan}, bound {bound}; {said}")
+    parts = [f"makespan {makespan}, bound {bound} for {claim.covers}, gap {explanation.gap:.1%}"]
+    if claim.bound.ticks != here.bound.ticks:
+        parts.append(f"bound {number(here.bound.value)} {unit}".rstrip() + f" for {here.covers}")
+    yield Text("; ".join([*parts, said]))
     early = schedule_plan(schedule.problem, schedule.plan, schedule.lengths).makespan
     if early != explanation.makespan:  # of a schedule that is late: what its order takes without that
         time = f"{number(early)} {unit}".rstrip()
@@ -192,7 +196,8 @@ def move_lines(explanation: Explanation) -> list[Text]:
     unit = explanation.schedule.problem.time_unit
     lines = []
     for move in explanation.moves:
-        where = f"device {move.device}, position {move.start} to {move.to}"
+        to = f"{move.to}" if move.first == move.last else f"positions {move.first} to {move.last}"
+        where = f"device {move.device}, position {move.start} to {to}"
         makespan = f"{number(move.makespan)} {unit}".rstrip()
         memory = f"{number(move.memory)} {explanation.schedule.problem.memory.unit}".rstrip()
         over = "" if move.fits else ", over the budget"

@@ -11,7 +11,7 @@ from pipesched.checks import joined
 from pipesched.pipeline.check import over_budget
 from pipesched.render.grid import folded, grid, right, uncut
 from pipesched.render.marks import counted, with_unit
-from pipesched.render.summary import BAD, GOOD
+from pipesched.render.summary import BAD, GOOD, cut_said
 from pipesched.render.timescale import number
 from pipesched.results.packing import Packing, PackingBaseline
 
@@ -66,9 +66,11 @@ def _faults(one: PackingBaseline, packing: Packing) -> Iterator[str]:
 
 
 def _ends(packing: Packing) -> Iterator[Text]:
-    whole = "" if packing.base.costs.split else ", backwards whole"
-    what = f"every packing, order and schedule of this cut and placement{whole}"
+    """Yield the bound, and what is proved."""
+    what = f"every packing, order and schedule of {packing.covers}"
     yield Text(f"bound {number(packing.bound)}, below {what}: gap {packing.gap:.1%}", style="dim")
+    if packing.cut is not None:
+        yield Text(f"cut {cut_said(packing.cut, fits=True)}", style="dim")
     if packing.tried:
         others = joined([f"{count} ({number(makespan)})" for count, makespan in packing.tried])
         yield Text(f"microbatches tried, each with its makespan: {others}", style="dim")

@@ -367,7 +367,10 @@ def frontier_view(frontier: Frontier, *, ascii_only: bool = False) -> Group:
     across = with_unit("memory budget of a device", frontier.memory_unit)
     titles = across, with_unit(frontier.objective, frontier.time_unit)
     legend = Text(f"{PROVED} proved {frontier.proved}  {OPEN} best found")
-    return Group(Scatter(drawn, *titles, steps=corners, ascii_only=ascii_only), "", frontier_table(frontier), legend)
+    about = Text(f"each bound: for {frontier.covers}", style="dim")
+    return Group(
+        Scatter(drawn, *titles, steps=corners, ascii_only=ascii_only), "", frontier_table(frontier), legend, about
+    )
 
 
 def frontier_table(frontier: Frontier) -> Table:

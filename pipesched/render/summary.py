@@ -23,7 +23,7 @@ from pipesched.render.legend import FEW_DEVICES, class_rows, has_static, peak_ro
 from pipesched.render.marks import Spelling, as_parameters, counted
 from pipesched.render.timescale import number, step_rows
 from pipesched.results.best_cut import CutChoice
-from pipesched.results.cuts import CutReport
+from pipesched.results.covered import in_chunks
 from pipesched.results.outcome import Advice, Outcome, SolveReport
 from pipesched.results.status import Status, StoppedBy
 from pipesched.schedulers.feeding.ordering import Ordering
@@ -99,7 +99,7 @@ def _rows(outcome: Outcome, timing: bool, memory: bool, spell: Spelling) -> Iter
     beside = schedule.step is not None
     yield "makespan", Text(time(schedule.makespan), style="bold"), FORMULAS["makespan"] + " and network lanes" * beside
     if outcome.report is None or outcome.report.objective != "makespan":
-        yield "lower bound", time(outcome.lower_bound), outcome.bound.reason
+        yield "lower bound", time(outcome.lower_bound), f"{outcome.bound.reason}; for {outcome.covers}"
     if outcome.report is None:
         yield "gap", *_gap(outcome)
     if outcome.ordering is not None:
@@ -128,17 +128,21 @@ def _solve_rows(
     """Yield what a solve found and proved, and the best that heuristics have; `cut` says which stages it had."""
     tried = f"within the budget, over placements tried: {', '.join(report.placements)}"
     cuts = report.cuts
-    tried += cut if cuts is None else f", {counted(len(cuts.tried), 'cut')} of {_chunks(cuts)}"
+    tried += cut if cuts is None else f", {counted(len(cuts.tried), 'cut')} of {in_chunks(cuts.chunks_tried)}"
     if report.status == Status.OPTIMAL:
         yield "status", Text(report.standing, style=GOOD), f"{report.objective} = bound, {tried}"
     elif cuts is not None and cuts.status == Status.OPTIMAL:
-        least = f"over all cuts of {_chunks(cuts)} at least {time(report.bound.value)}"
+        least = f"over all cuts of {in_chunks(cuts.chunks_tried)} at least {time(report.bound.value)}"
         yield "status", Text(report.standing, style=GOOD), f"{report.objective} = bound of this cut; {least}"
     else:
         yield "status", Text(ENDS.get(report.stopped_by, "feasible"), style="bold"), f"the best found {tried}"
-    yield f"bound on {report.objective}", time(report.bound.value), report.bound.reason
+    yield f"bound on {report.objective}", time(report.bound.value), f"{report.bound.reason}; for {report.covers}"
     yield "gap", f"{report.gap:.2%}", f"({report.objective} - bound) / bound"
+    if report.cut_off:
+        yield "cut off", "", f"{', '.join(report.cut_off)}: with more time the bound may be higher"
     yield "found by", report.source, ""
+    if report.not_tried:
+        yield "not tried", "", f"{', '.join(report.not_tried)}: there was no time"
     if report.equal:
         equal = (f"{name} at {number(held)} {unit}".rstrip() if held else name for name, held in report.equal.items())
         yield "equal", "", ", ".join(equal)
@@ -157,16 +161,9 @@ def _solve_rows(
         yield "time", f"{report.seconds:.2f} s", f"stopped by {report.stopped_by}"
 
 
-def _chunks(cuts: CutReport) -> str:
-    numbers = cuts.chunks_tried
-    return f"{', '.join(map(str, numbers))} chunk{'s' * (numbers != (1,))}"
-
-
 def _gap(outcome: Outcome) -> tuple[Text, str]:
     if outcome.status == Status.OPTIMAL:
-        split = "" if outcome.problem.mode == FORWARD_ONLY else " and split of the backward"
-        scope = f"this placement{split}" + ("" if outcome.schedule.fits else ", without the budget")
-        return Text(outcome.standing, style=GOOD), f"makespan = bound, for {scope}"
+        return Text(outcome.standing, style=GOOD), "makespan = lower bound"
     return Text(f"{outcome.gap:.2%}"), "(makespan - lower bound) / lower bound"
 
 

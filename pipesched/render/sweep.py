@@ -17,6 +17,7 @@ from rich.text import Text
 from pipesched.checks import look_up
 from pipesched.pipeline import units_of_measure as units
 from pipesched.pipeline.declared import BY_KEY, words_of
+from pipesched.render.comparison import frozen
 from pipesched.render.grid import grid, right, uncut
 from pipesched.render.marks import with_unit
 from pipesched.render.palette import OVER, ink
@@ -65,7 +66,7 @@ MEASURES = {  # by their names in documents
     ),
     "span": _metric("span", TIME),
     "ideal": _metric("ideal", TIME),
-    "lower_bound": _metric("lower_bound", TIME, "no schedule is shorter"),
+    "lower_bound": _metric("lower_bound", TIME, "no schedule of its cut, placement and backward is shorter"),
     "gap": _metric("gap", SHARE, "(makespan - bound) / bound"),
     BUBBLE: _metric(BUBBLE, SHARE),
     "bubble_over_ideal": _metric("bubble_over_ideal", SHARE),
@@ -197,6 +198,7 @@ def _notes(sweep: Sweep, point: SweepPoint) -> Iterator[str]:
             yield f"{entry.algorithm} at {words_of(sweep.field)} {_text(point)}: {entry.reason}"
         elif not entry.metrics["fits"]:
             yield "! over budget"
+    yield from (text.plain for text in frozen(point.comparison))
 
 
 def _elbow(sweep: Sweep) -> str | None:

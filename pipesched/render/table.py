@@ -165,7 +165,7 @@ def _report_table(report: SolveReport) -> RenderableType:
     proof = {
         "status": report.standing,
         report.objective: number(report.value),
-        "bound": f"{number(bound.value)}   {bound.reason}",
+        "bound": f"{number(bound.value)}   {bound.reason}; for {report.covers}",
         "gap": f"{report.gap:.1%}",
         "stopped by": report.stopped_by,
         "source": report.source,

@@ -259,9 +259,12 @@ def head(tuning: Tuning) -> Iterator[RenderableType]:
 
 
 def sentence(tuning: Tuning) -> str:
-    """Return how many points there are, how many were simulated, and what is known of the others."""
-    points = f"{tuning.space:,} point{'s' * (tuning.space != 1)}"
+    """Return how many points were searched, how many were simulated, and what is known of the others."""
     outside = tuning.pruned.get("evidence", 0)
+    searched = max(tuning.space - outside - tuning.left, tuning.simulated)
+    points = f"{searched:,} point{'s' * (searched != 1)}"
+    if searched < tuning.space:
+        points += f" searched (of {tuning.space:,})"
     if tuning.rows:
         start = f"best {'' if tuning.is_complete else 'so far '}of {points}"
     else:
@@ -274,13 +277,13 @@ def sentence(tuning: Tuning) -> str:
     if tuning.simulated == tuning.space:
         return f"{start}: all simulated"
     counts = [f"{tuning.simulated:,} simulated"] if tuning.simulated else []
-    if tuning.left:
-        counts.append(f"{tuning.left:,} left when the search was stopped")
-    if outside:
-        counts.append(f"{outside:,} unlike all that was measured")
-    if tuning.simulated + tuning.left + outside < tuning.space:
+    if tuning.simulated < searched:
         counts.append(f"{'the others' if counts else 'all'} proved {'worse or ' * bool(tuning.rows)}impossible")
-    return f"{start}: {', '.join(counts)}"
+    left = [f"{outside:,} unlike all that was measured"] if outside else []
+    if tuning.left:
+        left.append(f"{tuning.left:,} when the search was stopped")
+    parts = [*([", ".join(counts)] if counts else []), *([f"not searched: {', '.join(left)}"] if left else [])]
+    return f"{start}: {'; '.join(parts)}"
 
 
 def _parts(tuning: Tuning, *, ascii_only: bool, all_rows: bool) -> Iterator[RenderableType]:

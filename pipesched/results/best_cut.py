@@ -60,6 +60,8 @@ class CutChoice(NamedTuple):
     @property
     def said(self) -> str:
         """What is known of it, in words."""
+        if self.rule != BEST:
+            return self.rule
         if self.planned is not None:
             return f"the best of {self.planned} planned, of {self.tried:,} retimed"
         return f"the best of all {self.all:,}" if self.is_exact else f"the best of {self.tried:,} tried, by search"

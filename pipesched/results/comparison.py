@@ -12,6 +12,7 @@ from pipesched.checks import (
     cut,
     joined,
     require_callable,
+    require_flag,
     require_label,
     require_mapping,
     require_name,
@@ -49,8 +50,8 @@ class Entry:
     read from a document has metrics and no outcome, and says by `trainers` and `copies` what `runs_in` and `weights`
     are, by `ordering` in which order its microbatches are fed, and by `dominated`, where the document says it, whether
     another is no worse in makespan and memory, and better in one. `standing` is how long a step takes, of a model on
-    GPUs, `cut` how its layers were cut, where that was open. Raises ConfigError, about the field at fault, for a value
-    of another type.
+    GPUs, `cut` how its layers were cut, where that was open. `frozen`: its order was given, and is kept whatever the
+    costs. Raises ConfigError, about the field at fault, for a value of another type.
     """
 
     algorithm: str
@@ -65,9 +66,11 @@ class Entry:
     dominated: bool | None = field(default=None, repr=False)
     standing: SpeedStanding | None = field(default=None, repr=False, compare=False)
     cut: CutChoice | None = field(default=None, repr=False)
+    frozen: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         require_text(self.algorithm, "algorithm")
+        require_flag(self.frozen, "frozen")
         require_type(self.outcome, (Outcome, type(None)), "an Outcome or None", "outcome")
         require_type(self.cut, (CutChoice, type(None)), "a CutChoice or None", "cut")
         require_text(self.reason, "reason")

@@ -9,6 +9,7 @@ from typing import Any, overload
 from pipesched.checks import require_label, require_name, require_sequence, require_type
 from pipesched.display import Displayable
 from pipesched.pipeline.recut import is_cut_open
+from pipesched.results.covered import CHOSEN
 from pipesched.results.outcome import Outcome
 from pipesched.results.status import Status
 from pipesched.schedulers.options import OBJECTIVES
@@ -35,12 +36,16 @@ class FrontierPoint:
 
 @dataclass(frozen=True, repr=False)
 class Frontier(Displayable, Sequence[FrontierPoint]):
-    """Points by rising budget, each better than all before it; `objective` is "makespan" or "span"."""
+    """Points by rising budget, each better than all before it; `objective` is "makespan" or "span".
+
+    `covers` says in words which schedules the bounds are about; each is of schedules within the budget of its point.
+    """
 
     points: tuple[FrontierPoint, ...]
     objective: str = "makespan"
     time_unit: str = ""
     memory_unit: str = ""
+    covers: str = CHOSEN
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "points", tuple(require_sequence(self.points, "points")))
@@ -49,6 +54,7 @@ class Frontier(Displayable, Sequence[FrontierPoint]):
         require_name(sorted(OBJECTIVES), self.objective, "objective", "objective")
         require_label(self.time_unit, "time_unit")
         require_label(self.memory_unit, "memory_unit")
+        require_label(self.covers, "covers")
 
     @property
     def proved(self) -> str:

@@ -33,6 +33,7 @@ from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.recut import is_cut_open, seeks_best
 from pipesched.pipeline.residences import require_kept
 from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.results import covered
 from pipesched.results.best_cut import CutChoice, CutMaker, best_cut
 from pipesched.results.cuts import CutReport, with_best_slices
 from pipesched.results.status import Status, StoppedBy
@@ -124,8 +125,9 @@ class SolveReport(Displayable):
     the same value, each with what its largest device holds, in the user's memory unit. `repetition` is what is known
     about periodic schedules on the placement of the schedule, if they were searched. `advice` are changes that would
     help, the best first, or None where none were tried. `cuts` says which cuts were tried, where the cut was open:
-    `bound` and `status` then are about all cuts, `makespan_bound` is about that of the schedule. Raises ConfigError,
-    about the field at fault, for a value of another type.
+    `bound` and `status` then are about all cuts, `makespan_bound` is about that of the schedule. `covers` says in words
+    which schedules `bound` is about, `cut_off` which searches for bounds had too little time, and `not_tried` for which
+    algorithms there was none. Raises ConfigError, about the field at fault, for a value of another type.
     """
 
     objective: str
@@ -142,12 +144,16 @@ class SolveReport(Displayable):
     repetition: Repetition | None = None
     advice: tuple[Advice, ...] | None = field(default=None, hash=False)
     cuts: CutReport | None = None
+    covers: str = covered.CHOSEN
+    cut_off: tuple[str, ...] = ()
+    not_tried: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         require_name(OBJECTIVES, self.objective, "objective", "objective")
         require_whole(self.value_ticks, "value_ticks")
         require_number(self.seconds, "seconds")
         require_label(self.source, "source")
+        require_label(self.covers, "covers")
         require_type(self.status, Status, "a Status", "status")
         require_type(self.bound, Bound, "a Bound", "bound")
         require_type(self.makespan_bound, Bound, "a Bound", "makespan_bound")
@@ -160,9 +166,10 @@ class SolveReport(Displayable):
             object.__setattr__(self, "advice", tuple(require_sequence(self.advice, "advice")))
             for advice in self.advice:
                 require_type(advice, Advice, "an Advice", "advice")
-        object.__setattr__(self, "placements", tuple(require_sequence(self.placements, "placements")))
-        for name in self.placements:
-            require_label(name, "placements")
+        for key in ("placements", "cut_off", "not_tried"):
+            object.__setattr__(self, key, tuple(require_sequence(getattr(self, key), key)))
+            for name in getattr(self, key):
+                require_label(name, key)
 
     @property
     def value(self) -> int | float:
@@ -243,9 +250,21 @@ class Outcome(HasPage):
 
     @cached_property
     def bound(self) -> Bound:
-        """The best lower bound on the makespan."""
+        """The best lower bound on the makespan of schedules on this cut and placement."""
         own = lower_bound(self.schedule)
         return own if self.report is None else max(own, self.report.makespan_bound, key=lambda bound: bound.ticks)
+
+    @property
+    def covers(self) -> str:
+        """Which schedules `bound` is about, in words."""
+        return covered.of_schedule(self.schedule)
+
+    @property
+    def claim(self) -> covered.Claim:
+        """The bound that is shown: of a solve the one that it reports, about all that it chose from; else its own."""
+        if self.report is not None and self.report.objective == "makespan":
+            return covered.Claim(self.report.bound, self.report.covers)
+        return covered.Claim(self.bound, self.covers)
 
     @property
     def lower_bound(self) -> int | float:

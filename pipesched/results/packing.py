@@ -11,6 +11,8 @@ from pipesched.display import Displayable
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain
 from pipesched.pipeline.schedule import Schedule
+from pipesched.results.best_cut import CutChoice
+from pipesched.results.covered import of_packing
 from pipesched.results.document_costs import DocumentCosts, DocumentLoad, load_of
 from pipesched.results.outcome import run
 
@@ -39,7 +41,8 @@ class Packing(Displayable):
     number i: at most `cap` tokens. `makespans` are those of the ranks; no packing has a slowest rank of less than
     `bound`, and with `exact` none has one of less than this one. `fits`: every rank stays within the budget.
     `baselines` are packings by other rules. `base` is the problem whose microbatches these are, and `costs` what
-    documents cost in it. `tried` are the numbers of microbatches among which this is the best, each with its makespan,
+    documents cost in it. Schedules have passes of the kinds `letters`, on stages of a `cut` where there are layers.
+    `tried` are the numbers of microbatches among which this is the best, each with its makespan,
     and `more` a larger number, where one takes less, and what that takes. Where documents were split, `pieces`
     says of each length its document and its first token.
     """
@@ -55,6 +58,8 @@ class Packing(Displayable):
     baselines: tuple[PackingBaseline, ...]
     base: Problem
     costs: DocumentCosts = field(hash=False)
+    letters: str = "FB"
+    cut: CutChoice | None = None
     tried: tuple[tuple[int, int | float], ...] = ()
     more: tuple[int, int | float] | None = None
     pieces: tuple[tuple[int, int], ...] | None = None
@@ -92,6 +97,11 @@ class Packing(Displayable):
     def gap(self) -> float:
         """The distance to the bound: (makespan - bound) / bound."""
         return (self.makespan - self.bound) / self.bound if self.bound else 0.0
+
+    @property
+    def covers(self) -> str:
+        """Which packings and schedules `bound` is about, in words."""
+        return of_packing(self.letters, self.microbatches, is_cut=self.cut is not None)
 
     @cached_property
     def loads(self) -> tuple[tuple[DocumentLoad, ...], ...]:

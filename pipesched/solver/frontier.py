@@ -22,6 +22,7 @@ from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.placement import placement_name
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.quantities import in_units
+from pipesched.results.covered import of_search
 from pipesched.results.frontier import Frontier, FrontierPoint
 from pipesched.results.outcome import Outcome
 from pipesched.results.status import Status, StoppedBy
@@ -94,7 +95,10 @@ def frontier(
     with lent(runs, FEWEST_OPERATIONS) as pool, closing(WorkAhead[Outcome](pool)) as ahead:
         budgets = _Budgets(problem, clock, listener, settings, ahead)
         solved = _walk(budgets, floor, least_step(problem, allowed))
-    return Frontier(_joined(solved, problem), objective, problem.time_unit, problem.memory.unit)
+    points, report = _joined(solved, problem), solved[0][1].report
+    assert report is not None
+    covers = of_search(solved[-1][1].problem, allowed, report.placements)
+    return Frontier(points, objective, problem.time_unit, problem.memory.unit, covers)
 
 
 def _solve(problem: Problem, **settings: Any) -> Outcome:

@@ -26,7 +26,7 @@ class RangePolicy:
 class BoundPolicy:
     """Bounds that cost no search."""
 
-    part: float = 0.3  # of the time limit: for the bounds of all cases, at most
+    part: float = 0.4  # of the time limit: for the bounds of all cases, which take less, at most
     least: float = 0.05  # seconds: for those of each case, even when the time is up; enough for a single microbatch
     most_steps: int = 2_000_000  # operations x devices: up to so many, the span of every device is bounded
 
@@ -54,11 +54,10 @@ class CutPolicy:
 
     count: int = 3  # cuts: of each placement by default, the balanced one among them
     most: int = 1_000  # cuts: of each placement, at most
-    part: float = 0.1  # of the time limit: to find them, at most
+    part: float = 0.4  # of the time limit: to find them, and the bound on the others, at most
     families_part: float = 0.6  # of the time limit: to find the best cuts of algorithms, at most
     families_least: float = 2.0  # seconds: that they have in any case
     slow_part: float = 0.2  # of the time limit: after which slow algorithms are left out
-    ordered_part: float = 0.8  # of the time of a placement: to go through its cuts in order
     margins: tuple[float, ...] = (0.0, 0.05, inf)  # of the balanced bound: how far above cuts are tried, in turn
     most_moves: int = 100_000  # moves: what devices may take at all places, else cuts are not gone through
     most_starts: int = 2_000  # choices: of items at which rows of stages begin, likewise
@@ -124,8 +123,9 @@ class WindowPolicy:
 
 @dataclass(frozen=True)
 class MovePolicy:
-    """Moves of slots, of problems with a step."""
+    """Moves of slots: of the best schedule at the end, and of problems with a step."""
 
+    part: float = 0.03  # of the time limit: kept for those at the end
     fruitless: int = 200  # moves: without success, after which the search ends
     each: int = 4  # moves: as many more for each slot
     farthest: int = 6  # slots: that a slot moves by, at most

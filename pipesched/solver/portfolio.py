@@ -104,9 +104,12 @@ class Pools(NamedTuple):
     rooms: Sequence[int] = ()
 
 
-def named_candidates(case: Case) -> Iterator[Candidate]:
-    """Yield the schedules of the named algorithms on a case, with its backwards, within the budget or not."""
-    yield from family_candidates(case)
+def named_candidates(case: Case, *, slow: bool | None = None) -> Iterator[Candidate]:
+    """Yield the schedules of the named algorithms on a case, with its backwards, within the budget or not.
+
+    Of families only those that are `slow`, or are not; None: all.
+    """
+    yield from family_candidates(case, slow=slow)
     if case.problem.stages == case.problem.devices or len(case.graph) <= case.policy.portfolio.one_limit:
         for fed in orders_by_rule(case.problem)[:2]:
             other = case_in_order(case, fed.order)
@@ -120,13 +123,13 @@ def quick_named_candidates(case: Case) -> Iterator[Candidate]:
         yield from family_candidates(case, slow=False)
 
 
-def family_candidates(case: Case, *, slow: bool = True) -> Iterator[Candidate]:
-    """Yield the schedule of each family that has a placement and applies to a case; `slow` ones too, or not.
+def family_candidates(case: Case, *, slow: bool | None = None) -> Iterator[Candidate]:
+    """Yield the schedule of each family that has a placement and applies to a case: of those that are `slow` or not.
 
-    Microbatches that differ are fed as they are given, and by verl's rule.
+    None are all, those that are fast first. Microbatches that differ are fed as they are given, and by verl's rule.
     """
-    for family in compared(case.problem):
-        if family.placement != ANY and (slow or not family.is_slow):
+    for family in sorted(compared(case.problem), key=lambda one: one.is_slow):
+        if family.placement != ANY and slow in (None, family.is_slow):
             for fed in orders_by_rule(case.problem)[:2]:
                 yield from _of_family(case, family, fed.option)
 

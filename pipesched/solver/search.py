@@ -86,6 +86,9 @@ class Search:
         self.named: dict[str, Fraction] = {}  # the memory of named schedules whose value is that of the best
         self.is_begun = False  # whether a case was searched, beyond bounds and heuristics
         self.step = ""
+        self.cut_off_bounds: list[str] = []  # searches for bounds that had too little time to end
+        self.seen: set[str] = set()  # the families of which a schedule was offered
+        self.is_family_left = False  # whether there was no time for some of them
         self.cut_off: set[int] = set()  # the cases whose exact search had too little time to begin, or to end
 
     @property
@@ -137,6 +140,8 @@ class Search:
         `heuristic` says that no search made it. A schedule that breaks a rule is a bug of its source: it is left out,
         with a warning.
         """
+        if candidate.family is not None:
+            self.seen.add(candidate.family)
         if not candidate.schedule.fits:
             return False
         rank = self._rank(number, candidate)

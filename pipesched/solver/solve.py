@@ -15,23 +15,32 @@ from typing import TYPE_CHECKING
 from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import ConfigError, NoSchedule
 from pipesched.executors.opening import FEWEST_OPERATIONS, lent
-from pipesched.pipeline.bounds import Bound
+from pipesched.pipeline.bounds import Bound, highest, work_bounds
 from pipesched.pipeline.layers import BEST
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Number, in_units
 from pipesched.pipeline.recut import all_cuts, is_cut_open, layout_of, seeks_best, work_of_largest
 from pipesched.pipeline.schedule import Schedule
 from pipesched.results.best_cut import CutChoice
+from pipesched.results.covered import of_search
 from pipesched.results.cuts import CutReport, TriedCut
 from pipesched.results.outcome import Outcome, SolveReport
 from pipesched.results.status import Status, StoppedBy
+from pipesched.results.timed_moves import shortened
 from pipesched.solver.advice.advise import advised, kept_seconds
 from pipesched.solver.ahead import PortfoliosAhead
 from pipesched.solver.case import Candidate
-from pipesched.solver.case_search import SOURCE as POLISHING, find_first, polish as lower_memory, search_in_turn
-from pipesched.solver.cuts.tried import FamilyCut, Tried, of_families, tried
+from pipesched.solver.case_search import (
+    POLISHING,
+    SOURCE as PROVING,
+    find_first,
+    polish as lower_memory,
+    search_in_turn,
+)
+from pipesched.solver.cuts.tried import FamilyCuts, Tried, families_on, fused_for_families, of_families, tried
 from pipesched.solver.feasible import as_cases, feasible, placed_with, with_fused
 from pipesched.solver.periodic.search import PeriodicPhase, can_repeat
+from pipesched.solver.portfolio import family_candidates, named_candidates
 from pipesched.solver.request import SolveRequest
 from pipesched.solver.search import Listener, Search, quick_rounds, take_first
 
@@ -115,15 +124,18 @@ def solve(
 def solve_request(request: SolveRequest) -> Outcome:
     """Return the answer to a request. Raises what `solve` does."""
     clock = Clock(request.limits.seconds, request.stop)
-    problems, others, first = _tried(request, clock)
-    cases = as_cases(problems, request.objective, request.allowed, request.policy)
+    given = _tried(request, clock)
+    cases = as_cases(given.problems, request.objective, request.allowed, request.policy)
     if request.method == "periodic" and not any(map(can_repeat, cases)):
         raise ConfigError("repeats blocks in one direction, not in both as `placement` bidirectional does", "method")
     if not all(case.is_countable for case in cases):
         request = replace(request, method="portfolio")
     clock.limit -= kept_seconds(request)
-    search = Search(cases, request.limits._replace(seconds=clock.limit), clock, request.listener, others)
-    for number, one in enumerate(first):
+    search = Search(cases, request.limits._replace(seconds=clock.limit), clock, request.listener, given.others)
+    search.cut_off_bounds += ["cuts"] * given.is_cut_off
+    for number in range(len(cases)):
+        search.raise_bound(number, given.least or search.bounds[number])
+    for number, one in enumerate(given.first):
         if (schedule := cases[number].adopted(one.schedule)) is not None:
             search.offer(number, Candidate(one.name, schedule, one.name), heuristic=True)
     periods = PeriodicPhase(search, request.method)
@@ -135,8 +147,7 @@ def solve_request(request: SolveRequest) -> Outcome:
         is_late = clock.is_over or not any(case.problem.has_step for case in cases)
         none = "no order was found that keeps the budget with what the step holds beside activations"
         raise NoSchedule("stopped before any schedule was found" if is_late else none)
-    is_open = not request.keeps_cuts and is_cut_open(request.problem)
-    outcome = _outcome(search, stopped_by, periods, is_open=is_open)
+    outcome = _outcome(search, request, given, stopped_by, periods)
     is_settled = stopped_by in (StoppedBy.PROOF, StoppedBy.GAP) and not search.is_begun
     return outcome if is_settled and request.advice is None else advised(outcome, request, search.at)
 
@@ -148,12 +159,16 @@ def _tried(request: SolveRequest, clock: Clock) -> Tried:
     if request.keeps_cuts or not is_cut_open(problem):
         return Tried(feasible(with_fused(problem, request.placement, placed), request.allowed), None)
     count = policy.count if request.cuts is None else request.cuts
-    first: list[FamilyCut] = []
-    if seeks_best(problem):
-        parts = (part * request.limits.seconds for part in (policy.families_part, policy.slow_part))
-        first = of_families(problem, placed, *(clock.part(max(part, policy.families_least)) for part in parts))
     part, counts_ways = clock.part(policy.part * request.limits.seconds), request.objective == "makespan"
-    return tried(placed, count, policy, request.allowed, part, first=first, counts_ways=counts_ways)
+    if not seeks_best(problem):
+        return tried(placed, count, policy, request.allowed, part, counts_ways=counts_ways)
+
+    def families() -> FamilyCuts:
+        parts = (part * request.limits.seconds for part in (policy.families_part, policy.slow_part))
+        return of_families(problem, placed, *(clock.part(max(part, policy.families_least)) for part in parts))
+
+    fused = [] if problem.has_units else fused_for_families(problem, placed)
+    return tried(placed, count, policy, request.allowed, part, fused=fused, families=families, counts_ways=counts_ways)
 
 
 def _cuts(search: Search, number: int) -> CutReport:
@@ -183,11 +198,15 @@ def _choice(problem: Problem, cuts: CutReport | None) -> CutChoice | None:
 def _run(search: Search, request: SolveRequest, pool: Executor | None, periods: PeriodicPhase) -> StoppedBy:
     """Go through all steps until one of them closes the gap, then lower the memory; return what ended them."""
     try:
+        kept = search.policy.moves.part * search.clock.limit
+        search.clock.limit -= kept
         with closing(PortfoliosAhead(pool, _try_portfolio)) as portfolios:
             left = _heuristics(search, request.start, periods, portfolios)
         periods.go_on()
         if request.method not in {"portfolio", "periodic"}:
             search_in_turn(search, request.method, pool)
+        search.clock.limit += kept
+        _shorten(search)
         stopped_by = _stopped_by(search)
         _break_ties(search, left)
         is_named = search.rank is not None and not search.rank.is_anonymous
@@ -195,6 +214,7 @@ def _run(search: Search, request: SolveRequest, pool: Executor | None, periods: 
             number = search.candidates.index(search.best)
             search.at(f"{POLISHING}, {search.cases[number].name}")
             lower_memory(search, number, search.clock.part(search.policy.polish.part * search.limits.seconds))
+            _shorten(search)
     except KeyboardInterrupt:
         if search.best is None or search.clock.is_stopped:
             raise
@@ -231,9 +251,7 @@ def _heuristics(
     _raise_bounds(search)
     if hint is not None:
         _take_hint(search, hint)
-    named = [case.named_candidates() for case in search.cases]
-    if _size(search) > search.policy.portfolio.one_limit:
-        _try_families(search, named)
+    named = _named(search)
     order = _try_quick_schedules(search)
     ahead.try_large(search, [number for number in order if number in search.open][1:])
     order = ahead.last(order)
@@ -242,6 +260,7 @@ def _heuristics(
     for number in order:
         case = search.cases[number]
         if search.clock.is_over:
+            search.is_family_left = True
             break
         fed = case.fed_candidates()
         left.append((number, chain(named[number], fed)))
@@ -253,12 +272,40 @@ def _heuristics(
     return left
 
 
+def _named(search: Search) -> list[Iterator[Candidate]]:
+    """Return the candidates of named algorithms for each case; of large cases those that were not tried at once.
+
+    There the algorithms that are fast come first, those of all cases.
+    """
+    cases = search.cases
+    named: list[Iterator[Candidate]] = [case.named_candidates() for case in cases]
+    if _size(search) > search.policy.portfolio.one_limit:
+        if all(case.keeps_activations for case in cases):
+            quick = [family_candidates(case, slow=False) for case in cases]
+            _try_families(search, quick)
+            named = [*map(chain, quick, (named_candidates(case, slow=True) for case in cases))]
+        _try_families(search, named)
+    return named
+
+
+def _shorten(search: Search) -> None:
+    """Make the best schedule shorter by single moves in the order of a device, until none helps."""
+    best = search.best
+    if best is None or search.value == search.bound.ticks or search.cases[0].objective != "makespan":
+        return
+    number = search.candidates.index(best)
+    search.at(f"moves, {search.cases[number].name}")
+    candidates = (Candidate(f"{best.source}, moves", one) for one in shortened(best.schedule))
+    search.try_all(number, candidates, search.clock)
+
+
 def _try_families(search: Search, named: Sequence[Iterator[Candidate]]) -> None:
     """Try the named algorithms of all cases, the least bound first: of large cases they are made sooner than lists."""
     for number in sorted(range(len(named)), key=lambda number: search.bounds[number].ticks):
         if search.best is None or number in search.open:
             search.at(f"algorithms, {search.cases[number].name}")
             search.try_all(number, named[number], search.clock, heuristic=True)
+            search.is_family_left |= search.clock.is_over
 
 
 def _try_portfolio(
@@ -271,6 +318,7 @@ def _try_portfolio(
     case, policy = search.cases[number], search.policy.portfolio
     search.at(f"portfolio, {case.name}")
     search.try_all(number, case.named_candidates() if named is None else named, search.clock, heuristic=True)
+    search.is_family_left |= search.clock.is_over
     seconds = policy.part * search.limits.seconds - search.clock.seconds
     if search.best is None:
         seconds = search.clock.left
@@ -301,15 +349,21 @@ def _break_ties(search: Search, left: list[tuple[int, Iterator[Candidate]]]) -> 
 
 
 def _raise_bounds(search: Search) -> None:
-    """Bound every case, within a part of the time, of which each has an equal share of what is left."""
+    """Bound every case: by the work of devices in any time, then by what takes longer, up to a part of the time."""
     policy = search.policy.bounds
+    for number, case in enumerate(search.cases):
+        paired = case.problem.costs.overlap is not None
+        search.raise_bound(number, highest(work_bounds(case.problem, case.index.letters, paired=paired), 1))
     clock = search.clock.part(policy.part * search.limits.seconds)
     for number, case in enumerate(search.cases):
-        seconds = max(clock.left / (len(search.cases) - number), policy.least)
+        own = Clock(max(clock.left, policy.least), search.clock.stop)
         with suppress(TimeIsUp):
-            with under(Clock(seconds, search.clock.stop)):
-                bound = case.bound()
+            with under(own):
+                bound = replace(case.bound(), per_unit=search.per_unit)
             search.raise_bound(number, bound)
+            search.bounds[number] = max(bound, search.bounds[number], key=lambda one: one.ticks)  # its reason says more
+        if own.is_over:
+            search.cut_off_bounds.append(f"bounds, {case.name}")
 
 
 def _try_quick_schedules(search: Search) -> list[int]:
@@ -346,15 +400,35 @@ def _take_hint(search: Search, hint: Schedule) -> None:
     raise ConfigError("is no schedule of this model on a placement that is tried here", "hint")
 
 
-def _outcome(search: Search, stopped_by: StoppedBy, periods: PeriodicPhase, *, is_open: bool) -> Outcome:
-    """Return the outcome; where the cut `is_open`, with what is known of cuts."""
+def _cut_off(search: Search) -> tuple[str, ...]:
+    """Return the searches for bounds that had too little time; none where the best is proved."""
+    if search.value == search.bound.ticks:
+        return ()
+    exact = (f"{PROVING}, {search.cases[number].name}" for number in search.open if number in search.cut_off)
+    return tuple(dict.fromkeys([*search.cut_off_bounds, *exact]))
+
+
+def _not_tried(search: Search, request: SolveRequest, given: Tried) -> tuple[str, ...]:
+    """Return the algorithms for which there was no time, or none on their best cuts; none where the best is proved."""
+    if search.value == search.bound.ticks:
+        return ()
+    left = families_on(request.split_problem, given.problems) if search.is_family_left else ()
+    return tuple(dict.fromkeys([*given.not_tried, *(name for name in left if name not in search.seen)]))
+
+
+def _outcome(
+    search: Search, request: SolveRequest, given: Tried, stopped_by: StoppedBy, periods: PeriodicPhase
+) -> Outcome:
+    """Return the outcome; where the cut is open, with what is known of cuts."""
     assert search.best is not None
+    is_open = bool(given.chunks)
     bound = search.bound
     if is_open and (search.others is None or bound.reason != search.others.reason):
         bound = replace(bound, reason=f"the least over all cuts: {bound.reason}")
     number = search.candidates.index(search.best)
     objective = search.cases[number].objective
-    cuts = _cuts(search, number) if is_open else None
+    cuts, case = _cuts(search, number) if is_open else None, search.cases[number]
+    placements = tuple(dict.fromkeys(one.name for one in search.cases))
     return Outcome(
         "solve",
         search.best.schedule,
@@ -369,9 +443,12 @@ def _outcome(search: Search, stopped_by: StoppedBy, periods: PeriodicPhase, *, i
             stopped_by=stopped_by,
             source=search.best.source,
             heuristic=search.best_heuristic,
-            placements=tuple(dict.fromkeys(case.name for case in search.cases)),
+            placements=placements,
             equal=search.equal,
             repetition=periods.report(number),
             cuts=cuts,
+            cut_off=_cut_off(search),
+            not_tried=_not_tried(search, request, given),
+            covers=of_search(case.problem, request.allowed, placements, given.chunks),
         ),
     )

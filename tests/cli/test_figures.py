@@ -103,3 +103,11 @@ def test_fold(cli: Cli) -> None:
     assert "left out" not in whole
     assert "cut at" not in folded
     assert re.findall(r"(\d+) periods of (\d+) left out", folded) == [("39", "15"), ("46", "120")]
+
+
+def test_columns_are_refused_where_nothing_is_drawn_in_a_terminal(cli: Cli) -> None:
+    """`export --width` names what gives a figure its width, and writes nothing."""
+    result = cli("export", "1f1b", "--width", "80", "-o", "picture.svg")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "--width: counts columns of a terminal; --inches is the width of a figure" in result.stderr
+    assert not Path("picture.svg").exists()

@@ -110,7 +110,9 @@ def test_what_it_prints(cli: Cli, engine: Engine) -> None:
     """The view, the plot, the document, or the stages of the best; in ASCII on request."""
     shown = cli("tune", "--ascii", "--width", "80")
     assert (shown.returncode, shown.stderr) == (0, "")
-    assert shown.stdout.startswith("llama-3-8b on 8 h100-sxm\nbest of 470,000 points: 812 simulated")
+    assert shown.stdout.startswith(
+        "llama-3-8b on 8 h100-sxm\nbest of 410,000 points searched (of 470,000): 812 simulated"
+    )
     assert shown.stdout.isascii()
     assert "\n1-2  2" in shown.stdout
     assert "\n2    2" in cli("tune", "--all-rows", "--width", "80").stdout

@@ -28,7 +28,8 @@ def test_document() -> None:
     assert packing_document(PACKING) == {
         "format": "pipesched.packing", "version": 1, "documents": 8, "tokens": 40, "ranks": 2, "cap": 12,
         "microbatches": 2, "algorithm": "1f1b", "makespan": 5.600693, "bound": PACKING.bound, "gap": PACKING.gap,
-        "exact": True, "fits": True, "makespans": [5.600693, 5.392362],
+        "covers": "2 microbatches a rank, with backwards whole, stages where they are",
+            "exact": True, "fits": True, "makespans": [5.600693, 5.392362],
         "assignment": [[[0, 7], [3, 5]], [[1, 4], [2, 6]]], "work": [[0.753472, 0.517361], [0.684028, 0.53125]],
         "baselines": [
             {"rule": "first-fit", "fits": True, "makespan": first.makespan, "most_tokens": 12},

@@ -80,6 +80,7 @@ def test_whole_document() -> None:
             "bottleneck": 0,
             "fits": True,
         },
+        "covers": "this placement, backwards whole, within the budget, activations kept",
         "devices": [[{"op": op, "start": start, "end": end} for op, start, end in row] for row in slots],
     }
 

@@ -7,13 +7,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from pipesched.comparing.compare import compare
+from pipesched.documents.comparison import comparison_document, comparison_of
 from pipesched.pipeline.arguments import make_problem
-from pipesched.render.comparison import ComparisonTable
+from pipesched.render.comparison import ComparisonTable, frozen
 from pipesched.render.gantt import Gantt
 from pipesched.render.sweep import sweep_table
 from pipesched.results.comparison import Sweep, SweepPoint
+from pipesched.results.outcome import run
 
 Renderer = Callable[..., str]
 NAMES = ["naive", "1f1b", "interleaved"]
@@ -90,3 +93,18 @@ def test_a_sweep_says_why_there_is_no_number(draw: Renderer) -> None:
     text = draw(sweep_table(Sweep("stages", tuple(points))), 100)
     assert "! over budget" in text
     assert "1f1b at stages 6: 1f1b needs a multiple of 4 stages" in text
+
+
+def test_a_frozen_order_says_so_beside_algorithms_that_plan_anew() -> None:
+    """In the table, in that of a sweep, and in the document, from which it is read again; alone it says nothing."""
+    problem = make_problem(devices=2, microbatches=4)
+    plans = {"mine": run(problem, "1f1b")}
+    said = "in the order that was given: mine; the others plan anew"
+    both = compare(problem, ["naive"], plans=plans)
+    for one in (both, comparison_of(comparison_document(both))):
+        assert [text.plain for text in frozen(one)] == [said]
+    assert not [*frozen(compare(problem, plans=plans))]
+    console = Console(width=100, color_system=None)
+    with console.capture() as capture:
+        console.print(sweep_table(Sweep("microbatches", (SweepPoint(4, both),))))
+    assert said in capture.get()

@@ -38,8 +38,8 @@ def test_best_of_all() -> None:
         "karmarkar-karp        5.61111   +0.2%",
         "verl                  5.61111   +0.2%",
         "",
-        "bound 4.02083, below every packing, order and schedule of this cut and",
-        "placement, backwards whole: gap 39.3%",
+        "bound 4.02083, below every packing, order and schedule of 2 microbatches a rank,",
+        "with backwards whole, stages where they are: gap 39.3%",
         "the best of all packings and orders for 1f1b",
         "idle: of the devices' time until the slowest rank is done",
     ]
@@ -81,3 +81,19 @@ def test_over_budget() -> None:
     assert "this one               9          over budget, as all that were found: rank 0," in lines
     assert any("device 0 holds 2 of 0.1 microbatch: over" in line for line in lines)
     assert "verl                   9   +0.0%  over budget" in lines
+
+
+@pytest.mark.parametrize(
+    ("layout", "said"),
+    [
+        (None, "cut 4, 1 of 5 layers: the best of all 5"),
+        ("balanced", "cut 4, 1 of 5 layers: balanced"),
+        ([3, 2], "cut 3, 2 of 5 layers: given"),
+    ],
+)
+def test_the_cut_is_said(layout: Any, said: str) -> None:
+    """How layers are cut, and what is known of that, stands below the bound, which is about it."""
+    problem = pipesched.make_problem(devices=2, layers=5, layer={"forward": 1}, last={"forward": 3}, layout=layout)
+    lines = shown(lengths=GOLDEN[4:], problem=problem)
+    assert said in lines
+    assert "2 microbatches a rank on this cut, with" in " ".join(lines)

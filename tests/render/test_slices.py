@@ -142,10 +142,12 @@ def test_summaries(draw: Renderer) -> None:
     assert not [line for line in lines if "backward" in line or "gradient" in line]
     assert [" ".join(lines[row].split()) for row in (0, 2)] == [
         "makespan 11 last end - first start, over all devices",
-        "gap optimal makespan = bound, for this placement",
+        "gap optimal makespan = lower bound",
     ]
     uneven = said(forwards(3, forward=[4, 1, 1, 1]), draw)[1]
-    assert " ".join(uneven.split()) == "lower bound 15 device 0: work 12, then 3 until the last forward ends"
+    assert " ".join(uneven.split()) == (
+        "lower bound 15 device 0: work 12, then 3 until the last forward ends; for this placement"
+    )
     assert " ".join(said(sized(), draw)[0].split()[:2]) == "makespan 103"
     assert " ".join(said(sliced(8), draw)[0].split()[:2]) == "makespan 105"
 

@@ -71,15 +71,15 @@ Not simulated: 60 do not divide, 36 do not fit.
     [
         (
             {},
-            "best of 470,000 points: 812 simulated, 60,000 unlike all that was measured, the others proved worse or"
-            " impossible",
+            "best of 410,000 points searched (of 470,000): 812 simulated, the others proved worse or impossible; not"
+            " searched: 60,000 unlike all that was measured",
         ),
         ({"space": 812, "pruned": {}}, "best of 812 points: all simulated"),
         ({"space": 1, "simulated": 1}, "best of 1 point: all simulated"),
         (
             {"left": 1234, "pruned": {}},
-            "best so far of 470,000 points: 812 simulated, 1,234 left when the search was stopped, the others proved"
-            " worse or impossible",
+            "best so far of 468,766 points searched (of 470,000): 812 simulated, the others proved worse or impossible;"
+            " not searched: 1,234 when the search was stopped",
         ),
         (
             {"pruned": {}, "is_widened": True},
@@ -88,7 +88,7 @@ Not simulated: 60 do not divide, 36 do not fit.
         ),
         (
             {"left": 9, "space": 821, "pruned": {}},
-            "best so far of 821 points: 812 simulated, 9 left when the search was stopped",
+            "best so far of 812 points searched (of 821): 812 simulated; not searched: 9 when the search was stopped",
         ),
         (
             {"rows": (), "pruned": {}},
@@ -96,8 +96,8 @@ Not simulated: 60 do not divide, 36 do not fit.
         ),
         (
             {"rows": (), "left": 9, "capacity": 0.0},
-            "none of 470,000 points is known to fit: 812 simulated, 9 left when the search was stopped, 60,000 unlike"
-            " all that was measured, the others proved impossible",
+            "none of 409,991 points searched (of 470,000) is known to fit: 812 simulated, the others proved impossible;"
+            " not searched: 60,000 unlike all that was measured, 9 when the search was stopped",
         ),
     ],
 )
@@ -199,7 +199,7 @@ def test_no_line_is_wider_than_the_screen(width: int) -> None:
 def test_it_shows_itself() -> None:
     """In a notebook as on a screen; `Table` has the rows alone."""
     bundle = MADE._repr_mimebundle_()
-    assert "best of 470,000 points" in bundle["text/plain"]
+    assert "best of 410,000 points" in bundle["text/plain"]
     assert "Where the GPU time" in bundle["text/plain"]
     assert "Where the GPU time" not in text(pipesched.Table(MADE), 80)
     assert "interleaved" in text(pipesched.Table(MADE), 80)

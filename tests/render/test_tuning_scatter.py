@@ -46,7 +46,7 @@ def test_the_table_explains_the_marks() -> None:
         ("C", "selective", "1f1b", "7,100.0"),
     ]
     assert rows[1][:5] == ["B", "4", "2", "full", "3"]
-    assert shown.startswith("llama-3-8b on 8 h100-sxm\nbest of 470,000 points: ")
+    assert shown.startswith("llama-3-8b on 8 h100-sxm\nbest of 410,000 points searched (of 470,000): ")
 
 
 def test_many_points() -> None:

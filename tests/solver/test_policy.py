@@ -24,14 +24,14 @@ V = pipesched.make_problem(devices=4, stages=8, microbatches=12, forward=5, back
 
 DEFAULTS: dict[str, dict[str, Any]] = {
     "ranges": {"most_seconds": 1_000_000, "most_workers": 1_000, "most_jobs": 1_000, "most_seed": 2**31 - 1},
-    "bounds": {"part": 0.3, "least": 0.05, "most_steps": 2_000_000},
+    "bounds": {"part": 0.4, "least": 0.05, "most_steps": 2_000_000},
     "portfolio": {
         "part": 0.15, "fed_part": 0.15, "ties_part": 0.1, "ties_least": 2.0, "slow": 1_000, "one_limit": 10_000,
         "all_ties": 1_000, "pauses": (0, 2, 10), "looser": (1.5, 2, 3, None), "held": (1.0, 0.5, 0.0), "warm_ups": 16,
     },
     "cuts": {
-        "count": 3, "most": 1_000, "part": 0.1, "families_part": 0.6, "families_least": 2.0, "slow_part": 0.2,
-        "ordered_part": 0.8, "margins": (0.0, 0.05, inf), "most_moves": 100_000,
+        "count": 3, "most": 1_000, "part": 0.4, "families_part": 0.6, "families_least": 2.0, "slow_part": 0.2,
+        "margins": (0.0, 0.05, inf), "most_moves": 100_000,
         "most_begun": 5_000, "most_near": 600, "most_starts": 2_000,
     },
     "cases": {
@@ -47,7 +47,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "first_size": 120, "least_size": 30, "most_size": 1_000, "growth": 1.15, "shrinkage": 0.8, "fruitless": 300,
         "pause_part": 0.5, "loading": 0.4, "effort": 0.1, "each": 2, "draws": 8,
     },
-    "moves": {"fruitless": 200, "each": 4, "farthest": 6, "most_aheads": 16},
+    "moves": {"part": 0.03, "fruitless": 200, "each": 4, "farthest": 6, "most_aheads": 16},
     "polish": {"part": 0.1, "round_part": 0.34, "rounds": 24, "large": 3_500},
     "periods": {
         "part": 0.4, "part_alone": 0.8, "first_part": 0.2, "large_part": 0.35, "search_part": 0.6, "refuted_part": 0.5,

@@ -11,21 +11,13 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from pipesched.analysis.reasons.explanation import (
-    Explanation,
-    LatencySensitivity,
-    Sensitivity,
-    given_schedule,
-    timed_tasks,
-)
-from pipesched.analysis.reasons.timed_moves import best_moves
+from pipesched.analysis.reasons.explanation import Explanation, LatencySensitivity, Sensitivity, given_schedule
 from pipesched.checks import shown
 from pipesched.core.reasons import Gap, Idle, TimedTasks, classes, idle_gaps
 from pipesched.core.sensitivity import path_counts
 from pipesched.core.timing import earliest_times
 from pipesched.display import from_file
 from pipesched.errors import ConfigError, NoSchedule
-from pipesched.pipeline.bounds import lower_bound
 from pipesched.pipeline.costs import Costs, entries_of
 from pipesched.pipeline.kinds import KINDS, STEP_KINDS
 from pipesched.pipeline.ops import OpIndex, Slot
@@ -33,7 +25,9 @@ from pipesched.pipeline.plan import SIDE_KINDS
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import canonical, in_units, plain, to_fraction
 from pipesched.pipeline.schedule import Schedule, schedule_plan, timed_schedule
+from pipesched.results.covered import Claim
 from pipesched.results.outcome import Outcome
+from pipesched.results.timed_moves import best_moves, timed_tasks
 
 TIED = "REDUCE_TIED"
 OVERLAP = "overlap"
@@ -279,6 +273,7 @@ def explain(schedule: Schedule | Outcome | str | Path, *, problem: Problem | Non
     schedule = from_file(schedule, problem, "schedule")
     outcome = schedule if isinstance(schedule, Outcome) else None
     subject = given_schedule(schedule)
+    made = outcome or Outcome("plan", subject)
     tasks = timed_tasks(subject)
     early, early_tasks = subject, tasks
     if not tasks.can_run or any(tasks.starts[task] != tasks.allowed[task] for task in tasks.topological):
@@ -288,7 +283,8 @@ def explain(schedule: Schedule | Outcome | str | Path, *, problem: Problem | Non
     moves, is_complete = best_moves(early, early_tasks)
     return Explanation(
         schedule=subject,
-        bound=lower_bound(subject) if outcome is None else outcome.bound,
+        claim=made.claim,
+        here=Claim(made.bound, made.covers),
         gap_ticks=gaps_of(subject, tasks),
         path=tasks.critical_path,
         slack_ticks=tasks.slack,

@@ -6,23 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import chain
 from typing import NamedTuple
 
 from pipesched.checks import shown
-from pipesched.core.reasons import LATE_PARTS, NOTHING, Arc, Gap, Idle, TimedTasks, classes
-from pipesched.core.timing import UNTIMED
+from pipesched.core.reasons import LATE_PARTS, NOTHING, Gap, Idle, TimedTasks, classes
 from pipesched.display import HasPage
 from pipesched.errors import ConfigError
 from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.check import checked
-from pipesched.pipeline.lowering import precedence_rows
 from pipesched.pipeline.ops import Pair, Slot
 from pipesched.pipeline.quantities import in_units, plain, to_fraction
 from pipesched.pipeline.schedule import Schedule
-from pipesched.pipeline.step import WEIGHTS
-from pipesched.pipeline.step_lowering import step_arrows, waits_of
+from pipesched.results.covered import Claim
 from pipesched.results.outcome import Outcome
+from pipesched.results.timed_moves import OrderMove, timed_tasks
 
 LEAST_TOLD = 1e-9  # of the makespan: less idle time counts as none
 
@@ -33,60 +30,6 @@ def given_schedule(schedule: object) -> Schedule:
     if not isinstance(subject, Schedule):
         raise ConfigError(f"must be a Schedule or an Outcome, not {shown(schedule)}", "schedule")
     return checked(subject)
-
-
-def timed_tasks(schedule: Schedule, *, moving: bool = False) -> TimedTasks:
-    """Return the operations of a schedule as tasks, with its times from its first start on; a pair is its forward.
-
-    The tag of an arc is the boundary between stages that it crosses from one device to another. Of a step, what a lane
-    moves waits for the slot behind which it is issued as if by a wait edge. `moving` leaves out all that follows from
-    the order of slots: where they are issued, and at level weights which gather a slot needs.
-    """
-    plan, first = schedule.plan, schedule.last_ticks - schedule.makespan_ticks
-    waits: list[list[int]] = [[] for _ in range(plan.index.size)]
-    task = {backward: forward for forward, backward in plan.pairs.items()}
-    for before, after in waits_of(plan):
-        waits[task.get(after, after)].append(task.get(before, before))
-    inputs = _inputs(schedule, task)
-    if plan.index.scoped:
-        data, weights, issued = step_arrows(schedule.problem, plan)
-        is_fixed = not (moving and schedule.problem.sharding.divides(WEIGHTS))
-        for before, after, lag in chain(data, weights if is_fixed else ()):
-            inputs[after].append(Arc(before, lag))
-        for before, after, _ in () if moving else issued:
-            waits[after].append(before)
-    starts, ends = schedule.start_ticks, schedule.end_ticks
-    if first:
-        starts, ends = [time - first for time in starts], [time - first for time in ends]
-    return TimedTasks(
-        schedule.graph.durations, inputs, waits, plan.machines, len(plan.orders), starts, ends,
-        arrived=arrivals(schedule, first), late_lanes=len(plan.network),
-    )  # fmt: skip
-
-
-def arrivals(schedule: Schedule, first: int) -> Sequence[int]:
-    """Return when messages were there, from the first start on; nothing of a schedule that was not measured."""
-    if not schedule.own_lengths:
-        return ()
-    return [time - first for time in schedule.arrival_ticks] or [UNTIMED] * schedule.plan.index.size
-
-
-def _inputs(schedule: Schedule, task: dict[int, int]) -> list[list[Arc]]:
-    """Return the arcs of data into each task; `task` maps the backwards of pairs to their forwards."""
-    plan = schedule.plan
-    is_run = [False] * plan.index.size
-    for order in plan.machines:
-        for number in order:
-            is_run[number] = True
-    for backward in task:
-        is_run[backward] = True
-    inputs: list[list[Arc]] = [[] for _ in range(plan.index.size)]
-    for row in precedence_rows(schedule.problem, plan.index):
-        tag = NOTHING if row.boundary < 0 else row.boundary
-        for before, after in zip(row.before, row.after, strict=True):
-            if is_run[before] and is_run[after]:
-                inputs[task.get(after, after)].append(Arc(task.get(before, before), row.lag, tag))
-    return inputs
 
 
 class IdleGap(NamedTuple):
@@ -150,36 +93,21 @@ class LatencySensitivity(NamedTuple):
     slower: int
 
 
-class OrderMove(NamedTuple):
-    """A slot that shortens the schedule where it moves in the order of its device, from one position to another.
-
-    `peak_memory` is that of the activations of the device afterwards, `memory` has its static memory too; `fits` says
-    whether it is within the budget then.
-    """
-
-    slot: Slot
-    device: int
-    start: int
-    to: int
-    makespan: int | float
-    peak_memory: int | float
-    memory: int | float
-    fits: bool
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation(HasPage):
     """Why a schedule takes as long as it does.
 
-    `bound` is the lower bound on its makespan. `gap_ticks` is all its idle time by class, `path` the critical path and
-    `slack_ticks` the slack of each operation. They are by numbers of the plan, in ticks from the first start on.
-    `gaps`, `critical_path` and `slack` are the same in the user's units. `moves` are the best single changes of the
-    order; `moves_complete` says that all were timed. `algorithm` is the name of what made the schedule, if it is known;
+    `claim` is the bound on its makespan that its solve reports, with the schedules that it is about, and `here` that
+    of its own cut and placement. `gap_ticks` is all its idle time by class, `path` the critical path and
+    `slack_ticks` the slack of each operation, by their numbers in the plan, in ticks from the first start on; `gaps`,
+    `critical_path` and `slack` are the same in the user's units. `moves` are the best single changes of the order;
+    `moves_complete` says that all were timed. `algorithm` is the name of what made the schedule, if it is known;
     `planned_p2p` is, of a measured one, the latency at each boundary that was planned (empty: none).
     """
 
     schedule: Schedule
-    bound: Bound
+    claim: Claim
+    here: Claim
     gap_ticks: Sequence[Gap]
     path: Sequence[int]
     slack_ticks: Sequence[int]
@@ -208,6 +136,21 @@ class Explanation(HasPage):
     def makespan(self) -> int | float:
         """Last end minus first start, over all devices."""
         return self.schedule.makespan
+
+    @property
+    def bound(self) -> Bound:
+        """The lower bound on its makespan."""
+        return self.claim.bound
+
+    @property
+    def covers(self) -> str:
+        """Which schedules `bound` is about, in words."""
+        return self.claim.covers
+
+    @property
+    def gap(self) -> float:
+        """The distance to the bound: (makespan - bound) / bound."""
+        return self.claim.gap(self.schedule.makespan_ticks)
 
     @cached_property
     def gaps(self) -> list[IdleGap]:
@@ -263,7 +206,7 @@ class Explanation(HasPage):
 
     @property
     def unavoidable(self) -> int | float:
-        """The idle time that every schedule has: devices x bound - busy time, at least 0."""
+        """The idle time that every schedule on its cut and placement has: devices x bound - busy time, at least 0."""
         return self._amount(self._unavoidable_ticks)
 
     @property
@@ -273,7 +216,7 @@ class Explanation(HasPage):
 
     @property
     def _unavoidable_ticks(self) -> int:
-        return max(self.schedule.problem.devices * self.bound.ticks - sum(self.schedule.busy_ticks), 0)
+        return max(self.schedule.problem.devices * self.here.bound.ticks - sum(self.schedule.busy_ticks), 0)
 
     def counts(self, time: int | float) -> bool:
         """Return whether a time is worth telling: the others are 0 beside the makespan."""

@@ -24,6 +24,7 @@ from pipesched.pipeline.recut import can_be_cut
 from pipesched.pipeline.unit_arguments import OF_BOTH
 from pipesched.pipeline.units import Slices
 from pipesched.pipeline.units_of_measure import TIME, Unit, exact_numbers
+from pipesched.results.best_cut import CutChoice
 from pipesched.results.document_costs import DocumentCosts, FactorCosts, load_of
 from pipesched.results.packing import Packing, PackingBaseline
 from pipesched.schedulers.family import Family
@@ -178,14 +179,16 @@ def pack(
         raise NotApplicable(f"{chosen.name} needs {named}, which a packing does not take", "algorithm")
     costs: DocumentCosts = FactorCosts(part, tokens)
     if isinstance(base.cutter, SetupCutter) and not part and reference is None:
-        base, costs = model_costs(base, chosen, cap)
-    times = RankTimes(_settled(base, chosen), chosen.name, costs)
+        base, cut, costs = model_costs(base, chosen, cap)
+    else:
+        base, cut = _settled(base, chosen)
+    times = RankTimes(base, chosen.name, costs)
     asked = read_counts(microbatches, problem.microbatches)
     if multiple_of != 1 and len(asked) == 1:
         raise ConfigError(f"goes with {AUTO}, {BEST} and several numbers of microbatches, not with one", "multiple_of")
     multiple = require_whole(multiple_of, "multiple_of", least=1)
     packing = _Packer(given, documents, ranks, cap, times).counted(asked, multiple)
-    return replace(packing, pieces=None if pieces is None else tuple(pieces))
+    return replace(packing, pieces=None if pieces is None else tuple(pieces), cut=cut)
 
 
 def _with_overhead(problem: Problem, overhead: Any) -> Problem:
@@ -196,12 +199,14 @@ def _with_overhead(problem: Problem, overhead: Any) -> Problem:
     return replace(problem, slices=Slices(overhead=pair))
 
 
-def _settled(problem: Problem, chosen: Family) -> Problem:
-    """Return a problem whose stages nothing cuts anew: microbatches that differ might be cut otherwise."""
+def _settled(problem: Problem, chosen: Family) -> tuple[Problem, CutChoice | None]:
+    """Return a problem whose stages nothing cuts anew, and its cut: microbatches that differ might be cut otherwise."""
+    if problem.layers is None and problem.cutter is None:
+        return problem, None
+    fitted, cut = on_best_cut(problem, chosen)
     if not can_be_cut(problem):
-        return problem
-    fitted = on_best_cut(problem, chosen)
-    return replace(fitted, cutter=None, layers=None, costs=replace(fitted.costs, overlap=None))
+        return problem, cut
+    return replace(fitted, cutter=None, layers=None, costs=replace(fitted.costs, overlap=None)), cut
 
 
 class _Packer:
@@ -309,6 +314,7 @@ class _Packer:
             assignment=assignment,
             makespans=tuple(plain(rank.makespan) for rank in best.ranks),
             bound=plain(self._bound(exact=exact)),
+            letters=self.times.positions(microbatches).letters,
             exact=exact,
             fits=best.fits,
             baselines=baselines,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
@@ -19,10 +20,12 @@ from pipesched.estimation.items import core_time
 from pipesched.estimation.terms import PER_MS
 from pipesched.pipeline.costs import in_one
 from pipesched.pipeline.kinds import KINDS
+from pipesched.pipeline.layers import BALANCED, GIVEN
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import to_fraction
-from pipesched.pipeline.recut import recut, seeks_best
+from pipesched.pipeline.recut import all_cuts, is_cut_open, layout_of, recut, seeks_best
 from pipesched.pipeline.schedule import schedule_plan
+from pipesched.results.best_cut import CutChoice
 from pipesched.results.document_costs import MILLION, DocumentCosts, DocumentLoad, ModelCosts
 from pipesched.results.outcome import run
 from pipesched.schedulers.family import Family, prepare
@@ -186,8 +189,8 @@ class RankTimes:
         return Timed(Fraction(schedule.makespan_ticks, schedule.problem.ticks.per_unit), schedule.fits)
 
 
-def model_costs(problem: Problem, chosen: Family, cap: int) -> tuple[Problem, ModelCosts]:
-    """Return the problem of a model for one document of `cap` tokens, cut for an algorithm, and what documents cost.
+def model_costs(problem: Problem, chosen: Family, cap: int) -> tuple[Problem, CutChoice | None, ModelCosts]:
+    """Return the problem of a model for one document of `cap` tokens, its cut, and what documents cost.
 
     A time that was given in place of the model's own grows with the tokens alone. Raises ConfigError about `cap` for
     more tokens than the model takes.
@@ -199,7 +202,7 @@ def model_costs(problem: Problem, chosen: Family, cap: int) -> tuple[Problem, Mo
     except ConfigError as error:
         raise ConfigError(error.message, "cap") from None
     whole = replace(problem, cutter=replace(cutter, setup=setup), placement=None)
-    fitted = on_best_cut(whole if problem.placement is None else recut(whole, problem.placement), chosen)
+    fitted, cut = on_best_cut(whole if problem.placement is None else recut(whole, problem.placement), chosen)
     assert isinstance(fitted.cutter, SetupCutter)
     stages, given = fitted.cutter.stages, {*cutter.replaced}
     linear, core = dict[str, tuple[Fraction, ...]](), dict[str, tuple[Fraction, ...]]()
@@ -209,18 +212,23 @@ def model_costs(problem: Problem, chosen: Family, cap: int) -> tuple[Problem, Mo
         core[key] = tuple(Fraction(core_time(stage, key), PER_MS) if own else Fraction(0) for stage in stages)
         linear[key] = tuple(time - part for time, part in zip(times, core[key], strict=True))
     plain = replace(fitted, cutter=None, layers=None, costs=replace(fitted.costs, overlap=None))
-    return plain, ModelCosts(cap, linear, core)
+    return plain, cut, ModelCosts(cap, linear, core)
 
 
-def on_best_cut(problem: Problem, chosen: Family) -> Problem:
-    """Return a problem of microbatches alike as an algorithm runs it, on its best cut where that is open."""
+def on_best_cut(problem: Problem, chosen: Family) -> tuple[Problem, CutChoice | None]:
+    """Return a problem of microbatches alike as an algorithm runs it, on its best cut where that is open, and its cut.
+
+    The latter is None of a problem without layers.
+    """
     fitted = prepare(problem, chosen)
-    if not seeks_best(fitted):
-        return fitted
-    try:
-        return run(problem, chosen.name).problem
-    except NoSchedule:  # one document as long as the costs are for may exceed a budget
-        return fitted
+    if seeks_best(fitted):
+        with suppress(NoSchedule):  # one document as long as the costs are for may exceed a budget
+            outcome = run(problem, chosen.name)
+            return outcome.problem, outcome.cut
+    if fitted.layers is None and fitted.cutter is None:
+        return fitted, None
+    rule = GIVEN if fitted.layers is None else fitted.layers.rule
+    return fitted, CutChoice(layout_of(fitted), BALANCED if is_cut_open(fitted) else rule, 1, all_cuts(fitted))
 
 
 def first_fit(tokens: Sequence[int], bins: int, cap: int) -> tuple[Filled, list[int]]:

@@ -37,6 +37,7 @@ from pipesched.pipeline.schedule import Schedule, schedule_plan, timed_schedule
 from pipesched.pipeline.step import GRADIENTS, WEIGHTS
 from pipesched.render.cells import chunk_of, chunk_of_stage, is_numbered
 from pipesched.render.palette import HUES, colour_of, place_of
+from pipesched.results.covered import of_schedule
 from pipesched.results.outcome import Outcome
 
 Arc = tuple[int, int, int, int, int]  # ranges before and behind, of which one may hold one operation; latency
@@ -283,11 +284,8 @@ def schedule_data(outcome: Outcome, name: str, palette: Palette | None = None) -
     """
     schedule, problem, index = outcome.schedule, outcome.problem, outcome.schedule.plan.index
     _require_exact(schedule)
-    placement, bound, overlap = problem.settled_placement, outcome.bound, problem.model.overlap
+    placement, overlap = problem.settled_placement, problem.model.overlap
     columns: Columns = {}
-    unlimited = replace(problem, memory=replace(problem.memory, budget=None))  # its bound holds over the budget too
-    own = {"own_lengths": schedule.own_lengths}
-    free = timed_schedule(unlimited, schedule.plan, schedule.times, schedule.graph, **own)
     return {
         "name": name,
         "algorithm": outcome.algorithm,
@@ -313,7 +311,7 @@ def schedule_data(outcome: Outcome, name: str, palette: Palette | None = None) -
         "static": [problem.static_grains(device) for device in range(problem.devices)],
         "capacity": problem.capacity_grains,
         "stored": schedule.makespan_ticks,
-        "bound": {"ticks": bound.ticks, "own": lower_bound(schedule).ticks, "free": lower_bound(free).ticks},
+        "bound": _bounds(outcome),
         "solver": None if outcome.report is None else solver_document(outcome.report),
         **({"step": step_data(schedule, {} if palette is None else palette)} if problem.has_step else {}),
         "plan": plan_data(schedule),
@@ -379,6 +377,26 @@ def _tones(problem: Problem, index: OpIndex, palette: Palette) -> list[list[int]
 def shades_of(index: OpIndex) -> int:
     """Return in how many shades the slices of a microbatch are drawn."""
     return min(index.slices, MOST_SHADES)
+
+
+def _bounds(outcome: Outcome) -> dict[str, Any]:
+    """Return bounds in ticks with what they are about: the one that is shown, and those of other orders.
+
+    The latter are of its cut and placement: what is known in `ticks`, its `own` of any order of the same kind, and one
+    that is `free` of the budget.
+    """
+    schedule = outcome.schedule
+    problem = replace(schedule.problem, memory=replace(schedule.problem.memory, budget=None))
+    free = timed_schedule(problem, schedule.plan, schedule.times, schedule.graph, own_lengths=schedule.own_lengths)
+    return {
+        "shown": outcome.claim.bound.ticks,
+        "of_shown": outcome.claim.covers,
+        "ticks": outcome.bound.ticks,
+        "covers": outcome.covers,
+        "own": lower_bound(schedule).ticks,
+        "free": lower_bound(free).ticks,
+        "of_free": of_schedule(free),
+    }
 
 
 def _require_exact(schedule: Schedule) -> None:

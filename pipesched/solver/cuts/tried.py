@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -11,7 +11,7 @@ from itertools import accumulate, chain as chained, groupby, pairwise
 from math import ceil, inf
 from typing import NamedTuple
 
-from pipesched.core.arrays import round_up
+from pipesched.core.arrays import ceil_div, round_up
 from pipesched.core.clock import Clock, TimeIsUp, look, under
 from pipesched.errors import ConfigError, Deadlock, NoSchedule
 from pipesched.pipeline.bounds import Bound
@@ -23,6 +23,7 @@ from pipesched.pipeline.quantities import to_fraction
 from pipesched.pipeline.recut import cut_at, ends_of, items_of
 from pipesched.pipeline.schedule import Schedule
 from pipesched.results.outcome import run
+from pipesched.schedulers.family import Family, prepare
 from pipesched.schedulers.registry import compared
 from pipesched.solver.cuts.chain import SLACK, Chain, Devices
 from pipesched.solver.cuts.in_order import CutsInOrder, RankedCut, cuts_in_order
@@ -31,18 +32,22 @@ from pipesched.solver.policy import CutPolicy
 
 
 def least_by_work(chain: Chain) -> int:
-    """Return ticks in which all devices can do all work, and no fewer than those of the longest item alone.
+    """Return ticks in which all devices can do all work, and no fewer than those of items that one must have together.
 
     Each device also waits for its first microbatch, and after its last for the gradient to come home: each stage before
-    its first one has an item at least.
+    its first one has an item at least. Of the longest n items of so many devices, one has ceil(n / devices) at least;
+    where a second copy goes the other way, two devices share what they have.
     """
     speeds = chain.devices.speed
     work = [chain.microbatches * (after - before) for before, after in pairwise(chain.least_work)]
     rates = [1 / chain.least_time(speed) for speed in speeds]
     waits = [rate * _waiting(chain, device) for device, rate in enumerate(rates)] if chain.has_ways else []
     spread = ceil((sum(work) + sum(waits, Fraction(0))) / sum(rates))
-    alone = int(max(work) * chain.fastest) // (2 if chain.devices.mirrored else 1)
-    return round_up(max(spread, alone), chain.quantum)
+    sharing = 2 if chain.devices.mirrored else 1
+    holders, falling = ceil_div(len(speeds), sharing), sorted(work, reverse=True)
+    sums = [0, *accumulate(falling)]
+    together = max(sums[n] - sums[n - ceil_div(n, holders)] for n in range(1, len(sums), holders))
+    return round_up(max(spread, int(together * chain.fastest) // sharing), chain.quantum)
 
 
 def _waiting(chain: Chain, device: int) -> int:
@@ -77,7 +82,7 @@ def _moved(ends: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
 
 
 ONE_BY_ONE = "the least over all cuts: first input, work and way home of a device"
-WORK = "the least over all cuts: all work, divided among all devices"
+WORK = "the least over all cuts: all work, and its longest parts, divided among all devices"
 
 
 class FamilyCut(NamedTuple):
@@ -87,55 +92,102 @@ class FamilyCut(NamedTuple):
     problem: Problem
     schedule: Schedule
 
-    @property
-    def makespan(self) -> Fraction:
-        """How long it takes."""
+    def length(self) -> Fraction:
+        """Return how long it takes."""
         return Fraction(self.schedule.makespan_ticks, self.problem.ticks.per_unit)
 
 
 class Tried(NamedTuple):
     """The problems to try, and a bound on other cuts, if there are any; the first of them are of families.
 
-    Then comes the balanced cut of each placement.
+    Then comes the balanced cut of each placement. The bound is on cuts into so many `chunks` a device; `least` is one
+    on all of them that needs no search. `is_cut_off`: the time was over before it was found; so it was for the families
+    `not_tried`.
     """
 
     problems: list[Problem]
     others: Bound | None
     first: Sequence[FamilyCut] = ()
+    least: Bound | None = None
+    chunks: tuple[int, ...] = ()
+    is_cut_off: bool = False
+    not_tried: Sequence[str] = ()
 
 
 class OtherCuts(NamedTuple):
-    """Cuts of a placement beside the balanced one: those to try, and a bound on all that are not tried (None: none)."""
+    """Cuts of a placement beside the balanced one: those to try, and a bound on all that are not tried (None: none).
+
+    `least` is a bound on all cuts. `is_cut_off`: time was over before the bound was found.
+    """
 
     problems: Sequence[Problem]
     bound: Bound | None
+    least: Bound
+    is_cut_off: bool = False
 
 
-def of_families(problem: Problem, problems: Sequence[Problem], clock: Clock, slow: Clock) -> list[FamilyCut]:
-    """Return a problem on the best cuts of algorithms, the shortest first: one for each placement of `problems`.
+class FamilyCuts(NamedTuple):
+    """A problem on the best cuts of algorithms, the shortest first, and the algorithms for which there was no time."""
+
+    found: list[FamilyCut]
+    not_tried: list[str]
+
+
+def of_families(problem: Problem, problems: Sequence[Problem], clock: Clock, slow: Clock) -> FamilyCuts:
+    """Return a problem on the best cuts of algorithms: one for each placement of `problems`.
 
     Algorithms that are fast come first, the others while the clock of `slow` ones is not over.
     """
     found: dict[Placement, FamilyCut] = {}
-    for family in sorted(compared(problem), key=lambda one: one.is_slow):
-        if family.required or (family.splits_backward and not problem.costs.split):
-            continue
+    families = sorted(_families(problem), key=lambda one: one.is_slow)
+    for number, family in enumerate(families):
         try:
             with under(slow if family.is_slow else clock):
                 outcome = run(problem, family.name)
         except TimeIsUp:
-            break
+            return FamilyCuts(sorted(found.values(), key=FamilyCut.length), [one.name for one in families[number:]])
         except (ConfigError, NoSchedule, Deadlock):
             continue
         own = replace(outcome.problem, costs=replace(outcome.problem.costs, split=problem.costs.split))
         cut, placement = FamilyCut(family.name, own, outcome.schedule), own.settled_placement
-        is_tried = any(
-            not one.stages % own.stages and placement.in_blocks(one.stages) == one.settled_placement.by_number
-            for one in problems
-        )
-        if is_tried and cut.schedule.fits and (placement not in found or cut.makespan < found[placement].makespan):
-            found[placement] = cut
-    return sorted(found.values(), key=lambda one: one.makespan)
+        if _is_among(own, problems) and cut.schedule.fits:
+            found[placement] = min(found.get(placement, cut), cut, key=FamilyCut.length)
+    return FamilyCuts(sorted(found.values(), key=FamilyCut.length), [])
+
+
+def fused_for_families(problem: Problem, problems: Sequence[Problem]) -> list[Problem]:
+    """Return a problem with the stages of each algorithm that has fewer, on a placement of `problems`."""
+    found, known = dict[Placement, Problem](), {one.settled_placement for one in problems}
+    for family in _families(problem):
+        with suppress(ConfigError):
+            own = prepare(problem, family)
+            if own.placement is not None and own.placement not in known and _is_among(own, problems):
+                found[own.placement] = replace(own, costs=replace(own.costs, split=problem.costs.split))
+    return [*found.values()]
+
+
+def families_on(problem: Problem, problems: Sequence[Problem]) -> Iterator[str]:
+    """Yield the names of the algorithms that run a problem on the stages of one of others, or on blocks of them."""
+    for family in _families(problem):
+        with suppress(ConfigError):
+            own = prepare(problem, family)
+            if own.placement is not None and _is_among(own, problems):
+                yield family.name
+
+
+def _families(problem: Problem) -> list[Family]:
+    """Return the algorithms whose schedules a solve of a problem may take."""
+    is_split = problem.costs.split
+    return [one for one in compared(problem) if not one.required and (is_split or not one.splits_backward)]
+
+
+def _is_among(problem: Problem, problems: Sequence[Problem]) -> bool:
+    """Return whether the stages of a problem are those of another one, or blocks of them, where they stand there."""
+    placement = problem.settled_placement
+    return any(
+        not one.stages % problem.stages and placement.in_blocks(one.stages) == one.settled_placement.by_number
+        for one in problems
+    )
 
 
 def tried(
@@ -145,28 +197,41 @@ def tried(
     allowed: Allowed,
     clock: Clock,
     *,
-    first: Sequence[FamilyCut] = (),
+    fused: Sequence[Problem] = (),
+    families: Callable[[], FamilyCuts] = lambda: FamilyCuts([], []),
     counts_ways: bool = True,
 ) -> Tried:
-    """Return what is tried of problems on their placements: `first`, and of each so many cuts, also the balanced one.
+    """Return what is tried of problems on their placements: what `families` have, and of each so many cuts.
 
-    Each has an equal share of the time that `clock` leaves. All are on one scale of ticks. Raises NoSchedule where none
-    of the problems holds one microbatch.
+    The balanced one is one of them. Bounds come first, since they must not depend on the time that families take; of
+    `fused` problems too, whose cuts only families try. All are on one scale of ticks. Raises NoSchedule where none of
+    the problems holds one microbatch.
     """
+    every = [other_cuts(one, cuts - 1, policy, clock, allowed, counts_ways=counts_ways) for one in problems]
+    bounds = [one.bound for one in every if one.bound]
+    for one in fused:
+        others, own = other_cuts(one, 0, policy, clock, allowed, counts_ways=counts_ways), chain_of(one, allowed)
+        every.append(others)
+        bounds += [
+            Bound(own.bound_of(ends_of(one))[0], ONE_BY_ONE, own.per_unit),
+            *([others.bound] if others.bound else []),
+        ]
+    first, not_tried = families()
     found = [one.problem for one in first]
     with suppress(*([NoSchedule] if found else [])):
         found += _others(feasible(problems, allowed), found)
-    bounds: list[Bound] = []
-    for number, problem in enumerate(problems):
-        share = clock.part(clock.left / (len(problems) - number))
-        others = other_cuts(problem, cuts - 1, policy, share, allowed, counts_ways=counts_ways)
+    for others in every:
         found += _others(others.problems, found)
-        bounds += [others.bound] if others.bound else []
+    chunks = tuple(sorted({one.stages // one.devices for one in (*problems, *fused)}))
     scale = max(problem.ticks.per_unit for problem in found)
     if any(problem.ticks.per_unit != scale for problem in found):
         found = [replace(problem, costs=replace(problem.costs, resolution=scale)) for problem in found]
     least = min(bounds, key=_value, default=None)
-    return Tried(found, least and Bound(int(_value(least) * scale), least.reason, scale), first)
+    bound, of_all = (
+        one and Bound(int(_value(one) * scale), one.reason, scale)
+        for one in (least, min((one.least for one in every), key=_value))
+    )
+    return Tried(found, bound, first, of_all, chunks, any(others.is_cut_off for others in every), not_tried)
 
 
 def _others(problems: Iterable[Problem], known: Sequence[Problem]) -> list[Problem]:
@@ -208,11 +273,12 @@ def other_cuts(
     all work.
     """
     if problem.has_units:
-        return OtherCuts((), work_bound(problem))
+        return OtherCuts((), work_bound(problem), work_bound(problem))
     chain = chain_of(problem, allowed, counts_ways=counts_ways)
     fitting = _Fitting(problem, count, allowed)
-    least, reason = float(least_by_work(chain)), WORK
-    with suppress(TimeIsUp), under(clock.part(policy.ordered_part * clock.left)):
+    by_work = least_by_work(chain)
+    least, reason, is_cut_off = float(by_work), WORK, True
+    with suppress(TimeIsUp), under(clock):
         for above in policy.margins:
             order = _order(chain, fitting.own, above, policy)
             if order is None:
@@ -220,10 +286,12 @@ def other_cuts(
             least, reason = max(least, _next_bound(chain, fitting, order, policy)), ONE_BY_ONE
             if len(fitting.found) == count and least != order.lanes.most:  # what comes next is known
                 break
+        is_cut_off = False
     if len(fitting.found) < count:
         with suppress(TimeIsUp), under(clock):
             fitting.take(cuts_near(chain, fitting.own, policy.most_near))
-    return OtherCuts([*fitting.found.values()], None if least == inf else Bound(int(least), reason, chain.per_unit))
+    bound = None if least == inf else Bound(int(least), reason, chain.per_unit)
+    return OtherCuts([*fitting.found.values()], bound, Bound(by_work, WORK, chain.per_unit), is_cut_off)
 
 
 def work_bound(problem: Problem) -> Bound:

@@ -9,12 +9,13 @@ import pytest
 
 from pipesched import ConfigError, Problem, Schedule, make_problem, run
 from pipesched.analysis.reasons.explain import explain, why
-from pipesched.analysis.reasons.explanation import Explanation, timed_tasks
+from pipesched.analysis.reasons.explanation import Explanation
 from pipesched.core.order_moves import legal_places
 from pipesched.core.reasons import Idle
 from pipesched.errors import Deadlock, InvalidSchedule
 from pipesched.pipeline.ops import parse_op
 from pipesched.render.explanation import move_lines
+from pipesched.results.timed_moves import timed_tasks
 from tests.plain_reasons import PlainSchedule
 from tests.strategies import plan_of
 
@@ -143,7 +144,7 @@ def test_too_many_moves(monkeypatch: pytest.MonkeyPatch) -> None:
     """With too many operations to time only the first moves are tried, and that is said; a move that gains may lack."""
     problem = make_problem(devices=4, stages=8, microbatches=4, p2p=1, forward=5, backward=10)
     complete = explain(run(problem, "zb-v"))
-    monkeypatch.setattr("pipesched.analysis.reasons.timed_moves.MOST_RETIMED", 1)
+    monkeypatch.setattr("pipesched.results.timed_moves.MOST_RETIMED", 1)
     found = explain(run(problem, "zb-v"))
     assert complete.moves_complete
     assert not found.moves_complete

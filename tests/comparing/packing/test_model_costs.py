@@ -29,7 +29,7 @@ TIMES = ("forward", "backward_input", "backward_weight")
 def test_one_document_of_the_cap(training: dict[str, Any]) -> None:
     """It costs what `estimate` says of one sequence as long, number for number, by any way of recompute."""
     problem = pipesched.load(**SETUP, training=training)
-    base, costs = model_costs(problem, family("1f1b"), CAP)
+    base, _, costs = model_costs(problem, family("1f1b"), CAP)
     made = costs.problem(base, [load_of([CAP])] * 8)
     estimated = pipesched.run(problem, "1f1b").problem
     for key in (*TIMES, "p2p"):
@@ -42,7 +42,7 @@ def test_one_document_of_the_cap(training: dict[str, Any]) -> None:
 
 def test_halves_of_it() -> None:
     """Two documents of half the cap take as much, but for half of the core; one of them half of that."""
-    base, costs = model_costs(pipesched.load(**SETUP), family("1f1b"), CAP)
+    base, _, costs = model_costs(pipesched.load(**SETUP), family("1f1b"), CAP)
     half = CAP // 2
     made = costs.problem(base, [load_of([CAP]), load_of([half, half]), load_of([half])])
     for key in TIMES:
@@ -57,7 +57,7 @@ def test_halves_of_it() -> None:
 
 def test_times_that_were_given() -> None:
     """A time in place of the model's own grows with the tokens alone."""
-    _, costs = model_costs(pipesched.load(**SETUP, forward=3), family("1f1b"), CAP)
+    *_, costs = model_costs(pipesched.load(**SETUP, forward=3), family("1f1b"), CAP)
     assert [*costs.core["forward"]] == [0] * 4
     assert [*costs.linear["forward"]] == [3] * 4
     assert all(costs.core["backward_input"])

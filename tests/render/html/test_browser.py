@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.analysis.reasons.explanation import timed_tasks
 from pipesched.core.order_moves import legal_places
 from pipesched.core.reasons import LATE_PARTS
 from pipesched.documents.json_text import dump
@@ -23,6 +22,7 @@ from pipesched.pipeline.schedule import Schedule
 from pipesched.render.explanation import gap_words
 from pipesched.render.html.page import page as page_of
 from pipesched.render.palette import colour_of, place_of
+from pipesched.results.timed_moves import timed_tasks
 from tests.analysis.measured.traces_of_runs import replayed, torch_traces
 from tests.render.html.conftest import ROOT, Open, missing
 from tests.unit_schedules import forwards, sized, sliced

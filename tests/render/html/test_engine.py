@@ -14,7 +14,6 @@ import pytest
 
 import pipesched
 from pipesched.analysis.reasons.explain import explain
-from pipesched.analysis.reasons.explanation import timed_tasks
 from pipesched.core.order_moves import legal_places
 from pipesched.core.reasons import Idle
 from pipesched.documents.json_text import dump
@@ -22,6 +21,7 @@ from pipesched.documents.schedule import document, parse
 from pipesched.errors import Deadlock, NotApplicable, PipeschedError
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.results.outcome import MEASURED, Outcome
+from pipesched.results.timed_moves import timed_tasks
 from tests.render.html.engine import NODE, answers, case
 from tests.strategies import random_plan, random_saving_plan, saving_plan_of
 from tests.unit_schedules import forwards, sized, sliced

@@ -11,12 +11,12 @@ import pytest
 
 import pipesched
 from pipesched.analysis.reasons.explain import sensitivities
-from pipesched.analysis.reasons.explanation import timed_tasks
 from pipesched.documents.schedule import document
 from pipesched.errors import PipeschedError
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.render.html.data import schedule_data
 from pipesched.results.outcome import Outcome
+from pipesched.results.timed_moves import timed_tasks
 from tests.render.html.engine import NODE, answers, case
 from tests.stepped import REDUCED, SHARDED, SIDE, SMALL, TIED
 

@@ -6,7 +6,7 @@ const metrics = s => cached(s, "metrics", () => {
   const useful = ranks(s).map(order => order.reduce((sum, t) => sum + (s.useful[kindOf(s, t)] ?? true ? s.duration[t] : 0), 0));
   const ideal = max(...useful), all = useful.reduce((a, b) => a + b), devices = [...busy.keys()];
   const peaks = devices.map(device => memoryOf(s, device).peak), fit = !devices.some(device => excess(s, device));
-  const bound = s.edits ? ownBound(s, fit) : s.bound.ticks;
+  const [bound] = boundHere(s, fit);
   const ratio = (part, whole) => (whole ? part / whole : 0), time = ticks => ticks / s.per, size = grains => grains / s.grain;
   return {
     makespan: time(makespan), span: time(span), ideal: time(ideal), bubble,
@@ -20,8 +20,12 @@ const metrics = s => cached(s, "metrics", () => {
   };
 });
 
-// A bound that counts the budget holds only for schedules within it.
-const ownBound = ({ bound }, fit) => (fit ? max(bound.own, bound.free) : bound.free);
+// The bound of this cut and placement, and which schedules it is about. One that counts the budget is about those within it.
+const ownBound = ({ bound }, fit) => (fit && bound.own >= bound.free ? [bound.own, bound.covers] : [bound.free, bound.of_free]);
+const boundHere = (s, fit) => (s.edits ? ownBound(s, fit) : [s.bound.ticks, s.bound.covers]);
+
+// The bound that is shown: until the first edit that of a solve, if one made the schedule.
+const shownBound = (s, fit) => (s.edits ? ownBound(s, fit) : [s.bound.shown, s.bound.of_shown]);
 
 function timesDocument(s) {
   const entry = t => ({
@@ -39,10 +43,10 @@ const feeding = s => [...Array(s.M).keys()].map(m => m * s.n).sort((a, b) => tur
 
 function scheduleDocument(s) {
   const found = metrics(s), { devices, transfers } = timesDocument(s);
-  const status = totals(s).makespan === ownBound(s, found.fits) ? "optimal" : "heuristic";
+  const status = totals(s).makespan === ownBound(s, found.fits)[0] ? "optimal" : "heuristic";
   return {
     format: "pipesched.schedule", version: s.fed || s.step ? 2 : 1, algorithm: s.algorithm, status: s.edits ? status : s.status,
-    problem: s.problem, ...(s.edits && s.fed ? { order: feeding(s) } : s.fed), metrics: { ...found, ...(s.step && { step: stepMetrics(s) }) }, devices,
+    problem: s.problem, ...(s.edits && s.fed ? { order: feeding(s) } : s.fed), metrics: { ...found, ...(s.step && { step: stepMetrics(s) }) }, covers: boundHere(s, found.fits)[1], devices,
     ...(transfers.length && { transfers }), ...(s.step && { network: networkDocument(s) }),
     ...(s.waits.length && { waits: s.waits.map(([before, after]) => [opText(s, after), opText(s, before)]) }),
     ...(!s.edits && s.solver && { solver: s.solver }),

@@ -35,8 +35,8 @@ function showNumbers() {
 
 // The numbers that take a while: bound, memory, and the table of schedules.
 function showMetrics() {
-  const s = shown(), { lower_bound: bound, gap, memory, fits: fit } = metrics(s);
-  show("bound", `${short(bound)}${unit} (${gap ? `gap ${percent(gap)}` : "optimal"})`);
+  const s = shown(), { memory, fits: fit } = metrics(s), [bound, covers] = shownBound(s, fit), open = totals(s).makespan - bound;
+  show("bound", `${short(bound / s.per)}${unit} (${open ? `gap ${percent(bound && open / bound)}` : "optimal"}) for ${covers}`);
   show("memory", `${short(max(...memory))} ${s.problem.memory.unit}${fit ? "" : ", over budget"}`);
   $("memory").className = fit ? "" : "bad";
   $("sheets").hidden = sheets.length < 2 && !page.remarks.length;

@@ -1,0 +1,92 @@
+"""What a bound is below, in words: the one place from which documents, pages and tables take them.
+
+Each phrase names what all schedules have that the bound is about: cut, placement, backwards, pairs, slices, memory. It
+goes on from "every schedule of" or "bound of".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
+
+from pipesched.checks import joined
+from pipesched.pipeline.bounds import Bound
+from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.recut import is_cut_open
+from pipesched.pipeline.schedule import Schedule
+
+WHOLE, HALVES, BOTH = "backwards whole", "backwards in halves", "backwards whole or in halves"
+NO_PAIRS = "without pairs of F and B"
+CHOSEN = "all that the solve chose from"  # of a document that does not say what that was
+WITHIN, WITHOUT = "within the budget", "without the budget"
+
+
+class Claim(NamedTuple):
+    """A bound on the makespan, and what schedules it is about, in words."""
+
+    bound: Bound
+    covers: str
+
+    def gap(self, ticks: int) -> float:
+        """Return the distance of a makespan to the bound: (makespan - bound) / bound."""
+        return (ticks - self.bound.ticks) / self.bound.ticks if self.bound.ticks else 0.0
+
+
+def of_schedule(schedule: Schedule) -> str:
+    """Return what the bound of a schedule is about: schedules of its kinds on its own stages, as long as they fit."""
+    problem, plan = schedule.problem, schedule.plan
+    is_paired = bool(plan.pairs) or problem.costs.overlap is None
+    parts = [_here(problem), *_backwards(plan.index.letters), *([] if is_paired else [NO_PAIRS])]
+    if problem.slices.rule is not None:
+        parts.append(f"{problem.slices.count} slices")
+    if schedule.own_lengths:
+        parts.append("these lengths of operations")
+    elif problem.memory.budget is not None:
+        parts += [*_memory(Allowed.of(plan.index.letters))] if schedule.fits else [WITHOUT]
+    return ", ".join(parts)
+
+
+def of_search(
+    problem: Problem, allowed: Allowed, placements: Collection[str], chunks: Sequence[int] | None = None
+) -> str:
+    """Return what the bound of a solve is about: all that it may choose from, with the backwards of `problem`.
+
+    `placements` are the names of those that it tries. `chunks` are the numbers of stages a device whose cuts all count;
+    None where there is one cut, or one a placement.
+    """
+    balanced = f"balanced cuts into {problem.stages} stages" if is_cut_open(problem) else ""
+    cut = balanced or ("this cut" if problem.layers is not None else "")
+    cut = f"all cuts, {in_chunks(chunks)}" if chunks else cut
+    places = f"{'placement' if len(placements) == 1 else 'placements'} {joined([*placements])}"
+    parts = [*([cut] if cut else []), places, *_backwards(problem.letters)]
+    return ", ".join([*parts, *(_memory(allowed) if problem.memory.budget is not None else ())])
+
+
+def of_packing(letters: str, microbatches: int, *, is_cut: bool) -> str:
+    """Return what the bound of a packing is about, whose ranks have schedules of these passes."""
+    stays = "with " * bool({*"BI"} & {*letters}) + ", ".join([*_backwards(letters), "stages where they are"])
+    return f"{microbatches} microbatches a rank{' on this cut' * is_cut}, {stays}"
+
+
+def in_chunks(chunks: Sequence[int]) -> str:
+    """Return numbers of stages a device in words."""
+    return f"{' or '.join(map(str, chunks))} chunk{'s' * (tuple(chunks) != (1,))}"
+
+
+def _here(problem: Problem) -> str:
+    is_cut = problem.layers is not None or is_cut_open(problem)
+    return "this cut and placement" if is_cut else "this placement"
+
+
+def _backwards(letters: str) -> Iterator[str]:
+    """Yield which backwards passes have, if any."""
+    if "B" in letters or "I" in letters:
+        yield BOTH if {"B", "I"} <= {*letters} else WHOLE if "B" in letters else HALVES
+
+
+def _memory(allowed: Allowed) -> Iterator[str]:
+    """Yield that the budget counts, and what may be done with activations to keep it."""
+    yield WITHIN
+    if allowed == KEEP_ONLY:
+        yield "activations kept"

@@ -1,0 +1,237 @@
+"""The operations of a schedule as tasks, and the moves in the order of a device that shorten it, timed exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+from pipesched.core.clock import look
+from pipesched.core.order_moves import candidate_moves, moved
+from pipesched.core.reasons import NOTHING, Arc, TimedTasks
+from pipesched.core.tasks import TaskGraph
+from pipesched.core.timing import UNTIMED, Times, earliest_times
+from pipesched.errors import InvalidSchedule
+from pipesched.pipeline.check_program import checked_programs
+from pipesched.pipeline.lowering import lower_plan, precedence_rows
+from pipesched.pipeline.ops import Slot
+from pipesched.pipeline.plan import NetworkEntry, Plan, with_parts
+from pipesched.pipeline.quantities import in_units
+from pipesched.pipeline.schedule import Schedule, timed_schedule
+from pipesched.pipeline.step import WEIGHTS
+from pipesched.pipeline.step_lowering import reshard_times, step_arrows, waits_of
+from pipesched.pipeline.step_rule import network_programs
+
+MOST_RETIMED = 5_000_000  # operations, over all moves
+MOST_MOVES = 10
+LOWERED = 8  # times as long as timing alone: making the task graph of a move anew, where programs of lanes change
+
+
+class OrderMove(NamedTuple):
+    """A slot that shortens the schedule where it moves in the order of its device, from one position to another.
+
+    At all positions from `first` to `last` that takes as long. `peak_memory` is that of the activations of the device
+    afterwards, `memory` has its static memory too; `fits` says whether it is within the budget then.
+    """
+
+    slot: Slot
+    device: int
+    start: int
+    to: int
+    makespan: int | float
+    peak_memory: int | float
+    memory: int | float
+    fits: bool
+    first: int
+    last: int
+
+
+def timed_tasks(schedule: Schedule, *, moving: bool = False) -> TimedTasks:
+    """Return the operations of a schedule as tasks, with its times from its first start on; a pair is its forward.
+
+    The tag of an arc is the boundary between stages that it crosses from one device to another. Of a step, what a lane
+    moves waits for the slot behind which it is issued as if by a wait edge; `moving` leaves out all that follows from
+    the order of slots: where they are issued, and at level weights which gather a slot needs.
+    """
+    plan, first = schedule.plan, schedule.last_ticks - schedule.makespan_ticks
+    waits: list[list[int]] = [[] for _ in range(plan.index.size)]
+    task = {backward: forward for forward, backward in plan.pairs.items()}
+    for before, after in waits_of(plan):
+        waits[task.get(after, after)].append(task.get(before, before))
+    inputs = _inputs(schedule, task)
+    if plan.index.scoped:
+        data, weights, issued = step_arrows(schedule.problem, plan)
+        is_fixed = not (moving and schedule.problem.sharding.divides(WEIGHTS))
+        for before, after, lag in chain(data, weights if is_fixed else ()):
+            inputs[after].append(Arc(before, lag))
+        for before, after, _ in () if moving else issued:
+            waits[after].append(before)
+    starts, ends = schedule.start_ticks, schedule.end_ticks
+    if first:
+        starts, ends = [time - first for time in starts], [time - first for time in ends]
+    return TimedTasks(
+        schedule.graph.durations, inputs, waits, plan.machines, len(plan.orders), starts, ends,
+        arrived=arrivals(schedule, first), late_lanes=len(plan.network),
+    )  # fmt: skip
+
+
+def arrivals(schedule: Schedule, first: int) -> Sequence[int]:
+    """Return when messages were there, from the first start on; nothing of a schedule that was not measured."""
+    if not schedule.own_lengths:
+        return ()
+    return [time - first for time in schedule.arrival_ticks] or [UNTIMED] * schedule.plan.index.size
+
+
+def _inputs(schedule: Schedule, task: dict[int, int]) -> list[list[Arc]]:
+    """Return the arcs of data into each task; `task` maps the backwards of pairs to their forwards."""
+    plan = schedule.plan
+    is_run = [False] * plan.index.size
+    for order in plan.machines:
+        for number in order:
+            is_run[number] = True
+    for backward in task:
+        is_run[backward] = True
+    inputs: list[list[Arc]] = [[] for _ in range(plan.index.size)]
+    for row in precedence_rows(schedule.problem, plan.index):
+        tag = NOTHING if row.boundary < 0 else row.boundary
+        for before, after in zip(row.before, row.after, strict=True):
+            if is_run[before] and is_run[after]:
+                inputs[task.get(after, after)].append(Arc(task.get(before, before), row.lag, tag))
+    return inputs
+
+
+def moved_plan(schedule: Schedule, device: int, order: Sequence[int]) -> Plan:
+    """Return the plan of a schedule with another order of a device, and the program that this makes of its lane.
+
+    What the lane moves keeps its order; each stands behind the slot that the rule names in the new order. Raises
+    InvalidSchedule where that is no legal program.
+    """
+    orders = [*schedule.plan.orders]
+    orders[device] = order
+    plan = with_parts(schedule.plan, orders=orders)
+    if not plan.index.scoped:
+        return plan
+    after = dict(network_programs(schedule.problem, plan)[device])
+    ops = {number: plan.index.op(number) for number, _ in plan.network[device]}
+    if {*ops.values()} != {*after}:
+        raise InvalidSchedule(f"device {device} gathers and frees other stages in this order")
+    network = [*plan.network]
+    network[device] = [NetworkEntry(number, after[op]) for number, op in ops.items()]
+    plan = with_parts(plan, network=network)
+    wrong = checked_programs(schedule.problem, plan, [device])[0].wrong
+    if wrong:
+        raise InvalidSchedule(wrong[0], wrong)
+    return plan
+
+
+def graph_of(schedule: Schedule, plan: Plan) -> TaskGraph:
+    """Return the task graph of a moved plan, with the durations that the schedule has."""
+    if not plan.index.scoped:
+        return schedule.graph
+    return lower_plan(schedule.problem, plan).changed(durations=schedule.graph.duration)
+
+
+class _Found(NamedTuple):
+    """A move that gains; of equal makespans the one that was tried first comes first."""
+
+    makespan: int
+    number: int
+    task: int
+    start: int
+    to: int
+
+
+def best_moves(schedule: Schedule, tasks: TimedTasks) -> tuple[list[OrderMove], bool]:
+    """Return the ten moves with the least makespan that shorten a schedule, and whether all were timed.
+
+    `tasks` are those of the schedule, which is at its earliest times. A move leaves the order of all others; the budget
+    is not looked at. Those of one slot to positions side by side that take as long are one move, to the nearest.
+    """
+    found, is_complete = list[_Found](), True
+    for number, (move, after) in enumerate(_timed_moves(schedule, tasks)):
+        is_complete &= move is not None
+        if move is not None and after is not None and (makespan := _makespan(after)) < tasks.makespan:
+            found.append(_Found(makespan, number, *move))
+    alike: dict[tuple[int, int, int], list[_Found]] = {}
+    for one in sorted(found, key=lambda one: (one.task, one.makespan, one.to)):
+        group = alike.pop((one.task, one.makespan, one.to - 1), [])
+        alike[one.task, one.makespan, one.to] = [*group, one]
+    groups = sorted(alike.values(), key=min)[:MOST_MOVES]
+    return [_move(schedule, tasks, min(group), (group[0].to, group[-1].to)) for group in groups], is_complete
+
+
+def shortened(schedule: Schedule) -> Iterator[Schedule]:
+    """Yield ever shorter schedules, each a single move from the one before, within the budget, until none is left.
+
+    The schedule is at its earliest times, as those are.
+    """
+    better: Schedule | None = schedule
+    while better is not None:
+        tasks, before = timed_tasks(better), better
+        made = (after for _, after in _timed_moves(before, tasks) if after is not None)
+        better = next((one for one in made if _makespan(one) < tasks.makespan and one.fits), None)
+        if better is not None:
+            yield better
+
+
+def _timed_moves(
+    schedule: Schedule, tasks: TimedTasks
+) -> Iterator[tuple[tuple[int, int, int] | None, Schedule | None]]:
+    """Yield each move that may shorten a schedule, with what it makes; None and None where not all are timed.
+
+    A move is a task, its position and the new one. What it makes is None where it cannot run.
+    """
+    has_programs = bool(schedule.plan.network)
+    size = len(tasks.topological) * (LOWERED if has_programs else 1)
+    most = max(MOST_RETIMED // max(size, 1), 1)
+    limits = timed_tasks(schedule, moving=True) if has_programs else None
+    for number, move in enumerate(candidate_moves(tasks, limits)):
+        if number == most:
+            yield None, None
+            return
+        look()
+        try:
+            yield move, _retimed(schedule, tasks, *move)
+        except InvalidSchedule:  # a slot would need weights, or a lane a slot, that its program has elsewhere
+            yield move, None
+
+
+def moved_before(schedule: Schedule, pairs: Iterable[tuple[int, int]]) -> Iterator[int | float | None]:
+    """Yield, for each pair of a device's operations, the makespan once the first stands directly before the second.
+
+    They are numbers of the plan; times are the earliest. None where that order cannot run.
+    """
+    tasks = timed_tasks(schedule)
+    for task, other in pairs:
+        order = tasks.orders[tasks.machine[task]]
+        try:
+            after = _retimed(schedule, tasks, task, order.index(task), order.index(other))
+        except InvalidSchedule:
+            yield None
+        else:
+            yield in_units(_makespan(after), schedule.problem.ticks.per_unit)
+
+
+def _retimed(schedule: Schedule, tasks: TimedTasks, task: int, start: int, to: int) -> Schedule:
+    """Return the schedule after a move, at its earliest times. Raises InvalidSchedule where it cannot run."""
+    machine = tasks.machine[task]
+    plan = moved_plan(schedule, machine, moved(tasks.orders[machine], start, to))
+    graph = graph_of(schedule, plan)
+    starts, ends = earliest_times(graph, plan.machines)
+    for number, time in reshard_times(plan, ends):
+        starts[number] = ends[number] = time
+    return timed_schedule(schedule.problem, plan, Times(starts, ends), graph)
+
+
+def _makespan(schedule: Schedule) -> int:
+    """Return the last end of a device or a network lane; some operation starts at 0."""
+    orders = [*schedule.plan.orders, *schedule.plan.network_lanes]
+    return max(schedule.end_ticks[order[-1]] for order in orders if order)
+
+
+def _move(schedule: Schedule, tasks: TimedTasks, found: _Found, places: tuple[int, int]) -> OrderMove:
+    device, problem = tasks.machine[found.task], schedule.problem
+    after = _retimed(schedule, tasks, found.task, found.start, found.to)
+    slot, makespan = schedule.plan.slot(found.task), in_units(found.makespan, problem.ticks.per_unit)
+    memory, fits = (after.peak_memory[device], after.memory[device]), device not in after.over_budget
+    return OrderMove(slot, device, found.start, found.to, makespan, *memory, fits, *places)
