@@ -28,9 +28,14 @@ EXPERTS = "experts"  # the kind of the parameters that expert parallelism divide
 
 
 def logits(setup: Setup) -> Terms:
-    """Return what the output head needs once, at its peak: logits in 16 bits and, unless fused, softmax in 32."""
-    each, rows = 2 if setup.training.fused_loss else 6, setup.padded_vocabulary
-    return (_kept(setup, "logits", each * rows, f"{each} x vocabulary {rows}", setup.parallel.tensor),)
+    """Return what the output head needs once, at its peak: logits in 16 bits and, unless fused, softmax in 32.
+
+    And its input, which ranks gather whole where each keeps a part of the sequence.
+    """
+    each, rows, h = 2 if setup.training.fused_loss else 6, setup.padded_vocabulary, setup.model.hidden
+    logits = _kept(setup, "logits", each * rows, f"{each} x vocabulary {rows}", setup.parallel.tensor)
+    gathered = _kept(setup, "gathered input of the head", 2 * h, f"2 x hidden {h}", 1)
+    return (logits, gathered) if setup.parallel.spread > 1 else (logits,)
 
 
 def _kept(setup: Setup, name: str, width: int | Fraction, text: str, ranks: int) -> Term:
