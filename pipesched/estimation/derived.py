@@ -28,9 +28,10 @@ from pipesched.pipeline.placement import Placement, named_placement
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import MOST_DIGITS, Exact, rounded, to_fraction
 from pipesched.pipeline.recut import recut, speeds_of
+from pipesched.pipeline.step_arguments import ALL
 from pipesched.pipeline.unit_arguments import WHOLE_ONLY, read_slices
 from pipesched.pipeline.units import FORWARD_ONLY, SHARED, Slices, with_attentions
-from pipesched.pipeline.units_of_measure import TIME, Unit, is_several
+from pipesched.pipeline.units_of_measure import MEMORY, TIME, Unit, exact_number, is_several
 from pipesched.results.handover.subject import stages_of
 
 HALVES = ("backward_input", "backward_weight")
@@ -379,6 +380,13 @@ def outline(setup: Setup, given: Mapping[str, Any]) -> Problem:
     placement = read_placement(asked, devices, stages)
     assert placement is not None  # auto is none
     return recut(outlined, placement)
+
+
+def side_static(given: Mapping[str, Any]) -> Fraction:
+    """Return the GB that side work holds on every device, whatever their number. Raises ConfigError."""
+    every = [one for one in given.get("side") or () if isinstance(one, Mapping) and one.get("devices", ALL) == ALL]
+    sizes = (exact_number("side", one.get("static", 0), Unit(MEMORY, "GB")) for one in every)
+    return sum(map(to_fraction, sizes), Fraction(0))
 
 
 def budget_of(setup: Setup) -> Fraction:

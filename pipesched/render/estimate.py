@@ -54,7 +54,8 @@ BROKEN = {  # titles on two lines
     "activations": "acti-\nvations",
     "unsharded": "un-\nsharded",
 }
-LEFT_OUT = ("fixed", "logits", "unsharded", "gradients", "optimizer", "weights")  # for want of room, in this order
+# for want of room, in this order
+LEFT_OUT = ("fixed", "logits", "unsharded", "side", "gradients", "optimizer", "weights")
 
 
 def estimate_view(estimate: Estimate, **_: bool) -> Group:

@@ -11,7 +11,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from pipesched.errors import ConfigError
-from pipesched.estimation.derived import memory_with, with_budget
+from pipesched.estimation.derived import budget_of, memory_with, with_budget
 from pipesched.estimation.hardware import GpuModel
 from pipesched.estimation.items import GB
 from pipesched.estimation.model import ModelShape, divisors, items_of
@@ -21,6 +21,7 @@ from pipesched.pipeline.step import LEVELS
 
 FIELDS = (*(f"parallel.{way}" for way in SIZES), "batch.micro", "training.recompute")
 OF_SHARDS = ("training.shard", "parallel.shard_ranks")  # where a level is asked for
+LEAST_BUDGET = Fraction(1, 1000)  # GB: no model trains in less
 NODE = "node"  # the GPUs of a node as ranks that divide parameters
 MOST_CHUNKS, MOST_MICRO = 8, 8
 
@@ -92,8 +93,8 @@ class Space:
     tensor parallelism. `given` are parameters of make_problem that count instead of what is derived, among them the
     `budget`, which is here as well where all devices have the same. `sections` are those of the config, as it gives
     them. `only` is the trainer that must take each schedule, if there is one. `beyond`: also points outside what was
-    measured are searched. `like` is the source whose published runs count as one's own. `notes` say what of the config
-    counts in no point.
+    measured are searched. `beside` are the GB that side work holds on each device. `like` is the source whose published
+    runs count as one's own. `notes` say what of the config counts in no point.
     """
 
     model: ModelShape
@@ -110,6 +111,7 @@ class Space:
     data: int | None = None
     sections: Mapping[str, Any] = field(default_factory=dict)
     budget: Fraction | None = None
+    beside: Fraction = Fraction(0)
     only: str | None = None
     beyond: bool = False
     like: str | None = None
@@ -117,8 +119,11 @@ class Space:
 
     @property
     def replaces(self) -> bool:
-        """Whether numbers are given of which nothing is known before a simulation: any but one budget for all."""
-        return bool(set(self.given) - ({"budget"} if self.budget is not None else set()))
+        """Whether numbers are given of which nothing is known before a simulation: any but one budget for all.
+
+        Side work only adds, so what is proved without it holds.
+        """
+        return bool(set(self.given) - {"side", *(["budget"] if self.budget is not None else [])})
 
     @property
     def capacity(self) -> Fraction:
@@ -150,8 +155,14 @@ class Space:
         return layout._replace(shard_ranks=0 if rest else ranks)
 
     def bounded(self, setup: Setup) -> Setup:
-        """Return a setup for which bounds hold: with the budget, and one stage a device, as more only add messages."""
-        return replace(with_budget(setup, self.budget), parallel=replace(setup.parallel, chunks=1))
+        """Return a setup for which bounds hold: with the budget, and one stage a device, as more only add messages.
+
+        What side work holds is no part of that budget.
+        """
+        budget = self.budget
+        if self.beside:
+            budget = max((budget_of(setup) if budget is None else budget) - self.beside, LEAST_BUDGET)
+        return replace(with_budget(setup, budget), parallel=replace(setup.parallel, chunks=1))
 
     def setup(self, layout: Layout) -> Setup:
         """Return the setup of a layout. Raises ConfigError where its sizes do not divide."""

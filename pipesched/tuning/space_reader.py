@@ -14,7 +14,7 @@ from pipesched.config.load import algorithm_of, load_values
 from pipesched.config.trust_section import read_trust
 from pipesched.config.values import Values
 from pipesched.errors import ConfigError
-from pipesched.estimation.derived import derive
+from pipesched.estimation.derived import derive, side_static
 from pipesched.estimation.model_reader import MODELS, preset_names
 from pipesched.estimation.setup import AUTO, FULL, NONE, RECOMPUTES, SHARD_RANKS
 from pipesched.estimation.setup_reader import TRAINING_KEYS, read_unsized, require_agreement
@@ -73,17 +73,20 @@ def read_space(
 
 
 def _notes(values: Values) -> tuple[str, ...]:
-    """Return what to know of a space: options of an algorithm, which no point has."""
-    asked = algorithm_of(values)
-    if asked is None or not asked.options:
-        return ()
-    return (f"{', '.join(asked.options)} of `algorithm` counts in no point: algorithms run with their usual options",)
+    """Return what to know of a space: options of an algorithm, which no point has, and side work, which all have."""
+    asked, notes = algorithm_of(values), []
+    if asked is not None and asked.options:
+        said = "counts in no point: algorithms run with their usual options"
+        notes.append(f"{', '.join(asked.options)} of `algorithm` {said}")
+    if "side" in values and values["side"].value is not None:
+        notes.append("`side` counts in each point as it is given: of a microbatch on a device, however large both are")
+    return tuple(notes)
 
 
 def _require_use(space: Space) -> None:
     """Raise ConfigError for a value beside the sections that no layout of the space can have."""
     refused, tried = None, set[tuple[int, int]]()
-    for layout in space.layouts() if space.replaces else ():
+    for layout in space.layouts() if set(space.given) - {"budget"} else ():
         size = layout.pipeline, layout.chunks
         if size in tried:
             continue
@@ -133,6 +136,7 @@ def _space(
         name=str(values["name"].value) if "name" in values else "",
         sections={name: _as_given(name, section) for name, section in sections.items()},
         budget=_budget(given.get("budget")),
+        beside=side_static(given),
         only=only,
     )
 

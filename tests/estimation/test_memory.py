@@ -129,8 +129,8 @@ def test_an_mtp_layer() -> None:
 
 def test_logits() -> None:
     """6 bytes a word and token, 2 where the loss is fused, and the input where ranks gather it from their parts."""
-    whole, gathered = {"parallel": {"sequence": False}}, 2 * 4096 * 4096
-    assert total(logits(setup(**whole))) == 6 * 4096 * 32000 // 2
+    gathered = 2 * 4096 * 4096
+    assert total(logits(setup(parallel={"sequence": False}))) == 6 * 4096 * 32000 // 2
     assert total(logits(setup())) == 6 * 4096 * 32000 // 2 + gathered
     assert total(logits(setup(training={"fused_loss": True}))) == 2 * 4096 * 32000 // 2 + gathered
     assert [term.name for term in logits(setup())] == ["logits", "gathered input of the head"]

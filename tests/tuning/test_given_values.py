@@ -53,6 +53,23 @@ def test_rows_under_a_budget_are_those_of_estimate(value: Any) -> None:
     assert (confirmed.step, confirmed.fits) == (found.rows[0].step, True)
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize("static", [1, 6])
+def test_rows_beside_side_work_are_those_of_estimate(static: int) -> None:
+    """What is pruned beside side work is worse or does not fit: the best is the best of all points."""
+    parallel = {**SPACE["parallel"], "pipeline": 2}
+    side = [{"name": "vision", "forward": 1, "backward": 2, "static": static, "activation": "100MB"}]
+    config = {**SPACE, "parallel": parallel, "side": side}
+    names = ["1f1b", "interleaved", "zb-h1"]
+    found = pipesched.tune(None, names, beyond=True, top=1000, **config)
+    fitting = [one.estimate for one in enumerated(config, names) if one.estimate and one.estimate.fits]
+    assert bool(fitting) == bool(found.rows) == (static < 6)
+    assert (found.pruned["memory"] > 0) == (static == 6)
+    if fitting:
+        assert found.rows[0].rate == max(one.step.tokens_per_second_per_gpu for one in fitting)
+    assert "as it is given" in found.notes[-1]
+
+
 @pytest.mark.parametrize(("given", "message"), [({"static": 1}, "each layout"), ({"mode": "forward"}, "be train")])
 def test_what_no_search_of_layouts_has(given: dict[str, Any], message: str) -> None:
     """What stays on a device follows from a layout, and forward passes alone are not estimated."""
