@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pipesched.config.trust_section import FITS
 from pipesched.estimation.hardware import COUNTS, GEMM, NUMBERS, SHARES
 from pipesched.estimation.huggingface import MODEL_TYPES
 from pipesched.estimation.model import BIASES, MLPS, NORMS, POSITIONS
@@ -67,7 +68,9 @@ def setup_schemas() -> dict[str, Schema]:
         "parallel": [{**object_schema(_parallel()), "required": ["gpus"]}],
         "batch": [_batch()],
         "training": [object_schema(_training())],
-        "trust": [object_schema({"like": _or_null(TEXT), "beyond": _or_null(FLAG)})],
+        "trust": [
+            object_schema({"like": _or_null(TEXT), "beyond": _or_null(FLAG), "fits": _or_null({"enum": [*FITS]})})
+        ],
     }
     return {field.key: {"description": field.help, "anyOf": [*shapes[field.key], {"type": "null"}]} for field in SETUP}
 

@@ -64,7 +64,7 @@ def read_space(
     trust = read_trust(values["trust"].value if "trust" in values else None)
     try:
         space = _space(values, sections, algorithms, only)
-        space = replace(space, beyond=beyond or trust.beyond, like=trust.like, notes=_notes(values))
+        space = replace(space, beyond=beyond or trust.beyond, like=trust.like, fits=trust.fits, notes=_notes(values))
         _require_use(space)
     except ConfigError as error:
         others = {key: value for key, value in values.items() if key not in SECTIONS}

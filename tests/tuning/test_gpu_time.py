@@ -55,9 +55,8 @@ def test_parts_sum_up_to_one(algorithm: str, more: Config) -> None:
 
 def test_side_work_is_a_part_of_its_own() -> None:
     """2 and 3 ms of each microbatch, whether times of passes are derived or given; all else is as it was."""
-    more: Config
-    for more in ({}, {"forward": 7}):
-        estimate, shares = parts(side=[{"name": "vision", "forward": 2, "backward": 3}], **more)
+    side = [{"name": "vision", "forward": 2, "backward": 3}]
+    for estimate, shares in (parts(side=side), parts(side=side, forward=7)):
         whole = estimate.step.time * estimate.problem.devices
         assert shares["side work"] * whole == pytest.approx(5 * estimate.problem.microbatches)
         assert shares["idle"] * whole == pytest.approx(float(sum(estimate.outcome.schedule.idle)), rel=2e-3)

@@ -131,7 +131,7 @@ class Judge(NamedTuple):
         rates = sorted(estimate.tokens / value / estimate.setup.parallel.gpus * 1e3 for value in time)
         fullest = max(estimate.devices, key=lambda device: device.total)
         memory = Interval(*(_held(fullest, quantile) for quantile in self.base.memory))
-        is_sure = all(_held(one, self.base.memory.high) * GB <= one.budget for one in estimate.devices)
+        is_sure = estimate.fits and memory_margin(estimate, self.base.memory.high) >= 0
         evidence = Evidence(fields_outside(run.facts), tuple(self._nearest(run)))
         return Trust(LEVEL, time, Interval(*rates), memory, spread, is_sure, evidence, standing, self.own, self.like)
 
@@ -155,6 +155,14 @@ class Judge(NamedTuple):
 
 def _near(one: PublishedRun, apart: float) -> NearRun:
     return NearRun(one.run, one.compared.source, one.url, apart, one.rate, one.estimated_rate / one.rate - 1)
+
+
+def memory_margin(estimate: Estimate, high: float) -> float:
+    """Return the GB that the tightest GPU has left where all but what is fixed is `high` times as estimated.
+
+    Of its own memory, whatever limit a person sets.
+    """
+    return float(estimate.setup.hardware.memory) - max(_held(device, high) for device in estimate.devices)
 
 
 def _held(device: DeviceMemory, quantile: float) -> float:
