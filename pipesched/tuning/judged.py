@@ -173,7 +173,7 @@ def _ways(facts: RunFacts) -> Mapping[str, str]:
         "context": f"with context {facts.context} at {tokens}",
         "expert": f"with expert {facts.expert}",
         "expert_tensor": f"with expert_tensor {facts.expert_tensor}",
-        "micro": f"with {facts.tokens:,} tokens of a microbatch on a rank",
+        "micro": f"with {facts.tokens:,} tokens of a microbatch on a rank" + f" of {facts.tensor}" * (facts.tensor > 1),
         "algorithm": f"under {facts.algorithm}",
         "shard": f"with shard {facts.shard}",
     }
