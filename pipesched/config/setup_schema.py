@@ -9,7 +9,7 @@ from pipesched.estimation.hardware import COUNTS, GEMM, NUMBERS, SHARES
 from pipesched.estimation.huggingface import MODEL_TYPES
 from pipesched.estimation.model import BIASES, MLPS, NORMS, POSITIONS
 from pipesched.estimation.model_reader import HARDWARE, preset_names
-from pipesched.estimation.setup import AUTO, BF16, CONTEXTS, FP32, FULL, PRECISIONS, RECOMPUTES, SIZES
+from pipesched.estimation.setup import AUTO, BF16, CONTEXTS, FP32, FULL, OPTIMIZERS, PRECISIONS, RECOMPUTES, SIZES
 from pipesched.pipeline.step import LEVELS
 from pipesched.text.fields import SETUP
 
@@ -138,6 +138,10 @@ def _training() -> dict[str, Schema]:
     return {
         "precision": {"description": "of weights and activations; default bf16", **_or_null({"enum": [*PRECISIONS]})},
         "gradients": {"description": "of the main gradients; default fp32", **_or_null({"enum": [FP32, BF16]})},
+        "optimizer": {
+            "description": "adam (default), adam-bf16, muon, sgd, or the bytes of its states of a parameter",
+            "anyOf": [{"enum": [*OPTIMIZERS]}, SHARE, {"type": "null"}],
+        },
         **_described(SWITCHES, FLAG),
         **_described({"shard": SHARD}, {"enum": [*LEVELS]}, "shard"),
         "context": {

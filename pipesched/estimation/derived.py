@@ -16,7 +16,7 @@ from pipesched.estimation.items import GB, LAYER, Items, Stage, hides_experts, p
 from pipesched.estimation.layout import ends_of_layout
 from pipesched.estimation.memory import CONTEXT, FRAGMENTATION
 from pipesched.estimation.model import items_of
-from pipesched.estimation.setup import GATHER, NONE, Setup
+from pipesched.estimation.setup import ADAM, GATHER, NONE, Setup
 from pipesched.estimation.step import step_values, with_keys
 from pipesched.estimation.terms import ATTENTION as ATTENDING, PER_MS, total
 from pipesched.estimation.times import OPERATIONS
@@ -203,6 +203,7 @@ class SetupCutter:
             "is_split": parallel.spread > 1, "is_whole": parallel.spread < parallel.tensor, training.precision: True,
             "gathers": parallel.context > 1 and training.context == GATHER,
             "tokens": batch.micro * batch.sequence, f"{training.gradients} gradients": True,
+            f"optimizer {training.optimizer}": training.optimizer != ADAM,
             f"{training.recompute}{training.full_layers or ''}": True,
             "stages": stages_of(self.ends, model.layers, model.mtp),
         }  # fmt: skip

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import NamedTuple
 
-from pipesched.checks import require_flag, require_name, require_sequence, require_whole, shown
+from pipesched.checks import require_flag, require_name, require_number, require_sequence, require_whole, shown
 from pipesched.errors import ConfigError
 from pipesched.estimation.hardware import GpuModel
 from pipesched.estimation.model import (
@@ -18,12 +18,15 @@ from pipesched.estimation.model import (
     require_stages,
     require_tensor,
 )
+from pipesched.pipeline.quantities import Exact
 from pipesched.pipeline.step import LEVELS, NOTHING, OPTIMIZER_STATES
 
 BF16, FP16, FP32 = PRECISIONS = ("bf16", "fp16", "fp32")
 NONE, SELECTIVE, FULL = RECOMPUTES = ("none", "selective", "full")
 RING, GATHER = CONTEXTS = ("ring", "gather")
+ADAM, ADAM_BF16, MUON, SGD = OPTIMIZERS = ("adam", "adam-bf16", "muon", "sgd")
 AUTO = "auto"
+MOST_STATES = 1_000  # bytes of a parameter
 MOST = 1_000_000_000  # GPUs, tokens or sequences
 SHARD_RANKS = "parallel.shard_ranks"
 SIZES = ("tensor", "pipeline", "chunks", "context", "expert", "expert_tensor")
@@ -147,12 +150,13 @@ def packed(lengths: Sequence[Sequence[int]], data: int) -> TokenBatch:
 class TrainingSetup:
     """How a model trains: numbers, what is kept of activations, and what overlaps.
 
-    `gradients` is the precision of the main gradients. `shard` says what data-parallel ranks divide, as steps have it:
-    none, optimizer, gradients or weights (ZeRO 0 to 3); None leaves gradients and parameters out of the schedule, and
-    `distributed_optimizer` says whether states are divided. With `shard` that follows. `recompute` is none, selective
-    (the core of attention) or full, the latter of `full_layers` of each stage (None: all). `layout` lists the layers of
-    each stage, or is a rule (balanced, equal); None finds the best for an algorithm. By `context`, ranks that share a
-    sequence pass keys and values round a ring, or gather all of them first.
+    `gradients` is the precision of the main gradients. `optimizer` is its name, or how many bytes of states it keeps
+    of a parameter, the 32-bit copy of the weight among them. `shard` says what data-parallel ranks divide, as steps
+    have it: none, optimizer, gradients or weights (ZeRO 0 to 3); None leaves gradients and parameters out of the
+    schedule, and `distributed_optimizer` says whether states are divided. With `shard` that follows. `recompute` is
+    none, selective (the core of attention) or full, the latter of `full_layers` of each stage (None: all). `layout`
+    lists the layers of each stage, or is a rule (balanced, equal); None finds the best for an algorithm. By `context`,
+    ranks that share a sequence pass keys and values round a ring, or gather all of them first.
 
     Raises ConfigError, about the field at fault.
     """
@@ -168,8 +172,13 @@ class TrainingSetup:
     layout: tuple[int, ...] | str | None = None
     context: str = RING
     shard: str | None = None
+    optimizer: str | Exact = ADAM
 
     def __post_init__(self) -> None:
+        if isinstance(self.optimizer, str):
+            require_name(OPTIMIZERS, self.optimizer, "optimizer", "training.optimizer")
+        else:
+            require_number(self.optimizer, "training.optimizer", most=MOST_STATES)
         if self.precision == "fp8":
             raise ConfigError("fp8 is not estimated; known are bf16, fp16 and fp32", "training.precision")
         require_name(PRECISIONS, self.precision, "precision", "training.precision")

@@ -21,7 +21,7 @@ PARALLEL_KEYS = ("gpus", *SIZES, "sequence", "data", "shard_ranks")
 BATCH_KEYS = ("sequence", "micro", "global", "lengths")
 FLAGS = ("distributed_optimizer", "flash_attention", "tensor_overlap", "fused_loss")
 WORDS = ("precision", "gradients", "context")
-TRAINING_KEYS = (*WORDS, "shard", "recompute", *FLAGS, "layout", "efficiency")
+TRAINING_KEYS = (*WORDS, "optimizer", "shard", "recompute", *FLAGS, "layout", "efficiency")
 SWITCHED = {True: OPTIMIZER_STATES, False: NOTHING}  # what `distributed_optimizer` says of `shard`
 FORMS = {"sequence": "true or false", "recompute": "none, selective or full", "shard": f"one of {', '.join(LEVELS)}"}
 MISSING = {
@@ -147,7 +147,9 @@ def _one(entries: Entries, key: str, default: Any = None) -> Any:
 
 def _training(value: Value) -> TrainingSetup:
     entries = Entries(value, "training", TRAINING_KEYS)
-    given = {key: entries.plain(key) for key in (*WORDS, *FLAGS) if key in entries}
+    given: dict[str, Any] = {key: entries.plain(key) for key in (*WORDS, *FLAGS) if key in entries}
+    if (optimizer := entries.plain("optimizer")) is not None:
+        given["optimizer"] = optimizer if isinstance(optimizer, str) else entries.number("optimizer")
     level = _one(entries, "shard")
     require_agreement(entries, [level])
     recompute, layers = _one(entries, "recompute") if "recompute" in entries else "none", None
