@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 
 from pipesched.errors import ConfigError
-from pipesched.estimation.memory import embedding_memory, fixed, head_memory, layer_memory, logits, mtp_memory, state_bytes
+from pipesched.estimation.memory import (
+    embedding_memory,
+    fixed,
+    head_memory,
+    layer_memory,
+    logits,
+    mtp_memory,
+    state_bytes,
+)
 from pipesched.estimation.terms import total
 from pipesched.estimation.times import optimizer_terms
 from tests.estimation.setups import setup
