@@ -12,7 +12,9 @@ from typing import NamedTuple
 
 from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import PipeschedError
+from pipesched.estimation.layout import read_layout
 from pipesched.estimation.result import Estimate
+from pipesched.estimation.setup import Setup
 from pipesched.estimation.trust.evidence import DECIDED, SpeedRatio, Trust, ratios
 from pipesched.estimation.trust.facts import RunFacts
 from pipesched.estimation.trust.inside import Judge, WhatToMeasure, fields_outside, what_to_measure
@@ -55,9 +57,10 @@ def with_trust(
     """Return rows with how sure they are, as far as time allows; of `known` points that is not asked again."""
     found, until = [row if row.trust else replace(row, trust=known.get(row.point)) for row in rows], until_end(clock)
     left = [number for number, trial in enumerate(found) if trial.trust is None]
-    points = [found[number].point for number in left]
+    trials = [found[number] for number in left]
     calls = [
-        JudgeTask(TrialTask(one, space.setup(one.layout), space.given, until, only=space.only), judge) for one in points
+        JudgeTask(TrialTask(one.point, _as_cut(space, one), space.given, until, only=space.only), judge)
+        for one in trials
     ]
     with closing(map_batches(pool, judged, calls, str, clock)) as results:
         try:
@@ -66,6 +69,16 @@ def with_trust(
         except TimeIsUp:
             pass
     return found
+
+
+def _as_cut(space: Space, trial: Trial) -> Setup:
+    """Return the setup of a trial with the stages that were found for it, which need not be searched again."""
+    setup = space.setup(trial.point.layout)
+    if space.replaces or not trial.layout or setup.training.layout is not None:
+        return setup
+    chunks = len(read_layout(setup, trial.layout)) // setup.parallel.pipeline
+    parallel, training = replace(setup.parallel, chunks=chunks), replace(setup.training, layout=trial.layout)
+    return replace(setup, parallel=parallel, training=training)
 
 
 def by_expected(trial: Trial) -> float:
