@@ -59,7 +59,7 @@ def with_trust(
     left = [number for number, trial in enumerate(found) if trial.trust is None]
     trials = [found[number] for number in left]
     calls = [
-        JudgeTask(TrialTask(one.point, _as_cut(space, one), space.given, until, only=space.only), judge)
+        JudgeTask(TrialTask(one.point, as_cut(space, one), space.given, until, only=space.only), judge)
         for one in trials
     ]
     with closing(map_batches(pool, judged, calls, str, clock)) as results:
@@ -71,7 +71,7 @@ def with_trust(
     return found
 
 
-def _as_cut(space: Space, trial: Trial) -> Setup:
+def as_cut(space: Space, trial: Trial) -> Setup:
     """Return the setup of a trial with the stages that were found for it, which need not be searched again."""
     setup = space.setup(trial.point.layout)
     if space.replaces or not trial.layout or setup.training.layout is not None:

@@ -32,7 +32,7 @@ from pipesched.executors.opening import FEWEST_OPERATIONS, chosen, lent
 from pipesched.results.trainers import TRAINERS, takes_orders
 from pipesched.tuning.answer import Findings, answer, wish, wish_tasks
 from pipesched.tuning.finalists import SOLVE, Finalist, Finished, finish
-from pipesched.tuning.judged import faster_outside, to_judge, with_trust
+from pipesched.tuning.judged import as_cut, faster_outside, to_judge, with_trust
 from pipesched.tuning.result import OverMemory, Tuning
 from pipesched.tuning.search import SpaceSearch, Told
 from pipesched.tuning.space import Layout
@@ -170,7 +170,7 @@ def _finished(
         first.setdefault(trial.point.layout, trial)
     best, space, until = [*first.values()][:FINALISTS], search.space, until_end(clock)
     given = space.given, until, 0.0, space.only
-    tasks = [TrialTask(trial.point, space.setup(trial.point.layout), *given) for trial in best]
+    tasks = [TrialTask(trial.point, as_cut(space, trial), *given) for trial in best]
     calls = [Finalist(task, seconds, judge) for task in tasks]
     found: list[tuple[Trial, Finished]] = []
     if clock.is_over:
