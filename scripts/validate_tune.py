@@ -169,7 +169,8 @@ def is_missed(tuning: Tuning, known: Sequence[Estimate]) -> bool:
     best = tuning.best
     if best is None or best.trust is None or not best.trust.evidence.inside:
         return True
-    return any(one.fits and trust_of(one).evidence.inside and rate_of(one) > best.rate for one in known)
+    rate = max(row.rate for row in tuning if row.sure == best.sure)
+    return any(trust_of(one).sure and trust_of(one).evidence.inside and rate_of(one) > rate for one in known)
 
 
 def trust_of(estimate: Estimate) -> Trust:

@@ -295,6 +295,7 @@ class TuningOptions(NamedTuple):
         "--resume FILE", "file that keeps each point that was tried; what stands in it already is not tried again"
     )
     beyond: bool = option("--beyond", "also layouts that are unlike all published runs, which are else listed apart")
+    fits: str | None = option("--fits sure|likely", "whether the best must surely fit (default), or by its estimate")
 
     @property
     def settings(self) -> dict[str, Any]:

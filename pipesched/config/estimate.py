@@ -7,7 +7,8 @@ from typing import Any
 from pipesched.config.load import Config
 from pipesched.errors import ConfigError
 from pipesched.estimation.changes import FittingChange, changes_that_fit
-from pipesched.estimation.derived import SetupCutter, budget_of, outline, with_budget
+from pipesched.estimation.derived import SetupCutter, budget_of, outline, side_static, with_budget
+from pipesched.estimation.items import GB
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import Setup
 from pipesched.pipeline.quantities import to_fraction
@@ -64,4 +65,4 @@ def changes(estimate: Estimate) -> list[FittingChange]:
         options = estimate.options if name == asked else {}
         return Estimate(run(outline(setup, replaced), name, **options), estimate.whole)
 
-    return changes_that_fit(with_budget(estimate.setup, given), again)
+    return changes_that_fit(with_budget(estimate.setup, given), again, side_static(replaced) * GB)

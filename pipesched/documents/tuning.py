@@ -76,7 +76,7 @@ def tuning_document(tuning: Tuning) -> dict[str, Any]:
         "wishes": [_over_memory(point, gpus) for point in tuning.wishes],
         "doubts": [_doubt(doubt, gpus) for doubt in tuning.doubts],
         "nearest": [_miss(miss, gpus) for miss in tuning.nearest],
-        "tied": tuning.tied,
+        **picked(tuning, "tied", "fits"),
         "beyond": [{**_row(one.trial, gpus), "measure": one.measure} for one in tuning.beyond],
         "published": [_published(run) for run in tuning.published],
         "measure": None if measure is None else {"layouts": [*measure.layouts], "gain": measure.gain},

@@ -52,17 +52,17 @@ class MissingChange(NamedTuple):
     held: Fraction
 
 
-def changes_that_fit(setup: Setup, again: Again) -> list[FittingChange]:
+def changes_that_fit(setup: Setup, again: Again, beside: Fraction = Fraction(0)) -> list[FittingChange]:
     """Return the changes with which a setup that does not fit does, the fastest first, at most SUGGESTED.
 
     One key changes where that is enough; where fewer than SUGGESTED are, two keys, and more where even these are not.
-    `again` estimates a setup.
+    `again` estimates a setup; `beside` are the bytes that each device holds beside the model.
     """
-    found, others = _tried(setup, again)
+    found, others = _tried(setup, again, beside)
     rounds = MOST_ROUNDS if len(found) < SUGGESTED else 0
     while rounds and not (found and rounds < MOST_ROUNDS) and others:
         rounds -= 1
-        tried = [_tried(first.setup, again, first.values) for first in others[:MOST_PAIRED]]
+        tried = [_tried(first.setup, again, beside, first.values) for first in others[:MOST_PAIRED]]
         fitting = [change for more, _ in tried for change in more]
         found += [change for change in fitting if not any(_ends_with(change, one) for one in found)]
         others = sorted((miss for _, more in tried for miss in more), key=attrgetter("held"))
@@ -88,7 +88,7 @@ def _written(value: Any) -> str:
 
 
 def _tried(
-    setup: Setup, again: Again, before: Mapping[str, Any] = MappingProxyType({})
+    setup: Setup, again: Again, beside: Fraction, before: Mapping[str, Any] = MappingProxyType({})
 ) -> tuple[list[FittingChange], list[MissingChange]]:
     """Return the changes of one key with which a setup fits, and those with which it needs less memory, least first."""
     fitting: list[FittingChange] = []
@@ -96,7 +96,8 @@ def _tried(
     for key, change in CHANGES:
         try:
             changed = change(setup)
-            found = None if changed is None else _found(_both(before, key, attrgetter(key)(changed)), changed, again)
+            both = {} if changed is None else _both(before, key, attrgetter(key)(changed))
+            found = None if changed is None else _found(both, changed, again, beside)
         except PipeschedError:
             continue
         if isinstance(found, FittingChange):
@@ -111,10 +112,10 @@ def _tried(
     return fitting, others
 
 
-def _found(values: Mapping[str, Any], setup: Setup, again: Again) -> FittingChange | MissingChange:
+def _found(values: Mapping[str, Any], setup: Setup, again: Again, beside: Fraction) -> FittingChange | MissingChange:
     """Return whether a setup fits; it is not cut into stages where even weights and states alone are too much."""
     items = Items(setup)
-    states = items.stage(0, len(items)).states / setup.parallel.pipeline
+    states = items.stage(0, len(items)).states / setup.parallel.pipeline + beside
     if states > budget_of(setup) * GB:
         return MissingChange(values, setup, states)
     found = again(setup)

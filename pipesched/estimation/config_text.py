@@ -21,7 +21,7 @@ from pipesched.text.writer import ConfigText, ConfigWriter, decimal_text, flow, 
 ONCE = {  # of a stage and step
     "gather": "its weights around the ranks that divide them",
     "reduce": "its gradients around these, and around their replicas",
-    "optimizer": "28 bytes of each parameter that a rank updates",
+    "optimizer": "what is read and written of each parameter that a rank updates",
 }
 
 GIVEN = "as given"

@@ -16,7 +16,7 @@ from pipesched.estimation.items import GB, LAYER, Items, Stage, hides_experts, p
 from pipesched.estimation.layout import ends_of_layout
 from pipesched.estimation.memory import CONTEXT, FRAGMENTATION
 from pipesched.estimation.model import items_of
-from pipesched.estimation.setup import GATHER, NONE, Setup
+from pipesched.estimation.setup import ADAM, GATHER, NONE, Setup
 from pipesched.estimation.step import step_values, with_keys
 from pipesched.estimation.terms import ATTENTION as ATTENDING, PER_MS, total
 from pipesched.estimation.times import OPERATIONS
@@ -29,9 +29,10 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import MOST_DIGITS, Exact, rounded, to_fraction
 from pipesched.pipeline.readers import read_placement
 from pipesched.pipeline.recut import recut, speeds_of
+from pipesched.pipeline.step_arguments import ALL
 from pipesched.pipeline.unit_arguments import WHOLE_ONLY, read_slices
 from pipesched.pipeline.units import FORWARD_ONLY, SHARED, Slices, with_attentions
-from pipesched.pipeline.units_of_measure import TIME, Unit, is_several
+from pipesched.pipeline.units_of_measure import MEMORY, TIME, Unit, exact_number, is_several
 from pipesched.results.handover.subject import stages_of
 
 HALVES = ("backward_input", "backward_weight")
@@ -203,6 +204,7 @@ class SetupCutter:
             "is_split": parallel.spread > 1, "is_whole": parallel.spread < parallel.tensor, training.precision: True,
             "gathers": parallel.context > 1 and training.context == GATHER,
             "tokens": batch.micro * batch.sequence, f"{training.gradients} gradients": True,
+            f"optimizer {training.optimizer}": training.optimizer != ADAM,
             f"{training.recompute}{training.full_layers or ''}": True,
             "stages": stages_of(self.ends, model.layers, model.mtp),
         }  # fmt: skip
@@ -380,6 +382,13 @@ def outline(setup: Setup, given: Mapping[str, Any]) -> Problem:
     placement = read_placement(asked, devices, stages)
     assert placement is not None  # auto is none
     return recut(outlined, placement)
+
+
+def side_static(given: Mapping[str, Any]) -> Fraction:
+    """Return the GB that side work holds on every device, whatever their number. Raises ConfigError."""
+    every = [one for one in given.get("side") or () if isinstance(one, Mapping) and one.get("devices", ALL) == ALL]
+    sizes = (exact_number("side", one.get("static", 0), Unit(MEMORY, "GB")) for one in every)
+    return sum(map(to_fraction, sizes), Fraction(0))
 
 
 def budget_of(setup: Setup) -> Fraction:

@@ -18,8 +18,21 @@ from pipesched.estimation.parameters import (
     joining_parameters,
     layer_parameters,
 )
-from pipesched.estimation.setup import BF16, FP16, FP32, FULL, SELECTIVE, Setup, TrainingSetup
+from pipesched.estimation.setup import (
+    ADAM,
+    ADAM_BF16,
+    BF16,
+    FP16,
+    FP32,
+    FULL,
+    MUON,
+    SELECTIVE,
+    SGD,
+    Setup,
+    TrainingSetup,
+)
 from pipesched.estimation.terms import Term, Terms
+from pipesched.pipeline.quantities import to_fraction
 from pipesched.pipeline.step import GRADIENTS, OPTIMIZER_STATES, WEIGHTS
 
 CONTEXT = 750_000_000
@@ -28,9 +41,14 @@ EXPERTS = "experts"  # the kind of the parameters that expert parallelism divide
 
 
 def logits(setup: Setup) -> Terms:
-    """Return what the output head needs once, at its peak: logits in 16 bits and, unless fused, softmax in 32."""
-    each, rows = 2 if setup.training.fused_loss else 6, setup.padded_vocabulary
-    return (_kept(setup, "logits", each * rows, f"{each} x vocabulary {rows}", setup.parallel.tensor),)
+    """Return what the output head needs once, at its peak: logits in 16 bits and, unless fused, softmax in 32.
+
+    And its input, which ranks gather whole where each keeps a part of the sequence.
+    """
+    each, rows, h = 2 if setup.training.fused_loss else 6, setup.padded_vocabulary, setup.model.hidden
+    logits = _kept(setup, "logits", each * rows, f"{each} x vocabulary {rows}", setup.parallel.tensor)
+    gathered = _kept(setup, "gathered input of the head", 2 * h, f"2 x hidden {h}", 1)
+    return (logits, gathered) if setup.parallel.spread > 1 else (logits,)
 
 
 def _kept(setup: Setup, name: str, width: int | Fraction, text: str, ranks: int) -> Term:
@@ -85,14 +103,15 @@ def _scores(setup: Setup) -> Iterable[Term]:
 
 
 class StateBytes(NamedTuple):
-    """Bytes of a parameter with Adam: weights and gradients, and the optimizer's, which ranks may share."""
+    """Bytes of a parameter: weights and gradients, and the optimizer's, which ranks may share."""
 
     weight: int
     gradient: int
-    optimizer: int
+    optimizer: int | Fraction
 
 
-STATES = {  # (precision, main gradients): mixed precision keeps a 32-bit copy of the weights with the optimizer
+MOMENTS = {ADAM: 8, ADAM_BF16: 4, MUON: 4, SGD: 4}  # two or one of 32 bits, or two of 16
+STATES = {  # (precision, main gradients), with Adam: mixed precision has a 32-bit copy of the weights beside moments
     (BF16, FP32): StateBytes(2, 4, 12),
     (BF16, BF16): StateBytes(2, 2, 12),
     (FP16, FP16): StateBytes(2, 2, 16),
@@ -166,6 +185,14 @@ def fixed(rest: Fraction) -> tuple[Term, Term]:
 
 def state_bytes(training: TrainingSetup) -> StateBytes:
     """Return the bytes of a parameter's states; main gradients may have a precision of their own beside bf16."""
+    adam, optimizer = adam_bytes(training), training.optimizer
+    if isinstance(optimizer, str):
+        return adam._replace(optimizer=adam.optimizer - MOMENTS[ADAM] + MOMENTS[optimizer])
+    return adam._replace(optimizer=to_fraction(optimizer))
+
+
+def adam_bytes(training: TrainingSetup) -> StateBytes:
+    """Return the same with Adam, whose moments have 32 bits."""
     return STATES[training.precision, training.gradients if training.precision == BF16 else training.precision]
 
 
@@ -182,13 +209,13 @@ def _item_memory(setup: Setup, held: LayerParameters, activation: Terms, checkpo
             data = setup.shard_group(experts=name == EXPERTS).ranks  # which hold the same
             groups.append((Term(name, Fraction(count, ranks), text, name), data))
 
-    def states(size: int, level: str) -> Terms:
+    def states(size: int | Fraction, level: str) -> Terms:
         """Return the bytes of these parameters, of each so many, which ranks may divide among them."""
         found = []
         for part, data in groups:
             ranks = data if setup.training.divides(level) else 1
             over = f" / {ranks} data-parallel ranks" if ranks > 1 else ""
-            found.append(Term(part.name, part.value * size / ranks, f"{part.formula} x {size} bytes{over}"))
+            found.append(Term(part.name, part.value * size / ranks, f"{part.formula} x {float(size):g} bytes{over}"))
         return tuple(found)
 
     weights, gradients = states(each.weight, WEIGHTS), states(each.gradient, GRADIENTS)

@@ -25,20 +25,21 @@ from pipesched.estimation.times import optimizer_terms
 from pipesched.estimation.trust.evidence import SpeedRatio, Trust
 from pipesched.pipeline.costs import Entry, in_one
 from pipesched.pipeline.memory import KEPT
-from pipesched.pipeline.metrics import NETWORK, PARTS
+from pipesched.pipeline.metrics import NETWORK, PARTS, SIDE
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units, to_fraction
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.results.handover.subject import StageItems, megatron_text, stages_of
 from pipesched.results.outcome import Outcome
 
-BESIDE_STATES = ("activations", "unsharded")  # what comes and goes
+BESIDE_STATES = ("activations", "unsharded", "side")  # what comes and goes
 
 
 class DeviceMemory(NamedTuple):
     """What a GPU of a device of the pipeline holds at its peak, in bytes, and what it may hold: its memory.
 
-    Weights, gradients and optimizer are what stays; what ranks divide and a schedule brings together is `unsharded`.
+    Weights, gradients and optimizer are what stays; what ranks divide and a schedule brings together is `unsharded`,
+    `side` what side work adds: what stays of it, and what it holds of microbatches.
     Where the problem has a budget of its own, `budget` is derived from that, so that both agree on what fits.
     """
 
@@ -51,6 +52,7 @@ class DeviceMemory(NamedTuple):
     fixed: Fraction
     budget: Fraction
     unsharded: Fraction = Fraction(0)
+    side: Fraction = Fraction(0)
 
     @property
     def total(self) -> Fraction:
@@ -217,23 +219,27 @@ class Estimate(Displayable):
         return tuple(map(self._memory, range(self.problem.devices)))
 
     def _memory(self, device: int) -> DeviceMemory:
-        stages, schedule = self.stages_on(device), self.outcome.schedule
+        stages, schedule, problem = self.stages_on(device), self.outcome.schedule, self.problem
         sums = {key: sum((stage.size(key) for stage in stages), Fraction(0)) for key in ("parameters", *STATES)}
-        most, activations = (
-            Fraction(peaks[device], self.problem.grains.per_unit) * GB
-            for peaks in (schedule.peak_grains, schedule.peak_grains_of("activations"))
-        )
+
+        def size(grains: int) -> Fraction:
+            return Fraction(grains, problem.grains.per_unit) * GB
+
+        most, activations = size(schedule.peak_grains[device]), size(schedule.peak_grains_of("activations")[device])
+        passes, stays = most, size(problem.side_static_grains[device])
+        if problem.side:
+            passes = size(max(level for _, level in schedule.memory_steps(device, without=SIDE)))
         own = sum((stage.size("logits") for stage in stages), Fraction(0))
         if self.is_static_given:  # it has no parts, and counts as weights
-            held = Fraction(self.problem.static_grains(device), self.problem.grains.per_unit) * GB
+            held = size(problem.static_grains(device)) - stays
             sums, own = {**sums, **dict.fromkeys(STATES, Fraction(0)), "weights": held}, Fraction(0)
-        rest = sum((sums[key] for key in STATES), most + own)
-        beside, limits = Fraction(total(fixed(rest))), self.problem.memory.budget
+        rest = sum((sums[key] for key in STATES), most + stays + own)
+        beside, limits = Fraction(total(fixed(rest))), problem.memory.budget
         budget = to_fraction(self.setup.hardware.memory) * GB
         if limits is not None:
             budget = memory_with(to_fraction(limits[device]))
         return DeviceMemory(**sums, activations=activations, logits=own, fixed=beside, budget=budget,
-                            unsharded=most - activations)  # fmt: skip
+                            unsharded=passes - activations, side=most - passes + stays)  # fmt: skip
 
     @property
     def is_static_given(self) -> bool:
@@ -324,7 +330,9 @@ def mean_entry(entry: Entry) -> float:
 
 def sizes_beside(estimate: Estimate) -> tuple[str, ...]:
     """Return what comes and goes on a device, by the fields of DeviceMemory."""
-    return BESIDE_STATES if estimate.problem.has_step else BESIDE_STATES[:1]
+    activations, unsharded, side = BESIDE_STATES
+    divides = estimate.has_step or "shard" in estimate.cutter.replaced
+    return (activations, *[unsharded] * divides, *[side] * bool(estimate.problem.side))
 
 
 def retimed(estimate: Estimate, hardware: GpuModel) -> Estimate:

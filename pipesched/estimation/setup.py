@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import NamedTuple
 
-from pipesched.checks import require_flag, require_name, require_sequence, require_whole, shown
+from pipesched.checks import require_flag, require_name, require_number, require_sequence, require_whole, shown
 from pipesched.errors import ConfigError
 from pipesched.estimation.hardware import EFFICIENCY, GpuModel
 from pipesched.estimation.model import (
@@ -18,6 +18,7 @@ from pipesched.estimation.model import (
     require_stages,
     require_tensor,
 )
+from pipesched.pipeline.quantities import Exact
 from pipesched.pipeline.shapes import (
     ByKey,
     Count,
@@ -26,6 +27,7 @@ from pipesched.pipeline.shapes import (
     Flag,
     Label,
     ListOf,
+    Number,
     OneOf,
     Searched,
     declare,
@@ -36,6 +38,8 @@ from pipesched.pipeline.step import LEVELS, NOTHING, OPTIMIZER_STATES
 BF16, FP16, FP32 = PRECISIONS = ("bf16", "fp16", "fp32")
 NONE, SELECTIVE, FULL = RECOMPUTES = ("none", "selective", "full")
 RING, GATHER = CONTEXTS = ("ring", "gather")
+ADAM, ADAM_BF16, MUON, SGD = OPTIMIZERS = ("adam", "adam-bf16", "muon", "sgd")
+MOST_STATES = 1_000  # bytes of a parameter
 MOST = 1_000_000_000  # GPUs, tokens or sequences
 SHARD_RANKS = "parallel.shard_ranks"
 SIZES = ("tensor", "pipeline", "chunks", "context", "expert", "expert_tensor")
@@ -213,9 +217,9 @@ def packed(lengths: Sequence[Sequence[int]], data: int) -> TokenBatch:
 class TrainingSetup:
     """How a model trains: numbers, what is kept of activations, and what overlaps.
 
-    `shard` None leaves gradients and parameters out of the schedule; `distributed_optimizer` says whether states are
-    divided; with `shard` that follows. `recompute` full is of `full_layers` of each stage (None: all). `layout` None
-    finds the best for an algorithm.
+    Bytes of an `optimizer` count the 32-bit copy of the weight. `shard` None leaves gradients and parameters out of the
+    schedule; `distributed_optimizer` says whether states are divided; with `shard` that follows. `recompute` full is of
+    `full_layers` of each stage (None: all). `layout` None finds the best for an algorithm.
 
     Raises ConfigError, about the field at fault.
     """
@@ -273,6 +277,12 @@ class TrainingSetup:
     fused_loss: bool = declare(
         Flag(), "the loss never forms 32-bit logits; default false", False, flag=None, example="false"
     )
+    optimizer: str | Exact = declare(
+        Either(OneOf(*OPTIMIZERS), Number(), metavar="NAME|X"),
+        "adam (default), adam-bf16, muon, sgd, or the bytes of its states of a parameter",
+        ADAM,
+        example="adam",
+    )
     layout: tuple[int, ...] | str | None = declare(
         Either(Label(), ListOf(Count(0))),
         "best (or auto), balanced, equal, the layers of each stage, or Megatron's text of them",
@@ -283,13 +293,15 @@ class TrainingSetup:
     full_layers: int | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.optimizer, str):
+            require_number(self.optimizer, "training.optimizer", most=MOST_STATES)
         if self.precision == "fp8":
             raise ConfigError("fp8 is not estimated; known are bf16, fp16 and fp32", "training.precision")
         for name, field in declared(TrainingSetup, "training").items():
             value = getattr(self, name)
             if isinstance(field.shape, Flag):
                 require_flag(value, field.key)
-            elif field.shape.words and value is not None:
+            elif field.shape.words and value is not None and (name != "optimizer" or isinstance(value, str)):
                 require_name(field.shape.words, value, field.called or name, field.key)
         if self.shard is not None:
             object.__setattr__(self, "distributed_optimizer", self.shard != NOTHING)

@@ -32,7 +32,7 @@ from pipesched.pipeline.step import LEVELS, NOTHING, OPTIMIZER_STATES
 from pipesched.text.sections import Entries, Section, Sections, located, merged
 from pipesched.text.yaml_reader import Value, parse_yaml, read_text
 
-READ_APART = ("shard", "recompute", "layout", "efficiency")  # of training
+READ_APART = ("optimizer", "shard", "recompute", "layout", "efficiency")  # of training
 SWITCHED = {True: OPTIMIZER_STATES, False: NOTHING}  # what `distributed_optimizer` says of `shard`
 FORMS = {"sequence": "true or false", "recompute": "none, selective or full", "shard": f"one of {', '.join(LEVELS)}"}
 MISSING = {
@@ -158,7 +158,9 @@ def _one(entries: Entries, key: str, default: Any = None) -> Any:
 
 def _training(value: Value) -> TrainingSetup:
     entries = Entries(value, "training", [*TRAINING])
-    given = {key: entries.plain(key) for key in TRAINING if key not in READ_APART and key in entries}
+    given: dict[str, Any] = {key: entries.plain(key) for key in TRAINING if key not in READ_APART and key in entries}
+    if (optimizer := entries.plain("optimizer")) is not None:
+        given["optimizer"] = optimizer if isinstance(optimizer, str) else entries.number("optimizer")
     level = _one(entries, "shard")
     require_agreement(entries, [level])
     recompute, layers = _one(entries, "recompute") if "recompute" in entries else "none", None

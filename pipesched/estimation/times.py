@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 from pipesched.estimation.attention import context_terms, core_terms
 from pipesched.estimation.communication import FORWARD, expert_terms, kernels, message_terms, moved, tensor_terms
+from pipesched.estimation.memory import adam_bytes, state_bytes
 from pipesched.estimation.model import Latent, ModelShape
-from pipesched.estimation.setup import FULL, SELECTIVE, Setup
+from pipesched.estimation.setup import ADAM, FULL, SELECTIVE, Setup
 from pipesched.estimation.terms import ATTENTION, LAUNCHES, PRODUCTS, Term, Terms, recomputed, total
 from pipesched.pipeline.step import OPTIMIZER_STATES
 
@@ -205,12 +206,18 @@ def mtp_times(setup: Setup) -> ItemTimes:
 
 
 def optimizer_terms(setup: Setup, dense: Fraction, experts: Fraction) -> Terms:
-    """Return the time of the optimizer over the parameters of a rank: memory traffic. In milliseconds."""
+    """Return the time of the optimizer over the parameters of a rank: memory traffic. In milliseconds.
+
+    What it keeps is read and written once, so another one than Adam moves twice as much less or more.
+    """
+    training = setup.training
+    each = ADAM_BYTES + 2 * float(state_bytes(training).optimizer - adam_bytes(training).optimizer)
+    kind = "Adam" if training.optimizer == ADAM else "optimizer"
     hardware, shared, share = setup.hardware, setup.training.divides(OPTIMIZER_STATES), setup.hardware.efficiency.memory
     terms = []
     for name, count, group in setup.shard_parts(dense, experts):
         mine = float(count) / (group.ranks if shared else 1)
-        of = f"{ADAM_BYTES} bytes x {mine / 1e6:.6g} M parameters"
+        of = f"{each:g} bytes x {mine / 1e6:.6g} M parameters"
         formula = f"{of} / ({hardware.bandwidth:g} GB/s x {share:.3g})"
-        terms.append(Term(f"Adam{name}", ADAM_BYTES * mine / (hardware.bandwidth * share) * 1e-6, formula))
+        terms.append(Term(f"{kind}{name}", each * mine / (hardware.bandwidth * share) * 1e-6, formula))
     return tuple(terms)

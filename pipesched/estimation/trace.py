@@ -189,6 +189,12 @@ def _of_device(estimate: Estimate, rest: Sequence[str]) -> tuple[float, str, lis
             Term("peak", most, "of activations, whole weights and whole gradients together"),
             Term("activations", -device.activations, f"device.{number}.activations"),
         )
+    elif what == "side":
+        stays = Fraction(estimate.problem.side_static_grains[number], estimate.problem.grains.per_unit) * GB
+        terms = (
+            Term("static", stays, "of each item of `side` that runs here"),
+            Term("microbatches", device.side - stays, "what its activations and outputs add to the peak"),
+        )
     elif what == "logits":
         terms = logits(estimate.setup) if device.logits else ()
     else:

@@ -498,13 +498,14 @@ class ScheduleMetrics:
         """What each device holds at most: its peak of activations and its static memory, in the user's memory unit."""
         return [in_units(held, self.problem.grains.per_unit) for held in self.memory_grains]
 
-    def memory_steps(self, device: int) -> Iterator[tuple[int, int]]:
+    def memory_steps(self, device: int, without: str = "") -> Iterator[tuple[int, int]]:
         """Return the memory of a device over time that is not static: (tick, grains from then on), ticks rising.
 
-        Raises ConfigError for a device that the problem does not have.
+        `without`: a class of HELD that does not count, but not activations. Raises ConfigError for a device that the
+        problem does not have.
         """
         device = require_device(device, self.problem.devices)
-        return self._steps(device, [stay for stay in self._beside if stay.device == device])
+        return self._steps(device, [stay for stay in self._beside if stay.device == device and stay.what != without])
 
     def _steps(self, device: int, beside: Sequence[Stay]) -> Iterator[tuple[int, int]]:
         tasks, more = np.append(self.plan.lines[device], self._transfers[device]), _changes(beside)

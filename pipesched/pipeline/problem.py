@@ -476,6 +476,12 @@ class Problem(Displayable):
         for devices in self._devices_of_ways:
             for device, size in zip(devices, self.grains.static, strict=True):
                 found[device] += size
+        return [own + side for own, side in zip(found, self.side_static_grains, strict=True)]
+
+    @cached_property
+    def side_static_grains(self) -> list[int]:
+        """What of that each device holds for side work."""
+        found = [0] * self.devices
         for item, size in zip(self.side, self.step_grains.side_static, strict=True) if self.side else ():
             for device in {*item.devices}:
                 found[device] += size

@@ -51,7 +51,15 @@ TITLES = {kind.cost: letter for letter, kind in KINDS.items() if letter in compu
 AFTER = ("logits", "fixed", "total")
 BROKEN = {"gradients": "gra-\ndients", "optimizer": "opti-\nmizer", "activations": "acti-\nvations"}
 BROKEN |= {"unsharded": "un-\nsharded"}  # titles on two lines
-LEFT_OUT = ("fixed", "logits", "unsharded", "gradients", "optimizer", "weights")  # for want of room, in this order
+LEFT_OUT = (
+    "fixed",
+    "logits",
+    "unsharded",
+    "side",
+    "gradients",
+    "optimizer",
+    "weights",
+)  # for want of room, in this order
 
 
 def estimate_view(estimate: Estimate, **_: bool) -> Group:

@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from pipesched.config.trust_section import FITS
 from pipesched.estimation.trust.evidence import Interval, OutsideField, PublishedRun, SpeedRatio, Trust
 from pipesched.estimation.trust.facts import RunFacts
 from pipesched.render.grid import folded, grid, right, uncut
@@ -69,11 +70,6 @@ def evidence_table(runs: Sequence[PublishedRun]) -> RenderableType:
     return Group(table, Text(f"{meanings}; estimate: how far ours is off", style="dim"))
 
 
-def is_by_expected(tuning: Tuning) -> bool:
-    """Return whether the rows stand in the order of the rates that are expected: with runs of one's own."""
-    return any(row.trust is not None and row.trust.own for row in tuning.rows)
-
-
 def how_sure(tuning: Tuning) -> Iterator[RenderableType]:
     """Yield what is expected of the first row, on what evidence, and which rows to measure first."""
     trust = tuning.rows[0].trust
@@ -81,8 +77,11 @@ def how_sure(tuning: Tuning) -> Iterator[RenderableType]:
         return
     yield ""
     yield Text(f"Row 1: {interval_text(trust.tokens_per_second_per_gpu, unit=' tokens/s/GPU')}.", style="bold")
-    if is_by_expected(tuning):
-        yield Text("Rows are in the order of what is expected after your own runs; the search was by estimates.")
+    after = " after your own runs" * bool(trust.own)
+    yield Text(f"Rows are in the order of what is expected{after}; the search was by estimates.")
+    if not tuning.rows[0].sure:
+        said = "Nothing surely fits; row 1 is the likeliest to" if tuning.fits == FITS[0] else "Row 1 may not fit"
+        yield Text(f"{said}: {trust.memory.expected:.1f} GB, 80 % {trust.memory.low:.1f} to {trust.memory.high:.1f}.")
     yield from trust_lines(trust)
     if tuning.measure is not None:
         first, second = (number + 1 for number in tuning.measure.layouts)

@@ -31,13 +31,14 @@ from pipesched.render.palette import DIM
 from pipesched.render.scatter import Path, PlotPoint, Scatter, Wall
 from pipesched.render.summary import BAD, GOOD
 from pipesched.render.timescale import numbers_text
-from pipesched.render.trust import faster_outside_lines, how_sure, is_by_expected, item, named, published_lines
+from pipesched.render.trust import faster_outside_lines, how_sure, item, named, published_lines
 from pipesched.tuning.judged import against_first
 from pipesched.tuning.result import TimeShare, Tuning
 from pipesched.tuning.space import Layout
 from pipesched.tuning.trial import Trial
 
 MAY_NOT_FIT = "may not fit"
+LEAST_GAIN = 0.0005  # that is said of a row
 
 
 class PointLine(NamedTuple):
@@ -52,7 +53,7 @@ def a_line_each(trials: Sequence[Trial], marks: Sequence[str] = (), tied: int = 
     """Return a line for each point, with its mark or else its number, from 1; the first `tied` cannot be told apart."""
     shown = marks or [str(number) for number in range(1, len(trials) + 1)]
     named = zip(trials, shown, strict=True)
-    lines = [PointLine(trial, mark, (MAY_NOT_FIT,) * trial.may_not_fit) for trial, mark in named]
+    lines = [PointLine(trial, mark, _doubt(trial)) for trial, mark in named]
     return _with_tied(lines, [[row] for row in range(len(trials))], tied)
 
 
@@ -61,15 +62,21 @@ def a_line_a_layout(trials: Sequence[Trial], tied: int = 0) -> list[PointLine]:
 
     The first `tied` points cannot be told apart.
     """
-    rows: dict[Layout, list[int]] = {}
+    rows: dict[tuple[Layout, bool], list[int]] = {}
     for row, trial in enumerate(trials):
-        rows.setdefault(trial.point.layout.in_one_chunk, []).append(row)
+        rows.setdefault((trial.point.layout.in_one_chunk, trial.may_not_fit), []).append(row)
     lines = []
     for here in rows.values():
         first, *others = (trials[row] for row in here)
-        remarks = (*(MAY_NOT_FIT,) * first.may_not_fit, *_others(first, others, trials[0].rate))
+        remarks = (*_doubt(first), *_others(first, others, trials[0].rate))
         lines.append(PointLine(first, numbers_text([row + 1 for row in here]), remarks))
     return _with_tied(lines, [*rows.values()], tied)
+
+
+def _doubt(trial: Trial) -> tuple[str, ...]:
+    """Return that a point may not fit, and what it would gain over the first row."""
+    gain = 0.0 if trial.behind is None else trial.behind.expected - 1
+    return (MAY_NOT_FIT + f"; if it does, {gain:+.1%}" * (gain >= LEAST_GAIN),) * trial.may_not_fit
 
 
 def _with_tied(lines: Sequence[PointLine], rows: Sequence[Sequence[int]], tied: int) -> list[PointLine]:
@@ -109,8 +116,7 @@ USUAL = (1, "none", None)  # a column of nothing else is left out
 LAYOUT, ALGORITHM = "\nlayout", "\nalgorithm"
 RATE, APART, MFU, BUBBLE, HELD, SPARE = "tokens/s\n/GPU", "vs\nbest", "\nMFU", "\nbubble", "\nGB", "GB\nleft"
 LIKELY, EXPECTED = "\n80 %", "\nexpected"
-KEPT_LONGEST = (RATE, LIKELY, APART, HELD, SPARE, MFU, EXPECTED, BUBBLE)
-KEPT_BY_EXPECTED = (RATE, EXPECTED, LIKELY, HELD, SPARE, APART, MFU, BUBBLE)
+KEPT_LONGEST = (RATE, EXPECTED, SPARE, LIKELY, HELD, APART, MFU, BUBBLE)
 NARROWEST_LAYOUT = 10
 MEANINGS = {HELD: "GB: of the fullest device", SPARE: "left: on the one that has least left"}
 LIKELY_MEANING = "80 %: tokens/s/GPU between which 8 of 10 such runs are"
@@ -118,17 +124,15 @@ MOST_DIGITS = 100  # tokens/s/GPU: more are shown as whole numbers
 
 
 class PointsTable:
-    """A line for each point, those as fast as the best marked; `title` is that of the marks before the lines.
+    """A line for each point, those as fast as the first marked; `title` is that of the marks before the lines.
 
-    `by_expected`: they stand in the order of the rates that are expected. A narrow table has fewer columns, and a very
-    narrow one a layout as one text.
+    A narrow table has fewer columns, and a very narrow one a layout as one text.
     """
 
-    def __init__(self, lines: Sequence[PointLine], title: str = "row", *, by_expected: bool = False) -> None:
+    def __init__(self, lines: Sequence[PointLine], title: str = "row") -> None:
         self.lines, self.title = lines, f"\n{title}"
-        self.kept = KEPT_BY_EXPECTED if by_expected else KEPT_LONGEST
         self.trials = [line.trial for line in lines]
-        self.best = max((trial.rate for trial in self.trials if trial.fits), default=0.0)
+        self.best = self.trials[0].rate if self.trials else 0.0
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if not self.trials:
@@ -137,7 +141,7 @@ class PointsTable:
         sizes = [size for size in LETTERS if any(getattr(layout, size) not in USUAL for layout in layouts)]
         cells = [_cells(trial, self.best) for trial in self.trials]
         has_trust = any(trial.trust for trial in self.trials)
-        kept = [title for title in self.kept if has_trust or title not in (LIKELY, EXPECTED)]
+        kept = [title for title in KEPT_LONGEST if has_trust or title not in (LIKELY, EXPECTED)]
         named = self._named(sizes, is_compact=False)
         room = options.max_width - _together(named)
         is_compact = not fitting_columns(cells, [RATE], room)
@@ -245,7 +249,7 @@ def tuning_table(tuning: Tuning) -> RenderableType:
     """Return a row for each of the best points; where nothing fits, what misses its memory by least."""
     if not tuning.rows:
         return Group(*_nearest(tuning))
-    return PointsTable(a_line_each(tuning.rows, tied=tuning.tied), by_expected=is_by_expected(tuning))
+    return PointsTable(a_line_each(tuning.rows, tied=tuning.tied))
 
 
 def head(tuning: Tuning) -> Iterator[RenderableType]:
@@ -291,7 +295,7 @@ def _parts(tuning: Tuning, *, ascii_only: bool, all_rows: bool) -> Iterator[Rend
     if tuning.rows:
         yield ""
         lines = a_line_each(tuning.rows, tied=tuning.tied) if all_rows else a_line_a_layout(tuning.rows, tuning.tied)
-        yield PointsTable(lines, by_expected=is_by_expected(tuning))
+        yield PointsTable(lines)
         yield from how_sure(tuning)
         if tuning.rows[0].verdicts:
             yield from ("", Text(trainers_text(tuning.rows[0]), style="dim"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from math import inf
 from time import time
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ from pipesched.pipeline.declared import BY_NAME
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.text.writer import ConfigText, dump
 from pipesched.tuning.finalists import FACTORS, SHARES, SOLVE, Finished, gpu_time
-from pipesched.tuning.judged import measured_first, tied, unmeasured, with_behind
+from pipesched.tuning.judged import in_order, measured_first, tied, unmeasured, with_behind
 from pipesched.tuning.result import Doubt, NearMiss, OverMemory, Tuning
 from pipesched.tuning.search import SpaceSearch
 from pipesched.tuning.space import Layout, Space, SpacePoint
@@ -116,16 +116,19 @@ class Findings:
     outside: list[Trial] = field(default_factory=list)
 
     def ranked(self) -> list[Trial]:
-        """Return all that fits, best first by estimates: points of the search, and what `solve` found."""
+        """Return all that fits, best first by estimates, what may be the first row before others.
+
+        Points of the search, and what `solve` found.
+        """
         solved = [done.solved for _, done in self.finished if done.solved is not None]
         suiting = [one for one in solved if one.suits(self.search.space.only)]
-        return sorted([*self.search.fitting(), *suiting], key=lambda trial: trial.rank)
+        return sorted([*self.search.fitting(), *suiting], key=self.search.order)
 
 
 def answer(space: Space, found: Findings, judge: Judge, top: int, clock: Clock) -> Tuning:
     """Return what a search found, with what the decision rests on."""
     search, ranked = found.search, found.ranked()
-    rows = tuple(with_behind((found.rows or ranked)[:top]))
+    rows = tuple(with_behind(in_order(search, found.rows or ranked, top)))
     counts: dict[str, Any] = {
         "space": space.points,
         "simulated": len(search.trials),
@@ -142,15 +145,17 @@ def answer(space: Space, found: Findings, judge: Judge, top: int, clock: Clock) 
     estimate = _estimate(space, search, best, found.finished)
     solved = {done.solved.point: done.parts for _, done in found.finished if done.solved is not None}
     outside = with_behind(found.outside, best)
-    least = accumulate((one.memory for one in ranked), min, initial=inf)  # of all faster ones
-    pareto = [one for one, before in zip(ranked, least, strict=False) if one.memory < before]
+    fastest = sorted(ranked, key=lambda one: one.rank)
+    least = accumulate((one.memory for one in fastest), min, initial=inf)  # of all faster ones
+    pareto = [one for one, before in zip(fastest, least, strict=False) if one.memory < before]
     return Tuning(
         rows,
         pareto=tuple(known.get(one.point, one) for one in pareto),
         parts=solved.get(best.point) or gpu_time(estimate),
         wishes=nearest_wishes(found.wishes, best),
         doubts=tuple(_doubts(found.finished)),
-        tied=tied(rows),
+        tied=tied([best, *takewhile(search.counts, rows[1:])]),
+        fits=space.fits,
         beyond=tuple(unmeasured(space, trial) for trial in outside),
         published=published_runs(space, judge, best),
         measure=measured_first(rows),

@@ -31,6 +31,7 @@ SHARES = {  # what may be off -> the fields of Efficiency that are it
     "network": ("network",),
 }
 FACTORS = (0.9, 1.1)
+PASSES_OF_SIDE = ("forward", "backward")
 GIVEN = {"forward", "backward", "backward_input", "backward_weight", "recompute", "overlap"}  # of make_problem
 
 
@@ -112,19 +113,22 @@ def _solved(found: Estimate, seconds: float) -> Estimate | None:
 def gpu_time(estimate: Estimate) -> tuple[TimeShare, ...]:
     """Return the shares of the GPU time of a step, the largest first; they sum up to 1."""
     step = estimate.step
-    whole = step.time * estimate.problem.devices
+    problem = estimate.problem
+    whole, microbatches = step.time * problem.devices, range(problem.microbatches)
+    beside = sum(float(item.time(key, one)) for item in problem.side for key in PASSES_OF_SIDE for one in microbatches)
     if GIVEN & {*estimate.cutter.replaced}:  # times of the config, in place of those that have terms
         schedule = estimate.outcome.schedule
         updates = 0 if schedule.step is None else sum(schedule.step.time("optimizer"))
-        sums = {"forwards and backwards": float(sum(schedule.busy) - updates)}
+        sums = {"forwards and backwards": float(sum(schedule.busy) - updates) - beside}
     else:
         sums = _derived(estimate)
         hidden = _hidden(estimate)
         for kind in (COMMUNICATION, RECOMPUTE):  # which may dispatch and combine again
             part = min(hidden, sums.get(kind, 0.0))
             sums[kind], hidden = sums.get(kind, 0.0) - part, hidden - part
-    sums["gradients and parameters"] = step.communication * estimate.problem.devices
-    sums["optimizer"] = step.optimizer * estimate.problem.devices
+    sums["side work"] = beside
+    sums["gradients and parameters"] = step.communication * problem.devices
+    sums["optimizer"] = step.optimizer * problem.devices
     sums["idle"] = max(whole - sum(sums.values()), 0.0)
     shares = [TimeShare(name, value / whole) for name, value in sums.items() if value > 0]
     return tuple(sorted(shares, key=lambda one: -one.share))

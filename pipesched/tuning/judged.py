@@ -12,7 +12,9 @@ from typing import NamedTuple
 
 from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import PipeschedError
+from pipesched.estimation.layout import read_layout
 from pipesched.estimation.result import Estimate
+from pipesched.estimation.setup import Setup
 from pipesched.estimation.trust.evidence import DECIDED, SpeedRatio, Trust, ratios
 from pipesched.estimation.trust.facts import RunFacts
 from pipesched.estimation.trust.inside import Judge, WhatToMeasure, fields_outside, what_to_measure
@@ -23,9 +25,9 @@ from pipesched.tuning.search import SpaceSearch
 from pipesched.tuning.space import Layout, Space, SpacePoint
 from pipesched.tuning.trial import Trial, TrialTask, estimate_of_point, until_end
 
-MOST_REORDERED = 20  # rows, at least, among which one's own runs may change the order
+MOST_REORDERED = 20  # rows, at least, among which what is expected decides the order
 TOGETHER = 20  # rows that are compared with the first at once
-MOST_SHOWN = 3  # points outside what was measured
+MOST_SHOWN = 3  # points outside what was measured, or faster ones that may not fit
 
 
 class JudgeTask(NamedTuple):
@@ -55,9 +57,10 @@ def with_trust(
     """Return rows with how sure they are, as far as time allows; of `known` points that is not asked again."""
     found, until = [row if row.trust else replace(row, trust=known.get(row.point)) for row in rows], until_end(clock)
     left = [number for number, trial in enumerate(found) if trial.trust is None]
-    points = [found[number].point for number in left]
+    trials = [found[number] for number in left]
     calls = [
-        JudgeTask(TrialTask(one, space.setup(one.layout), space.given, until, only=space.only), judge) for one in points
+        JudgeTask(TrialTask(one.point, as_cut(space, one), space.given, until, only=space.only), judge)
+        for one in trials
     ]
     with closing(map_batches(pool, judged, calls, str, clock)) as results:
         try:
@@ -68,9 +71,40 @@ def with_trust(
     return found
 
 
-def by_expected(trials: Sequence[Trial]) -> list[Trial]:
-    """Return trials by the rate that is expected, the highest first; those that nothing is known of come last."""
-    return sorted(trials, key=lambda one: -one.trust.tokens_per_second_per_gpu.expected if one.trust else 0.0)
+def as_cut(space: Space, trial: Trial) -> Setup:
+    """Return the setup of a trial with the stages that were found for it, which need not be searched again."""
+    setup = space.setup(trial.point.layout)
+    if space.replaces or not trial.layout or setup.training.layout is not None:
+        return setup
+    chunks = len(read_layout(setup, trial.layout)) // setup.parallel.pipeline
+    parallel, training = replace(setup.parallel, chunks=chunks), replace(setup.training, layout=trial.layout)
+    return replace(setup, parallel=parallel, training=training)
+
+
+def by_expected(trial: Trial) -> float:
+    """Return a sort key: the rate that is expected, the highest first; of what nothing is known the estimated one."""
+    return -(trial.rate if trial.trust is None else trial.trust.tokens_per_second_per_gpu.expected)
+
+
+def to_judge(search: SpaceSearch, ranked: Sequence[Trial], top: int) -> list[Trial]:
+    """Return the trials, in their order, of which so many rows may be made: the best that count, the fastest others."""
+    most = max(top, MOST_REORDERED)
+    best = [trial for trial in ranked if search.counts(trial)][:most]
+    others = sorted((trial for trial in ranked if not search.counts(trial)), key=lambda trial: trial.rank)
+    return [*(best or ranked[:1]), *[one for one in others if best or one is not ranked[0]][: max(top, MOST_SHOWN)]]
+
+
+def in_order(search: SpaceSearch, trials: Sequence[Trial], top: int) -> list[Trial]:
+    """Return so many rows by what is expected: those that may be the first, then the fastest others.
+
+    Of the others those that are faster than the first row have room, up to MOST_SHOWN. Where none may be the first,
+    the likeliest to fit is that all the same.
+    """
+    best = sorted((trial for trial in trials if search.counts(trial)), key=by_expected) or [*trials[:1]]
+    others = sorted((trial for trial in trials if trial not in best), key=by_expected)
+    faster = sum(by_expected(trial) < by_expected(best[0]) for trial in others[:MOST_SHOWN])
+    best = best[: max(top - faster, 1)]
+    return [*best, *others[: top - len(best)]]
 
 
 def with_behind(rows: Sequence[Trial], first: Trial | None = None) -> list[Trial]:
@@ -152,7 +186,7 @@ def _ways(facts: RunFacts) -> Mapping[str, str]:
         "context": f"with context {facts.context} at {tokens}",
         "expert": f"with expert {facts.expert}",
         "expert_tensor": f"with expert_tensor {facts.expert_tensor}",
-        "micro": f"with {facts.tokens:,} tokens of a microbatch on a rank",
+        "micro": f"with {facts.tokens:,} tokens of a microbatch on a rank" + f" of {facts.tensor}" * (facts.tensor > 1),
         "algorithm": f"under {facts.algorithm}",
         "shard": f"with shard {facts.shard}",
     }

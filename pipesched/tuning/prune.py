@@ -94,12 +94,16 @@ class PrunedPoints(NamedTuple):
 
 
 class OpenPoint(NamedTuple):
-    """A point that may be the best: its setup, and a rate that it does not exceed; `close`: by its own bound."""
+    """A point that may be the best: its setup, and a rate that it does not exceed; `close`: by its own bound.
+
+    `surely`: by that where it surely fits.
+    """
 
     point: SpacePoint
     setup: Setup
     most: float
     close: bool = False
+    surely: bool = False
 
 
 def sift(space: Space, points: PointsOfLayouts | None = None) -> Iterator[PrunedPoints | OpenPoint]:

@@ -65,12 +65,13 @@ class Unmeasured(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Tuning(Displayable, Sequence[Trial]):
-    """The best points of a space, best first, by tokens/s/GPU; all fit their memory.
+    """The best points of a space, best first, by the tokens/s/GPU that are expected; all fit by their estimates.
 
-    With runs of one's own the rows are in the order of the rates that are expected. The first `tied` rows cannot be
-    told apart, `measure` says which two of the rows to measure first, `published` are runs of the same model and GPU.
-    `beyond` are points that lie outside what was measured and are faster by their estimates; where those were searched
-    too, because nothing inside fits, the answer `is_widened`. `notes` say what to know of one's own runs.
+    `fits` says what the first row must do: fit surely, which faster ones at the end may not, or but likely. Where none
+    surely fits the first row is the likeliest to. The first `tied` rows cannot be told apart, `measure` says which two
+    of the rows to measure first, `published` are runs of the same model and GPU. `beyond` are
+    points that lie outside what was measured and are faster by their estimates; where those were searched too, because
+    nothing inside fits, the answer `is_widened`. `notes` say what to know of one's own runs.
 
     `space` points were asked about: `simulated`, `pruned` by reason, and `left` because time was up. Schedules that
     `solve` found for the best layouts stand among the rows where they are faster than that layout's own. `pareto` are
@@ -94,6 +95,7 @@ class Tuning(Displayable, Sequence[Trial]):
     capacity: float = 0.0
     name: str = ""
     tied: int = 0
+    fits: str = "sure"
     beyond: tuple[Unmeasured, ...] = ()
     published: tuple[PublishedRun, ...] = ()
     measure: WhatToMeasure | None = None

@@ -11,6 +11,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from heapq import heapify, heappop, heappush
+from math import inf
 from typing import NamedTuple
 
 from pipesched.config.estimate import DEFAULTS
@@ -30,7 +31,7 @@ from pipesched.tuning.prune import (
     looked_at,
     sift,
 )
-from pipesched.tuning.space import Layout, Space
+from pipesched.tuning.space import LIKELY, Layout, Space
 from pipesched.tuning.trial import Simulated, Trial, TrialTask, simulate, until_end
 
 AHEAD = 16  # simulations that are under way at once
@@ -108,11 +109,13 @@ class SpaceSearch:
         self.pruned = Counter(dict.fromkeys(REASONS, 0))
         self.trials: list[Trial] = []
         self.best: Trial | None = None
+        self.most = 0.0  # the best rate of what fits, surely or not
         self.estimate: Estimate | None = None  # of the best one, where it was simulated now
         self.forbidden: list[PrunedPoints] = []
         self.outside: list[PrunedPoints] = []  # what is unlike all that was measured
         self.is_widened = False
         self.legal = 0
+        self._surely = space.surely
         self._quick: list[tuple[float, int, OpenPoint]] = []
         self._slow: list[tuple[float, int, OpenPoint]] = []
 
@@ -123,8 +126,12 @@ class SpaceSearch:
 
     @property
     def bar(self) -> float:
-        """The rate that a point must reach: the best so far."""
-        return self._least if self.best is None else max(self._least, self.best.rate)
+        """The rate that a point must reach: the best so far, of what surely fits where that is asked for."""
+        return max(self._least, self.best.rate) if self.best is not None and self.counts(self.best) else self._least
+
+    def counts(self, trial: Trial) -> bool:
+        """Whether a trial that fits may be the first row."""
+        return trial.sure or self.space.fits == LIKELY
 
     def run(self, executor: Executor | None, clock: Clock) -> None:
         """Search until no point is left, or time is up; where nothing fits also what is unlike all measurements."""
@@ -187,9 +194,12 @@ class SpaceSearch:
                 if open_point.most < self.bar:
                     heappush(queue, (-open_point.most, number, open_point))
                     break  # they stand in the order of what they may reach
-                if open_point.close:
+                if not open_point.close:
+                    closer = looked_at(self.space, open_point)
+                elif open_point.most < self.most and not open_point.surely:
+                    closer = looked_at(self._surely, open_point._replace(surely=True))  # only so can it be the first
+                else:
                     return open_point
-                closer = looked_at(self.space, open_point)
                 if isinstance(closer, PrunedPoints):
                     self._prune(closer)
                 else:
@@ -202,7 +212,9 @@ class SpaceSearch:
             self.pruned[MEMORY if trial.is_short else DIVISIBILITY] += 1
         else:
             self.trials.append(trial)
-            if trial.fits and (self.best is None or trial.rank < self.best.rank):
+            if trial.fits:
+                self.most = max(self.most, trial.rate)
+            if trial.fits and (self.best is None or self.order(trial) < self.order(self.best)):
                 if self.best is None:
                     self._leave_outside()
                 self.best, self.estimate = trial, estimate
@@ -233,8 +245,12 @@ class SpaceSearch:
         self.tell(Progress(len(self.trials), self.left, self.best, self.pruned, step))
 
     def fitting(self) -> list[Trial]:
-        """Return the trials that fit, best first."""
-        return sorted((trial for trial in self.trials if trial.fits), key=lambda trial: trial.rank)
+        """Return the trials that fit, best first: where that is asked for, those that surely fit come first."""
+        return sorted((trial for trial in self.trials if trial.fits), key=self.order)
+
+    def order(self, trial: Trial) -> tuple[float, tuple[bool, float, float, str]]:
+        """Return the sort key of what fits: the likeliest first among those that may not be the first row."""
+        return -inf if self.counts(trial) else -trial.margin, trial.rank
 
     def nearest(self) -> list[tuple[Layout, str, float]]:
         """Return the points that miss their memory by least, and GB: those simulated, then others, at least."""

@@ -10,17 +10,22 @@ from itertools import product
 from math import prod
 from typing import Any, NamedTuple
 
+from pipesched.config.trust_section import FITS
 from pipesched.errors import ConfigError
-from pipesched.estimation.derived import memory_with, with_budget
+from pipesched.estimation.derived import budget_of, memory_with, with_budget
 from pipesched.estimation.hardware import GpuModel
 from pipesched.estimation.items import GB
+from pipesched.estimation.memory import CONTEXT, FRAGMENTATION
 from pipesched.estimation.model import ModelShape, divisors, items_of
 from pipesched.estimation.setup import FULL, NONE, SELECTIVE, SIZES, Parallel, Setup, TokenBatch, TrainingSetup
+from pipesched.estimation.trust.evidence import evidence_base
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.pipeline.step import LEVELS
 
 FIELDS = (*(f"parallel.{way}" for way in SIZES), "batch.micro", "training.recompute")
 OF_SHARDS = ("training.shard", "parallel.shard_ranks")  # where a level is asked for
+LEAST_BUDGET = Fraction(1, 1000)  # GB: no model trains in less
+SURE, LIKELY = FITS
 NODE = "node"  # the GPUs of a node as ranks that divide parameters
 MOST_CHUNKS, MOST_MICRO = 8, 8
 
@@ -92,8 +97,9 @@ class Space:
     tensor parallelism. `given` are parameters of make_problem that count instead of what is derived, among them the
     `budget`, which is here as well where all devices have the same. `sections` are those of the config, as it gives
     them. `only` is the trainer that must take each schedule, if there is one. `beyond`: also points outside what was
-    measured are searched. `like` is the source whose published runs count as one's own. `notes` say what of the config
-    counts in no point.
+    measured are searched. `beside` are the GB that side work holds on each device. `like` is the source whose published
+    runs count as one's own. `fits`: whether the best must fit surely, or is only likely to. `notes` say what of the
+    config counts in no point.
     """
 
     model: ModelShape
@@ -110,15 +116,20 @@ class Space:
     data: int | None = None
     sections: Mapping[str, Any] = field(default_factory=dict)
     budget: Fraction | None = None
+    beside: Fraction = Fraction(0)
     only: str | None = None
     beyond: bool = False
     like: str | None = None
+    fits: str = SURE
     notes: tuple[str, ...] = ()
 
     @property
     def replaces(self) -> bool:
-        """Whether numbers are given of which nothing is known before a simulation: any but one budget for all."""
-        return bool(set(self.given) - ({"budget"} if self.budget is not None else set()))
+        """Whether numbers are given of which nothing is known before a simulation: any but one budget for all.
+
+        Side work only adds, so what is proved without it holds.
+        """
+        return bool(set(self.given) - {"side", *(["budget"] if self.budget is not None else [])})
 
     @property
     def capacity(self) -> Fraction:
@@ -133,7 +144,7 @@ class Space:
     @property
     def digest(self) -> str:
         """A text that another space does not have."""
-        others = ("name", "sections", "only", "like")
+        others = ("name", "sections", "only", "like", "fits")
         said = repr([getattr(self, key) for key in self.__dataclass_fields__ if key not in others])
         return sha256(said.encode()).hexdigest()[:16]
 
@@ -149,9 +160,22 @@ class Space:
         ranks, rest = divmod(self.hardware.gpus_per_node, layout.tensor)
         return layout._replace(shard_ranks=0 if rest else ranks)
 
+    @property
+    def surely(self) -> Space:
+        """The same space with a budget that holds what surely fits: so much is left if all is as large as it may be."""
+        usable = to_fraction(self.hardware.memory) * GB - CONTEXT
+        most = usable / (to_fraction(evidence_base().memory.high) + FRAGMENTATION) / GB
+        return replace(self, budget=most if self.budget is None else min(most, self.budget))
+
     def bounded(self, setup: Setup) -> Setup:
-        """Return a setup for which bounds hold: with the budget, and one stage a device, as more only add messages."""
-        return replace(with_budget(setup, self.budget), parallel=replace(setup.parallel, chunks=1))
+        """Return a setup for which bounds hold: with the budget, and one stage a device, as more only add messages.
+
+        What side work holds is no part of that budget.
+        """
+        budget = self.budget
+        if self.beside:
+            budget = max((budget_of(setup) if budget is None else budget) - self.beside, LEAST_BUDGET)
+        return replace(with_budget(setup, budget), parallel=replace(setup.parallel, chunks=1))
 
     def setup(self, layout: Layout) -> Setup:
         """Return the setup of a layout. Raises ConfigError where its sizes do not divide."""

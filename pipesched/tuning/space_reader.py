@@ -14,7 +14,7 @@ from pipesched.config.load import algorithm_of, load_values
 from pipesched.config.trust_section import read_trust
 from pipesched.config.values import Values
 from pipesched.errors import ConfigError
-from pipesched.estimation.derived import derive
+from pipesched.estimation.derived import derive, side_static
 from pipesched.estimation.model_reader import MODELS, preset_names
 from pipesched.estimation.setup import FULL, NONE, RECOMPUTES, SHARD_RANKS, TRAINING
 from pipesched.estimation.setup_reader import read_unsized, require_agreement
@@ -65,7 +65,7 @@ def read_space(
     trust = read_trust(values["trust"].value if "trust" in values else None)
     try:
         space = _space(values, sections, algorithms, only)
-        space = replace(space, beyond=beyond or trust.beyond, like=trust.like, notes=_notes(values))
+        space = replace(space, beyond=beyond or trust.beyond, like=trust.like, fits=trust.fits, notes=_notes(values))
         _require_use(space)
     except ConfigError as error:
         others = {key: value for key, value in values.items() if key not in SECTIONS}
@@ -74,17 +74,20 @@ def read_space(
 
 
 def _notes(values: Values) -> tuple[str, ...]:
-    """Return what to know of a space: options of an algorithm, which no point has."""
-    asked = algorithm_of(values)
-    if asked is None or not asked.options:
-        return ()
-    return (f"{', '.join(asked.options)} of `algorithm` counts in no point: algorithms run with their usual options",)
+    """Return what to know of a space: options of an algorithm, which no point has, and side work, which all have."""
+    asked, notes = algorithm_of(values), []
+    if asked is not None and asked.options:
+        said = "counts in no point: algorithms run with their usual options"
+        notes.append(f"{', '.join(asked.options)} of `algorithm` {said}")
+    if "side" in values and values["side"].value is not None:
+        notes.append("`side` counts in each point as it is given: of a microbatch on a device, however large both are")
+    return tuple(notes)
 
 
 def _require_use(space: Space) -> None:
     """Raise ConfigError for a value beside the sections that no layout of the space can have."""
     refused, tried = None, set[tuple[int, int]]()
-    for layout in space.layouts() if space.replaces else ():
+    for layout in space.layouts() if set(space.given) - {"budget"} else ():
         size = layout.pipeline, layout.chunks
         if size in tried:
             continue
@@ -134,6 +137,7 @@ def _space(
         name=str(values["name"].value) if "name" in values else "",
         sections={name: _as_given(name, section) for name, section in sections.items()},
         budget=_budget(given.get("budget")),
+        beside=side_static(given),
         only=only,
     )
 

@@ -18,7 +18,8 @@ from pipesched.estimation.derived import outline
 from pipesched.estimation.items import GB
 from pipesched.estimation.result import Estimate, TrainingStep
 from pipesched.estimation.setup import Setup
-from pipesched.estimation.trust.evidence import SpeedRatio, Trust
+from pipesched.estimation.trust.evidence import SpeedRatio, Trust, evidence_base
+from pipesched.estimation.trust.inside import memory_margin
 from pipesched.results.handover.hand_over import suited
 from pipesched.results.outcome import run
 from pipesched.results.trainers import Verdict, verdicts
@@ -26,8 +27,8 @@ from pipesched.tuning.prune import PrunedPoints
 from pipesched.tuning.space import Layout, Space, SpacePoint
 from pipesched.version import __version__
 
-FORMAT, VERSION = "pipesched.journal", 2
-TRIAL_KEYS = ("memory", "spare", "bubble", "layout", "reason", "is_short")  # and the verdicts of trainers
+FORMAT, VERSION = "pipesched.journal", 3
+TRIAL_KEYS = ("memory", "spare", "margin", "bubble", "layout", "reason", "is_short")  # and the verdicts of trainers
 
 
 class TrialTask(NamedTuple):
@@ -48,6 +49,7 @@ class TrialTask(NamedTuple):
 class Trial:
     """A point that was simulated. `memory` is GB of the fullest device, `spare` the GB that the tightest one has left.
 
+    `margin` is what the tightest GPU has left at the upper end of the interval of its memory, whatever limit is given.
     `layout` is what each stage holds, as Megatron-LM writes it. `reason` says why the algorithm does not apply; then
     there is no step. So it is where an algorithm that obeys the memory finds no schedule: then it `is_short`.
     `verdicts` are what each trainer says of the schedule. Rows of an answer have `trust`, which says how sure the
@@ -58,6 +60,7 @@ class Trial:
     step: TrainingStep | None = None
     memory: float = 0.0
     spare: float = 0.0
+    margin: float = 0.0
     bubble: float = 0.0
     layout: str = ""
     reason: str = ""
@@ -82,13 +85,13 @@ class Trial:
 
     @property
     def sure(self) -> bool:
-        """Whether it fits also where it holds more than estimated; False where nobody knows."""
-        return self.trust is not None and self.trust.sure
+        """Whether it fits also where it holds as much as the interval of its memory says."""
+        return self.fits and self.margin >= 0
 
     @property
     def may_not_fit(self) -> bool:
         """Whether it fits by the estimate, and not surely."""
-        return self.fits and self.trust is not None and not self.trust.sure
+        return self.fits and not self.sure
 
     @property
     def rate(self) -> float:
@@ -140,7 +143,8 @@ def trial_of(point: SpacePoint, found: Estimate) -> Trial:
     spare = min(float(device.budget - device.total) / GB for device in found.devices)
     outcome = found.outcome
     said = verdicts(outcome, point.algorithm)
-    return Trial(point, found.step, max(totals), spare, outcome.schedule.bubble, found.layout, verdicts=said)
+    margin = memory_margin(found, evidence_base().memory.high)
+    return Trial(point, found.step, max(totals), spare, margin, outcome.schedule.bubble, found.layout, verdicts=said)
 
 
 class Journal:

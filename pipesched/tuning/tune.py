@@ -22,6 +22,7 @@ from pipesched.checks import (
     require_type,
     require_whole,
 )
+from pipesched.config.trust_section import FITS
 from pipesched.config.trusted import Measured, judge_of
 from pipesched.config.values import Source
 from pipesched.core.clock import Clock, TimeIsUp
@@ -31,7 +32,7 @@ from pipesched.executors.opening import FEWEST_OPERATIONS, chosen, lent
 from pipesched.results.trainers import TRAINERS, takes_orders
 from pipesched.tuning.answer import Findings, answer, wish, wish_tasks
 from pipesched.tuning.finalists import SOLVE, Finalist, Finished, finish
-from pipesched.tuning.judged import MOST_REORDERED, by_expected, faster_outside, with_trust
+from pipesched.tuning.judged import as_cut, faster_outside, to_judge, with_trust
 from pipesched.tuning.result import OverMemory, Tuning
 from pipesched.tuning.search import SpaceSearch, Told
 from pipesched.tuning.space import Layout
@@ -57,6 +58,7 @@ def tune(
     beyond: bool = False,
     like: str | None = None,
     measured: Measured | None = None,
+    fits: str | None = None,
     stop: StopEvent | None = None,
     listener: Told | None = None,
     **overrides: Any,
@@ -67,7 +69,10 @@ def tune(
     Each combination under each algorithm is a point of the space. Points outside what was measured, by published runs,
     are left out, unless nothing else fits. Every other point is simulated, or left out for a proved reason; so the
     first row is the best of the space inside the evidence, within the estimates. The others are the next best of those
-    that were simulated. Each row says how sure it is.
+    that were simulated. Each row says how sure it is; rows are in the order of the rates that are expected.
+
+    The first row surely fits: a GPU has the memory also at the upper end of its interval. Faster rows that may not fit
+    stand last.
 
     Args:
         path_or_text: The name of a YAML file with `model`, `hardware`, `parallel`, `batch` and `training`, or its text;
@@ -86,8 +91,10 @@ def tune(
         time_limit: Seconds until the best so far is taken.
         beyond: Also points outside what was measured count; without it only if the config says so.
         like: The source of published runs whose software and cluster one's own are like; default: that of the config.
-        measured: The name of a YAML file of one's own runs, or pairs of a config and the milliseconds of its step. Rows
-            are then in the order of the rates that are expected; the search is that of the estimates.
+        measured: The name of a YAML file of one's own runs, or pairs of a config and the milliseconds of its step.
+            Rates are then expected after these; the search is that of the estimates.
+        fits: "sure", or "likely" where the first row need not fit but by its estimate; default: that of the config,
+            else "sure".
         stop: Set it, from any thread, to end with the best so far.
         listener: Called with a Progress now and then.
         **overrides: Values that replace those of the config, as `load` takes them: `parallel={"tensor": [2, 4]}`.
@@ -113,6 +120,8 @@ def tune(
     )
     clock, runs = Clock(float(seconds), stop), chosen(executor, require_whole(jobs, "jobs", most=MOST_WORKERS))
     space = read_space(path_or_text, overrides, names, only, beyond=require_flag(beyond, "beyond"))
+    if fits is not None:
+        space = replace(space, fits=require_name(FITS, fits, "way to fit", "fits"))
     like = space.like if like is None else like
     judge, notes = judge_of(like, measured)
     solves = (algorithms is None or SOLVE in algorithms) and (only is None or takes_orders(only))
@@ -131,12 +140,11 @@ def _judge(found: Findings, judge: Judge, top: int, pool: Executor | None, clock
     """Find out how sure the rows are, and what is faster outside what was measured."""
     search = found.search
     known = {trial.point: done.trust for trial, done in found.finished if done.trust is not None}
-    rows = found.ranked()[: max(top, MOST_REORDERED) if judge.own else top]
+    rows = to_judge(search, found.ranked(), top)
     if not rows or clock.is_over:
         return
     search.report("trust")
-    judged = with_trust(search.space, rows, known, judge, pool, clock)
-    found.rows = by_expected(judged) if judge.own else judged
+    found.rows = with_trust(search.space, rows, known, judge, pool, clock)
     outside = faster_outside(search, rows[0].rate, pool, clock)
     found.outside = with_trust(search.space, outside, {}, judge, pool, clock)
 
@@ -162,7 +170,7 @@ def _finished(
         first.setdefault(trial.point.layout, trial)
     best, space, until = [*first.values()][:FINALISTS], search.space, until_end(clock)
     given = space.given, until, 0.0, space.only
-    tasks = [TrialTask(trial.point, space.setup(trial.point.layout), *given) for trial in best]
+    tasks = [TrialTask(trial.point, as_cut(space, trial), *given) for trial in best]
     calls = [Finalist(task, seconds, judge) for task in tasks]
     found: list[tuple[Trial, Finished]] = []
     if clock.is_over:

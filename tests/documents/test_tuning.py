@@ -15,7 +15,7 @@ from pipesched.estimation.setup import SIZES
 from tests.tuning.made import MADE, NOTHING, OUTSIDE, PRUNED, ROWS, SETUP, layout, trial
 
 KEYS = ["format", "version", "name", "space", "simulated", "pruned", "left", "capacity", "rows", "pareto", "parts",
-        "wishes", "doubts", "nearest", "tied", "beyond", "published", "measure", "notes"]  # fmt: skip
+        "wishes", "doubts", "nearest", "tied", "fits", "beyond", "published", "measure", "notes"]  # fmt: skip
 ROW = ["parallel", "micro", "recompute", "algorithm", "layout", "bubble", "step", "memory", "spare", "fits", "runs_in",
        "trust", "behind", "sure"]  # fmt: skip
 POINT = ["parallel", "micro", "recompute", "algorithm"]

@@ -7,8 +7,18 @@ from typing import Any
 
 import pytest
 
-from pipesched.estimation.memory import embedding_memory, fixed, head_memory, layer_memory, logits, mtp_memory
+from pipesched.errors import ConfigError
+from pipesched.estimation.memory import (
+    embedding_memory,
+    fixed,
+    head_memory,
+    layer_memory,
+    logits,
+    mtp_memory,
+    state_bytes,
+)
 from pipesched.estimation.terms import total
+from pipesched.estimation.times import optimizer_terms
 from tests.estimation.setups import setup
 
 SPLIT = 4096 * (4096 + 2 * 1024) + 4096 * 4096 + 3 * 4096 * 14336  # of a layer of the small llama
@@ -128,9 +138,12 @@ def test_an_mtp_layer() -> None:
 
 
 def test_logits() -> None:
-    """6 bytes a word and token, 2 where the loss is fused; for each head."""
-    assert total(logits(setup())) == 6 * 4096 * 32000 // 2
-    assert total(logits(setup(training={"fused_loss": True}))) == 2 * 4096 * 32000 // 2
+    """6 bytes a word and token, 2 where the loss is fused, and the input where ranks gather it from their parts."""
+    gathered = 2 * 4096 * 4096
+    assert total(logits(setup(parallel={"sequence": False}))) == 6 * 4096 * 32000 // 2
+    assert total(logits(setup())) == 6 * 4096 * 32000 // 2 + gathered
+    assert total(logits(setup(training={"fused_loss": True}))) == 2 * 4096 * 32000 // 2 + gathered
+    assert [term.name for term in logits(setup())] == ["logits", "gathered input of the head"]
 
 
 def test_fixed() -> None:
@@ -156,3 +169,37 @@ def worked_out(formula: str) -> Fraction:
     text = " ".join(f"Fraction({word})" if word.isdigit() else word.replace("x", "*") for word in kept)
     value: Fraction = eval(text, {"Fraction": Fraction})  # digits and signs only
     return value
+
+
+@pytest.mark.parametrize(
+    ("training", "bytes_of_states"),
+    [
+        ({"optimizer": "adam"}, 12),
+        ({"optimizer": "adam-bf16"}, 8),
+        ({"optimizer": "muon"}, 8),
+        ({"optimizer": "sgd"}, 8),
+        ({"optimizer": "sgd", "precision": "fp32"}, 4),
+        ({"optimizer": "adam-bf16", "precision": "fp16"}, 12),
+        ({"optimizer": 4}, 4),
+        ({"optimizer": 2.5}, Fraction(5, 2)),
+    ],
+)
+def test_states_of_another_optimizer(training: dict[str, Any], bytes_of_states: Fraction) -> None:
+    """A 32-bit copy and one or two moments, or as many bytes as are given; its traffic is twice what that changes."""
+    plain, other = (setup(training={**training, **more}) for more in ({"optimizer": "adam"}, {}))
+    assert state_bytes(other.training) == (*state_bytes(plain.training)[:2], bytes_of_states)
+    memories = [layer_memory(one, experts=False) for one in (plain, other)]
+    sizes = [total(one.optimizer) for one in memories]
+    assert sizes[1] * state_bytes(plain.training).optimizer == sizes[0] * bytes_of_states
+    assert memories[0].weights == memories[1].weights
+    times = [float(total(optimizer_terms(one, Fraction(10**9), Fraction(0)))) for one in (plain, other)]
+    less = 2 * (state_bytes(plain.training).optimizer - bytes_of_states)
+    assert times[1] / times[0] == pytest.approx(float(28 - less) / 28)
+
+
+@pytest.mark.parametrize("optimizer", ["adan", -1, True, "12"])
+def test_no_optimizer(optimizer: Any) -> None:
+    """A name that is none, and what is no number of bytes."""
+    with pytest.raises(ConfigError) as raised:
+        setup(training={"optimizer": optimizer})
+    assert raised.value.key == "training.optimizer"

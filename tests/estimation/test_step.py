@@ -397,6 +397,42 @@ def test_devices_hold_what_stays_and_what_is_whole_for_a_while(shard: str) -> No
         trace(Estimate(pipesched.run(derive(setup(), {}), "1f1b")), "device.0.unsharded")
 
 
+SIDE = {"name": "vision", "forward": 2, "backward": 4, "static": 3, "activation": 0.5, "output": 0.1}
+
+
+@pytest.mark.parametrize("more", [{}, {"shard": "weights"}])
+def test_side_work_counts_in_memory_and_time(more: dict[str, str]) -> None:
+    """Its static memory on its devices, what it adds to the peak, and its time: as the schedule has them."""
+    given_setup = setup(parallel={"gpus": 32}, batch={"size": 64}, training=more)
+    without = Estimate(pipesched.run(derive(given_setup, {}), "1f1b"))
+    for devices in ("all", [3]):
+        found = Estimate(pipesched.run(derive(given_setup, {"side": [{**SIDE, "devices": devices}]}), "1f1b"))
+        schedule = found.outcome.schedule
+        assert found.step.pipeline > without.step.pipeline
+        for number, device in enumerate(found.devices):
+            has_item = devices == "all" or number in devices
+            assert (device.side >= 3 * 10**9) == has_item
+            stays = device.weights + device.gradients + device.optimizer + device.logits
+            held = stays + device.activations + device.unsharded + device.side
+            assert float(held) == pytest.approx(schedule.memory[number] * 1e9)
+            assert device.total == held + device.fixed
+            traced = trace(found, f"device.{number}.side")
+            assert sum(part.value for part in traced.parts) == pytest.approx(traced.value)
+        row = estimate_document(found)["devices"][0]
+        assert [*row][4:-4] == ["activations", *["unsharded"] * bool(more), "side", "logits"]
+        assert found.devices[0].side > 0  # the output stays there until stage 0 needs it
+
+
+def test_side_work_that_is_too_much_is_over_on_every_device() -> None:
+    """80 GB of an encoder on each device: none fits, and no change of layout is tried."""
+    item = {**SIDE, "static": 80}
+    sections: dict[str, Any] = {"parallel": {"gpus": 8, "tensor": 2, "pipeline": 4}, "side": [item]}
+    batch = {"sequence": 8192, "global": 8}
+    found = pipesched.estimate(None, "1f1b", model="llama-3-8b", hardware="h100-sxm", batch=batch, **sections)
+    assert not any(device.fits for device in found.devices)
+    assert changes(found) == []
+
+
 def test_the_report_names_what_nothing_hides() -> None:
     """The document has the whole of `metrics.step`, the table the operations of the network without slack."""
     found = Estimate(pipesched.run(derived(llama("weights")), "1f1b"))

@@ -44,7 +44,8 @@ def layout(tensor: int = 1, pipeline: int = 1, chunks: int = 1, micro: int = 1, 
 def trial(place: Layout, algorithm: str, rate: float, memory: float, bubble: float = 0.1) -> Trial:
     """A point that was simulated, on GPUs of 80 GB."""
     step = TrainingStep(algorithm, 900.0, 890.0, 20.0, 10.0, 930.0, rate, rate / 20, rate / 20_000, rate / 19_000)
-    return Trial(SpacePoint(place, algorithm), step, memory, 80 - memory, bubble, "Et*8|t*8|t*8|t*8L")
+    margin = 80 - memory * 1.025
+    return Trial(SpacePoint(place, algorithm), step, memory, 80 - memory, margin, bubble, "Et*8|t*8|t*8|t*8L")
 
 
 def run_of(place: Layout, algorithm: str, source: str = YOURS) -> ComparedRun:

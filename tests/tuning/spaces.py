@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 import pipesched
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable
 from pipesched.estimation.result import Estimate
+from pipesched.estimation.trust.evidence import evidence_base
+from pipesched.estimation.trust.inside import memory_margin
+from pipesched.tuning.trial import Trial
 
 Config = dict[str, Any]
 GPU: Config = {"tflops": 400, "memory": 40, "bandwidth": 1500, "nvlink": 300, "nic": 25, "pcie": 32}
@@ -119,6 +122,17 @@ def fields_of(config: Config) -> list[list[Any]]:
 def listed(value: Any) -> list[Any]:
     """The candidates of a field."""
     return value if isinstance(value, list) else [value]
+
+
+def is_sure(estimate: Estimate) -> bool:
+    """Whether an estimate surely fits."""
+    return estimate.fits and memory_margin(estimate, evidence_base().memory.high) >= 0
+
+
+def fastest(tuning: pipesched.Tuning) -> Trial:
+    """The row with the highest estimated rate of those that may be the first one; of equal ones what holds less."""
+    counting = [row for row in tuning if row.sure or tuning.fits == "likely"]
+    return min(counting or tuning.rows, key=lambda row: row.rank)
 
 
 def enumerated(config: Config, algorithms: Sequence[str], **more: Any) -> Iterator[Found]:

@@ -10,7 +10,7 @@ import pytest
 import pipesched
 from pipesched.errors import ConfigError
 from pipesched.pipeline.quantities import to_fraction
-from tests.tuning.spaces import ALGORITHMS, GPU, SPACE, Config, enumerated
+from tests.tuning.spaces import ALGORITHMS, GPU, SPACE, Config, enumerated, fastest, is_sure
 
 pytestmark = pytest.mark.slow
 
@@ -48,9 +48,27 @@ def test_rows_under_a_budget_are_those_of_estimate(value: Any) -> None:
     fitting = [one for one in all_points if one.fits]
     assert 0 < len(fitting) < len(all_points)
     assert all(one.fits == one.outcome.schedule.fits for one in all_points)
-    assert found.rows[0].rate == max(one.step.tokens_per_second_per_gpu for one in fitting)
+    fast = [one for one in fitting if is_sure(one)]
+    assert fastest(found).rate == max(one.step.tokens_per_second_per_gpu for one in fast or fitting)
     confirmed = pipesched.estimate(found.config)
     assert (confirmed.step, confirmed.fits) == (found.rows[0].step, True)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("static", [1, 6])
+def test_rows_beside_side_work_are_those_of_estimate(static: int) -> None:
+    """What is pruned beside side work is worse or does not fit: the best is the best of all points."""
+    parallel = {**SPACE["parallel"], "pipeline": 2}
+    side = [{"name": "vision", "forward": 1, "backward": 2, "static": static, "activation": "100MB"}]
+    config = {**SPACE, "parallel": parallel, "side": side}
+    names = ["1f1b", "interleaved", "zb-h1"]
+    found = pipesched.tune(None, names, beyond=True, top=1000, **config)
+    fitting = [one.estimate for one in enumerated(config, names) if one.estimate and one.estimate.fits]
+    assert bool(fitting) == bool(found.rows) == (static < 6)
+    assert (found.pruned["memory"] > 0) == (static == 6)
+    if fitting:
+        assert fastest(found).rate == max(one.step.tokens_per_second_per_gpu for one in fitting if is_sure(one))
+    assert "as it is given" in found.notes[-1]
 
 
 @pytest.mark.parametrize(("given", "message"), [({"static": 1}, "each layout"), ({"mode": "forward"}, "be train")])
@@ -89,5 +107,5 @@ def test_a_given_placement_is_that_of_every_point() -> None:
     ones = [one for one in enumerated(config, ALGORITHMS) if one.estimate is not None]
     assert {row.point.algorithm for row in found.rows} <= {one.algorithm for one in ones}
     assert {one.algorithm for one in ones} < set(ALGORITHMS)
-    assert found.rows[0].rate == max(one.estimate.step.tokens_per_second_per_gpu for one in ones if one.estimate)
+    assert fastest(found).rate == max(one.estimate.step.tokens_per_second_per_gpu for one in ones if one.estimate)
     assert pipesched.estimate(found.config).step == found.rows[0].step

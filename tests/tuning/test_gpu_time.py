@@ -53,6 +53,15 @@ def test_parts_sum_up_to_one(algorithm: str, more: Config) -> None:
     assert shares["optimizer"] == pytest.approx(estimate.step.optimizer / estimate.step.time)
 
 
+def test_side_work_is_a_part_of_its_own() -> None:
+    """2 and 3 ms of each microbatch, whether times of passes are derived or given; all else is as it was."""
+    side = [{"name": "vision", "forward": 2, "backward": 3}]
+    for estimate, shares in (parts(side=side), parts(side=side, forward=7)):
+        whole = estimate.step.time * estimate.problem.devices
+        assert shares["side work"] * whole == pytest.approx(5 * estimate.problem.microbatches)
+        assert shares["idle"] * whole == pytest.approx(float(sum(estimate.outcome.schedule.idle)), rel=2e-3)
+
+
 def test_recompute_is_a_part_of_its_own() -> None:
     """Whether layers recompute all or some of them; without there is none."""
     assert "recompute" not in parts()[1]
@@ -78,7 +87,7 @@ def test_a_case_by_hand() -> None:
     made: Any = SimpleNamespace(
         setup=SimpleNamespace(microbatches=3),
         step=SimpleNamespace(time=100.0, communication=6.0, optimizer=4.0),
-        problem=SimpleNamespace(devices=2, ticks=pairs),
+        problem=SimpleNamespace(devices=2, ticks=pairs, side=(), microbatches=3),
         outcome=SimpleNamespace(schedule=SimpleNamespace(plan=plan)),
         cutter=SimpleNamespace(replaced={}),
         items=SimpleNamespace(each=[item, item]),

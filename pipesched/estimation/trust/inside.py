@@ -57,6 +57,7 @@ class MeasuredRange:
         self.stages = max(run.pipeline * run.chunks for run in runs)
         self.whole = max(run.hidden / run.tensor for run in runs)
         self.fewest_tokens = min(run.tokens for run in runs)
+        self._work = sorted({(run.kind, run.hidden, run.tokens / run.tensor) for run in runs})
 
     def outside(self, facts: RunFacts) -> Iterator[OutsideField]:
         """Yield the fields of a run that lie outside; none where all are inside."""
@@ -80,10 +81,22 @@ class MeasuredRange:
         if TOLERANCE * facts.tokens < self.fewest_tokens:
             each = f"{facts.tokens:,} tokens of a microbatch on a rank"
             yield OutsideField("micro", facts.micro, f"at least {self.fewest_tokens:,}, not {each}")
+        elif (least := self._fewest_a_tensor_rank(facts)) > facts.tokens / facts.tensor:
+            each = f"{facts.tokens / facts.tensor:,.0f} tokens of a microbatch per tensor rank"
+            yield OutsideField("micro", facts.micro, f"at least {least:,.0f} for such a hidden size, not {each}")
         if facts.pipeline > 1 and facts.algorithm not in self.algorithms:
             yield OutsideField("algorithm", facts.algorithm, ", ".join(sorted(self.algorithms)))
         if facts.shard and facts.shard not in self.levels:
             yield OutsideField("shard", facts.shard, ", ".join(self.levels))
+
+    def _fewest_a_tensor_rank(self, facts: RunFacts) -> float:
+        """Return the fewest tokens of a microbatch per tensor rank of runs of a kind, of models at most twice as wide.
+
+        With few of them launches take the time, and frameworks differ. Narrower models have less work in a token.
+        """
+        runs = [(hidden, tokens) for kind, hidden, tokens in self._work if kind == facts.kind]
+        widest = max(TOLERANCE * facts.hidden, min((hidden for hidden, _ in runs), default=0))
+        return min((tokens for hidden, tokens in runs if hidden <= widest), default=0.0)
 
     def _over(self, field: str, value: int, times: int = 1) -> Iterator[OutsideField]:
         if value > times * self.largest[field]:
@@ -131,7 +144,7 @@ class Judge(NamedTuple):
         rates = sorted(estimate.tokens / value / estimate.setup.parallel.gpus * 1e3 for value in time)
         fullest = max(estimate.devices, key=lambda device: device.total)
         memory = Interval(*(_held(fullest, quantile) for quantile in self.base.memory))
-        is_sure = all(_held(one, self.base.memory.high) * GB <= one.budget for one in estimate.devices)
+        is_sure = estimate.fits and memory_margin(estimate, self.base.memory.high) >= 0
         evidence = Evidence(fields_outside(run.facts), tuple(self._nearest(run)))
         return Trust(LEVEL, time, Interval(*rates), memory, spread, is_sure, evidence, standing, self.own, self.like)
 
@@ -155,6 +168,14 @@ class Judge(NamedTuple):
 
 def _near(one: PublishedRun, apart: float) -> NearRun:
     return NearRun(one.run, one.compared.source, one.url, apart, one.rate, one.estimated_rate / one.rate - 1)
+
+
+def memory_margin(estimate: Estimate, high: float) -> float:
+    """Return the GB that the tightest GPU has left where all but what is fixed is `high` times as estimated.
+
+    Of its own memory, whatever limit a person sets.
+    """
+    return float(estimate.setup.hardware.memory) - max(_held(device, high) for device in estimate.devices)
 
 
 def _held(device: DeviceMemory, quantile: float) -> float:

@@ -20,8 +20,12 @@ OPTIONS = {  # of a model
     "full": "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1",
     "full_layers": "--recompute-granularity full --recompute-method block --recompute-num-layers {full_layers}",
     "distributed_optimizer": "--use-distributed-optimizer", "bf16 gradients": "--grad-reduce-in-bf16",
-    "overlapped": "--overlap-grad-reduce --overlap-param-gather",
+    "overlapped": "--overlap-grad-reduce --overlap-param-gather", "optimizer sgd": "--optimizer sgd",
+    "optimizer adam-bf16": "--use-precision-aware-optimizer --exp-avg-dtype bf16 --exp-avg-sq-dtype bf16",
 }  # fmt: skip
+OPTIMIZERS = {
+    "optimizer muon": "Muon: --optimizer muon, or dist_muon where ranks divide its states, as your version has it"
+}
 SHARD = {key: OPTIONS[key] for key in ("distributed_optimizer", "overlapped")}
 GROUPS = {"instances": "groups of {ranks} ranks divide them: --num-distributed-optimizer-instances {replicas}"}
 DATA = {"data": "{microbatches} microbatches a step; the data-parallel size, {data}, follows from the {gpus} GPUs"}
@@ -47,7 +51,7 @@ def answer(subject: Subject) -> Answer:
         flags.append(f"--microbatch-group-size-per-virtual-pipeline-stage {subject.group_size}")
     flags += subject.told(OPTIONS)
     remarks = [microbatch_remark(subject), *_differences(subject)][:2]
-    sharding = [*subject.told(GROUPS), *subject.told_of_shard(SHARD)]
+    sharding = [*subject.told(OPTIMIZERS), *subject.told(GROUPS), *subject.told_of_shard(SHARD)]
     return HandoverText([" ".join(flags)], [*remarks, *sharding, *subject.told(MODEL)])
 
 

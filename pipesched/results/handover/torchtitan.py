@@ -40,6 +40,7 @@ REMARKS = {  # on what has no option
     "selective": "activation checkpointing: selective", "full": "activation checkpointing: full",
     "full_layers": "activation checkpointing: full of {full_layers} layers a stage",
     "precision": "precision: {precision}",
+    **{f"optimizer {name}": f"the optimizer is yours to choose: {name}" for name in ("adam-bf16", "muon", "sgd")},
     "distributed_optimizer": SHARD["distributed_optimizer"],
 }  # fmt: skip
 

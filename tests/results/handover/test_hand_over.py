@@ -255,6 +255,29 @@ def test_the_fork_of_a_model() -> None:
     assert remarks(text)[1:] == [f"Zero Bubble's fork of Megatron-LM has no {flag}" for flag in lacking]
 
 
+@pytest.mark.parametrize(
+    ("optimizer", "megatron", "remark"),
+    [
+        ("adam", "", False),
+        ("sgd", "--optimizer sgd", True),
+        ("adam-bf16", "--use-precision-aware-optimizer --exp-avg-dtype bf16 --exp-avg-sq-dtype bf16", True),
+        ("muon", "", True),
+        (4, "", False),
+    ],
+)
+def test_the_optimizer_of_a_model(optimizer: str | int, megatron: str, remark: bool) -> None:
+    """Megatron-LM has flags, or two by version; others are told to choose it, and the fork what it lacks."""
+    sections: dict[str, Any] = {"parallel": {"gpus": 4, "pipeline": 4}, "batch": {"sequence": 4096, "global": 8}}
+    training = {"optimizer": optimizer, "layout": "equal"}
+    found = pipesched.estimate(None, "1f1b", model="llama-3-8b", hardware="h100-sxm", training=training, **sections)
+    texts = {name: pipesched.hand_over(found.outcome, name) for name in ("megatron", "torchtitan", "zero-bubble")}
+    assert megatron in pasted(texts["megatron"])
+    assert any("--optimizer muon" in line for line in remarks(texts["megatron"])) == (optimizer == "muon")
+    assert any(str(optimizer) in line for line in remarks(texts["torchtitan"]) if "optimizer is" in line) == remark
+    assert any("exp-avg" in line for line in remarks(texts["zero-bubble"])) == (optimizer == "adam-bf16")
+    assert "exp-avg" not in pasted(texts["zero-bubble"])
+
+
 TORCHTITAN = [
     (made("1f1b"), "1F1B", False),
     (made("1f1b", microbatches=3), "1F1B", True),
