@@ -153,13 +153,13 @@ class PeriodSearch:
             longer = 2 * longer + ceil_div(seeker.least, self.policy.steps)
 
     def _shortened(self, seeker: Seeker) -> Iterator[PeriodicSchedule]:
-        """Yield shorter schedules of a block, each by twice as much as the one before, until none is found.
+        """Yield shorter schedules of a block, by bisection between what is not found and the best.
 
-        What is found takes less time than what is not, so the longest period that is better comes first.
+        Of a large case, each by twice as much as the one before: what is found takes less time than what is not.
         """
-        least, step = seeker.least_refuted + 1, 1
+        least, step, is_large = seeker.least_refuted + 1, 1, len(self.case.graph) > self.policy.unrolled
         while least <= (most := self._most(seeker)):
-            period = max(most + 1 - step, least)
+            period = max(most + 1 - step, least) if is_large else (least + most) // 2
             found = seeker.seek(period, self.runs)
             if found is None:
                 least, step = period + 1, 1
