@@ -86,7 +86,8 @@ def _avoidable(explanation: Explanation) -> Text:
     else:
         left = f"{number(explanation.avoidable)} {unit}".rstrip()
         said = f"no order avoids {never} of the {idle} idle time; {left} is open"
-    parts = [f"makespan {makespan}, bound {bound} for {claim.covers}, gap {explanation.gap:.1%}"]
+    gap = f", gap {explanation.gap:.1%}" if explanation.gap else ""
+    parts = [f"makespan {makespan}, bound {bound} for {claim.covers}{gap}"]
     if claim.bound.ticks != here.bound.ticks:
         parts.append(f"bound {number(here.bound.value)} {unit}".rstrip() + f" for {here.covers}")
     return Text("; ".join([*parts, said]))
