@@ -45,7 +45,8 @@ def explanation_parts(explanation: Explanation, plan_again: Planner | None = Non
     else:
         left = f"{number(explanation.avoidable)} {unit}".rstrip()
         said = f"no order avoids {never} of the {idle} idle time; {left} is open"
-    parts = [f"makespan {makespan}, bound {bound} for {claim.covers}, gap {explanation.gap:.1%}"]
+    gap = f", gap {explanation.gap:.1%}" if explanation.gap else ""
+    parts = [f"makespan {makespan}, bound {bound} for {claim.covers}{gap}"]
     if claim.bound.ticks != here.bound.ticks:
         parts.append(f"bound {number(here.bound.value)} {unit}".rstrip() + f" for {here.covers}")
     yield Text("; ".join([*parts, said]))

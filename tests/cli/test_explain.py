@@ -34,7 +34,8 @@ def test_the_default_in_words(cli: Cli) -> None:
         "idle            warm-up  wait  order  drain    all",
         "device 1             10    20     40     20     90",
         "sum                  60    60    120    120    360",
-        "makespan 330, bound 330; proved: no order avoids any of the 360 idle time",
+        "makespan 330, bound 330 for this placement, backwards whole; proved: no order",
+        "avoids any of the 360 idle time",
         "device 0  40 to 100   order  0F4 could run, but 0B0 comes first in the order",
         "largest gaps",
         "backward of stage 3           -2           +8       326            326",
@@ -47,8 +48,8 @@ def test_the_document(cli: Cli) -> None:
     """The document has every key, classes by device add up to its idle time, and the path to the makespan."""
     document = explained(cli, "1f1b")
     assert list(document) == [
-        "format", "version", "makespan", "bound", "idle", "devices", "gaps", "critical_path", "slack", "sensitivity",
-        "p2p_sensitivity", "moves", "moves_complete",
+        "format", "version", "makespan", "bound", "covers", "gap", "here", "idle", "devices", "gaps", "critical_path",
+        "slack", "sensitivity", "p2p_sensitivity", "moves", "moves_complete",
     ]  # fmt: skip
     assert (document["format"], document["version"]) == ("pipesched.explanation", 1)
     assert (document["makespan"], document["bound"]) == (330, 330)
@@ -74,6 +75,7 @@ def test_moves(cli: Cli) -> None:
     assert document["makespan"] == 115
     assert document["moves"][0] == {
         "op": "1B0", "device": 1, "from": 3, "to": 4, "makespan": 113, "peak_memory": 4, "memory": 4, "fits": True,
+        "first": 4, "last": 4,
     }  # fmt: skip
     text = cli("explain", "1f1b", "--stages", "4", "--microbatches", "4", "--p2p", "1").stdout
     assert "1B0 on device 1, position 3 to 4: 113, at a peak of 4 microbatch" in text
