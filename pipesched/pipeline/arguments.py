@@ -120,6 +120,7 @@ def make_problem(
         forward: Time of a forward, per stage; default 1.
         backward: Time of a full backward, per stage; default twice forward. Each half is half of it.
         backward_input: Instead of backward: time of the input gradient, per stage. The backward may then be split.
+            Beside backward: of halves that run apart, where both take another time than the whole.
         backward_weight: Time of the weight gradient, per stage.
         recompute: Time to run a forward again, per stage; default forward.
         overlap: Time of an overlapped pair F&B, by the stage of its forward; default: the sum of its parts.
@@ -140,9 +141,10 @@ def make_problem(
         layers: The number of layers, which are cut into the stages; their costs follow from `layer`, `first` and
             `last`, and cannot be given too. A family that runs another number of stages cuts anew. Default: as many as
             lists of `layer` have.
-        layer: What a layer costs: forward, backward (or backward_input and backward_weight), recompute, overlap,
-            offload, reload, gather, reduce, optimizer, activation (default P/layers), static, weights, gradients,
-            states, retain and checkpoint, with defaults as for stages; each a number, or a list of one a layer.
+        layer: What a layer costs: forward, backward (or backward_input and backward_weight, or all), recompute,
+            overlap, offload, reload, gather, reduce, optimizer, activation (default P/layers), static, weights,
+            gradients, states, retain and checkpoint, with defaults as for stages; each a number, or a list of one a
+            layer.
         first: What the first stage has beside its layers, by the same keys; default nothing.
         last: What the last stage has beside its layers, by the same keys; default nothing.
         layout: "best" (default: the least makespan under the algorithm that runs), "balanced" (the least largest work
@@ -187,7 +189,8 @@ def make_problem(
     return _of_blocks(values) if is_of_blocks else _of_stages(values)
 
 
-OF_STAGES = (*TIMES, "backward", *SIZES)  # parameters with a value for each stage, which layers add up to
+# parameters with a value for each stage, which layers add up to
+OF_STAGES = (*(key for key in TIMES if key != "whole"), "backward", *SIZES)
 
 
 def _of_stages(values: Mapping[str, Any]) -> Problem:
@@ -245,7 +248,7 @@ def _of_blocks(values: Mapping[str, Any]) -> Problem:
     blocks = make_problem(**{**values, **free})
     p2p = blocks.costs.p2p
     made_of = {
-        **values, **dict.fromkeys((*TIMES, "backward", *SIZES, "stages")),
+        **values, **dict.fromkeys((*OF_STAGES, "stages")),
         "layers": blocks.stages, "layer": layer_of(blocks.costs, blocks.memory), "chunks": chunks,
         "p2p": [*map(fractions_of, p2p)] if len({*p2p}) > 1 or rows_of(p2p) > 1 else sum(map(to_fraction, p2p[:1])),
         "microbatches": blocks.microbatches, "slices": blocks.slices,
@@ -316,6 +319,7 @@ def _costs(given: Mapping[str, Any], stages: int, microbatches: int, time: Unit,
         offload=times["offload"],
         reload=times["reload"] or times["offload"],
         split=split,
+        whole=halves[2],
         **read_step_costs(given, stages, time),
     )
 
@@ -325,7 +329,7 @@ def forwards_alone(problem: Problem) -> Problem:
     nothing: Any = (0,) * problem.stages
     costs = replace(
         problem.costs, backward_input=nothing, backward_weight=nothing, recompute=nothing, overlap=None, offload=None,
-        reload=None, split=False,
+        reload=None, split=False, whole=None,
     )  # fmt: skip
     memory, layers = replace(problem.memory, gradients=nothing, states=nothing), problem.layers
     return replace(problem, costs=costs, memory=memory, layers=layers and layers.forwards_alone)
@@ -373,22 +377,20 @@ def _listed_placement(given: Iterable[Any], devices: int, stages: int) -> Placem
 
 def _halves(
     read: Callable[[str, Any], Table], forward: Table, backward: Any, half_input: Any, half_weight: Any
-) -> tuple[Table, Table]:
-    """Return I and W of each stage: as given, or half of B each; B is twice F by default."""
+) -> tuple[Table, Table, Table | None]:
+    """Return I and W of each stage, as given or half of B each, and B if it is given beside them; default twice F."""
+    whole = None if backward is None else read("backward", backward)
+    require_decimals(in_one(whole or ()), "backward")
     if half_input is None and half_weight is None:
-        if backward is None:
-            return forward, forward
-        whole = read("backward", backward)
-        require_decimals(in_one(whole), "backward")
+        if whole is None:
+            return forward, forward, None
         half = tuple(scaled(entry, Fraction(1, 2)) for entry in whole)
-        return half, half
-    if backward is not None:
-        raise ConfigError("give either `backward` or its halves `backward_input` and `backward_weight`", "backward")
+        return half, half, None
     if half_input is None:
         raise ConfigError("half of the backward; `backward_input` is needed too", "backward_weight")
     if half_weight is None:
         raise ConfigError("half of the backward; `backward_weight` is needed too", "backward_input")
-    return read("backward_input", half_input), read("backward_weight", half_weight)
+    return read("backward_input", half_input), read("backward_weight", half_weight), whole
 
 
 FORM = "{size: 4, inside: 0.05, between: 0.4}, the same with `groups` instead of `size`, or a list for each device"

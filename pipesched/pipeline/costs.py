@@ -22,10 +22,13 @@ from pipesched.pipeline.quantities import (
 )
 
 BRIEF = 32  # letters of a list of numbers in the text of an object
-PER_STAGE = ("forward", "backward_input", "backward_weight", "recompute", "overlap", "offload", "reload")
+PER_STAGE = ("forward", "backward_input", "backward_weight", "recompute", "overlap", "offload", "reload", "whole")
+HALVES = ("backward_input", "backward_weight")
+MAY_LACK = ("overlap", "offload", "reload", "whole")
 TRANSFER_TIMES = ("offload", "reload")  # of lanes: no speed of a device changes them
 STEP_TIMES = ("gather", "reduce", "optimizer")  # once a stage and step; no microbatch changes them
-TABLED = (*(key for key in PER_STAGE if key != "overlap"), "backward", "p2p", "activation")  # may have one a microbatch
+# what may have one a microbatch:
+TABLED = (*(key for key in PER_STAGE if key not in ("overlap", "whole")), "backward", "p2p", "activation")
 Entry = Exact | tuple[Exact, ...]  # of a stage: of all its microbatches, or of each
 
 
@@ -34,7 +37,8 @@ class Costs(Displayable):
     """Durations in the user's time unit, one for each of the S stages.
 
     Where microbatches differ on a stage, its entry holds one for each of them; only `overlap` has one a stage always.
-    `split` says that the backward is given as its halves, so that it may run as I and W. `overlap` is the duration of a
+    `split` says that the backward is given as its halves, so that it may run as I and W; `whole` is a full backward
+    that is no sum of the halves (None: it is). `overlap` is the duration of a
     pair F&B, by the stage of its forward (None: the sum of its parts); `p2p` the latency of each of the S-1 boundaries;
     `offload` and `reload` that of a transfer of one activation (None: it cannot be offloaded). Of a stage as a whole:
     `gather` that of bringing its weights together, `reduce` of adding up its gradients among ranks, `optimizer` of its
@@ -53,6 +57,7 @@ class Costs(Displayable):
     offload: tuple[Entry, ...] | None = None
     reload: tuple[Entry, ...] | None = None
     split: bool = False
+    whole: tuple[Entry, ...] | None = None
     gather: tuple[Exact, ...] | None = None
     reduce: tuple[Exact, ...] | None = None
     optimizer: tuple[Exact, ...] | None = None
@@ -62,12 +67,14 @@ class Costs(Displayable):
     def __post_init__(self) -> None:
         stages = len(require_sequence(self.forward, "forward"))
         for key in PER_STAGE:
-            if getattr(self, key) is not None or key not in ("overlap", "offload", "reload"):
+            if getattr(self, key) is not None or key not in MAY_LACK:
                 read = exact_tuple if key == "overlap" else exact_entries
                 object.__setattr__(self, key, read(getattr(self, key), key, stages, "one a stage"))
         for key in STEP_TIMES:
             if getattr(self, key) is not None:
                 object.__setattr__(self, key, exact_tuple(getattr(self, key), key, stages, "one a stage"))
+        if self.whole is not None and self.whole == self._sums:
+            object.__setattr__(self, "whole", None)
         if self.tied is not None:
             object.__setattr__(self, "tied", exact_tuple((self.tied,), "tied", 1, "")[0])
         object.__setattr__(self, "p2p", exact_entries(self.p2p, "p2p", stages - 1, "one a boundary between stages"))
@@ -91,8 +98,29 @@ class Costs(Displayable):
 
     @property
     def backward(self) -> tuple[Entry, ...]:
-        """The full backward B of each stage: both halves."""
+        """The full backward B of each stage: `whole`, or both halves."""
+        return self.whole or self._sums
+
+    @property
+    def _sums(self) -> tuple[Entry, ...]:
+        """Both halves of each stage."""
         return tuple(map(added, zip(self.backward_input, self.backward_weight, strict=True)))
+
+    @property
+    def chooses(self) -> bool:
+        """Whether each backward may run whole or as its halves, which take another time."""
+        return self.split and self.whole is not None
+
+    @property
+    def given_backward(self) -> tuple[str, ...]:
+        """The parameters of make_problem that say what a backward costs: of the whole, of its halves, or of both."""
+        whole = ("backward",) if self.chooses or not self.split else ()
+        return whole + HALVES * self.split
+
+    @property
+    def unsaid(self) -> set[str]:
+        """The others, which follow from these."""
+        return {"backward", *HALVES} - {*self.given_backward}
 
     @property
     def has_step(self) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 from pipesched.checks import require_flag, require_name, require_sequence, require_type, require_whole
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import (
+    MAY_LACK,
     PER_STAGE,
     STEP_TIMES,
     Costs,
@@ -36,7 +37,7 @@ TIMES = (*PER_STAGE, *STEP_TIMES)
 SIZES = ("activation", "static", *KEPT)
 SHARES = ("retain", "checkpoint")
 WORK = ("forward", "backward_input", "backward_weight")  # the times of a forward and a backward
-OPTIONAL = ("overlap", "offload", "reload", *STEP_TIMES)  # None where the model has none
+OPTIONAL = (*MAY_LACK, *STEP_TIMES)  # None where the model has none
 Amount = Exact | tuple[Entry, ...]  # of every layer, or of each
 
 
@@ -46,10 +47,10 @@ class LayerCosts:
 
     Where layers differ a field lists the values of all; a list of equal ones becomes one number. Where microbatches
     differ too, an entry of a list holds one for each of them, as a stage's does. Times are in the user's time unit;
-    `activation` (of one microbatch), `static`, `weights`, `gradients` and `states` in the memory unit. `overlap`,
-    `offload`, `reload`, and what a step costs (`gather`, `reduce`, `optimizer`) are None where the model has none,
-    `retain` and `checkpoint` where all stages have those of the problem's memory. Raises ConfigError, about the field
-    at fault, for what is no number from 0 on.
+    `activation` (of one microbatch), `static`, `weights`, `gradients` and `states` in the memory unit. `whole` (a full
+    backward that is given beside its halves), `overlap`, `offload`, `reload`, and what a step costs (`gather`,
+    `reduce`, `optimizer`) are None where the model has none, `retain` and `checkpoint` where all stages have those of
+    the problem's memory. Raises ConfigError, about the field at fault, for what is no number from 0 on.
     """
 
     forward: Amount = 0
@@ -69,6 +70,7 @@ class LayerCosts:
     weights: Amount = 0
     gradients: Amount = 0
     states: Amount = 0
+    whole: Amount | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -95,7 +97,7 @@ class LayerCosts:
     @property
     def is_cut_by_counts(self) -> bool:
         """Whether work and memory of stages follow from the numbers of their layers."""
-        return self.lengths.keys().isdisjoint((*WORK, *SIZES))
+        return self.lengths.keys().isdisjoint((*WORK, "whole", *SIZES))
 
     def amount(self, key: str) -> Fraction:
         """Return one of the fields as a fraction, of a layer that is like all others; 0 for None."""
@@ -103,7 +105,9 @@ class LayerCosts:
 
     @property
     def backward(self) -> Amount:
-        """The time of a full backward: both halves."""
+        """The time of a full backward: `whole`, or both halves."""
+        if self.whole is not None:
+            return self.whole
         halves: list[tuple[Entry, ...]] = [
             value if isinstance(value, tuple) else (value,) for value in (self.backward_input, self.backward_weight)
         ]

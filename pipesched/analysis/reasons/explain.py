@@ -26,7 +26,7 @@ from pipesched.core.timing import earliest_times
 from pipesched.display import from_file
 from pipesched.errors import ConfigError, NoSchedule
 from pipesched.pipeline.bounds import lower_bound
-from pipesched.pipeline.costs import Costs, Entry
+from pipesched.pipeline.costs import HALVES, Costs, Entry
 from pipesched.pipeline.kinds import KINDS, STEP_KINDS
 from pipesched.pipeline.ops import OpIndex, Slot
 from pipesched.pipeline.plan import SIDE_KINDS
@@ -260,10 +260,10 @@ def _lengths(schedule: Schedule, changed: Problem, stage: int, kind: str, factor
 
 
 def _changed(costs: Costs, stage: int, kind: str, factor: Fraction) -> Costs:
-    """Return costs with one of a stage changed; a whole backward changes with both its halves."""
+    """Return costs with one of a stage changed; a whole backward that is their sum changes with both its halves."""
     keys = [OVERLAP] if kind == OVERLAP else [KINDS[kind].cost]
     if keys == ["backward"]:
-        keys = ["backward_input", "backward_weight"]
+        keys = [*HALVES] if costs.whole is None else ["whole"]
     columns = {}
     for key in keys:
         column = [*getattr(costs, key)]
