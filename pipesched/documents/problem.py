@@ -13,8 +13,8 @@ from pipesched.config.values import in_file
 from pipesched.documents.json_text import get, nearly_equal, plain_values, require_finite
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.costs import STEP_TIMES
-from pipesched.pipeline.layer_arguments import HALVES, KEYS, PARTS, Blocks
+from pipesched.pipeline.costs import HALVES, STEP_TIMES
+from pipesched.pipeline.layer_arguments import KEYS, PARTS, Blocks
 from pipesched.pipeline.layers import RULES, SHARES, SIZES, Amount, LayerCosts
 from pipesched.pipeline.memory import KEPT
 from pipesched.pipeline.problem import Problem
@@ -63,7 +63,7 @@ def layers_document(problem: Problem) -> dict[str, Any]:
     layers = problem.layers
     if layers is None:
         return {}
-    unsaid = {"backward"} if problem.costs.split else {*HALVES}
+    unsaid = problem.costs.unsaid
     if problem.mode == FORWARD_ONLY:
         unsaid |= {"backward", *HALVES, "recompute"}
     if not kept_said(problem):
@@ -109,8 +109,7 @@ def costs_said(problem: Problem) -> list[str]:
     """
     if problem.mode == FORWARD_ONLY:
         return [*IN_FORWARDS, *(("gather",) if problem.has_step else ())]
-    unused: tuple[str, ...] = ("backward",) if problem.costs.split else ("backward_input", "backward_weight")
-    unused += () if problem.has_step else (*STEP_TIMES, "tied")
+    unused = problem.costs.unsaid | (set() if problem.has_step else {*STEP_TIMES, "tied"})
     refused = WHOLE_ONLY if problem.slices.count > 1 else ()
     return [key for key in keys_of("costs") if key not in (*unused, *refused)]
 
