@@ -27,7 +27,7 @@ WARM_UP = 2  # rounds that do not count
 TIMES = ("forward", "backward", "backward_input", "backward_weight", "recompute", "offload", "reload")
 MEGABYTE = 10**6
 PLACES = 6  # of times: a nanosecond
-BACKWARD = "the backward is given by its halves, for schedules that split it, or whole; I and W take longer than B:"
+BACKWARD = "the halves of the backward, for schedules that split it, and the whole; I and W take longer than B:"
 
 
 @dataclass
@@ -238,7 +238,7 @@ def _play(rank: int, kind: str, messages: Sequence[Sequence[Shape]], repeats: in
 def config_text(profile: Profile, *, split_backward: bool = True) -> ConfigText:
     """Return the config of what was measured: medians, with the middle half of the rounds as a comment.
 
-    Of the backward it gives both halves, or the whole as it was measured; the other way stands there as a comment. I
+    Of the backward it gives the whole and both halves, or the whole alone; the halves then stand there as a comment. I
     and W one after the other take longer than B, because what both need is done twice.
     """
     config, stages = ConfigWriter(), profile.stages
@@ -253,7 +253,7 @@ def config_text(profile: Profile, *, split_backward: bool = True) -> ConfigText:
     config.put("time_unit", "ms")
     config.gap()
     with config.section("costs"):
-        _write_costs(config, profile, off={"backward"} if split_backward else {"backward_input", "backward_weight"})
+        _write_costs(config, profile, off=set() if split_backward else {"backward_input", "backward_weight"})
     config.gap()
     with config.section("memory"):
         _write_memory(config, stages)
