@@ -38,9 +38,9 @@ class Costs(Displayable):
 
     Where microbatches differ on a stage, its entry holds one for each of them; only `overlap` has one a stage always.
     `split` says that the backward is given as its halves, so that it may run as I and W; `whole` is a full backward
-    that is no sum of the halves (None: it is). `overlap` is the duration of a
-    pair F&B, by the stage of its forward (None: the sum of its parts); `p2p` the latency of each of the S-1 boundaries;
-    `offload` and `reload` that of a transfer of one activation (None: it cannot be offloaded). Of a stage as a whole:
+    that is no sum of the halves (None: it is). `overlap` is the duration of a pair F&B, by the stage of its forward
+    (None: the sum of its parts); `p2p` the latency of each of the S-1 boundaries; `offload` and `reload` that of a
+    transfer of one activation (None: it cannot be offloaded). Of a stage as a whole:
     `gather` that of bringing its weights together, `reduce` of adding up its gradients among ranks, `optimizer` of its
     update, `tied` (one number) of adding up gradients that first and last stage share (None: the step has none).
     `resolution`, a power of ten where times are decimals, divides the number of ticks in a time unit.

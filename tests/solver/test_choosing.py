@@ -136,7 +136,8 @@ def test_everything_else_goes_along(more: dict[str, Any]) -> None:
 @pytest.mark.parametrize("more", [{"offload": 0.5, "budget": 1.5}, {"optimizer": 1, "reduce": 1}])
 def test_exact_models_of_either_way(more: dict[str, Any]) -> None:
     """Where no exact model chooses, those of both ways are solved: nothing is longer than what each of them proves."""
-    problem, allowed = problem_of(devices=2, microbatches=2, **more), {"offload": "offload" in more}
+    problem = problem_of(devices=2, microbatches=2, **more)
+    allowed: dict[str, Any] = {"offload": "offload" in more}
     choice, *others = (
         solve(problem, split_backward=way, time_limit=60, workers=1, advice=False, **allowed)
         for way in (None, False, True)
