@@ -516,6 +516,20 @@ MUTATIONS = [
         tests=("schedulers/test_quality_best_block",),
     ),
     Mutation(
+        name="joins are never undone",
+        file="schedulers/joining",
+        old="if _length(found) < _length(times):",
+        new="if _length(found) < 0:",
+        tests=("schedulers/test_joining",),
+    ),
+    Mutation(
+        name="whole backwards in the exact model are as short as their first half",
+        file="solver/choosing",
+        old="self.model.add(end == start + own[at] + (whole[at] - own[at]) * is_whole)",
+        new="self.model.add(end == start + own[at])",
+        tests=("solver/test_choosing",),
+    ),
+    Mutation(
         name="one group of all microbatches",
         file="schedulers/interleaved",
         old="return grouped_by(problem, rule, ceil_div(problem.devices, slices),",

@@ -107,7 +107,7 @@ def length(problem: Problem, slot: str) -> int:
         halves = costs.backward_input[stage], costs.backward_weight[stage]
         cost = {
             "F": (costs.forward[stage],),
-            "B": halves,
+            "B": halves if costs.whole is None else costs.whole[stage : stage + 1],
             "I": halves[:1],
             "W": halves[1:],
             "R": (costs.recompute[stage],),

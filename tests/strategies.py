@@ -63,16 +63,20 @@ def problems(
     saving: bool = False,
     least: int = 0,
     unlike: bool = False,
+    both: bool = False,
 ) -> Problem:
-    """A problem without a budget. `least` is the smallest duration, `most_chunks` the most stages a device; `saving`
-    adds what offload and recompute cost, `unlike` devices of other speeds and links between them."""
+    """A problem without a budget. `least` is the smallest duration, `most_chunks` the most stages a device; `both`
+    gives the whole backward beside its halves; `saving` adds what offload and recompute cost, `unlike` devices of other
+    speeds and links between them."""
     devices = draw(st.integers(1, most_devices))
     kind = draw(st.sampled_from(placements))
     chunks = draw(st.integers(1, most_chunks))
     stages, placement = _place(draw, kind, devices, chunks)
     times = amounts(least)
     given: dict[str, Any] = {"forward": one_or_list(draw, times, stages)}
-    if draw(st.booleans()) if split is None else split:
+    if both:
+        given["backward"] = one_or_list(draw, times, stages)
+    if both or (draw(st.booleans()) if split is None else split):
         given["backward_input"] = one_or_list(draw, times, stages)
         given["backward_weight"] = one_or_list(draw, times, stages)
     elif draw(st.booleans()):

@@ -126,7 +126,7 @@ WRONG: dict[tuple[str, str], list[Any]] = {
     ("layers", "blocks"): [None, 1, "yes"],
     **{
         ("part", key): ["x", -1, nan, ALIEN]
-        for key in ("overlap", "offload", "reload", "retain", "checkpoint", "gather", "reduce", "optimizer")
+        for key in ("whole", "overlap", "offload", "reload", "retain", "checkpoint", "gather", "reduce", "optimizer")
     },
     **{
         ("part", key): [None, "x", -1, nan, ALIEN]
@@ -148,6 +148,7 @@ WRONG: dict[tuple[str, str], list[Any]] = {
             "forward",
             "backward_input",
             "backward_weight",
+            "whole",
             "recompute",
             "overlap",
             "offload",

@@ -119,7 +119,7 @@ BAD: list[tuple[Callable[[], Any], str]] = [  # a call, and the parameter that i
     (lambda: pipesched.make_problem(**P2, forward=[1, 2, 3]), "forward"),
     (lambda: pipesched.make_problem(**P2, forward=-1), "forward"),
     (lambda: pipesched.make_problem(**P2, backward="fast"), "backward"),
-    (lambda: pipesched.make_problem(**P2, backward=2, backward_input=1, backward_weight=1), "backward"),
+    (lambda: pipesched.make_problem(**P2, backward=2, backward_input=1), "backward_input"),
     (lambda: pipesched.make_problem(**P2, p2p=float("nan")), "p2p"),
     (lambda: pipesched.make_problem(**P2, placement=[0, 2]), "placement"),
     (lambda: pipesched.make_problem(**P2, placement="lop"), "placement"),

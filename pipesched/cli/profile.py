@@ -46,7 +46,7 @@ def command(
     repeats: str = option("--repeats N", "How often each operation is measured.", absent="20"),
     split_backward: bool = option(
         "--split-backward/--no-split-backward",
-        "Give the backward by its halves I and W, or whole, which takes less; the other way is a comment.",
+        "Give the halves I and W of the backward beside the whole, which takes less; or they are a comment.",
         absent=True,
     ),
     traceback: bool = TRACEBACK,

@@ -66,16 +66,16 @@ def sweep(
     from pipesched.config.load import load_values
 
     given = {} if overrides is None else require_mapping(overrides, "values by the parameters they set", "overrides")
-    listed = _listed(values)
+    listed, read = _listed(values), read_plans(plans)
+    base = load_values(problem_of_plans(read) if path_or_text is None else path_or_text, given)
     if str(field) not in VARIED:
         varied, halves = varied_field(field), {"backward_input", "backward_weight"}
         others = halves if varied.name == "backward" else {"backward"} if varied.name in halves else set()
+        others = set() if {"backward", *halves} <= base.keys() else others
         for name, value in given.items() if _device_of(varied) is None else ():
             if value is not None and (name in others or (name == varied.name and replaces(varied, value))):
                 raise ConfigError(f"gives `{name}`, which `field` {varied.key} varies or replaces", "overrides")
-    read = read_plans(plans)
-    base = problem_of_plans(read) if path_or_text is None else path_or_text
-    key, points = varied_points(load_values(base, given), field, listed)
+    key, points = varied_points(base, field, listed)
     settings: dict[str, Any] = {"plans": read, "each": each, "jobs": jobs, "executor": executor}
     settings["listener"] = listener
     return Sweep(key, compared_points(points, algorithms, **settings, **options))

@@ -10,6 +10,7 @@ from pipesched.checks import look_up, shown
 from pipesched.errors import ConfigError
 from pipesched.pipeline import declared
 from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.costs import HALVES
 from pipesched.pipeline.layer_arguments import PARTS
 from pipesched.pipeline.layers import WORK, rows_of
 from pipesched.pipeline.memory import TABLED
@@ -56,10 +57,11 @@ def default_values() -> Values:
 
 
 def assumes_halves(values: Mapping[str, Given]) -> bool:
-    """Return whether a user gave the backward whole, so that each half of it is taken as half."""
-    parts = [values[key].value for key in PARTS if key in values]
-    by_layers = any("backward" in part for part in parts if isinstance(part, Mapping))
-    return by_layers or ("backward" in values and not values["backward"].built_in)
+    """Return whether a user gave the backward whole alone, so that each half of it is taken as half."""
+    given = {key for key, value in values.items() if not value.built_in}
+    parts = [part for key in PARTS if key in values and isinstance(part := values[key].value, Mapping)]
+    by_layers = any("backward" in part for part in parts) and not any(HALVES[0] in part for part in parts)
+    return by_layers or ("backward" in given and HALVES[0] not in given)
 
 
 def assumes_alike_memory(values: Mapping[str, Given], problem: Problem) -> bool:
@@ -157,15 +159,15 @@ def _suggestion(key: str, section: str) -> str:
 def override(values: Values, overrides: Mapping[str, Any]) -> None:
     """Put parameters of make_problem on top of `values`; None stands for the default.
 
-    One way of giving the backward replaces the other. Raises ConfigError for an unknown parameter, and when the
-    overrides themselves give both ways.
+    One way of giving the backward replaces the other, unless both are there then. Raises ConfigError for an unknown
+    parameter.
     """
     given = {name: value for name, value in overrides.items() if value is not None or name == "devices"}
-    halves = [name for name in ("backward_input", "backward_weight") if name in given]
+    halves = [name for name in HALVES if name in given]
     if "chunks" in given and "stages" in given and not counts_blocks({**values, **given}):
         raise ConfigError("give either `stages`, or the `chunks` of a device", "chunks")
     if halves and "backward" in given:
-        raise ConfigError(f"give either the whole or its halves, not also `{halves[0]}`", "backward")
+        values.update({name: Given(given[name]) for name in ("backward", *halves)})
     known = dict(declared.PARAMETERS)
     known |= {field.name: field for field in declared.SETUP}
     for name in sorted(overrides, key=lambda name: name != "layout"):  # it says what the stages are
@@ -190,12 +192,11 @@ def _put_section(values: Values, name: str, above: Any) -> None:
 
 
 def put(values: Values, field: Field, given: Given) -> None:
-    """Set one value. One way of giving the backward, or the stages, replaces the other."""
-    if field.name == "backward":
-        values.pop("backward_input", None)
-        values.pop("backward_weight", None)
-    elif field.name in ("backward_input", "backward_weight"):
-        values.pop("backward", None)
+    """Set one value. One way of giving the backward, where not both are given, or the stages replaces the other."""
+    if field.name in ("backward", *HALVES):
+        has_both = {"backward", *HALVES} <= values.keys()
+        for name in () if has_both else HALVES if field.name == "backward" else ("backward",):
+            values.pop(name, None)
     elif field.name in ("stages", "chunks") and not counts_blocks(values):
         values.pop("chunks" if field.name == "stages" else "stages", None)
     elif field.name in ("layers", "layer"):  # a default that is one a stage does not stand beside them

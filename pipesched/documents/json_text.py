@@ -17,6 +17,7 @@ from pipesched.pipeline.quantities import parse_number, plain
 
 VERSION = 1
 VERSION_OF_UNITS = 2  # of schedules in which microbatches differ, or steps have more than passes
+VERSION_OF_BOTH = 3  # of schedules whose costs give the whole backward beside its halves
 MOST = float_info.max
 NUMBERS = ("makespan", "span", "ideal", "bubble", "bubble_over_ideal", "bubble_span", "lower_bound", "gap")
 PEAKS = tuple(f"peak_{what}" for what in HELD)  # of a schedule with a step
@@ -57,7 +58,7 @@ def require_version(content: Mapping[str, Any], form: str, what: str, most: int 
         raise ConfigError(f'is no {what}: it lacks "format": "{form}"{own}')
     version = content.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or not VERSION <= version <= most:
-        known = f"version {VERSION}" if most == VERSION else f"version {VERSION} and {most}"
+        known = f"version {VERSION}" if most == VERSION else f"versions {VERSION} to {most}"
         raise ConfigError(f"has version {shown(version)} of {form}; this pipesched knows {known}")
 
 

@@ -12,9 +12,9 @@ from pipesched.checks import require_name, require_whole, shown
 from pipesched.documents.json_text import get, nearly_equal, plain_values, require_finite
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.costs import STEP_TIMES
+from pipesched.pipeline.costs import HALVES, STEP_TIMES
 from pipesched.pipeline.declared import BY_KEY, BY_NAME, FIELDS, SECTIONS, keys_of
-from pipesched.pipeline.layer_arguments import HALVES, KEYS, PARTS, Blocks
+from pipesched.pipeline.layer_arguments import KEYS, PARTS, Blocks
 from pipesched.pipeline.layers import RULES, Amount, LayerCosts
 from pipesched.pipeline.memory import KEPT, SHARES, SIZES
 from pipesched.pipeline.problem import PLAIN, Problem
@@ -62,7 +62,7 @@ def layers_document(problem: Problem) -> dict[str, Any]:
     layers = problem.layers
     if layers is None:
         return {}
-    unsaid = {"backward"} if problem.costs.split else {*HALVES}
+    unsaid = problem.costs.unsaid
     if problem.mode == FORWARD_ONLY:
         unsaid |= {"backward", *HALVES, "recompute"}
     if not kept_said(problem):
@@ -108,8 +108,7 @@ def costs_said(problem: Problem) -> list[str]:
     """
     if problem.mode == FORWARD_ONLY:
         return [*IN_FORWARDS, *(("gather",) if problem.has_step else ())]
-    unused: tuple[str, ...] = ("backward",) if problem.costs.split else ("backward_input", "backward_weight")
-    unused += () if problem.has_step else (*STEP_TIMES, "tied")
+    unused = problem.costs.unsaid | (set() if problem.has_step else {*STEP_TIMES, "tied"})
     refused = WHOLE_ONLY if problem.slices.count > 1 else ()
     return [key for key in keys_of("costs") if key not in (*unused, *refused)]
 
@@ -241,7 +240,7 @@ def wrong_order(outcome: Outcome) -> Iterator[str]:
         yield f"order is {shown([*outcome.order])} in the document; its schedule feeds {shown([*schedule.order])}"
 
 
-MAY_BE_NULL = [one.key for one in FIELDS if one.optional]  # of numbers of a document
+MAY_BE_NULL = [one.key for one in FIELDS if one.optional and one.key != "costs.backward"]  # of numbers of a document
 SAID_APART = ("name", "time_unit", "lanes", "mode")  # of texts
 MOST_PLACES = 30  # digits before or behind the point
 

@@ -1,7 +1,7 @@
 """The JSON document of a schedule (format "pipesched.schedule"): writing it, and reading it back.
 
-Version 2 is of microbatches that differ, of slices, of forward passes alone, and of steps with more than passes;
-everything else has version 1.
+Version 3 is of costs that give the whole backward beside its halves; version 2 of microbatches that differ, of slices,
+of forward passes alone, and of steps with more than passes; everything else has version 1.
 
 Times and memory are in the user's units. A fraction such as the activation 1/3 is written as its nearest float, and
 read as the simplest fraction with that float, so the document round-trips exactly.
@@ -39,9 +39,10 @@ UNPROVED = (Status.HEURISTIC, Status.FEASIBLE)  # what may be said of any schedu
 def document(outcome: Outcome) -> dict[str, Any]:
     """Return the document of a schedule: problem, metrics, slots and transfers with their times in the user's unit."""
     schedule, has_units = outcome.schedule, problems.is_of_units(outcome)
+    version = json_text.VERSION_OF_UNITS if has_units or schedule.problem.has_step else json_text.VERSION
     return {
         "format": FORMAT,
-        "version": json_text.VERSION_OF_UNITS if has_units or schedule.problem.has_step else json_text.VERSION,
+        "version": json_text.VERSION_OF_BOTH if schedule.problem.costs.chooses else version,
         "algorithm": outcome.algorithm,
         "status": outcome.status,
         "problem": problems.problem_document(schedule.problem),
@@ -106,7 +107,7 @@ def parse(text: str, name: str) -> Outcome:
 def outcome_of(content: dict[str, Any], name: str) -> Outcome:
     """Return the schedule in the content of a document. Raises ConfigError with `name`."""
     try:
-        json_text.require_version(content, FORMAT, "schedule", json_text.VERSION_OF_UNITS)
+        json_text.require_version(content, FORMAT, "schedule", json_text.VERSION_OF_BOTH)
         problem = problems.read_problem(get(content, "problem", dict))
         ordering = problems.read_ordering(content, problem.microbatches)
         schedule = _schedule(problems.fed_by(problem, ordering), content)

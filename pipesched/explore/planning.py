@@ -110,13 +110,13 @@ class PipelinePlanner(Planner):
     def fields(self, board: Board, parameters: Mapping[str, str]) -> Sequence[FormField]:
         problem = self._problem(board, parameters)
         costs, memory = problem.costs, problem.memory
-        halves = [("backward_input", "backward for input"), ("backward_weight", "backward for weights")]
+        labels = {"backward_input": "backward for input", "backward_weight": "backward for weights"}
         fields = [
             FormField("microbatches", "microbatches", str(problem.microbatches)),
             FormField("stages", "stages", str(problem.stages)),
             FormField("budget", "memory budget", "" if memory.budget is None else _text(memory.budget)),
         ]
-        backward = halves if costs.split else [("backward", "backward")]
+        backward = [(key, labels.get(key, key)) for key in costs.given_backward]
         times = [("p2p", "p2p"), ("forward", "forward"), *(backward if problem.mode != FORWARD_ONLY else ())]
         columns = {key: getattr(costs, key) for key, _ in times}
         alike = [(key, label) for key, label in times if not any(isinstance(entry, tuple) for entry in columns[key])]

@@ -22,6 +22,7 @@ after (s,j-k) is freed. They lengthen heads and tails, so that Jackson's bound c
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate
 
@@ -35,6 +36,13 @@ from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units, plain, rounded
 from pipesched.pipeline.units import FORWARD_ONLY
+
+
+def least_held(problem: Problem) -> Problem:
+    """Return `problem` as whole backwards hold it, where each may run whole: no gradients are caught at weights."""
+    if not problem.costs.chooses:
+        return problem
+    return replace(problem, memory=replace(problem.memory, retain=tuple(min(one, 1) for one in problem.memory.retain)))
 
 
 def least_capacity(problem: Problem, device: int, allowed: Allowed = KEEP_ONLY) -> int:

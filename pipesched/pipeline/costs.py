@@ -20,23 +20,25 @@ from pipesched.pipeline.quantities import (
     ticks_per_unit,
     to_fraction,
 )
-from pipesched.pipeline.shapes import Each, Field, Number, declare, declared
+from pipesched.pipeline.shapes import Each, Number, declare, declared
 from pipesched.pipeline.units_of_measure import TIME
 
 BRIEF = 32  # letters of a list of numbers in the text of an object
+HALVES = ("backward_input", "backward_weight")
 TRANSFER_TIMES = ("offload", "reload")  # of lanes: no speed of a device changes them
 A_TIME = Number(TIME)
 TIMES, TABLE = Each(A_TIME), Each(A_TIME, rows=True)
 Entry = Exact | tuple[Exact, ...]  # of a stage: of all its microbatches, or of each
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Costs(Displayable):
     """Durations in the user's time unit, one for each of the S stages.
 
     Where microbatches differ on a stage, its entry holds one for each of them; `p2p` has one for each of the S-1
-    boundaries. `split` says that the backward is given as its halves, so that it may run as I and W. None: there is no
-    such operation; a pair then lasts the sum of its parts. `resolution`, a power of ten where times are decimals,
+    boundaries. `split` says that the backward is given as its halves, so that it may run as I and W; `whole` is a full
+    backward that is no sum of the halves (None: it is). None: there is no such operation; a pair then lasts the sum of
+    its parts. `resolution`, a power of ten where times are decimals,
     divides the number of ticks in a time unit.
 
     Raises ConfigError, about the field at fault, for lists of other lengths and for entries that are no such numbers.
@@ -48,6 +50,15 @@ class Costs(Displayable):
         absent=1,
         live="5",
         remark="a number, or a list with one for each stage, or in it a list of one for each microbatch",
+    )
+    whole: tuple[Entry, ...] | None = declare(
+        TABLE,
+        "time of a full backward; default twice forward (10 without a config)",
+        None,
+        key="costs.backward",
+        argument="backward",
+        live="10",
+        remark="or its two halves, or all three:",
     )
     backward_input: tuple[Entry, ...] = declare(
         TABLE, "its half for the input gradient", called="input gradient", example="5"
@@ -122,6 +133,8 @@ class Costs(Displayable):
             if getattr(self, name) is not None or not COSTS[name].optional:
                 read = exact_entries if COSTS[name].has_rows else exact_tuple
                 object.__setattr__(self, name, read(getattr(self, name), name, stages, "one a stage"))
+        if self.whole is not None and self.whole == self._sums:
+            object.__setattr__(self, "whole", None)
         if self.tied is not None:
             object.__setattr__(self, "tied", exact_tuple((self.tied,), "tied", 1, "")[0])
         object.__setattr__(self, "p2p", exact_entries(self.p2p, "p2p", stages - 1, "one a boundary between stages"))
@@ -145,8 +158,29 @@ class Costs(Displayable):
 
     @property
     def backward(self) -> tuple[Entry, ...]:
-        """The full backward B of each stage: both halves."""
+        """The full backward B of each stage: `whole`, or both halves."""
+        return self.whole or self._sums
+
+    @property
+    def _sums(self) -> tuple[Entry, ...]:
+        """Both halves of each stage."""
         return tuple(map(added, zip(self.backward_input, self.backward_weight, strict=True)))
+
+    @property
+    def chooses(self) -> bool:
+        """Whether each backward may run whole or as its halves, which take another time."""
+        return self.split and self.whole is not None
+
+    @property
+    def given_backward(self) -> tuple[str, ...]:
+        """The parameters of make_problem that say what a backward costs: of the whole, of its halves, or of both."""
+        whole = ("backward",) if self.chooses or not self.split else ()
+        return whole + HALVES * self.split
+
+    @property
+    def unsaid(self) -> set[str]:
+        """The others, which follow from these."""
+        return {"backward", *HALVES} - {*self.given_backward}
 
     @property
     def has_step(self) -> bool:
@@ -165,13 +199,6 @@ class Costs(Displayable):
 
 
 COSTS = declared(Costs, "costs")
-BACKWARD = Field(
-    "costs.backward",
-    TABLE,
-    "time of a full backward; default twice forward (10 without a config)",
-    live="10",
-    remark="or its two halves:",
-)
 PER_STAGE = tuple(name for name, one in COSTS.items() if one.of_stages and not one.once)
 STEP_TIMES = tuple(name for name, one in COSTS.items() if one.once)
 

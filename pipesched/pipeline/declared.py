@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
-from pipesched.pipeline.costs import BACKWARD, COSTS
+from pipesched.pipeline.costs import COSTS
 from pipesched.pipeline.layer_arguments import KEYS, MOST_LAYERS
 from pipesched.pipeline.layers import BALANCED, BEST, EQUAL
 from pipesched.pipeline.memory import MEMORY_KEYS
@@ -29,7 +29,7 @@ class Elsewhere(ValueShape):
 
 def _layer(*, listed: bool) -> ByKey:
     """Return the costs of a layer: numbers, or where layers differ lists with one for each."""
-    fields = {**COSTS, **MEMORY_KEYS, "backward": BACKWARD}
+    fields = {one.name: one for one in (*COSTS.values(), *MEMORY_KEYS.values())}
     numbers = {name: fields[name].number for name in KEYS}
     return ByKey({name: Either(one, ListOf(one, most=MOST_LAYERS)) if listed else one for name, one in numbers.items()})
 
@@ -80,7 +80,7 @@ _LAST = ("shard", "clip", "side")  # of a step
 _FIRST = [one for name, one in PROBLEM_KEYS.items() if name not in _LAST]
 FIELDS = (
     *(found for one in _FIRST for found in (one, *_BEHIND.get(one.name, ()))),
-    *(COSTS["forward"], BACKWARD, *(one for name, one in COSTS.items() if name != "forward")),
+    *COSTS.values(),
     *MEMORY_KEYS.values(),
     *(PROBLEM_KEYS[name] for name in _LAST),
 )

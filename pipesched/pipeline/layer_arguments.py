@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from pipesched.checks import require_mapping, require_name, shown
 from pipesched.errors import ConfigError
-from pipesched.pipeline.costs import STEP_TIMES, Costs, Entry, fractions_of
+from pipesched.pipeline.costs import HALVES, STEP_TIMES, Costs, Entry, fractions_of
 from pipesched.pipeline.layers import (
     BALANCED,
     BEST,
@@ -42,8 +42,8 @@ from pipesched.pipeline.units_of_measure import (
     length_text,
 )
 
-HALVES = ("backward_input", "backward_weight")
-KEYS = ("forward", "backward", *(field.name for field in fields(LayerCosts) if field.name != "forward"))
+_FIELDS = [field.name for field in fields(LayerCosts) if field.name not in ("forward", "whole")]
+KEYS = ("forward", "backward", *_FIELDS)
 MOST_LAYERS = 10_000
 PARTS = ("layer", "first", "last")
 
@@ -180,11 +180,11 @@ def stage_values(model: Layers, given: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in given.items():
         if value is not None:
             raise ConfigError("is one a stage; with `layers`, give it in `layer`, `first` and `last`", key)
-    values: dict[str, Any] = {"backward": None}
+    values: dict[str, Any] = {}
     for key in given:
-        if key != "backward":
-            absent = getattr(model.layer, key) is None
-            values[key] = None if absent else [*map(fractions_of, model.amounts(key))]
+        field = "whole" if key == "backward" else key
+        absent = getattr(model.layer, field) is None
+        values[key] = None if absent else [*map(fractions_of, model.amounts(field))]
     return values
 
 
@@ -215,9 +215,9 @@ def _listed_layout(given: Any, count: int, stages: int, first: LayerCosts, last:
 
 def layer_of(costs: Costs, memory: Memory) -> Blocks:
     """Return stages as layers: the parameter `layer` that makes them of as many."""
-    columns: dict[str, Any] = {key: getattr(costs, key) for key in TIMES}
-    if not costs.split:
-        columns = {key: value for key, value in columns.items() if key not in HALVES} | {"backward": costs.backward}
+    columns: dict[str, Any] = {key: getattr(costs, key) for key in TIMES if costs.split or key not in HALVES}
+    whole = columns.pop("whole")
+    columns["backward"] = whole if costs.split else costs.backward
     columns |= {key: getattr(memory, key) for key in SIZES}
     columns |= {key: column for key in SHARES if len({*(column := getattr(memory, key))}) > 1}
     return Blocks({key: [*map(fractions_of, column)] for key, column in columns.items() if column is not None})
@@ -243,8 +243,6 @@ def _entries(part: str, given: Any, time: Unit, size: Unit, microbatches: int) -
     if "reload" in numbers and "offload" not in numbers:
         raise ConfigError("is the way back from host memory; `offload` is needed too", part, entry="reload")
     halves = [half for half in HALVES if half in numbers]
-    if "backward" in numbers and halves:
-        raise ConfigError(f"give either the whole or its halves, not also `{halves[0]}`", part, entry="backward")
     if len(halves) == 1:
         other = HALVES[halves[0] == HALVES[0]]
         raise ConfigError(f"is half of the backward; `{other}` is needed too", part, entry=halves[0])
@@ -272,7 +270,7 @@ def _require_alike(entries: Mapping[str, Mapping[str, Amount]]) -> None:
         for name in (*(one for one in OPTIONAL if one not in STEP_TIMES), *HALVES, *SHARES):
             if name in entries[key] and name not in layer:
                 raise ConfigError("is not given for a `layer`; give it there too", key, entry=name)
-        if by_halves and "backward" in entries[key]:
+        if by_halves and "backward" in entries[key] and "backward" not in layer:
             raise ConfigError("is given by its halves for a `layer`; give these", key, entry="backward")
 
 
@@ -281,10 +279,11 @@ def _costs(entries: Mapping[str, Amount], defaults: Mapping[str, Amount], layer:
     forward = entries.get("forward", defaults["forward"])
     half = summed([entries["backward"]], Fraction(1, 2)) if "backward" in entries else forward
     halves = {name: entries.get(name, half) for name in HALVES}
-    whole = summed([forward, *halves.values()])
+    whole = entries.get("backward", summed([*halves.values()]))
     offload = entries.get("offload", 0)
-    optional = {**dict.fromkeys(OPTIONAL, 0), "overlap": whole, "offload": offload, "reload": offload}
-    known = {*layer, *(["reload"] if "offload" in layer else [])}
+    optional = {**dict.fromkeys(OPTIONAL, 0), "whole": whole, "overlap": summed([forward, whole])}
+    optional |= {"offload": offload, "reload": offload}
+    known = {*layer, *["reload"] * ("offload" in layer), *["whole"] * ({*HALVES, "backward"} <= {*layer})}
     given = {name: entries.get(name, default) for name, default in optional.items() if name in known}
     return LayerCosts(
         forward=forward,

@@ -56,10 +56,10 @@ class LayerCosts:
 
     Where layers differ a field lists the values of all; a list of equal ones becomes one number. Where microbatches
     differ too, an entry of a list holds one for each of them, as a stage's does. Times are in the user's time unit;
-    `activation` (of one microbatch), `static`, `weights`, `gradients` and `states` in the memory unit. `overlap`,
-    `offload`, `reload`, and what a step costs (`gather`, `reduce`, `optimizer`) are None where the model has none,
-    `retain` and `checkpoint` where all stages have those of the problem's memory. Raises ConfigError, about the field
-    at fault, for what is no number from 0 on.
+    `activation` (of one microbatch), `static`, `weights`, `gradients` and `states` in the memory unit. `whole` (a full
+    backward that is given beside its halves), `overlap`, `offload`, `reload`, and what a step costs (`gather`,
+    `reduce`, `optimizer`) are None where the model has none, `retain` and `checkpoint` where all stages have those of
+    the problem's memory. Raises ConfigError, about the field at fault, for what is no number from 0 on.
     """
 
     if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class LayerCosts:
     @property
     def is_cut_by_counts(self) -> bool:
         """Whether work and memory of stages follow from the numbers of their layers."""
-        return self.lengths.keys().isdisjoint((*WORK, *SIZES))
+        return self.lengths.keys().isdisjoint((*WORK, "whole", *SIZES))
 
     def amount(self, key: str) -> Fraction:
         """Return one of the fields as a fraction, of a layer that is like all others; 0 for None."""
@@ -100,7 +100,10 @@ class LayerCosts:
 
     @property
     def backward(self) -> Amount:
-        """The time of a full backward: both halves."""
+        """The time of a full backward: `whole`, or both halves."""
+        whole: Amount | None = self.whole
+        if whole is not None:
+            return whole
         halves: list[tuple[Entry, ...]] = [
             value if isinstance(value, tuple) else (value,) for value in (self.backward_input, self.backward_weight)
         ]

@@ -143,4 +143,4 @@ KEPT = tuple(name for name, one in MEMORY_KEYS.items() if one.once)  # of a stag
 _OF_STAGES = [name for name, one in MEMORY_KEYS.items() if one.of_stages and not one.once]
 SHARES = tuple(name for name in _OF_STAGES if MEMORY_KEYS[name].dimension is None)  # of activations
 SIZES = (*(name for name in _OF_STAGES if name not in SHARES), *KEPT)
-TABLED = (*(name for name, one in {**COSTS, **MEMORY_KEYS}.items() if one.has_rows), "backward")
+TABLED = tuple(one.name for one in (*COSTS.values(), *MEMORY_KEYS.values()) if one.has_rows)

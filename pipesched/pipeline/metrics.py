@@ -412,6 +412,11 @@ class ScheduleMetrics:
         return sum(int(self._is_extra[line].sum()) for line in self._lines) if self._is_extra.any() else 0
 
     @property
+    def joined(self) -> int:
+        """The number of backwards that run whole, as B."""
+        return self.plan.count("B")
+
+    @property
     def offloaded(self) -> int:
         """The number of activations that are offloaded."""
         return sum(len(pair.offloads) for pair in self.plan.lanes)

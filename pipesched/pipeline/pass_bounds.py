@@ -182,7 +182,8 @@ class PassBounds:
 
     Of microbatches that are alike and go one way, the units of the first stand for all: `counts` says for how many.
     `work` is what operations count at least on their device, `path` what they last at least on the way of others: by
-    kind, stage and unit. A full B among split ones is I and W without a pause, so a bound for I and W holds for it too.
+    kind, stage and unit. A full B among split ones is I and W without a pause, each as short as either way lets it be,
+    so a bound for these holds for it too.
     """
 
     def __init__(self, problem: Problem, letters: str, *, paired: bool) -> None:
@@ -194,9 +195,10 @@ class PassBounds:
             [self.model.there, self.model.back, *(self.model.ticks[KINDS[kind].cost] for kind in self.kinds)]
         )
         self.path = np.stack(lasts)
-        if self._has_whole and "I" in letters:  # B is rounded once where a speed divides it
-            rest = self._of_units(self.model.ticks["backward"]) - self.path[1]
-            self.path[2] = np.minimum(self.path[2], rest)
+        if self._has_whole and "I" in letters:  # up to the gradient, and in all, the less of both ways
+            whole = self._of_units(self.model.ticks["backward"])
+            self.path[1] = np.minimum(self.path[1], whole)
+            self.path[2] = np.minimum(self.path[2], whole - self.path[1])
         self.work = self.path
         if paired and self.model.overlap is not None:
             self._shorten_by_pairs(self._of_units(self.model.overlap))

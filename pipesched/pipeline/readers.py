@@ -10,8 +10,8 @@ from typing import Any
 from pipesched.checks import require_label, shown
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import (
-    BACKWARD,
     COSTS,
+    HALVES,
     Costs,
     Links,
     exact_links,
@@ -22,7 +22,6 @@ from pipesched.pipeline.costs import (
     scaled,
 )
 from pipesched.pipeline.layer_arguments import (
-    HALVES,
     GivenLayers,
     layer_of,
     read_layers,
@@ -52,7 +51,8 @@ from pipesched.pipeline.units_of_measure import (
     length_text,
 )
 
-OF_STAGES = (*TIMES, "backward", *SIZES)  # parameters with a value for each stage, which layers add up to
+# parameters with a value for each stage, which layers add up to:
+OF_STAGES = ("backward", *(key for key in TIMES if key != "whole"), *SIZES)
 
 
 def problem_from(values: Mapping[str, Any]) -> Problem:
@@ -118,7 +118,7 @@ def _of_blocks(values: Mapping[str, Any]) -> Problem:
     blocks = problem_from({**values, **free})
     p2p = blocks.costs.p2p
     made_of = {
-        **values, **dict.fromkeys((*TIMES, "backward", *SIZES, "stages")),
+        **values, **dict.fromkeys((*OF_STAGES, "stages")),
         "layers": blocks.stages, "layer": layer_of(blocks.costs, blocks.memory), "chunks": chunks,
         "p2p": [*map(fractions_of, p2p)] if len({*p2p}) > 1 or rows_of(p2p) > 1 else sum(map(to_fraction, p2p[:1])),
         "microbatches": blocks.microbatches, "slices": blocks.slices,
@@ -158,13 +158,14 @@ def _read(extent: Extent, one: Field, given: Mapping[str, Any]) -> Any:
 def _costs(given: Mapping[str, Any], extent: Extent, *, split: bool) -> Costs:
     if is_several(given["tied"]):
         raise ConfigError("must be one number: first and last stage add up the gradients that they share", "tied")
-    values: dict[str, Any] = {name: _read(extent, one, given) for name, one in COSTS.items() if name not in HALVES}
+    read_apart = (*HALVES, "whole")
+    values: dict[str, Any] = {name: _read(extent, one, given) for name, one in COSTS.items() if name not in read_apart}
     if values["reload"] is not None and values["offload"] is None:
         raise ConfigError("the way back from host memory; `offload` is needed too", "reload")
     values["recompute"] = values["recompute"] or values["forward"]
     values["reload"] = values["reload"] or values["offload"]
     halves: Any = _halves(extent, values["forward"], *(given[key] for key in ("backward", *HALVES)))
-    return Costs(**values, backward_input=halves[0], backward_weight=halves[1], split=split)
+    return Costs(**values, **dict(zip(read_apart, halves, strict=True)), split=split)
 
 
 def forwards_alone(problem: Problem) -> Problem:
@@ -172,7 +173,7 @@ def forwards_alone(problem: Problem) -> Problem:
     nothing: Any = (0,) * problem.stages
     costs = replace(
         problem.costs, backward_input=nothing, backward_weight=nothing, recompute=nothing, overlap=None, offload=None,
-        reload=None, split=False,
+        reload=None, split=False, whole=None,
     )  # fmt: skip
     memory, layers = replace(problem.memory, gradients=nothing, states=nothing), problem.layers
     return replace(problem, costs=costs, memory=memory, layers=layers and layers.forwards_alone)
@@ -218,22 +219,22 @@ def _listed_placement(given: Iterable[Any], devices: int, stages: int) -> Placem
     return explicit_placement(tuple(map(int, numbers)), devices)
 
 
-def _halves(extent: Extent, forward: Table, backward: Any, half_input: Any, half_weight: Any) -> tuple[Table, Table]:
-    """Return I and W of each stage: as given, or half of B each; B is twice F by default."""
+def _halves(
+    extent: Extent, forward: Table, backward: Any, half_input: Any, half_weight: Any
+) -> tuple[Table, Table, Table | None]:
+    """Return I and W of each stage, as given or half of B each, and B if it is given beside them; default twice F."""
+    whole = extent.read(COSTS["whole"], backward)
+    require_decimals(in_one(whole or ()), "backward")
     if half_input is None and half_weight is None:
-        if backward is None:
-            return forward, forward
-        whole = extent.read(BACKWARD, backward)
-        require_decimals(in_one(whole), "backward")
+        if whole is None:
+            return forward, forward, None
         half = tuple(scaled(entry, Fraction(1, 2)) for entry in whole)
-        return half, half
-    if backward is not None:
-        raise ConfigError("give either `backward` or its halves `backward_input` and `backward_weight`", "backward")
+        return half, half, None
     if half_input is None:
         raise ConfigError("half of the backward; `backward_input` is needed too", "backward_weight")
     if half_weight is None:
         raise ConfigError("half of the backward; `backward_weight` is needed too", "backward_input")
-    return extent.read(COSTS[HALVES[0]], half_input), extent.read(COSTS[HALVES[1]], half_weight)
+    return extent.read(COSTS[HALVES[0]], half_input), extent.read(COSTS[HALVES[1]], half_weight), whole
 
 
 FORM = "{size: 4, inside: 0.05, between: 0.4}, the same with `groups` instead of `size`, or a list for each device"

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from pipesched.core.arrays import total
 from pipesched.errors import NotApplicable
-from pipesched.pipeline.costs import Costs, Entry, added
+from pipesched.pipeline.costs import HALVES, Costs, Entry, added
 from pipesched.pipeline.cutting.runs import CutItems
 from pipesched.pipeline.layers import BALANCED, BEST, GIVEN, TIMES, LayerCosts, Layers, least_counts, summed
 from pipesched.pipeline.layout import balanced_layout, equal_layout, largest_work
@@ -24,6 +24,7 @@ from pipesched.pipeline.step import Shard, SideItem, divisors
 from pipesched.pipeline.units import SHARED, Shares, Slices, shares_of
 
 T = TypeVar("T")
+Record = TypeVar("Record", Costs, LayerCosts)
 MOST_KNOWN = 2**53  # cuts that are counted
 
 
@@ -189,6 +190,23 @@ def fitted_to(problem: Problem, placement: Placement) -> Problem:
 def settled(problem: Problem, placement: Placement) -> Problem:
     """Return `problem` with its number of stages on a placement, for which they are cut anew if they may be."""
     return recut(problem, placement) if can_be_cut(problem) else replace(problem, placement=placement)
+
+
+def one_way(problem: Problem, *, split: bool) -> Problem:
+    """Return `problem` with its backward as halves alone, or whole: the other way then follows from that."""
+
+    def alone(given: Record) -> Record:
+        whole = given.whole
+        if whole is None:
+            return given
+        half: Any = whole if split else summed([whole], Fraction(1, 2))
+        changed: dict[str, Any] = {"whole": None} | ({} if split else dict.fromkeys(HALVES, half))
+        return replace(given, **changed)
+
+    layers = problem.layers
+    if layers is not None:
+        layers = replace(layers, **{key: alone(getattr(layers, key)) for key in ("layer", "first", "last")})
+    return replace(problem, costs=replace(alone(problem.costs), split=split), layers=layers)
 
 
 def opened(problem: Problem) -> Problem:
@@ -392,17 +410,25 @@ def items_of(problem: Problem) -> CutItems:
     assert layers is not None  # is_cut_open
     times = {key: _items(layers, key) for key in ("forward", "backward_input", "backward_weight")}
     halves = zip(times["backward_input"], times["backward_weight"], strict=True)
-    whole = [one + other for one, other in halves]
+    gradient, weight = times["backward_input"], times["backward_weight"]
+    is_either = costs.split and layers.layer.whole is not None
+    if is_either:  # the least of both ways, up to the gradient and in all; where microbatches differ it is not told
+        known = zip(_items(layers, "whole"), gradient, weight, strict=True)
+        least = [(min(one, own), min(one, own + other)) for one, own, other in known]
+        least = [(Fraction(0), Fraction(0))] * len(least) if layers.layer.is_table else least
+        gradient, weight = [own for own, _ in least], [both - own for own, both in least]
+    whole = _items(layers, "whole") if layers.layer.whole is not None else [one + other for one, other in halves]
     activation = _items(layers, "activation")
     if layers.layer.retain is None:
         retain = [to_fraction(memory.retain[0])] * len(activation)
     else:
         retain = _items(layers, "retain")
-    retained = [size * part for size, part in zip(activation, retain, strict=True)]
+    most = Fraction(1) if is_either else max(retain)
+    retained = [size * min(part, most) for size, part in zip(activation, retain, strict=True)]
     return CutItems(
         forward=times["forward"],
-        gradient=times["backward_input"] if costs.split else whole,
-        weight=times["backward_weight"] if costs.split else [Fraction(0)] * len(whole),
+        gradient=gradient if costs.split else whole,
+        weight=weight if costs.split else [Fraction(0)] * len(whole),
         pair=None if costs.overlap is None else _items(layers, "overlap"),
         p2p=_latencies(layers, to_fraction(costs.p2p[0] if costs.p2p else 0)),
         static=_items(layers, "static"),

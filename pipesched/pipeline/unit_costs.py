@@ -23,6 +23,7 @@ from pipesched.pipeline.quantities import Exact, grains_per_unit, in_one_scale, 
 from pipesched.pipeline.units import FACTORS, SHARED, Sizes, Slices
 
 Row = Sequence[int]  # one a unit
+KEYS = tuple(key for key in PER_STAGE if key != "whole")  # what units last beside a full backward
 ONE = Fraction(1)
 
 
@@ -180,7 +181,8 @@ class _Times:
         self.costs, self.units, self.links, self._count = costs, units, links, units.microbatches
         slices = units.slices
         columns: list[Sequence[Entry]] = [getattr(costs, key) or () for key in (*PER_STAGE, "p2p")]
-        shares = [slices.tokens, *chain.from_iterable(getattr(slices, key) for key in SHARED)]
+        self._mean_shares = [slices.whole(stage) for stage in range(costs.stages)] if costs.whole else []
+        shares = [slices.tokens, *chain.from_iterable(getattr(slices, key) for key in SHARED), *self._mean_shares]
         self._costs = Wholes([*chain(*columns), slices.overhead, *(links or ())])
         wholes, self._shares = {key: units.wholes(key) for key in FACTORS}, Wholes(shares)
         of_factors = lcm(*(scale for _, scale in wholes.values()))
@@ -188,7 +190,7 @@ class _Times:
         self.scale = self._costs.scale * of_factors * self._shares.scale
         self._overheads = [int(to_fraction(slices.overhead_of(key)) * self.scale) for key in ("forward", "backward")]
         self._known: dict[tuple[object, ...], list[int]] = {}
-        self.keys = [key for key in (*PER_STAGE, "backward") if key == "backward" or getattr(costs, key) is not None]
+        self.keys = [key for key in (*KEYS, "backward") if key == "backward" or getattr(costs, key) is not None]
 
     def row(self, key: str, stage: int) -> list[int]:
         """Return the durations of a kind on a stage; equal ones of several stages are one list."""
@@ -203,7 +205,9 @@ class _Times:
         return self.product(entry, "activation" if key in TRANSFER_TIMES else "work", shares, self.overhead(key))
 
     def _backward(self, stage: int) -> list[int]:
-        """Return the durations of the full backward: both halves, with the overhead of a slice once."""
+        """Return the durations of the full backward: its own, or both halves, with the overhead of a slice once."""
+        if self.costs.whole:
+            return self.product(self.costs.whole[stage], "work", self._mean_shares[stage], self.overhead("backward"))
         halves = [self.row(key, stage) for key in SHARED[1:]]
         more = self.overhead("backward")
 

@@ -161,6 +161,11 @@ class Slices(Displayable):
         rows: tuple[Shares, ...] = getattr(self, key)
         return rows[stage] if len(rows) > 1 else rows[0]
 
+    def whole(self, stage: int) -> Shares:
+        """Return the parts of the work of a full backward on a stage: the means of those of its halves."""
+        halves = [self.of(key, stage) for key in SHARED[1:]]
+        return halves[0] if halves[0] == halves[1] else tuple(sum(parts) / 2 for parts in zip(*halves, strict=True))
+
 
 WHOLE = Slices()
 

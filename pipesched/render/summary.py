@@ -296,9 +296,12 @@ def sentence(metrics: Mapping[str, Any], unit: str = "", schedule: Schedule | No
 
 
 def _saved(outcome: Outcome, spell: Spelling) -> Iterator[tuple[str, str, str]]:
-    """Yield how many activations are recomputed and offloaded, where a schedule may do that; of which layers."""
+    """Yield how many backwards are whole, and activations recomputed and offloaded, where a schedule may do that."""
     schedule, allowed = outcome.schedule, Allowed.of(outcome.schedule.plan.index.letters)
     whole = schedule.problem.stages * schedule.problem.microbatches
+    if schedule.problem.costs.chooses:
+        count = whole * schedule.problem.slices.count
+        yield "joined", f"{number(schedule.joined)} of {number(count)}", "backwards run whole, the others as I and W"
     if allowed.recompute:
         whose, kept = _layers_again(schedule.problem) or ("", max(schedule.problem.memory.checkpoint))
         note = FORMULAS["recomputed"].replace(";", f"{whose};", 1) if whose or not kept else ""

@@ -39,7 +39,6 @@ from pipesched.schedulers.family import Family
 from pipesched.schedulers.registry import Catalogue
 
 TIMES = ("forward", "backward", "p2p")  # of a problem, which have its unit
-UNUSED = (("backward_input", "backward_weight"), ("backward",))  # of whole backwards, and of split ones
 MOST_SLOTS = 24  # of a device that a plan's table shows
 
 
@@ -96,7 +95,6 @@ def display_parts(result: object, *, ascii_only: bool = False) -> Iterator[Rende
 def _problem_table(problem: Problem) -> RenderableType:
     """Return the values of a problem: sizes, costs and memory, one number where all stages are equal."""
     costs, memory = problem.costs, problem.memory
-    backwards = ("backward_input", "backward_weight") if costs.split else ("backward",)
     rows: list[tuple[str, object]] = [
         ("devices", problem.devices),
         ("stages", problem.stages),
@@ -106,7 +104,7 @@ def _problem_table(problem: Problem) -> RenderableType:
         *_slices(problem.slices),
         ("placement", "auto" if problem.placement is None else shown(problem.placement.devices)),
         ("forward", one_or_all(costs.forward)),
-        *((key, one_or_all(getattr(costs, key))) for key in backwards if problem.mode != FORWARD_ONLY),
+        *((key, one_or_all(getattr(costs, key))) for key in costs.given_backward if problem.mode != FORWARD_ONLY),
         ("p2p", one_or_all(costs.p2p) if costs.p2p else 0),
         ("speed", None if problem.speed is None else one_or_all(problem.speed)),
         ("links", None if problem.links is None else shown(problem.links)),
@@ -192,7 +190,7 @@ _TABLES: Mapping[type, Callable[[Any], RenderableType]] = {
     Catalogue: CatalogueTable,
     Family: lambda family: catalogue_details([family]),
     Problem: _problem_table,
-    Costs: lambda costs: _lists(costs, [key for key in keys_of("costs") if key not in UNUSED[costs.split]]),
+    Costs: lambda costs: _lists(costs, [key for key in keys_of("costs") if key not in costs.unsaid]),
     Memory: lambda memory: _lists(memory, keys_of("memory")),
     Placement: lambda placement: _values(
         (f"device {device}", f"stages {shown(placement.stages_on(device))}") for device in range(placement.last + 1)

@@ -132,7 +132,8 @@ class ModelCosts:
         """Return what a stage takes of a token, and of a square of 1."""
         device = problem.settled_placement.devices[stage]
         speed = Fraction(1) if problem.speed is None else to_fraction(problem.speed[device])
-        keys = PASSES[1:] if key == "backward" else (key,)
+        halves = ("whole",) if "whole" in self.linear else PASSES[1:]
+        keys = halves if key == "backward" else (key,)
         linear, core = (sum((part[one][stage] for one in keys), Fraction(0)) for part in (self.linear, self.core))
         return Rate(linear / self.reference / speed, core / (self.reference * self.reference) / speed)
 

@@ -41,6 +41,7 @@ from pipesched.schedulers.family import Family, prepare
 from pipesched.schedulers.feeding.fed_plan import BEST, FedFamily
 from pipesched.schedulers.feeding.ordering import Ordering
 from pipesched.schedulers.feeding.search import ordering_of
+from pipesched.schedulers.joining import joined
 from pipesched.schedulers.options import COMMON, OBJECTIVES, OFFLOAD, ORDER, RECOMPUTE, SIDE_RULE, checked_options
 from pipesched.schedulers.plan_of import Timing, plan_of
 from pipesched.schedulers.registry import family
@@ -299,6 +300,8 @@ class Outcome(HasPage):
         found = {key: getattr(self.schedule, key) for key in numbers}
         found |= {"lower_bound": self.lower_bound, "gap": self.gap}
         found |= {key: getattr(self.schedule, key) for key in others}
+        if self.problem.costs.chooses:
+            found["joined"] = self.schedule.joined
         if self.schedule.step is not None:  # the peak of each class of memory, and what the step costs
             found |= {f"peak_{what}": self.schedule.peak_of(what) for what in HELD}
             found["step"] = self.schedule.step.document
@@ -343,6 +346,7 @@ def run(problem: Problem, algorithm: str, **options: Any) -> Outcome:
             plan = cache(plan)
             is_settled = chosen.settles(fitted.devices, fitted.stages, fitted.microbatches)
             is_settled &= not (fitted.has_step or any(saved) or wanted not in (None, BEST))
+            is_settled &= not (fitted.costs.chooses and chosen.splits_backward is not False)  # joins follow from costs
             is_settled &= not (chosen.has_pairs and fitted.cutter is not None)  # whose pairs depend on two stages
             passes = cache(lambda one: plan_of(chosen, one, timed, **_own(given))) if any(saved) else plan
             made = partial(_scheduled, chosen, given, plan, timed)
@@ -422,5 +426,5 @@ def _plan(problem: Problem, chosen: Family, options: Mapping[str, Any], timed: T
         return saved_plan(problem, plan, savings(problem, chosen, recompute, offload))
 
     if GROUPS in chosen.options:
-        own["judge"] = lambda plan: timed(problem, saved(plan))
+        own["judge"] = lambda plan: timed(problem, saved(joined(problem, plan)))
     return saved(plan_of(chosen, problem, timed, **own))

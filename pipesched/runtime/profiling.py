@@ -29,6 +29,7 @@ MEGABYTE = 10**6
 PLACES = 6  # of times: a nanosecond
 BACKWARD = "the backward is given by its halves, for schedules that split it, or whole; I and W take longer than B:"
 RETAINED = "of an activation, what stays from the end of I to the end of W, gradients caught at the weights included:"
+BACKWARD = "the halves of the backward, for schedules that split it, and the whole; I and W take longer than B:"
 
 
 @dataclass
@@ -231,7 +232,7 @@ def _play(rank: int, kind: str, messages: Sequence[Sequence[Shape]], repeats: in
 def config_text(profile: Profile, *, split_backward: bool = True) -> ConfigText:
     """Return the config of what was measured: medians, with the middle half of the rounds as a comment.
 
-    Of the backward it gives both halves, or the whole as it was measured; the other way stands there as a comment. I
+    Of the backward it gives the whole and both halves, or the whole alone; the halves then stand there as a comment. I
     and W one after the other take longer than B, because what both need is done twice.
     """
     config, stages = ConfigWriter(), profile.stages

@@ -19,6 +19,7 @@ from pipesched.pipeline.quantities import canonical, to_fraction
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.schedulers.family import Family
+from pipesched.schedulers.joining import joined
 
 Timing = Callable[[Problem, Plan], Schedule]  # makes the schedule of a plan
 Arranged = tuple[list[int], dict[int, int]]  # the order of a device, and its pairs as forward -> backward
@@ -29,8 +30,15 @@ MOST_TRIES = 4  # plans under ever smaller budgets
 def plan_of(family: Family, problem: Problem, timed: Timing = schedule_plan, **options: Any) -> Plan:
     """Return the plan of a family for a problem as it runs it; `timed` says what its step takes and holds.
 
-    Raises what the family does.
+    Where the costs give the whole backward beside its halves, some may be joined. Raises what the family does.
     """
+    plan = _apart(family, problem, timed, options)
+    other = joined(problem, plan)
+    return plan if other is plan else min(plan, other, key=lambda one: _worth(problem, one, timed))
+
+
+def _apart(family: Family, problem: Problem, timed: Timing, options: Mapping[str, Any]) -> Plan:
+    """Return the plan as the family makes it."""
     if not problem.has_step:
         return family.plan(problem, **options)
     if not family.obeys_budget or problem.memory.budget is None:

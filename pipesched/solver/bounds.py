@@ -34,7 +34,7 @@ def best_in_time(bounds: Iterator[Bound], quantum: int) -> Bound:
 
 def keeping_bounds(case: Case) -> Iterator[Bound]:
     """Yield bounds on the objective of a case whose activations are all kept."""
-    letters, paired = case.index.letters, case.problem.costs.overlap is not None
+    letters, paired = case.letters, case.problem.costs.overlap is not None
     if case.objective == "makespan":
         yield from problem_bounds(case.problem, letters, paired=paired)
     else:
@@ -132,6 +132,8 @@ def suits(case: Case) -> bool:
     """Return whether the devices of a case have models that are right, and neither too small nor too large."""
     problem, policy = case.problem, case.policy.exact
     if case.objective != "makespan" or not case.keeps_activations or problem.costs.overlap is not None:
+        return False
+    if case.letters != case.index.letters and any(problem.grains.caught):  # which no whole backward catches
         return False
     largest = max(map(len, case.tasks_on))
     is_limited = any(capacity is not None for capacity in problem.capacity_grains)

@@ -93,6 +93,16 @@ class Case(ABC):
         return OpIndex(problem.letters, problem.stages, problem.microbatches, problem.slices.count)
 
     @property
+    def letters(self) -> str:
+        """The kinds of operations of its schedules: more than those of `index` where each backward is chosen."""
+        return self.index.letters
+
+    @property
+    def fine(self) -> OpIndex:
+        """The operations of which plans of families are made."""
+        return self.index
+
+    @property
     def most_operations(self) -> int:
         """The number of operations of which the exact model has a task each."""
         return self.index.size

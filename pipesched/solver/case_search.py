@@ -70,9 +70,10 @@ def _search_case(search: Search, number: int, clock: Clock | None, method: str) 
             return
     for improvement in improvements:
         is_last = improvement is improvements[-1]
-        if method == "cpsat" or (method == "auto" and is_last and size <= policy.easy):
+        if case.has_model and (method == "cpsat" or (method == "auto" and is_last and size <= policy.easy)):
             continue
-        share = 1.0 if is_last and (method == "improve" or size > policy.large) else improvement.part
+        takes_all = method == "improve" or size > policy.large or not case.has_model
+        share = 1.0 if is_last and takes_all else improvement.part
         own, part = search.candidates[number], clock.part(share * clock.left)
         if own is not None and not own.schedule.plan.pairs:
             search.at(f"{improvement.name}, {case.name}")

@@ -14,7 +14,7 @@ from math import gcd
 
 from pipesched.checks import require_name, require_sequence, shown
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable, Remedy
-from pipesched.pipeline.capacity import least_capacity, require_least_capacity
+from pipesched.pipeline.capacity import least_capacity, least_held, require_least_capacity
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
 from pipesched.pipeline.placement import PLACEMENTS, Placement, named_placement
 from pipesched.pipeline.problem import Problem
@@ -23,6 +23,7 @@ from pipesched.pipeline.recut import fuse, open_cut, settled
 from pipesched.pipeline.step import WEIGHTS
 from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.solver.case import Case
+from pipesched.solver.choosing import ChoosingCase
 from pipesched.solver.policy import DEFAULT, SolvePolicy
 from pipesched.solver.saving_portfolio import KeepingCase, SavingCase
 from pipesched.solver.step_case import StepCase, StepSavingCase
@@ -39,10 +40,15 @@ def cases_of(
 
 def as_cases(problems: Sequence[Problem], objective: str, allowed: Allowed, policy: SolvePolicy) -> list[Case]:
     """Return a case for each problem on its placement."""
-    if any(allowed):
-        kinds = ((one, StepSavingCase if one.has_step else SavingCase) for one in problems)
-        return [kind(one, objective, allowed, policy=policy) for one, kind in kinds]
-    return [(StepCase if one.has_step else KeepingCase)(one, objective, policy=policy) for one in problems]
+    found = list[Case]()
+    for one in problems:
+        of_passes = SavingCase if any(allowed) else KeepingCase
+        kind = (StepSavingCase if any(allowed) else StepCase) if one.has_step else of_passes
+        if one.costs.chooses:
+            found.append(ChoosingCase(one, objective, kind, allowed, policy=policy))
+        else:
+            found.append(kind(one, objective, *([allowed] if any(allowed) else []), policy=policy))
+    return found
 
 
 def placed_with(problem: Problem, names: str | Sequence[str] | None, chunks: Sequence[int]) -> list[Problem]:
@@ -146,7 +152,7 @@ def feasible(problems: Sequence[Problem], allowed: Allowed = KEEP_ONLY) -> list[
     fitting, reasons = list[Problem](), list[tuple[Problem, NoSchedule]]()
     for problem in problems:
         try:
-            require_least_capacity(problem, allowed)
+            require_least_capacity(least_held(problem), allowed)
             fitting.append(problem)
         except NoSchedule as error:
             reasons.append((problem, error))
@@ -162,9 +168,8 @@ def feasible(problems: Sequence[Problem], allowed: Allowed = KEEP_ONLY) -> list[
 
 def least_budget(problem: Problem, allowed: Allowed = KEEP_ONLY) -> int:
     """Return the smallest budget for all devices that any order fits, in grains. List scheduling fits it."""
-    return max(
-        least_capacity(problem, device, allowed) + problem.static_grains(device) for device in range(problem.devices)
-    )
+    least = least_held(problem)
+    return max(least_capacity(least, device, allowed) + least.static_grains(device) for device in range(least.devices))
 
 
 def least_step(problem: Problem, allowed: Allowed) -> int:

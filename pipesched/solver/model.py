@@ -98,7 +98,11 @@ class PipelineModel(TunedModel):
         super().__init__(case)
         self.quantum = case.quantum
         self.least, self.most = ceil_div(least, self.quantum), most // self.quantum
-        latest = latest_starts(case, most)
+        self.tasks(latest_starts(case, most))
+
+    def tasks(self, latest: Sequence[int]) -> None:
+        """Add the operations, which start no later than `latest`, in ticks."""
+        case = self.case
         self.horizon = max(map(add, latest, case.graph.durations)) // self.quantum
         for duration, first, last in zip(case.graph.durations, case.heads, latest, strict=True):
             self.task(duration // self.quantum, first // self.quantum, last // self.quantum)

@@ -20,7 +20,7 @@ from pipesched.core.listsched import list_schedule
 from pipesched.core.tasks import TaskGraph, reversed_graph
 from pipesched.core.timing import tails
 from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule, PipeschedWarning
-from pipesched.pipeline.capacity import forward_headrooms, taken_by_backwards
+from pipesched.pipeline.capacity import forward_headrooms, require_least_capacity, taken_by_backwards
 from pipesched.pipeline.ops import Op, OpIndex
 from pipesched.pipeline.pass_bounds import PassBounds
 from pipesched.pipeline.placement import Placement
@@ -110,6 +110,11 @@ def named_candidates(case: Case, *, slow: bool | None = None) -> Iterator[Candid
     Of families only those that are `slow`, or are not; None: all.
     """
     yield from family_candidates(case, slow=slow)
+    yield from plain_lists(case)
+
+
+def plain_lists(case: Case) -> Iterator[Candidate]:
+    """Yield the list schedules that `list` makes, unless a case is large and has several stages a device."""
     if case.problem.stages == case.problem.devices or len(case.graph) <= case.policy.portfolio.one_limit:
         for fed in orders_by_rule(case.problem)[:2]:
             other = case_in_order(case, fed.order)
@@ -187,11 +192,13 @@ def family_schedule(case: Case, family: Family, order: str | None = None) -> Sch
         placement = None if problem.stages % fused.stages else fused.settled_placement.in_blocks(problem.stages)
         if placement != problem.settled_placement.by_number:
             return None
+        if family.obeys_budget and problem.costs.chooses:  # whose halves may need more than the case does
+            require_least_capacity(fused)
         plan = _plan(fused, family, problem.settled_placement, order)
         if plan.pairs and problem.costs.overlap is not None:  # that pay: a schedule of the fused stages
             placement = replace(fused.settled_placement, second=problem.settled_placement.second)
             return side_schedule(replace(fused, placement=placement), plan)
-        fine = refined(plan, case.index)
+        fine = refined(plan, case.fine)
         return None if fine is None else side_schedule(problem, fine)
     except (ConfigError, NoSchedule):
         return None
@@ -218,8 +225,8 @@ def refined(plan: Plan, fine: OpIndex) -> Plan | None:
     """Return `plan` of fused stages as a plan of the operations of `fine`, without pairs.
 
     It is never later: a fused operation is its parts one after another, a pair its forward and then its backward, a
-    full backward I and then W. None when the plan splits a backward and `fine` does not, or has other slices, or where
-    only one of the two runs backwards.
+    full backward I and then W, where `fine` has no B. None when the plan splits a backward and `fine` does not, or has
+    other slices, or where only one of the two runs backwards.
     """
     own = plan.index
     runs_backwards = [len(index.letters) > 1 for index in (own, fine)]
@@ -240,7 +247,7 @@ def refined(plan: Plan, fine: OpIndex) -> Plan | None:
 def _parts(op: Op, size: int, fine: OpIndex) -> Iterator[int]:
     """Yield the parts of an operation of `size` fused stages, in the order in which they run."""
     stages = range(op.stage * size, (op.stage + 1) * size)
-    for kind in "IW" if op.kind == "B" and "I" in fine.letters else op.kind:
+    for kind in "IW" if op.kind == "B" and "B" not in fine.letters else op.kind:
         for stage in stages if kind == "F" else reversed(stages):
             yield fine.row(kind, stage)[op.microbatch * fine.slices + op.slice]
 

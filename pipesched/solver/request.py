@@ -23,7 +23,7 @@ from pipesched.executors.opening import chosen
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.readers import with_budget
-from pipesched.pipeline.recut import is_cut_open
+from pipesched.pipeline.recut import is_cut_open, one_way
 from pipesched.pipeline.residences import require_offload, require_recompute
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.units import FORWARD_ONLY
@@ -70,6 +70,7 @@ class SolveRequest:
     keeps_cuts: bool = False
     policy: SolvePolicy = DEFAULT
     limits: Limits = field(init=False)
+    chooses: bool = field(init=False)  # whether the costs give the whole backward beside its halves
     runs: Executor | str | None = field(init=False)  # what runs it, as `chosen` says
 
     def __post_init__(self) -> None:
@@ -94,8 +95,11 @@ class SolveRequest:
         require_callable(self.listener, "listener")
         if self.advice is not None and require_flag(self.advice, "advice") and self.objective != "makespan":
             raise ConfigError(f"compares makespans, and `objective` is {self.objective}", "advice")
+        object.__setattr__(self, "chooses", self.problem.costs.chooses)
         if self.split_backward is not None:
             require_flag(self.split_backward, "split_backward")
+            if self.chooses:
+                object.__setattr__(self, "problem", one_way(self.problem, split=self.split_backward))
         for flag in ("offload", "recompute", "polish"):
             require_flag(getattr(self, flag), flag)
         self._require_effect()
@@ -119,6 +123,8 @@ class SolveRequest:
             raise ConfigError(f"goes with whole microbatches, not with `slices` ({problem.slices.count} each)", saving)
         if self.method == "periodic" and problem.has_units:
             raise ConfigError("repeats blocks of whole microbatches that are alike, with their backwards", "method")
+        if self.method == "periodic" and problem.costs.chooses:
+            raise ConfigError("repeats blocks whose backwards run one way; say which with `split_backward`", "method")
         if self.method == "periodic" and problem.has_step:
             raise ConfigError("repeats blocks of passes, and knows no step beside them", "method")
         if self.offload:

@@ -59,7 +59,7 @@ def twice(from_device: int, to_device: int) -> Callable[[Document], None]:
 
 COSTS, MEMORY = ("problem", "costs"), ("problem", "memory")
 REFUSED: list[tuple[Callable[[Document], None], list[str]]] = [
-    (put("version", 3), ["version 3", "version 1 and 2"]),
+    (put("version", 4), ["version 4", "versions 1 to 3"]),
     (put("version", "1"), ["version '1'"]),
     (put("version", True), ["version"]),
     (put("version", None), ["version"]),

@@ -185,7 +185,7 @@ def test_bad_target_is_said_before_the_work(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("version", "fragments"),
     [
-        ({"version": 9}, ["version 9", "version 1 and 2"]),
+        ({"version": 9}, ["version 9", "versions 1 to 3"]),
         ({"format": "other.schedule"}, ['"format": "pipesched.schedule"']),
     ],
 )

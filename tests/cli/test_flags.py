@@ -35,7 +35,6 @@ WITHOUT_FLAG = {
     "sizes.activation",
     "batch.lengths",
     "exact",  # of a document
-    "backward",
     "backward_input",
     "backward_weight",
     "layer",

@@ -315,7 +315,7 @@ BAD = [  # the config, what the message holds
     ("devices: 4\ncosts: {reload: x}", [": costs.reload: ", "must be a number", "'x'"]),
     (
         "devices: 4\ncosts: {backward: 3, backward_input: 1}",
-        ["c.yaml:2: costs.backward: ", "either `backward` or its halves", "backward_input", "backward_weight"],
+        ["c.yaml:2: costs.backward_input: ", "half of the backward", "`backward_weight` is needed too"],
     ),
     ("devices: 4\nmemory: {activation: -1}", [": memory.activation: ", "at least 0", "not -1"]),
     ("devices: 4\nmemory: {checkpoint: 1.5}", [": memory.checkpoint: ", "between 0 and 1", "not 1.5"]),

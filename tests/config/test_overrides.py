@@ -105,10 +105,34 @@ def test_one_half_in_place_of_the_backward_needs_the_other(load: Load, half: str
 
 
 @pytest.mark.parametrize("half", sorted(HALVES))
-def test_the_whole_and_a_half_contradict_each_other(load: Load, half: str) -> None:
-    """Overrides that give both ways of the backward are refused, whatever the file says."""
-    with pytest.raises(ConfigError, match=f"^backward: give either the whole or its halves, not also `{half}`$"):
-        load(FILE, backward=3, **{half: 9})
+def test_the_whole_and_a_half_need_the_other_half(load: Load, half: str) -> None:
+    """Overrides that give the whole and a half are refused where the file has no halves."""
+    (other,) = HALVES - {half}
+    with pytest.raises(ConfigError, match=f"^{half}: .*`{other}` is needed"):
+        load("devices: 2\ncosts: {backward: 2}", backward=3, **{half: 9})
+
+
+ALL_THREE = "devices: 2\ncosts: {backward: 2, backward_input: 1.5, backward_weight: 1.25}"
+
+
+@pytest.mark.parametrize(
+    ("text", "changed", "expected"),
+    [
+        (ALL_THREE, {"backward": 3}, (3, "1.5", "1.25")),
+        (ALL_THREE, {"backward_input": 1}, (2, 1, "1.25")),
+        (ALL_THREE, {"backward": 3, "backward_weight": 2}, (3, "1.5", 2)),
+        ("devices: 2\ncosts: {backward: 2}", {"backward": 3, "backward_input": 2, "backward_weight": 2}, (3, 2, 2)),
+        ("devices: 2\ncosts: {backward_input: 1, backward_weight: 1}", {"backward": 3}, (3, None, None)),
+        ("devices: 2\ncosts: {backward_input: 1, backward_weight: 1}", {"backward": 3, "backward_input": 2}, (3, 2, 1)),
+    ],
+)
+def test_the_whole_beside_its_halves(
+    load: Load, text: str, changed: dict[str, Any], expected: tuple[Any, Any, Any]
+) -> None:
+    """Where all three are there, an override changes one of them; else one way replaces the other."""
+    keys = ("backward", "backward_input", "backward_weight")
+    given = {key: value for key, value in zip(keys, expected, strict=True) if value is not None}
+    assert load(text, **changed) == make_problem(devices=2, **given)
 
 
 def test_defaults_follow_the_options(load: Load) -> None:

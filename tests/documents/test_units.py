@@ -207,7 +207,7 @@ def test_what_was_tried_is_read_back() -> None:
 @pytest.mark.parametrize(
     ("place", "value", "said"),
     [
-        (["version"], 3, "has version 3 of pipesched.schedule; this pipesched knows version 1 and 2"),
+        (["version"], 4, "has version 4 of pipesched.schedule; this pipesched knows versions 1 to 3"),
         (["version"], True, "has version true of pipesched.schedule"),
         (["problem", "slices", "count"], 3, "problem.slices.tokens: needs 3 parts, one a slice; this has 2"),
         (["problem", "slices", "tokens"], [0.5, 0.4], "problem.slices.tokens: must have the sum 1, not 0.9"),

@@ -151,7 +151,7 @@ def test_a_csv_that_cannot_run() -> None:
         ("", "<file> is no JSON document"),
         ("[1]", "<file> is no document of pipesched: it holds"),
         ("{}", 'is no schedule: it lacks "format": "pipesched.schedule"'),
-        ('{"format": "pipesched.schedule", "version": 3}', "has version 3 of pipesched.schedule"),
+        ('{"format": "pipesched.schedule", "version": 4}', "has version 4 of pipesched.schedule"),
         ('{"format": "pipesched.comparison", "version": 2}', "has version 2 of pipesched.comparison"),
         ('{"format": "pipesched.comparison", "version": 1}', "'rows' is missing"),
         ('{"format": "pipesched.comparison", "version": 1, "rows": [5]}', r"rows\[0\]: 'algorithm' is missing"),

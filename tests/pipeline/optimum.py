@@ -33,10 +33,26 @@ def optimum(problem: Problem, kinds: str, *, pairs: bool = False, span: bool = F
     return _Search(problem, kinds, pairs, span).run()
 
 
+def optimum_of_choices(problem: Problem, *, span: bool = False) -> int | None:
+    """The same over all ways to run each backward whole or as its halves."""
+    places = [*product(range(problem.stages), range(problem.microbatches))]
+    found = []
+    for whole in product((False, True), repeat=len(places)):
+        search = _Search(problem, "F", False, span)
+        kinds = zip(places, ("B" if one else "IW" for one in whole), strict=True)
+        search.of([*search.ops, *(Op(stage, kind, one) for (stage, one), both in kinds for kind in both)])
+        found.append(search.run())
+    return min((one for one in found if one is not None), default=None)
+
+
 class _Search:
     def __init__(self, problem: Problem, kinds: str, pairs: bool, span: bool) -> None:
         self.problem, self.pairs, self.span = problem, pairs, span
-        self.ops = [Op(*op) for op in product(range(problem.stages), kinds, range(problem.microbatches))]
+        self.of([Op(*op) for op in product(range(problem.stages), kinds, range(problem.microbatches))])
+
+    def of(self, ops: list[Op]) -> None:
+        """Search the orders of these operations."""
+        problem, self.ops = self.problem, ops
         self.device = {op: device_of(problem, op.stage, op.microbatch) for op in self.ops}
         known = set(self.ops)
         self.inputs = {op: [((one & known).pop(), lag) for one, lag in inputs(problem, op)] for op in self.ops}

@@ -206,7 +206,10 @@ def test_too_few_layers_for_a_family() -> None:
             {"layer": {"backward_input": 1}},
             "layer.backward_input: is half of the backward; `backward_weight` is needed",
         ),
-        ({"layer": {"backward": 1, "backward_input": 1}}, "layer.backward: give either the whole or its halves"),
+        (
+            {"layer": {"backward": 1, "backward_input": 1}},
+            "layer.backward_input: is half of the backward; `backward_weight` is needed",
+        ),
         ({"layer": {"reload": 1}}, "layer.reload: is the way back from host memory; `offload` is needed too"),
         ({"last": {"offload": 1}}, "last.offload: is not given for a `layer`"),
         ({"last": {"backward_input": 1, "backward_weight": 1}}, "last.backward_input: is not given for a `layer`"),

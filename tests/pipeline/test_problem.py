@@ -58,7 +58,7 @@ def test_given_halves() -> None:
 @pytest.mark.parametrize(
     ("given", "key"),
     [
-        ({"backward": 2, "backward_input": 1, "backward_weight": 1}, "backward"),
+        ({"backward": 2, "backward_input": 1}, "backward_input"),
         ({"backward_input": 1}, "backward_input"),
         ({"backward_weight": 1}, "backward_weight"),
         ({"forward": -1}, "forward"),

@@ -49,7 +49,7 @@ def test_a_measured_config_is_plausible(profiled: Path) -> None:
     config = yaml.safe_load((profiled / "config.yaml").read_text())
     costs, memory = config["costs"], config["memory"]
     assert (config["devices"], config["stages"], config["microbatches"]) == (2, 8, 4)
-    for key in ("forward", "backward_weight", "recompute", "offload", "reload"):
+    for key in ("forward", "backward", "backward_weight", "recompute", "offload", "reload"):
         assert min(costs[key]) > 0
     if DEVICE == "cpu":  # on a GPU such small operations take what their launch takes
         assert costs["backward_input"][0] < min(costs["backward_input"][1:])

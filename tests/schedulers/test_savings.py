@@ -186,7 +186,13 @@ def test_full_recompute_is_a_longer_backward(name: str) -> None:
             return
         ticks, plain = saved.problem.ticks, run(given_, name).schedule
         longer = [half + again for half, again in zip(ticks.backward_input, ticks.recompute, strict=True)]
-        costs = Costs(ticks.forward, tuple(longer), ticks.backward_weight, ticks.recompute, p2p=ticks.p2p)
+        costs = Costs(
+            forward=ticks.forward,
+            backward_input=tuple(longer),
+            backward_weight=ticks.backward_weight,
+            recompute=ticks.recompute,
+            p2p=ticks.p2p,
+        )
         expected = schedule_plan(replace(plain.problem, costs=costs), plain.plan)
         assert saved.schedule.makespan_ticks == expected.makespan_ticks
 

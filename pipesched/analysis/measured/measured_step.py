@@ -149,6 +149,8 @@ def _costs(lengths: Lengths, kinds: Set[str], stages: int, plan: Problem | None)
         given["backward_input"] = _filled(inputs, None, _filled(halves, planned("backward_input"), []))
         given["backward_weight"] = _filled(weights, None, _filled(halves, planned("backward_weight"), []))
         backwards = [sum(both, Fraction(0)) for both in zip(*[*given.values()][-2:], strict=True)]
+        if "B" in kinds:
+            given["backward"] = backwards = _filled(whole, None, backwards)
     else:
         given["backward"] = backwards = _filled(whole, planned("backward"), _halves(pairs))
     if "overlap" in kinds:

@@ -287,9 +287,9 @@ def config_text(timeline: Timeline) -> ConfigText:
     config.put("time_unit", problem.time_unit)
     if problem.lanes != "device":
         config.put("lanes", problem.lanes)
-    backward = ("backward_input", "backward_weight") if costs.split else ("backward",)
     with config.section("costs"):
-        _write_columns(config, costs, ("forward", *backward, "recompute", "overlap", "p2p", "offload", "reload"))
+        others = ("recompute", "overlap", "p2p", "offload", "reload")
+        _write_columns(config, costs, ("forward", *costs.given_backward, *others))
     if timeline.plan is None:
         config.remark("Traces say nothing of memory; `memory` is still to be given.")
     else:

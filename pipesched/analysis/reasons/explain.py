@@ -18,7 +18,7 @@ from pipesched.core.sensitivity import path_counts
 from pipesched.core.timing import earliest_times
 from pipesched.display import from_file
 from pipesched.errors import ConfigError, NoSchedule
-from pipesched.pipeline.costs import Costs, entries_of
+from pipesched.pipeline.costs import HALVES, Costs, entries_of
 from pipesched.pipeline.kinds import KINDS, STEP_KINDS
 from pipesched.pipeline.ops import OpIndex, Slot
 from pipesched.pipeline.plan import SIDE_KINDS
@@ -249,10 +249,10 @@ def _lengths(schedule: Schedule, changed: Problem, stage: int, kind: str, factor
 
 
 def _changed(costs: Costs, stage: int, kind: str, factor: Fraction) -> Costs:
-    """Return costs with one of a stage changed; a whole backward changes with both its halves."""
+    """Return costs with one of a stage changed; a whole backward that is their sum changes with both its halves."""
     keys = [OVERLAP] if kind == OVERLAP else [KINDS[kind].cost]
     if keys == ["backward"]:
-        keys = ["backward_input", "backward_weight"]
+        keys = [*HALVES] if costs.whole is None else ["whole"]
     columns = {}
     for key in keys:
         column = [*getattr(costs, key)]

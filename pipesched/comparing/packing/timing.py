@@ -81,7 +81,9 @@ class RankTimes:
         self._limits: dict[int, list[tuple[Ints, Fraction]]] = {}
 
     def is_settled(self, microbatches: int) -> bool:
-        """Whether positions of so many microbatches do not depend on costs."""
+        """Whether positions of so many microbatches do not depend on costs, as joined backwards do."""
+        if self.base.costs.chooses and self._family.splits_backward is not False:
+            return False
         return self._family.settles(self.base.devices, self.base.stages, microbatches)
 
     def alike(self, microbatches: int) -> Problem:
@@ -206,8 +208,8 @@ def model_costs(problem: Problem, chosen: Family, cap: int) -> tuple[Problem, Cu
     assert isinstance(fitted.cutter, SetupCutter)
     stages, given = fitted.cutter.stages, {*cutter.replaced}
     linear, core = dict[str, tuple[Fraction, ...]](), dict[str, tuple[Fraction, ...]]()
-    for key in KEYS:
-        own = not given & ({key, "backward"} if key.startswith("backward") else {key})
+    for key in (*KEYS, *["whole"] * fitted.costs.chooses):
+        own = key != "whole" and not given & ({key, "backward"} if key.startswith("backward") else {key})
         times = [*map(to_fraction, getattr(fitted.costs, key))]
         core[key] = tuple(Fraction(core_time(stage, key), PER_MS) if own else Fraction(0) for stage in stages)
         linear[key] = tuple(time - part for time, part in zip(times, core[key], strict=True))

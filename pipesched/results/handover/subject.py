@@ -17,6 +17,7 @@ from pipesched.pipeline.metrics import ACTIVATIONS
 from pipesched.pipeline.placement import named_placement
 from pipesched.pipeline.plan import without_step
 from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.recut import one_way
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.pipeline.step import GRADIENTS, NOTHING, OPTIMIZER_STATES, WEIGHTS, Shard
 from pipesched.pipeline.units import FORWARD_ONLY
@@ -241,10 +242,12 @@ class Subject:
         return count
 
     def _has_order_of(self, name: str) -> bool:
-        """Return whether the family makes the same order of the same problem."""
-        known = family(name)
+        """Return whether the family makes the same order of the same problem; no trainer joins what it splits."""
+        known, problem = family(name), self.problem
+        if problem.costs.chooses and known.splits_backward:
+            problem = one_way(problem, split=True)
         try:
-            fitted = prepare(self.problem, known)
+            fitted = prepare(problem, known)
             is_alike = fitted.stages == self.problem.stages and fitted.placement == self.problem.placement
             if not is_alike or not self._may_be_of(known):
                 return False

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import PipeschedError
-from pipesched.pipeline.costs import PER_STAGE, STEP_TIMES, TRANSFER_TIMES, Costs, Entry
+from pipesched.pipeline.costs import HALVES, PER_STAGE, STEP_TIMES, TRANSFER_TIMES, Costs, Entry
 from pipesched.pipeline.feeding import differs
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.layers import GIVEN, Amount, LayerCosts, Layers
@@ -39,7 +39,6 @@ from pipesched.solver.request import SolveRequest
 from pipesched.solver.search import Search, quick_rounds
 
 PARTS = ("layer", "first", "last")  # of layers, by the keys of make_problem
-HALVES = ("backward_input", "backward_weight")
 MEMORY = ("activation", "retain", "checkpoint", "static", *KEPT, "budget")
 DEFAULTS = {"p2p": 0, "retain": 1, "checkpoint": 0, "static": 0, **dict.fromkeys(KEPT, 0)}  # may be lists, one a stage
 
@@ -69,21 +68,21 @@ def _arguments(problem: Problem) -> Iterator[tuple[str, Any]]:
     yield "p2p", _one_or_list(problem.costs.p2p if layers is None or layers.p2p is None else layers.p2p)
     own = [key for key in SHARES if layers is None or getattr(layers.layer, key) is None]
     yield from ((key, _one_or_list(getattr(problem.memory, key))) for key in own)
-    costs, split = problem.costs, problem.costs.split
+    costs, said = problem.costs, problem.costs.given_backward
     if layers is not None:
-        yield from ((key, _part(getattr(layers, key), split=split)) for key in PARTS)
+        yield from ((key, _part(getattr(layers, key), said)) for key in PARTS)
         if layers.rule == GIVEN:
             yield "layout", [*layers.layout]
         return
-    for key in ("forward", *(HALVES if split else ("backward",)), "recompute", "overlap", *TRANSFER_TIMES, *STEP_TIMES):
+    for key in ("forward", *said, "recompute", "overlap", *TRANSFER_TIMES, *STEP_TIMES):
         yield key, _one_or_list(getattr(costs, key) or ())
     yield from ((key, _one_or_list(getattr(problem.memory, key))) for key in SIZES)
 
 
-def _part(part: LayerCosts, *, split: bool) -> dict[str, Any]:
-    """Return what a layer costs, by the keys of make_problem's parameter."""
-    given = {field.name: getattr(part, field.name) for field in fields(part) if split or field.name not in HALVES}
-    given |= {} if split else {"backward": part.backward}
+def _part(part: LayerCosts, said: Sequence[str]) -> dict[str, Any]:
+    """Return what a layer costs, by the keys of make_problem's parameter; of the backward what is said."""
+    others = (field.name for field in fields(part) if field.name not in (*HALVES, "whole"))
+    given = {key: getattr(part, key) for key in (*others, *said)}
     return {key: typed(value) for key, value in given.items() if value is not None and (value or key not in KEPT)}
 
 
@@ -159,7 +158,7 @@ def count_operations(problem: Problem, *, split: bool) -> int:
 def _other_backward(request: SolveRequest) -> AdvisedChange | None:
     """Return halves in place of whole backwards; or whole ones, where each half has the overhead of a slice."""
     problem, split = request.problem, not request.splits_backward
-    if problem.mode == FORWARD_ONLY if split else not problem.slices.overhead:
+    if request.chooses or (problem.mode == FORWARD_ONLY if split else not problem.slices.overhead):
         return None
     name = "split backward" if split else "whole backward"
     return AdvisedChange(name, problem, split, request.allowed, {"split_backward": split})

@@ -345,7 +345,7 @@ def can_repeat(case: Case) -> bool:
     activations that are kept, and with no step beside them."""
     problem = case.problem
     is_plain = not (problem.settled_placement.mirrored or problem.has_units or problem.has_step)
-    return case.keeps_activations and is_plain
+    return case.keeps_activations and is_plain and case.letters == case.index.letters
 
 
 def pays(case: Case) -> bool:

@@ -135,6 +135,21 @@ def test_planted_numbers_are_found(tmp_path: Path, algorithm: str, apart: bool) 
     assert_measured(timeline, steps, clocks)
 
 
+def test_wholes_beside_halves(tmp_path: Path) -> None:
+    """A run of whole and split backwards gives the costs of both; of a stage without a whole one, its halves' sum."""
+    given_costs: dict[str, Any] = {"forward": 1, "backward": 2, "backward_input": 1.5, "backward_weight": 1.5}
+    schedule = pipesched.run(pipesched.make_problem(devices=4, microbatches=8, **given_costs), "zb-h1").schedule
+    assert 0 < schedule.joined < 32
+    fixed = {"F": 1000, "B": 2000, "I": 1500, "W": 1700}
+    steps = [replayed(schedule, lambda slot: fixed[kind(slot)[0]], begin=500_000 * step) for step in range(4)]
+    timeline = pipesched.read_traces(torch_traces(tmp_path, steps, [0, 5, -7, 9], apart=True))
+    costs = timeline.problem.costs
+    wholes = {kind(slot)[1] for row in range(4) for slot in schedule.plan.slots(row) if kind(slot)[0] == "B"}
+    assert costs.backward == tuple(2 if stage in wholes else pytest.approx(3.2) for stage in range(4))
+    text = config_text(timeline)
+    assert pipesched.load(text).costs.backward == costs.backward
+
+
 @given(st.integers(0, 10**6))
 def test_no_run_is_refused(seed: int) -> None:
     """Whatever lengths, latencies and clocks: a real run has clocks that fit, and its timeline keeps every rule."""

@@ -1,0 +1,160 @@
+"""`solve` where the whole backward stands beside its halves: each backward runs the way that serves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, strategies as st
+
+from pipesched.errors import ConfigError, NoSchedule, NotApplicable
+from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.capacity import least_capacity
+from pipesched.pipeline.check import violations
+from pipesched.pipeline.kinds import KEEP_ONLY
+from pipesched.pipeline.problem import Problem
+from pipesched.results.outcome import run
+from pipesched.results.status import Status
+from pipesched.schedulers.registry import algorithms
+from pipesched.solver.feasible import cases_of
+from pipesched.solver.solve import solve
+from tests.pipeline.optimum import optimum_of_choices
+from tests.strategies import problems, with_capacities
+
+ALL_THREE: dict[str, Any] = {"forward": 1, "backward": 2, "backward_input": 1.5, "backward_weight": 1.5}
+
+
+def problem_of(**changes: Any) -> Problem:
+    return make_problem(**{"devices": 4, "microbatches": 8, **ALL_THREE, **changes})
+
+
+@pytest.mark.parametrize(("split", "makespan"), [(None, 30.5), (False, 33), (True, 35)])
+def test_goldens(split: bool | None, makespan: float) -> None:
+    """Each of both ways is longer than the choice between them, which is proved to be best."""
+    outcome = solve(problem_of(), split_backward=split, time_limit=60, workers=2, advice=False)
+    assert (outcome.schedule.makespan, outcome.status) == (makespan, Status.OPTIMAL)
+    assert not [*violations(outcome.schedule)]
+
+
+@given(
+    problems(
+        ("linear", "loop", "v", "bidirectional"),
+        most_devices=2,
+        most_microbatches=2,
+        most_chunks=2,
+        least=1,
+        both=True,
+        unlike=True,
+    ),
+    st.sampled_from(["makespan", "span"]),
+    st.data(),
+)
+def test_the_optimum_of_tiny_problems(problem: Problem, objective: str, data: st.DataObject) -> None:
+    """What solve proves, with a budget or without, is the least over all choices and all orders."""
+    assume(problem.stages * problem.microbatches <= 4)
+    if data.draw(st.booleans()):
+        floors = [least_capacity(problem, device) for device in range(problem.devices)]
+        most = 3 * problem.microbatches * max(problem.grains.activation)
+        problem = with_capacities(problem, [data.draw(st.integers(least, max(least, most))) for least in floors])
+    best = optimum_of_choices(problem, span=objective == "span")
+    try:
+        outcome = solve(problem, objective=objective, time_limit=20, workers=1, advice=False)
+    except NoSchedule:
+        assert best is None
+        return
+    assert not [*violations(outcome.schedule)]
+    assert outcome.report is not None
+    assert (outcome.status, outcome.report.value_ticks) == (Status.OPTIMAL, best)
+
+
+@given(problems(("linear", "loop"), most_devices=2, most_microbatches=2, most_chunks=1, both=True, unlike=True))
+def test_bounds_are_never_above_the_optimum(problem: Problem) -> None:
+    """Neither the bound of a case that chooses, nor that of a family's own kinds, is above what they bound."""
+    assume(problem.stages * problem.microbatches <= 4)
+    best = optimum_of_choices(problem)
+    assert best is not None
+    (case,) = cases_of(problem, None, "makespan", KEEP_ONLY)
+    assert case.bound().ticks <= best
+
+
+@given(problems(both=True, most_devices=3, most_microbatches=5, most_chunks=2, least=1), st.booleans())
+def test_never_longer_than_a_family(problem: Problem, is_limited: bool) -> None:
+    """An answer by heuristics alone is no longer than any family that has the placement, nor than either way."""
+    problem = replace(problem, placement=None)
+    if is_limited:
+        held = run(problem, "1f1b").schedule if problem.stages == problem.devices else None
+        budget = max(held.memory) if held and max(held.memory) > 0 else None
+        problem = (
+            problem
+            if budget is None
+            else replace(problem, memory=replace(problem.memory, budget=(budget,) * problem.devices))
+        )
+    try:
+        found = solve(problem, method="portfolio", time_limit=30, advice=False)
+    except (NoSchedule, NotApplicable):
+        return
+    per_unit = found.problem.ticks.per_unit
+    for family in algorithms():
+        if family.required or family.placement in ("any", "bidirectional"):
+            continue
+        try:
+            schedule = run(problem, family.name).schedule
+        except (ConfigError, NoSchedule):
+            continue
+        if schedule.fits:
+            least = found.schedule.makespan_ticks * schedule.problem.ticks.per_unit
+            assert least <= schedule.makespan_ticks * per_unit, family.name
+    assert not [*violations(found.schedule)]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"offload": 0.5, "budget": 2.5, "allowed": {"offload": True}},
+        {"checkpoint": 0.1, "budget": 2.5, "allowed": {"recompute": True}},
+        {"optimizer": 1, "reduce": 1, "weights": 1, "gradients": 1},
+        {"slices": 2},
+        {"sizes": {"work": [1, 2, 1, 1, 2, 1, 1, 3]}},
+        {"retain": 1.5, "budget": 4},
+    ],
+)
+def test_everything_else_goes_along(more: dict[str, Any]) -> None:
+    """With savings, a step, slices and the like, heuristics find nothing longer than for either way alone."""
+    allowed = more.get("allowed", {})
+    problem = problem_of(**{key: value for key, value in more.items() if key != "allowed"})
+    choice, *others = (
+        solve(problem, split_backward=way, method="portfolio", time_limit=300, advice=False, **allowed)
+        for way in (None, False, True)
+    )
+    assert not [*violations(choice.schedule)]
+    assert choice.schedule.fits
+    assert choice.schedule.makespan <= min(one.schedule.makespan for one in others)
+    assert choice.lower_bound <= choice.schedule.makespan
+
+
+@pytest.mark.parametrize("more", [{"offload": 0.5, "budget": 1.5}, {"optimizer": 1, "reduce": 1}])
+def test_exact_models_of_either_way(more: dict[str, Any]) -> None:
+    """Where no exact model chooses, those of both ways are solved: nothing is longer than what each of them proves."""
+    problem = problem_of(devices=2, microbatches=2, **more)
+    allowed: dict[str, Any] = {"offload": "offload" in more}
+    choice, *others = (
+        solve(problem, split_backward=way, time_limit=60, workers=1, advice=False, **allowed)
+        for way in (None, False, True)
+    )
+    assert {one.status for one in others} == {Status.OPTIMAL}
+    assert choice.schedule.makespan <= min(one.schedule.makespan for one in others)
+
+
+def test_a_hint_may_have_any_form() -> None:
+    """A search begins from schedules of both ways, and from a mix of them."""
+    for algorithm in ("1f1b", "zb-h1", "list"):
+        hint = run(problem_of(), algorithm)
+        found = solve(problem_of(), hint=hint, method="improve", time_limit=2, workers=1, advice=False)
+        assert found.schedule.makespan <= hint.schedule.makespan
+
+
+def test_blocks_that_repeat_need_one_way() -> None:
+    """The search for blocks that repeat says which argument it needs."""
+    with pytest.raises(ConfigError, match=r"^method: .*`split_backward`"):
+        solve(problem_of(), method="periodic")
