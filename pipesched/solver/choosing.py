@@ -132,11 +132,10 @@ class ChoosingCase(KeepingCase):
         paired = self.problem.costs.overlap is not None
         return best_in_time(bounds(self.problem, self.letters, paired=paired), self.quantum)
 
-    def named_candidates(self, *, slow: bool | None = None) -> Iterator[Candidate]:
-        yield from portfolio.family_candidates(self, slow=slow)
+    def named_candidates(self) -> Iterator[Candidate]:
+        yield from portfolio.family_candidates(self)
         for own in self.alone:
-            others = own.named_candidates(slow=slow) if any(self.allowed) else portfolio.plain_lists(own)
-            yield from self._taken(others)
+            yield from self._taken(own.named_candidates() if any(self.allowed) else portfolio.plain_lists(own))
 
     def ruled_candidates(self) -> Iterator[Candidate]:
         for own in self.alone:

@@ -226,7 +226,8 @@ def winner_config(space: Space, best: Trial, estimate: Estimate) -> ConfigText:
         section, _, key = BY_NAME[name].key.rpartition(".")
         inside = content.setdefault(section, {}) if section else content
         inside[key] = _numbers(value)
-    content["algorithm"] = estimate.outcome.algorithm
+    algorithm, options = estimate.outcome.algorithm, dict(estimate.options)
+    content["algorithm"] = {algorithm: options} if options else algorithm
     if space.like is not None:
         content["trust"] = {"like": space.like}
     return dump(content, *_heading(space, best, estimate))

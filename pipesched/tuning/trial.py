@@ -21,6 +21,7 @@ from pipesched.estimation.setup import Setup
 from pipesched.estimation.trust.evidence import SpeedRatio, Trust, evidence_base
 from pipesched.estimation.trust.inside import memory_margin
 from pipesched.results.handover.hand_over import suited
+from pipesched.results.handover.subject import Subject
 from pipesched.results.outcome import run
 from pipesched.results.trainers import Verdict, verdicts
 from pipesched.tuning.prune import PrunedPoints
@@ -134,7 +135,8 @@ def simulate(task: TrialTask) -> Simulated | None:
 def estimate_of_point(task: TrialTask) -> Estimate:
     """Return the estimate of a point. Raises PipeschedError where its algorithm does not apply."""
     outcome, algorithm = run(outline(task.setup, task.given), task.point.algorithm), task.point.algorithm
-    return Estimate(outcome if task.only is None else suited(outcome, task.only, algorithm))
+    taken = outcome if task.only is None else suited(outcome, task.only, algorithm)
+    return Estimate(taken, options={} if taken is outcome else {"group_size": Subject(taken).group_size})
 
 
 def trial_of(point: SpacePoint, found: Estimate) -> Trial:

@@ -68,7 +68,7 @@ def test_levels_that_nobody_measured_are_left_out() -> None:
         **SPACE,
         "hardware": "h100-sxm",
         "parallel": {"gpus": 8, "tensor": 2, "pipeline": 2, "chunks": 1, "context": 1},
-        "batch": {"sequence": 4096, "global": 8},
+        "batch": {"sequence": 4096, "global": 8, "micro": 2},
     }
     tuning = pipesched.tune(None, ["1f1b"], **config)
     assert tuning.pruned["evidence"] == 1
