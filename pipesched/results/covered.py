@@ -59,7 +59,8 @@ def of_search(
     cut = balanced or ("this cut" if problem.layers is not None else "")
     cut = f"all cuts, {in_chunks(chunks)}" if chunks else cut
     places = f"{'placement' if len(placements) == 1 else 'placements'} {joined([*placements])}"
-    parts = [*([cut] if cut else []), places, *_backwards(problem.letters)]
+    letters = "BIW" if problem.costs.chooses else problem.letters
+    parts = [*([cut] if cut else []), places, *_backwards(letters)]
     return ", ".join([*parts, *(_memory(allowed) if problem.memory.budget is not None else ())])
 
 

@@ -132,8 +132,8 @@ class ChoosingCase(KeepingCase):
         paired = self.problem.costs.overlap is not None
         return best_in_time(bounds(self.problem, self.letters, paired=paired), self.quantum)
 
-    def named_candidates(self) -> Iterator[Candidate]:
-        yield from portfolio.family_candidates(self)
+    def named_candidates(self, *, slow: bool | None = None) -> Iterator[Candidate]:
+        yield from portfolio.family_candidates(self, slow=slow)
         for own in self.alone:
             yield from self._taken(own.named_candidates() if any(self.allowed) else portfolio.plain_lists(own))
 

@@ -353,7 +353,7 @@ def _raise_bounds(search: Search) -> None:
     policy = search.policy.bounds
     for number, case in enumerate(search.cases):
         paired = case.problem.costs.overlap is not None
-        search.raise_bound(number, highest(work_bounds(case.problem, case.index.letters, paired=paired), 1))
+        search.raise_bound(number, highest(work_bounds(case.problem, case.letters, paired=paired), 1))
     clock = search.clock.part(policy.part * search.limits.seconds)
     for number, case in enumerate(search.cases):
         own = Clock(max(clock.left, policy.least), search.clock.stop)
