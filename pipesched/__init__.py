@@ -98,6 +98,7 @@ if TYPE_CHECKING:
     from pipesched.results.status import Status as Status, StoppedBy as StoppedBy
     from pipesched.schedulers.family import Family as Family
     from pipesched.schedulers.feeding.ordering import Ordering as Ordering
+    from pipesched.schedulers.own import family as family
     from pipesched.schedulers.registry import algorithms as algorithms
     from pipesched.solver.frontier import frontier as frontier
     from pipesched.solver.search import Event as Event
@@ -154,6 +155,7 @@ _NAMES = {  # module -> its public names; loaded when first asked for, so that `
     "results.status": "Status StoppedBy",
     "schedulers.family": "Family",
     "schedulers.feeding.ordering": "Ordering",
+    "schedulers.own": "family",
     "schedulers.registry": "algorithms",
     "solver.frontier": "frontier",
     "solver.search": "Event",

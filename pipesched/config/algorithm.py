@@ -80,6 +80,6 @@ def read_algorithm(value: Value, file: str) -> Algorithm:
 
 def _family(name: str, where: str) -> Family:
     try:
-        return family(name)
+        return family(name, loads=False)
     except ConfigError as error:
         raise ConfigError(f"{where}: {error.message}") from None

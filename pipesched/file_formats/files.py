@@ -31,7 +31,8 @@ from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.results.capabilities import kind_of_capability, load_place
 from pipesched.results.comparison import Comparison
-from pipesched.results.outcome import Outcome
+from pipesched.results.outcome import Outcome, run
+from pipesched.schedulers.registry import is_known
 
 if TYPE_CHECKING:
     from pipesched.config.load import ImportedProblem
@@ -82,8 +83,15 @@ def read(
     return _result_of(_text_of(path_or_file, "path_or_file"), problem)
 
 
-def read_given(value: object, problem: Problem | None = None, key: str = "schedule", entry: int | None = None) -> Any:
-    """Return the result in a file, where `value` is its name; else `value` (pipesched.display.from_file)."""
+def read_given(value: Any, problem: Problem | None = None, key: str = "schedule", entry: int | None = None) -> Any:
+    """Return the result in a file, where `value` is its name; else `value` (pipesched.display.from_file).
+
+    A family, by its name or its function, stands for its schedule of the problem.
+    """
+    if callable(value) or (problem is not None and is_known(value, loads=True)):
+        if problem is None:
+            raise ConfigError(f"is missing: what {shown(value)} schedules", "problem")
+        return run(problem, value)
     if not isinstance(value, (str, Path)):
         if problem is not None and entry is None:
             raise ConfigError("gives a CSV its costs, and none is named", "problem")
