@@ -190,7 +190,7 @@ def _take(entry: Any) -> None:
     known = _BY_FUNCTION.get(id(function)) or made_family(function, entry.name)
     if known.name != entry.name:
         raise ConfigError(f"{whose} declares {entry.name!r}, and its function is the family {known.name!r}")
-    register(replace(known, origin=f"{whose}, {known.origin}"), function)
+    register(replace(known, origin=whose), function)
 
 
 def load_file(file: str) -> None:
@@ -198,6 +198,8 @@ def load_file(file: str) -> None:
     path = str(Path(file).resolve())
     if path in _LOADED:
         return
+    if not Path(path).is_file():
+        raise ConfigError(f"{file}: there is no such file of Python with families")
     name = f"pipesched_own_{len(_LOADED)}_{Path(file).stem}"
     spec = spec_from_file_location(name, path, loader=SourceFileLoader(name, path))
     assert spec is not None

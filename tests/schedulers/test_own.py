@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import doctest
+from collections.abc import Callable
 from concurrent.futures import Executor
-from doctest import testmod
 from pathlib import Path
 from pickle import dumps, loads
 from typing import Any
@@ -23,14 +23,7 @@ HERE = Path(__file__).name
 PROBLEM = make_problem(devices=4, microbatches=8, forward=5, backward=10)
 
 
-@pytest.fixture(autouse=True)
-def _nothing_registered() -> Iterator[None]:
-    """Each test begins, and leaves the others, without families of users."""
-    before = (dict(OWN), dict(own._BY_FUNCTION), dict(own._LOADED))
-    yield
-    for table, kept in zip((OWN, own._BY_FUNCTION, own._LOADED), before, strict=True):
-        table.clear()  # type: ignore[attr-defined]
-        table.update(kept)  # type: ignore[attr-defined]
+pytestmark = pytest.mark.usefixtures("no_own_families")
 
 
 def as_1f1b(problem: Problem, *, depth: int = 0) -> list[list[str]]:
@@ -259,4 +252,4 @@ def test_ours_are_known_without_looking() -> None:
 
 def test_the_example() -> None:
     """The example of the docstring gives what it says."""
-    assert testmod(own) == (0, 3)
+    assert doctest.testmod(own) == (0, 3)
