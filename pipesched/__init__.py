@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     )
     from pipesched.executors.opening import open_executor as open_executor
     from pipesched.file_formats.files import read as read, write as write
-    from pipesched.file_formats.registry import Format as Format, formats as formats
+    from pipesched.file_formats.registry import Format as Format, file_format as file_format, formats as formats
     from pipesched.pipeline.arguments import make_problem as make_problem
     from pipesched.pipeline.bounds import Bound as Bound
     from pipesched.pipeline.check import check as check
@@ -130,7 +130,7 @@ _NAMES = {  # module -> its public names; loaded when first asked for, so that `
     "executors.opening": "open_executor",
     "file_formats.files": "read write",
     "results.handover.hand_over": "hand_over",
-    "file_formats.registry": "Format formats",
+    "file_formats.registry": "Format file_format formats",
     "pipeline.arguments": "make_problem",
     "pipeline.bounds": "Bound",
     "pipeline.check": "check",

@@ -22,9 +22,12 @@ from pipesched.file_formats.registry import (
     SWEEP,
     Content,
     Format,
-    format_of,
+    format_for,
     formats_that_hold,
+    load_formats,
+    own_format,
 )
+from pipesched.pipeline.door import blamed, place_of
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem, require_problem
@@ -161,19 +164,27 @@ def read_csv(text: Text, timing: Timing) -> ReadSchedule:
 
 def order_of(text: Text) -> tuple[Plan, Placement]:
     """Return the plan in a text without costs, and its placement. Raises as `read_csv` does."""
-    from pipesched.file_formats.pytorch_csv import parse
+    from pipesched.file_formats.pytorch_csv import csv_text, parse
 
-    return parse(*text)
+    form = own_format(text.name)
+    if form is None or form.reader is None:
+        return parse(*text)
+    with blamed(f"{form.name} of {text.name}", *place_of(form.reader)):
+        rows = [row.split() if isinstance(row, str) else [*row] for row in form.reader(text.content)]
+    return parse(csv_text(rows), text.name)
 
 
 def is_csv(text: Text) -> bool:
     """Return whether a text is meant as a CSV, a format without costs, so that a problem must come from elsewhere.
 
     Behind empty cells, such a text begins like an operation (0F0); or its file ends in .csv, and it does not begin like
-    JSON.
+    JSON; or it has the suffix of a format of a user, which holds orders alone too.
     """
     first = text.content.lstrip(' \t\r\n,"')[:1]
-    return (first.isdigit() or first == "(") or (first != "{" and text.name.lower().endswith(".csv"))
+    if (first.isdigit() or first == "(") or (first != "{" and text.name.lower().endswith(".csv")):
+        return True
+    form = own_format(text.name)
+    return form is not None and form.reads
 
 
 def read_file(path: str | Path) -> Text:
@@ -226,7 +237,7 @@ def write(
     kind, content = kind_of(read_given(result, problem, "result"))
     if not isinstance(path, (str, Path)):
         raise ConfigError(f"must be the name of a file, not {shown(path)}", "path")
-    form = named_format(format, kind) if format is not None else format_of(str(path), formats_that_hold(kind))
+    form = named_format(format, kind) if format is not None else format_for(str(path), kind)
     refuse_existing(Path(path), require_flag(force, "force"))
     write_file(Path(path), [content_of(content, form, kind)], force)
     return Path(path)
@@ -250,8 +261,10 @@ def kind_of(result: object) -> tuple[str, Any]:
 
 def named_format(name: str, kind: str) -> Format:
     """Return the format of that name (or suffix), if it can hold a `kind`. Raises ConfigError."""
-    by_suffix = {form.suffix[1:]: form.name for form in reversed(FORMATS.values())}  # of one suffix the first
     spelled = require_label(name, "format").lower().removeprefix(".")
+    if spelled not in {*FORMATS, *(form.suffix[1:] for form in FORMATS.values())}:
+        load_formats()
+    by_suffix = {form.suffix[1:]: form.name for form in reversed(FORMATS.values())}  # of one suffix the first
     known = by_suffix.get(spelled, spelled)
     require_name(FORMATS, known, "format", "format")
     if kind not in FORMATS[known].holds:

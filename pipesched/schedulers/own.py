@@ -184,6 +184,11 @@ def look_for(name: str | None, *, packages: bool) -> None:
             _take(entry)
 
 
+def declared() -> Sequence[str]:
+    """Return the names of families that installed packages declare, whether they are loaded or not."""
+    return [*installed(GROUP)]
+
+
 def _take(entry: Any) -> None:
     """Register the family of an entry point, under its name."""
     function, whose = loaded(entry), package_of(entry)

@@ -87,7 +87,7 @@ def family(one: str | Callable[..., Any], *, loads: bool = True) -> Family:
     lower = name.lower()
     if lower not in KNOWN and is_known(lower, loads=loads):
         return OWN[lower]
-    known = KNOWN | {own: own for own in OWN}
+    known = KNOWN | {own: own for own in (*OWN, *(_own().declared() if loads and lower not in KNOWN else ()))}
     module, _, attribute = FAMILIES[look_up(known, lower, "algorithm", "algorithm", REST)].partition(".")
     loaded: Family = getattr(import_module(f"pipesched.schedulers.{module}"), attribute)
     return loaded
