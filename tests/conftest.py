@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from pipesched.schedulers import own
-from pipesched.schedulers.registry import OWN
 from tests.fake_clock import fake_clock
 from tests.torch_ranks import needs_torch
 
@@ -48,9 +46,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def no_own_families() -> Iterator[None]:
     """Begin without families of users, and leave none behind."""
-    tables: list[dict[Any, Any]] = [OWN, own._BY_FUNCTION, own._LOADED]
-    before = [dict(table) for table in tables]
     yield
-    for table, kept in zip(tables, before, strict=True):
-        table.clear()
-        table.update(kept)
+    own.forget()

@@ -166,7 +166,8 @@ def _names(
         names = [one.name for one in dict.fromkeys(map(family, listed))]
     except ConfigError as error:
         raise ConfigError(error.message, "algorithms") from None
-    if twice := [name for name in names if names.count(name) > 1]:
+    texts = [*map(str, names)]
+    if twice := [text for text in texts if texts.count(text) > 1]:
         what = "two functions; give them names by `pipesched.family(name, function)`"
         raise ConfigError(f"{twice[0]!r} names {what}", "algorithms")
     return names

@@ -133,6 +133,7 @@ def _paragraph(family: Family, spell: Spelling) -> Table:
         ("options", options or "none"),
         ("also in", family.elsewhere),
         ("source", family.paper),
+        *[("from", family.origin)] * bool(family.origin),
     ):
         table.add_row(name, value)
     return table

@@ -48,6 +48,14 @@ class OwnName(str):
 
     __slots__ = ("family",)
     family: Family
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether it is the same text, and of another such name the same function: what is cached is of one."""
+        return str.__eq__(self, other) and (not isinstance(other, OwnName) or self.family.plan == other.family.plan)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
 
     def __reduce__(self) -> Any:
         plan = self.family.plan
@@ -221,6 +229,12 @@ def load_file(file: str) -> None:
     if len(_BY_FUNCTION) == before:
         raise ConfigError(f"{file} registers no family: write @pipesched.family above a function")
     _LOADED[path] = module
+
+
+def forget() -> None:
+    """Forget the families of users, for tests and documentation."""
+    for table in (OWN, _BY_FUNCTION, _LOADED):
+        table.clear()
 
 
 def family_at(place: str) -> Family:

@@ -160,6 +160,11 @@ def test_names() -> None:
         pipesched.family("mine", says_no)
     pipesched.family("mine", as_1f1b, placement="linear")
     assert family("mine").placement == "linear"
+    pipesched.family("cell", _another())
+    before = family("cell").name
+    pipesched.family("cell", _another())  # as a cell of a notebook does that runs again
+    assert before == "cell" == family("cell").name
+    assert before != family("cell").name  # so that nothing cached for one is taken for the other
     with pytest.raises(ConfigError, match="unknown fact 'colour'"):
         pipesched.family("other", as_1f1b, colour="red")
     with pytest.raises(ConfigError, match="did you mean 'mine'"):
@@ -220,9 +225,7 @@ class Recording(Executor):
         self.count += 1
         future: Future[Any] = Future()
         sent = dumps((fn, args))
-        OWN.clear()  # as in a process of its own
-        own._BY_FUNCTION.clear()
-        own._LOADED.clear()
+        own.forget()  # as in a process of its own
         again, given_args = loads(sent)
         future.set_result(again(*given_args))
         return future
