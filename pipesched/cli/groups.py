@@ -86,9 +86,9 @@ def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def command(quiet: bool = False, families: Sequence[str] | None = None, **values: Any) -> Any:
         for file in families or ():
-            from pipesched.schedulers.own import load_file
+            from pipesched.schedulers.own import load_families
 
-            load_file(file)
+            load_families(file)
         read = {
             group: GROUPS[group].read({key: values[name] for key, name in kept.items()})
             for group, kept in names.items()

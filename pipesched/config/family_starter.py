@@ -39,7 +39,7 @@ def test_{function}() -> None:
 
 def family_starter(name: str, file: str = "") -> tuple[str, str]:
     """Return the text of the file, and its name: `file`, else that of the function. Raises ConfigError."""
-    function = require_free(name, KNOWN, "an algorithm").translate(str.maketrans("-+", "__"))
+    function = require_free(name, KNOWN, "an algorithm").replace("-", "_")
     if not function.isidentifier() or iskeyword(function):
         function = f"plan_{function}"
     path = file or f"{function}.py"

@@ -210,7 +210,7 @@ def _text_of(file: object, key: str) -> Text:
 
 
 def write(
-    result: Outcome | Schedule | Comparison | Sweep | Frontier | Displayable | str | Path,
+    result: Outcome | Schedule | Comparison | Sweep | Frontier | Displayable | str | Path | Callable[..., Any],
     path: str | Path,
     *,
     format: str | None = None,  # noqa: A002  the word that people use
@@ -225,7 +225,7 @@ def write(
         path: The file. An existing one is replaced only by `force`.
         format: A name of `formats()`; default: by the suffix of the file.
         force: Whether to replace an existing file.
-        problem: The costs, where `result` names a CSV.
+        problem: The costs, where `result` names a CSV, and what an algorithm, its name or its function, schedules.
 
     Returns:
         The path.

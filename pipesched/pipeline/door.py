@@ -43,7 +43,7 @@ def loaded(entry: EntryPoint) -> Any:
 
 def require_free(name: str, taken: Collection[str], what: str) -> str:
     """Return a name that is free, of letters that a command line takes. Raises ConfigError."""
-    if not name or not all(letter.isalnum() or letter in "-_+" for letter in name) or name != name.lower():
+    if not name or not all(letter.isalnum() or letter in "-_" for letter in name) or name != name.lower():
         how = "`pipesched.family(name, function)` gives one"
         raise ConfigError(f"must be a name of small letters, digits, - and _, not {shown(name)}; {how}", "name")
     if name in taken:

@@ -14,7 +14,7 @@ from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from inspect import Parameter, cleandoc, signature
 from pathlib import Path
-from pickle import dumps
+from pickle import dumps, loads
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 from warnings import warn
@@ -28,6 +28,7 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.pipeline.typed_plan import plan as typed_plan
 from pipesched.schedulers.family import ANY, SIMULATED, Family
+from pipesched.schedulers.options import COMMON
 from pipesched.schedulers.registry import KNOWN, OWN
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ OF_THE_FUNCTION = {"name", "plan", "options", "required", "summary", "origin", "
 FACTS = {"source", *(one.name for one in fields(Family))} - OF_THE_FUNCTION
 GROUP = "pipesched.families"  # of entry points
 PATHS = "PIPESCHED_FAMILIES"  # the environment variable: files with families
-COMMON = ("recompute", "offload", "order", "side_rule")  # options of every family
 _BY_FUNCTION: dict[int, Family] = {}  # by the identity of the function, which the family keeps
 _LOADED: dict[str, ModuleType] = {}  # files, by their paths
 
@@ -61,22 +61,21 @@ class OwnName(str):
         plan = self.family.plan
         assert isinstance(plan, OwnPlan)
         file = getattr(sys.modules.get(plan.function.__module__), "__own_file__", None)
-        return (_sent, (str(self), file)) if file else (_made_again, (str(self), plan.function, plan.facts))
+        given = str(self), plan.function, plan.facts
+        return (_sent, (str(self), file, plan.function.__name__)) if file else (_made_again, given)
 
 
-def _sent(name: str, file: str) -> str:
+def _sent(name: str, file: str, function: str) -> str:
     """Return the name of a family in a file, which is loaded where that has not been done."""
     load_file(file)
-    return OWN[name].name
+    return (OWN.get(name) or family_at(f"{file}:{function}")).name
 
 
 def _made_again(name: str, function: OwnFunction, facts: dict[str, Any]) -> str:
     return made_family(function, name, facts).name
 
 
-def family(
-    name: str | OwnFunction | None = None, function: OwnFunction | None = None, /, **facts: Any
-) -> OwnFunction | Callable[[OwnFunction], OwnFunction]:
+def family(name: str | OwnFunction | None = None, function: OwnFunction | None = None, /, **facts: Any) -> Any:
     """Register a function `problem -> plan` as a family of schedules: its name, or itself, then counts as an algorithm.
 
     >>> import pipesched
@@ -103,12 +102,16 @@ def family(
     Raises:
         ConfigError: For a name that is taken, a bad fact, and what is no function of a problem.
     """
-    if name is not None and not isinstance(name, str):
-        return family(name.__name__.lower().replace("_", "-"), name, **facts)
+    if callable(name):
+        return family(None, name, **facts)
     if function is None:
-        return lambda one: family(one.__name__.lower().replace("_", "-") if name is None else name, one, **facts)  # type: ignore[return-value]
-    register(made_family(function, name or "", facts), function)
+        return lambda one: family(name, one, **facts)
+    register(made_family(function, _name_of(function) if name is None else name, facts), function)
     return function
+
+
+def _name_of(function: OwnFunction) -> str:
+    return getattr(function, "__name__", "").lower().replace("_", "-")
 
 
 @dataclass(frozen=True)
@@ -164,8 +167,7 @@ def family_of(function: OwnFunction) -> Family:
     """Return the family of a function: as it was registered, else by the function's name. Raises ConfigError."""
     known = _BY_FUNCTION.get(id(function))
     if known is None:
-        name = getattr(function, "__name__", "").lower().replace("_", "-")
-        known = made_family(function, require_free(name, KNOWN, "an algorithm"))
+        known = made_family(function, require_free(_name_of(function), KNOWN, "an algorithm"))
     return known
 
 
@@ -186,7 +188,7 @@ def _definition(function: OwnFunction) -> set[tuple[str, str]]:
 def look_for(name: str | None, *, packages: bool) -> None:
     """Register the families of PIPESCHED_FAMILIES, and that of a name in installed packages; without a name all."""
     for file in filter(None, os.environ.get(PATHS, "").split(os.pathsep)):
-        load_file(file)
+        load_families(file)
     for entry in installed(GROUP).values() if packages and (name is None or name not in OWN) else ():
         if entry.name not in OWN and name in (None, entry.name):
             _take(entry)
@@ -206,18 +208,26 @@ def _take(entry: Any) -> None:
     register(replace(known, origin=whose), function)
 
 
-def load_file(file: str) -> None:
+def load_families(file: str) -> None:
     """Run a file of Python once, which registers its families. Raises ConfigError for one that has none."""
+    before, is_first = len(_BY_FUNCTION), str(Path(file).resolve()) not in _LOADED
+    load_file(file)
+    if is_first and len(_BY_FUNCTION) == before:
+        raise ConfigError(f"{file} registers no family: write @pipesched.family above a function")
+
+
+def load_file(file: str) -> ModuleType:
+    """Run a file of Python once, and return it as a module. Raises ConfigError."""
     path = str(Path(file).resolve())
     if path in _LOADED:
-        return
+        return _LOADED[path]
     if not Path(path).is_file():
-        raise ConfigError(f"{file}: there is no such file of Python with families")
+        raise ConfigError(f"{file}: there is no such file of Python")
     name = f"pipesched_own_{len(_LOADED)}_{Path(file).stem}"
     spec = spec_from_file_location(name, path, loader=SourceFileLoader(name, path))
     assert spec is not None
     assert spec.loader is not None
-    module, before = module_from_spec(spec), len(_BY_FUNCTION)
+    module = module_from_spec(spec)
     module.__own_file__ = path  # type: ignore[attr-defined]  # by which other processes find it
     sys.modules[name] = module
     try:
@@ -226,9 +236,8 @@ def load_file(file: str) -> None:
     except BaseException:
         del sys.modules[name]
         raise
-    if len(_BY_FUNCTION) == before:
-        raise ConfigError(f"{file} registers no family: write @pipesched.family above a function")
     _LOADED[path] = module
+    return module
 
 
 def forget() -> None:
@@ -241,8 +250,7 @@ def family_at(place: str) -> Family:
     """Return the family of `module:function`, or of `FILE.py:function`. Raises ConfigError."""
     where, _, attribute = place.rpartition(":")
     if where.endswith(".py"):
-        load_file(where)
-        module = _LOADED[str(Path(where).resolve())]
+        module = load_file(where)
     else:
         if str(Path.cwd()) not in sys.path:
             sys.path.insert(0, str(Path.cwd()))  # as `python -m` does
@@ -270,7 +278,7 @@ def _options(function: OwnFunction) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def executor_of(names: Sequence[OwnName], executor: Executor | str) -> Executor | str | None:
     """Return the executor of `registry.runs_of`."""
     try:
-        is_sent = all(dumps(name) and _has_module(name) for name in names)
+        is_sent = all(loads(dumps(name)) == name and _has_module(name) for name in names)
     except Exception:  # whatever pickle meets: a lambda, a function in a function, a bound method
         is_sent = False
     if is_sent:

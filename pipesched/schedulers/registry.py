@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
-from pipesched.checks import joined, look_up, require_type
+from pipesched.checks import joined, require_name, require_type
 from pipesched.display import Displayable
 from pipesched.pipeline.problem import Problem
 from pipesched.schedulers.family import Family
@@ -87,8 +87,10 @@ def family(one: str | Callable[..., Any], *, loads: bool = True) -> Family:
     lower = name.lower()
     if lower not in KNOWN and is_known(lower, loads=loads):
         return OWN[lower]
-    known = KNOWN | {own: own for own in (*OWN, *(_own().declared() if loads and lower not in KNOWN else ()))}
-    module, _, attribute = FAMILIES[look_up(known, lower, "algorithm", "algorithm", REST)].partition(".")
+    if lower not in KNOWN:
+        others = _own().declared() if loads else ()
+        require_name((*KNOWN, *OWN, *others), lower, "algorithm", "algorithm", REST)
+    module, _, attribute = FAMILIES[KNOWN[lower]].partition(".")
     loaded: Family = getattr(import_module(f"pipesched.schedulers.{module}"), attribute)
     return loaded
 

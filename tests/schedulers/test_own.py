@@ -62,8 +62,8 @@ def test_every_function_takes_it() -> None:
         assert [entry.algorithm for entry in comparison] == ["mine", "1f1b"]
         assert len({entry.outcome.schedule.makespan for entry in comparison if entry.outcome}) == 1
         assert [row.algorithm for row in pipesched.robustness(comparison, samples=2)] == ["mine", "1f1b"]
-        assert pipesched.check(one, problem=PROBLEM) == []  # type: ignore[arg-type]
-        assert pipesched.explain(one, problem=PROBLEM).schedule.makespan == outcome.schedule.makespan  # type: ignore[arg-type]
+        assert pipesched.check(one, problem=PROBLEM) == []
+        assert pipesched.explain(one, problem=PROBLEM).schedule.makespan == outcome.schedule.makespan
         assert pipesched.solve(PROBLEM, hint=one, time_limit=1).status == "optimal"
     swept = pipesched.sweep(None, "microbatches", [4, 6], as_1f1b)
     assert [point.comparison[0].outcome.problem.microbatches for point in swept] == [4, 6]  # type: ignore[union-attr]
@@ -73,12 +73,12 @@ def test_every_function_takes_it() -> None:
 
 def test_files_of_one(tmp_path: Path) -> None:
     """`write` takes it beside a problem, and writes its schedule; without a problem it says what is missing."""
-    file = pipesched.write(as_1f1b, tmp_path / "mine.json", problem=PROBLEM)  # type: ignore[arg-type]
+    file = pipesched.write(as_1f1b, tmp_path / "mine.json", problem=PROBLEM)
     read = pipesched.read(file)
     assert isinstance(read, pipesched.Outcome)
     assert (read.algorithm, read.schedule.makespan) == ("as-1f1b", 165)
     with pytest.raises(ConfigError, match=r"problem: is missing: what <function as_1f1b"):
-        pipesched.explain(as_1f1b)  # type: ignore[arg-type]
+        pipesched.explain(as_1f1b)
 
 
 def test_its_facts_are_those_of_a_record() -> None:
@@ -196,6 +196,9 @@ FILE = """import pipesched
 def from_a_file(problem):
     every = range(problem.microbatches)
     return [[f"{d}{kind}{m}" for kind in "FB" for m in every] for d in range(problem.devices)]
+
+def plain(problem):
+    return from_a_file(problem)
 """
 
 
@@ -233,13 +236,14 @@ class Recording(Executor):
 
 def test_other_processes(tmp_path: Path) -> None:
     """A function goes to them with its name, also one of a file; one that cannot stays here, which is said once."""
-    (tmp_path / "fine.py").write_text(FILE, encoding="utf-8")
-    own.load_file(str(tmp_path / "fine.py"))
+    file = tmp_path / "fine.py"
+    file.write_text(FILE, encoding="utf-8")
+    own.load_families(str(file))
     executor = Recording()
-    names: list[Any] = ["1f1b", "from-a-file", as_1f1b]
+    names: list[Any] = ["1f1b", "from-a-file", as_1f1b, f"{file}:plain"]
     together = pipesched.compare(PROBLEM, names, executor=executor)
     assert executor.count
-    assert [entry.outcome.schedule.makespan for entry in together if entry.outcome] == [165, 165, 165]
+    assert [entry.outcome.schedule.makespan for entry in together if entry.outcome] == [165, 165, 165, 165]
     begun = executor.count
     own.family("here", _another())
     with pytest.warns(pipesched.PipeschedWarning, match="here: no other process can import its function"):
