@@ -52,7 +52,7 @@ def check_family(function: str | Callable[..., Any], n: int = 200, seed: int = 0
             wrong = ""
             with suppress(NoSchedule, ConfigError):  # it says so itself
                 known.plan(prepare(problem, known))
-                wrong = "its plan exceeds the budget, and it says `obeys_budget`"
+                wrong = "its plan exceeds the budget, and it says obeys_budget"
         if wrong:
             arguments = ", ".join(f"{key}={value!r}" for key, value in given.items())
             raise AssertionError(f"{wrong}\non pipesched.make_problem({arguments})") from None
@@ -90,5 +90,5 @@ def _wrong(outcome: Outcome, known: Family, sizes: dict[str, Any]) -> str:
             plans = [one.plan for one in (schedule, other)]
             rows = [[[*map(str, plan.slots(device))] for device in range(sizes["devices"])] for plan in plans]
             if bool(plans[0].count("I")) == bool(plans[1].count("I")) and rows[0] != rows[1]:
-                return "its order depends on costs, and it says `settled_order`"
+                return "its order depends on costs, and it says settled_order"
     return ""

@@ -39,7 +39,7 @@ def command(
         raise ConfigError("--schema: is of every config; give either it or --from-model")
     commands: list[str] = []
     if family is not None:
-        from pipesched.config.family_starter import commands_to_try, family_starter
+        from pipesched.cli.family_starter import commands_to_try, family_starter
 
         try:
             text, file = family_starter(family, file or "")

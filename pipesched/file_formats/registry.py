@@ -156,7 +156,7 @@ def load_formats() -> None:
     for entry in installed(GROUP).values():
         form = loaded(entry)
         if not isinstance(form, Format) or FORMATS.get(entry.name) is not form:
-            what = "is not what `pipesched.file_format` returned for that name"
+            what = "is not what pipesched.file_format returned for that name"
             raise ConfigError(f"{entry.name!r} of {package_of(entry)} {what}")
 
 
