@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 from warnings import warn
 
-from pipesched.checks import require_name, require_type, shown
+from pipesched.checks import require_label, require_name, require_type, shown
 from pipesched.errors import ConfigError, PipeschedWarning
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.door import blamed, installed, loaded, package_of, place, place_of, require_free
@@ -104,6 +104,8 @@ def family(name: str | OwnFunction | None = None, function: OwnFunction | None =
     """
     if callable(name):
         return family(None, name, **facts)
+    if name is not None:
+        require_label(name, "name")
     if function is None:
         return lambda one: family(name, one, **facts)
     register(made_family(function, _name_of(function) if name is None else name, facts), function)

@@ -165,6 +165,11 @@ def test_names() -> None:
     pipesched.family("cell", _another())  # as a cell of a notebook does that runs again
     assert before == "cell" == family("cell").name
     assert before != family("cell").name  # so that nothing cached for one is taken for the other
+    for wrong, said in (((5,), "name: must be one line of text"), (("other", 5), "function: must be a function")):
+        with pytest.raises(ConfigError, match=said):
+            pipesched.family(*wrong)
+    with pytest.raises(ConfigError, match="has a parameter `order`, an option that every family has"):
+        pipesched.family("other", lambda problem, order: problem or order)
     with pytest.raises(ConfigError, match="unknown fact 'colour'"):
         pipesched.family("other", as_1f1b, colour="red")
     with pytest.raises(ConfigError, match="did you mean 'mine'"):
