@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     )
     from pipesched.executors.opening import open_executor as open_executor
     from pipesched.file_formats.files import read as read, write as write
-    from pipesched.file_formats.registry import Format as Format, formats as formats
+    from pipesched.file_formats.registry import Format as Format, file_format as file_format, formats as formats
     from pipesched.pipeline.arguments import make_problem as make_problem
     from pipesched.pipeline.bounds import Bound as Bound
     from pipesched.pipeline.check import check as check
@@ -98,6 +98,7 @@ if TYPE_CHECKING:
     from pipesched.results.status import Status as Status, StoppedBy as StoppedBy
     from pipesched.schedulers.family import Family as Family
     from pipesched.schedulers.feeding.ordering import Ordering as Ordering
+    from pipesched.schedulers.own import family as family
     from pipesched.schedulers.registry import algorithms as algorithms
     from pipesched.solver.frontier import frontier as frontier
     from pipesched.solver.search import Event as Event
@@ -129,7 +130,7 @@ _NAMES = {  # module -> its public names; loaded when first asked for, so that `
     "executors.opening": "open_executor",
     "file_formats.files": "read write",
     "results.handover.hand_over": "hand_over",
-    "file_formats.registry": "Format formats",
+    "file_formats.registry": "Format file_format formats",
     "pipeline.arguments": "make_problem",
     "pipeline.bounds": "Bound",
     "pipeline.check": "check",
@@ -154,6 +155,7 @@ _NAMES = {  # module -> its public names; loaded when first asked for, so that `
     "results.status": "Status StoppedBy",
     "schedulers.family": "Family",
     "schedulers.feeding.ordering": "Ordering",
+    "schedulers.own": "family",
     "schedulers.registry": "algorithms",
     "solver.frontier": "frontier",
     "solver.search": "Event",

@@ -172,6 +172,6 @@ def look_up(table: Mapping[str, T], name: object, what: str, key: str | None = N
     raise ConfigError(f"unknown {what} {shown(name)}; {hint}{known}", key)
 
 
-def require_name(names: Iterable[str], name: object, what: str, key: str | None = None) -> str:
+def require_name(names: Iterable[str], name: object, what: str, key: str | None = None, rest: str = "") -> str:
     """Return `name` if it is one of `names`. Raises ConfigError as `look_up` does."""
-    return look_up({known: known for known in names}, name, what, key)
+    return look_up({known: known for known in names}, name, what, key, rest)

@@ -74,6 +74,10 @@ class NotApplicable(ConfigError):
         return super().__str__() if self.where else self.message
 
 
+class OwnCodeFailed(NotApplicable):
+    """A function of a user raised something, or returned what it should not; the text names its file and line."""
+
+
 class Remedy(str):
     """The text of a change that would make a schedule possible.
 

@@ -23,6 +23,7 @@ from unittest.mock import patch
 from typer.testing import CliRunner
 
 from pipesched.cli.app import app
+from pipesched.schedulers import own
 from pipesched.tuning.result import Tuning
 from pipesched.tuning.tune import tune
 
@@ -64,6 +65,7 @@ def output_of(command: str, columns: int = 100) -> str:
             result = CliRunner().invoke(app, arguments, env={**TERMINAL, "COLUMNS": str(columns)}, prog_name=program)
     finally:
         os.chdir(here)
+        own.forget()
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     lines = (result.stderr + result.stdout).rstrip().splitlines()

@@ -54,6 +54,20 @@ MUTATIONS = [
         tests=("comparing/test_quality_packing",),
     ),
     Mutation(
+        name="plans of own families are not checked where they are made",
+        file="schedulers/own",
+        old="checked(schedule_plan(problem, plan))",
+        new="pass",
+        tests=("schedulers/test_own",),
+    ),
+    Mutation(
+        name="a config loads code",
+        file="config/algorithm",
+        old="return family(name, loads=False)",
+        new="return family(name)",
+        tests=("schedulers/test_own", "cli/test_own_families"),
+    ),
+    Mutation(
         name="microbatches that differ are exchanged for each other",
         file="pipeline/feeding",
         old="if not differs(problem) and placement.second is None:",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from pipesched.schedulers import own
 from tests.fake_clock import fake_clock
 from tests.torch_ranks import needs_torch
 
@@ -39,3 +41,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("nightly")
         if item.path.name.startswith("test_quality_") or item.get_closest_marker("nightly"):
             item.add_marker("slow")
+
+
+@pytest.fixture
+def no_own_families() -> Iterator[None]:
+    """Begin without families of users, and leave none behind."""
+    yield
+    own.forget()

@@ -18,7 +18,7 @@ from pipesched.cli.app import COMMANDS
 from pipesched.schedulers.registry import ALIASES, FAMILIES, family
 from tests.examples import at_night_but
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_own_families")]
 
 ROOT = Path(__file__).parent.parent
 

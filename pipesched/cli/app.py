@@ -10,9 +10,10 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from pipesched.cli.exits import guarded
+from pipesched.cli.exits import ExitStatus, guarded, stop
 from pipesched.cli.groups import with_options
 from pipesched.core.arrays import form_of_kernels
+from pipesched.errors import ConfigError
 from pipesched.version import __version__
 
 CONVERT, SHOW_TYPE = "process_value", "display_type_rich"
@@ -71,6 +72,23 @@ def command_of(name: str) -> Any:
     return typer.main.get_command(single)
 
 
+@cache
+def own_command(name: str) -> Any:
+    """Return a command of an installed package, a function as Typer takes it; None where there is none."""
+    from pipesched.pipeline.door import installed, loaded
+
+    entry = installed("pipesched.commands").get(name)
+    if entry is None:
+        return None
+    try:
+        function = loaded(entry)
+    except ConfigError as error:
+        raise stop(str(error), ExitStatus.BAD_INPUT) from None
+    single = typer.Typer(add_completion=False)
+    single.command(name)(guarded(function))
+    return typer.main.get_command(single)
+
+
 class LazyGroup(TyperGroup):
     """A group that knows only the names of its commands until it looks one up."""
 
@@ -80,7 +98,7 @@ class LazyGroup(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command, None for an unknown name."""
-        return command_of(cmd_name) if cmd_name in COMMANDS else None
+        return command_of(cmd_name) if cmd_name in COMMANDS else own_command(cmd_name)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse without converting."""

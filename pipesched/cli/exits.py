@@ -38,22 +38,22 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             sys.stdout.flush()
             _note_plain_kernels(command)
         except ConfigError as error:
-            raise _stop(spelled(error), ExitStatus.BAD_INPUT) from None
+            raise stop(spelled(error), ExitStatus.BAD_INPUT) from None
         except NoSchedule as error:
             if values.get("screen_as_json"):
                 print_infeasible(error)
             would_fit = f" (would fit: {', '.join(error.would_fit)})" if error.would_fit else ""
-            raise _stop(spell(f"{error}{would_fit}"), ExitStatus.ANSWER_IS_NO) from None
+            raise stop(spell(f"{error}{would_fit}"), ExitStatus.ANSWER_IS_NO) from None
         except (InvalidSchedule, Inexpressible, RankFailed, WorkerDied) as error:
             if values.get("screen_as_json"):
                 print_infeasible(NoSchedule(with_flags(error)))
-            raise _stop(with_flags(error), ExitStatus.ANSWER_IS_NO) from None
+            raise stop(with_flags(error), ExitStatus.ANSWER_IS_NO) from None
         except BrokenPipeError:
             quiet_pipe()
         except OSError as error:
-            raise _stop(f"cannot write the output: {error.strerror or error}", ExitStatus.BAD_INPUT) from None
+            raise stop(f"cannot write the output: {error.strerror or error}", ExitStatus.BAD_INPUT) from None
         except KeyboardInterrupt:
-            raise _stop("interrupted", ExitStatus.INTERRUPTED) from None
+            raise stop("interrupted", ExitStatus.INTERRUPTED) from None
 
     return run
 
@@ -78,7 +78,8 @@ def require_one(entries: Iterable[Any]) -> None:
         raise typer.Exit(ExitStatus.ANSWER_IS_NO)
 
 
-def _stop(message: str, status: ExitStatus) -> typer.Exit:
+def stop(message: str, status: ExitStatus) -> typer.Exit:
+    """Return what ends a command, after a message on stderr."""
     print(f"pipesched: {message}", file=sys.stderr)
     return typer.Exit(status)
 

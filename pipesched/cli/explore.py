@@ -153,7 +153,7 @@ def _planner(
     """Return what plans a config anew by a name, with parameters on top; `options` are of `algorithm` alone."""
     from pipesched.config.load import load_config
     from pipesched.explore.planning import PipelinePlanner
-    from pipesched.schedulers.registry import FAMILIES
+    from pipesched.schedulers.registry import is_known
 
     def config_of(parameters: Mapping[str, str]) -> Config:
         given = {key: None if text in ("", "none") else parse_value(text) for key, text in parameters.items()}
@@ -161,7 +161,7 @@ def _planner(
 
     def make(name: str | None, parameters: Mapping[str, str]) -> Outcome:
         config = config_of(parameters)
-        known = name if name in FAMILIES else algorithm if algorithm in FAMILIES else DEFAULT
+        known = name if is_known(name) else algorithm if is_known(algorithm) else DEFAULT
         return made_schedule(config, known, options if known == algorithm else {})
 
     return PipelinePlanner(make, lambda parameters: config_of(parameters).problem)

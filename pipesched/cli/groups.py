@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pipesched.cli import chart_options as charts, options, problem_options as problems
@@ -52,11 +52,15 @@ GROUPS = {  # parameter of a command -> its options
 }
 
 
+PROBLEMS = ("problem", "estimation", "space")  # groups of commands that schedule, but for
+OF_FILES = ("check", "show")
+
+
 def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return `function` as Typer reads it: each parameter that is named like a group is replaced by its options.
 
     Of options that are spelled alike the first counts: the function's own, else that of the first group. Every command
-    has --quiet.
+    has --quiet, and those that schedule --family.
     """
     own = inspect.signature(function, eval_str=True).parameters.values()
     shown: list[inspect.Parameter] = []
@@ -75,15 +79,22 @@ def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
                 kept[key] = f"{group}_{key.replace('.', '_')}"
                 shown.append(option.parameter(kept[key], GROUPS[group].panel))
                 taken.update(option.names)
+    name = function.__module__.rpartition(".")[2]
+    if not names.keys().isdisjoint(PROBLEMS) and name not in OF_FILES:
+        shown.append(options.OWN_FAMILIES.parameter("families", "The algorithm", list[str] | None))
     shown.append(options.QUIET.parameter("quiet", "Output"))
 
-    def command(quiet: bool = False, **values: Any) -> Any:
+    def command(quiet: bool = False, families: Sequence[str] | None = None, **values: Any) -> Any:
+        for file in families or ():
+            from pipesched.schedulers.own import load_families
+
+            load_families(file)
         read = {
             group: GROUPS[group].read({key: values[name] for key, name in kept.items()})
             for group, kept in names.items()
         }
         _require_effect(read)
-        with progress_of(function.__module__.rpartition(".")[2], quiet=quiet):
+        with progress_of(name, quiet=quiet):
             return function(**{p.name: values[p.name] for p in own if p.name not in GROUPS}, **read)
 
     command.__name__, command.__doc__ = function.__name__, function.__doc__

@@ -13,6 +13,9 @@ from pipesched.errors import ConfigError
 def command(
     file: str | None = argument("FILE", "Where to write; default: standard output."),
     *,
+    family: str | None = option(
+        "--family NAME", "A schedule of your own instead: a file of Python, by default NAME.py, with its test."
+    ),
     schema: bool = option("--schema", "The JSON Schema of a config instead."),
     from_model: str | None = option(
         "--from-model NAME|FILE",
@@ -22,17 +25,28 @@ def command(
     gpus: str | None = option("--gpus N", "With --from-model: how many; default: enough."),
     force: bool = option("--force", "Overwrite an existing file."),
 ) -> None:
-    """Write a starter config that explains every value."""
+    """Write a starter config that explains every value, or a schedule of your own to begin from."""
     import json
 
     from pipesched.config.starter import json_schema, starter
     from pipesched.file_formats.files import write_file
 
+    if family is not None and (schema or from_model is not None):
+        raise ConfigError("--family: is a file of Python; give neither --schema nor --from-model")
     if from_model is None and (hardware is not None or gpus is not None):
         raise ConfigError("--hardware and --gpus: have no effect without --from-model, which names the model")
     if from_model is not None and schema:
         raise ConfigError("--schema: is of every config; give either it or --from-model")
-    if from_model is not None:
+    commands: list[str] = []
+    if family is not None:
+        from pipesched.cli.family_starter import commands_to_try, family_starter
+
+        try:
+            text, file = family_starter(family, file or "")
+        except ConfigError as error:
+            raise error.at("--family") from None
+        commands = commands_to_try(family, file)
+    elif from_model is not None:
         text = _of_model(from_model, file, hardware, gpus)
     else:
         text = json.dumps(json_schema(), indent=2) + "\n" if schema else starter()
@@ -43,7 +57,7 @@ def command(
             write_file(Path(file), [text], force)
         except ConfigError as error:
             raise ConfigError(error.message) from None  # about an argument, not a flag
-        print(f"wrote {file}", file=sys.stderr)
+        print("\n  ".join([f"wrote {file}{'; try it:' * bool(commands)}", *commands]), file=sys.stderr)
 
 
 def _of_model(model: str, file: str | None, hardware: str | None, gpus: str | None) -> str:

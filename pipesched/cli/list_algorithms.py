@@ -55,9 +55,8 @@ def command(
         return
     from pipesched.documents.comparison import rows_document
     from pipesched.render.catalogue import CatalogueTable, catalogue_details, catalogue_rows
-    from pipesched.schedulers.registry import algorithms as all_algorithms
 
-    families = _named(algorithms) if algorithms else all_algorithms()
+    families = _named(algorithms) if algorithms else _every()
     refusals = _refusals(given_config(problem).problem, families) if asked else None
     if screen.as_json:
         print_json(rows_document("list", catalogue_rows(families, refusals)))
@@ -126,6 +125,15 @@ def _print_presets(kind: str, presets: Iterable[Mapping[str, Any]], screen: Scre
     console = console_for(screen)
     console.print(PresetTable(rows, kind))
     console.print(PRESETS[kind], style="dim")
+
+
+def _every() -> Sequence[Family]:
+    """Return every family, those of PIPESCHED_FAMILIES and of installed packages too."""
+    from pipesched.schedulers.own import look_for
+    from pipesched.schedulers.registry import algorithms
+
+    look_for(None, packages=True)
+    return algorithms()
 
 
 def _named(names: Sequence[str]) -> list[Family]:

@@ -224,7 +224,7 @@ class SearchOptions(NamedTuple):
     )
     offload: bool = option("--offload", "activations may go to host memory and come back (costs.offload)")
     recompute: bool = option("--recompute", "forwards may run again before their backwards (costs.recompute)")
-    hint: str | None = option("--hint FILE", "a schedule (JSON) to begin from")
+    hint: str | None = option("--hint FILE|NAME", "a schedule (JSON), or the algorithm that makes one, to begin from")
     method: str | None = option("--method NAME", "auto (default), portfolio, periodic, cpsat or improve")
     cuts: int | None = option(
         "--cuts N",
@@ -381,6 +381,7 @@ class Screen(NamedTuple):
 
 
 QUIET: CommandOption = option("--quiet", "no progress, no timing")  # of every command
+OWN_FAMILIES: CommandOption = option("--family FILE.py", "your own algorithms: a file of Python; may be repeated")
 
 
 class Target(NamedTuple):

@@ -187,9 +187,9 @@ def target_format(target: Target, kind: str) -> Format | None:
     if target.path is None:
         return None
     from pipesched.file_formats.files import refuse_existing
-    from pipesched.file_formats.registry import FIGURES, format_of, formats_that_hold
+    from pipesched.file_formats.registry import FIGURES, format_for
 
-    form = format_of(target.path, formats_that_hold(kind))
+    form = format_for(target.path, kind)
     refuse_existing(Path(target.path), target.force)
     if form.name in FIGURES:
         from pipesched.render.figure.draw import require_matplotlib

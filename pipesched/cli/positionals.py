@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from pipesched.cli.options import ProblemSource, argument, option
 from pipesched.errors import ConfigError
@@ -84,5 +85,12 @@ def only_name(names: Sequence[str], algo: str | None) -> str | None:
 
 
 def is_file(word: str) -> bool:
-    """Return whether a word names the file of a schedule."""
-    return word.lower().endswith(SCHEDULE_SUFFIXES)
+    """Return whether a word names the file of a schedule: of a user's format too."""
+    if word.lower().endswith(SCHEDULE_SUFFIXES):
+        return True
+    if not Path(word).suffix or ":" in word:
+        return False
+    from pipesched.file_formats.registry import own_format
+
+    form = own_format(word)
+    return form is not None and form.reads

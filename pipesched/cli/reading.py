@@ -160,10 +160,10 @@ def made_schedule(config: Config, name: str | None, options: Mapping[str, Any]) 
 def asked_outcome(words: Sequence[str], algo: str | None, source: ProblemSource, options: Mapping[str, Any]) -> Outcome:
     """Return the schedule of a file among words, or of an algorithm and a config. Raises ConfigError."""
     from pipesched.cli.output import working
-    from pipesched.schedulers.registry import KNOWN
+    from pipesched.schedulers.registry import is_known
 
     names, source = split_positionals(words, source)
-    files = [name for name in names if name == "-" or is_file(name) or (name not in KNOWN and Path(name).is_file())]
+    files = [name for name in names if name == "-" or is_file(name) or (not is_known(name) and Path(name).is_file())]
     if files:
         others = [name for name in names if name != files[0]] + ([] if algo is None else ["--algo"])
         others += [ALGORITHM_FLAGS[key] for key in options]

@@ -119,12 +119,15 @@ def _given(source: ProblemSource, search: SearchOptions) -> tuple[Config, dict[s
     frontier, and for advice about one.
     """
     from pipesched.pipeline.check import checked
+    from pipesched.schedulers.registry import is_known
 
     settings = dict(search.settings)
     if search.hint is not None:
         if search.frontier:
             raise ConfigError("--hint: is for a single budget, not for --frontier")
-        settings["hint"] = checked(read_schedule(search.hint, ProblemSource(None, {})).outcome.schedule)
+        is_name = is_known(search.hint, loads=True)
+        read = search.hint if is_name else checked(read_schedule(search.hint, ProblemSource(None, {})).outcome.schedule)
+        settings["hint"] = read
     if search.frontier and settings.pop("advice", False):
         raise ConfigError("--advice: is for a single budget, not for --frontier")
     names = source.overrides.get("placement")

@@ -17,7 +17,7 @@ from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.results.comparison import Comparison, Entry
 from pipesched.results.outcome import run
 from pipesched.schedulers.options import ORDER, checked_option, checked_options, options_of
-from pipesched.schedulers.registry import algorithms as all_algorithms, compared, family
+from pipesched.schedulers.registry import OWN, algorithms as all_algorithms, compared, family, runs_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -26,12 +26,13 @@ if TYPE_CHECKING:
 
 DEFAULT = ("naive", "1f1b", "interleaved")
 ALL = "all"
+Algorithms = str | Callable[..., Any] | Sequence[str | Callable[..., Any]]
 Call = tuple[Problem, str, Mapping[str, Any], Contestant | None]
 
 
 def compare(
     problem: Problem | None = None,
-    algorithms: str | Sequence[str] | None = None,
+    algorithms: Algorithms | None = None,
     *,
     plans: Mapping[str, Any] | Sequence[str | Path] | Path | None = None,
     each: Mapping[str, Mapping[str, Any]] | None = None,
@@ -46,9 +47,10 @@ def compare(
 
     Args:
         problem: What to schedule; None is the problem of the first schedule among `plans`, else the built-in default.
-        algorithms: Names of `algorithms()`, or "all": every algorithm but those whose required options are not given.
-            One that is listed twice, or under an alias too, has one entry. An algorithm that does not apply becomes an
-            entry with the reason. Default: naive, 1f1b and interleaved, or none beside `plans`.
+        algorithms: Names of `algorithms()`, functions as `pipesched.family` takes them, or "all": every algorithm but
+            those whose required options are not given. One that is listed twice, or under an alias too, has one entry.
+            An algorithm that does not apply becomes an entry with the reason. Default: naive, 1f1b and interleaved, or
+            none beside `plans`.
         plans: What else to compare, by names that are no algorithm's: a Plan, a Schedule, an Outcome, the options of a
             building block, or the name of a file (a JSON document, a CSV of PyTorch, a block or a config with one in
             YAML). Or a file, or a list of files, named by their stems. Only orders are taken: times and memory are
@@ -95,7 +97,7 @@ def chosen_executor(jobs: int, executor: Executor | str | None) -> Executor | st
 
 def comparison_calls(
     problem: Problem,
-    algorithms: str | Sequence[str] | None,
+    algorithms: Algorithms | None,
     plans: Mapping[str, Any] | Sequence[str | Path] | Path | None,
     each: Mapping[str, Mapping[str, Any]] | None,
     options: Mapping[str, Any],
@@ -127,7 +129,7 @@ def run_calls(
 ) -> Iterator[Entry]:
     """Yield the entries of calls, of any problems, in their order, as they come; `listener` hears their names."""
     work = sum(2 * problem.stages * problem.microbatches for problem, *_ in calls) if len(calls) > 1 else 0
-    with lent(executor, work) as pool:
+    with lent(runs_of([call[1] for call in calls], executor), work) as pool:
         entries: Iterator[Entry] = map(_entry, calls)
         if pool is not None:
             from pipesched.executors.batches import map_batches
@@ -144,7 +146,7 @@ def every_name(own: Mapping[str, Mapping[str, Any]], problem: Problem | None = N
 
     Of a `problem` without slices those that are others with them are left out too.
     """
-    known = all_algorithms() if problem is None else compared(problem)
+    known = all_algorithms() if problem is None else (*compared(problem), *OWN.values())
     return [algorithm.name for algorithm in known if algorithm.name in own or not algorithm.required]
 
 
@@ -155,7 +157,7 @@ def read_plans(plans: Any) -> Mapping[str, Contestant]:
 
 def _names(
     problem: Problem,
-    algorithms: str | Sequence[str] | None,
+    algorithms: Algorithms | None,
     own: Mapping[str, Mapping[str, Any]],
     plans: Mapping[str, Contestant],
 ) -> list[str]:
@@ -163,13 +165,19 @@ def _names(
         algorithms = () if plans else DEFAULT
     if isinstance(algorithms, str) and algorithms == ALL:
         return every_name(own, problem)
-    listed: Sequence[str] = [algorithms] if isinstance(algorithms, str) else require_sequence(algorithms, "algorithms")
+    is_one = isinstance(algorithms, str) or callable(algorithms)
+    listed: Sequence[Any] = [algorithms] if is_one else require_sequence(algorithms, "algorithms")
     if not listed and not plans:
         raise ConfigError("must list at least one algorithm", "algorithms")
     try:
-        return list(dict.fromkeys(family(name).name for name in listed))
+        names = [one.name for one in dict.fromkeys(map(family, listed))]
     except ConfigError as error:
         raise ConfigError(error.message, "algorithms") from None
+    texts = [*map(str, names)]
+    if twice := [text for text in texts if texts.count(text) > 1]:
+        what = "two functions; give them names by `pipesched.family(name, function)`"
+        raise ConfigError(f"{twice[0]!r} names {what}", "algorithms")
+    return names
 
 
 def _own_options(each: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
@@ -194,11 +202,11 @@ def _entry(call: Call) -> Entry:
         if plan is None:
             outcome = run(problem, name, **options)
             kept = {key: value for key, value in options.items() if key != ORDER or outcome.ordering is not None}
-            return Entry(name, outcome, options=kept, cut=outcome.cut)
+            return Entry(outcome.algorithm, outcome, options=kept, cut=outcome.cut)
         from pipesched.comparing.contestants import scheduled
 
         is_frozen = not isinstance(plan, GivenAlgorithm)
         options = {} if isinstance(plan, GivenPlan) else plan.algorithm.options
         return Entry(name, scheduled(problem, name, plan), options=options, file=file, frozen=is_frozen)
     except (NotApplicable, NoSchedule) as error:
-        return Entry(name, None, str(error), options, file=file)
+        return Entry(str(name), None, str(error), options, file=file)

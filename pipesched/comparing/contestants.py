@@ -24,7 +24,7 @@ from pipesched.pipeline.recut import can_be_cut, fuse, open_cut, recut, settled,
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.results.outcome import Outcome, run
 from pipesched.schedulers.options import checked_options
-from pipesched.schedulers.registry import FAMILIES, family, own_name
+from pipesched.schedulers.registry import family, is_known
 from pipesched.text.given import Given
 
 BLOCK = "block"
@@ -69,7 +69,7 @@ def contestants(plans: Mapping[str, Any] | Sequence[str | Path] | Path) -> dict[
     listed = name_files([(None, file) for file in files]) if isinstance(files, (list, tuple)) else files
     by_name = require_mapping(listed, "plans by their names, or a list of files", "plans")
     for name in by_name:
-        if not require_label(name, "plans") or is_algorithm(name):
+        if not require_label(name, "plans") or is_known(name):
             what = f"{shown(name)} is the name of an algorithm; choose another" if name else "a plan needs a name"
             raise ConfigError(what, "plans")
     return {name: _contestant(name, value) for name, value in by_name.items()}
@@ -122,17 +122,12 @@ def name_files(files: Sequence[tuple[str | None, str | Path]]) -> dict[str, str 
     return named
 
 
-def is_algorithm(name: str) -> bool:
-    """Return whether a name or alias is one of an algorithm."""
-    return own_name(name) in FAMILIES
-
-
 def _free_name(path: Path, taken: Set[str]) -> str:
     """Return the stem of a file, else its path, else the stem with a number: the first that is free."""
     stem = path.stem if path.stem.isprintable() else "plan"
     numbered = (f"{stem}-{number}" for number in count(2))
     names = chain([stem, *([str(path)] if str(path).isprintable() else [])], numbered)
-    return next(name for name in names if name not in taken and not is_algorithm(name))
+    return next(name for name in names if name not in taken and not is_known(name))
 
 
 def _contestant(name: str, value: Any) -> Contestant:

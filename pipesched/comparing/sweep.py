@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.checks import require_mapping, require_name, shown
-from pipesched.comparing.compare import chosen_executor, comparison_calls, read_plans, run_calls
+from pipesched.comparing.compare import Algorithms, chosen_executor, comparison_calls, read_plans, run_calls
 from pipesched.comparing.contestants import problem_of_plans
 from pipesched.errors import ConfigError
 from pipesched.pipeline.problem import Problem
@@ -35,7 +35,7 @@ def sweep(
     path_or_text: str | Path | None,
     field: str,
     values: Sequence[Any],
-    algorithms: str | Sequence[str] | None = None,
+    algorithms: Algorithms | None = None,
     *,
     plans: Mapping[str, Any] | Sequence[str | Path] | None = None,
     overrides: Mapping[str, Any] | None = None,
@@ -111,7 +111,7 @@ def varied_points(base: Values, field: str, values: Sequence[Any]) -> tuple[str,
 
 def compared_points(
     points: Sequence[VariedPoint],
-    algorithms: str | Sequence[str] | None,
+    algorithms: Algorithms | None,
     *,
     plans: Mapping[str, Any] | Sequence[str | Path] | None = None,
     each: Mapping[str, Mapping[str, Any]] | None = None,

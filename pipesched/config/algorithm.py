@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,7 +32,7 @@ class Algorithm(NamedTuple):
         locations = {option: where for option, where in self.locations.items() if option not in options}
         return Algorithm(self.name, {**self.options, **options}, locations)
 
-    def or_named(self, name: str | None, options: Mapping[str, Any]) -> Algorithm:
+    def or_named(self, name: str | Callable[..., Any] | None, options: Mapping[str, Any]) -> Algorithm:
         """Return this algorithm with `options` on top, or another one, if `name` is of another, with `options` alone.
 
         Raises ConfigError for an unknown name.
@@ -80,6 +80,6 @@ def read_algorithm(value: Value, file: str) -> Algorithm:
 
 def _family(name: str, where: str) -> Family:
     try:
-        return family(name)
+        return family(name, loads=False)
     except ConfigError as error:
         raise ConfigError(f"{where}: {error.message}") from None

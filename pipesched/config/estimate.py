@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from pipesched.config.load import Config
@@ -18,7 +19,9 @@ from pipesched.results.outcome import run
 DEFAULTS = ("1f1b", "interleaved")  # with one stage a device, and with several
 
 
-def estimate_of(config: Config, algorithm: str | None = None, *, whole: bool = False, **options: Any) -> Estimate:
+def estimate_of(
+    config: Config, algorithm: str | Callable[..., Any] | None = None, *, whole: bool = False, **options: Any
+) -> Estimate:
     """Return the estimate of a config that was read, without how sure it is. `options` are those of the algorithm.
 
     Raises ConfigError for a config without a model, and NotApplicable.

@@ -36,7 +36,7 @@ def _rounded(name: str, given: Given) -> Iterator[str]:
     """Yield for each number of a value that is rounded where it stands, and what it counts as."""
     if name == "algorithm":
         for key, option in given.value.options.items():
-            if OPTIONS[key].shape.rounds:
+            if key in OPTIONS and OPTIONS[key].shape.rounds:
                 yield from _of_numbers(option, given.value.locations.get(key, f"`{key}`"))
     elif name not in BY_NAME:
         yield from _of_section(given.value, name) if name in MEASURES else ()

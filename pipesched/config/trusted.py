@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import log
 from pathlib import Path
@@ -134,7 +134,7 @@ def _own_run(number: int, config: Any, step: Any) -> OwnRun:
 
 def estimate(
     path_or_text: str | Path | None = None,
-    algorithm: str | None = None,
+    algorithm: str | Callable[..., Any] | None = None,
     *,
     whole: bool = False,
     trust: bool = True,
@@ -147,7 +147,8 @@ def estimate(
     Args:
         path_or_text: The name of a YAML file with `model`, `hardware`, `parallel`, `batch` and `training`, or its text;
             None where the overrides say it all.
-        algorithm: What schedules the pipeline; default: the config's, else 1f1b, or interleaved for several chunks.
+        algorithm: What schedules the pipeline, a name or a function; default: the config's, else 1f1b, or interleaved
+            for several chunks.
         whole: Every score of attention counts in the operations of the model, as in older papers, not only those that
             causal attention needs.
         trust: False leaves out how sure the estimate is.

@@ -15,7 +15,7 @@ from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.explore.board import LIVE, Amounts, Board, place_of
 from pipesched.explore.places import PlaceLimits
 from pipesched.file_formats.files import content_of, read, refuse_existing, write_file
-from pipesched.file_formats.registry import SCHEDULE, format_of, formats_that_hold
+from pipesched.file_formats.registry import SCHEDULE, format_for
 from pipesched.pipeline.check import checked, violations
 from pipesched.pipeline.kinds import ALL_KINDS, NETWORK_KINDS, STEP_KINDS
 from pipesched.pipeline.ops import parse_op
@@ -315,7 +315,7 @@ class PipelineBoard(Board):
         return PipelineBoard(self.problem, self.plan, self.fixed, self.given)
 
     def save(self, path: str, name: str, *, force: bool) -> str:
-        form = format_of(path, formats_that_hold(SCHEDULE))
+        form = format_for(path, SCHEDULE)
         target = Path(path).expanduser()
         refuse_existing(target, force)
         content = content_of(Outcome(name, checked(self.schedule)), form, SCHEDULE)

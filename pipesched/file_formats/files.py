@@ -22,16 +22,20 @@ from pipesched.file_formats.registry import (
     SWEEP,
     Content,
     Format,
-    format_of,
+    format_for,
     formats_that_hold,
+    load_formats,
+    own_format,
 )
+from pipesched.pipeline.door import blamed, place_of
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.results.capabilities import kind_of_capability, load_place
 from pipesched.results.comparison import Comparison
-from pipesched.results.outcome import Outcome
+from pipesched.results.outcome import Outcome, run
+from pipesched.schedulers.registry import is_known
 
 if TYPE_CHECKING:
     from pipesched.config.load import ImportedProblem
@@ -82,8 +86,15 @@ def read(
     return _result_of(_text_of(path_or_file, "path_or_file"), problem)
 
 
-def read_given(value: object, problem: Problem | None = None, key: str = "schedule", entry: int | None = None) -> Any:
-    """Return the result in a file, where `value` is its name; else `value` (pipesched.display.from_file)."""
+def read_given(value: Any, problem: Problem | None = None, key: str = "schedule", entry: int | None = None) -> Any:
+    """Return the result in a file, where `value` is its name; else `value` (pipesched.display.from_file).
+
+    A family, by its name or its function, stands for its schedule of the problem.
+    """
+    if callable(value) or (problem is not None and is_known(value, loads=True)):
+        if problem is None:
+            raise ConfigError(f"is missing: what {shown(value)} schedules", "problem")
+        return run(problem, value)
     if not isinstance(value, (str, Path)):
         if problem is not None and entry is None:
             raise ConfigError("gives a CSV its costs, and none is named", "problem")
@@ -153,19 +164,27 @@ def read_csv(text: Text, timing: Timing) -> ReadSchedule:
 
 def order_of(text: Text) -> tuple[Plan, Placement]:
     """Return the plan in a text without costs, and its placement. Raises as `read_csv` does."""
-    from pipesched.file_formats.pytorch_csv import parse
+    from pipesched.file_formats.pytorch_csv import csv_text, parse
 
-    return parse(*text)
+    form = own_format(text.name)
+    if form is None or form.reader is None:
+        return parse(*text)
+    with blamed(f"{form.name} of {text.name}", *place_of(form.reader)):
+        rows = [row.split() if isinstance(row, str) else [*row] for row in form.reader(text.content)]
+    return parse(csv_text(rows), text.name)
 
 
 def is_csv(text: Text) -> bool:
     """Return whether a text is meant as a CSV, a format without costs, so that a problem must come from elsewhere.
 
     Behind empty cells, such a text begins like an operation (0F0); or its file ends in .csv, and it does not begin like
-    JSON.
+    JSON; or it has the suffix of a format of a user, which holds orders alone too.
     """
     first = text.content.lstrip(' \t\r\n,"')[:1]
-    return (first.isdigit() or first == "(") or (first != "{" and text.name.lower().endswith(".csv"))
+    if (first.isdigit() or first == "(") or (first != "{" and text.name.lower().endswith(".csv")):
+        return True
+    form = own_format(text.name)
+    return form is not None and form.reads
 
 
 def read_file(path: str | Path) -> Text:
@@ -191,7 +210,7 @@ def _text_of(file: object, key: str) -> Text:
 
 
 def write(
-    result: Outcome | Schedule | Comparison | Sweep | Frontier | Displayable | str | Path,
+    result: Outcome | Schedule | Comparison | Sweep | Frontier | Displayable | str | Path | Callable[..., Any],
     path: str | Path,
     *,
     format: str | None = None,  # noqa: A002  the word that people use
@@ -206,7 +225,7 @@ def write(
         path: The file. An existing one is replaced only by `force`.
         format: A name of `formats()`; default: by the suffix of the file.
         force: Whether to replace an existing file.
-        problem: The costs, where `result` names a CSV.
+        problem: The costs, where `result` names a CSV, and what an algorithm, its name or its function, schedules.
 
     Returns:
         The path.
@@ -218,7 +237,7 @@ def write(
     kind, content = kind_of(read_given(result, problem, "result"))
     if not isinstance(path, (str, Path)):
         raise ConfigError(f"must be the name of a file, not {shown(path)}", "path")
-    form = named_format(format, kind) if format is not None else format_of(str(path), formats_that_hold(kind))
+    form = named_format(format, kind) if format is not None else format_for(str(path), kind)
     refuse_existing(Path(path), require_flag(force, "force"))
     write_file(Path(path), [content_of(content, form, kind)], force)
     return Path(path)
@@ -242,8 +261,10 @@ def kind_of(result: object) -> tuple[str, Any]:
 
 def named_format(name: str, kind: str) -> Format:
     """Return the format of that name (or suffix), if it can hold a `kind`. Raises ConfigError."""
-    by_suffix = {form.suffix[1:]: form.name for form in reversed(FORMATS.values())}  # of one suffix the first
     spelled = require_label(name, "format").lower().removeprefix(".")
+    if spelled not in {*FORMATS, *(form.suffix[1:] for form in FORMATS.values())}:
+        load_formats()
+    by_suffix = {form.suffix[1:]: form.name for form in reversed(FORMATS.values())}  # of one suffix the first
     known = by_suffix.get(spelled, spelled)
     require_name(FORMATS, known, "format", "format")
     if kind not in FORMATS[known].holds:

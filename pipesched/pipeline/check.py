@@ -427,12 +427,15 @@ def checked(schedule: Schedule) -> Schedule:
     return schedule
 
 
-def check(schedule: Schedule | Displayable | str | Path, *, problem: Problem | None = None) -> list[str]:
+def check(
+    schedule: Schedule | Displayable | str | Path | Callable[..., Any], *, problem: Problem | None = None
+) -> list[str]:
     """Return the rules of a training step that a schedule breaks, one sentence each; empty if it keeps them all.
 
     Every operation runs once and on its device, no two at a time on a device or a lane, each after its inputs and its
     wait edges; lengths and memory are what the problem says (docs/explanation/semantics.md). An Outcome stands for its
-    schedule, and the name of a file for what it holds; a CSV has the costs of `problem`. One that keeps all these has a
+    schedule, and the name of a file for what it holds; a CSV has the costs of `problem`, by which an
+    algorithm, its name or its function, is scheduled. One that keeps all these has a
     sentence for each device that it lets exceed its budget. Raises ConfigError for what is no schedule.
     """
     schedule = from_file(schedule, problem, "schedule")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, Group, OverflowMethod, RenderResult
@@ -12,7 +13,7 @@ from rich.text import Text
 from pipesched.pipeline.shapes import Field
 from pipesched.render.grid import GAP, folded, grid, uncut
 from pipesched.render.marks import Spelling, as_parameters
-from pipesched.schedulers.family import Family
+from pipesched.schedulers.family import SIMULATED, Family
 from pipesched.schedulers.options import COMMON
 from pipesched.schedulers.registry import aliases
 
@@ -64,9 +65,10 @@ class CatalogueTable:
         if width < NARROW:
             return {}
         if width < WIDE:
-            return {"bubble; peak memory": [f"{family.bubble}; {family.memory}" for family in self.families]}
+            formulas = [_bubble(one) if one.summary else f"{one.bubble}; {one.memory}" for one in self.families]
+            return {"bubble; peak memory": formulas}
         return {
-            "bubble": [family.bubble for family in self.families],
+            "bubble": [_bubble(family) for family in self.families],
             "peak memory": [family.memory for family in self.families],
         }
 
@@ -99,12 +101,19 @@ def catalogue_rows(families: Iterable[Family], refusals: Mapping[str, str] | Non
             "options": list(family.options),
             "elsewhere": family.elsewhere,
             "source": family.paper,
+            **({"origin": family.origin, "summary": family.summary} if family.origin else {}),
             **({} if refusal is None else {"applies": not refusal, "reason": refusal or APPLIES}),
         }
 
 
+def _bubble(family: Family) -> str:
+    """Return the formula of a family, or what its function says of itself where nobody gave one."""
+    return family.summary or family.bubble if family.bubble == SIMULATED else family.bubble
+
+
 def _title(family: Family) -> Text:
-    others = aliases(family.name)
+    """Return the name of a family, and its other names; of a user's where it stands."""
+    others = [Path(family.origin).name] if family.origin else aliases(family.name)
     title = Text(family.name, style="bold")
     return title.append(f" ({', '.join(others)})", style="not bold") if others else title
 
@@ -116,6 +125,7 @@ def _paragraph(family: Family, spell: Spelling) -> Table:
     if family.required:
         options = f"in a config: {', '.join(family.options)}"
     for name, value in (
+        *[("order", family.summary)] * bool(family.summary),
         ("needs", family.needs),
         ("placement", family.placement),
         ("bubble", family.bubble),
@@ -123,6 +133,7 @@ def _paragraph(family: Family, spell: Spelling) -> Table:
         ("options", options or "none"),
         ("also in", family.elsewhere),
         ("source", family.paper),
+        *[("from", family.origin)] * bool(family.origin),
     ):
         table.add_row(name, value)
     return table

@@ -308,12 +308,12 @@ class Outcome(HasPage):
         return found
 
 
-def run(problem: Problem, algorithm: str, **options: Any) -> Outcome:
+def run(problem: Problem, algorithm: str | Callable[..., Any], **options: Any) -> Outcome:
     """Schedule `problem` by one algorithm.
 
     Args:
         problem: What to schedule; stages are fused to the number that the algorithm needs.
-        algorithm: A name or alias of `algorithms()`.
+        algorithm: A name or alias of `algorithms()`, or a function as `pipesched.family` takes it.
         **options: Options of the algorithm: `group_size` (interleaved and its relatives; "best" finds it), `lifo`
             (naive), `priority`, `tie` and `seed` (list), `objective` (zb-auto and the V schedules), `period`,
             `forward`, `backward`, .. (block). Every algorithm takes `recompute` and `offload`: "full" is all stages, a
@@ -360,7 +360,7 @@ def run(problem: Problem, algorithm: str, **options: Any) -> Outcome:
         schedule = checked(fed.schedule(None if ordering is None else ordering.order))
     is_grouped = GROUPS in chosen.options and given.get(GROUPS, BEST) == BEST
     require_kept_budget(chosen, schedule, saved)
-    return Outcome(chosen.name, schedule, ordering=ordering, is_grouped=is_grouped, cut=cut)
+    return Outcome(str(chosen.name), schedule, ordering=ordering, is_grouped=is_grouped, cut=cut)
 
 
 def _with_fewer_layers(problem: Problem, chosen: Family, options: Mapping[str, Any]) -> Problem:

@@ -33,7 +33,7 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.results.outcome import Outcome, run
-from pipesched.schedulers.registry import FAMILIES, own_name
+from pipesched.schedulers.registry import is_known
 
 RUN, SEND, RECEIVE, CALL = "run", "send", "receive", "call"
 TIED = "REDUCE_TIED"
@@ -66,10 +66,10 @@ def checked_schedule(source: object, name: str = "source", problem: Problem | No
 
 
 def _schedule_of(source: object, problem: Problem | None) -> Schedule:
-    if isinstance(source, str) and own_name(source) in FAMILIES:
+    if is_known(source, loads=True):
         if problem is None:
-            raise ConfigError(f"is missing: what {source} schedules", "problem")
-        return run(problem, source).schedule
+            raise ConfigError(f"is missing: what {shown(source)} schedules", "problem")
+        return run(problem, source).schedule  # type: ignore[arg-type]
     if isinstance(source, Mapping):
         source = json.dumps(source)
     if isinstance(source, (str, Path)) and not str(source).lstrip().startswith("{"):

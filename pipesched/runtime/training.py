@@ -44,7 +44,7 @@ class TrainRequest(NamedTuple):
 
 
 def train(
-    schedule: Schedule | Outcome | str | Path,
+    schedule: Schedule | Outcome | str | Path | Callable[..., Any],
     model: str = model_source.SMALL,
     shape: Sequence[int] | None = None,
     *,
@@ -65,7 +65,8 @@ def train(
     Under torchrun this process is one of the ranks; else one process is started on this machine for each device.
 
     Args:
-        schedule: A schedule, or the path of its document; with a problem that of a CSV, or an algorithm's name.
+        schedule: A schedule, or the path of its document; with a problem that of a CSV, or the name or function of an
+            algorithm.
         model: `package.module:function`, which returns the pieces of the model in forward order; where the schedule
             has fewer stages, several pieces in a row make one. Pieces may share weights.
         shape: The sizes of a microbatch of random numbers, the same in each step; default: 8, 64.

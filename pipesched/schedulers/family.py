@@ -24,6 +24,7 @@ from pipesched.pipeline.recut import can_be_cut, fitted_to
 from pipesched.pipeline.units import FORWARD_ONLY
 
 ANY = "any"
+SIMULATED = "by simulation"  # a formula that nobody gives
 FORWARDS = "sequential, naive, interleaved, looped-bfs and list"  # the families of which `forward_only` holds
 SLICED = "sequential, naive, seq-1f1b, interleaved and list"  # those of which `slices` does
 FLAGS = (
@@ -50,7 +51,8 @@ class Family(Displayable):
     (`same_with_one_stage`), or without slices (`same_without_slices`: a comparison of all leaves it out there), and
     `with_slices` is the family that is theirs with them; it times many plans, for most of a second (`is_slow`); its
     plans hold so many activations on a device at most (`most_chunks`, None: not told). It runs slices of microbatches
-    (`slices`), and it has an order of forward passes alone, then with slices too (`forward_only`).
+    (`slices`), and it has an order of forward passes alone, then with slices too (`forward_only`). `origin` is where
+    the function of a user stands, file and line, and `summary` its first sentence.
 
     Raises ConfigError, about the field at fault, for what is none of these.
     """
@@ -80,10 +82,12 @@ class Family(Displayable):
     has_pairs: bool = False
     looks_at_each: bool = False
     most_chunks: Callable[[Problem], int] | None = None
+    origin: str = ""
+    summary: str = ""
 
     def __post_init__(self) -> None:
         labels = ("name", "needs", "bubble", "memory", "paper", "elsewhere")
-        for key in (*labels, "same_with_one_stage", "same_without_slices", "with_slices"):
+        for key in (*labels, "same_with_one_stage", "same_without_slices", "with_slices", "origin", "summary"):
             require_label(getattr(self, key), key)
         require_type(self.plan, Callable, "a function", "plan")
         for key in ("requires", "most_chunks"):

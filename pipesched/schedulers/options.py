@@ -121,7 +121,8 @@ def checked_option(family: Family, key: str, value: Any) -> Any:
         near = get_close_matches(key, known, n=1)
         hint = f"did you mean `{near[0]}`? " if near else ""
         raise NotApplicable(f"{family.name} has no option `{key}`; {hint}it takes {takes}", key)
-    return None if value is None else _shaped(key, OPTIONS[key].shape, value)
+    is_own = family.origin and key in family.options  # which the function itself looks at
+    return value if value is None or is_own else _shaped(key, OPTIONS[key].shape, value)
 
 
 def _shaped(key: str, shape: ValueShape, value: Any) -> Any:

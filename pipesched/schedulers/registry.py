@@ -1,10 +1,15 @@
-"""Every algorithm by name. The module of a family is imported when it is asked for, and no other."""
+"""Every algorithm by name. The module of a family is imported when it is asked for, and no other.
+
+The table says where a family stands as an entry point does, in the order of the list: a start reads no other module.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from importlib import import_module
+from typing import Any
 
-from pipesched.checks import joined, look_up, require_type
+from pipesched.checks import joined, require_name, require_type
 from pipesched.display import Displayable
 from pipesched.pipeline.problem import Problem
 from pipesched.schedulers.family import Family
@@ -57,26 +62,66 @@ class Catalogue(tuple[Family, ...], Displayable):
         return f"Catalogue({joined([algorithm.name for algorithm in self])})"
 
 
+OWN: dict[str, Family] = {}  # those of users, by name, in the order in which they were registered
 REST = "`algorithms()` has them all"
 
 
-def family(name: str) -> Family:
-    """Return the family of that name or alias. Raises ConfigError with the nearest names for an unknown one."""
-    lower = require_type(name, str, "the name of an algorithm", "algorithm").lower()
-    module, _, attribute = FAMILIES[look_up(KNOWN, lower, "algorithm", "algorithm", REST)].partition(".")
+def _own() -> Any:
+    """Return the module that reads families of users, which no start needs."""
+    return import_module("pipesched.schedulers.own")
+
+
+def family(one: str | Callable[..., Any], *, loads: bool = True) -> Family:
+    """Return the family of that name or alias, or of a function.
+
+    Where it `loads`, `module:function` and what installed packages declare are names too: not so of a name in data.
+    Raises ConfigError with the nearest names for an unknown one.
+    """
+    if not isinstance(one, str) and callable(one):
+        return _own().family_of(one)  # type: ignore[no-any-return]
+    name = require_type(one, str, "the name of an algorithm, or a function", "algorithm")
+    if hasattr(name, "family"):
+        return name.family  # type: ignore[no-any-return]
+    if loads and ":" in name:
+        return _own().family_at(name)  # type: ignore[no-any-return]
+    lower = name.lower()
+    if lower not in KNOWN and is_known(lower, loads=loads):
+        return OWN[lower]
+    if lower not in KNOWN:
+        others = _own().declared() if loads else ()
+        require_name((*KNOWN, *OWN, *others), lower, "algorithm", "algorithm", REST)
+    module, _, attribute = FAMILIES[KNOWN[lower]].partition(".")
     loaded: Family = getattr(import_module(f"pipesched.schedulers.{module}"), attribute)
     return loaded
 
 
+def is_known(name: object, *, loads: bool = False) -> bool:
+    """Return whether something is a name of a family, or where it `loads` a function: of pipesched, or of a user."""
+    if not isinstance(name, str):
+        return loads and callable(name)
+    lower = name.lower()
+    if lower in KNOWN or lower in OWN or hasattr(name, "family"):
+        return True
+    if lower.replace("-", "").replace("_", "").isalnum():
+        _own().look_for(lower, packages=loads)
+    return lower in OWN
+
+
+def runs_of(names: Sequence[str], executor: Any) -> Any:
+    """Return the executor for calls with these names of families; None, said once, where one cannot be sent to it."""
+    own = [name for name in names if hasattr(name, "family")]
+    return executor if executor is None or not own else _own().executor_of(own, executor)
+
+
 def algorithms() -> Catalogue:
-    """Return every family of schedules, with what each needs, what it holds, and its source."""
-    return Catalogue(map(family, FAMILIES))
+    """Return every family of schedules, with what each needs, what it holds, and its source; registered ones last."""
+    return Catalogue((*map(family, FAMILIES), *OWN.values()))
 
 
 def compared(problem: Problem) -> Catalogue:
-    """Return every family but those whose plans of this problem are another's: without slices, those made for them."""
+    """Return our families but those whose plans of this problem are another's: without slices, those made for them."""
     sliced = problem.slices.are_several
-    return Catalogue(one for one in algorithms() if sliced or not one.same_without_slices)
+    return Catalogue(one for one in map(family, FAMILIES) if sliced or not one.same_without_slices)
 
 
 def own_name(name: str) -> str:

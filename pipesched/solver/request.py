@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Event as StopEvent
@@ -27,8 +27,9 @@ from pipesched.pipeline.recut import is_cut_open, one_way
 from pipesched.pipeline.residences import require_offload, require_recompute
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.units import FORWARD_ONLY
-from pipesched.results.outcome import Outcome
+from pipesched.results.outcome import Outcome, run
 from pipesched.schedulers.options import OBJECTIVES
+from pipesched.schedulers.registry import is_known
 from pipesched.solver.policy import DEFAULT, SolvePolicy
 from pipesched.solver.search import Listener
 
@@ -55,7 +56,7 @@ class SolveRequest:
     split_backward: bool | None = None
     offload: bool = False
     recompute: bool = False
-    hint: Schedule | Outcome | None = None
+    hint: Schedule | Outcome | str | Callable[..., Any] | None = None
     method: str = "auto"
     polish: bool = True
     listener: Listener | None = None
@@ -103,8 +104,10 @@ class SolveRequest:
         for flag in ("offload", "recompute", "polish"):
             require_flag(getattr(self, flag), flag)
         self._require_effect()
+        if is_known(self.hint, loads=True):
+            object.__setattr__(self, "hint", run(self.problem, self.hint))  # type: ignore[arg-type]
         if self.start is not None and not isinstance(self.start, Schedule):
-            raise ConfigError("must be a Schedule or an Outcome", "hint")
+            raise ConfigError("must be a Schedule, an Outcome, or an algorithm", "hint")
         jobs = require_whole(self.jobs, "jobs", most=ranges.most_jobs)
         object.__setattr__(self, "runs", chosen(self.executor, jobs))
         self._require_open_cut()
@@ -177,4 +180,4 @@ class SolveRequest:
     @property
     def start(self) -> Schedule | None:
         """The schedule to begin from."""
-        return self.hint.schedule if isinstance(self.hint, Outcome) else self.hint
+        return self.hint.schedule if isinstance(self.hint, Outcome) else self.hint  # type: ignore[return-value]

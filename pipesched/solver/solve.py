@@ -5,12 +5,12 @@ Every step reports what it finds; a stop event, Ctrl-C and the time limit end it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import chain
 from threading import Event as StopEvent
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import ConfigError, NoSchedule
@@ -60,7 +60,7 @@ def solve(
     split_backward: bool | None = None,
     offload: bool = False,
     recompute: bool = False,
-    hint: Schedule | Outcome | None = None,
+    hint: Schedule | Outcome | str | Callable[..., Any] | None = None,
     method: str = "auto",
     polish: bool = True,
     listener: Listener | None = None,
@@ -88,7 +88,7 @@ def solve(
         split_backward: Whether the backward runs as I and W; default: as the costs are given.
         offload: Whether activations may go to host memory and come back; needs the cost of an offload.
         recompute: Whether forwards may run again before their backwards.
-        hint: A schedule of the same model to begin from.
+        hint: A schedule of the same model to begin from, or the algorithm that makes it: a name or a function.
         method: "auto"; "portfolio" (heuristics only), "periodic" (blocks that repeat, and which periods are too short),
             "cpsat" (no local search), "improve" (no proof).
         polish: Whether a schedule without a name, once found, is searched again for one of the same value that holds

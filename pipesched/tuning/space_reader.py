@@ -42,7 +42,7 @@ SECTIONS = ("model", "hardware", "parallel", "batch", "training")
 def read_space(
     config: Any,
     overrides: Mapping[str, Any],
-    algorithms: Sequence[str] | None = None,
+    algorithms: Sequence[Any] | None = None,
     only: str | None = None,
     *,
     beyond: bool = False,
@@ -108,7 +108,7 @@ def _require_use(space: Space) -> None:
 
 
 def _space(
-    values: Values, sections: Mapping[str, Section], algorithms: Sequence[str] | None, only: str | None
+    values: Values, sections: Mapping[str, Section], algorithms: Sequence[Any] | None, only: str | None
 ) -> Space:
     fixed = {name: _without_fields(name, section) for name, section in sections.items()}
     unsized = read_unsized(fixed)
@@ -184,7 +184,7 @@ def _every(values: Values) -> list[str]:
     return [one.name for one in known if not one.required and (sliced or not one.same_without_slices)]
 
 
-def _named(algorithms: Sequence[str]) -> tuple[str, ...]:
+def _named(algorithms: Sequence[Any]) -> tuple[str, ...]:
     if not require_sequence(algorithms, "algorithms"):
         raise ConfigError("names none; `solve` goes on from the schedules of others", "algorithms")
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -30,6 +30,7 @@ from pipesched.estimation.trust.inside import Judge
 from pipesched.executors.batches import map_batches
 from pipesched.executors.opening import FEWEST_OPERATIONS, chosen, lent
 from pipesched.results.trainers import TRAINERS, takes_orders
+from pipesched.schedulers.registry import runs_of
 from pipesched.tuning.answer import Findings, answer, wish, wish_tasks
 from pipesched.tuning.finalists import SOLVE, Finalist, Finished, finish
 from pipesched.tuning.judged import as_cut, faster_outside, to_judge, with_trust
@@ -47,7 +48,7 @@ FEWEST_POINTS = 100  # for which starting processes pays
 
 def tune(
     path_or_text: str | Path | Source | None = None,
-    algorithms: Sequence[str] | None = None,
+    algorithms: Sequence[str | Callable[..., Any]] | None = None,
     *,
     only: str | None = None,
     top: int = 10,
@@ -77,8 +78,8 @@ def tune(
     Args:
         path_or_text: The name of a YAML file with `model`, `hardware`, `parallel`, `batch` and `training`, or its text;
             None where the overrides say it all.
-        algorithms: What may schedule the pipeline; default: all algorithms that need no options, and `solve` for the
-            best five layouts. `solve` among names does the same.
+        algorithms: What may schedule the pipeline, names or functions; default: all algorithms that need no options,
+            and `solve` for the best five layouts. `solve` among names does the same.
         only: A trainer: "megatron", "torchtitan", "pytorch", "primus", "zero-bubble" or "deepspeed". Only algorithms
             that it has are tried, and points whose schedule it refuses for its numbers are left out, as those that do
             not divide.
@@ -126,7 +127,7 @@ def tune(
     judge, notes = judge_of(like, measured)
     solves = (algorithms is None or SOLVE in algorithms) and (only is None or takes_orders(only))
     work = FEWEST_OPERATIONS if space.points >= FEWEST_POINTS else 0
-    with open_journal(resume, space) as journal, lent(runs, work) as pool:
+    with open_journal(resume, space) as journal, lent(runs_of(space.algorithms, runs), work) as pool:
         found = Findings(SpaceSearch(space, journal.known, journal.note, listener or (lambda _: None)))
         with suppress(KeyboardInterrupt):
             found.search.run(pool, clock)

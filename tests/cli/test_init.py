@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import runpy
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from pipesched.cli.family_starter import family_starter
 from pipesched.config.starter import json_schema, starter
+from pipesched.testing import check_family
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -52,3 +55,41 @@ def test_schema(cli: Cli) -> None:
     assert json.loads(result.stdout) == json_schema()
     assert cli("init", "--schema", "schema.json").returncode == 0
     assert Path("schema.json").read_text() == result.stdout
+
+
+@pytest.mark.usefixtures("no_own_families")
+def test_a_family_to_begin_from(cli: Cli, tmp_path: Path) -> None:
+    """`--family NAME` writes a file whose three commands work: it runs, is compared, and its test passes."""
+    done = cli("init", "--family", "my-plan")
+    assert (done.returncode, done.stdout) == (0, "")
+    first, *commands = done.stderr.splitlines()
+    assert first == "wrote my_plan.py; try it:"
+    for command in commands:
+        program, *words = command.split()
+        if program == "pipesched":
+            assert cli(*words).returncode == 0
+        else:
+            assert (program, words) == ("pytest", ["my_plan.py"])
+            made = runpy.run_path(str(tmp_path / "my_plan.py"))
+            made["test_my_plan"].__globals__["check_family"] = lambda function, n: check_family(function, n=n // 20)
+            made["test_my_plan"]()
+    assert "my_plan.py exists" in cli("init", "--family", "my-plan").stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(["gpipe"], "--family: 'gpipe' is taken"), (["My Plan"], "--family: must be a name of small letters"),
+     (["my-plan", "--schema"], "--family: is a file of Python")],
+)  # fmt: skip
+def test_a_family_that_cannot_be(cli: Cli, words: list[str], said: str) -> None:
+    """A name that is taken or is none, and other starters beside it, are refused, and nothing is written."""
+    done = cli("init", "--family", *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize("name", ["class", "4-steps", "a-b_c"])
+def test_any_name_makes_a_function(name: str) -> None:
+    """Names that are no names of functions have one all the same, and the file is Python."""
+    text, file = family_starter(name)
+    compile(text, file, "exec")

@@ -81,3 +81,17 @@ def test_sizes_and_one_slice_are_trained() -> None:
     )
     outcome = pipesched.run(problem, "1f1b")
     assert checked_schedule(json.loads(json.dumps(document(outcome)))).plan.orders == outcome.schedule.plan.orders
+
+
+@pytest.mark.usefixtures("no_own_families")
+def test_a_function_of_a_user_is_a_source() -> None:
+    """By itself and by its name, beside a problem, which it needs."""
+
+    def mine(problem: pipesched.Problem) -> pipesched.Plan:
+        return pipesched.run(problem, "1f1b").schedule.plan
+
+    problem = pipesched.make_problem(devices=2, microbatches=2)
+    pipesched.family("mine", mine)
+    assert checked_schedule(mine, problem=problem).makespan == checked_schedule("mine", problem=problem).makespan == 9
+    with pytest.raises(ConfigError, match="problem: is missing: what 'mine' schedules"):
+        checked_schedule("mine")

@@ -82,8 +82,8 @@ def test_bad_arguments(call: Callable[..., Any], given: dict[str, Any], key: str
 
 @pytest.mark.parametrize("hint", [5, "schedule.json", LINEAR, [[0]]])
 def test_what_is_no_hint(hint: Any) -> None:
-    """A hint is a Schedule or an Outcome."""
-    with pytest.raises(ConfigError, match="hint: must be a Schedule or an Outcome"):
+    """A hint is a Schedule, an Outcome, or what makes one."""
+    with pytest.raises(ConfigError, match="hint: must be a Schedule, an Outcome, or an algorithm"):
         pipesched.solve(LINEAR, hint=hint)
 
 

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from fractions import Fraction
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pipesched.analysis.reasons.explanation import Explanation, LatencySensitivity, Sensitivity, given_schedule
 from pipesched.checks import shown
@@ -262,13 +262,16 @@ def _changed(costs: Costs, stage: int, kind: str, factor: Fraction) -> Costs:
     return replace(costs, **columns)  # type: ignore[arg-type]
 
 
-def explain(schedule: Schedule | Outcome | str | Path, *, problem: Problem | None = None) -> Explanation:
+def explain(
+    schedule: Schedule | Outcome | str | Path | Callable[..., Any], *, problem: Problem | None = None
+) -> Explanation:
     """Say why a schedule takes as long as it does, and what would change it.
 
     A schedule may have times of its own, later than they could be: that is idle time of the class late. Sensitivities
     and moves are then those of the same order at its earliest times. The name of a file stands for what it holds; a CSV
-    has the costs of `problem`. Raises ConfigError for what is no schedule, InvalidSchedule for one that breaks a rule,
-    and Deadlock for one whose order cannot run.
+    has the costs of `problem`. An algorithm, by its name or its function, stands for its schedule of `problem`. Raises
+    ConfigError for what is no schedule, InvalidSchedule for one that breaks a rule, and Deadlock for one whose order
+    cannot run.
     """
     schedule = from_file(schedule, problem, "schedule")
     outcome = schedule if isinstance(schedule, Outcome) else None

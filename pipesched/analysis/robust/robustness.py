@@ -335,8 +335,11 @@ class Robustness(Displayable, Sequence[RobustnessRow]):
         return {row.algorithm: row for row in reversed(self.rows)}[key]
 
 
+Given = Outcome | Schedule | str | Path | Callable[..., Any]
+
+
 def robustness(
-    outcomes: Outcome | Schedule | str | Path | Sequence[Outcome | Schedule | str | Path] | Comparison,
+    outcomes: Given | Sequence[Given] | Comparison,
     *,
     noise: float = 0.05,
     device_noise: float = 0,
@@ -367,7 +370,7 @@ def robustness(
         seed: The seed of the draws: the same one gives the same figures.
         executor: What draws them: the text of `open_executor`, or what it returns; default: this process. The figures
             are the same.
-        problem: The costs of each CSV among the files.
+        problem: The costs of each CSV among the files, and what algorithms, by name or function, schedule.
 
     Raises:
         ConfigError: For a bad argument, or an entry that was read from a document, without its schedule.

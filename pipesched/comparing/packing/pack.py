@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -132,7 +132,7 @@ def pack(
     problem: Problem,
     microbatches: int | str | Sequence[int] | None = None,
     multiple_of: int = 1,
-    algorithm: str = "1f1b",
+    algorithm: str | Callable[..., Any] = "1f1b",
     attention: Any = 0,
     reference: int | None = None,
     overhead: Any = None,
@@ -150,7 +150,7 @@ def pack(
             that of the shortest, a list that of the shortest of these. Of equals it is the smaller; at most 64 are
             tried, evenly.
         multiple_of: What the number of microbatches is a multiple of, where it is to be found.
-        algorithm: A name or alias of `algorithms()`.
+        algorithm: A name or alias of `algorithms()`, or a function.
         attention: The part, from 0 to 1, of the work of one document of `reference` tokens that grows with their
             square.
         reference: The tokens of the document that the costs are for; default `cap`.

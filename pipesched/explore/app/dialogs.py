@@ -27,7 +27,7 @@ from pipesched.errors import ConfigError
 from pipesched.explore.app import panels
 from pipesched.explore.planning import Choice, FormField
 from pipesched.explore.state import KEYS, MOUSE, State
-from pipesched.file_formats.registry import SCHEDULE, format_of, formats_that_hold
+from pipesched.file_formats.registry import SCHEDULE, format_for
 
 LONGEST = 66  # letters of a choice
 CLOSE = Binding("escape", "close", "close", show=False)
@@ -336,7 +336,7 @@ class Asking(Screen[None]):
             try:
                 if not name:
                     raise ConfigError("give the path of a file, such as mine.json")
-                format_of(name, formats_that_hold(SCHEDULE))
+                format_for(name, SCHEDULE)
             except ConfigError as error:
                 self.state.message = str(error)
             else:

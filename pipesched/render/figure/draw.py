@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipesched.checks import shown
 from pipesched.display import Displayable, from_file
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def figure(
-    result: Outcome | Schedule | Comparison | Sweep | Frontier | Displayable | str | Path,
+    result: Outcome | Schedule | Comparison | Sweep | Frontier | Displayable | str | Path | Callable[..., Any],
     *,
     start: Number | None = None,
     end: Number | None = None,
@@ -54,7 +54,7 @@ def figure(
         charts: How many schedules of a Comparison: "all", or so many of the best; 0: bars of the metrics of all.
             Default: all of up to 4, of more the best 3.
         show: The measure of a Sweep: bubble, makespan, microbatch (time of one), utilization, memory.
-        problem: The costs, where `result` names a CSV.
+        problem: The costs, where `result` names a CSV, and what an algorithm, its name or its function, schedules.
 
     Raises:
         ConfigError: For a bad argument, or where matplotlib is not installed.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pipesched.checks import look_up
 from pipesched.display import from_file
@@ -76,7 +76,7 @@ FRAMEWORKS = {
 
 
 def hand_over(
-    schedule: Schedule | Outcome | str | Path,
+    schedule: Schedule | Outcome | str | Path | Callable[..., Any],
     framework: str,
     *,
     layers: Sequence[int] | None = None,
@@ -92,7 +92,7 @@ def hand_over(
         framework: "megatron" (flags), "torchtitan" (flags), "deepspeed" (Python), "primus" (YAML) or "zero-bubble"
             (flags of the fork of Megatron-LM).
         layers: The decoder layers of each stage; default: those of a problem by layers or of a model, if it has them.
-        problem: The costs, where the file is a CSV.
+        problem: The costs, where the file is a CSV, and what an algorithm, its name or its function, schedules.
 
     Raises:
         ConfigError: For a framework that is not known, and layers that are not one number a stage.

@@ -1,0 +1,1 @@
+"""A schedule, a file format and a command for pipesched."""
