@@ -86,7 +86,7 @@ def test_the_journal_of_a_search_tells_every_point(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     tuning = pipesched.tune(None, ALGORITHMS, resume=path, **SPACE)
     head, *lines = map(json.loads, path.read_text("utf-8").splitlines())
-    assert (head["format"], head["version"], head["points"]) == ("pipesched.journal", 2, tuning.space)
+    assert (head["format"], head["version"], head["points"]) == ("pipesched.journal", 3, tuning.space)
     trials = [line for line in lines if "algorithm" in line]
     pruned = [line for line in lines if "dropped" in line]
     assert len(trials) + len(pruned) == len(lines)

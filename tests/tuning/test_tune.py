@@ -282,7 +282,7 @@ def test_points_without_a_schedule_in_memory_are_left_out_by_memory() -> None:
         ("hello\n", "is no line of a journal"),
         ('{"format": "pipesched.outcome", "version": 1}\n', "is no journal of trials"),
         ('{"format": "pipesched.journal", "version": 1}\n', "is a journal of another version"),
-        ('{"format": "pipesched.journal", "version": 2, "pipesched": "0.0.1"}\n', "was written by pipesched '0.0.1'"),
+        ('{"format": "pipesched.journal", "version": 3, "pipesched": "0.0.1"}\n', "was written by pipesched '0.0.1'"),
         ("[1]\n", "is no line of a journal"),
         ("{", "is no line of a journal"),
     ],
