@@ -43,7 +43,7 @@ def command(
     ),
     too_long: str | None = option("--too-long drop|split", "leave documents above --cap out, or cut them into pieces"),
     rank: str | None = option("--rank N", "whose config -o writes to a .yaml file; default the slowest rank"),
-    algo: str | None = ALGO,
+    algo: str | None = ALGO._replace(help="The algorithm; default: the config's, else 1f1b."),
     problem: ProblemSource,
     target: Target,
     screen: Screen,

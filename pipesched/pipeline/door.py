@@ -77,7 +77,7 @@ def blamed(what: str, file: str, line: int = 0) -> Iterator[None]:
         yield
     except (OwnCodeFailed, NoSchedule, TimeIsUp):
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # own code does not end the program
         if type(error) is NotApplicable:
             raise
         trace, at = error.__traceback__, line

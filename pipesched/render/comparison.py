@@ -68,7 +68,10 @@ class ComparisonTable:
                 yield Text("")
                 yield Text(f"{best.algorithm}: ", style="bold").append(said, style="not bold")
         if len({entry.cut.layout for entry in self.comparison if entry.cut is not None}) > 1:
-            yield Text("each algorithm has its own best cut; a layout that is given is the same for all", style="dim")
+            yield Text(
+                "each algorithm has its own cut, the best found; a layout that is given is the same for all",
+                style="dim",
+            )
         yield from frozen(self.comparison)
         yield from told_apart(self.comparison)
         yield from refusals(self.comparison)

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from pipesched.checks import joined
 from pipesched.pipeline.check import over_budget
+from pipesched.pipeline.layers import BEST
 from pipesched.render.grid import folded, grid, right, uncut
 from pipesched.render.marks import counted, with_unit
 from pipesched.render.summary import BAD, GOOD, cut_said
@@ -70,7 +71,8 @@ def _ends(packing: Packing) -> Iterator[Text]:
     what = f"every packing, order and schedule of {packing.covers}"
     yield Text(f"bound {number(packing.bound)}, below {what}: gap {packing.gap:.1%}", style="dim")
     if packing.cut is not None:
-        yield Text(f"cut {cut_said(packing.cut, fits=True)}", style="dim")
+        alike = ", for microbatches that are alike" * (packing.cut.rule == BEST)
+        yield Text(f"cut {cut_said(packing.cut, fits=True)}{alike}", style="dim")
     if packing.tried:
         others = joined([f"{count} ({number(makespan)})" for count, makespan in packing.tried])
         yield Text(f"microbatches tried, each with its makespan: {others}", style="dim")

@@ -149,7 +149,7 @@ def _solve_rows(
     if report.heuristic is not None:
         source, value = report.heuristic
         better = f"; {1 - report.value / value:.2%} shorter than that" if report.value < value else ""
-        yield "best heuristic", time(value), f"{source}, of those that fit{better}"
+        yield "best heuristic", time(value), f"{source}, of those tried that fit{better}"
     if report.repetition is not None:
         found, count = report.repetition, report.repetition.microbatches
         block = "with every microbatch" if count == 1 else f"with every {count} microbatches"

@@ -193,6 +193,7 @@ def _fitted(problem: Problem, family: Family) -> Problem:
     theirs = fitted.settled_placement.in_blocks(problem.stages)
     if theirs != problem.placement.by_number:
         asked = "bidirectional" if problem.placement.mirrored else shown(problem.placement.devices)
+        asked += " in one direction" * (theirs.mirrored and not problem.placement.mirrored)
         raise NotApplicable(
             f"{family.name} places its stages {family.placement}, on devices {shown(theirs.devices)}, not {asked}; use"
             " placement: auto",

@@ -86,7 +86,7 @@ def test_over_budget() -> None:
 @pytest.mark.parametrize(
     ("layout", "said"),
     [
-        (None, "cut 4, 1 of 5 layers: the best of all 5"),
+        (None, "cut 5, 0 of 5 layers: the best of all 5, for microbatches that are alike"),
         ("balanced", "cut 4, 1 of 5 layers: balanced"),
         ([3, 2], "cut 3, 2 of 5 layers: given"),
     ],

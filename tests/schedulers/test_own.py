@@ -96,6 +96,10 @@ def raises(problem: Problem) -> Any:
     return 1 // (problem.devices - 4)
 
 
+def ends_the_program(problem: Problem) -> Any:
+    raise SystemExit(0)
+
+
 def returns_nothing(problem: Problem) -> Any:
     return None
 
@@ -122,6 +126,7 @@ def says_no(problem: Problem) -> Any:
 
 WRONG: list[tuple[Callable[[Problem], Any], int, str]] = [  # line behind the first, what the message says
     (raises, 1, "raises: ZeroDivisionError: "),
+    (ends_the_program, 1, "ends-the-program: SystemExit: 0"),
     (returns_nothing, 0, "must return a Plan, or a list of operations for each device, not null"),
     (leaves_some_out, 0, "leaves-some-out: .*0B7"),
     (says_nonsense, 0, "says-nonsense: orders.*'hello'"),

@@ -178,12 +178,13 @@ def pack(
         named = ", ".join(f"`{option}`" for option in chosen.required)
         raise NotApplicable(f"{chosen.name} needs {named}, which a packing does not take", "algorithm")
     costs: DocumentCosts = FactorCosts(part, tokens)
+    asked = read_counts(microbatches, problem.microbatches)
     if isinstance(base.cutter, SetupCutter) and not part and reference is None:
         base, cut, costs = model_costs(base, chosen, cap)
     else:
-        base, cut = _settled(base, chosen)
+        count = asked[0] if isinstance(asked, list) and len(asked) == 1 else max(ceil_div(sum(given), ranks * cap), 1)
+        base, cut = _settled(replace(base, microbatches=count), chosen)
     times = RankTimes(base, chosen.name, costs)
-    asked = read_counts(microbatches, problem.microbatches)
     if multiple_of != 1 and len(asked) == 1:
         raise ConfigError(f"goes with {AUTO}, {BEST} and several numbers of microbatches, not with one", "multiple_of")
     multiple = require_whole(multiple_of, "multiple_of", least=1)

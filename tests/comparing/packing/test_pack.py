@@ -361,3 +361,14 @@ def test_documents_above_the_cap() -> None:
     assert packing_document(dropped)["dropped"] == [1, 4]
     with pytest.raises(ConfigError, match="2 of 2 are above it"):
         packed(lengths=[13, 14], too_long="drop")
+
+
+def test_the_cut_is_for_the_microbatches_that_are_packed() -> None:
+    """The number of microbatches of the problem changes nothing where another one is packed."""
+    layers: dict[str, Any] = {"layers": 30, "layer": {"forward": 1}, "last": {"forward": 2}}
+    packings = [
+        pipesched.pack([5, 3, 8, 2, 9, 4, 7, 6], ranks=1, cap=16, problem=problem, microbatches=4)
+        for problem in (pipesched.make_problem(devices=4, microbatches=count, **layers) for count in (2, 24))
+    ]
+    assert packings[0].cut == packings[1].cut
+    assert packings[0].makespan == packings[1].makespan
