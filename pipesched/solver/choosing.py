@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property, partial
 from itertools import chain, islice
-from math import gcd
+from math import ceil
 from typing import Any
 
 from pipesched.core.arrays import Ints, np
@@ -26,6 +27,7 @@ from pipesched.pipeline.costs import HALVES, entries_of
 from pipesched.pipeline.kinds import COMPUTATION_LETTERS, KEEP_ONLY, KINDS, Allowed
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.pass_bounds import PassBounds
 from pipesched.pipeline.plan import Plan, without_step
 from pipesched.pipeline.recut import one_way
 from pipesched.pipeline.residences import Residence
@@ -83,11 +85,12 @@ class ChoosingCase(KeepingCase):
 
     @property
     def longest(self) -> int:
-        return self.halves.longest
+        finer = Fraction(self.problem.ticks.per_unit, self.halves.problem.ticks.per_unit)  # ticks of halves alone
+        return int(self.halves.longest * finer)
 
     @cached_property
     def quantum(self) -> int:
-        return gcd(self.halves.quantum, self.whole.quantum) or 1
+        return PassBounds(self.problem, self.letters, paired=False).quantum
 
     @cached_property
     def lasts(self) -> dict[str, Ints]:
@@ -259,7 +262,8 @@ def _solved(name: str, case: Case, schedule: Schedule, limits: Limits, clock: Cl
     if own not in case.alone:  # type: ignore[attr-defined]
         return
     policy = own.policy.exact
-    least, most = own.bound().ticks, case.value(schedule) - case.quantum
+    finer = Fraction(own.problem.ticks.per_unit, case.problem.ticks.per_unit)  # ticks of that way alone
+    least, most = own.bound().ticks, ceil(case.value(schedule) * finer) - 1
     seconds = clock.left - policy.after * own.most_operations
     if not own.has_model or most < least or seconds < policy.before * own.most_operations:
         return

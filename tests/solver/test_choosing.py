@@ -78,6 +78,13 @@ def test_bounds_are_never_above_the_optimum(problem: Problem) -> None:
     assert case.bound().ticks <= best
 
 
+def test_ticks_of_either_way_are_not_those_of_both() -> None:
+    """A whole backward of 1 beside halves of 0 and 2: the step takes 1, though halves alone take a multiple of 2."""
+    costs: dict[str, Any] = {"forward": 0, "backward": 1, "backward_input": 0, "backward_weight": 2}
+    found = solve(make_problem(devices=1, microbatches=1, **costs), time_limit=20, workers=1, advice=False)
+    assert (found.status, found.schedule.makespan, found.report and found.report.bound.value) == (Status.OPTIMAL, 1, 1)
+
+
 @given(problems(both=True, most_devices=3, most_microbatches=5, most_chunks=2, least=1), st.booleans())
 def test_never_longer_than_a_family(problem: Problem, is_limited: bool) -> None:
     """An answer by heuristics alone is no longer than any family that has the placement, nor than either way."""
