@@ -27,7 +27,6 @@ WARM_UP = 2  # rounds that do not count
 TIMES = ("forward", "backward", "backward_input", "backward_weight", "recompute", "offload", "reload")
 MEGABYTE = 10**6
 PLACES = 6  # of times: a nanosecond
-BACKWARD = "the backward is given by its halves, for schedules that split it, or whole; I and W take longer than B:"
 RETAINED = "of an activation, what stays from the end of I to the end of W, gradients caught at the weights included:"
 BACKWARD = "the halves of the backward, for schedules that split it, and the whole; I and W take longer than B:"
 
@@ -248,7 +247,7 @@ def config_text(profile: Profile, *, split_backward: bool = True) -> ConfigText:
     config.gap()
     with config.section("costs"):
         halves = ("backward_input", "backward_weight")
-        off = {"backward"} if split_backward else {*halves}
+        off = set() if split_backward else {*halves}
         rows = {**{key: [stage.times[key] for stage in stages] for key in TIMES}, "p2p": profile.p2p}
         for key in ("forward", *halves, "backward", "recompute", "offload", "reload", "p2p"):
             if key == "backward_input":

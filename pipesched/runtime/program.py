@@ -68,7 +68,8 @@ def checked_schedule(source: object, name: str = "source", problem: Problem | No
 def _schedule_of(source: object, problem: Problem | None) -> Schedule:
     if is_known(source, loads=True):
         if problem is None:
-            raise ConfigError(f"is missing: what {shown(source)} schedules", "problem")
+            name = source if isinstance(source, str) else shown(source)
+            raise ConfigError(f"is missing: what {name} schedules", "problem")
         return run(problem, source).schedule  # type: ignore[arg-type]
     if isinstance(source, Mapping):
         source = json.dumps(source)
