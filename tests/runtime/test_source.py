@@ -93,5 +93,5 @@ def test_a_function_of_a_user_is_a_source() -> None:
     problem = pipesched.make_problem(devices=2, microbatches=2)
     pipesched.family("mine", mine)
     assert checked_schedule(mine, problem=problem).makespan == checked_schedule("mine", problem=problem).makespan == 9
-    with pytest.raises(ConfigError, match="problem: is missing: what 'mine' schedules"):
+    with pytest.raises(ConfigError, match="problem: is missing: what mine schedules"):
         checked_schedule("mine")
