@@ -11,9 +11,8 @@ from pipesched.pipeline.readers import OF_STAGES, problem_from
 if TYPE_CHECKING:
     from pipesched.pipeline.problem import Problem
 
-DEFAULTS = {
-    name: None if name in OF_STAGES else one.absent for name, one in PARAMETERS.items()
-}  # layers make the others
+# What is one a stage has no default here, since layers may make it.
+DEFAULTS = {name: None if name in OF_STAGES else one.absent for name, one in PARAMETERS.items()}
 
 
 def make_problem(**given: Any) -> Problem:
@@ -29,6 +28,7 @@ def make_problem(**given: Any) -> Problem:
 
     Raises:
         ConfigError: For a bad value; its `key` is the parameter.
+        TypeError: For an unknown parameter, and without `devices`.
     """
     unknown = next((name for name in given if name not in DEFAULTS), None)
     if unknown is not None:

@@ -123,4 +123,5 @@ def make_problem(
 
     Raises:
         ConfigError: For a bad value; its `key` is the parameter.
+        TypeError: For an unknown parameter, and without `devices`.
     """

@@ -54,12 +54,13 @@ def _with_amounts(record: type[T]) -> type[T]:
 class LayerCosts:
     """The times and the memory of one layer, or of what a stage has beside its layers: an embedding, a head.
 
+    Its fields follow from the keys that `Costs` and `Memory` declare for stages; none stands here.
+
     Where layers differ a field lists the values of all; a list of equal ones becomes one number. Where microbatches
     differ too, an entry of a list holds one for each of them, as a stage's does. Times are in the user's time unit;
-    `activation` (of one microbatch), `static`, `weights`, `gradients` and `states` in the memory unit. `whole` (a full
-    backward that is given beside its halves), `overlap`, `offload`, `reload`, and what a step costs (`gather`,
-    `reduce`, `optimizer`) are None where the model has none, `retain` and `checkpoint` where all stages have those of
-    the problem's memory. Raises ConfigError, about the field at fault, for what is no number from 0 on.
+    `activation` is of one microbatch, in the memory unit as all sizes. Costs that a model may lack are None where it
+    lacks them; so are `retain` and `checkpoint` where all stages have those of the problem's memory. Raises
+    ConfigError, about the field at fault, for what is no number from 0 on.
     """
 
     if TYPE_CHECKING:

@@ -97,11 +97,11 @@ class LatencySensitivity(NamedTuple):
 class Explanation(HasPage):
     """Why a schedule takes as long as it does.
 
-    `claim` is the bound on its makespan that its solve reports, with the schedules that it is about, and `here` that
-    of its own cut and placement. `gap_ticks` is all its idle time by class, `path` the critical path and
-    `slack_ticks` the slack of each operation, by their numbers in the plan, in ticks from the first start on; `gaps`,
-    `critical_path` and `slack` are the same in the user's units. `moves` are the best single changes of the order;
-    `moves_complete` says that all were timed. `algorithm` is the name of what made the schedule, if it is known;
+    `claim` is the bound on its makespan that its solve reports, with the schedules that it covers; `here` is that of
+    its own cut and placement. `gap_ticks` is all its idle time by class, `path` the critical path and `slack_ticks` the
+    slack of each operation. They are by numbers of the plan, in ticks from the first start on. `gaps`, `critical_path`
+    and `slack` are the same in the user's units. `moves` are the best single changes of the order; `moves_complete`
+    says that all were timed. `algorithm` is the name of what made the schedule, if it is known;
     `planned_p2p` is, of a measured one, the latency at each boundary that was planned (empty: none).
     """
 
