@@ -81,9 +81,9 @@ def make_problem(
         lanes: Transfer lanes: each device its own, or a pair of devices shares both.
         layers: Of the model; cut into the stages, whose costs then follow from `layer`; default: as many as its lists
             have.
-        layer: Costs of a layer: forward, backward (or its halves), recompute, overlap, offload, reload, gather, reduce,
-            optimizer, activation, static, weights, gradients, states, retain, checkpoint; a number, or a list with one
-            for each.
+        layer: Costs of a layer: forward, backward (or its halves, or all three), recompute, overlap, offload, reload,
+            gather, reduce, optimizer, activation, static, weights, gradients, states, retain, checkpoint; a number, or
+            a list with one for each.
         first: What the first stage has beside its layers (the embedding), by the keys of `layer`.
         last: What the last stage has beside its layers (the head, the loss), by the keys of `layer`.
         layout: Of the layers: best (default), balanced, equal, or the layers of each stage; without layers it cuts the

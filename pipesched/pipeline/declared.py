@@ -38,9 +38,9 @@ OF_LAYERS = (
     Field(
         "layer",
         _layer(listed=True),
-        "costs of a layer: forward, backward (or its halves), recompute, overlap, offload, reload, gather, reduce,"
-        " optimizer, activation, static, weights, gradients, states, retain, checkpoint; a number, or a list with one"
-        " for each",
+        "costs of a layer: forward, backward (or its halves, or all three), recompute, overlap, offload, reload,"
+        " gather, reduce, optimizer, activation, static, weights, gradients, states, retain, checkpoint; a number, or"
+        " a list with one for each",
         flag=None,
         example="{forward: 1.25, backward: 2.5, activation: 0.125, static: 0}",
     ),
