@@ -186,15 +186,18 @@ class _Search:
         """
         counts, path = np.diff(here, prepend=0), self.times.path(np.array([here]))
         one = _moves(counts, self._on_path(path))
-        least = self._at_least(path, counts + one)
+        if not len(one):  # each stage has one item
+            return None
+        least = self.times.at_least(path, np.cumsum(counts + one, axis=1))
         found = self._among(here, counts + one, least, limited)
         if found is not None:
             return found
         near = one[np.argsort(least, kind="stable")[:MOST_PAIRS]]
-        two = np.array([first + second for first, second in combinations(near, 2)]).reshape(-1, len(counts))
-        two = counts + two
+        two = counts + np.array([first + other for first, other in combinations(near, 2)]).reshape(-1, len(counts))
         two = two[(two > 0).all(axis=1)]
-        return self._among(here, two, self._at_least(path, two), limited) if len(two) else None
+        if not len(two):
+            return None
+        return self._among(here, two, self.times.at_least(path, np.cumsum(two, axis=1)), limited)
 
     def _on_path(self, path: CutPath) -> Ints:
         """Return how often a path takes each stage."""
@@ -202,9 +205,6 @@ class _Search:
         each = path.counts.reshape(-1, columns).sum(axis=1)
         stages = np.arange(len(each)) % self.cuts.stages
         return np.bincount(stages, each, minlength=self.cuts.stages)
-
-    def _at_least(self, path: CutPath, counts: Ints) -> Ints:
-        return self.times.at_least(path, np.cumsum(counts, axis=1))
 
     def _among(self, here: Ends, counts: Ints, least: Ints, limited: bool) -> Ends | None:
         self.cuts.rescale()
@@ -232,7 +232,7 @@ def _moves(counts: Ints, on_path: Ints) -> Ints:
     Of very many stages they go from those that a longest path takes most often to those that it takes least.
     """
     order = np.argsort(-on_path, kind="stable")
-    sources = [stage for stage in order[:MOST_STAGES].tolist() if counts[stage] > 1]
+    sources = order[counts[order] > 1][:MOST_STAGES].tolist()
     pairs = [(source, target) for source in sources for target in order[-MOST_STAGES:].tolist() if source != target]
     found = np.zeros((len(pairs), len(counts)), np.int64)
     for row, (source, target) in enumerate(pairs):

@@ -169,3 +169,11 @@ def test_where_orders_follow_from_costs_it_is_no_longer_than_balanced_and_equal(
         except NoSchedule:
             continue
         assert rank(outcome)[:2] <= rank(other)[:2]
+
+
+def test_a_search_among_one_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search ends where no layer may move."""
+    monkeypatch.setattr("pipesched.results.best_cut.MOST_TRIED", 0)
+    found = run(make_problem(devices=4, layers=4, microbatches=4, layer={"forward": 1, "backward": 2}), "1f1b")
+    assert found.cut is not None
+    assert (found.cut.layout, found.metrics["makespan"]) == ((1, 1, 1, 1), 21)
