@@ -12,6 +12,11 @@ cpdef void critical(Int[::1] order, Int[::1] begins, Int[::1] machine, Int[::1] 
                     Int[::1] before, Int[::1] lag, Int[::1] start, Int[::1] end, Int[::1] found, Int[::1] left,
                     Int count)
 
+cpdef Int block_moves(Int[::1] order, Int[::1] begins, Int[::1] machine, Int[::1] position, Int[::1] first,
+                      Int[::1] before, Int[::1] lag, Int[::1] start, Int[::1] end, Int[::1] row, Int[::1] following,
+                      Int[::1] preceding, Int latest, object toss, Int[::1] blocks, Int[::1] row_seen, Int[::1] seen,
+                      Int[::1] found) except? -1
+
 cpdef Int insert(Int[::1] order, Int since, Int until, Int[::1] first, Int[::1] before, Int[::1] lag,
                  Int[::1] duration, Int[::1] take, Int[::1] give, Int[::1] machine, Int[::1] capacity, Int[::1] least,
                  Int[::1] base, Int[::1] gaps, Int[::1] gap_start, Int[::1] gap_end, Int[::1] changes,

@@ -8,7 +8,7 @@ task. Rows of waits are compressed: those of task i stand from `first[i]` to `fi
 
 from __future__ import annotations
 
-from collections.abc import MutableSequence, Sequence
+from collections.abc import Callable, MutableSequence, Sequence
 from typing import Any
 
 NONE = -1
@@ -117,6 +117,69 @@ def critical(
             if end[other] == began and not found[other]:
                 left[count] = other
                 count += 1
+
+
+def block_moves(
+    order: Sequence[int], begins: Sequence[int], machine: Sequence[int], position: Sequence[int], first: Sequence[int],
+    before: Sequence[int], lag: Sequence[int], start: Sequence[int], end: Sequence[int], row: Sequence[int],
+    following: Sequence[int], preceding: Sequence[int], latest: int, toss: Callable[[], float],
+    blocks: MutableSequence[int], row_seen: MutableSequence[int], seen: MutableSequence[int],
+    found: MutableSequence[int],
+) -> int:  # fmt: skip
+    """Find moves at the inner ends of the blocks of a critical path of machine `latest`; return three times how many.
+
+    A block is a machine, its first and its last position; a move is a machine, and the positions from and to. Where the
+    path forks, `toss` below 0.5 stays on the machine. Within a block the nearest task of each other `row` moves behind
+    the last one, unless `following` it comes between; and before the first one, unless `preceding` it does.
+    """
+    here, base = latest, begins[latest]
+    at = begins[latest + 1] - base - 1
+    last, count = at, 0
+    while True:
+        task = order[base + at]
+        began = start[task]
+        is_close = at > 0 and end[order[base + at - 1]] == began
+        awaited = -1
+        for wait in range(first[task], first[task + 1]):
+            other = before[wait]
+            if end[other] + lag[wait] == began and machine[other] != here:
+                awaited = other
+                break
+        if awaited >= 0 and is_close and toss() < 0.5:
+            awaited = -1
+        if awaited < 0 and is_close:
+            at -= 1
+            continue
+        blocks[count] = here
+        blocks[count + 1] = at
+        blocks[count + 2] = last
+        count += 3
+        if awaited < 0:
+            break
+        here = machine[awaited]
+        base = begins[here]
+        last = position[awaited]
+        at = last
+    moves, stamp = 0, 0
+    for to_end in range(1, -1, -1):
+        for block in range(3 * to_end, count - 3 * (1 - to_end), 3):
+            here = blocks[block]
+            base = begins[here]
+            stamp += 1
+            length = blocks[block + 2] - blocks[block + 1] + 1
+            for place in range(length):
+                at = blocks[block + 2] - place if to_end else blocks[block + 1] + place
+                task = order[base + at]
+                needed = following[task] if to_end else preceding[task]
+                is_met = 0 <= needed < len(seen) and seen[needed] == stamp
+                if place > 0 and row_seen[row[task]] != stamp and not is_met:
+                    found[moves] = here
+                    found[moves + 1] = at
+                    found[moves + 2] = blocks[block + 2] if to_end else blocks[block + 1]
+                    moves += 3
+                row_seen[row[task]] = stamp
+                seen[task] = stamp
+    return moves
 
 
 def insert(

@@ -58,26 +58,26 @@ class Retiming:
 
     def __init__(self, graph: TaskGraph, orders: Orders) -> None:
         self._graph = graph
-        bounds = np.cumsum([0, *map(len, orders)])
-        self._begins, self._stops = bounds[:-1], bounds[1:]  # of each machine in the order of all
+        self.bounds = np.cumsum([0, *map(len, orders)])  # of each machine in the order of all
+        self._begins, self._stops = self.bounds[:-1], self.bounds[1:]
         parts = [*map(column, orders)]
-        self._order = np.concatenate(parts).astype(np.int64, copy=False) if parts else column(())
+        self.order = np.concatenate(parts).astype(np.int64, copy=False) if parts else column(())
 
     def times(self) -> Times:
         """Return when each task runs, as `earliest_times` does."""
         times, done = self._run_all()
-        if done < len(self._order) or np.count_nonzero(times.end >= 0) < done:  # the latter where a task stands twice
+        if done < len(self.order) or np.count_nonzero(times.end >= 0) < done:  # the latter where a task stands twice
             raise self._stuck(times.ends)
         return times
 
     def tried(self) -> Times | None:
         """Return when each task runs; None for a deadlock."""
         times, done = self._run_all()
-        return None if done < len(self._order) else times
+        return None if done < len(self.order) else times
 
     def order_of(self, machine: int) -> Ints:
         """Return the order of a machine, a view of it as it is now."""
-        return self._order[self._begins[machine] : self._stops[machine]]
+        return self.order[self._begins[machine] : self._stops[machine]]
 
     def orders(self) -> list[list[int]]:
         """Return the order of each machine, as it is now."""
@@ -102,7 +102,7 @@ class Retiming:
         look()
         waits, machines = self._graph.waits, len(self._stops)
         kernels = Kernels(duration, waits.lag, start, end)
-        columns = (self._order, self._stops, waits.first, waits.task, waits.lag, duration, start, end, clocks, places)
+        columns = (self.order, self._stops, waits.first, waits.task, waits.lag, duration, start, end, clocks, places)
         given: list[Any] = [*map(kernels.give, columns)]
         blanks = (kernels.blank(len(self._graph), _NONE), kernels.blank(machines, _NONE), kernels.blank(machines))
         done = kernels.run.replay(*given, *blanks)
@@ -113,13 +113,13 @@ class Retiming:
         duration, start, end = column(durations), times.start, times.end
         if is_wide(self._graph.duration):
             duration, start, end = (values.astype(object) for values in (duration, start, end))
-        early = np.concatenate([[0], np.cumsum(start[self._order] < since)]).astype(np.int64)
+        early = np.concatenate([[0], np.cumsum(start[self.order] < since)]).astype(np.int64)
         begins = self._begins
         places = begins + early[self._stops] - early[begins]
-        last = self._order[np.maximum(places - 1, 0)] if len(self._order) else places
+        last = self.order[np.maximum(places - 1, 0)] if len(self.order) else places
         clocks = np.where(places > begins, end[last] if len(end) else 0, 0)
         parts = zip(places.tolist(), self._stops.tolist(), strict=True)
-        left = np.concatenate([self._order[place:stop] for place, stop in parts])
+        left = np.concatenate([self.order[place:stop] for place, stop in parts])
         start, end = start.copy(), end.copy()
         end[left] = UNTIMED
         return self._run(duration, places, clocks, start, end)[0]
@@ -128,13 +128,13 @@ class Retiming:
         """Return for each task 1 if it is in an order and cannot end later without a later end of all, else 0."""
         waits, size = self._graph.waits, len(self._graph)
         machine, position = self.positions
-        lasts = self._order[self._stops[np.diff(self._stops, prepend=0) > 0] - 1]
+        lasts = self.order[self._stops[np.diff(self._stops, prepend=0) > 0] - 1]
         end = times.end
         late = lasts[end[lasts] == end[lasts].max()]
         kernels = Kernels(waits.lag, times.start, end)
         found, left = kernels.blank(size), kernels.blank(len(waits.task) + size + len(late))
         left[: len(late)] = kernels.give(late)
-        columns = (self._order, self._begins, machine, position, waits.first, waits.task, waits.lag)
+        columns = (self.order, self._begins, machine, position, waits.first, waits.task, waits.lag)
         kernels.run.critical(*map(kernels.give, (*columns, times.start, end)), found, left, len(late))
         return bytearray(lists(found))
 
@@ -144,20 +144,20 @@ class Retiming:
         machine, position = np.full(len(self._graph), _NONE), np.full(len(self._graph), _NONE)
         begins = self._begins
         counts = self._stops - begins
-        machine[self._order] = np.repeat(np.arange(len(counts)), counts)
-        position[self._order] = np.arange(len(self._order)) - np.repeat(begins, counts)
+        machine[self.order] = np.repeat(np.arange(len(counts)), counts)
+        position[self.order] = np.arange(len(self.order)) - np.repeat(begins, counts)
         return machine, position
 
     def _stuck(self, ends: Sequence[int]) -> InvalidSchedule:
         """Return the error with the cycle: walk from each machine to the one it waits for, until one comes again."""
         machine, waits = self.positions[0].tolist(), self._graph.waits
-        twice = np.flatnonzero(np.bincount(self._order) > 1)
+        twice = np.flatnonzero(np.bincount(self.order) > 1)
         if len(twice):
             return InvalidSchedule(f"task {twice[0]} stands twice")
         stuck = {
-            number: next(task for task in self._order[begin:stop].tolist() if ends[task] < 0)
+            number: next(task for task in self.order[begin:stop].tolist() if ends[task] < 0)
             for number, (begin, stop) in enumerate(zip(self._begins.tolist(), self._stops.tolist(), strict=True))
-            if begin < stop and ends[self._order[stop - 1]] < 0
+            if begin < stop and ends[self.order[stop - 1]] < 0
         }
         path: list[tuple[int, int, int]] = []  # (machine, the task it is stuck at, the task that it waits for)
         here = next(iter(stuck))

@@ -30,8 +30,7 @@ from pipesched.schedulers.cut_times import CutPath, CutTimes
 MOST_TRIED = 4_000_000  # operations of all cuts: of more a search tries some
 MOST_SEARCHED = 16_000_000  # operations that a search replays
 PLANNED, LEAST_PLANNED = 17, 5  # cuts that are planned anew, where an order follows from costs
-MOST_PLANNED, MOST_SLOW = 100_000, 15_000  # operations in all their plans: of fast algorithms, and of slow ones
-MOST_FRUITLESS = 4  # plans of a slow algorithm in a row that are no better
+MOST_PLANNED, MOST_SLOW = 100_000, 40_000  # operations in all their plans: of fast algorithms, and of slow ones
 BATCH = 32  # neighbours that are timed together
 MOST_PAIRS = 48  # single moves of which pairs are tried
 DESCENTS = 3  # starts from which a search goes down
@@ -356,28 +355,21 @@ class _Planning:
         own = ends_of(self.problem)
         for ends in (own, *_equal(self.problem), _least_stage(self.problem)):
             self._plan(ends or own)
-        tried = 0
-        ranked: list[Ends] = []
+        tried, most, ranked = 0, PLANNED, list[Ends]()
         begun: Ends | None = None
-        most, fruitless = PLANNED, 0
-        while len(self.found) < most and not (self.make.is_slow and fruitless >= MOST_FRUITLESS):
+        while len(self.found) < most:
             best = self._best
-            fruitless += 1
             if best != begun:
                 cuts = _Cuts(CutTimes(self.problem, self.make.plan(cut_at(self.problem, best))), best)
-                ranked, begun, fruitless = _ranked(cuts), best, 0
+                ranked, begun = _ranked(cuts), best
                 tried = max(tried, len(cuts.known) or cuts.all)
-                most = max(LEAST_PLANNED, min(PLANNED, self._operations // cuts.times.slots))
+                operations = MOST_SLOW if self.make.is_slow else MOST_PLANNED
+                most = max(LEAST_PLANNED, min(PLANNED, operations // cuts.times.slots))
             following = next((ends for ends in ranked if ends not in self.found), None)
             if following is None:
                 break
             self._plan(following)
         return _chosen(cut_at(self.problem, self._best), max(tried, len(self.found)), len(self.found))
-
-    @property
-    def _operations(self) -> int:
-        """The operations in all plans, about."""
-        return MOST_SLOW if self.make.is_slow else MOST_PLANNED
 
     def _plan(self, ends: Ends) -> None:
         problem = cut_at(self.problem, ends)

@@ -8,12 +8,12 @@ insertions in place of swaps.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from random import Random
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-from pipesched.core.arrays import Ints, Kernels, column, np
+from pipesched.core.arrays import Kernels, column, lists, np
 from pipesched.core.clock import look
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import Retiming, Times
@@ -22,13 +22,6 @@ from pipesched.pipeline.ops import OpIndex
 MOST_DRY = 8  # critical paths without a move that helps, before the search gives up
 
 Orders = list[list[int]]
-CriticalBlock = tuple[int, int, int]  # a device, and the first and the last position in its order
-
-
-def quick(values: Ints) -> Sequence[int]:
-    """Return integers that are plain ones when they are read one by one."""
-    plain: Any = memoryview(values) if values.dtype == np.int64 else values.tolist()  # type: ignore[arg-type]
-    return cast("Sequence[int]", plain)
 
 
 class BlockMove(NamedTuple):
@@ -53,11 +46,9 @@ class CriticalBlockSearch:
         self.random, self.slack = Random(0), slack
         self._kernels = Kernels(graph.take, graph.give, column([*capacities]))
         self._memory = self._kernels.give(graph.take), self._kernels.give(graph.give)
-        tasks = range(len(graph.duration))
-        self._resource: list[int] = graph.resource.tolist()
-        self._row = [index.row_of(task) for task in tasks]
-        self._needs = {step: [index.kinds_on(task, step) for task in tasks] for step in (1, -1)}
-        self._awaited = [[*self._from_others(task)] for task in tasks]
+        tasks: Any = np.arange(len(graph))
+        self._row = np.asarray(index.row_of(tasks))
+        self._needs = [np.asarray(index.kinds_on(tasks, step)) for step in (1, -1)]  # the next of a unit, and the last
 
     def improve(self, orders: Sequence[Sequence[int]], rounds: int) -> Orders:
         """Return orders at least as good, after timing at most `rounds` neighbours. Raises Deadlock.
@@ -91,9 +82,11 @@ class CriticalBlockSearch:
         return best
 
     def _length(self, orders: Retiming, times: Times) -> int:
-        lasts = [orders.order_of(device)[-1] for device in range(len(self.offsets))]
-        ends: list[int] = times.end[lasts].tolist()
-        return max(end - offset for end, offset in zip(ends, self.offsets, strict=True))
+        return max(self._lates(orders, times))
+
+    def _lates(self, orders: Retiming, times: Times) -> list[int]:
+        ends: list[int] = times.end[orders.order[orders.bounds[1:] - 1]].tolist()
+        return [end - offset for end, offset in zip(ends, self.offsets, strict=True)]
 
     def _moved(self, orders: Retiming, move: BlockMove) -> Times | None:
         """Move, and return the times, if the orders fit in memory and run."""
@@ -102,70 +95,21 @@ class CriticalBlockSearch:
         return orders.tried() if self._kernels.run.fits(order, *self._memory, self.capacities[move.device]) else None
 
     def _moves(self, orders: Retiming, times: Times) -> list[BlockMove]:
-        """Return the moves at the inner ends of the blocks of a critical path, shuffled."""
-        blocks = [*self._blocks(orders, times)]
-        ends, starts = ([block for block in part if block[1] < block[2]] for part in (blocks[1:], blocks[:-1]))
-        moves = [move for block in ends for move in self._moves_of(orders, block, to_end=True)]
-        moves += [move for block in starts for move in self._moves_of(orders, block, to_end=False)]
+        """Return the moves at the inner ends of the blocks of a critical path, shuffled.
+
+        Where paths are equally long, or fork, take a random one.
+        """
+        lates = self._lates(orders, times)
+        latest = max(lates)
+        device = self.random.choice([number for number, late in enumerate(lates) if late == latest])
+        waits, size = self.graph.waits, len(self.graph)
+        kernels = Kernels(waits.lag, times.start, times.end)
+        columns = (orders.order, orders.bounds, *orders.positions, waits.first, waits.task, waits.lag)
+        given = map(kernels.give, (*columns, times.start, times.end, self._row, *self._needs))
+        found = kernels.blank(6 * size)
+        written = [kernels.blank(count) for count in (3 * size, len(self._row) // self.index.units, size)]
+        count = kernels.run.block_moves(*given, device, self.random.random, *written, found)
+        flat = lists(found[:count])
+        moves = [BlockMove(*flat[at : at + 3]) for at in range(0, count, 3)]
         self.random.shuffle(moves)
         return moves
-
-    def _blocks(self, orders: Retiming, times: Times) -> Iterator[CriticalBlock]:
-        """Yield the blocks of a critical path, the last one first. Where the path forks, take a random branch."""
-        devices, starts, ends = range(len(self.offsets)), quick(times.start), quick(times.end)
-        every = [quick(orders.order_of(device)) for device in devices]
-        lates = [ends[order[-1]] - offset for order, offset in zip(every, self.offsets, strict=True)]
-        latest = max(lates)
-        device = self.random.choice([number for number in devices if lates[number] == latest])
-        order = every[device]
-        position = last = len(order) - 1
-        while True:
-            task = order[position]
-            start = starts[task]
-            back_to_back = position > 0 and ends[order[position - 1]] == start
-            waits = self._awaited[task]
-            before = next((other for other, lag in waits if ends[other] + lag == start), None) if waits else None
-            if before is not None and not (back_to_back and self.random.random() < 0.5):
-                yield device, position, last
-                device = self._resource[before]
-                order = every[device]
-                position = last = int(orders.positions[1][before])
-            elif back_to_back:
-                position -= 1
-            else:
-                yield device, position, last
-                return
-
-    def _from_others(self, task: int) -> Iterator[tuple[int, int]]:
-        """Yield the operations of other devices that `task` waits for, and how long after their ends."""
-        waits = self.graph.waits
-        for wait in range(waits.first[task], waits.first[task + 1]):
-            before = int(waits.task[wait])
-            if self._resource[before] != self._resource[task]:
-                yield before, int(waits.lag[wait])
-
-    def _moves_of(self, orders: Retiming, block: CriticalBlock, *, to_end: bool) -> Iterator[BlockMove]:
-        """Yield moves of the nearest operation of each other kind behind the last one, which then runs earlier.
-
-        Or, not `to_end`, before the first one, to fill the time that it waits.
-        """
-        device, first, last = block
-        positions = range(first, last + 1)[:: -1 if to_end else 1]
-        tasks = orders.order_of(device)[first : last + 1].tolist()
-        for place in self._nearest(tasks[::-1] if to_end else tasks, needed_by=1 if to_end else -1):
-            yield BlockMove(device, positions[place], positions[0])
-
-    def _nearest(self, tasks: Sequence[int], needed_by: int) -> Iterator[int]:
-        """Yield the place of the nearest of `tasks` of each kind but the first's, unless a dependency lies between.
-
-        That is the same microbatch's next kind (`needed_by` 1) or last kind (-1).
-        """
-        seen: set[int] = set()
-        rows: set[int] = set()  # of one kind and stage each
-        needed = self._needs[needed_by]
-        for place, task in enumerate(tasks):
-            row = self._row[task]
-            if rows and row not in rows and needed[task] not in seen:
-                yield place
-            rows.add(row)
-            seen.add(task)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pipesched import Plan, Problem, make_problem
+from pipesched.core import arrays
 from pipesched.core.kernels import fits
 from pipesched.pipeline.check import violations
 from pipesched.pipeline.lowering import lower
@@ -63,6 +64,13 @@ def test_same_seed_same_answer() -> None:
     """The search takes chances, always the same ones."""
     one, two = (shortened(PROBLEM, one_by_one(PROBLEM), capacity=8, rounds=30) for _ in range(2))
     assert one == two
+
+
+def test_plain_kernels_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled kernels and plain Python take the same moves."""
+    found = shortened(PROBLEM, one_by_one(PROBLEM), capacity=40, rounds=200)
+    monkeypatch.setattr(arrays, "compiled_kernels", lambda: None)
+    assert shortened(PROBLEM, one_by_one(PROBLEM), capacity=40, rounds=200) == found
 
 
 @settings(deadline=None)
