@@ -191,7 +191,7 @@ def _stages(devices: int, stages: Any, chunks: Any, layout: Any) -> int:
 
 
 def read_placement(value: Any, devices: int, stages: int) -> Placement | None:
-    """Return the placement that a name or a list of devices means, None for "auto". Raises ConfigError."""
+    """Return the placement that a name, a list of devices or two of them mean, None for "auto". Raises ConfigError."""
     if is_several(value):
         return _listed_placement(value, devices, stages)
     if stages < devices:
@@ -203,6 +203,16 @@ def read_placement(value: Any, devices: int, stages: int) -> Placement | None:
     if not isinstance(value, str):
         raise ConfigError(f"must be a name or a list of devices, not {shown(value)}", "placement")
     return named_placement(value, devices, stages)
+
+
+def _of_both_ways(given: Sequence[Any], devices: int, stages: int) -> Placement:
+    """Return the placement of two copies of the stages, of which the second mirrors the first."""
+    first, second = (_listed_placement(way, devices, stages) for way in given)
+    both = replace(first, mirrored=True)
+    if [first.devices, second.devices] != both.ways:
+        mirror = f"mirror the first, {shown(both.ways[1])}"
+        raise ConfigError(f"the second list must {mirror}, not be {shown(second.devices)}", "placement")
+    return both
 
 
 def _listed_placement(given: Iterable[Any], devices: int, stages: int) -> Placement:

@@ -192,11 +192,6 @@ def _fitted(problem: Problem, family: Family) -> Problem:
         return fitted
     theirs = fitted.settled_placement.in_blocks(problem.stages)
     if theirs != problem.placement.by_number:
-        asked = "bidirectional" if problem.placement.mirrored else shown(problem.placement.devices)
-        asked += " in one direction" * (theirs.mirrored and not problem.placement.mirrored)
-        raise NotApplicable(
-            f"{family.name} places its stages {family.placement}, on devices {shown(theirs.devices)}, not {asked}; use"
-            " placement: auto",
-            "placement",
-        )
+        where = f"{family.name} places its stages {family.placement}, on devices {theirs.said}"
+        raise NotApplicable(f"{where}, not {problem.placement.said}; use placement: auto", "placement")
     return fitted
