@@ -165,7 +165,7 @@ class Problem(Displayable):
     mode: str = declare(OneOf(*MODES), "train (default), or forward: forward passes alone", TRAIN, example="forward")
     placement: Placement | None = declare(
         Either(OneOf("auto", *PLACEMENTS), DEVICES, ListOf(DEVICES, 2, 2), metavar="NAME|D,D.."),
-        "auto (the algorithm's own), linear, loop, v, wave, bidirectional, or the device of each stage; of two copies both",
+        "auto (the algorithm's own), linear, loop, v, wave, bidirectional, or the device of each stage, or two lists",
         absent="auto",
         noun="Placement",
         live="auto",
@@ -387,7 +387,7 @@ class Problem(Displayable):
             ways = self.ways
         elif not self.has_units:
             differs = self.placement is not None and not (self.speed is None and self.links is None)
-            devices = self._devices_of_ways if differs else [None]
+            devices = self.settled_placement.ways if differs else [None]
             ways = [Route(range(n, n + 1), one) for n, one in enumerate(devices)]
             units = Units(len(devices), None, WHOLE)
         return unit_ticks(self._fine_costs, units, ways, self.speed, self.links)

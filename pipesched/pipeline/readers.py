@@ -205,18 +205,14 @@ def read_placement(value: Any, devices: int, stages: int) -> Placement | None:
     return named_placement(value, devices, stages)
 
 
-def _of_both_ways(given: Sequence[Any], devices: int, stages: int) -> Placement:
-    """Return the placement of two copies of the stages, of which the second mirrors the first."""
-    first, second = (_listed_placement(way, devices, stages) for way in given)
-    both = replace(first, mirrored=True)
-    if [first.devices, second.devices] != both.ways:
-        mirror = f"mirror the first, {shown(both.ways[1])}"
-        raise ConfigError(f"the second list must {mirror}, not be {shown(second.devices)}", "placement")
-    return both
-
-
 def _listed_placement(given: Iterable[Any], devices: int, stages: int) -> Placement:
     value = first_entries(given, stages)
+    if len(value) == 2 and all(map(is_several, value)):  # of two copies of the stages
+        first, second = (_listed_placement(way, devices, stages) for way in value)
+        both = replace(first, mirrored=True)
+        if [first, second] != [*map(Placement, both.ways)]:
+            raise ConfigError(f"the second list must mirror the first, as {shown(both.ways[1])} does", "placement")
+        return both
     if len(value) != stages:
         found = length_text(given, value, stages)
         raise ConfigError(f"a list needs one device for each of the {stages} stages; this one has {found}", "placement")

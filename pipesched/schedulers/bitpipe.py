@@ -1,4 +1,4 @@
-"""BitPipe: two pipelines in opposite directions, each a V of two stages a device. The bubble is half that of Chimera."""
+"""BitPipe: two pipelines in opposite directions, each a V of two stages a device, so that bubbles are half as long."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.pipeline.units_of_measure import TIME
 from pipesched.results.outcome import MEASURED, Outcome, Quartiles
-from pipesched.text.writer import ConfigText, ConfigWriter, flow, quoted
+from pipesched.text.writer import ConfigText, ConfigWriter, quoted
 
 OVERLAP = "overlap"  # the kind of a pair
 
