@@ -26,7 +26,7 @@ from pipesched.pipeline.units import FORWARD_ONLY
 ANY = "any"
 SIMULATED = "by simulation"  # a formula that nobody gives
 FORWARDS = "sequential, naive, interleaved, looped-bfs and list"  # the families of which `forward_only` holds
-SLICED = "sequential, naive, seq-1f1b, interleaved and list"  # those of which `slices` does
+SLICED = "sequential, naive, seq-1f1b, interleaved, zb-h1, zb-h2, zb-v and list"  # those of which `slices` does
 FLAGS = (
     "is_multiple", "obeys_budget", "settled_order", "slices", "forward_only", "is_slow", "has_pairs", "looks_at_each",
 )  # fmt: skip

@@ -26,7 +26,7 @@ from tests.oracle.replay import Stuck, replay
 from tests.oracle.setup import fused, read_setup
 from tests.strategies import texts_of
 
-WITH_SLICES = ("seq-1f1b", "interleaved", "naive", "sequential", "list")
+WITH_SLICES = [one.name for one in algorithms() if one.slices]
 FORWARD_ONLY = ("naive", "interleaved", "looped-bfs", "sequential", "list")
 randoms, chances = st.randoms(use_true_random=False), st.sampled_from([0, 0.5, 1])
 KINDS = {"linear": (None, "linear"), "loop": (None, "loop"), "any": (None, *PLACEMENTS)}

@@ -73,7 +73,7 @@ def test_static_memory_counts_both_copies() -> None:
 
 def test_what_it_does_not_take() -> None:
     """A single device, a placement of another kind, and a step are refused, each with its key."""
-    with pytest.raises(NotApplicable, match="^bitpipe needs an even number of devices, for instance 2, not 1") as one:
+    with pytest.raises(NotApplicable, match=r"^bitpipe needs an even number of devices, for instance 2, not 1") as one:
         run(make_problem(devices=1, stages=2), "bitpipe")
     with pytest.raises(
         NotApplicable, match=r"on devices \[0, 1, 1, 0\] in both directions, not \[0, 1, 1, 0\]; "
