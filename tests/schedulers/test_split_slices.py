@@ -18,7 +18,7 @@ sizes = st.integers(1, 6), st.integers(1, 9), st.integers(1, 5)
 
 def outcome_of(name: str, devices: int, microbatches: int, slices: Any, **given: Any) -> Outcome:
     """Two stages a device, of f = b = w = 1 each, and an activation of 1 a device."""
-    costs = {"forward": 1, "backward_input": 1, "backward_weight": 1, **given}
+    costs: dict[str, Any] = {"forward": 1, "backward_input": 1, "backward_weight": 1, **given}
     return run(
         make_problem(devices=devices, stages=2 * devices, microbatches=microbatches, slices=slices, **costs), name
     )
