@@ -669,4 +669,18 @@ MUTATIONS = [
         new="",
         tests=("results/test_covered", "documents/test_schedule"),
     ),
+    Mutation(
+        name="bitpipe pauses between the forwards of its first stage",
+        file="schedulers/bitpipe",
+        old="eager=True",
+        new="eager=False",
+        tests=("schedulers/test_bitpipe",),
+    ),
+    Mutation(
+        name="backwards of slices in a block begin one slice too early",
+        file="schedulers/block",
+        old="range(index.units))) + index.slices - 1",
+        new="range(index.units))) + index.slices - 2 + (index.slices == 1)",
+        tests=("schedulers/test_split_slices", "schedulers/test_block"),
+    ),
 ]

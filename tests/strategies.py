@@ -26,8 +26,9 @@ from tests.replay import Op, device_of, inputs, name
 
 LINEAR = ("auto", "linear")
 LOOP = ("auto", "loop")
-SETTLED = ("linear", "loop", "v", "wave", "bidirectional", "explicit")
+SETTLED = ("linear", "loop", "v", "wave", "bidirectional", "two-v", "two-lists", "explicit")
 ALL_PLACEMENTS = ("auto", *SETTLED)
+KINDS = {"linear": LINEAR, "loop": LOOP, "any": ALL_PLACEMENTS}
 SPLIT = ("forward", "backward_input", "backward_weight")
 
 
@@ -111,18 +112,31 @@ def problems(
 
 
 def _place(draw: st.DrawFn, kind: str, devices: int, chunks: int) -> tuple[int, Any]:
-    """A number of stages that suits the placement of that kind, and what to write in the config."""
+    """A number of stages that suits the placement of that kind, and what to write in the config.
+
+    `two-v` and `two-lists` are two copies, each a V, or each on the devices of a list.
+    """
     if kind == "explicit":
         stages = devices + draw(st.integers(0, 3))
         extra = draw(st.lists(st.integers(0, devices - 1), min_size=stages - devices, max_size=stages - devices))
         return stages, draw(st.permutations([*range(devices), *extra]))
     if kind == "bidirectional":
         return devices, kind
-    if kind == "v":
-        return 2 * devices, kind
+    if kind == "two-lists":
+        stages, first = _place(draw, "explicit", devices, 1)
+        return stages, [first, [devices - 1 - device for device in first]]
+    if kind in ("v", "two-v"):
+        return 2 * devices, "v" if kind == "v" else "bidirectional"
     if kind == "wave":
         return 2 * devices * min(chunks, 2), kind
     return devices * chunks, kind
+
+
+def placements_of(name: str) -> tuple[str, ...]:
+    """The placements with which a problem suits a family."""
+    kind = family(name).placement
+    both = ("auto", "bidirectional") if family(name).chunks == 1 else ("two-v",)
+    return both if kind == "bidirectional" else KINDS.get(kind, (kind,))
 
 
 @st.composite

@@ -436,7 +436,7 @@ SHORT = {
     "sweep": "Sweep(microbatches=[4, 6])",
     "entry": "Entry('interleaved', makespan 32.5)",
     "varied": "SweepPoint(4, 2 algorithms)",
-    "catalogue": "Catalogue(sequential, naive, 1f1b, seq-1f1b, eager-1f1b, 1f1b-overlap, .. 25 in all)",
+    "catalogue": "Catalogue(sequential, naive, 1f1b, seq-1f1b, eager-1f1b, 1f1b-overlap, .. 26 in all)",
     "family": "Family('interleaved', placement=loop, needs='S = VP, any M; groups of at least P, or others that run')",
     "packing": "Packing(4 documents, 2 ranks x 2 microbatches, '1f1b', makespan 4.75)",
     "frontier": "Frontier(makespan by budget 1: 18, 2: 12)",

@@ -220,8 +220,7 @@ def _fitted(plan: Plan, given: Problem, placement: Placement, values: Values, fi
         return ImportedProblem(fitted, given)
     actual = placement.in_blocks(given.stages)
     if given.placement != actual:
-        theirs = f"{shown(given.placement.devices)}{' in both directions' * given.placement.mirrored}"
-        what = f"{file} has its stages on devices {shown(actual.devices)}, not {theirs}"
+        what = f"{file} has its stages on devices {actual.said}, not {given.placement.said}"
         raise located(ConfigError(what, "placement"), values)
     return ImportedProblem(fitted, given)
 

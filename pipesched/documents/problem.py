@@ -247,15 +247,13 @@ MOST_PLACES = 30  # digits before or behind the point
 
 def problem_document(problem: Problem) -> dict[str, Any]:
     """Return the problem as a config with every default filled in."""
-    placement = problem.placement
-    devices = placement and ("bidirectional" if placement.mirrored else list(placement.devices))
     unsaid = {*(() if problem.memory.kv else ("kv",)), *(() if kept_said(problem) else KEPT)}
     return {
         "name": problem.name,
         "devices": problem.devices,
         "stages": problem.stages,
         "microbatches": problem.microbatches,
-        "placement": devices or "auto",
+        "placement": "auto" if problem.placement is None else problem.placement.written,
         "time_unit": problem.time_unit,
         "lanes": problem.lanes,
         **{name: getattr(problem, name) for name in PLAIN if name not in SAID_APART},

@@ -68,10 +68,8 @@ def _write_pipeline(config: ConfigWriter, estimate: Estimate) -> None:
     config.put("stages", problem.stages)
     config.put("microbatches", problem.microbatches, f"of a step of {estimate.sequences} sequences")
     placement = problem.settled_placement
-    if placement.mirrored:
-        config.put("placement", "bidirectional")
-    elif family(algorithm).placement == ANY:
-        config.put("placement", in_list(map(str, placement.devices)))
+    if placement.mirrored or family(algorithm).placement == ANY:
+        config.put("placement", f"{placement.written}")
     options = ", ".join(f"{key}: {flow(value)}" for key, value in estimate.options.items() if value is not None)
     config.put("algorithm", f"{{{algorithm}: {{{options}}}}}" if options else algorithm)
     config.put("time_unit", "ms")

@@ -18,7 +18,7 @@ def make_problem(
     sizes: Mapping[str, Any] | None = None,
     slices: Number | str | Mapping[str, Any] = 1,
     mode: str = "train",
-    placement: str | Sequence[Number] | Placement | None = "auto",
+    placement: str | Sequence[Number] | Sequence[Sequence[Number]] | Placement | None = "auto",
     time_unit: str = "",
     lanes: str = "device",
     layers: Number | None = None,
@@ -76,7 +76,8 @@ def make_problem(
         slices: Into how many parts each microbatch is cut along its sequence, or auto; or a mapping of count, tokens,
             attention, work, overhead and most.
         mode: Train (default), or forward: forward passes alone.
-        placement: Auto (the algorithm's own), linear, loop, v, wave, bidirectional, or the device of each stage.
+        placement: Auto (the algorithm's own), linear, loop, v, wave, bidirectional, or the device of each stage, or two
+            lists.
         time_unit: A label for times, for instance ms; beside it values may be 250us.
         lanes: Transfer lanes: each device its own, or a pair of devices shares both.
         layers: Of the model; cut into the stages, whose costs then follow from `layer`; default: as many as its lists

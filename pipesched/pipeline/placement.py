@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 from pipesched.checks import MANY, look_up, require_flag, require_sequence, require_whole, shown
 from pipesched.display import Displayable
@@ -66,6 +68,24 @@ class Placement(Displayable):
         """The number of the last device."""
         return max(self.devices)
 
+    @property
+    def ways(self) -> list[tuple[int, ...]]:
+        """The devices of the stages, where the placement is mirrored those of both directions."""
+        return [self.devices, tuple(self.last - device for device in self.devices)][: 1 + self.mirrored]
+
+    @property
+    def said(self) -> str:
+        """The devices as a text."""
+        return f"{shown(self.devices)}{' in both directions' * self.mirrored}"
+
+    @property
+    def written(self) -> str | list[Any]:
+        """What a config says: the devices; where the placement is mirrored its name, or the devices of both ways."""
+        if not self.mirrored:
+            return [*self.devices]
+        is_named = placement_name(self, self.last + 1) == "bidirectional"
+        return "bidirectional" if is_named else [[*way] for way in self.ways]
+
     def directions(self, microbatches: int) -> list[range]:
         """Return the microbatches of each direction: all of them, or the two halves where the placement is mirrored.
 
@@ -120,17 +140,13 @@ def explicit_placement(devices_of_stages: tuple[int, ...], devices: int) -> Plac
 
 def placement_name(placement: Placement, devices: int) -> str:
     """Return the name of a placement (also of one in blocks), or the text of its devices if it has no name."""
-    if placement.mirrored:
-        return "bidirectional"
     stages = len(placement.devices)
-    for name in ("linear", "loop", "v", "wave"):
-        unit = 2 * devices if name in ("v", "wave") else devices
-        if stages % unit and name != "linear":
-            continue
-        named = named_placement(name, devices, unit if name == "v" else stages)
-        if named.in_blocks(stages) == placement:
-            return name
-    return shown(placement.devices)
+    for name in PLACEMENTS:
+        with suppress(ConfigError):
+            named = named_placement(name, devices, 2 * devices if name == "v" else stages).in_blocks(stages)
+            if named == placement.by_number and not (name == "loop" and stages % devices):
+                return name
+    return placement.said
 
 
 def _require_every_device(devices_of_stages: Iterable[int], devices: int) -> None:
@@ -170,11 +186,13 @@ def _wave(devices: int, stages: int) -> Placement:
 
 
 def _bidirectional(devices: int, stages: int) -> Placement:
-    """Return a pipeline from each end (Chimera, DualPipe): stage s on the devices s and P-1-s."""
-    if stages != devices:
-        what = f"placement bidirectional needs one stage a device: {devices} stages, not {stages}"
-        raise ConfigError(what, "placement")
-    return Placement(tuple(range(devices)), mirrored=True)
+    """Return a pipeline from each end: stage s on the devices s and P-1-s (Chimera, DualPipe), or waves (BitPipe)."""
+    if stages != devices and stages % (2 * devices):
+        low = stages // (2 * devices) * 2 * devices
+        fitting = f"{low or devices} or {low + 2 * devices}"
+        what = f"placement bidirectional needs {devices} stages (P) or a multiple of {2 * devices} (2P)"
+        raise ConfigError(f"{what}, for instance {fitting}, not {stages}", "placement")
+    return replace((_linear if stages == devices else _wave)(devices, stages), mirrored=True)
 
 
 PLACEMENTS: dict[str, Callable[[int, int], Placement]] = {

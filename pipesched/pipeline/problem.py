@@ -164,8 +164,8 @@ class Problem(Displayable):
     )
     mode: str = declare(OneOf(*MODES), "train (default), or forward: forward passes alone", TRAIN, example="forward")
     placement: Placement | None = declare(
-        Either(OneOf("auto", *PLACEMENTS), DEVICES, metavar="NAME|D,D.."),
-        "auto (the algorithm's own), linear, loop, v, wave, bidirectional, or the device of each stage",
+        Either(OneOf("auto", *PLACEMENTS), DEVICES, ListOf(DEVICES, 2, 2), metavar="NAME|D,D.."),
+        "auto (the algorithm's own), linear, loop, v, wave, bidirectional, or the device of each stage, or two lists",
         absent="auto",
         noun="Placement",
         live="auto",
@@ -387,7 +387,7 @@ class Problem(Displayable):
             ways = self.ways
         elif not self.has_units:
             differs = self.placement is not None and not (self.speed is None and self.links is None)
-            devices = self._devices_of_ways if differs else [None]
+            devices = self.settled_placement.ways if differs else [None]
             ways = [Route(range(n, n + 1), one) for n, one in enumerate(devices)]
             units = Units(len(devices), None, WHOLE)
         return unit_ticks(self._fine_costs, units, ways, self.speed, self.links)
@@ -398,17 +398,10 @@ class Problem(Displayable):
         units = self.units if self.has_units else Units(1, None, WHOLE)
         return unit_grains(self._kept, units, has_cached=self.has_units)
 
-    @property
-    def _devices_of_ways(self) -> list[tuple[int, ...]]:
-        """The devices of the stages, of a mirrored placement those of both directions."""
-        placement = self.settled_placement
-        mirror = tuple(placement.last - device for device in placement.devices)
-        return [placement.devices, mirror][: 1 + placement.mirrored]
-
     @cached_property
     def ways(self) -> list[Route]:
         """The runs of microbatches that go the same way: one, or several where the placement is mirrored."""
-        placement, count, devices = self.settled_placement, self.microbatches, self._devices_of_ways
+        placement, count, devices = self.settled_placement, self.microbatches, self.settled_placement.ways
         parts = [(part, placement.is_second(part[0], count)) for part in placement.directions(count)]
         return [Route(part, devices[is_second], is_second) for part, is_second in parts]
 
@@ -473,7 +466,7 @@ class Problem(Displayable):
     @cached_property
     def _static_grains(self) -> list[int]:
         found = [0] * self.devices
-        for devices in self._devices_of_ways:
+        for devices in self.settled_placement.ways:
             for device, size in zip(devices, self.grains.static, strict=True):
                 found[device] += size
         return [own + side for own, side in zip(found, self.side_static_grains, strict=True)]

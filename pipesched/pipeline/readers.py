@@ -191,7 +191,7 @@ def _stages(devices: int, stages: Any, chunks: Any, layout: Any) -> int:
 
 
 def read_placement(value: Any, devices: int, stages: int) -> Placement | None:
-    """Return the placement that a name or a list of devices means, None for "auto". Raises ConfigError."""
+    """Return the placement that a name, a list of devices or two of them mean, None for "auto". Raises ConfigError."""
     if is_several(value):
         return _listed_placement(value, devices, stages)
     if stages < devices:
@@ -207,6 +207,12 @@ def read_placement(value: Any, devices: int, stages: int) -> Placement | None:
 
 def _listed_placement(given: Iterable[Any], devices: int, stages: int) -> Placement:
     value = first_entries(given, stages)
+    if len(value) == 2 and all(map(is_several, value)):  # of two copies of the stages
+        first, second = (_listed_placement(way, devices, stages) for way in value)
+        both = replace(first, mirrored=True)
+        if [first, second] != [*map(Placement, both.ways)]:
+            raise ConfigError(f"the second list must mirror the first, as {shown(both.ways[1])} does", "placement")
+        return both
     if len(value) != stages:
         found = length_text(given, value, stages)
         raise ConfigError(f"a list needs one device for each of the {stages} stages; this one has {found}", "placement")

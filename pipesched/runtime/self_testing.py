@@ -171,7 +171,7 @@ TRIALS = (
     _PlanTrial("zb-v", 2),
     _PlanTrial("zb-v", 2, "full"),
     _PlanTrial("dualpipe-v", 2, offload="full"),
-    _PlanTrial("chimera", 1, "full", 1),
+    _PlanTrial("bitpipe", 2, "full", 1),
     _PlanTrial("dualpipe", 1, "full", 1),
 )
 """Between them every kind of operation, pairs, chunks, a V, two copies, all kinds in one plan, and unequal rows."""

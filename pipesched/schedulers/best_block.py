@@ -21,6 +21,7 @@ from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Exact, canonical
+from pipesched.pipeline.units import Slices
 from pipesched.schedulers.block import Block, busiest, in_chunks, squeeze, with_weights
 from pipesched.schedulers.dispatch import Dispatcher, Policy
 from pipesched.schedulers.trials import Effort, Orders, Trials, trials
@@ -71,8 +72,8 @@ def best_of(
 ) -> Plan:
     """Return the best plan of these designs and of the orders in `known`, with at most `peak` chunks on a device.
 
-    `objective` is a name of OBJECTIVES; the designs have the same kinds of operations. Raises ConfigError for an
-    unknown objective.
+    With slices, which may be unlike, that is the most that the orders in `known` hold. `objective` is a name of
+    OBJECTIVES; the designs have the same kinds of operations. Raises ConfigError for an unknown objective.
     """
     kinds = "".join(designs[0].block.offsets)
     counted, chunk = in_chunks(problem)
@@ -83,8 +84,11 @@ def best_of(
         if alike not in drawn:
             drawn.append(alike)
     tries = max(MOST_PLANNED // case.index.size, FEWEST_TRIES)
-    orders = islice(chain(known, _orders(case, drawn)), tries)
-    return case.improved(case.best(map(case.timed, orders)), EFFORT)
+    first = [*map(case.timed, known)]
+    if case.index.slices > 1:
+        case = replace(case, capacities=[max(max(one.peak_grains) for one in first)] * problem.devices)
+    orders = islice(_orders(case, drawn), tries - len(first))
+    return case.improved(case.best(chain(first, map(case.timed, orders))), EFFORT)
 
 
 def _orders(case: Trials, designs: Sequence[Design]) -> Iterator[Orders]:
@@ -102,12 +106,16 @@ def _orders(case: Trials, designs: Sequence[Design]) -> Iterator[Orders]:
 
 
 def costing(problem: Problem, share: Fraction) -> Problem:
-    """Return `problem` with costs between f = b = w without p2p (share 0) and those on its devices (share 1)."""
-    ticks = problem.ticks
+    """Return `problem` with costs between f = b = w without p2p (share 0) and those on its devices (share 1).
+
+    Its slices are alike, and the unit of time is then a tick, as their costs are parts of no decimal.
+    """
+    ticks, count = problem.ticks, problem.slices.count
+    scale = ticks.per_unit if count == 1 else 1
     mean = max((sum(ticks.forward) + sum(ticks.backward)) // (3 * problem.stages), 1)
 
     def between(times: Sequence[int]) -> tuple[Exact, ...]:
-        return tuple(canonical(Fraction(int(mean + (time - mean) * share), ticks.per_unit)) for time in times)
+        return tuple(canonical(Fraction(count * int(mean + (time - mean) * share), scale)) for time in times)
 
     costs = replace(
         problem.costs,
@@ -115,9 +123,11 @@ def costing(problem: Problem, share: Fraction) -> Problem:
         backward_input=between(ticks.backward_input),
         backward_weight=between(ticks.backward_weight),
         p2p=(0,) * len(ticks.p2p),
-        resolution=ticks.per_unit,
+        resolution=scale,
     )
-    return replace(problem, costs=costs, speed=None, links=None)
+    part = (Fraction(1, count),) * count
+    slices = problem.slices if count == 1 else Slices(count, part, (part,), (part,), (part,))
+    return replace(problem, costs=costs, slices=slices, speed=None, links=None)
 
 
 SLOTS = 6  # operations of one microbatch on a device: F, I and W of two chunks

@@ -19,6 +19,7 @@ from pipesched.core.insertion import insert_in_order
 from pipesched.core.tasks import TaskGraph
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.problem import Problem
+from pipesched.schedulers.plan_of import last_slice_first
 
 Time = int | Fraction
 
@@ -52,15 +53,16 @@ class Block(NamedTuple):
         offsets = [offset for kind in index.letters for offset in self.offsets[kind]]
         parts = lcm(*(time.denominator for time in (self.period, *offsets)))
         first = column([int(offset * parts) for offset in offsets])
-        period = int(self.period * parts)
-        latest = int(first.max()) + index.microbatches * period
-        begins = in_range(np.arange(index.microbatches), latest) * period
+        period, units = int(self.period * parts), np.arange(index.units)
+        latest = int(first.max()) + (index.units + index.slices) * period
+        late = np.asarray(last_slice_first(index, range(index.units))) + index.slices - 1  # after F of its last slice
+        begins = in_range(np.stack([units] * index.stages + [late] * (len(first) - index.stages)), latest) * period
         times: Ints = (in_range(first, latest)[:, None] + begins).ravel()
         return times
 
     def order(self, index: OpIndex) -> Ints:
         """Return all operations by their time in the repeated block; at equal times, what is waited for comes first."""
-        rows = np.arange(index.size).reshape(len(index.letters), -1, index.microbatches)
+        rows = np.arange(index.size).reshape(len(index.letters), -1, index.units)
         listed = np.concatenate([rows[0].ravel(), rows[1:, ::-1].ravel()])
         order: Ints = listed[np.argsort(self.times(index)[listed], kind="stable")]
         return order
@@ -79,12 +81,12 @@ def busiest(problem: Problem) -> int:
 
 
 def in_chunks(problem: Problem) -> tuple[Problem, int]:
-    """Return `problem` with every activation counted as one chunk, and the grains of a chunk.
+    """Return `problem` with every activation counted as one chunk, without keys and values, and the grains of a chunk.
 
     A chunk is in flight up to its W at most, whatever is held beside it.
     """
     retain = tuple(min(part, 1) for part in problem.memory.retain)
-    memory = replace(problem.memory, activation=(1,) * problem.stages, retain=retain)
+    memory = replace(problem.memory, activation=(1,) * problem.stages, retain=retain, kv=0)
     counted = replace(problem, memory=memory)
     return counted, counted.grains.activation[0]
 

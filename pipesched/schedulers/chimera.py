@@ -9,23 +9,28 @@ from pipesched.schedulers.family import Family, need_even
 
 
 def chimera(problem: Problem) -> Plan:
+    """Merge the two directions by slot. P must be even: with odd P they want the same slots."""
+    return merged(problem)
+
+
+def merged(problem: Problem, *, eager: bool = False) -> Plan:
     """Run each direction in units of P/2 microbatches, and merge the two by slot.
 
-    Microbatch un+i (n = P/2, i < n) of a direction at its stage s: F at slot 2Pu+2i+s, B at slot 2Pu+2P-1-s+2i.
-    P must be even: with odd P the two directions want the same slots. With an odd M the second direction has one
-    microbatch more.
+    Microbatch un+i (n = P/2, i < n) of a direction at its stage s: F at slot 2Su+2i+s, B at slot 2Su+2S-1-s+2i. If
+    `eager`, all F of a unit on stage 0 are at its first slot. With an odd M the second direction has one microbatch
+    more.
     """
-    devices, count = problem.devices, problem.microbatches
-    index = OpIndex("FB", problem.stages, count)
-    slots: list[list[tuple[int, int]]] = [[] for _ in range(devices)]
+    stages, count = problem.stages, problem.microbatches
+    index = OpIndex("FB", stages, count)
+    slots: list[list[tuple[int, int]]] = [[] for _ in range(problem.devices)]
     for microbatch in range(count):
-        mirrored = microbatch >= count // 2
-        unit, position = divmod(microbatch - count // 2 * mirrored, devices // 2)
-        first = 2 * devices * unit + 2 * position
-        for stage in range(devices):
-            device = devices - 1 - stage if mirrored else stage
-            slots[device].append((first + stage, index.row("F", stage)[microbatch]))
-            slots[device].append((first + 2 * devices - 1 - stage, index.row("B", stage)[microbatch]))
+        is_second = microbatch >= count // 2
+        unit, position = divmod(microbatch - count // 2 * is_second, problem.devices // 2)
+        first = 2 * stages * unit + 2 * position
+        for stage, device in enumerate(problem.settled_placement.ways[is_second]):
+            forward = first + stage if stage or not eager else 2 * stages * unit
+            slots[device].append((forward, index.row("F", stage)[microbatch]))
+            slots[device].append((first + 2 * stages - 1 - stage, index.row("B", stage)[microbatch]))
     return Plan(index, [[number for _, number in sorted(row)] for row in slots])
 
 

@@ -26,7 +26,7 @@ from pipesched.pipeline.units import FORWARD_ONLY
 ANY = "any"
 SIMULATED = "by simulation"  # a formula that nobody gives
 FORWARDS = "sequential, naive, interleaved, looped-bfs and list"  # the families of which `forward_only` holds
-SLICED = "sequential, naive, seq-1f1b, interleaved and list"  # those of which `slices` does
+SLICED = "sequential, naive, seq-1f1b, interleaved, zb-h1, zb-h2, zb-v and list"  # those of which `slices` does
 FLAGS = (
     "is_multiple", "obeys_budget", "settled_order", "slices", "forward_only", "is_slow", "has_pairs", "looks_at_each",
 )  # fmt: skip
@@ -192,11 +192,6 @@ def _fitted(problem: Problem, family: Family) -> Problem:
         return fitted
     theirs = fitted.settled_placement.in_blocks(problem.stages)
     if theirs != problem.placement.by_number:
-        asked = "bidirectional" if problem.placement.mirrored else shown(problem.placement.devices)
-        asked += " in one direction" * (theirs.mirrored and not problem.placement.mirrored)
-        raise NotApplicable(
-            f"{family.name} places its stages {family.placement}, on devices {shown(theirs.devices)}, not {asked}; use"
-            " placement: auto",
-            "placement",
-        )
+        where = f"{family.name} places its stages {family.placement}, on devices {theirs.said}"
+        raise NotApplicable(f"{where}, not {problem.placement.said}; use placement: auto", "placement")
     return fitted

@@ -37,6 +37,7 @@ FAMILIES = {  # name -> module of this package and the Family in it, in the orde
     "dualpipe": "dualpipe.FAMILY",
     "dualpipe-v": "dualpipe.HALVED",
     "chimera": "chimera.FAMILY",
+    "bitpipe": "bitpipe.FAMILY",
     "hanayo": "hanayo.FAMILY",
     "list": "list_scheduler.FAMILY",
     "block": "custom_block.FAMILY",

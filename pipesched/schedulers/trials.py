@@ -70,5 +70,5 @@ def trials(problem: Problem, letters: str, capacities: Sequence[int], objective:
     Raises ConfigError for an unknown objective.
     """
     look_up(OBJECTIVES, objective, "objective", "objective")
-    index = OpIndex(letters, problem.stages, problem.microbatches)
+    index = OpIndex(letters, problem.stages, problem.microbatches, problem.slices.count)
     return Trials(problem, index, lower(problem, index), capacities, objective)

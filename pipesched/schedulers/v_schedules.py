@@ -9,13 +9,14 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import partial
 
-from pipesched.core.arrays import lists, np
+from pipesched.core.arrays import ceil_div, lists, np
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.schedulers.best_block import Design, Waits, best_of, costing, of_the_mean, published_peak, v_blocks
 from pipesched.schedulers.block import Block, busiest
 from pipesched.schedulers.family import Family
+from pipesched.schedulers.plan_of import last_slice_first
 
 STEPS = ["F0", "F1", "I0", "I1", "W0", "W1"]  # a kind and a chunk
 PERIOD = 6  # of the unit block
@@ -23,34 +24,40 @@ PERIOD = 6  # of the unit block
 
 @of_the_mean
 def zb_v(problem: Problem, *, objective: str = "span") -> Plan:
-    """Run the published order, or where that is better, the best of blocks that hold 2P chunks at most."""
-    index = OpIndex("FIW", problem.stages, problem.microbatches)
+    """Run the published order, or where that is better, the best of blocks that hold no more chunks."""
+    index = OpIndex("FIW", problem.stages, problem.microbatches, problem.slices.count)
     published = [published_order(index, problem.devices, device) for device in range(problem.devices)]
     return best_of(problem, v_blocks(problem, Waits(3, 1, 3, 1)), zb_v_chunks(problem), objective, known=[published])
 
 
 def zb_v_chunks(problem: Problem) -> int:
-    """Return the chunks that 1F1B holds."""
-    return 2 * problem.devices
+    """Return the chunks that 1F1B holds: of n slices P+n-1, of each stage."""
+    slices = problem.slices.count
+    return ceil_div(2 * (problem.devices + slices - 1), slices)
 
 
 def published_order(index: OpIndex, devices: int, device: int) -> list[int]:
     """Return the order of a device for f = b = w, where F0 is the F of chunk 0, F1 that of chunk 1, and so on.
 
     Warm-up: 2(P-d)-1 times F0, d times F1 F0, P-d times F1 I1 W1. Steady: F0 while any is left, I0 W0 F1 I1 W1.
-    Cool-down: d times I0 I1, P-d times I0 W0, then the W1 and the W0 that are left. Fewer than 2P-1 microbatches run as
-    the first of 2P-1.
+    Cool-down: d times I0 I1, P-d times I0 W0, then the W1 and the W0 that are left. Of n slices a microbatch, F1 F0 and
+    I0 I1 run n-1 times more, and I and W of the last slice first. Fewer than 2P-1 microbatches run as the first of
+    2P-1.
     """
-    late, count = devices - device, max(index.microbatches, 2 * devices - 1)
-    phases = (("F0", 2 * late - 1), ("F1 F0", device), ("F1 I1 W1", late), ("F0 I0 W0 F1 I1 W1", count - devices),
-              ("I0 I1", device), ("I0 W0", late), ("W1", count), ("W0", count))  # fmt: skip
+    late, slices = devices - device, index.slices
+    early, least = device + slices - 1, 2 * devices + slices - 2
+    count = ceil_div(max(index.units, least), slices) * slices
+    phases = (("F0", 2 * late - 1), ("F1 F0", early), ("F1 I1 W1", late),
+              ("F0 I0 W0 F1 I1 W1", count - devices - slices + 1), ("I0 I1", early), ("I0 W0", late), ("W1", early),
+              ("W0", early))  # fmt: skip
     steps = np.concatenate([np.tile([*map(STEPS.index, names.split())], times) for names, times in phases])
-    order, microbatch = np.zeros(len(steps), dtype=np.int64), np.zeros(len(steps), dtype=np.int64)
+    order, unit = np.zeros(len(steps), dtype=np.int64), np.zeros(len(steps), dtype=np.int64)
     for number, step in enumerate(STEPS):
         places = np.flatnonzero(steps == number)
-        microbatch[places] = np.arange(len(places))
+        every = range(len(places))
+        unit[places] = every if step[0] == "F" else last_slice_first(index, every)
         order[places] = index.row(step[0], index.stages - 1 - device if step[1] == "1" else device).start
-    return lists((order + microbatch)[microbatch < index.microbatches])
+    return lists((order + unit)[unit < index.units])
 
 
 @of_the_mean
@@ -133,10 +140,12 @@ _on_v = partial(
 ZERO_BUBBLE = _on_v(
     name="zb-v",
     plan=zb_v,
+    needs="S = 2P, any M; slices; splits the backward",
     bubble="none in span at f = b = w and M >= 2P; else by simulation",
-    memory="min(2M, 2P) chunks",
+    memory="min(2M, 2P) chunks; n slices: min(nM, P-1+n) of both",
     paper="Zero Bubble Pipeline Parallelism (Qi et al. 2024, arXiv 2401.10241)",
     elsewhere="PyTorch ScheduleZBVZeroBubble, the authors' Megatron fork",
+    slices=True,
     most_chunks=zb_v_chunks,
 )
 

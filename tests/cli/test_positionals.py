@@ -77,7 +77,7 @@ def test_only_what_pytorch_runs(cli: Cli) -> None:
     listed = json.loads(cli("compare", "--all", "--json", "--only", "pytorch").stdout)["rows"]
     every = json.loads(cli("compare", "--all", "--json").stdout)["rows"]
     left = {row["algorithm"] for row in every} - {row["algorithm"] for row in listed}
-    assert left == {"dualpipe", "chimera"}
+    assert left == {"dualpipe", "chimera", "bitpipe"}
     assert {row["weights"] for row in every if row["algorithm"] in left} == {2}
     assert all(row["runs_in"] == ["pytorch"] and row["weights"] == 1 for row in listed)
     drawn = cli("compare", "dualpipe", "1f1b", "zb-h1", "--devices", "8", "--stages", "8", "--charts", "none").stdout

@@ -344,7 +344,8 @@ BAD = [  # the config, what the message holds
     ("devices: 4\nplacement: [0, 1, 2, 2.5]", [": placement: ", "device numbers", "2.5"]),
     ("devices: 4\nplacement: v", [": placement: ", "placement v needs 8 stages", "not 4"]),
     ("devices: 4\nstages: 6\nplacement: wave", [": placement: ", "multiple of 8 stages", "not 6"]),
-    ("devices: 4\nstages: 8\nplacement: bidirectional", [": placement: ", "4 stages", "not 8"]),
+    ("devices: 4\nstages: 10\nplacement: bidirectional", [": placement: ", "multiple of 8 (2P)", "8 or 16, not 10"]),
+    ("devices: 2\nplacement: [[0, 1], [0, 1]]", [": placement: ", "the second list must mirror the first, as [1, 0]"]),
     ("stages: 4", ["c.yaml", "`devices` is missing"]),
     ("devices: ~", ["c.yaml", "`devices` is missing"]),
 ]

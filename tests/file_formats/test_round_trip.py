@@ -77,7 +77,7 @@ def runs(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
     if algorithm == "list":
         explicit = st.permutations([*range(devices)] * (stages // devices))
         names = ["auto", "linear", "loop", *(["wave"] if stages % (2 * devices) == 0 else [])]
-        names += ["bidirectional"] if stages == devices else []
+        names += ["bidirectional"] if stages == devices or stages % (2 * devices) == 0 else []
         values["placement"] = draw(st.sampled_from(names) | explicit)
     return algorithm, values
 

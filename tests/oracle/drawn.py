@@ -16,7 +16,7 @@ from tests.oracle.setup import Setup, read_setup
 Config = dict[str, Any]
 
 SPEEDS = [1, 2, Decimal("0.5"), Decimal("0.8"), Decimal("0.7"), 3]
-PLACEMENTS = ("linear", "loop", "v", "bidirectional", "list")
+PLACEMENTS = ("linear", "loop", "v", "bidirectional", "two-v", "list")
 RETAINS = [0, 1, Decimal("0.5"), Decimal("0.3"), Decimal("1.5")]
 
 
@@ -50,16 +50,18 @@ def configs(
     """A pipeline of a few stages a device, on one of the placements (None: the algorithm's own).
 
     `least` is the smallest duration; `slices` cuts microbatches, `saving` adds what offload and recompute cost. With
-    `pairs` they last `overlap`, and microbatches are alike but for their memory and messages.
+    `pairs` they last `overlap`, and microbatches are alike but for their memory and messages. `two-v` are two copies,
+    each a V.
     """
     p = draw(st.integers(1, most_devices))
     placement = draw(st.sampled_from(placements))
-    chunks = {"bidirectional": 1, "v": 2}.get(placement or "") or draw(st.integers(1, most_chunks))
+    chunks = {"bidirectional": 1, "v": 2, "two-v": 2}.get(placement or "") or draw(st.integers(1, most_chunks))
     s, m = p * chunks, draw(st.integers(1, most_microbatches))
     times = columns(amounts(least), s, 0 if pairs else m)
     config: Config = {"devices": p, "stages": s, "microbatches": m, "forward": draw(times)}
     if placement is not None:
         config["placement"] = draw(lists_of_devices(p, s)) if placement == "list" else placement
+        config["placement"] = "bidirectional" if placement == "two-v" else config["placement"]
     if forward_only:
         config["mode"] = "forward"
     elif draw(st.booleans()):

@@ -225,10 +225,11 @@ def _length_of_lists(config: Mapping[str, Any]) -> int | None:
 def _placement(value: Any, devices: int, stages: int) -> tuple[list[int], bool]:
     """The device of each stage, and whether a second copy runs the other way."""
     if not isinstance(value, str):
-        return [*value], False
+        is_both = isinstance(value[0], (list, tuple))
+        return [*value[0]] if is_both else [*value], is_both
     down = [*range(devices)]
-    if value in ("v", "wave"):
-        return [*down, *down[::-1]] * (stages // (2 * devices)), False
+    if value in ("v", "wave") or (value == "bidirectional" and stages > devices):
+        return [*down, *down[::-1]] * (stages // (2 * devices)), value == "bidirectional"
     if value == "loop":
         return [stage % devices for stage in range(stages)], False
     assert value in ("auto", "linear", "bidirectional")

@@ -32,7 +32,7 @@ def setup_of(problem: Problem) -> Setup:
             "devices": problem.devices,
             "stages": problem.stages,
             "microbatches": problem.microbatches,
-            "placement": "bidirectional" if placement.mirrored else placement.devices,
+            "placement": placement.ways if placement.mirrored else placement.devices,
             "speed": problem.speed or 1,
             "links": problem.links,
         }

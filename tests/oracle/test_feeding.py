@@ -22,6 +22,7 @@ STAYING = (  # families whose positions do not depend on costs, with the placeme
     *[(name, (None, "loop")) for name in ("interleaved", "looped-bfs", "grouped-interleaved", "interleaved-zb")],
     *[(name, ("v",)) for name in ("1f1b-v", "zb-v", "v-half", "dualpipe-v")],
     *[(name, (None, "bidirectional")) for name in ("dualpipe", "chimera")],
+    ("bitpipe", ("two-v",)),
 )
 
 

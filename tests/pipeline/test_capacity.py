@@ -62,7 +62,7 @@ def fitting(draw: st.DrawFn, *, least: int = 0) -> tuple[Problem, Schedule]:
 
     `least` is the shortest duration: operations that last no time free and take at one moment, in any order.
     """
-    placements = ("linear", "loop", "v", "wave", "bidirectional", "explicit")
+    placements = ("linear", "loop", "v", "wave", "bidirectional", "two-v", "explicit")
     problem = draw(problems(placements, most_microbatches=5, least=least))
     texts = random_plan(problem, Random(draw(st.integers(0, 99))), split=float(problem.costs.split))
     plan = plan_of(problem, texts)

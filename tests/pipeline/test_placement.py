@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.placement import PLACEMENTS, Placement, explicit_placement, named_placement
+from pipesched.pipeline.placement import PLACEMENTS, Placement, explicit_placement, named_placement, placement_name
 from tests.replay import device_of
 
 
@@ -29,6 +29,8 @@ from tests.replay import device_of
         ("wave", 2, 8, [0, 1, 1, 0, 0, 1, 1, 0]),
         ("wave", 3, 6, [0, 1, 2, 2, 1, 0]),
         ("bidirectional", 4, 4, [0, 1, 2, 3]),
+        ("bidirectional", 4, 8, [0, 1, 2, 3, 3, 2, 1, 0]),
+        ("bidirectional", 2, 8, [0, 1, 1, 0, 0, 1, 1, 0]),
     ],
 )
 def test_by_name(name: str, devices: int, stages: int, devices_of_stages: list[int]) -> None:
@@ -45,8 +47,9 @@ def test_names_of_the_config() -> None:
 
 @given(st.sampled_from(sorted(PLACEMENTS)), st.integers(1, 6), st.integers(1, 24))
 def test_sizes(name: str, devices: int, stages: int) -> None:
-    """A placement takes S >= P; v only 2P, wave multiples of 2P, bidirectional only P; and it uses every device."""
-    takes = {"v": stages == 2 * devices, "wave": stages % (2 * devices) == 0, "bidirectional": stages == devices}
+    """A placement takes S >= P; v only 2P, wave multiples of 2P, bidirectional P too; and it uses every device."""
+    takes = {"v": stages == 2 * devices, "wave": stages % (2 * devices) == 0}
+    takes["bidirectional"] = stages == devices or takes["wave"]
     if stages >= devices and takes.get(name, True):
         placement = named_placement(name, devices, stages)
         assert len(placement.devices) == stages
@@ -56,7 +59,7 @@ def test_sizes(name: str, devices: int, stages: int) -> None:
             named_placement(name, devices, stages)
 
 
-@pytest.mark.parametrize(("name", "nearest"), [("v", "8"), ("wave", "8"), ("bidirectional", "one stage a device")])
+@pytest.mark.parametrize(("name", "nearest"), [("v", "8"), ("wave", "8"), ("bidirectional", "8 or 16")])
 def test_wrong_sizes_name_what_is_needed(name: str, nearest: str) -> None:
     """A number of stages that does not suit is answered with one that does."""
     with pytest.raises(ConfigError, match=nearest) as caught:
@@ -89,6 +92,11 @@ def test_linear_blocks_are_contiguous_and_nearly_equal() -> None:
         ("lop", "did you mean 'loop'"),
         (7, "a name or a list of devices"),
         ({"linear"}, "a name or a list of devices"),
+        ([[0, 1, 1, 0], [0, 1, 1, 0]], r"the second list must mirror the first, as \[1, 0, 0, 1\] does"),
+        ([[0, 1, 1, 0], [1, 0]], "one device for each of the 4 stages; this one has 2"),
+        ([[0, 1, 1, 0], [1, 0, 0, "x"]], "device numbers"),
+        ([[0, 1, 1, 0], [1, 0, 0, 1], [0, 1, 1, 0]], "one device for each of the 4 stages; this one has 3"),
+        ([[[0, 1, 1, 0], [1, 0, 0, 1]], [1, 0, 0, 1]], "the second list must mirror the first"),
     ],
 )
 def test_bad_values(value: Any, message: str) -> None:
@@ -102,6 +110,25 @@ def test_bad_values(value: Any, message: str) -> None:
 def test_lists_of_device_numbers(value: Any) -> None:
     """Device numbers may be written in any way in which a whole number may be."""
     assert make_problem(devices=2, stages=4, placement=value).placement == Placement((0, 1, 1, 0))
+
+
+@given(st.permutations([0, 1, 2, 0, 2]))
+def test_two_lists(devices_of_stages: list[int]) -> None:
+    """Two lists, of which the second mirrors the first, are two copies; a config says them so again."""
+    both = [devices_of_stages, [2 - device for device in devices_of_stages]]
+    placement = make_problem(devices=3, stages=5, placement=both).settled_placement
+    assert placement == Placement(tuple(devices_of_stages), mirrored=True)
+    assert (placement.written, placement.said) == (both, f"{devices_of_stages} in both directions")
+
+
+@given(st.integers(1, 4), st.integers(0, 2), st.integers(1, 2))
+def test_two_copies_by_name(devices: int, waves: int, parts: int) -> None:
+    """What a config says of two copies makes the same placement, also of stages in parts."""
+    stages = devices * max(2 * waves, 1)
+    placement = named_placement("bidirectional", devices, stages).in_blocks(stages * parts)
+    again = make_problem(devices=devices, stages=stages * parts, placement=placement.written)
+    assert again.placement == placement
+    assert parts > 1 or placement.written == placement_name(placement, devices) == "bidirectional"
 
 
 @pytest.mark.parametrize("value", ["auto", None])

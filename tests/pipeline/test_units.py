@@ -26,7 +26,7 @@ from tests.oracle.replay import Stuck, replay
 from tests.oracle.setup import fused, read_setup
 from tests.strategies import texts_of
 
-WITH_SLICES = ("seq-1f1b", "interleaved", "naive", "sequential", "list")
+WITH_SLICES = [one.name for one in algorithms() if one.slices]
 FORWARD_ONLY = ("naive", "interleaved", "looped-bfs", "sequential", "list")
 randoms, chances = st.randoms(use_true_random=False), st.sampled_from([0, 0.5, 1])
 KINDS = {"linear": (None, "linear"), "loop": (None, "loop"), "any": (None, *PLACEMENTS)}
@@ -35,7 +35,8 @@ KINDS = {"linear": (None, "linear"), "loop": (None, "loop"), "any": (None, *PLAC
 def placements_of(name: str) -> tuple[str | None, ...]:
     """The placements with which a config suits a family."""
     kind = family(name).placement
-    return {**KINDS, "v": ("v",), "wave": ("v",)}.get(kind, (None, kind))
+    both = {1: (None, kind), 2: ("two-v",)}
+    return {**KINDS, "v": ("v",), "wave": ("v",), "bidirectional": both[family(name).chunks]}.get(kind, (None, kind))
 
 
 def judge(outcome: Outcome, config: Config) -> None:
@@ -121,7 +122,7 @@ def test_families_of_microbatches_that_differ(name: str) -> None:
     @part(4)
     @given(configs(placements_of(name)))
     def judged(config: Config) -> None:
-        needs_even = name in ("dualpipe", "chimera")
+        needs_even = name in ("dualpipe", "chimera", "bitpipe")
         odd = config["devices"] % 2 or (name == "dualpipe" and config["microbatches"] % 2)
         if needs_even and odd:
             with pytest.raises(NotApplicable, match="even number"):

@@ -102,7 +102,7 @@ def test_families_of_a_trainer() -> None:
     """Those that it has by name; of one that runs any order, those with a copy of each stage."""
     assert families_of("megatron", FAMILIES) == ["1f1b", "interleaved"]
     assert families_of("deepspeed", ["zb-v", "1F1B"]) == ["1F1B"]
-    assert {*FAMILIES} - {*families_of(PYTORCH, FAMILIES)} == {"dualpipe", "chimera"}
+    assert {*FAMILIES} - {*families_of(PYTORCH, FAMILIES)} == {"dualpipe", "chimera", "bitpipe"}
 
 
 def test_a_document_tells_only_what_pytorch_runs() -> None:

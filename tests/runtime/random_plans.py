@@ -46,12 +46,13 @@ def made(algorithm: str, devices: int, *, unequal: bool = False) -> Outcome:
 
 
 def random_schedule(seed: int) -> Schedule:
-    """A random legal plan of every kind of operation; every fourth is bidirectional."""
+    """A random legal plan of every kind of operation; every fourth is bidirectional, of these every other a V."""
     random = Random(seed)
     devices = random.choice([1, 2, 3, 4])
     if seed % 4 == 0:
         placement: Any = "bidirectional"
-        devices = stages = max(devices, 2)
+        devices = max(devices, 2)
+        stages = devices * (1 + seed // 4 % 2)
     else:
         placement = [*range(devices), *random.choices(range(devices), k=random.randint(0, 3))]
         random.shuffle(placement)

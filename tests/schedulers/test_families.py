@@ -16,7 +16,7 @@ from pipesched.schedulers.family import prepare
 from pipesched.schedulers.registry import algorithms, family
 from tests.examples import part
 from tests.replay import Stuck, replay
-from tests.strategies import ALL_PLACEMENTS, LINEAR, LOOP, problems, texts_of
+from tests.strategies import placements_of, problems, texts_of
 
 OPTIONS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
     "naive": st.fixed_dictionaries({}, optional={"lifo": st.booleans()}),
@@ -39,7 +39,7 @@ def refusal(name: str, problem: Problem, options: dict[str, Any]) -> str:
 
     These are all the reasons there are: no family may refuse a number of microbatches for another one.
     """
-    if name in ("dualpipe", "chimera") and problem.devices % 2:
+    if name in ("dualpipe", "chimera", "bitpipe") and problem.devices % 2:
         return f"{name} needs an even number of devices"
     if name == "dualpipe" and problem.microbatches % 2:
         return f"{name} needs an even number of microbatches"
@@ -80,9 +80,7 @@ def runs_in_groups(name: str, problem: Problem, group: int) -> bool:
 
 def problems_of(name: str) -> st.SearchStrategy[Problem]:
     """Problems with the stages and the placement that a family asks for, and anything else."""
-    kinds = {"linear": LINEAR, "loop": LOOP, "any": ALL_PLACEMENTS, "bidirectional": ("auto", "bidirectional")}
-    placements = kinds.get(family(name).placement, (family(name).placement,))
-    return problems(placements, most_devices=5, most_microbatches=9, overlap=True, unlike=True)
+    return problems(placements_of(name), most_devices=5, most_microbatches=9, overlap=True, unlike=True)
 
 
 def judge(outcome: Outcome) -> None:

@@ -69,7 +69,10 @@ def test_memory_of_a_joined_backward() -> None:
     assert [grains for _, grains in one.memory_steps(0)] == [2, 2, 0]
 
 
-@given(problems(("linear", "loop", "v", "bidirectional"), both=True, unlike=True), st.randoms(use_true_random=False))
+@given(
+    problems(("linear", "loop", "v", "bidirectional", "two-v"), both=True, unlike=True),
+    st.randoms(use_true_random=False),
+)
 def test_never_longer(problem: Problem, random: Random) -> None:
     """The joined plan keeps every rule, has the same order, and is never longer than the plan as it is.
 

@@ -62,6 +62,7 @@ MADE = Table(
         "dualpipe": (26, 1830, None, None, 222, 1960),
         "dualpipe-v": (None, 1980, 223, None, 238, 2255),
         "chimera": (30, 2190, None, 249, 222, 2580),
+        "bitpipe": (None, 2300, None, None, 222, 2760),
         "hanayo": (None, 2720, 263, None, 261, 3550),
         "list": (30, 2140, 256, 222, 256, 2520),
     },

@@ -171,7 +171,11 @@ def test_a_family_that_deadlocks_has_no_candidate() -> None:
         assert family_schedule(case, BROKEN[0]) is None
 
 
-@given(problems(("linear", "loop", "v", "wave", "bidirectional"), most_devices=3, most_microbatches=5, overlap=True))
+@given(
+    problems(
+        ("linear", "loop", "v", "wave", "bidirectional", "two-v"), most_devices=3, most_microbatches=5, overlap=True
+    )
+)
 @settings(max_examples=25)
 def test_no_family_of_ours_warns(problem: Problem) -> None:
     """All candidates of our own algorithms can be scheduled, and keep every rule."""

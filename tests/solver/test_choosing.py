@@ -39,7 +39,7 @@ def test_goldens(split: bool | None, makespan: float) -> None:
 
 @given(
     problems(
-        ("linear", "loop", "v", "bidirectional"),
+        ("linear", "loop", "v", "bidirectional", "two-v"),
         most_devices=2,
         most_microbatches=2,
         most_chunks=2,

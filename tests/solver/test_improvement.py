@@ -41,7 +41,7 @@ def searched(case: Case) -> Search:
     return search
 
 
-@given(problems(("linear", "v", "bidirectional"), split=True))
+@given(problems(("linear", "v", "bidirectional", "two-v"), split=True))
 def test_time_reversed(problem: Problem) -> None:
     """Heads of the reversed graph are the tails of the graph."""
     graph = lower(problem, OpIndex("FIW", problem.stages, problem.microbatches))
@@ -75,7 +75,7 @@ def test_improvement(method: Any, values: dict[str, Any], most: int) -> None:
     assert not list(violations(search.best.schedule))
 
 
-@given(problems(("linear", "loop", "v", "bidirectional", "explicit"), least=1, most_devices=3, most_microbatches=4))
+@given(problems(("linear", "loop", "v", "bidirectional", "two-v"), least=1, most_devices=3, most_microbatches=4))
 @settings(max_examples=20)
 def test_a_window_never_makes_it_worse(problem: Problem) -> None:
     """The middle third of a list schedule, freed and solved: legal, within the budget, no longer."""

@@ -94,7 +94,7 @@ def test_large_optima_that_bounds_prove(best: int, values: dict[str, Any]) -> No
     assert (report.value_ticks, report.bound.ticks, report.status) == (best, best, "optimal")
 
 
-PLACEMENTS = ("linear", "loop", "v", "wave", "bidirectional", "explicit")
+PLACEMENTS = ("linear", "loop", "v", "wave", "bidirectional", "two-v", "explicit")
 
 
 @st.composite

@@ -307,15 +307,16 @@ def test_signatures_tell_messages_and_what_a_step_adds() -> None:
     assert setup_bounds(plain).signature != setup_bounds(wider).signature
 
 
-@pytest.mark.parametrize("name", ["dualpipe", "chimera"])
+@pytest.mark.parametrize("name", ["dualpipe", "chimera", "bitpipe"])
 def test_two_copies_share_an_item_that_is_most_of_the_work(name: str) -> None:
     """A head that takes longer than all layers: each of its two devices has it for half of the microbatches."""
-    content = {**LLAMA, "num_hidden_layers": 3, "vocab_size": 512000}
+    stages = 4 * family(name).chunks
+    content = {**LLAMA, "num_hidden_layers": stages - 1, "vocab_size": 512000}
     setup = Setup(read_model(content, "x"), GPU, Parallel(4, 1, 4), TokenBatch(1024, 1, 16), TrainingSetup())
     known, found = setup_bounds(setup), simulated(setup, name)
     assert found is not None
     assert found.fits
-    assert FamilyBounds(known, family(name), 4).least <= found.step.pipeline * 1000 * (1 + ROUNDING)
+    assert FamilyBounds(known, family(name), stages).least <= found.step.pipeline * 1000 * (1 + ROUNDING)
     assert found.step.pipeline * 1000 < known.ideal[0]
 
 

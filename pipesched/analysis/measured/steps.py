@@ -113,7 +113,7 @@ def _fed(placement: Placement, steps: Steps) -> Placement:
     if seconds == [*range(steps.microbatches // 2, steps.microbatches)]:
         return placement
     if entries[0] > placement.last - entries[0]:
-        placement = replace(placement, devices=tuple(placement.last - device for device in placement.devices))
+        placement = replace(placement, devices=placement.ways[1])
         seconds = [microbatch for microbatch, entry in enumerate(entries) if entry == entries[0]]
     return replace(placement, second=tuple(seconds))
 

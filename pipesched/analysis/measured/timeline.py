@@ -39,7 +39,7 @@ from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.pipeline.units_of_measure import TIME
 from pipesched.results.outcome import MEASURED, Outcome, Quartiles
-from pipesched.text.writer import ConfigText, ConfigWriter, flow, quoted
+from pipesched.text.writer import ConfigText, ConfigWriter, quoted
 
 OVERLAP = "overlap"  # the kind of a pair
 
@@ -278,12 +278,11 @@ def config_text(timeline: Timeline) -> ConfigText:
     config, costs = ConfigWriter(), replace(timeline.problem.costs, p2p=tuple(one.p2p for one in timeline.p2p))
     problem = replace(timeline.problem, costs=costs)
     config.remark(f"Measured by {timeline.source}: medians of {timeline.steps} steps.")
-    placement = problem.settled_placement
     if problem.name:
         config.put("name", quoted(problem.name))
     for key in ("devices", "stages", "microbatches"):
         config.put(key, getattr(problem, key))
-    config.put("placement", "bidirectional" if placement.mirrored else flow(placement.devices))
+    config.put("placement", f"{problem.settled_placement.written}")
     config.put("time_unit", problem.time_unit)
     if problem.lanes != "device":
         config.put("lanes", problem.lanes)

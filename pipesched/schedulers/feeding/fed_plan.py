@@ -248,8 +248,7 @@ def _models(problem: Problem) -> list[StepModel]:
     placement = problem.settled_placement
     if not placement.mirrored:
         return [problem.model]
-    other = tuple(placement.last - device for device in placement.devices)
-    return [replace(problem, placement=Placement(devices)).model for devices in (placement.devices, other)]
+    return [replace(problem, placement=Placement(devices)).model for devices in placement.ways]
 
 
 def tables_of(model: StepModel, index: OpIndex) -> UnitTables:

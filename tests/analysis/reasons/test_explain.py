@@ -23,21 +23,11 @@ from pipesched.pipeline.check import violations
 from pipesched.pipeline.ops import parse_op
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.results.timed_moves import timed_tasks
-from pipesched.schedulers.registry import family
 from tests.examples import at_night_but, examples, part
 from tests.oracle.drawn import Config, random_rows, small_configs
 from tests.oracle.setup import read_setup
 from tests.plain_reasons import PlainSchedule, PlainUnits, retimed
-from tests.strategies import (
-    ALL_PLACEMENTS,
-    LINEAR,
-    LOOP,
-    SETTLED,
-    problems,
-    random_saving_plan,
-    saving_plan_of,
-    with_capacities,
-)
+from tests.strategies import SETTLED, placements_of, problems, random_saving_plan, saving_plan_of, with_capacities
 
 SCALE = 10**6  # parts of a tick, more than operations
 FEW = 24  # slots of which every move, and every change of slack, is tried
@@ -48,9 +38,7 @@ Plainly = Callable[[Schedule], PlainSchedule]
 
 def problems_of(name: str) -> st.SearchStrategy[Problem]:
     """Problems with the stages and the placement that a family asks for."""
-    kinds = {"linear": LINEAR, "loop": LOOP, "any": ALL_PLACEMENTS, "bidirectional": ("auto", "bidirectional")}
-    placements = kinds.get(family(name).placement, (family(name).placement,))
-    return problems(placements, most_devices=4, most_microbatches=6, most_chunks=2, overlap=True, saving=True)
+    return problems(placements_of(name), most_devices=4, most_microbatches=6, most_chunks=2, overlap=True, saving=True)
 
 
 def budgeted(schedule: Schedule, random: Random) -> Schedule:

@@ -36,7 +36,7 @@ def six(**values: Any) -> Problem:
 def suits(config: Config, name: str) -> bool:
     """Whether a family has a plan for these numbers of devices and microbatches."""
     return not (
-        (name in ("dualpipe", "chimera") and config["devices"] % 2)
+        (name in ("dualpipe", "chimera", "bitpipe") and config["devices"] % 2)
         or (name == "dualpipe" and config["microbatches"] % 2)
     )
 
