@@ -15,6 +15,7 @@ import pipesched
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 from pipesched.render.html.page import page as page_of
+from pipesched.render.palette import colour_of
 from tests.tuning.made import MADE
 
 PROBLEM = pipesched.make_problem(
@@ -165,7 +166,8 @@ def test_a_schedule_that_breaks_a_rule_is_shown_as_text() -> None:
 def test_html_is_coloured() -> None:
     """The chart has the hues of its microbatches."""
     page = pipesched.Gantt(OUTCOME)._repr_mimebundle_()["text/html"]
-    assert {"#0072b2", "#e69f00", "#009e73"} <= set(re.findall(r"background-color: (#[0-9a-f]{6})", page))
+    hues = {"#{:02x}{:02x}{:02x}".format(*colour_of(hue, "F")) for hue in range(3)}
+    assert hues <= set(re.findall(r"background-color: (#[0-9a-f]{6})", page))
 
 
 def test_names_are_no_markup() -> None:
