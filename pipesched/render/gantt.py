@@ -1,9 +1,8 @@
 """The chart: a row for each device, time to the right, an axis above, as a Rich renderable that adapts to its width.
 
 With colours a slot is filled with its microbatch's hue. Without them, or in ASCII, a device takes a line of kinds, a
-line of microbatches and, with several chunks, a line of chunks. Where several slots share a column, it shows the kind
-that fills most of it. Network lanes stand below their device, and transfer lanes,
-or these below the second of the two that share them.
+line of microbatches and, with several chunks, a line of chunks. Where several slots share columns, their kinds take
+turns. Network lanes stand below their device, and transfer lanes, or these below the second of the two that share them.
 """
 
 from __future__ import annotations
