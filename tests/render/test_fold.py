@@ -14,7 +14,8 @@ from rich.text import Text
 
 import pipesched
 from pipesched.errors import ConfigError
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.plan import plan_from_slots
+from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.render.gantt import NOTHING, Fold, fold_of
 from pipesched.render.palette import BREAK, HUES, colour_of
 from pipesched.render.timescale import Window, fit_parts
@@ -149,6 +150,16 @@ def test_a_part_cannot_be_folded(part: dict[str, Any]) -> None:
         View(fold=True, **part)
     assert caught.value.key == "fold"
     assert View(fold=False, **part).part == next(iter(part))
+
+
+def test_few_slots_that_run_otherwise_are_counted(draw: Renderer) -> None:
+    """An own order that repeats but for a few slots folds like its family, and the chart says how many they are."""
+    whole = scheduled("zb-h1", devices=4, stages=4, microbatches=64)
+    orders = [list(whole.plan.slots(device)) for device in range(4)]
+    orders[1][100], orders[1][101] = orders[1][101], orders[1][100]
+    own = schedule_plan(whole.problem, plan_from_slots(orders, 4, 64))
+    assert "left out: " in draw(pipesched.Gantt(whole), 80)
+    assert re.search(r"left out: \d+\.\.\d+; of them \d+ slots run otherwise", draw(pipesched.Gantt(own), 100))
 
 
 def colours(chart: str, name: str) -> set[tuple[int, int, int]]:
