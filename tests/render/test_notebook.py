@@ -129,6 +129,20 @@ def test_a_frontier_is_a_picture() -> None:
     assert ">18<" in bundle["image/svg+xml"]
 
 
+def test_a_sweep_is_a_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep is its figure, above its table; without matplotlib, or with nothing to draw, the table alone."""
+    sweep = NOUNS["sweep"][0]
+    bundle = sweep._repr_mimebundle_()
+    inside, _, rest = bundle["text/html"].partition("</svg>")
+    assert inside.startswith("<svg ")
+    assert bundle["image/svg+xml"].rstrip().endswith(f"{inside}</svg>")
+    assert "bubble (%)" in inside
+    assert "<pre " in rest
+    with monkeypatch.context() as patched:
+        patched.setattr("pipesched.render.notebook.find_spec", lambda _: None)
+        assert sweep._repr_mimebundle_()["text/html"].startswith("<pre ")
+
+
 def test_large_pages_are_left_out(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """What would make a notebook heavy is a picture alone; the page goes to a file."""
     outcome = OUTCOME
