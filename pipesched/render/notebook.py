@@ -27,12 +27,8 @@ def mime_bundle(result: object) -> dict[str, str]:
     stream = io.StringIO()
     _print(Console(file=stream, width=COLUMNS, color_system=None, **_SETTINGS), result)
     text = "\n".join(line.rstrip() for line in stream.getvalue().rstrip().splitlines())  # without colour
-    if isinstance(result, Frontier) and result.points:
-        from pipesched.render.html.still import steps
-
-        picture = steps(result)
-        return {"text/plain": text, "text/html": f"{picture}{html(result)}", "image/svg+xml": picture}
-    if isinstance(result, Sweep) and find_spec("matplotlib") is not None and sweep_lines(result):
+    drawable = (isinstance(result, Frontier) and result.points) or (isinstance(result, Sweep) and sweep_lines(result))
+    if drawable and find_spec("matplotlib") is not None:
         picture = image_of(result, View(), "svg").decode()
         inside = picture[picture.index("<svg") :]
         return {"text/plain": text, "text/html": f"{inside}{html(result)}", "image/svg+xml": picture}

@@ -30,17 +30,14 @@ HUES: tuple[Rgb, ...] = (
 WHITE, GREY, BLACK = (255, 255, 255), (128, 128, 128), (0, 0, 0)
 # The lightness of a kind in the first chunk of a device, then in the last: of the darkest hue (or the first slice), and
 # of the lightest. F, I and W are a step of 1.6 apart whatever their microbatches: prints in grey tell them apart.
-LIGHT: dict[str, tuple[float, float, float, float]] = {
-    "F": (0.22, 0.335, 0.33, 0.41),
-    "B": (0.077, 0.12, 0.13, 0.18),
-    "I": (0.092, 0.133, 0.145, 0.2),
+LIGHT = {"F": (0.22, 0.335, 0.33, 0.41), "B": (0.096, 0.136, 0.15, 0.205), "I": (0.092, 0.133, 0.145, 0.2)}
+LIGHT |= {
     "W": (0.55, 0.68, 0.67, 0.8),
     "R": (0.55, 0.68, 0.67, 0.8),
     "O": (0.4, 0.6, 0.5, 0.7),
     "L": (0.13, 0.2, 0.2, 0.3),
-    "E": (0.7, 0.85, 0.7, 0.85),
-    "G": (0.06, 0.09, 0.06, 0.09),
 }
+LIGHT |= {"E": (0.7, 0.85, 0.7, 0.85), "G": (0.06, 0.09, 0.06, 0.09)}
 KIND_LIGHT = {"F": (0.205, 0.3), "B": (0.345, 0.5), "I": (0.105, 0.18), "W": (0.58, 0.82)}  # of hues of kinds
 KIND_LIGHT |= {"R": (0.45, 0.6), "O": (0.46, 0.6), "L": (0.17, 0.3)}
 STEP_HUES: dict[str, Rgb] = {  # of kinds of the step, where no microbatch has their hue; Tol's too
@@ -59,10 +56,8 @@ WHITE_ON = ("F", "I", "R", "REDUCE_TIED", "OPTIMIZER", "G")  # of these colours
 FALLING = {"W": False, "R": True}  # the stripes of a kind in figures: whether they fall from left to right
 MOST_SHADES = 4  # of chunks; further ones look like the last
 STRIPE = 2.2  # how many times darker stripes are than what they are on
-PALER, DULLER = (
-    0.4,
-    {"R": 0.6, "I": 0.15},
-)  # the share of white in the hue of the last chunk, and of grey in that of a kind
+PALER = 0.4  # the share of white in the hue of the last chunk
+DULLER = {"R": 0.6, "I": 0.15}  # of grey in that of a kind
 BREAK, ASCII_BREAK = "≈", "/"
 PAIR_STYLE = Style(italic=True, underline=True)
 CRITICAL_STYLE = Style(underline=True, bold=True)

@@ -122,11 +122,12 @@ def test_schedules_are_a_picture_and_their_page(name: str) -> None:
 
 
 def test_a_frontier_is_a_picture() -> None:
-    """The steps of a frontier are a picture by themselves, with its numbers."""
+    """The steps of a frontier are its figure, above its table."""
     bundle = NOUNS["frontier"][0]._repr_mimebundle_()
-    assert bundle["text/html"].startswith(bundle["image/svg+xml"])
-    assert "budget of a device" in text_of(bundle["image/svg+xml"])
-    assert ">18<" in bundle["image/svg+xml"]
+    inside, _, rest = bundle["text/html"].partition("</svg>")
+    assert inside.startswith("<svg ")
+    assert "budget of a device" in inside
+    assert "<pre " in rest
 
 
 def test_a_sweep_is_a_picture(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -229,11 +229,8 @@ class Chart:
         self.chunk = chunk_of_stage(schedule)
         self.chunks = max(self.chunk) + 1
         self.slices = schedule.plan.index.slices
-        self.slots, self.transfers = (
-            [bar for row in rows for bar in bars(schedule, row, window)]
-            for rows in (self.layout.devices, self.layout.lanes)
-        )
-        self.bars = self.slots + self.transfers
+        rows = (*self.layout.devices, *self.layout.lanes)
+        self.bars = [bar for row in rows for bar in bars(schedule, row, window)]
         self.kinds = {bar.op.kind for bar in self.bars}
         across = self._points_per_unit(self.view.inches * POINTS)
         self.narrow = {bar.op.kind for bar in self.bars if bar.width * across < NARROW}
@@ -352,29 +349,24 @@ class Chart:
 
 def labels_of(charts: Sequence[Chart]) -> dict[str, tuple[str, float]]:
     """Return the style of the labels of each kind, and the points of their letters: every slot has room for them."""
-    labels: dict[str, tuple[str, float]] = {}
-    wanted, is_sliced = charts[0].view.label, any(chart.slices > 1 for chart in charts)
-    if wanted == "none" or (wanted == "auto" and charts[0].by_kind):
-        return labels
-    for part in ("slots", "transfers"):
-        rooms: dict[str, tuple[float, float]] = {}
-        for chart in charts:
-            across, down = chart.points()
-            for bar in getattr(chart, part):
-                width, height = rooms.get(bar.op.kind, (inf, inf))
-                rooms[bar.op.kind] = min(width, bar.width * across), min(height, (bar.bottom - bar.top) * down)
+    style, rooms = charts[0].view.label, dict[str, tuple[float, float]]()
+    if style == "none" or (style == "auto" and charts[0].by_kind):
+        return {}
+    for chart in charts:
+        across, down = chart.points()
+        for bar in chart.bars:
+            width, height = rooms.get(bar.op.kind, (inf, inf))
+            rooms[bar.op.kind] = min(width, bar.width * across), min(height, (bar.bottom - bar.top) * down)
 
-        def letters(kind: str, style: str, rooms: Mapping[str, tuple[float, float]] = rooms) -> float:
-            longest = max(len(chart.longest_label(style)) for chart in charts)
-            return min(font(1), rooms[kind][1] * 0.8, (rooms[kind][0] - 0.8) / (longest * DIGIT))
+    def letters(kind: str, style: str) -> float:
+        longest = max(len(chart.longest_label(style)) for chart in charts)
+        return min(font(1), rooms[kind][1] * 0.8, (rooms[kind][0] - 0.8) / (longest * DIGIT))
 
-        fits = all(letters(kind, "op") > SMALLEST + 1 for kind in rooms)
-        style = wanted if wanted != "auto" else "op" if fits else "microbatch"
-        for kind in rooms:
-            for one in ["slice"] * (style == "microbatch" and is_sliced) + [style]:
-                if (points := letters(kind, one)) >= SMALLEST:
-                    labels.setdefault(kind, (one, points))
-    return labels
+    if style == "auto":
+        style = "op" if all(letters(kind, "op") > SMALLEST + 1 for kind in rooms) else "microbatch"
+    styles = [*["slice"] * (style == "microbatch" and any(chart.slices > 1 for chart in charts)), style]
+    sizes = {kind: [(one, size) for one in styles if (size := letters(kind, one)) >= SMALLEST] for kind in rooms}
+    return {kind: fitting[0] for kind, fitting in sizes.items() if fitting}
 
 
 def draw_charts(figure: Drawing, charts: Sequence[Chart]) -> None:
