@@ -84,6 +84,13 @@ def test_made_pages_are_up_to_date(script: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_the_gallery_has_twelve_pictures_and_all_are_up_to_date() -> None:
+    """Each command of the gallery draws the picture below it."""
+    done = run_script("scripts/gallery.py")
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert len(list((ROOT / "docs" / "gallery").glob("*.svg"))) == 12
+
+
 def test_the_tour_runs(tmp_path: Path) -> None:
     """The script of the tutorial has 30 lines, uses public names only, and writes and reads back its files."""
     text = (ROOT / "docs" / "tutorial" / "tour.py").read_text(encoding="utf-8")

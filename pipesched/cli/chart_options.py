@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.checks import require_name
-from pipesched.cli.options import number_of, option, whole_numbers
+from pipesched.cli.options import number_of, option, whole_number, whole_numbers
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
     from pipesched.pipeline.schedule import Schedule
     from pipesched.render.view import View
 
+OF_CHARTS = ("first_microbatch", "device_name")
+OF_FIGURES = {
+    "inches": option("--inches INCHES", "width of a figure; default 7, a page's text (3.5: a column)", number_of),
+    "title": option("--title TEXT", "title of a figure; default: what it shows ('': none)"),
+    "font_size": option("--font-size POINTS", "size of the text of a figure; default 7", number_of),
+    "legend": option("--legend PLACE", "of a figure: below, right, none"),
+    "first_microbatch": option(
+        "--first-microbatch 0|1", "number of the first microbatch in a figure; default 0",
+        lambda flag, text: whole_number(flag, text, 0, 1),
+    ),
+    "device_name": option("--device-name WORD", "name of devices in a figure: rank, GPU"),
+}  # fmt: skip
 LABEL = option("--label NAME", "label of a slot: auto, microbatch, op, stage, none")
 
 
@@ -35,17 +48,16 @@ class ChartOptions(NamedTuple):
         "--fold/--no-fold",
         "draw of what repeats one period only; default: where slots are narrow and it helps, not in compare",
     )
-    inches: float | None = option(
-        "--inches INCHES", "width of the figure that -o writes; default 7, a page's text", number_of
-    )
     charts: str | None = option(
         "--charts all|none", "whether the chart is drawn; default all",
         lambda flag, text: require_name(("all", "none"), text, "number of charts", flag),
     )  # fmt: skip
+    figure: Mapping[str, Any] = {}  # what is said of OF_FIGURES
 
     def view(self, **more: Any) -> View:
         """Return these options as renderers take them, with `more` fields of a View. Raises ConfigError."""
-        return figure_view(**{**self._replace(charts=None)._asdict(), **more})
+        values = self._replace(charts=None)._asdict()
+        return figure_view(**{**values.pop("figure"), **values, **more})
 
     def require_drawable(self, schedule: Schedule, until: int | None = None) -> None:
         """Raise ConfigError for a window or devices that a chart of `schedule`, up to the tick `until`, has not."""
@@ -55,21 +67,24 @@ class ChartOptions(NamedTuple):
 
     def given(self) -> list[str]:
         """Return the flags that were given and are about a chart."""
-        options = self._field_defaults
-        values = self._replace(inches=None)._asdict()
-        return [options[name].flag for name, value in values.items() if value is not None]
+        values = {name: getattr(self, name) for name in CHART} | {name: self.figure.get(name) for name in OF_CHARTS}
+        return [(CHART | OF_FIGURES)[name].flag for name, value in values.items() if value is not None]
+
+
+CHART = {name: one for name, one in ChartOptions._field_defaults.items() if name != "figure"}
 
 
 def chart_options(**values: Any) -> ChartOptions:
     """Return the options of a chart. Raises ConfigError for bad ones, before anything takes long."""
-    options = ChartOptions(**values)
-    if options.given() or options.inches is not None:
+    figure = {name: value for name in OF_FIGURES if (value := values.pop(name)) is not None}
+    options = ChartOptions(**values, figure=figure)
+    if options.given() or figure:
         options.view()
     return options
 
 
 FIGURE = {
-    "inches": option("--inches INCHES", "width of a figure; default 7, a page's text (3.5: a column)", number_of),
+    **OF_FIGURES,
     "label": LABEL,
     "memory": option("--memory/--no-memory", "memory over time; default: with a budget"),
     "width": option("--width COLUMNS", "of a chart in a terminal, which nothing here draws", _no_columns, hidden=True),

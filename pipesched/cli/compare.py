@@ -199,7 +199,7 @@ def _write_pareto(
         from pipesched.render.figure.frontier import pareto_figure
         from pipesched.render.figure.page import image
 
-        output.write_target(image(pareto_figure(ranked, chart.view().inches), form.name), target)
+        output.write_target(image(pareto_figure(ranked, chart.view()), form.name), target)
     elif form is not None and form.name == "html":
         output.save(comparison, COMPARISON, target)
     elif form is not None:

@@ -47,7 +47,7 @@ GROUPS = {  # parameter of a command -> its options
     "executor": OptionGroup("The workers", options.EXECUTOR, options.executor_spec),
     "screen": _record("Output", options.Screen),
     "target": _record("Output", options.Target),
-    "chart": OptionGroup("The chart", charts.ChartOptions._field_defaults, charts.chart_options),
+    "chart": OptionGroup("The chart", {**charts.CHART, **charts.OF_FIGURES}, charts.chart_options),
     "figure": OptionGroup("The figure", charts.FIGURE, charts.figure_view),
 }
 
@@ -109,9 +109,10 @@ def _require_effect(read: Mapping[str, Any]) -> None:
     if target is not None and target.force and target.path is None:
         raise ConfigError("--force: has no effect without -o, which names the file")
     draws = target is not None and str(target.path).lower().endswith(FIGURE_SUFFIXES)
-    if chart is not None and chart.inches is not None and not draws:
+    for name in chart.figure if chart is not None and not draws else ():
         *others, last = FIGURE_SUFFIXES
-        raise ConfigError(f"--inches: has no effect without a figure: -o with a file in {', '.join(others)} or {last}")
+        without = f"has no effect without a figure: -o with a file in {', '.join(others)} or {last}"
+        raise ConfigError(f"{charts.OF_FIGURES[name].flag}: {without}")
     if screen is not None and screen.as_json and chart is not None and chart.fold is not None:
         raise ConfigError("--fold: has no effect with --json, which draws no chart on the screen")
     if screen is not None and screen.as_json and chart is not None and chart.given() and not draws:

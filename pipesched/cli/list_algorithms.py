@@ -65,7 +65,7 @@ def command(
     if algorithms:
         console.print(catalogue_details(families, spell))
     if not algorithms or refusals is not None:
-        console.print(CatalogueTable(families, refusals, ascii_only=screen.ascii_only))
+        console.print(CatalogueTable(families, refusals))
     if not algorithms and refusals is None:
         console.print("pipesched list NAME.. tells all about some, -c CONFIG which of them apply", style="dim")
 

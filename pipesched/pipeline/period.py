@@ -7,11 +7,14 @@ repetition. So the slots that start in the first period tell all others.
 
 Candidates for the period are read off at three instants, and each is verified at every slot of the schedule. A stretch
 that covers a quarter of the timeline and two periods more holds one of the instants.
+
+Orders that a solver or a person made often repeat but for a few slots. A nearly steady stretch does: in its first and
+its last period every slot repeats.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise, product
 from typing import NamedTuple
@@ -23,13 +26,20 @@ TRIALS = 4  # candidates at an instant that are verified
 FEWEST, FEWEST_OF_CHUNKS = 3, 2  # repetitions of a period that make a steady state; of chunks a period is long
 
 
+FEW = 20  # one of so many slots may run otherwise in a stretch
+
+
 class SteadyState(NamedTuple):
-    """The longest steady stretch, [start, end) in ticks, its period, and by how many microbatches one advances."""
+    """The longest steady stretch, [start, end) in ticks, its period, and by how many microbatches one advances.
+
+    In it `others` slots do not repeat.
+    """
 
     start: int
     end: int
     ticks: int
     microbatches: int
+    others: int = 0
 
     @property
     def repeats(self) -> int:
@@ -49,27 +59,36 @@ class Series(NamedTuple):
             return bisect_left(self.starts, tick)
         return next((place for place, start in enumerate(self.starts) if start >= tick), len(self.starts))
 
+    def unlike(self, ticks: int, step: int) -> Iterator[tuple[int, int]]:
+        """Yield the start of what comes again, but not after a period, and that of what it comes again as."""
+        starts, ends = self.starts, self.ends
+        for start, later, end, last in zip(starts, starts[step:], ends, ends[step:], strict=False):
+            if later - start != ticks or last - end != ticks or start < 0:
+                yield start, later
+
     def breaks(self, ticks: int, step: int) -> Iterator[int]:
         """Yield the start of what does not repeat, and a period before the start of what repeats nothing."""
-        starts, ends = self.starts, self.ends
-        pairs = zip(starts, starts[step:], ends, ends[step:], strict=False)
-        for start, later, end, last in pairs:
-            if later - start != ticks or last - end != ticks or start < 0:
-                yield from (start, later - ticks)
-        yield from starts[max(len(starts) - step, 0) :]
-        yield from (start - ticks for start in starts[:step])
+        for start, later in self.unlike(ticks, step):
+            yield from (start, later - ticks)
+        yield from self.starts[max(len(self.starts) - step, 0) :]
+        yield from (start - ticks for start in self.starts[:step])
 
 
-def steady_state(schedule: Schedule) -> SteadyState | None:
-    """Return the longest steady stretch of at least FEWEST periods, with several chunks FEWEST_OF_CHUNKS, or None."""
+def steady_state(schedule: Schedule, *, nearly: bool = False) -> SteadyState | None:
+    """Return the longest steady stretch of at least FEWEST periods, with several chunks FEWEST_OF_CHUNKS, or None.
+
+    With `nearly` it may be one in which few slots do not repeat, where none that is steady covers half of the timeline.
+    """
     fewest = FEWEST_OF_CHUNKS if has_chunks(schedule) else FEWEST
     series = list(_series(schedule))
     last = max(schedule.last_end_ticks)
     best: SteadyState | None = None
-    for quarter in INSTANTS:
+    for few, quarter in product((0, len(schedule.start_ticks) // FEW * nearly), INSTANTS):
         instant = quarter * last // 4
-        if best is None or not best.start <= instant < best.end:
-            found = _steady_at(series, instant, last, fewest)
+        if few and best is not None and not best.others and 2 * (best.end - best.start) >= last:
+            break
+        if best is None or few or not best.start <= instant < best.end:
+            found = _steady_at(series, instant, last, fewest, few)
             best = max((each for each in (best, found) if each), key=lambda each: each.end - each.start, default=None)
     return best
 
@@ -91,10 +110,10 @@ def _series(schedule: Schedule) -> Iterator[Series]:
                     yield series
 
 
-def _steady_at(series: Sequence[Series], instant: int, last: int, fewest: int) -> SteadyState | None:
+def _steady_at(series: Sequence[Series], instant: int, last: int, fewest: int, few: int) -> SteadyState | None:
     """Return the steady stretch of the shortest period that repeats from `instant` on, or None."""
     for ticks, step in islice(_candidates(series, instant, last), TRIALS):
-        found = _longest(series, ticks, step)
+        found = _longest(series, ticks, step, few)
         if found is not None and found.repeats >= fewest:
             return found
     return None
@@ -127,10 +146,16 @@ def _repeats(starts: Sequence[int], place: int, until: int, ticks: int, step: in
     return all(later - start == ticks for start, later in pairs)
 
 
-def _longest(series: Sequence[Series], ticks: int, step: int) -> SteadyState | None:
-    """Return the longest stretch that is steady with this period, or None."""
+def _longest(series: Sequence[Series], ticks: int, step: int, few: int) -> SteadyState | None:
+    """Return the longest stretch that is steady with this period, but for a `few` breaks at most, or None."""
     breaks = sorted({-1, *(tick for each in series for tick in each.breaks(ticks, step))})
-    before, after = max(pairwise(breaks), key=lambda pair: pair[1] - pair[0], default=(0, 0))
+    before, after = 0, 0
+    calm = [place for place, (one, other) in enumerate(pairwise(breaks)) if other - one > ticks or not few]
+    for place, first in enumerate(calm):  # a stretch begins and ends between two breaks that are a period apart
+        last = calm[bisect_right(calm, first + few, place) - 1] + 1
+        if breaks[last] - breaks[first] > after - before:
+            before, after = breaks[first], breaks[last]
     starts = (min(filter(before.__lt__, each.starts), default=None) for each in series)
     first = min((start for start in starts if start is not None), default=after)
-    return SteadyState(first, after + ticks, ticks, step) if first < after else None
+    others = sum(before < start < after for each in series for start, _ in each.unlike(ticks, step))
+    return SteadyState(first, after + ticks, ticks, step, others) if first < after else None

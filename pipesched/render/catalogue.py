@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console, ConsoleOptions, Group, OverflowMethod, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -17,22 +17,21 @@ from pipesched.schedulers.family import SIMULATED, Family
 from pipesched.schedulers.options import COMMON
 from pipesched.schedulers.registry import aliases
 
-WIDE = 120  # columns from which bubble and memory stand in columns of their own
+WIDE = 140  # columns from which bubble and memory stand in columns of their own
 APPLIES = "yes"
+IDLE = " idle"  # in a formula of time
 NARROW = 60  # columns from which anything but the names is shown
 
 
 class CatalogueTable:
     """A line for each family: name, aliases, placement, and the formulas of bubble and memory.
 
-    `refusals` say of each family why it does not suit a problem (empty: it does), and replace the formulas. Names are
-    never cut.
+    `refusals` say of each family why it does not suit a problem (empty: it does), and replace the formulas. Nothing is
+    cut: formulas wrap.
     """
 
-    def __init__(
-        self, families: Iterable[Family], refusals: Mapping[str, str] | None = None, *, ascii_only: bool = False
-    ) -> None:
-        self.families, self.refusals, self.ascii_only = list(families), refusals, ascii_only
+    def __init__(self, families: Iterable[Family], refusals: Mapping[str, str] | None = None) -> None:
+        self.families, self.refusals = list(families), refusals
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         names, width = self._names(options.max_width), options.max_width
@@ -43,9 +42,8 @@ class CatalogueTable:
         if self.refusals is None:
             formulas = self._formulas(width)
             left = width - sum(longest) - GAP * (len(longest) + len(formulas) - 1)
-            cut: OverflowMethod = "crop" if self.ascii_only or options.ascii_only else "ellipsis"
             for heading in formulas:
-                table.add_column(heading, no_wrap=True, overflow=cut, width=left // len(formulas))
+                table.add_column(heading, overflow="fold", width=left // len(formulas))
         else:
             formulas = {"applies": [self.refusals[family.name] or APPLIES for family in self.families]}
             table.add_column("applies", overflow="fold")
@@ -66,9 +64,11 @@ class CatalogueTable:
             return {}
         if width < WIDE:
             formulas = [_bubble(one) if one.summary else f"{one.bubble}; {one.memory}" for one in self.families]
-            return {"bubble; peak memory": formulas}
+            return {"bubble, or idle time; peak memory": formulas}
+        bubbles = [_bubble(family) for family in self.families]
         return {
-            "bubble": [_bubble(family) for family in self.families],
+            "bubble": ["" if IDLE in one else one for one in bubbles],
+            "idle time": [one.replace(IDLE, "") if IDLE in one else "" for one in bubbles],
             "peak memory": [family.memory for family in self.families],
         }
 

@@ -14,7 +14,7 @@ from pipesched.pipeline.schedule import Schedule
 from pipesched.render.palette import CRITICAL_STYLE, DIM, PAIR_STYLE, break_mark, fill, fill_of_kind, place_of
 from pipesched.render.rows import PAIR, Run
 
-IDLE, ASCII_IDLE = "·", "."
+IDLE, ASCII_IDLE, HALF = "·", ".", "▌"
 
 Line = list[Segment]
 
@@ -91,6 +91,9 @@ class ColourCells:
         if paired is not None:
             style += PAIR_STYLE
         if run.shared:
+            left, right = (self._fill(self.plan.index.op(half), run) for half in run.halves)
+            if left != right:
+                return Segment(HALF, Style(color=left.bgcolor, bgcolor=right.bgcolor))
             return Segment(" " if paired is None else PAIR, style)
         style = style + CRITICAL_STYLE if run.slot in self.underlined else style
         label = "op" if of_two and self.label != "none" and len(f"{op}") <= run.width else self.label

@@ -21,7 +21,7 @@ from pipesched.estimation.setup import SIZES, Setup
 from pipesched.estimation.trace import Trace
 from pipesched.pipeline.kinds import KINDS, computation_letters
 from pipesched.pipeline.problem import Problem
-from pipesched.render.grid import fitting_columns, folded, grid, right, uncut, width_of
+from pipesched.render.grid import fitting_columns, folded, grid, right, uncut, width_of, without_room
 from pipesched.render.summary import BAD, MOST_LISTED, cut_said
 from pipesched.render.timescale import number, numbers_text
 from pipesched.render.trust import interval_text, trust_lines
@@ -173,6 +173,7 @@ class DeviceTable:
         named = zip(self.names, rows, strict=True)
         heads = uncut(name), *map(right, columns)
         yield grid(*heads, rows=([text, *(cells[column] for column in columns)] for text, cells in named))
+        yield from without_room(titles.values(), columns)
 
 
 def _merged(rows: Sequence[tuple[str, ...]]) -> Iterator[tuple[list[int], tuple[str, ...]]]:

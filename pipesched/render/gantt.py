@@ -1,9 +1,8 @@
 """The chart: a row for each device, time to the right, an axis above, as a Rich renderable that adapts to its width.
 
 With colours a slot is filled with its microbatch's hue. Without them, or in ASCII, a device takes a line of kinds, a
-line of microbatches and, with several chunks, a line of chunks. Where several slots share a column, it shows the kind
-that fills most of it. Network lanes stand below their device, and transfer lanes,
-or these below the second of the two that share them.
+line of microbatches and, with several chunks, a line of chunks. Where several slots share columns, their kinds take
+turns. Network lanes stand below their device, and transfer lanes, or these below the second of the two that share them.
 """
 
 from __future__ import annotations
@@ -64,12 +63,13 @@ class Fold(NamedTuple):
         """Return what is left out in words: `20 periods of 90 left out: 1200..3000`."""
         unit, label = schedule.problem.ticks.per_unit, schedule.problem.time_unit
         ticks, start, end = (number(in_units(time, unit)) for time in (self.steady.ticks, *self.gap))
-        return f"{counted(self.periods, 'period')} of {ticks} {label}".rstrip() + f" left out: {start}..{end}"
+        others = f"; of them {counted(self.steady.others, 'slot')} run otherwise" if self.steady.others else ""
+        return f"{counted(self.periods, 'period')} of {ticks} {label}".rstrip() + f" left out: {start}..{end}{others}"
 
 
 def fold_of(schedule: Schedule) -> Fold | None:
-    """Return the fold of a schedule that has a steady state."""
-    steady = steady_state(schedule)
+    """Return the fold of a schedule that has a steady state, or nearly."""
+    steady = steady_state(schedule, nearly=True)
     if steady is None:
         return None
     is_last = steady.start + steady.repeats * steady.ticks >= schedule.last_ticks

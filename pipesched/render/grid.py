@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
 
@@ -40,6 +40,12 @@ def fitting_columns(rows: Rows, kept_longest: Sequence[str], room: int) -> list[
     """Return the columns of rows, in their order, that fit; where room is scarce, the first of `kept_longest`."""
     count = fitting((width_of(title, (cells[title] for cells in rows)) for title in kept_longest), room)
     return [title for title in rows[0] if title in kept_longest[:count]]
+
+
+def without_room(wanted: Iterable[str], shown: Collection[str]) -> Iterator[Text]:
+    """Yield which of the columns are not shown, if any."""
+    if names := [" ".join(title.split()) for title in wanted if title not in shown]:
+        yield Text(f"no room for {', '.join(names)}", style="dim")
 
 
 def heads(titles: Sequence[str], units: Mapping[str, str]) -> list[Column]:
@@ -89,3 +95,4 @@ class FittedTable:
         named = zip(self.names, self.rows, strict=True)
         rows = ((name, *(cells[column] for column in columns)) for name, cells in named)
         yield grid(*heads(("\nalgorithm", *columns), self.units), rows=rows)
+        yield from without_room(self.kept_longest, columns)

@@ -151,7 +151,7 @@ def class_rows(schedule: Schedule, every: bool) -> Iterator[tuple[str, str, str]
 
 Item = list[Segment]
 MOST_SHADES = 4  # of chunks, or slices, that are shown
-SHARED = "a column that several share: the kind that fills most of it"
+SHARED = "a column that several share: its kinds in turn"
 
 
 class Look:

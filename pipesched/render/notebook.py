@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import io
+from importlib.util import find_spec
 from typing import Any
 
 from rich.console import Console
 
 from pipesched.display import HasPage
 from pipesched.errors import PipeschedError
+from pipesched.render.figure.draw import image_of
+from pipesched.render.sweep import sweep_lines
 from pipesched.render.table import display_parts
+from pipesched.render.view import View
+from pipesched.results.comparison import Sweep
 from pipesched.results.frontier import Frontier
 
 COLUMNS = 110
@@ -18,15 +23,15 @@ HTML = '<pre style="line-height:1.2;white-space:pre;overflow-x:auto;font-family:
 
 
 def mime_bundle(result: object) -> dict[str, str]:
-    """Return a result by MIME type: as text/plain and as text/html; a frontier also as image/svg+xml."""
+    """Return a result by MIME type: as text/plain and as text/html; a frontier or a sweep also as SVG."""
     stream = io.StringIO()
     _print(Console(file=stream, width=COLUMNS, color_system=None, **_SETTINGS), result)
     text = "\n".join(line.rstrip() for line in stream.getvalue().rstrip().splitlines())  # without colour
-    if isinstance(result, Frontier) and result.points:
-        from pipesched.render.html.still import steps
-
-        picture = steps(result)
-        return {"text/plain": text, "text/html": f"{picture}{html(result)}", "image/svg+xml": picture}
+    drawable = (isinstance(result, Frontier) and result.points) or (isinstance(result, Sweep) and sweep_lines(result))
+    if drawable and find_spec("matplotlib") is not None:
+        picture = image_of(result, View(), "svg").decode()
+        inside = picture[picture.index("<svg") :]
+        return {"text/plain": text, "text/html": f"{inside}{html(result)}", "image/svg+xml": picture}
     page = framed(result) if isinstance(result, HasPage) else None
     return {"text/plain": text, "text/html": page or html(result)}
 

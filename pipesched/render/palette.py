@@ -9,6 +9,7 @@ stay apart for colour-blind eyes, and carry their own text colour, so they read 
 from __future__ import annotations
 
 from functools import lru_cache
+from math import log
 
 from rich.color import Color
 from rich.segment import Segment
@@ -27,8 +28,18 @@ HUES: tuple[Rgb, ...] = (
     (126, 87, 178),  # purple
 )
 WHITE, GREY, BLACK = (255, 255, 255), (128, 128, 128), (0, 0, 0)
-KIND_SHADE = {"F": (WHITE, 0.0), "B": (BLACK, 0.42), "I": (BLACK, 0.24), "W": (WHITE, 0.55), "R": (GREY, 0.7)}
-KIND_SHADE |= {"O": (WHITE, 0.3), "L": (BLACK, 0.25), "E": (WHITE, 0.78), "G": (BLACK, 0.68)}
+# The lightness of a kind in the first chunk of a device, then in the last: of the darkest hue (or the first slice), and
+# of the lightest. F, I and W are a step of 1.6 apart whatever their microbatches: prints in grey tell them apart.
+LIGHT = {"F": (0.22, 0.335, 0.33, 0.41), "B": (0.096, 0.136, 0.15, 0.205), "I": (0.092, 0.133, 0.145, 0.2)}
+LIGHT |= {
+    "W": (0.55, 0.68, 0.67, 0.8),
+    "R": (0.55, 0.68, 0.67, 0.8),
+    "O": (0.4, 0.6, 0.5, 0.7),
+    "L": (0.13, 0.2, 0.2, 0.3),
+}
+LIGHT |= {"E": (0.7, 0.85, 0.7, 0.85), "G": (0.06, 0.09, 0.06, 0.09)}
+KIND_LIGHT = {"F": (0.205, 0.3), "B": (0.345, 0.5), "I": (0.105, 0.18), "W": (0.58, 0.82)}  # of hues of kinds
+KIND_LIGHT |= {"R": (0.45, 0.6), "O": (0.46, 0.6), "L": (0.17, 0.3)}
 STEP_HUES: dict[str, Rgb] = {  # of kinds of the step, where no microbatch has their hue; Tol's too
     "UNSHARD": (221, 204, 119),  # sand
     "REDUCE_GRAD": (136, 34, 85),  # wine
@@ -43,9 +54,10 @@ KIND_ANSI |= {"UNSHARD": "bright_yellow", "REDUCE_GRAD": "bright_red", "REDUCE_T
 KIND_ANSI |= {"OPTIMIZER": "bright_black", "E": "bright_cyan", "G": "bright_blue"}
 WHITE_ON = ("F", "I", "R", "REDUCE_TIED", "OPTIMIZER", "G")  # of these colours
 FALLING = {"W": False, "R": True}  # the stripes of a kind in figures: whether they fall from left to right
-CHUNK_STEP = 0.34  # each further chunk of a device is this much lighter
-SLICE_DARKEST, SLICE_SPAN = 1.2, 0.7  # of a shade with black in it: that of the first slice, and how far the last is
-SLICE_LIGHTER = 0.4  # of other shades: so much lighter is the last slice; half of that where there are chunks too
+MOST_SHADES = 4  # of chunks; further ones look like the last
+STRIPE = 2.2  # how many times darker stripes are than what they are on
+PALER = 0.4  # the share of white in the hue of the last chunk
+DULLER = {"R": 0.6, "I": 0.15}  # of grey in that of a kind
 BREAK, ASCII_BREAK = "≈", "/"
 PAIR_STYLE = Style(italic=True, underline=True)
 CRITICAL_STYLE = Style(underline=True, bold=True)
@@ -58,24 +70,50 @@ def _mix(colour: Rgb, other: Rgb, part: float) -> Rgb:
     return red, green, blue
 
 
+def _linear(colour: Rgb) -> list[float]:
+    return [v / 12.92 if (v := part / 255) <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for part in colour]
+
+
+def lightness(colour: Rgb) -> float:
+    """Return the luminance of a colour, from 0.05 to 1.05: the contrast of two colours is its ratio (WCAG)."""
+    red, green, blue = _linear(colour)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05
+
+
+DARKEST, LIGHTEST = (log(pick(map(lightness, HUES))) for pick in (min, max))
+
+
+def _as_light(colour: Rgb, light: float) -> Rgb:
+    """Return a colour of this lightness: a darker one keeps its hue, a lighter one has white in it."""
+    parts, now, wanted = _linear(colour), lightness(colour) - 0.05, light - 0.05
+    share = max(0.0, (wanted - now) / (1 - now))
+    parts = [part + (1 - part) * share if share else part * wanted / now for part in parts]
+    red, green, blue = (round(255 * (p * 12.92 if p <= 0.0031308 else 1.055 * p ** (1 / 2.4) - 0.055)) for p in parts)
+    return red, green, blue
+
+
+def stripe_of(colour: Rgb) -> Rgb:
+    """Return the colour of stripes on `colour`, which is a light one."""
+    return _as_light(colour, lightness(colour) / STRIPE)
+
+
+@lru_cache(maxsize=4096)
 def colour_of(microbatch: int | None, kind: str, chunk: int = 0, chunks: int = 1, place: float | None = None) -> Rgb:
     """Return the colour of a slot: hue by microbatch, shade by kind and chunk; without a microbatch hue by kind.
 
     `place` is that of a slice in its microbatch, from 0 to 1, later ones are lighter; None of a whole microbatch.
     """
+    last = min(chunk / min(chunks - 1, MOST_SHADES - 1), 1.0) if chunks > 1 else 0.0
+    if microbatch is None and kind in STEP_HUES:
+        return _mix(STEP_HUES[kind], WHITE, 0.7 * last)
+    hue = HUES[KIND_HUE[kind] if microbatch is None else microbatch % len(HUES)]
     if microbatch is None:
-        hue = STEP_HUES[kind] if kind in STEP_HUES else HUES[KIND_HUE[kind]]
+        first, end = KIND_LIGHT[kind]
     else:
-        hue = HUES[microbatch % len(HUES)]
-    other, share = KIND_SHADE.get(kind, (WHITE, 0.0))
-    if place is not None and other == BLACK:
-        share *= SLICE_DARKEST - SLICE_SPAN * place
-    elif place is not None:
-        share += (1 - share) * SLICE_LIGHTER * place / min(chunks, 2)
-    colour = hue if microbatch is None else _mix(hue, other, share)
-    if chunks > 1:
-        colour = _mix(colour, WHITE, min(CHUNK_STEP * chunk, 0.7) if chunk else 0.0)
-    return colour
+        place = (log(lightness(hue)) - DARKEST) / (LIGHTEST - DARKEST) if place is None else place
+        first, end = (low ** (1 - place) * high**place for low, high in (LIGHT[kind][:2], LIGHT[kind][2:]))
+        hue = _mix(hue, GREY, DULLER.get(kind, 0))
+    return _as_light(_mix(hue, WHITE, PALER * last), first ** (1 - last) * end**last)
 
 
 def place_of(part: int, slices: int) -> float | None:

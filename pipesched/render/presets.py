@@ -9,7 +9,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from pipesched.render.grid import fitting, folded, grid, right, uncut, width_of
+from pipesched.render.grid import fitting, folded, grid, right, uncut, width_of, without_room
 
 Row = Mapping[str, Any]
 LEAST = 40  # columns of a source; with fewer there is none
@@ -27,6 +27,7 @@ class PresetTable:
         widths = [width for _, width in numbers] + [min(LEAST, source[1])]
         keys = [key for key, _ in (*numbers, source)][: fitting(widths, options.max_width - name[1])]
         yield self._table([self.kind, *keys])
+        yield from without_room((key for key, _ in numbers), keys)
         if "source" not in keys:
             yield Text()
             yield self._table([self.kind, "source"])

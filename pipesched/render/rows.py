@@ -23,13 +23,15 @@ MOST_SEEN = 12  # slots of a shared column that are looked at for marks
 class Run(NamedTuple):
     """Neighbouring columns that show the same slot (None: idle).
 
-    `slots` are those that fall into a shared column, of many every so manieth.
+    Kinds take turns in columns that several slots share, as often as they have time: `slot` is of the kind whose
+    turn it is, `halves` are those of the half columns. `slots` are those that fall into one, of many every so manieth.
     """
 
     width: int
     slot: int | None
-    shared: bool = False  # several slots fall into the column; `slot` is the first of the kind that fills most of it
+    shared: bool = False  # several slots may fall into the column
     slots: Sequence[int] = ()
+    halves: tuple[int, ...] = ()
     is_break: bool = False  # time is left out here
 
 
@@ -50,7 +52,7 @@ class Row:
         return self.order[position] if position >= 0 and tick < self.ends[position] else None
 
     def runs(self, *scales: TimeScale) -> list[Run]:
-        """Return what the columns show, left to right: slots, or in a crowded row the kind that fills most of each.
+        """Return what the columns show, left to right: slots, or in a crowded row kinds in turn.
 
         A column that shows a break stands between two scales.
         """
@@ -92,16 +94,19 @@ class Row:
         yield Run(scale.columns - start, shown)
 
     def _kinds(self, scale: TimeScale) -> Iterator[Run]:
-        """Yield a run for each column; of kinds that fill it alike, the one that comes first in the row counts."""
+        """Yield a run for each column."""
+        wholes, halves = ([0.0] * len(self._by_kind) for _ in range(2))  # what each kind is owed
         for left, right in pairwise(borders(scale)):
             times = [row._worked(left, right) for row in self._by_kind]
             if not any(times):
                 yield Run(1, None, shared=True)
                 continue
-            fullest = self._by_kind[times.index(max(times))]
+            turn, *both = *_turns(wholes, times, 1), *_turns(halves, times, 2)
+            kinds = (self._by_kind[kind] for kind in (turn, *sorted(both)))
+            slot, *parts = (row.order[bisect_right(row.ends, left)] for row in kinds)
             first, last = bisect_right(self.ends, left), bisect_left(self.starts, right)
             seen = self.order[first : last : ceil_div(last - first, MOST_SEEN)]
-            yield Run(1, fullest.order[bisect_right(fullest.ends, left)], shared=True, slots=seen)
+            yield Run(1, slot, shared=True, slots=seen, halves=tuple(parts))
 
     @cached_property
     def _by_kind(self) -> Sequence[Row]:
@@ -121,6 +126,15 @@ class Row:
             return 0
         whole = sum(self.ends[first:last]) - sum(self.starts[first:last])
         return whole - max(left - self.starts[first], 0) - max(self.ends[last - 1] - right, 0)
+
+
+def _turns(owed: list[float], times: Sequence[int], count: int) -> Iterator[int]:
+    """Yield the kinds of the parts of a column: of those in it the ones that are owed most; `owed` is kept up."""
+    owed[:] = (debt + time / sum(times) for debt, time in zip(owed, times, strict=True))
+    for _ in range(count):
+        kind = max((kind for kind, time in enumerate(times) if time), key=owed.__getitem__)
+        owed[kind] -= 1 / count
+        yield kind
 
 
 @lru_cache(maxsize=4)

@@ -26,6 +26,7 @@ from pipesched.render.grid import (
     uncut,
     width_of,
     with_lines_between,
+    without_room,
 )
 from pipesched.render.palette import DIM
 from pipesched.render.scatter import Path, PlotPoint, Scatter, Wall
@@ -164,6 +165,7 @@ class PointsTable:
         letters = [f"{LETTERS[size]} {size}" for size in sizes if size not in WORDS]
         meaning = [", ".join(letters)] * bool(letters) + [text for column, text in MEANINGS.items() if column in shown]
         meaning += [LIKELY_MEANING] * (LIKELY in shown)
+        yield from without_room(kept, shown)
         if meaning:
             yield Text("; ".join(meaning), style="dim")
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.segment import Segment
 
-from pipesched.checks import require_flag, require_name, require_number, require_whole, shown
+from pipesched.checks import require_flag, require_name, require_number, require_type, require_whole, shown
 from pipesched.errors import ConfigError
 from pipesched.pipeline.quantities import Number, in_units, no_number, to_fraction
 from pipesched.pipeline.schedule import Schedule
@@ -21,6 +21,9 @@ from pipesched.render.timescale import TimeScale, Window, axis_ticks, in_all, nu
 
 PAGE = 7.0  # inches: the text of a page; a column of a two-column paper is half of it
 NARROWEST_PAGE, WIDEST_PAGE = 2, 40
+FONT, SMALLEST_FONT, LARGEST_FONT = 7.0, 5, 24  # points
+LEGENDS = ("below", "right", "none")
+MOST_TITLE, MOST_WORD = 200, 20  # letters
 MOST_ROWS = 100_000
 MOST_DEVICES = 64  # of more, a chart draws the first and the last ones
 ALL = "all"
@@ -32,11 +35,14 @@ class View:
 
     `start` and `end` (in the user's time unit; None: all) and `zoom` choose the part: 1/zoom of the window, from its
     start. `label` is one of labels.LABELS, `memory` the strip under each device (None: when there is a budget). `rows`
-    are the devices to draw (None: of more than MOST_DEVICES the first and the last ones; "all"). `inches` is the width
-    of a figure. `fold` says whether a chart in a terminal leaves out what repeats (None: where slots are narrow and it
-    helps; never in a part). `charts` is the number of schedules in the figure of a comparison (None: all of few, of
-    many the best; "all"; 0: bars of the metrics of all). `show` is the measure in that of a sweep. Raises ConfigError,
-    about the field at fault.
+    are the devices to draw (None: of more than MOST_DEVICES the first and the last ones; "all"). `fold` says whether a
+    chart in a terminal leaves out what repeats (None: where slots are narrow and it helps; never in a part). `charts`
+    is the number of schedules in the figure of a comparison (None: all of few, of many the best; "all"; 0: bars of the
+    metrics of all). `show` is the measure in that of a sweep.
+
+    A figure is `inches` wide, with text of `font_size` points, a `title` (None: what it shows; "": none) and a legend
+    in one of the places LEGENDS. Its microbatches count from `first_microbatch`, and its devices are named after
+    `device_name`. Raises ConfigError, about the field at fault.
     """
 
     start: Number | None = None
@@ -49,6 +55,11 @@ class View:
     fold: bool | None = None
     charts: int | str | None = None
     show: str = "bubble"
+    title: str | None = None
+    font_size: float = FONT
+    legend: str = "below"
+    first_microbatch: int = 0
+    device_name: str = "device"
 
     def __post_init__(self) -> None:
         start, end = _time(self.start, "start"), _time(self.end, "end")
@@ -59,6 +70,12 @@ class View:
         if self.memory is not None:
             require_flag(self.memory, "memory")
         require_number(self.inches, "inches", least=NARROWEST_PAGE, most=WIDEST_PAGE)
+        require_number(self.font_size, "font_size", least=SMALLEST_FONT, most=LARGEST_FONT)
+        require_name(LEGENDS, self.legend, "legend", "legend")
+        require_whole(self.first_microbatch, "first_microbatch", least=0, most=1)
+        for key, text, most in (("title", self.title or "", MOST_TITLE), ("device_name", self.device_name, MOST_WORD)):
+            if len(require_type(text, str, "a text", key)) > most:
+                raise ConfigError(f"must have at most {most} letters, not {len(text)}", key)
         if self.fold is not None:
             require_flag(self.fold, "fold")
         if isinstance(self.charts, str) and self.charts != "all":

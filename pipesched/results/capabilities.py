@@ -16,8 +16,8 @@ class Capability(NamedTuple):
 
     `document` makes the object of its JSON document, whose format is "pipesched." and the key of CAPABILITIES, and
     `reader` a result of that; `view` makes a renderable, with `ascii_only`, `table` one for files; `figure` a drawing
-    so many inches wide; `outcomes` the schedules that the result is about, each with a title, for a page. What is "" a
-    capability does not have; its table is then its view.
+    that looks as a View says; `outcomes` the schedules that the result is about, each with a title, for a page. What is
+    "" a capability does not have; its table is then its view.
     """
 
     result: str

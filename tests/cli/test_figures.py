@@ -41,6 +41,60 @@ def test_inches_without_a_figure(cli: Cli, command: tuple[str, ...], target: lis
     assert not Path("result.json").exists()
 
 
+PAPER = ["--title", "My step", "--font-size", "8", "--legend", "right"]
+OF_CHARTS = ["--first-microbatch", "1", "--device-name", "rank"]
+
+
+@pytest.mark.parametrize("command", [*DRAWS.values(), ("export", "1f1b")], ids=[*DRAWS, "export"])
+def test_options_of_papers(cli: Cli, command: tuple[str, ...]) -> None:
+    """A title, the size of text and the place of the legend are for every figure, names and numbers for charts."""
+    cli("run", "-o", "given.json")
+    of_charts = [] if {"--sweep", "--pareto"} & {*command} else OF_CHARTS
+    result = cli(*command, "-o", "picture.svg", *PAPER, *of_charts)
+    assert (result.returncode, result.stderr) == (0, "")
+    svg = Path("picture.svg").read_text("utf-8")
+    assert "My step" in svg
+    assert "font-size: 8px" in svg
+    assert ("rank 1" in svg) is bool(of_charts)
+
+
+@pytest.mark.parametrize("command", ["sweep", "pareto"])
+@pytest.mark.parametrize("option", [OF_CHARTS[:2], OF_CHARTS[2:]], ids=" ".join)
+def test_names_without_a_chart(cli: Cli, command: str, option: list[str]) -> None:
+    """What names microbatches and devices has no effect on a figure without a chart, which is said."""
+    result = cli(*DRAWS[command], "-o", "picture.svg", *option)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"pipesched: {option[0]}: has no effect with --{command}")
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (["--font-size", "4"], "at least 5"),
+        (["--legend", "left"], "below, right, none"),
+        (["--first-microbatch", "2"], "at most 1"),
+        (["--device-name", "x" * 21], "at most 20 letters"),
+        (["--title", "x" * 201], "at most 200 letters"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_bad_options_of_papers(cli: Cli, option: list[str], said: str) -> None:
+    """A bad value is refused with what is allowed, and without a figure each has no effect, which is said."""
+    result = cli("run", "-o", "a.svg", *option)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"pipesched: {option[0]}: ")
+    assert said in result.stderr
+    assert not Path("a.svg").exists()
+
+
+@pytest.mark.parametrize("option", [PAPER[:2], PAPER[2:4], PAPER[4:], OF_CHARTS[:2], OF_CHARTS[2:]], ids=" ".join)
+def test_options_of_papers_without_a_figure(cli: Cli, option: list[str]) -> None:
+    """Without a figure they have no effect, which is said."""
+    result = cli("run", *option)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"pipesched: {option[0]}: has no effect without a figure: -o with a file in ")
+
+
 @pytest.mark.parametrize(
     ("inches", "said"), [("1", "at least 2"), ("41", "(at most 40)"), ("wide", "must be a number, not 'wide'")]
 )

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import assume, given, settings, strategies as st
 
 import pipesched
-from pipesched.pipeline.period import FEWEST, FEWEST_OF_CHUNKS, SteadyState, steady_state
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.ops import Op
+from pipesched.pipeline.period import FEW, FEWEST, FEWEST_OF_CHUNKS, SteadyState, steady_state
+from pipesched.pipeline.plan import plan_from_slots
+from pipesched.pipeline.schedule import Schedule, schedule_plan
 
 Slot = tuple[str, int, int, int, int, int]  # kind, stage, device, microbatch, start, end
 ALGORITHMS = (
@@ -121,6 +123,31 @@ def test_no_longer_stretch_is_steady(algorithm: str) -> None:
     before = [slot[4] for slot in slots if slot[4] < steady.start]
     assert not before or not repeats(max(before) + steady.ticks)
     assert not repeats(steady.end)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.sampled_from(["1f1b", "zb-h1", "zb-v"]), st.integers(0, 3), st.floats(0.3, 0.7))
+def test_few_slots_that_run_otherwise(algorithm: str, device: int, share: float) -> None:
+    """Two slots that change places leave most of the timeline nearly steady; its first and last periods repeat."""
+    whole = scheduled(algorithm, devices=4, stages=8 if algorithm == "zb-v" else 4, microbatches=64)
+    orders = [list(whole.plan.slots(each)) for each in range(4)]
+    place = int(share * len(orders[device]))
+    one, other = orders[device][place : place + 2]
+    assume(isinstance(one, Op) and isinstance(other, Op) and one.microbatch != other.microbatch)
+    orders[device][place : place + 2] = [other, one]
+    schedule = schedule_plan(whole.problem, plan_from_slots(orders, whole.problem.stages, 64))
+    steady, slots = steady_state(schedule, nearly=True), slots_of(schedule)
+    assert steady is not None
+    assert 2 * (steady.end - steady.start) >= schedule.makespan_ticks
+    assert steady.others <= len(slots) // FEW
+    for begin in (steady.start, steady.end - 2 * steady.ticks):
+        period = {slot for slot in slots if begin <= slot[4] < begin + steady.ticks}
+        again = {
+            (*slot[:3], slot[3] + steady.microbatches, *(time + steady.ticks for time in slot[4:])) for slot in period
+        }
+        assert again == {slot for slot in slots if begin + steady.ticks <= slot[4] < begin + 2 * steady.ticks}
+    strict = steady_state(schedule)
+    assert strict is None or (strict.others == 0 and strict.end - strict.start <= steady.end - steady.start)
 
 
 def test_a_disturbance_is_no_part_of_it() -> None:

@@ -40,7 +40,8 @@ def test_a_narrow_table_keeps_names_makespans_and_peaks(draw: Renderer, width: i
     assert "…" not in text
     assert re.search(rf"naive +330 {r'+[+]0[.]0% ' * has_differences}+8 over +\+0\.0%", text)
     assert re.search(rf"1f1b ★ +330 {'+best ' * has_differences}+4 ", text)
-    assert "bubble" not in text
+    assert "bubble:" not in text
+    assert re.search(r"no room for .*runs in, bubble, of span, over ideal", " ".join(text.split()))
 
 
 def test_a_schedule_over_budget_is_never_the_best(draw: Renderer) -> None:

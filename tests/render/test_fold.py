@@ -14,9 +14,10 @@ from rich.text import Text
 
 import pipesched
 from pipesched.errors import ConfigError
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.plan import plan_from_slots
+from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.render.gantt import NOTHING, Fold, fold_of
-from pipesched.render.palette import BREAK, HUES, KIND_HUE
+from pipesched.render.palette import BREAK, HUES, colour_of
 from pipesched.render.timescale import Window, fit_parts
 from pipesched.render.view import View
 
@@ -151,6 +152,16 @@ def test_a_part_cannot_be_folded(part: dict[str, Any]) -> None:
     assert View(fold=False, **part).part == next(iter(part))
 
 
+def test_few_slots_that_run_otherwise_are_counted(draw: Renderer) -> None:
+    """An own order that repeats but for a few slots folds like its family, and the chart says how many they are."""
+    whole = scheduled("zb-h1", devices=4, stages=4, microbatches=64)
+    orders = [list(whole.plan.slots(device)) for device in range(4)]
+    orders[1][100], orders[1][101] = orders[1][101], orders[1][100]
+    own = schedule_plan(whole.problem, plan_from_slots(orders, 4, 64))
+    assert "left out: " in draw(pipesched.Gantt(whole), 80)
+    assert re.search(r"left out: \d+\.\.\d+; of them \d+ slots run otherwise", draw(pipesched.Gantt(own), 100))
+
+
 def colours(chart: str, name: str) -> set[tuple[int, int, int]]:
     """The backgrounds in the row of a device."""
     row = Text.from_ansi(next(line for line in chart.splitlines() if name in line))
@@ -161,10 +172,10 @@ def colours(chart: str, name: str) -> set[tuple[int, int, int]]:
 def test_narrow_slots_are_coloured_by_kind(draw: Renderer) -> None:
     """Below two columns a slot there are as many hues as kinds, wider ones have that of their microbatch."""
     narrow = draw(pipesched.Gantt(scheduled("zb-h1")), 80, colour=True)
-    assert colours(narrow, "device 0") == {HUES[KIND_HUE[kind]] for kind in "FIW"}
+    assert colours(narrow, "device 0") == {colour_of(None, kind) for kind in "FIW"}
     assert "colour by kind" in narrow
     wide = draw(pipesched.Gantt(scheduled("zb-h1"), end=80), 80, colour=True)
-    assert set(HUES) <= colours(wide, "device 0")
+    assert {colour_of(hue, "F") for hue in range(len(HUES))} <= colours(wide, "device 0")
     assert "microbatch " in Text.from_ansi(wide).plain
 
 
@@ -173,7 +184,7 @@ def test_charts_together_have_one_kind_of_colours(draw: Renderer) -> None:
     both = [scheduled(name, devices=4, stages=8, microbatches=8) for name in ("1f1b", "interleaved")]
     for each in both:
         chart = draw(pipesched.Gantt(each, together=both, until=330), 80, colour=True)
-        assert colours(chart, "device 0") <= {HUES[0], HUES[1], (87, 162, 204), (238, 192, 87)}
+        assert colours(chart, "device 0") <= {colour_of(None, kind, chunk, 2) for kind in "FB" for chunk in (0, 1)}
         assert "colour by kind" in chart
 
 
@@ -184,8 +195,9 @@ def test_a_shared_column_has_the_hue_of_its_kind(draw: Renderer) -> None:
     row = Text.from_ansi(chart.splitlines()[2])
     spans = [span.style.bgcolor for span in row.spans if not isinstance(span.style, str) and span.style.bgcolor]
     shown = [tuple(background.get_truecolor()) for background in spans]
-    assert [*dict.fromkeys(shown)] == [HUES[0], HUES[1]]
-    assert shown == [HUES[0]] * shown.count(HUES[0]) + [HUES[1]] * shown.count(HUES[1])
+    forward, backward = (colour_of(None, kind) for kind in "FB")
+    assert shown == [forward] * shown.count(forward) + [backward] * shown.count(backward)
+    assert {*shown} == {forward, backward}
     assert "colour by kind" in Text.from_ansi(chart).plain
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -16,7 +17,9 @@ from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.ops import Op, Pair, Slot
 from pipesched.pipeline.plan import plan_from_slots
 from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.render.cells import HALF
 from pipesched.render.gantt import AXIS_EVERY, Gantt
+from pipesched.render.palette import colour_of
 from pipesched.results.outcome import run
 
 Renderer = Callable[..., str]
@@ -140,29 +143,48 @@ def test_many_devices_all_print_and_repeat_the_axis(draw: Renderer, devices: int
     assert sum("+---" in line for line in lines) == -(-devices // AXIS_EVERY)
 
 
-def fullest(schedule: Schedule, device: int, left: int, right: int) -> set[str]:
-    """The kinds that take most of the time between two ticks on a device; `.` where nothing runs."""
-    times = dict.fromkeys("FBIW&", 0)
+def shares(schedule: Schedule, device: int, left: int, right: int) -> dict[str, Fraction]:
+    """The share of the work between two ticks on a device that each kind has."""
+    times: dict[str, int] = {}
     starts, ends = schedule.slot_start_ticks[device], schedule.slot_end_ticks[device]
     for number, start, end in zip(schedule.plan.orders[device], starts, ends, strict=True):
-        kind = "&" if number in schedule.plan.pairs else schedule.plan.index.op(number).kind
-        times[kind] += max(min(end, right) - max(start, left), 0)
-    most = max(times.values())
-    return {kind for kind, time in times.items() if time == most} if most else {"."}
+        if start < right and end > left:
+            kind = "&" if number in schedule.plan.pairs else schedule.plan.index.op(number).kind
+            times[kind] = times.get(kind, 0) + min(end, right) - max(start, left)
+    return {kind: Fraction(time, sum(times.values())) for kind, time in times.items()}
 
 
 @pytest.mark.parametrize("algorithm", ["1f1b", "zb-v", "dualpipe-v", "naive", "interleaved"])
-def test_a_shared_column_shows_the_kind_that_fills_most_of_it(draw: Renderer, algorithm: str) -> None:
-    """Hundreds of slots in sixty columns: each is the letter of the kind that runs longest in it, or idle."""
+def test_kinds_take_turns_in_shared_columns(draw: Renderer, algorithm: str) -> None:
+    """Hundreds of slots in seventy columns: each shows a kind that is there, and each kind as often as its share."""
     schedule = scheduled(algorithm, microbatches=100, forward=3, backward=10)
     columns, length = 70, schedule.makespan_ticks
     chart = draw(Gantt(schedule, fold=False, ascii_only=True), columns + len("device 0 ") + len(" idle"))
     rows = [line[len("device 0 ") :][:columns] for line in chart.splitlines() if line.startswith("device")]
-    assert "a column that several share: the kind that fills most of it" in chart
+    assert "a column that several share: its kinds in turn" in chart
     for device, row in enumerate(rows):
+        due: dict[str, Fraction] = dict.fromkeys("FBIW&", Fraction(0))
         for column, letter in enumerate(row):
-            left, right = (length * edge // columns for edge in (column, column + 1))
-            assert letter in fullest(schedule, device, left, right), (device, column)
+            found = shares(schedule, device, *(length * edge // columns for edge in (column, column + 1)))
+            assert letter in (found or "."), (device, column)
+            due.update({kind: due[kind] + share for kind, share in found.items()})
+        for kind, count in due.items():
+            assert abs(row.count(kind) - count) < 2, (device, kind)
+
+
+def test_half_columns_have_two_colours(draw: Renderer) -> None:
+    """With colours a column is two halves, so that of three kinds in each column all are seen as often as they run."""
+    schedule = scheduled("zb-h1", microbatches=300, forward=5, backward_input=5, backward_weight=5)
+    chart = draw(Gantt(schedule, fold=False), 79, colour=True)
+    row = Text.from_ansi(next(line for line in chart.splitlines() if "device 1" in line))
+    counts = dict.fromkeys((colour_of(None, kind) for kind in "FIW"), 0)
+    for place in range(len("device 1 "), 79 - len(" idle")):
+        style = row.get_style_at_offset(Console(), place)
+        left = style.color if row.plain[place] == HALF else style.bgcolor
+        for colour in (left, style.bgcolor):
+            assert colour is not None
+            counts[tuple(colour.get_truecolor())] += 1  # type: ignore[index]
+    assert max(counts.values()) - min(counts.values()) <= 4
 
 
 def test_a_timeline_of_a_million_units_keeps_its_kinds(draw: Renderer) -> None:

@@ -23,18 +23,24 @@ DRAWN = {
 algorithm
 1f1b
 interleaved
+no room for
+makespan, peak
+memory, vs best
 """,
     28: """\
 
 algorithm    makespan
 1f1b              330
 interleaved       285
+no room for peak memory, vs
+best
 """,
     30: """\
                          peak
 algorithm    makespan  memory
 1f1b              330  8 over
 interleaved       285       5
+no room for vs best
 """,
     40: """\
                            vs    peak

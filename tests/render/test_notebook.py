@@ -15,6 +15,7 @@ import pipesched
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 from pipesched.render.html.page import page as page_of
+from pipesched.render.palette import colour_of
 from tests.tuning.made import MADE
 
 PROBLEM = pipesched.make_problem(
@@ -67,7 +68,8 @@ NOUNS: dict[str, tuple[Any, list[str]]] = {  # what stands in its text
 }
 
 
-PICTURED = ("schedule", "outcome", "solved", "comparison", "frontier")  # a picture comes first, and a frame or a table
+FIGURES = ("frontier", "sweep")  # a figure comes first, and a table
+PICTURED = ("schedule", "outcome", "solved", "comparison", *FIGURES)  # a picture comes first, and a frame or a table
 WITHOUT = [name for name in NOUNS if name not in PICTURED]
 
 
@@ -87,7 +89,7 @@ def test_text_and_html_say_what_there_is(name: str) -> None:
     noun, expected = NOUNS[name]
     assert isinstance(noun, Displayable)
     bundle = noun._repr_mimebundle_()
-    assert set(bundle) == {"text/plain", "text/html", *(["image/svg+xml"] if name == "frontier" else [])}
+    assert set(bundle) == {"text/plain", "text/html", *(["image/svg+xml"] if name in FIGURES else [])}
     for phrase in expected:
         assert phrase in words(bundle["text/plain"])
     assert "\x1b" not in bundle["text/plain"]
@@ -102,11 +104,11 @@ def test_html_needs_nothing_around_it(name: str) -> None:
     assert page.startswith("<pre ")
     assert page.endswith("</pre>")
     assert not re.search(r"<(style|script|link)|class=", page)
-    if name in ("problem", "plan", "sweep", "family", "catalogue", "table"):
+    if name in ("problem", "plan", "family", "catalogue", "table"):
         assert words(text_of(page)) == words(NOUNS[name][0]._repr_mimebundle_()["text/plain"])
 
 
-@pytest.mark.parametrize("name", [name for name in PICTURED if name != "frontier"])
+@pytest.mark.parametrize("name", [name for name in PICTURED if name not in FIGURES])
 def test_schedules_are_a_picture_and_their_page(name: str) -> None:
     """A still picture, then the page in a frame that may run its scripts and nothing else."""
     page = NOUNS[name][0]._repr_mimebundle_()["text/html"]
@@ -121,11 +123,26 @@ def test_schedules_are_a_picture_and_their_page(name: str) -> None:
 
 
 def test_a_frontier_is_a_picture() -> None:
-    """The steps of a frontier are a picture by themselves, with its numbers."""
+    """The steps of a frontier are its figure, above its table."""
     bundle = NOUNS["frontier"][0]._repr_mimebundle_()
-    assert bundle["text/html"].startswith(bundle["image/svg+xml"])
-    assert "budget of a device" in text_of(bundle["image/svg+xml"])
-    assert ">18<" in bundle["image/svg+xml"]
+    inside, _, rest = bundle["text/html"].partition("</svg>")
+    assert inside.startswith("<svg ")
+    assert "budget of a device" in inside
+    assert "<pre " in rest
+
+
+def test_a_sweep_is_a_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep is its figure, above its table; without matplotlib, or with nothing to draw, the table alone."""
+    sweep = NOUNS["sweep"][0]
+    bundle = sweep._repr_mimebundle_()
+    inside, _, rest = bundle["text/html"].partition("</svg>")
+    assert inside.startswith("<svg ")
+    assert bundle["image/svg+xml"].rstrip().endswith(f"{inside}</svg>")
+    assert "bubble (%)" in inside
+    assert "<pre " in rest
+    with monkeypatch.context() as patched:
+        patched.setattr("pipesched.render.notebook.find_spec", lambda _: None)
+        assert sweep._repr_mimebundle_()["text/html"].startswith("<pre ")
 
 
 def test_large_pages_are_left_out(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +182,8 @@ def test_a_schedule_that_breaks_a_rule_is_shown_as_text() -> None:
 def test_html_is_coloured() -> None:
     """The chart has the hues of its microbatches."""
     page = pipesched.Gantt(OUTCOME)._repr_mimebundle_()["text/html"]
-    assert {"#0072b2", "#e69f00", "#009e73"} <= set(re.findall(r"background-color: (#[0-9a-f]{6})", page))
+    hues = {"#{:02x}{:02x}{:02x}".format(*colour_of(hue, "F")) for hue in range(3)}
+    assert hues <= set(re.findall(r"background-color: (#[0-9a-f]{6})", page))
 
 
 def test_names_are_no_markup() -> None:

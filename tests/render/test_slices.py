@@ -82,7 +82,7 @@ def test_shades_get_lighter(kind: str) -> None:
     """Later slices are lighter, each apart from the one before, and none is a shade of another kind."""
     for hue in range(len(HUES)):
         shades = [colour_of(hue, kind, place=place_of(part, 4)) for part in range(4)]
-        assert all(sum(before) + 15 <= sum(after) for before, after in pairwise(shades))
+        assert all(sum(before) + 11 <= sum(after) for before, after in pairwise(shades))
         others = {colour_of(hue, other, place=place_of(part, 4)) for other in set("FBW") - {kind} for part in range(4)}
         assert others.isdisjoint(shades)
     assert colour_of(0, kind, place=place_of(0, 1)) == colour_of(0, kind)

@@ -173,8 +173,8 @@ def test_a_schedule_is_drawn_as_its_outcome(draw: Renderer) -> None:
 
 def test_every_argument_of_a_view_has_a_default() -> None:
     """View() draws all there is, as wide as a page."""
-    assert View() == View(None, None, 1, "auto", None, 7.0, None, None, None, "bubble")
-    assert len(fields(View)) == 10
+    assert View() == View(None, None, 1, "auto", None, 7.0, None, None, None, "bubble", None, 7, "below", 0, "device")
+    assert len(fields(View)) == 15
     assert View().window(OUTCOME.schedule) == Window(0, max(OUTCOME.schedule.last_end_ticks))
     assert View().devices(OUTCOME.schedule) == range(4)
     assert (View().shows_memory(OUTCOME.schedule), View().shows_memory(LIMITED.schedule)) == (False, True)

@@ -1,20 +1,23 @@
 """A schedule as a chart in a pair of axes, the memory of each device over time in a strip below its row.
 
-Slots are drawn as collections, one for each kind, so that a hundred thousand take seconds. A pair is two halves: its
-forward above, its backward below. Weight gradients and recomputes are striped, to be told apart without colours too.
+Slots are drawn as collections, one for each kind, so that a hundred thousand take seconds; narrower than a point they
+are averaged. A pair is two halves: its forward above, its backward below. Weight gradients and recomputes are striped,
+to be told apart without colours too. What one slot of a kind has no room for, number or stripes, none of a figure has.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import pairwise
-from math import hypot
+from math import ceil, hypot, inf
 from typing import Any, NamedTuple
 
+import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
@@ -26,7 +29,6 @@ from pipesched.pipeline.schedule import Schedule
 from pipesched.render.cells import chunk_of, chunk_of_stage, hue_number, is_numbered
 from pipesched.render.figure.page import (
     DIGIT,
-    FONT,
     GREY,
     PALE,
     POINTS,
@@ -36,6 +38,7 @@ from pipesched.render.figure.page import (
     Drawing,
     Key,
     Striped,
+    font,
     legend,
     plain_numbers,
     settle,
@@ -44,11 +47,11 @@ from pipesched.render.figure.page import (
 )
 from pipesched.render.legend import above_static
 from pipesched.render.marks import MEASURED_MEMORY, counted, with_unit
-from pipesched.render.palette import FALLING, HUES, Rgb, colour_of, place_of, text_on
+from pipesched.render.palette import FALLING, HUES, MOST_SHADES, Rgb, colour_of, place_of, stripe_of, text_on
 from pipesched.render.rows import NETWORK_LANE, Row, device_row, lane_rows
 from pipesched.render.summary import heading
 from pipesched.render.timescale import Window, number
-from pipesched.render.view import MOST_DEVICES, View
+from pipesched.render.view import FONT, MOST_DEVICES, View
 from pipesched.results.outcome import Outcome
 
 BAR, STRIP, GAP = 1.0, 0.7, 0.22  # heights: of the slots of a device, of its memory, and what is left below
@@ -109,7 +112,8 @@ def layout(schedule: Schedule, view: View) -> ChartRows:
         if count and position == MOST_DEVICES // 2:
             left_out = top + BAR / 2 - GAP / 2, f"{counted(count, 'device')} left out"
             top += BAR
-        devices.append(ChartRow(problem.device_name(device), device_row(schedule, device), top, BAR))
+        name = problem.device_name(device, f"{view.device_name} ")
+        devices.append(ChartRow(name, device_row(schedule, device), top, BAR))
         top += BAR + (STRIP if view.shows_memory(schedule) else 0)
         users = problem.devices_of_lanes(problem.lane_pair(device))
         shared = f" {users[0]}-{users[-1]}" if len(users) > 1 else ""
@@ -152,7 +156,7 @@ def draw_memory(axes: Axes, schedule: Schedule, rows: Mapping[int, ChartRow], wi
         held.append(_area(steps, unit, floor, grain))
         floors.append(_line(window, unit, floor))
         colour = RED if device in schedule.over_budget else GREY
-        beside: Any = {"xycoords": ("axes fraction", "data"), "fontsize": FONT - 1, "va": "center"}
+        beside: Any = {"xycoords": ("axes fraction", "data"), "fontsize": font(1), "va": "center"}
         axes.annotate(f"peak {number(schedule.memory[device])}", (1.005, floor - STRIP / 2), color=colour, **beside)
         if capacity is not None and capacity <= highest:
             limit = max(capacity, 0)
@@ -199,34 +203,40 @@ def memory_key(schedules: Sequence[Schedule]) -> Iterator[Key]:
         yield line, name if drawn else f"{name}, above the strips"
 
 
-LARGEST, SMALLEST = FONT - 1, 4.0  # points of a label
-MOST_SHADES = 8  # of slices in the legend
+SMALLEST = 4.0  # points of a label
+MOST_SLICES = 8  # in the legend
 MOST_NAMES = 32  # of devices beside the chart, before they touch
-LANE_FONT = FONT - 2
+LANE_LESS = 2  # points of the names of lanes less than of others
 NARROW = 2.5  # points; slots below that have neither white edges nor stripes, which would be most of them
 THIN = 6.0  # points; a number of two digits takes more
+FINE = 1.0  # points; slots that are narrower on average cannot be told apart, and would make patterns of their own
+COLUMNS = 4  # of FINE points, which what is averaged has
 Colour = tuple[float, float, float]
 
 
 class Chart:
-    """The chart of `schedule` in `axes`, on the time scale of `window` (ticks); `by_kind` chooses the colours."""
+    """The chart of `schedule` in `axes`, on the time scale of `window` (ticks).
 
-    def __init__(self, axes: Axes, schedule: Schedule, view: View, window: Window, *, by_kind: bool) -> None:
-        self.axes, self.schedule, self.view, self.window, self.by_kind = axes, schedule, view, window, by_kind
+    In its figure slots are at least `mean` points wide on average: of thin ones hue is by kind, of fine ones averaged.
+    """
+
+    def __init__(self, axes: Axes, schedule: Schedule, view: View, window: Window, mean: float) -> None:
+        self.axes, self.schedule, self.view, self.window = axes, schedule, view, window
+        self.by_kind, self.averaged = mean < THIN, 0 < mean < FINE
         self.unit = schedule.problem.ticks.per_unit
         self.memory = view.shows_memory(schedule)
         self.layout = layout(schedule, view)
         self.chunk = chunk_of_stage(schedule)
         self.chunks = max(self.chunk) + 1
         self.slices = schedule.plan.index.slices
-        self.slots, self.transfers = (
-            [bar for row in rows for bar in bars(schedule, row, window)]
-            for rows in (self.layout.devices, self.layout.lanes)
-        )
-        self.bars = self.slots + self.transfers
+        rows = (*self.layout.devices, *self.layout.lanes)
+        self.bars = [bar for row in rows for bar in bars(schedule, row, window)]
+        self.kinds = {bar.op.kind for bar in self.bars}
+        across = self._points_per_unit(self.view.inches * POINTS)
+        self.narrow = {bar.op.kind for bar in self.bars if bar.width * across < NARROW}
 
-    def draw(self) -> None:
-        """Draw all that does not depend on the final size of the axes."""
+    def draw(self, narrow: Set[str]) -> None:
+        """Draw all that does not depend on the final size of the axes; slots of `narrow` kinds have no edges."""
         axes, devices, lanes = self.axes, self.layout.devices, self.layout.lanes
         axes.set_xlim(self.window.start / self.unit, max(self.window.end, self.window.start + 1) / self.unit)
         axes.set_ylim(self.layout.height - GAP / 2, -GAP / 2)
@@ -238,34 +248,66 @@ class Chart:
         right = self.schedule.last_ticks / self.unit
         bands = [rectangle(left, right, row.top, row.top + row.height) for row in (*devices, *lanes)]
         axes.add_collection(PolyCollection(bands, facecolors=PALE, edgecolors="none"), autolim=False)
-        groups: dict[str, list[Bar]] = defaultdict(list)
-        for bar in self.bars:
-            groups[bar.op.kind].append(bar)
-        for _, together in sorted(groups.items()):
-            narrow = min(bar.width for bar in together) * self._points_per_unit(self.view.inches * POINTS) < NARROW
+        for row in (*devices, *lanes) if self.averaged else ():
+            self._average(row, max(left, self.window.start / self.unit), min(right, self.window.end / self.unit))
+        for kind in () if self.averaged else sorted(self.kinds):
+            together = [bar for bar in self.bars if bar.op.kind == kind]
             boxes = [rectangle(bar.left, bar.right, bar.top, bar.bottom) for bar in together]
             colours = [unit_rgb(self._colour(bar.op)) for bar in together]
-            edge, width = ("face", 0.1) if narrow else ("white", 0.4)
+            edge, width = ("face", 0.1) if kind in narrow else ("white", 0.4)
             slots = PolyCollection(boxes, facecolors=colours, edgecolors=edge, linewidths=width)
             axes.add_collection(slots, autolim=False)
         if self.memory:
             rows = dict(zip(self.view.devices(self.schedule), devices, strict=True))
             draw_memory(axes, self.schedule, rows, self.window)
 
-    def finish(self) -> None:
-        """Draw stripes, and labels where they fit, when the axes have their final size."""
+    def finish(self, narrow: Set[str], labels: Mapping[str, tuple[str, float]]) -> None:
+        """Draw stripes and labels, when the axes have their final size; not the stripes of `narrow` kinds."""
+        (across, down), lines, colours = self.points(), [], []
+        for bar in (bar for bar in self.bars if bar.op.kind in FALLING.keys() - narrow):
+            for stripe in stripes(bar.width * across, (bar.bottom - bar.top) * down, falling=FALLING[bar.op.kind]):
+                lines.append([(bar.left + x / across, bar.bottom - y / down) for x, y in stripe])
+                colours.append(unit_rgb(stripe_of(self._colour(bar.op))))
+        striped = LineCollection(lines, colors=colours, linewidths=WIDTH, capstyle="butt")
+        self.axes.add_collection(striped, autolim=False)
+        for bar in self.bars:
+            if bar.op.kind in labels:
+                style, letters = labels[bar.op.kind]
+                self._write(bar, label_text(bar.op, style, self.view.first_microbatch), letters)
+
+    def points(self) -> tuple[float, float]:
+        """Return the points of a time unit, and of a unit of height, when the axes have their final size."""
         box = self.axes.get_window_extent()
-        across = self._points_per_unit(box.width)
-        down = box.height / self.layout.height
-        lines = [
-            [(bar.left + x / across, bar.bottom - y / down) for x, y in stripe]
-            for bar in self.bars
-            if bar.op.kind in FALLING and bar.width * across >= NARROW
-            for stripe in stripes(bar.width * across, (bar.bottom - bar.top) * down, falling=FALLING[bar.op.kind])
-        ]
-        self.axes.add_collection(LineCollection(lines, colors="white", linewidths=WIDTH), autolim=False)
-        for together in (self.slots, self.transfers):
-            self._labels(together, across, down)
+        return self._points_per_unit(box.width), box.height / self.layout.height
+
+    def longest_label(self, style: str) -> str:
+        """Return the longest label of a style."""
+        index = self.schedule.plan.index
+        return label_text(index.op(index.row("F", index.stages - 1)[-1]), style, self.view.first_microbatch)
+
+    def _average(self, row: ChartRow, left: float, right: float) -> None:
+        """Draw what a row shows from one time to another as an image, averaged over twice FINE points on both sides."""
+        wide = (right - left) * self._points_per_unit(self.view.inches * POINTS)
+        edges = np.linspace(left, right, max(ceil(COLUMNS * wide / FINE), 1) + 1)
+        spans: dict[Rgb, list[tuple[float, float, float]]] = defaultdict(list)
+        for bar in bars(self.schedule, row, self.window):
+            spans[self._colour(bar.op)].append((bar.left, bar.right, (bar.bottom - bar.top) / row.height))
+        ground = 255 * float(PALE)
+        sums = np.full((len(edges) - 1, 3), ground)
+        for colour, found in spans.items():
+            starts, ends, shares = np.array(found).T
+            worked = np.concatenate([[0.0], np.cumsum((ends - starts) * shares)])
+            times, totals = np.stack([starts, ends], 1).ravel(), np.stack([worked[:-1], worked[1:]], 1).ravel()
+            part = np.diff(np.interp(edges, times, totals)) / np.diff(edges)
+            sums += part[:, None] * (np.array(colour) - ground)
+        reach = 2 * COLUMNS
+        weights = reach - np.abs(np.arange(-reach, reach + 1))
+        padded = np.pad(sums, ((reach, reach), (0, 0)), mode="edge").T
+        smooth = np.stack([np.convolve(part, weights / weights.sum(), "valid") for part in padded], 1)
+        image = AxesImage(self.axes, extent=(left, right, row.top + row.height, row.top), interpolation="nearest")
+        image.set_data(smooth[None].round().astype(np.uint8))
+        image.set(zorder=1.5, clip_on=False)
+        self.axes.add_artist(image)
 
     def _points_per_unit(self, width: float) -> float:
         """Return the points of a time unit when the axes are `width` points wide."""
@@ -284,10 +326,10 @@ class Chart:
             if drawn[row_number] in self.schedule.over_budget:
                 name.set_color(RED)
         for name in names[len(named) :]:
-            name.set(color=GREY, fontsize=LANE_FONT)
+            name.set(color=GREY, fontsize=font(LANE_LESS))
         if self.layout.left_out is not None:
             height, text = self.layout.left_out
-            look: Any = {"color": GREY, "fontsize": LANE_FONT, "va": "center"}
+            look: Any = {"color": GREY, "fontsize": font(LANE_LESS), "va": "center"}
             self.axes.annotate(text, (0, height), xycoords=("axes fraction", "data"), **look)
 
     def _colour(self, op: Op) -> Rgb:
@@ -295,26 +337,6 @@ class Chart:
         if self.by_kind or microbatch is None:
             return colour_of(None, op.kind, chunk, self.chunks)
         return colour_of(microbatch, op.kind, chunk, self.chunks, place_of(op.slice, self.slices))
-
-    def _labels(self, together: Sequence[Bar], across: float, down: float) -> None:
-        """Label every bar that is large enough for the longest such text, so that neighbours look alike."""
-        style = self.view.label
-        if style == "auto" and self.by_kind:
-            return
-        if style == "auto":
-            fits = all(self._letters(bar, "op", across, down) > SMALLEST + 1 for bar in together)
-            style = "op" if fits else "microbatch"
-        styles = ["slice", style] if style == "microbatch" and self.slices > 1 else [style]
-        for bar in together if style != "none" else ():
-            sizes = [(self._letters(bar, one, across, down), one) for one in styles]
-            for letters, one in [size for size in sizes if size[0] >= SMALLEST][:1]:
-                self._write(bar, label_text(bar.op, one), letters)
-
-    def _letters(self, bar: Bar, style: str, across: float, down: float) -> float:
-        """Return the size of letters, in points, with which the longest label fits this bar."""
-        index = self.schedule.plan.index
-        longest = len(label_text(index.op(index.row("F", index.stages - 1)[-1]), style))
-        return min(LARGEST, (bar.bottom - bar.top) * down * 0.8, (bar.width * across - 0.8) / (longest * DIGIT))
 
     def _write(self, bar: Bar, text: str, letters: float) -> None:
         left, right = max(bar.left, self.window.start / self.unit), min(bar.right, self.window.end / self.unit)
@@ -325,45 +347,85 @@ class Chart:
         self.axes.text((left + right) / 2, (bar.top + bar.bottom) / 2, text, fontsize=letters, **look)
 
 
-def key(charts: Sequence[Chart]) -> Iterator[Key]:
-    """Yield the entries of the legend for charts of one look: what the colours mean."""
+def labels_of(charts: Sequence[Chart]) -> dict[str, tuple[str, float]]:
+    """Return the style of the labels of each kind, and the points of their letters: every slot has room for them."""
+    style, rooms = charts[0].view.label, dict[str, tuple[float, float]]()
+    if style == "none" or (style == "auto" and charts[0].by_kind):
+        return {}
+    for chart in charts:
+        across, down = chart.points()
+        for bar in chart.bars:
+            width, height = rooms.get(bar.op.kind, (inf, inf))
+            rooms[bar.op.kind] = min(width, bar.width * across), min(height, (bar.bottom - bar.top) * down)
+
+    def letters(kind: str, style: str) -> float:
+        longest = max(len(chart.longest_label(style)) for chart in charts)
+        return min(font(1), rooms[kind][1] * 0.8, (rooms[kind][0] - 0.8) / (longest * DIGIT))
+
+    if style == "auto":
+        style = "op" if all(letters(kind, "op") > SMALLEST + 1 for kind in rooms) else "microbatch"
+    styles = [*["slice"] * (style == "microbatch" and any(chart.slices > 1 for chart in charts)), style]
+    sizes = {kind: [(one, size) for one in styles if (size := letters(kind, one)) >= SMALLEST] for kind in rooms}
+    return {kind: fitting[0] for kind, fitting in sizes.items() if fitting}
+
+
+def draw_charts(figure: Drawing, charts: Sequence[Chart]) -> None:
+    """Complete a figure with a legend, then with stripes and labels, by one rule for all of its charts."""
+    narrow = set().union(*(chart.narrow for chart in charts))
+    for chart in charts:
+        chart.draw(narrow)
+    legend(figure, list(key(charts, narrow)))
+    settle(figure)
+    labels = labels_of(charts)
+    for chart in charts:
+        chart.finish(narrow, labels)
+
+
+def key(charts: Sequence[Chart], narrow: Set[str]) -> Iterator[Key]:
+    """Yield the entries of the legend for charts of one look: what the colours mean; `narrow` kinds have no stripes."""
     by_kind, chunks = charts[0].by_kind, max(chart.chunks for chart in charts)
     first, second = (None, None) if by_kind else (0, 1)
-    drawn = {bar.op.kind for chart in charts for bar in chart.bars}
     for kind in ALL_KINDS:
-        if kind in drawn:
-            yield _swatch(colour_of(first if is_numbered(kind) else None, kind), kind), ALL_KINDS[kind].name
+        if any(kind in chart.kinds for chart in charts):
+            colour = colour_of(first if is_numbered(kind) else None, kind)
+            yield _swatch(colour, "" if kind in narrow else kind), ALL_KINDS[kind].name
+    if charts[0].averaged:
+        yield Patch(facecolor="none"), f"averaged where narrower than {FINE:g} pt"
     if any(chart.schedule.plan.pairs for chart in charts):
         upper, lower = unit_rgb(colour_of(first, "F")), unit_rgb(colour_of(second, "B"))
-        look: Any = {"linestyle": "none", "marker": "s", "markersize": FONT, "fillstyle": "top", "markeredgewidth": 0}
+        look: Any = {"linestyle": "none", "marker": "s", "markersize": font(), "fillstyle": "top", "markeredgewidth": 0}
         yield Line2D([], [], markerfacecolor=upper, markerfacecoloralt=lower, **look), "overlapped pair"
     if chunks > 1:
-        shades = [colour_of(first, "F", chunk, chunks) for chunk in range(min(chunks, 4))]
+        shades = [colour_of(first, "F", chunk, chunks) for chunk in range(min(chunks, MOST_SHADES))]
         yield tuple(map(_swatch, shades)), f"chunks {_first(chunks)}"
     microbatches = charts[0].schedule.problem.microbatches
     if microbatches > 1 and not by_kind:
-        yield tuple(map(_swatch, HUES[:microbatches])), f"microbatches {_first(microbatches)}"
+        hues = [colour_of(hue, "F") for hue in range(min(microbatches, len(HUES)))]
+        again = f" (hues repeat after {len(HUES)})" if microbatches > len(HUES) else ""
+        yield tuple(map(_swatch, hues)), f"microbatches {_first(microbatches, charts[0].view.first_microbatch)}{again}"
     slices = max(chart.slices for chart in charts)
     if slices > 1 and not by_kind:
         shades = [colour_of(first, "F", 0, chunks, place_of(part, slices)) for part in range(slices)]
-        yield tuple(map(_swatch, shades[:: ceil_div(slices, MOST_SHADES)])), f"slices {_first(slices)}"
+        yield tuple(map(_swatch, shades[:: ceil_div(slices, MOST_SLICES)])), f"slices {_first(slices)}"
     if charts[0].memory:
         yield from memory_key([chart.schedule for chart in charts])
 
 
-def is_thin(schedule: Schedule, view: View, window: Window) -> bool:
-    """Return whether slots are on average too thin for numbers of microbatches, and so for their colours."""
+def mean_points(schedule: Schedule, view: View, window: Window) -> float:
+    """Return how many points wide slots are on average."""
     points = view.inches * POINTS / max(window.end - window.start, 1)
-    return sum(schedule.busy_ticks) * points < THIN * sum(map(len, schedule.plan.orders))
+    return sum(schedule.busy_ticks) * points / sum(map(len, schedule.plan.orders))
 
 
-def label_text(op: Op, style: str) -> str:
+def label_text(op: Op, style: str, first: int) -> str:
     """Return the label of a slot; `style` is one of labels.LABELS but not auto, or slice: that with its microbatch.
 
-    What is of no microbatch is labelled by its stage.
+    Microbatches count from `first`. What is of no microbatch is labelled by its stage.
     """
     if not is_numbered(op.kind) and style != "none":
         return str(op.stage)
+    if first:
+        op = op._replace(microbatch=op.microbatch + first)
     texts = {"microbatch": str(op.microbatch), "op": str(op), "stage": str(op.stage), "none": ""}
     return {**texts, "slice": f"{op.microbatch}.{op.slice}"}[style]
 
@@ -376,41 +438,47 @@ def unit_rgb(colour: Rgb) -> Colour:
 
 def chart_inches(schedule: Schedule, view: View) -> float:
     """Return the height of the rows of a chart in inches."""
-    return layout(schedule, view).height * BAR_INCHES
+    return layout(schedule, view).height * BAR_INCHES * view.font_size / FONT
 
 
-def _first(count: int) -> str:
+def _first(count: int, begin: int = 0) -> str:
     """Return the first of `count` numbers as text: `0, 1, 2, ..`."""
-    return ", ".join([*map(str, range(min(count, 3))), *([".."] if count > 3 else [])])
+    return ", ".join([*map(str, range(begin, begin + min(count, 3))), *([".."] if count > 3 else [])])
 
 
 def _swatch(colour: Rgb, kind: str = "F") -> Artist:
     look: Any = {"facecolor": unit_rgb(colour), "edgecolor": "white", "linewidth": 0.3}
-    return Striped(falling=FALLING[kind], **look) if kind in FALLING else Patch(**look)
+    if kind not in FALLING:
+        return Patch(**look)
+    return Striped(falling=FALLING[kind], stripe=unit_rgb(stripe_of(colour)), **look)
 
 
-FRAME_INCHES = 0.95  # title, time axis and legend
+TITLE_INCHES, AXIS_INCHES, LEGEND_INCHES = 0.2, 0.5, 0.25
+
+
+def frame_inches(view: View) -> float:
+    """Return the height of title, time axis and legend."""
+    inches = AXIS_INCHES + TITLE_INCHES * (view.title != "") + LEGEND_INCHES * (view.legend == "below")
+    return inches * view.font_size / FONT
 
 
 def gantt_figure(outcome: Outcome, view: View) -> Drawing:
     """Draw the chart of a schedule."""
     schedule = outcome.schedule
     window = view.window(schedule)
-    with sheet(view.inches, min(FRAME_INCHES + chart_inches(schedule, view), TALLEST)) as figure:
+    with sheet(view, min(frame_inches(view) + chart_inches(schedule, view), TALLEST)) as figure:
         axes = figure.add_subplot()
-        chart = Chart(axes, schedule, view, window, by_kind=is_thin(schedule, view, window))
-        chart.draw()
         axes.set_xlabel(with_unit("time", schedule.problem.time_unit), labelpad=2)
         name = heading(outcome).plain
         metrics = f"makespan {makespan(schedule)}, bubble {schedule.bubble:.2%}"
-        if len(name + metrics) * FONT * DIGIT < 0.85 * view.inches * POINTS:
+        if view.title is not None:
+            metrics = name = ""
+        if len(name + metrics) * font() * DIGIT < 0.85 * view.inches * POINTS:
             axes.set_title(name, loc="left", pad=3)
             axes.set_title(metrics, loc="right", pad=3)
         else:  # there is no room for both on one line
             axes.set_title(f"{name}\n{metrics}", loc="left", pad=3)
-        legend(figure, list(key([chart])))
-        settle(figure)
-        chart.finish()
+        draw_charts(figure, [Chart(axes, schedule, view, window, mean_points(schedule, view, window))])
         return figure
 
 

@@ -12,15 +12,23 @@ from matplotlib.patches import Patch
 
 from pipesched.errors import ConfigError
 from pipesched.render.chosen import SHOWN_DEVICES, drawn, edge, not_drawn, some_devices
-from pipesched.render.figure.chart import FRAME_INCHES, Chart, chart_inches, is_thin, key, makespan, unit_rgb
-from pipesched.render.figure.page import FONT, RED, Drawing, legend, settle, sheet
+from pipesched.render.figure.chart import (
+    TITLE_INCHES,
+    Chart,
+    chart_inches,
+    draw_charts,
+    frame_inches,
+    makespan,
+    mean_points,
+    unit_rgb,
+)
+from pipesched.render.figure.page import RED, Drawing, font, legend, sheet
 from pipesched.render.marks import with_unit
 from pipesched.render.palette import HUES
-from pipesched.render.view import View
+from pipesched.render.view import FONT, View
 from pipesched.results.comparison import Comparison
 from pipesched.results.outcome import Outcome
 
-TITLE_INCHES = 0.22  # of each chart
 SHAPES = (0.4, 0.95)  # the least and the most height over width that rows are made higher or lower for
 LOWEST, HIGHEST = 0.5, 1.6  # times their usual height
 MOST_ROWS = 40  # devices of all charts together
@@ -52,29 +60,25 @@ def _charts(outcomes: Sequence[Outcome], comparison: Comparison, view: View) -> 
         view = replace(view, rows=some_devices(devices, **many))
     until = edge(schedules, comparison)
     window = view.window(schedules[0], until)
-    by_kind = any(is_thin(schedule, view, window) for schedule in schedules)
+    mean = min(mean_points(schedule, view, window) for schedule in schedules)
     heights = [chart_inches(schedule, view) for schedule in schedules]
-    rest = FRAME_INCHES + TITLE_INCHES * len(heights)
+    rest = frame_inches(view) + TITLE_INCHES * len(heights) * view.font_size / FONT
     least, most = ((shape * view.inches - rest) / sum(heights) for shape in SHAPES)
     stretched = sum(heights) * min(max(min(max(1.0, least), most), LOWEST), HIGHEST)
-    with sheet(view.inches, rest + stretched) as figure:
+    with sheet(view, rest + stretched) as figure:
         grid = figure.add_gridspec(len(heights), 1, height_ratios=heights)
         charts = [
-            Chart(figure.add_subplot(grid[number]), schedule, view, window, by_kind=by_kind)
+            Chart(figure.add_subplot(grid[number]), schedule, view, window, mean)
             for number, schedule in enumerate(schedules)
         ]
         for chart, outcome in zip(charts, outcomes, strict=True):
-            chart.draw()
             schedule = outcome.schedule
             metrics = f"makespan {makespan(schedule)}, bubble {schedule.bubble:.1%}, peak {_peak(outcome):g}"
             remarks = not_drawn(schedule, until if view.end is None else None, view.rows)
             chart.axes.set_title("; ".join([f"{outcome.algorithm}: {metrics}", *remarks]), loc="left", pad=2)
             chart.axes.tick_params(axis="x", labelbottom=chart is charts[-1])
         charts[-1].axes.set_xlabel(with_unit("time", schedules[-1].problem.time_unit), labelpad=2)
-        legend(figure, list(key(charts)))
-        settle(figure)
-        for chart in charts:
-            chart.finish()
+        draw_charts(figure, charts)
         return figure
 
 
@@ -90,12 +94,12 @@ def _bars(outcomes: Sequence[Outcome], best: int | float | None, view: View) -> 
         RED if not outcome.schedule.fits else BEST if outcome.schedule.makespan == best else OTHERS
         for outcome in outcomes
     ]
-    with sheet(view.inches, 0.6 + BAR_INCHES * len(outcomes)) as figure:
+    with sheet(view, 0.6 + BAR_INCHES * len(outcomes)) as figure:
         for number, (title, measure, digits) in enumerate(measures):
             axes = figure.add_subplot(1, len(measures), number + 1)
             values = [measure(outcome) for outcome in outcomes]
             bars = axes.barh(range(len(outcomes)), values, height=0.72, color=colours)
-            axes.bar_label(bars, [f"{value:{digits}}" for value in values], padding=2, fontsize=FONT - 1)
+            axes.bar_label(bars, [f"{value:{digits}}" for value in values], padding=2, fontsize=font(1))
             axes.set_yticks(range(len(outcomes)), [outcome.algorithm for outcome in outcomes])
             axes.set_ylim(len(outcomes) - 0.4, -0.6)
             axes.set_xlim(0, 1.25 * max(*values, 1e-9))

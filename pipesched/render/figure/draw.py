@@ -13,7 +13,7 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Number
 from pipesched.pipeline.schedule import Schedule
-from pipesched.render.view import PAGE, View
+from pipesched.render.view import FONT, PAGE, View
 from pipesched.results.capabilities import capability_of
 from pipesched.results.comparison import Comparison, Sweep
 from pipesched.results.frontier import Frontier
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from pipesched.render.figure.page import Drawing
+
+
+TIMELINE = ("start", "end", "zoom", "label", "memory", "first_microbatch", "device_name")  # of charts alone
 
 
 def figure(
@@ -36,6 +39,11 @@ def figure(
     inches: float = PAGE,
     charts: int | str | None = None,
     show: str = "bubble",
+    title: str | None = None,
+    font_size: float = FONT,
+    legend: str = "below",
+    first_microbatch: int = 0,
+    device_name: str = "device",
     problem: Problem | None = None,
 ) -> Figure:
     """Draw a result with matplotlib, which the extra `plot` installs.
@@ -54,6 +62,11 @@ def figure(
         charts: How many schedules of a Comparison: "all", or so many of the best; 0: bars of the metrics of all.
             Default: all of up to 4, of more the best 3.
         show: The measure of a Sweep: bubble, makespan, microbatch (time of one), utilization, memory.
+        title: The title of the figure; default: what it shows. "" is none.
+        font_size: Points of its text, 5 to 24.
+        legend: Where the legend stands: below, right, none.
+        first_microbatch: The number of the first microbatch in labels, 0 or 1. Like `device_name` of charts alone.
+        device_name: The name of devices, with their number behind it: rank, GPU.
         problem: The costs, where `result` names a CSV, and what an algorithm, its name or its function, schedules.
 
     Raises:
@@ -61,9 +74,10 @@ def figure(
     """
     require_matplotlib()
     result = from_file(result, problem, "result")
-    view = View(start, end, zoom, label, memory, inches, charts=charts, show=show)
+    part = (start, end, zoom, label, memory, inches, None, None, charts, show)
+    view = View(*part, title, font_size, legend, first_microbatch, device_name)
     if isinstance(result, (Sweep, Frontier)) or capability_of(result) is not None:
-        _require_default(view, ("start", "end", "zoom", "label", "memory"), result, "no timeline")
+        _require_default(view, TIMELINE, result, "no timeline")
     if not isinstance(result, Comparison):
         _require_default(view, ("charts",), result, "nothing to choose from")
     if not isinstance(result, Sweep):
@@ -100,10 +114,10 @@ def drawing_of(result: object, view: View) -> Drawing:
     if isinstance(result, Sweep):
         return sweep_figure(result, view)
     if isinstance(result, Frontier):
-        return solved_figure(result, view.inches)
+        return solved_figure(result, view)
     capability = capability_of(result)
     if capability is not None and capability.figure:
-        drawing: Drawing = capability.load("figure")(result, view.inches)
+        drawing: Drawing = capability.load("figure")(result, view)
         return drawing
     known = "an Outcome, a Schedule, a Comparison, a Sweep or a Frontier"
     raise ConfigError(f"must be {known}, not {shown(result)}", "result")

@@ -16,10 +16,10 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from pipesched.errors import ConfigError
 from pipesched.pipeline.quantities import plain
 from pipesched.render.figure.chart import DASHES, Box, needs_line, place_names, unit_rgb
-from pipesched.render.figure.page import FONT, GREY, Drawing, Key, legend, plain_numbers, plot_axes, settle, sheet
+from pipesched.render.figure.page import GREY, Drawing, Key, font, legend, plain_numbers, plot_axes, settle, sheet
 from pipesched.render.marks import with_unit
 from pipesched.render.palette import HUES
-from pipesched.render.view import PAGE
+from pipesched.render.view import View
 from pipesched.results.comparison import ParetoPoint
 from pipesched.results.frontier import Frontier
 
@@ -56,7 +56,7 @@ def frontier_figure(
     *,
     limit: float | None = None,
     titles: tuple[str, str] = ("peak memory of a device", "makespan"),
-    inches: float = PAGE,
+    view: View | None = None,
     proved: str = "optimal",
 ) -> Drawing:
     """Draw peak memory to the right and makespan upwards; points at one spot share a name.
@@ -64,7 +64,8 @@ def frontier_figure(
     `limit`, a dashed line, is what the budget leaves for activations. A point is hollow where its bound is lower;
     `proved` says what others are.
     """
-    with sheet(inches, inches * SHAPE + 0.3) as figure:
+    view = view or View()
+    with sheet(view, view.inches * SHAPE + 0.3) as figure:
         axes = plot_axes(figure)
         best = sorted({(point.peak, point.makespan) for point in points if not point.dominated})
         if best:  # stairs: with that much memory, none of these schedules is shorter
@@ -72,7 +73,7 @@ def frontier_figure(
             axes.step(peaks, makespans, where="post", color=MARK, linewidth=THICK)
         _marks(axes, points)
         if limit is not None:
-            above: Any = {"transform": axes.get_xaxis_transform(), "ha": "center", "va": "bottom", "fontsize": FONT - 1}
+            above: Any = {"transform": axes.get_xaxis_transform(), "ha": "center", "va": "bottom", "fontsize": font(1)}
             axes.axvline(limit, color="black", linewidth=THICK, linestyle=DASHES)
             axes.text(limit, 1.01, "budget", **above)
         axes.set_xlabel(with_unit(titles[0], memory_unit))
@@ -144,12 +145,12 @@ def _names(axes: Axes, points: Sequence[Trade]) -> None:
 def _note(axes: Axes, name: str, point: Trade) -> Annotation:
     """Return a name on its mark, with the line that it may need."""
     line = {"arrowstyle": "-", "linewidth": 0.3, "color": GREY, "shrinkA": 0, "shrinkB": 2}
-    look: Any = {"va": "center", "ha": "center", "fontsize": FONT - 1, "arrowprops": line}
+    look: Any = {"va": "center", "ha": "center", "fontsize": font(1), "arrowprops": line}
     look["color"] = GREY if point.dominated else "black"
     return axes.annotate(name, (point.peak, point.makespan), xytext=(0, 0), textcoords="offset points", **look)
 
 
-def solved_figure(frontier: Frontier, inches: float = PAGE) -> Drawing:
+def solved_figure(frontier: Frontier, view: View) -> Drawing:
     """Draw the points of a frontier.
 
     Their names are placements, or what found them where all have the same one. Raises ConfigError if there is none.
@@ -162,10 +163,10 @@ def solved_figure(frontier: Frontier, inches: float = PAGE) -> Drawing:
         for point in frontier
     ]
     units, titles = (frontier.time_unit, frontier.memory_unit), ("memory budget of a device", frontier.objective)
-    return frontier_figure(drawn, *units, titles=titles, inches=inches, proved=frontier.proved)
+    return frontier_figure(drawn, *units, titles=titles, view=view, proved=frontier.proved)
 
 
-def pareto_figure(pareto_points: Sequence[ParetoPoint], inches: float = PAGE) -> Drawing:
+def pareto_figure(pareto_points: Sequence[ParetoPoint], view: View) -> Drawing:
     """Draw the schedules of a comparison, with the budget of the devices where all have the same.
 
     Raises ConfigError if there is none.
@@ -179,4 +180,4 @@ def pareto_figure(pareto_points: Sequence[ParetoPoint], inches: float = PAGE) ->
     problem = pareto_points[0].outcome.problem
     limits = set(problem.memory.budget or ())
     limit = float(plain(limits.pop())) if len(limits) == 1 else None
-    return frontier_figure(points, problem.time_unit, problem.memory.unit, limit=limit, inches=inches)
+    return frontier_figure(points, problem.time_unit, problem.memory.unit, limit=limit, view=view)

@@ -24,6 +24,7 @@ from matplotlib.patches import Patch
 
 from pipesched.core.arrays import ceil_div
 from pipesched.render.timescale import number
+from pipesched.render.view import FONT, View
 
 STEP = 5.0  # points from stripe to stripe, along either side
 WIDTH = 0.5
@@ -40,11 +41,11 @@ def stripes(width: float, height: float, *, falling: bool = False) -> Iterator[S
 
 
 class Striped(Patch):
-    """The swatch of a legend, with stripes."""
+    """The swatch of a legend, with stripes of a colour."""
 
-    def __init__(self, *, falling: bool, **settings: Any) -> None:
+    def __init__(self, *, falling: bool, stripe: object, **settings: Any) -> None:
         super().__init__(**settings)
-        self.falling = falling
+        self.falling, self.stripe = falling, stripe
 
 
 class StripedHandler(HandlerPatch):
@@ -54,17 +55,16 @@ class StripedHandler(HandlerPatch):
         """Return the box, and its stripes on top."""
         box = super().create_artists(legend, orig_handle, *place)
         xdescent, ydescent, width, height, _, trans = place
-        falling = isinstance(orig_handle, Striped) and orig_handle.falling
-        look: Any = {"color": "white", "linewidth": WIDTH, "transform": trans}
+        assert isinstance(orig_handle, Striped)
+        look: Any = {"color": orig_handle.stripe, "linewidth": WIDTH, "transform": trans, "solid_capstyle": "butt"}
         lines = [
             Line2D([x0 - xdescent, x1 - xdescent], [y0 - ydescent, y1 - ydescent], **look)
-            for (x0, y0), (x1, y1) in stripes(width, height, falling=falling)
+            for (x0, y0), (x1, y1) in stripes(width, height, falling=orig_handle.falling)
         ]
         return [*box, *lines]
 
 
 POINTS = 72  # to the inch
-FONT = 7.0  # points
 DIGIT = 0.64  # width of a digit of DejaVu Sans, of its size
 DOTS = 300  # to the inch, in PNG
 TALLEST = 9.0  # inches of a page
@@ -72,8 +72,6 @@ GREY, PALE, RED = "0.35", "0.94", "#b2182b"
 SETTINGS: Any = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib, so that it is everywhere
-    **dict.fromkeys(("font.size", "axes.titlesize", "axes.labelsize"), FONT),
-    **dict.fromkeys(("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), FONT - 0.5),
     **dict.fromkeys(("axes.linewidth", "xtick.major.width", "ytick.major.width"), 0.5),
     **dict.fromkeys(("xtick.major.size", "ytick.major.size"), 2.5),
     "text.parse_math": False,  # a name may hold a dollar
@@ -90,31 +88,44 @@ METADATA: dict[str, dict[str, str | None]] = {  # no dates, no versions
 
 
 class Drawing(Figure):
-    """A figure that a notebook shows just as a file holds it."""
+    """A figure that a notebook shows just as a file holds it; its `view` says how it looks."""
+
+    view: View
 
     def _repr_svg_(self) -> str:
         return image(self, "svg").decode()
 
 
 @contextmanager
-def our_settings() -> Iterator[None]:
-    """Let matplotlib draw and write with our settings alone, inside the block."""
+def our_settings(font: float = FONT) -> Iterator[None]:
+    """Let matplotlib draw and write with our settings alone, inside the block, text in `font` points."""
     with mpl.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # a name in letters that the font lacks: boxes
         mpl.rcdefaults()
         mpl.rcParams.update(SETTINGS)
+        mpl.rcParams.update(dict.fromkeys(("font.size", "axes.titlesize", "axes.labelsize", "figure.titlesize"), font))
+        mpl.rcParams.update(dict.fromkeys(("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), font - 0.5))
         yield
 
 
 @contextmanager
-def sheet(inches: float, height: float) -> Iterator[Drawing]:
-    """Yield an empty figure, `inches` wide and `height` inches high, to be drawn inside the block."""
-    with our_settings():
+def sheet(view: View, height: float) -> Iterator[Drawing]:
+    """Yield an empty figure, but for a title, `height` inches high, to be drawn inside the block."""
+    with our_settings(view.font_size):
         engine = ConstrainedLayoutEngine(w_pad=0.03, h_pad=0.03, hspace=0.02, wspace=0.03)
-        yield Drawing(figsize=(inches, height), dpi=POINTS, layout=engine)  # so that matplotlib's pixels are points
+        figure = Drawing(figsize=(view.inches, height), dpi=POINTS, layout=engine)  # matplotlib's pixels are points
+        figure.view = view
+        if view.title:
+            figure.suptitle(view.title)
+        yield figure
 
 
-def settle(figure: Figure) -> None:
+def font(less: float = 0) -> float:
+    """Return the points of text in the figure that is being drawn, `less` for what is smaller."""
+    return float(mpl.rcParams["font.size"]) - less
+
+
+def settle(figure: Drawing) -> None:
     """Lay out the figure for good, so that what depends on final positions can be drawn."""
     engine = figure.get_layout_engine()
     if engine is not None:
@@ -145,14 +156,16 @@ def plain_numbers(*along: Axis) -> None:
         axis.set_major_formatter(lambda value, _: number(int(value) if value == int(value) else value))
 
 
-def legend(figure: Figure, entries: Sequence[Key]) -> None:
-    """Add a legend below everything, in as few rows as its width allows."""
+def legend(figure: Drawing, entries: Sequence[Key]) -> None:
+    """Add a legend where the view of the figure says; below everything it has as few rows as its width allows."""
+    place = figure.view.legend
     handles: Any = [handle for handle, _ in entries]
     labels = [label for _, label in entries]
-    look: Any = {"loc": "outside lower center", "frameon": False, "handlelength": 2.4, "handleheight": 1.0}
+    look: Any = {"frameon": False, "handlelength": 2.4, "handleheight": 1.0}
+    look["loc"] = "outside right upper" if place == "right" else "outside lower center"
     look |= {"handletextpad": 0.5, "columnspacing": 1.6, "borderpad": 0.2}
     look["handler_map"] = {tuple: HandlerTuple(ndivide=None, pad=0), Striped: StripedHandler()}
-    for rows in range(1, len(entries) + 1):
+    for rows in range(1, len(entries) + 1) if place == "below" else [len(entries)] * (place == "right"):
         box = figure.legend(handles, labels, ncols=ceil_div(len(entries), rows), **look)
         if box.get_window_extent().width <= figure.bbox.width:
             return

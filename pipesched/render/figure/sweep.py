@@ -16,7 +16,7 @@ from pipesched.render.figure.page import Drawing, Key, legend, plain_numbers, pl
 from pipesched.render.marks import with_unit
 from pipesched.render.palette import HUES
 from pipesched.render.sweep import PlotMark, best_lines, measure_named, title_of, title_of_field
-from pipesched.render.view import PAGE, View
+from pipesched.render.view import View
 from pipesched.results.comparison import Sweep
 
 SHAPE = 0.55  # height over width
@@ -30,7 +30,7 @@ def sweep_figure(sweep: Sweep, view: View) -> Drawing:
     lines, note = best_lines(sweep, view.show)
     if not lines:
         raise ConfigError("there is nothing to draw: none of the algorithms applies", "result")
-    with sheet(view.inches, view.inches * SHAPE + 0.3) as figure:
+    with sheet(view, view.inches * SHAPE + 0.3) as figure:
         axes = plot_axes(figure)
         keys = [_draw(axes, place, len(lines), name, line) for place, (name, line) in enumerate(lines.items())]
         if not all(mark.fits for line in lines.values() for mark in line):
@@ -76,7 +76,7 @@ DASHES: Any = ("-", "--", "-.", ":")  # one after the other, so that lines diffe
 MOST_POINTS = 1000  # of a line; of more samples evenly many
 
 
-def robustness_figure(robustness: Robustness, inches: float = PAGE) -> Drawing:
+def robustness_figure(robustness: Robustness, view: View) -> Drawing:
     """Draw the distribution function of each schedule's makespan, with its makespan without noise as a dot below.
 
     Raises ConfigError where no row has samples.
@@ -85,7 +85,7 @@ def robustness_figure(robustness: Robustness, inches: float = PAGE) -> Drawing:
     if not rows:
         why = "none of the schedules applies" if not any(row.applicable for row in robustness) else "no samples"
         raise ConfigError(f"there is nothing to draw: {why}", "result")
-    with sheet(inches, inches * SHAPE + 0.3) as figure:
+    with sheet(view, view.inches * SHAPE + 0.3) as figure:
         axes = plot_axes(figure)
         keys = [_draw_row(axes, place, row) for place, row in enumerate(rows)]
         keys.append((Line2D([], [], linestyle="none", marker="o", color="0.35", markersize=3.5), "without noise"))

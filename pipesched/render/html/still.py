@@ -1,22 +1,18 @@
-"""Still pictures as SVG, for paper, notebooks and readers without scripts: schedules on one time scale, a frontier."""
+"""Still pictures as SVG, for paper, notebooks and readers without scripts: schedules on one time scale."""
 
 from __future__ import annotations
 
 import html
 from collections.abc import Iterator, Sequence
-from fractions import Fraction
 
 from pipesched.pipeline.ops import Op, Pair
 from pipesched.pipeline.plan import SIDE_KINDS, lane_of
-from pipesched.pipeline.quantities import to_fraction
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.cells import hue_number, is_numbered
 from pipesched.render.chosen import some_devices
 from pipesched.render.palette import Rgb, colour_of, place_of, text_on
 from pipesched.render.timescale import number
-from pipesched.results.frontier import Frontier
 from pipesched.results.outcome import Outcome
-from pipesched.results.status import Status
 
 WIDTH, LEFT, HEAD, FOOT = 1000, 70, 20, 26
 MOST_SLOTS = 5_000  # of more, a device is drawn by how busy it is
@@ -64,41 +60,6 @@ def still(schedules: Sequence[tuple[str, Outcome]]) -> str:
 def _devices(schedule: Schedule) -> Sequence[int]:
     """Return the devices to draw: all, or some of very many."""
     return some_devices(schedule.problem.devices, MOST_DEVICES) or range(schedule.problem.devices)
-
-
-def steps(frontier: Frontier) -> str:
-    """Return the best value at every budget as a picture: a step a point, filled where proved, with its numbers."""
-    width, height, left, right, top, bottom, colour = 640, 300, 70, 20, 20, 44, "#0072b2"
-    budgets = [to_fraction(point.budget) for point in frontier]
-    values = [to_fraction(point.value) for point in frontier]
-
-    def place(value: Fraction, among: list[Fraction], start: int, end: int) -> float:
-        low, high = min(among), max(among)
-        return (start + end) / 2 if low == high else start + (end - start) * float((value - low) / (high - low))
-
-    xs = [place(budget, budgets, left + 20, width - right - 60) for budget in budgets]
-    ys = [place(value, values, height - bottom - 10, top + 10) for value in values]
-    path = f"M{xs[0]:.1f} {ys[0]:.1f}" + "".join(f"H{x:.1f}V{y:.1f}" for x, y in zip(xs[1:], ys[1:], strict=True))
-    parts = [
-        f'<path d="M{left} {top}V{height - bottom}H{width - right}" fill="none" stroke="currentColor" opacity=".5"/>',
-        f'<path d="{path}H{width - right}" fill="none" stroke="{colour}" stroke-width="2"/>',
-    ]
-    for point, x, y in zip(frontier, xs, ys, strict=True):
-        proved = point.status == Status.OPTIMAL
-        parts.append(
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour if proved else "none"}" stroke="{colour}"/>'
-            f'<text x="{x + 7:.1f}" y="{y - 5:.1f}">{number(point.value)}</text>'
-            f'<text x="{x:.1f}" y="{height - bottom + 15}" text-anchor="middle">{number(point.budget)}</text>'
-        )
-    memory, time = (f" ({html.escape(unit)})" if unit else "" for unit in (frontier.memory_unit, frontier.time_unit))
-    across = f"memory budget of a device{memory}"
-    parts.append(f'<text x="{width / 2}" y="{height - 8}" text-anchor="middle">{across}</text>')
-    parts.append(f'<text x="4" y="14">{frontier.objective}{time}; filled: proved {frontier.proved}</text>')
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" fill="currentColor"'
-        f' aria-label="{frontier.objective} by budget" style="width:100%;max-width:{width}px;font:12px sans-serif">'
-        f"{''.join(parts)}</svg>"
-    )
 
 
 def _label(op: Op, width: float) -> str:

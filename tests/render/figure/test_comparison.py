@@ -89,8 +89,8 @@ def test_thin_slots_are_coloured_by_kind(texts: Texts) -> None:
     """Where a number of a microbatch has no room its hue says nothing: kinds have hues, and no number is written."""
     svg = image_of(entries("1f1b", "zb-h1", devices=8, stages=8, microbatches=48), View(), "svg")
     fills = set(re.findall(r"fill: (#[0-9a-f]{6})", svg.decode()))
-    assert {"#{:02x}{:02x}{:02x}".format(*HUES[hue]) for hue in (0, 1, 2, 5)} <= fills
-    assert "#{:02x}{:02x}{:02x}".format(*HUES[3]) not in fills
+    assert {"#{:02x}{:02x}{:02x}".format(*colour_of(None, kind)) for kind in "FIW"} <= fills
+    assert "#{:02x}{:02x}{:02x}".format(*colour_of(3, "F")) not in fills
     found = texts(svg)
     assert [found.count(text) for text in ("forward", "backward", "input gradient", "weight gradient")] == [1] * 4
     assert not any(text.startswith("microbatches ") for text in found)

@@ -10,6 +10,7 @@ import pytest
 
 from pipesched.render.figure.frontier import Trade, frontier_figure
 from pipesched.render.figure.page import image
+from pipesched.render.view import View
 
 Texts = Callable[[bytes], list[str]]
 POINTS = [
@@ -77,7 +78,7 @@ def test_the_marks_of_a_comparison_are_explained(texts: Texts) -> None:
 def test_names_do_not_cover_each_other(inches: float) -> None:
     """Names of points close together stand apart: no two lines of text at one place."""
     crowd = [Trade(f"point {number}", 100 + number, 5 + number % 2 / 10, False) for number in range(8)]
-    svg = svg_of(crowd, inches=inches).decode()
+    svg = svg_of(crowd, view=View(inches=inches)).decode()
     places = re.findall(r"translate\(([\d.]+) ([\d.]+)\)[^>]*>point \d", svg) or re.findall(
         r'x="([\d.]+)" y="([\d.]+)"[^>]*>point \d', svg
     )

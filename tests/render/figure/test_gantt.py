@@ -13,7 +13,7 @@ import pytest
 import pipesched
 from pipesched.pipeline.ops import Pair
 from pipesched.render.figure.draw import image_of
-from pipesched.render.palette import colour_of, place_of
+from pipesched.render.palette import colour_of, place_of, stripe_of
 from pipesched.render.view import View
 from tests.unit_schedules import forwards, sized, sliced
 
@@ -95,13 +95,97 @@ def test_over_budget_is_red(picture: Look, texts: Texts) -> None:
 
 
 def test_stripes_are_lines() -> None:
-    """Weight gradients are striped by lines, since not every viewer fills with patterns; slots too narrow are not."""
-    wide, narrow = (image_of(outcome("zb-h1", microbatches=count), PLAIN, "svg").decode() for count in (8, 256))
-    assert "<pattern" not in wide
-    line = "stroke: #ffffff; stroke-width: 0.5"
-    in_the_legend = narrow.count(line)
-    assert 0 < in_the_legend < 8
-    assert wide.count(line) >= in_the_legend + 3 * 32
+    """Weight gradients are striped by lines, since not every viewer fills with patterns."""
+    svg = image_of(outcome("zb-h1"), PLAIN, "svg").decode()
+    assert "<pattern" not in svg
+    assert stripes_in(svg, 8) >= 3 * 32 + 3
+
+
+def stripes_in(svg: str, microbatches: int) -> int:
+    """How many lines have the colour of stripes."""
+    hues = [None, *range(microbatches)]
+    colours = {"#{:02x}{:02x}{:02x}".format(*stripe_of(colour_of(hue, "W"))) for hue in hues}
+    return sum(svg.count(f"stroke: {colour}; stroke-width: 0.5") for colour in colours)
+
+
+def split(algorithm: str, weight: float) -> pipesched.Outcome:
+    """A schedule of split backwards, whose last stage has short weight gradients."""
+    costs: dict[str, Any] = {"forward": 5, "backward_input": 5, "backward_weight": [5, 5, 5, weight]}
+    return pipesched.run(pipesched.make_problem(devices=4, stages=4, microbatches=8, **costs), algorithm)
+
+
+@pytest.mark.parametrize(
+    ("weight", "numbers", "striped"), [(5, 3, True), (2, 2, True), (0.1, 2, False)], ids=["all", "number", "nothing"]
+)
+def test_a_kind_has_all_or_nothing(texts: Texts, weight: float, numbers: int, striped: bool) -> None:
+    """One narrow slot leaves all of its kind without numbers, or without stripes, in the legend too."""
+    svg = image_of(split("zb-h1", weight), View(inches=3.5), "svg")
+    labels = texts(svg)
+    assert [labels.count(str(microbatch)) for microbatch in (1, 3, 7)] == [4 * numbers] * 3
+    assert (stripes_in(svg.decode(), 8) > 0) is striped
+
+
+def test_a_rule_is_of_a_figure(texts: Texts) -> None:
+    """What one chart of a comparison has no room for, none of them has."""
+    one = split("zb-h1", 5)
+    both = pipesched.compare(one.problem, ["zb-h1", "sequential"])
+    assert "3" in texts(image_of(one, View(inches=3.5), "svg"))
+    assert "3" not in texts(image_of(both, View(inches=3.5), "svg"))
+
+
+def test_slots_that_no_printer_shows_are_averaged(picture: Look, texts: Texts) -> None:
+    """Of 1,536 slots in seven inches a row is one even mixture; the legend says so, and shows no stripes."""
+    made = outcome("zb-h1", microbatches=512)
+    svg, seen = image_of(made, PLAIN, "svg"), picture(image_of(made, PLAIN, "png"))
+    assert "averaged where narrower than 1 pt" in texts(svg)
+    assert stripes_in(svg.decode(), 8) == 0
+    mixed = [round(sum(parts) / 3) for parts in zip(*(colour_of(None, kind) for kind in "FIW"), strict=True)]
+    for place in range(100, 900):
+        colour = seen.at(1, place / 1000)
+        assert max(abs(one - other) for one, other in zip(colour, mixed, strict=True)) <= 3, place
+
+
+@pytest.mark.parametrize(
+    ("options", "there", "gone"),
+    [
+        ({"title": "One step"}, {"One step", "device 0"}, {"zb-h1  4 devices, 4 stages, 12 microbatches"}),
+        ({"title": ""}, {"forward"}, {"zb-h1  4 devices, 4 stages, 12 microbatches"}),
+        ({"legend": "none"}, {"device 0"}, {"forward", "weight gradient"}),
+        ({"legend": "right"}, {"forward", "weight gradient"}, set()),
+        ({"first_microbatch": 1}, {"12", "microbatches 1, 2, 3, .. (hues repeat after 8)"}, {"0F0"}),
+        ({"device_name": "rank"}, {"rank 0", "rank 3"}, {"device 0"}),
+        ({}, {"0", "11", "microbatches 0, 1, 2, .. (hues repeat after 8)"}, {"12"}),
+    ],
+    ids=str,
+)
+def test_options_of_papers(texts: Texts, options: dict[str, Any], there: set[str], gone: set[str]) -> None:
+    """A figure has the title, the legend, the names and the numbers that a paper asks for."""
+    found = set(texts(image_of(outcome("zb-h1", microbatches=12), View(**options), "svg")))
+    assert there <= found
+    assert found.isdisjoint(gone)
+
+
+def test_font_size() -> None:
+    """Text is as large as asked, and rows grow with it; the width stays."""
+    sizes: list[list[float]] = []
+    for points in (7, 10):
+        svg = image_of(outcome(), View(font_size=points), "svg").decode()
+        assert f"font-size: {points - 0.5}px" in svg
+        sizes += [[float(size) for size in re.findall(r'(?:width|height)="([\d.]+)pt"', svg)]]
+    small, large = sizes
+    assert (small[0], large[0]) == (504, 504)
+    assert large[1] == pytest.approx(10 / 7 * small[1])
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("font_size", 4), ("legend", "left"), ("first_microbatch", 2), ("device_name", 3), ("title", "x" * 201)],
+)
+def test_bad_options_of_papers(key: str, value: Any) -> None:
+    """A bad value is refused, with its key."""
+    with pytest.raises(pipesched.ConfigError) as caught:
+        pipesched.figure(outcome(), **{key: value})
+    assert caught.value.key == key
 
 
 def test_text_stays_text(texts: Texts) -> None:

@@ -12,7 +12,7 @@ import pipesched
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.figure.draw import image_of
 from pipesched.render.figure.page import stripes
-from pipesched.render.palette import colour_of
+from pipesched.render.palette import colour_of, stripe_of
 from pipesched.render.view import View
 from tests.strategies import Texts, saving_plan_of
 
@@ -74,10 +74,11 @@ def test_names_and_legend(texts: Read) -> None:
 
 
 def test_recomputes_are_striped_the_other_way() -> None:
-    """White lines fall in a recompute and rise in a weight gradient, so that they differ without colours."""
+    """Lines fall in a recompute and rise in a weight gradient, so that they differ without colours."""
+    dark = "stroke: #{:02x}{:02x}{:02x}; stroke-width: 0.5".format(*stripe_of(colour_of(0, "R")))
     rising, falling = list(stripes(20, 10)), list(stripes(20, 10, falling=True))
     assert len(rising) == len(falling) == 6
     assert all(left[1] < right[1] for left, right in rising[:-1])
     assert all(left[1] > right[1] for left, right in falling[:-1])
     assert all(0 <= x <= 20 and 0 <= y <= 10 for ends in falling for x, y in ends)
-    assert drawn("svg")[1].count(b"stroke: #ffffff; stroke-width: 0.5") > 3
+    assert drawn("svg")[1].count(dark.encode()) > 3

@@ -327,6 +327,45 @@ def test_wheel_pan_measure(open_page: Open) -> None:
     assert f"Measured {starts['0B0']} to {starts['0B1']}" in page.inner_text("#live")
 
 
+NAMES = "[...document.querySelectorAll('#all tr')].map(row => row.cells[0].textContent)"
+
+
+def test_the_best_is_marked(open_page: Open) -> None:
+    """The shortest of several schedules that fit is marked, also after an edit; one alone is not."""
+    page = open_page(THREE)
+    until(page, "document.querySelectorAll('#all tr').length > 3")
+
+    def starred() -> list[str]:
+        """The names of the table that have a star."""
+        return [name for name in page.evaluate(NAMES) if "★" in name]
+
+    assert starred() == [f"{THREE.best.label} ★"]  # type: ignore[union-attr]
+    page = open_page(ONE)
+    until(page, "bound.textContent !== '..'")
+    assert starred() == []
+
+
+def test_the_cut_is_shown(open_page: Open) -> None:
+    """What has layers says how many each stage has; what has none says nothing."""
+    cut = pipesched.run(pipesched.load(layers=10, devices=4, stages=4), "1f1b")
+    page = open_page(cut)
+    assert page.evaluate("which.textContent") == "1f1b, layers 3, 3, 2, 2"
+    assert open_page(ONE).evaluate("which.textContent") == "1f1b mine"
+
+
+@pytest.mark.parametrize("width", [1300, 1000, 1600])
+def test_no_table_is_clipped(open_page: Open, width: int) -> None:
+    """Of idle time by eight classes all columns are seen, and the page has one scrollbar, its own."""
+    page = open_page(pipesched.explain(OFFLOADED), width=width)
+    page.evaluate("""() => {
+        for (const row of reasons.rows) while (row.cells.length < 10) row.insertCell(1).textContent = "1234.5";
+    }""")
+    room = "e => [e.scrollWidth - e.clientWidth, e.scrollHeight - e.clientHeight]"
+    boxes = page.evaluate(f"[...document.querySelectorAll('.wide')].map({room})")
+    assert all(box == [0, 0] for box in boxes)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
 def test_a_kept_copy(open_page: Open) -> None:
     """A copy keeps the edits that it has; what happens to one leaves the other, and links leave the copy out."""
     page = open_page(ONE)

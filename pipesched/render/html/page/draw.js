@@ -108,7 +108,7 @@ function drawAxis() {
 function drawTitle(s, top) {
   const isCurrent = s.index === current && sheets.length > 1;
   fill(paint, ink.bg, 0, top, scene.width, TITLE);
-  const text = `${s.name}: makespan ${time(s, totals(s).makespan)}${difference(s)}, bubble ${percent(totals(s).bubble)}${s.lengths && shows.memory ? "; memory as planned: traces hold none" : ""}`;
+  const text = `${starred(s)}: makespan ${time(s, totals(s).makespan)}${difference(s)}, bubble ${percent(totals(s).bubble)}${s.lengths && shows.memory ? "; memory as planned: traces hold none" : ""}`;
   write(paint, `${isCurrent ? "▸ " : ""}${text}`, 4, top + TITLE / 2 + 1, { size: 12, bold: isCurrent ? "bold" : "" });
 }
 

@@ -26,11 +26,16 @@ function fillTable(id, titles, rows, { caption, sums = 0, dress } = {}) {
   $(id).replaceChildren(...(caption ? [element("caption", caption)] : []), head, body);
 }
 
+let best = null; // the shortest of several that fit their budgets
+const starred = s => `${s.name}${s === best ? " ★" : ""}`;
+
 function showNumbers() {
   const s = shown(), { makespan, bubble } = totals(s);
   show("makespan", `${makespan / s.per}${unit}${difference(s)}`);
   show("bubble", percent(bubble));
-  show("which", `${s.name}${s.edits ? `, ${s.edits} edit${s.edits > 1 ? "s" : ""}` : ""}`);
+  const { layout } = s.problem, few = layout && layout.length < 17;
+  const layers = layout ? `, layers ${few ? layout.join(", ") : `${min(...layout)} to ${max(...layout)} a stage`}` : "";
+  show("which", `${s.name}${layers}${s.edits ? `, ${s.edits} edit${s.edits > 1 ? "s" : ""}` : ""}`);
 }
 
 // The numbers that take a while: bound, memory, and the table of schedules.
@@ -40,9 +45,12 @@ function showMetrics() {
   show("memory", `${short(max(...memory))} ${s.problem.memory.unit}${fit ? "" : ", over budget"}`);
   $("memory").className = fit ? "" : "bad";
   $("sheets").hidden = sheets.length < 2 && !page.remarks.length;
+  const before = best, fitting = sheets.filter(one => metrics(one).fits), least = min(...fitting.map(one => totals(one).makespan / one.per));
+  best = sheets.length > 1 ? fitting.find(one => totals(one).makespan / one.per === least) : null;
+  if (best !== before) redraw();
   const overBy = one => short(max(...one.capacity.map((_, device) => excess(one, device))) / one.grain);
   fillTable("all", ["schedule", "makespan", "bubble", "memory", "budget"], sheets.map(one => [
-    one.name, time(one, totals(one).makespan) + difference(one), percent(totals(one).bubble),
+    starred(one), time(one, totals(one).makespan) + difference(one), percent(totals(one).bubble),
     short(max(...metrics(one).memory)), metrics(one).fits ? "fits" : `over by ${overBy(one)}`,
   ]), { caption: page.remarks.join("; "), dress: (row, at) => row.setAttribute("aria-current", at === current) });
 }
