@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import doctest
+import sys
 from collections.abc import Callable
 from concurrent.futures import Executor
 from pathlib import Path
 from pickle import dumps, loads
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -259,6 +261,20 @@ def test_other_processes(tmp_path: Path) -> None:
     with pytest.warns(pipesched.PipeschedWarning, match="here: no other process can import its function"):
         pipesched.compare(PROBLEM, ["1f1b", "here"], executor=executor)
     assert executor.count == begun
+
+
+def test_scripts_define_what_goes_to_other_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function at the top of the script goes to them; one that stands below its guard stays here."""
+    script = tmp_path / "script.py"
+    script.write_text("def top(problem): ...\nif __name__ == '__main__':\n    def below(problem): ...\n")
+    main: Any = ModuleType("__main__", None)
+    main.__file__ = str(script)
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    exec(script.read_text(), vars(main))
+    executor = Recording()
+    assert own.executor_of([own.made_family(main.top, "top").name], executor) is executor  # type: ignore[list-item]
+    with pytest.warns(pipesched.PipeschedWarning, match="below: no other process can import its function"):
+        assert own.executor_of([own.made_family(main.below, "below").name], executor) is None  # type: ignore[list-item]
 
 
 def test_ours_are_known_without_looking() -> None:

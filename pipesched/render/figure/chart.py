@@ -32,6 +32,7 @@ from pipesched.render.figure.page import (
     POINTS,
     RED,
     TALLEST,
+    WIDE,
     WIDTH,
     Drawing,
     Key,
@@ -41,6 +42,7 @@ from pipesched.render.figure.page import (
     settle,
     sheet,
     stripes,
+    wrapped,
 )
 from pipesched.render.legend import above_static
 from pipesched.render.marks import MEASURED_MEMORY, counted, with_unit
@@ -403,11 +405,11 @@ def gantt_figure(outcome: Outcome, view: View) -> Drawing:
         axes.set_xlabel(with_unit("time", schedule.problem.time_unit), labelpad=2)
         name = heading(outcome).plain
         metrics = f"makespan {makespan(schedule)}, bubble {schedule.bubble:.2%}"
-        if len(name + metrics) * FONT * DIGIT < 0.85 * view.inches * POINTS:
+        if len(name + metrics) * FONT * DIGIT < WIDE * view.inches * POINTS:
             axes.set_title(name, loc="left", pad=3)
             axes.set_title(metrics, loc="right", pad=3)
         else:  # there is no room for both on one line
-            axes.set_title(f"{name}\n{metrics}", loc="left", pad=3)
+            axes.set_title(f"{wrapped(name, view.inches)}\n{metrics}", loc="left", pad=3)
         legend(figure, list(key([chart])))
         settle(figure)
         chart.finish()

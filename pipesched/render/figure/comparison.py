@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 from pipesched.errors import ConfigError
 from pipesched.render.chosen import SHOWN_DEVICES, drawn, edge, not_drawn, some_devices
 from pipesched.render.figure.chart import FRAME_INCHES, Chart, chart_inches, is_thin, key, makespan, unit_rgb
-from pipesched.render.figure.page import FONT, RED, Drawing, legend, settle, sheet
+from pipesched.render.figure.page import FONT, RED, Drawing, legend, settle, sheet, wrapped
 from pipesched.render.marks import with_unit
 from pipesched.render.palette import HUES
 from pipesched.render.view import View
@@ -68,7 +68,8 @@ def _charts(outcomes: Sequence[Outcome], comparison: Comparison, view: View) -> 
             schedule = outcome.schedule
             metrics = f"makespan {makespan(schedule)}, bubble {schedule.bubble:.1%}, peak {_peak(outcome):g}"
             remarks = not_drawn(schedule, until if view.end is None else None, view.rows)
-            chart.axes.set_title("; ".join([f"{outcome.algorithm}: {metrics}", *remarks]), loc="left", pad=2)
+            title = wrapped("; ".join([f"{outcome.algorithm}: {metrics}", *remarks]), view.inches)
+            chart.axes.set_title(title, loc="left", pad=2)
             chart.axes.tick_params(axis="x", labelbottom=chart is charts[-1])
         charts[-1].axes.set_xlabel(with_unit("time", schedules[-1].problem.time_unit), labelpad=2)
         legend(figure, list(key(charts)))
