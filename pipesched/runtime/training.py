@@ -42,6 +42,12 @@ class TrainRequest(NamedTuple):
     seed: int
     trace: str | Path | None
 
+    @property
+    def shares(self) -> list[float] | None:
+        """What each microbatch has of the mean over all rows, where their rows are given."""
+        rows = self.source.rows
+        return None if rows is None else [one / sum(rows) for one in rows]
+
 
 def train(
     schedule: Schedule | Outcome | str | Path | Callable[..., Any],
@@ -105,23 +111,32 @@ def train(
     require_number(rate, "rate")
     tell = require_callable(listener, "listener") or (lambda *_: None)
     source = data_source(data, loss, shape, dtype, vocab, usual=model_source.SHAPE)
+    checked, source = trainable(schedule, problem, model, source, rows)
+    if trace is not None and any(Path(trace).glob("rank*.json")):
+        raise ConfigError(f"{trace} holds the profiles of another training; name another folder", "trace")
+    job = TrainRequest(checked, model, source, steps, rate, seed, trace)
+    return run_ranks(train_rank, job, tell)  # type: ignore[no-any-return]
+
+
+def trainable(
+    schedule: Any, problem: Problem | None, model: str, source: DataSource, rows: Sequence[int] | None
+) -> tuple[Schedule, DataSource]:
+    """Return a checked schedule, and the data with so many rows, after checks that its ranks can train the model."""
     checked = checked_schedule(schedule, "schedule", problem)
     if rows is not None:
         source = source._replace(rows=rows_of_microbatches(rows, checked.problem.microbatches))
     programs(checked)
     model_source.joined(model_source.pieces_of(model), checked.problem)
-    if trace is not None and any(Path(trace).glob("rank*.json")):
-        raise ConfigError(f"{trace} holds the profiles of another training; name another folder", "trace")
-    return _run(TrainRequest(checked, model, source, steps, rate, seed, trace), tell)
+    return checked, source
 
 
-def _run(job: TrainRequest, tell: Callable[[int, float], None]) -> dict[str, Any] | None:
-    """Train as one of the ranks of torchrun, or on processes of this machine."""
+def run_ranks(function: Callable[..., Any], job: TrainRequest, tell: Callable[..., None] = lambda *_: None) -> Any:
+    """Return what the first rank returns: this process is a rank under torchrun; else processes are started here."""
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
         here = int(os.environ.get("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"]))
         dist.init_process_group(backend_of(kind_of_device(), here))
         try:
-            return train_rank(int(os.environ.get("LOCAL_RANK", "0")), job, tell)
+            return function(int(os.environ.get("LOCAL_RANK", "0")), job, tell)
         finally:
             dist.destroy_process_group()
     for key in ("data", "loss"):
@@ -131,8 +146,7 @@ def _run(job: TrainRequest, tell: Callable[[int, float], None]) -> dict[str, Any
             raise ConfigError("must stand at the top of a module, where ranks can import it", key) from None
     warn_left_out(job.schedule, level=4)
     with rank_processes(job.schedule.problem.devices, kind_of_device()) as call:
-        result: dict[str, Any] = call(train_rank, job, listener=tell)[0]
-        return result
+        return call(function, job, listener=tell)[0]
 
 
 def train_rank(local_rank: int, job: TrainRequest, tell: Callable[..., Any]) -> dict[str, Any] | None:
@@ -141,27 +155,21 @@ def train_rank(local_rank: int, job: TrainRequest, tell: Callable[..., Any]) -> 
     pieces = model_source.joined(model_source.pieces_of(job.model), problem)
     mine = problem.settled_placement.stages_on(rank) if rank < problem.devices else []
     modules = {stage: pieces[stage].to(device) for stage in mine}
-    batches = _Batches(job, device)
+    batches = Batches(job, device)
     run = Runtime(job.schedule, modules, batches.loss, tied=tied_weights(pieces), seed=job.seed)
     weights = {id(weight): weight for stage in mine for weight in modules[stage].parameters()}
     optimizer = torch.optim.Adam(weights.values(), lr=job.rate) if weights else None
-    rows, count = job.source.rows, problem.microbatches
-    shares = None if rows is None else [one / sum(rows) for one in rows]  # of the mean over all rows
+    shares, count = job.shares, problem.microbatches
     losses: list[float] = []
     with nullcontext() if job.trace is None else _profiled(Path(job.trace), rank, problem.devices, device):
         for step in range(job.steps):
-            try:
+            with failing(run, job.source):
                 if 0 in mine or problem.stages - 1 in mine:
                     batches.take(step)
                 found = run.step(batches.inputs, batches.targets, shares)
                 if optimizer is not None:
                     optimizer.step()
                     optimizer.zero_grad()
-            except Exception as error:
-                run.close()  # which lets the other ranks go
-                if isinstance(error, PipeschedError) or is_lost(error):
-                    raise
-                raise failure_of(error, hint=hint_for(error, job.source)) from error
             part = sum(float(loss) * (shares[one] if shares else 1) for one, loss in found.items())
             total = torch.tensor(part, dtype=torch.float64, device=device)
             dist.all_reduce(total)
@@ -174,7 +182,19 @@ def train_rank(local_rank: int, job: TrainRequest, tell: Callable[..., Any]) -> 
     return None if rank else ended(losses, reports, "done")
 
 
-class _Batches:
+@contextmanager
+def failing(run: Runtime, source: DataSource) -> Iterator[None]:
+    """Close the connections where the step in the block fails, which lets the other ranks go, and say what may help."""
+    try:
+        yield
+    except Exception as error:
+        run.close()
+        if isinstance(error, PipeschedError) or is_lost(error):
+            raise
+        raise failure_of(error, hint=hint_for(error, source)) from error
+
+
+class Batches:
     """What a rank trains on in a step, and the loss: by default that of what it takes first."""
 
     def __init__(self, job: TrainRequest, device: Any) -> None:
