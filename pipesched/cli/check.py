@@ -65,16 +65,16 @@ def command(
 
 def _judge(task: str, files: Sequence[str], problem: ProblemSource, screen: Screen) -> None:
     """Print the verdict on a solution of an exercise; exit with 1 where it does not reach the goal."""
-    from pipesched.comparing.exercise import grade
+    from pipesched.comparing.exercise import PASSED, grade
 
     if len(files) > 1 or problem.config is not None or problem.overrides:
         raise ConfigError("--task: has the problem and takes one solution; give no config, and no option of a problem")
     verdict = grade(Path(task), files[0])
     if screen.as_json:
-        print_json({"format": "pipesched.verdict", "version": 1, **verdict._asdict(), "passed": verdict.passed})
+        print_json({"format": "pipesched.verdict", "version": 1, **verdict._asdict()})
     else:
         console_for(screen).print(str(verdict), *([f"hint: {verdict.hint}"] if verdict.hint else []), sep="\n")
-    if not verdict.passed:
+    if verdict.points < PASSED:
         raise typer.Exit(1)
 
 

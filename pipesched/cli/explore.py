@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +87,8 @@ def _begin(
     words: list[str], algo: str | None, source: ProblemSource, options: dict[str, Any], *, empty: bool
 ) -> tuple[State, Unplaced | None, Source | None]:
     """Return what is edited at first, the pool, if it begins empty, and the config, if it is an exercise."""
-    from pipesched.config.task import read_task
+    from pipesched.comparing.exercise import read_task
+    from pipesched.config.values import TASK
     from pipesched.explore.pipeline_board import board_of
     from pipesched.explore.sheet import loaded
     from pipesched.explore.state import State, Unplaced
@@ -104,8 +106,11 @@ def _begin(
     name = only_name(names, algo)
     outcome = made_schedule(config, EMPTY_ALGO if empty and name is None else name, options)
     text = config_source(source.config)
-    planner, task = _planner(text, source.overrides, outcome.algorithm, options), text and read_task(text)
-    exercise, told = (text, f"{task.say} The goal is a makespan of {task.goal}.") if task else (None, "")
+    planner, told = _planner(text, source.overrides, outcome.algorithm, options), ""
+    exercise = text if text and re.search(rf"^{TASK}:", text.text, re.MULTILINE) else None
+    if exercise is not None:
+        task = read_task(exercise)
+        told = f"{task.say} The goal is a makespan of {task.goal:g}."
     if not empty:
         state = State(loaded(board_of(outcome), outcome.algorithm), planner)
         state.message = told

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from math import inf
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -173,29 +172,24 @@ def _train(
 
 def _verify(schedule: Schedule, options: dict[str, Any], screen: Screen, *, traceback: bool) -> None:
     """Print how far losses and the gradients of parameters are from the right ones; exit with 1 where that is far."""
-    from pipesched.runtime.verifying import verify
+    from pipesched.runtime.training import train
 
-    given = {key: value for key, value in options.items() if key not in ("steps", "rate", "trace")}
     with doing("the ranks start"), warnings_on_stderr(), traced(traceback):
-        result = verify(schedule, **given)
+        result = train(schedule, **options, verify=True)
     if result is None:
         return
-    found = [(f"stage {one['stage']}  {one['parameter']}", one["apart"]) for one in result["parameters"]]
-    found = [("losses", result["losses"]), *sorted(found, key=lambda one: -inf if one[1] is None else -one[1])]
-    wrong = [name for name, apart in found if apart is None or apart > result["limit"]]
+    named = {f"stage {one['stage']}  {one['parameter']}": one["apart"] for one in result["parameters"]}
+    found, limit = {"losses": result["losses"], **named}, f"{result['limit']:g}"
     if screen.as_json:
         print_json(result)
     else:
-        width = max(len(name) for name, _ in found[:MOST_SHOWN])
-        for name, apart in found[:MOST_SHOWN]:
+        width = max(map(len, found))
+        for name, apart in [*found.items()][:MOST_SHOWN]:
             print(f"{name:<{width}}  {'no number' if apart is None else format(apart, '.2g')}")
-        if len(found) > MOST_SHOWN:
-            print(f"and {len(found) - MOST_SHOWN} parameters that differ by no more; --json has all")
-        if not wrong:
-            print(f"as without a pipeline: nothing differs by more than {result['limit']:g}")
-    if wrong:
-        what = f"{len(wrong)} of {len(found)} differ by more than {result['limit']:g} from a step without a pipeline"
-        print(f"pipesched: {what}: {joined(wrong)}", file=sys.stderr)
+        print(f"{len(found)} compared" + "; the largest are shown, --json has all" * (len(found) > MOST_SHOWN))
+    if not result["passed"]:
+        wrong = [name for name, apart in found.items() if apart is None or apart > result["limit"]]
+        print(f"pipesched: more than {limit} from a step without a pipeline: {joined(wrong)}", file=sys.stderr)
         raise typer.Exit(1)
 
 

@@ -1,62 +1,78 @@
-"""The verdict on a solution of an exercise, in points."""
+"""Exercises: configs with a section `task`, and the verdict on a solution in points."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pipesched.checks import require_label, require_number, require_sequence
 from pipesched.comparing.contestants import contestants, scheduled
 from pipesched.config.load import load_config
-from pipesched.config.task import read_task
-from pipesched.config.values import Source, source_of
+from pipesched.config.values import TASK, Source, source_of
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.pipeline.check import over_budget
+from pipesched.text.sections import Entries, Section, located
+from pipesched.text.yaml_reader import parse_yaml
 
 MOST, PASSED = 10, 5  # points: for the best that is known, and for the goal
 
 
-class Verdict(NamedTuple):
-    """What a solution of an exercise is worth: `points` of 10, of which the goal is worth 5.
+class Task(NamedTuple):
+    """The makespan to reach, and the shortest that is known; what to do, and what may help, the first thing first."""
 
-    `makespan` is None where it is no solution, as `reason` says. `hint` is one of the exercise's, "" for none.
+    goal: float
+    best: float
+    say: str
+    hints: tuple[str, ...]
+
+
+class Verdict(NamedTuple):
+    """What a solution of an exercise is worth: `points` of 10, of which the goal is worth 5, and why.
+
+    `makespan` is None where it is no solution. `hint` is one of the exercise's, "" for none.
     """
 
     points: int
     makespan: int | float | None
-    goal: int | float
-    best: int | float
-    reason: str = ""
+    reason: str
     hint: str = ""
 
     def __str__(self) -> str:
         return f"{self.points} of {MOST} points: {self.reason}"
 
-    @property
-    def passed(self) -> bool:
-        """Whether the goal is reached."""
-        return self.points >= PASSED
+
+def read_task(source: Source) -> Task:
+    """Return what the section says. Raises ConfigError without one, and for a bad value with the place of that."""
+    root = parse_yaml(source.text, source.name)
+    if not isinstance(root.data, dict) or TASK not in root.data:
+        raise ConfigError(f"{source.name} has no `{TASK}`, so it is no exercise", "exercise")
+    section = Section(root.data[TASK], source.name)
+    try:
+        entries = Entries(section.value, TASK, Task._fields)
+        goal, best = (require_number(entries.number(key), f"{TASK}.{key}", above=True) for key in ("goal", "best"))
+        if best > goal:
+            raise ConfigError(f"must be at least the best known, {best:g}, not {goal:g}", f"{TASK}.goal")
+        say, hints = (
+            entries.plain("say", "Make it short."),
+            require_sequence(entries.plain("hints", ()), f"{TASK}.hints"),
+        )
+        for key, text in (("say", say), *(("hints", hint) for hint in hints)):
+            require_label(text, f"{TASK}.{key}")
+        return Task(goal, best, say, tuple(hints))
+    except ConfigError as error:
+        raise located(error, {TASK: section}) from None
 
 
 def grade(exercise: str | Path | Source, solution: Any) -> Verdict:
-    """Judge a solution of an exercise: only its order counts, timed by the costs of the exercise.
+    """Judge a solution of an exercise, a config with a section `task`: only its order counts.
 
-    Args:
-        exercise: The name or the text of a config with a section `task`.
-        solution: A Plan, a Schedule, an Outcome, or the name of a file.
-
-    Returns:
-        Its verdict: 10 points for the best that is known, 5 for the goal, in between by the makespan. A plan that
-        breaks a rule, exceeds the budget, or is for another problem has none.
-
-    Raises:
-        ConfigError: For a config without a task, and a file that cannot be read.
+    10 points are for the best that is known, 5 for the goal. A plan (also a Schedule, an Outcome, the name of a file)
+    that breaks a rule, exceeds the budget, or is for another problem has none. Raises ConfigError.
     """
     source = exercise if isinstance(exercise, Source) else source_of(exercise)
-    task, problem = read_task(source), load_config(source, {}).problem
-    if task is None:
-        raise ConfigError(f"{source.name} has no `task`, so it is no exercise", "exercise")
-    [(name, given)] = contestants(solution if isinstance(solution, dict) else [solution]).items()
-    hints = (*task.hints, "")
+    (goal, best, _, hints), problem = read_task(source), load_config(source, {}).problem
+    [(name, given)] = contestants([solution]).items()
+    first, last = (hints[0], hints[-1]) if hints else ("", "")
     try:
         schedule = scheduled(problem, name, given).schedule
         if schedule.problem.stages != problem.stages:
@@ -66,14 +82,14 @@ def grade(exercise: str | Path | Source, solution: Any) -> Verdict:
         if not schedule.fits:
             raise NotApplicable(over_budget(schedule)[0])
     except NotApplicable as error:
-        return Verdict(0, None, task.goal, task.best, str(error), hints[0])
+        return Verdict(0, None, str(error), first)
     makespan, said = schedule.makespan, f"makespan {schedule.makespan}"
-    if makespan > task.goal:
-        points = min(int(PASSED * task.goal / makespan), PASSED - 1)
-        return Verdict(points, makespan, task.goal, task.best, f"{said}; the goal is {task.goal}", hints[0])
-    if makespan > task.best:
-        points = PASSED + int((MOST - PASSED) * (task.goal - makespan) / (task.goal - task.best))
-        said += f" reaches the goal of {task.goal}; the best that is known is {task.best}"
-        return Verdict(points, makespan, task.goal, task.best, said, hints[-2:][0])
-    said += " is the best that is known" if makespan == task.best else f" is better than the best known, {task.best}"
-    return Verdict(MOST, makespan, task.goal, task.best, said)
+    if makespan > goal:
+        return Verdict(min(int(PASSED * goal / makespan), PASSED - 1), makespan, f"{said}; the goal is {goal:g}", first)
+    if makespan > best:
+        points = PASSED + int((MOST - PASSED) * (goal - makespan) / (goal - best))
+        return Verdict(
+            points, makespan, f"{said} reaches the goal of {goal:g}; the best that is known is {best:g}", last
+        )
+    better = "is the best that is known" if makespan == best else f"is better than the best known, {best:g}"
+    return Verdict(MOST, makespan, f"{said} {better}")

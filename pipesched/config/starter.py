@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from pipesched.config.task import Task
 from pipesched.config.trust_section import TrustSection
-from pipesched.config.values import TASK
 from pipesched.estimation.hardware_reader import KEYS as HARDWARE
 from pipesched.estimation.huggingface import MODEL_TYPES
 from pipesched.estimation.model import BIASES, MLPS, NORMS, POSITIONS
@@ -97,7 +95,7 @@ def json_schema() -> Schema:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "pipesched config",
-        **object_schema({**top, **sections, **setup, TASK: ByKey(declared(Task, TASK)).one}),
+        **object_schema({**top, **sections, **setup}),
         "anyOf": [{"required": ["devices"]}, {"required": ["model", "hardware", "parallel", "batch"]}],
     }
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pipesched.runtime.run import Runtime as Runtime
     from pipesched.runtime.self_testing import self_test as self_test
     from pipesched.runtime.training import train as train
-    from pipesched.runtime.verifying import verify as verify
 
 _MODULES = {
     "Runtime": "run",
@@ -25,10 +24,9 @@ _MODULES = {
     "seeded": "model_source",
     "self_test": "self_testing",
     "train": "training",
-    "verify": "verifying",
 }
 
-__all__ = ["Runtime", "profile", "seeded", "self_test", "train", "verify"]
+__all__ = ["Runtime", "profile", "seeded", "self_test", "train"]
 
 
 def __getattr__(name: str) -> Any:

@@ -41,6 +41,7 @@ class TrainRequest(NamedTuple):
     rate: float
     seed: int
     trace: str | Path | None
+    verify: bool
 
     @property
     def shares(self) -> list[float] | None:
@@ -64,6 +65,7 @@ def train(
     rate: float = 1e-3,
     seed: int = 0,
     trace: str | Path | None = None,
+    verify: bool = False,
     listener: Callable[[int, float], None] | None = None,
 ) -> dict[str, Any] | None:
     """Train a model by a schedule, and return the losses and what was measured.
@@ -94,12 +96,15 @@ def train(
         seed: Of the random numbers of data and model.
         trace: A new folder for PyTorch's profile of the steps, one file a rank: `rank0.json`, and so on. The first step
             also sets up connections; what reads the files drops it.
+        verify: Train one step by the schedule, and one without a pipeline on each rank, and compare them instead.
         listener: Called with the number of each step and its loss when it ends; under torchrun on the first rank.
 
     Returns:
         An object that JSON holds: `losses`, the mean over the microbatches (with `rows` over all rows) for each step,
-        and `ranks`, the report of each rank's last step. `stopped_by` is "done". None on all ranks of torchrun but the
-        first.
+        and `ranks`, the report of each rank's last step. `stopped_by` is "done". Of a step to `verify`: `losses` and
+        `apart` of each of the `parameters`, the farthest first, are the largest |a - b| / max(1, |b|) of elements, b
+        without a pipeline (null: no number). `passed`: none exceeds `limit`, 1e-4 for weights of 32 bits, 1e-9 for 64.
+        None on all ranks of torchrun but the first.
 
     Raises:
         ConfigError: For what cannot be trained.
@@ -111,32 +116,23 @@ def train(
     require_number(rate, "rate")
     tell = require_callable(listener, "listener") or (lambda *_: None)
     source = data_source(data, loss, shape, dtype, vocab, usual=model_source.SHAPE)
-    checked, source = trainable(schedule, problem, model, source, rows)
-    if trace is not None and any(Path(trace).glob("rank*.json")):
-        raise ConfigError(f"{trace} holds the profiles of another training; name another folder", "trace")
-    job = TrainRequest(checked, model, source, steps, rate, seed, trace)
-    return run_ranks(train_rank, job, tell)  # type: ignore[no-any-return]
-
-
-def trainable(
-    schedule: Any, problem: Problem | None, model: str, source: DataSource, rows: Sequence[int] | None
-) -> tuple[Schedule, DataSource]:
-    """Return a checked schedule, and the data with so many rows, after checks that its ranks can train the model."""
     checked = checked_schedule(schedule, "schedule", problem)
     if rows is not None:
         source = source._replace(rows=rows_of_microbatches(rows, checked.problem.microbatches))
     programs(checked)
     model_source.joined(model_source.pieces_of(model), checked.problem)
-    return checked, source
+    if trace is not None and any(Path(trace).glob("rank*.json")):
+        raise ConfigError(f"{trace} holds the profiles of another training; name another folder", "trace")
+    return _run(TrainRequest(checked, model, source, steps, rate, seed, trace, verify), tell)
 
 
-def run_ranks(function: Callable[..., Any], job: TrainRequest, tell: Callable[..., None] = lambda *_: None) -> Any:
-    """Return what the first rank returns: this process is a rank under torchrun; else processes are started here."""
+def _run(job: TrainRequest, tell: Callable[[int, float], None]) -> dict[str, Any] | None:
+    """Train as one of the ranks of torchrun, or on processes of this machine."""
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
         here = int(os.environ.get("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"]))
         dist.init_process_group(backend_of(kind_of_device(), here))
         try:
-            return function(int(os.environ.get("LOCAL_RANK", "0")), job, tell)
+            return train_rank(int(os.environ.get("LOCAL_RANK", "0")), job, tell)
         finally:
             dist.destroy_process_group()
     for key in ("data", "loss"):
@@ -146,12 +142,17 @@ def run_ranks(function: Callable[..., Any], job: TrainRequest, tell: Callable[..
             raise ConfigError("must stand at the top of a module, where ranks can import it", key) from None
     warn_left_out(job.schedule, level=4)
     with rank_processes(job.schedule.problem.devices, kind_of_device()) as call:
-        return call(function, job, listener=tell)[0]
+        result: dict[str, Any] = call(train_rank, job, listener=tell)[0]
+        return result
 
 
 def train_rank(local_rank: int, job: TrainRequest, tell: Callable[..., Any]) -> dict[str, Any] | None:
     """Train the stages of this rank; the first one tells each step's loss when it ends, and returns the result."""
     device, rank, problem = take_device(local_rank, kind_of_device()), dist.get_rank(), job.schedule.problem
+    if job.verify:
+        from pipesched.runtime.verifying import verify_rank
+
+        return verify_rank(rank, job, Batches(job, device))
     pieces = model_source.joined(model_source.pieces_of(job.model), problem)
     mine = problem.settled_placement.stages_on(rank) if rank < problem.devices else []
     modules = {stage: pieces[stage].to(device) for stage in mine}
@@ -163,13 +164,18 @@ def train_rank(local_rank: int, job: TrainRequest, tell: Callable[..., Any]) -> 
     losses: list[float] = []
     with nullcontext() if job.trace is None else _profiled(Path(job.trace), rank, problem.devices, device):
         for step in range(job.steps):
-            with failing(run, job.source):
+            try:
                 if 0 in mine or problem.stages - 1 in mine:
                     batches.take(step)
                 found = run.step(batches.inputs, batches.targets, shares)
                 if optimizer is not None:
                     optimizer.step()
                     optimizer.zero_grad()
+            except Exception as error:
+                run.close()  # which lets the other ranks go
+                if isinstance(error, PipeschedError) or is_lost(error):
+                    raise
+                raise failure_of(error, hint=hint_for(error, job.source)) from error
             part = sum(float(loss) * (shares[one] if shares else 1) for one, loss in found.items())
             total = torch.tensor(part, dtype=torch.float64, device=device)
             dist.all_reduce(total)
@@ -182,23 +188,11 @@ def train_rank(local_rank: int, job: TrainRequest, tell: Callable[..., Any]) -> 
     return None if rank else ended(losses, reports, "done")
 
 
-@contextmanager
-def failing(run: Runtime, source: DataSource) -> Iterator[None]:
-    """Close the connections where the step in the block fails, which lets the other ranks go, and say what may help."""
-    try:
-        yield
-    except Exception as error:
-        run.close()
-        if isinstance(error, PipeschedError) or is_lost(error):
-            raise
-        raise failure_of(error, hint=hint_for(error, source)) from error
-
-
 class Batches:
     """What a rank trains on in a step, and the loss: by default that of what it takes first."""
 
     def __init__(self, job: TrainRequest, device: Any) -> None:
-        self._job, self._device = job, device
+        self._job, self.device = job, device
         self._usual: Callable[..., Any] | None = None
         self.inputs: Any = None
         self.targets: Any = None
@@ -211,7 +205,7 @@ class Batches:
         if self.inputs is None or source.data is not None:
             batch = source.microbatches(step, count, self._job.seed)
             self._usual = self._usual or source.loss_for(batch.inputs)
-            self.inputs, self.targets = moved((batch.inputs, batch.targets), self._device)
+            self.inputs, self.targets = moved((batch.inputs, batch.targets), self.device)
 
     def _by_input(self, output: Any, target: Any) -> Any:
         return None if self._usual is None else self._usual(output, target)

@@ -15,8 +15,8 @@ from pipesched.runtime import run
 from pipesched.runtime.program import RUN
 from pipesched.runtime.rank_processes import rank_processes
 from pipesched.runtime.stage import StageRunner
+from pipesched.runtime.training import train_rank
 from pipesched.runtime.unpipelined import RankComparison, compare_rank
-from pipesched.runtime.verifying import verify_rank
 
 
 def compare_with_another_dropout(rank: int, *given: Any) -> RankComparison:
@@ -43,7 +43,7 @@ def verify_without_a_weight(rank: int, *given: Any) -> Any:
         return lists
 
     vars(run)["programs"] = corrupted
-    return verify_rank(rank, *given)
+    return train_rank(rank, *given)
 
 
 def compare_and_die(rank: int, *given: Any) -> RankComparison:
