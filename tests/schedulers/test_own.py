@@ -228,6 +228,24 @@ def test_files_with_families(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             pipesched.run(PROBLEM, "something")
 
 
+def test_a_search_of_layouts_says_what_it_raises() -> None:
+    """Its points are left out with its first message, with file and line, and those of others are found."""
+    space: dict[str, Any] = {
+        "model": "llama-3-8b", "hardware": "h100-sxm", "parallel": {"gpus": 8, "tensor": 2, "pipeline": 2},
+        "batch": {"sequence": 4096, "global": 16, "micro": 1},
+    }  # fmt: skip
+    tuning = pipesched.tune(None, [fails, "1f1b"], beyond=True, **space)
+    line = fails.__code__.co_firstlineno + 1
+    [said] = [why for why in tuning.pruned if "ZeroDivisionError" in why]
+    assert said.endswith(f"{HERE}:{line}: fails: ZeroDivisionError: integer division or modulo by zero")
+    assert tuning.space == tuning.simulated + sum(tuning.pruned.values())
+    assert {row.point.algorithm for row in tuning.rows} == {"1f1b"}
+
+
+def fails(problem: Problem) -> Any:
+    return problem.devices // 0
+
+
 class Recording(Executor):
     """An executor that pickles, as one of other processes does, and notes what it ran."""
 
