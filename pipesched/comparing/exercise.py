@@ -26,7 +26,7 @@ class Task(NamedTuple):
     hints: tuple[str, ...]
 
 
-class Verdict(NamedTuple):
+class Grade(NamedTuple):
     """What a solution of an exercise is worth: `points` of 10, of which the goal is worth 5, and why.
 
     `makespan` is None where it is no solution. `hint` is one of the exercise's, "" for none.
@@ -52,18 +52,15 @@ def read_task(source: Source) -> Task:
         goal, best = (require_number(entries.number(key), f"{TASK}.{key}", above=True) for key in ("goal", "best"))
         if best > goal:
             raise ConfigError(f"must be at least the best known, {best:g}, not {goal:g}", f"{TASK}.goal")
-        say, hints = (
-            entries.plain("say", "Make it short."),
-            require_sequence(entries.plain("hints", ()), f"{TASK}.hints"),
-        )
-        for key, text in (("say", say), *(("hints", hint) for hint in hints)):
+        hints = require_sequence(entries.plain("hints", ()), f"{TASK}.hints")
+        for key, text in (("say", say := entries.plain("say", "Make it short.")), *(("hints", one) for one in hints)):
             require_label(text, f"{TASK}.{key}")
         return Task(goal, best, say, tuple(hints))
     except ConfigError as error:
         raise located(error, {TASK: section}) from None
 
 
-def grade(exercise: str | Path | Source, solution: Any) -> Verdict:
+def grade(exercise: str | Path | Source, solution: Any) -> Grade:
     """Judge a solution of an exercise, a config with a section `task`: only its order counts.
 
     10 points are for the best that is known, 5 for the goal. A plan (also a Schedule, an Outcome, the name of a file)
@@ -82,14 +79,12 @@ def grade(exercise: str | Path | Source, solution: Any) -> Verdict:
         if not schedule.fits:
             raise NotApplicable(over_budget(schedule)[0])
     except NotApplicable as error:
-        return Verdict(0, None, str(error), first)
+        return Grade(0, None, str(error), first)
     makespan, said = schedule.makespan, f"makespan {schedule.makespan}"
     if makespan > goal:
-        return Verdict(min(int(PASSED * goal / makespan), PASSED - 1), makespan, f"{said}; the goal is {goal:g}", first)
+        return Grade(min(int(PASSED * goal / makespan), PASSED - 1), makespan, f"{said}; the goal is {goal:g}", first)
     if makespan > best:
         points = PASSED + int((MOST - PASSED) * (goal - makespan) / (goal - best))
-        return Verdict(
-            points, makespan, f"{said} reaches the goal of {goal:g}; the best that is known is {best:g}", last
-        )
+        return Grade(points, makespan, f"{said} reaches the goal of {goal:g}; the best that is known is {best:g}", last)
     better = "is the best that is known" if makespan == best else f"is better than the best known, {best:g}"
-    return Verdict(MOST, makespan, f"{said} {better}")
+    return Grade(MOST, makespan, f"{said} {better}")

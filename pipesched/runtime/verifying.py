@@ -12,14 +12,13 @@ import torch.distributed as dist
 from pipesched.errors import ConfigError
 from pipesched.runtime import model_source
 from pipesched.runtime.run import Runtime
-from pipesched.runtime.training import Batches, TrainRequest
 from pipesched.runtime.training_data import Microbatches
 from pipesched.runtime.unpipelined import APART_AT_MOST, apart, train_unpipelined
 from pipesched.runtime.weight_copies import tied_weights
 
 
-def verify_rank(rank: int, job: TrainRequest, batches: Batches) -> dict[str, Any] | None:
-    """Compare the stages of this rank; the first one returns the document of all. Raises ConfigError for few bits."""
+def verify_rank(rank: int, job: Any, batches: Any) -> dict[str, Any] | None:
+    """Compare the stages of this rank, of a TrainRequest; the first one returns the document. Raises ConfigError."""
     problem, placement = job.schedule.problem, job.schedule.problem.settled_placement
     whole = model_source.joined(model_source.pieces_of(job.model), problem)
     types = {str(weight.dtype).removeprefix("torch.") for piece in whole for weight in piece.parameters()}
