@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         robustness as robustness,
     )
     from pipesched.comparing.compare import compare as compare
+    from pipesched.comparing.exercise import Grade as Grade, grade as grade
     from pipesched.comparing.packing.pack import pack as pack
     from pipesched.comparing.sweep import sweep as sweep
     from pipesched.config.load import load as load
@@ -116,6 +117,7 @@ _NAMES = {  # module -> its public names; loaded when first asked for, so that `
     "analysis.reasons.explanation": "Explanation",
     "analysis.robust.robustness": "Robustness RobustnessRow robustness",
     "comparing.compare": "compare",
+    "comparing.exercise": "Grade grade",
     "comparing.packing.pack": "pack",
     "comparing.sweep": "sweep",
     "config.trusted": "estimate",

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from pipesched.cli.options import ProblemSource, Screen, argument
+from pipesched.cli.options import ProblemSource, Screen, argument, option
 from pipesched.cli.output import console_for, print_json
 from pipesched.cli.traces import are_traces, read_timeline
-from pipesched.errors import InvalidSchedule
+from pipesched.errors import ConfigError, InvalidSchedule
 
 if TYPE_CHECKING:
     from pipesched.results.outcome import Outcome
@@ -25,6 +26,7 @@ def command(
         ...,
     ),
     *,
+    task: str | None = option("--task FILE", "An exercise, whose config has `task`: print the points of a solution."),
     problem: ProblemSource,
     screen: Screen,
 ) -> None:
@@ -33,7 +35,13 @@ def command(
     Of a CSV of PyTorch also what its loader does not look at: duplicates, order of the last stage, SEND and RECV.
     Of the traces of a run whether there are clocks of the ranks that fit every message, and then the same but lengths.
     Exit code 0 if it keeps every rule and its budget, 1 with what it breaks if not.
+
+    Of a solution of an exercise (--task) only the order counts. Exit code 0 if it reaches the goal, which is 5 points
+    of 10.
     """
+    if task is not None:
+        _judge(task, files, problem, screen)
+        return
     from pipesched.documents.comparison import check_document
 
     outcome, violations = _checked(files, problem)
@@ -52,6 +60,21 @@ def command(
             said = [f"{outcome.algorithm}: every rule is kept", *([f"note: {note}"] if note else [])]
         console.print(*said, sep="\n", soft_wrap=is_whole)
     if violations:
+        raise typer.Exit(1)
+
+
+def _judge(task: str, files: Sequence[str], problem: ProblemSource, screen: Screen) -> None:
+    """Print the verdict on a solution of an exercise; exit with 1 where it does not reach the goal."""
+    from pipesched.comparing.exercise import PASSED, grade
+
+    if len(files) > 1 or problem.config is not None or problem.overrides:
+        raise ConfigError("--task: has the problem and takes one solution; give no config, and no option of a problem")
+    verdict = grade(Path(task), files[0])
+    if screen.as_json:
+        print_json({"format": "pipesched.verdict", "version": 1, **verdict._asdict()})
+    else:
+        console_for(screen).print(str(verdict), *([f"hint: {verdict.hint}"] if verdict.hint else []), sep="\n")
+    if verdict.points < PASSED:
         raise typer.Exit(1)
 
 

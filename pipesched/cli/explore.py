@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -48,10 +49,16 @@ def command(
     if plan is not None or all_traces(words or []):
         if algo is not None or algorithm or empty:
             raise ConfigError("the traces of a run are shown alone; give no algorithm, and not --empty")
-        state, pool = _of_traces(words or [], plan, problem), None
+        state, pool, exercise = _of_traces(words or [], plan, problem), None, None
     else:
-        state, pool = _begin(words or [], algo, problem, algorithm, empty=empty)
+        state, pool, exercise = _begin(words or [], algo, problem, algorithm, empty=empty)
     run(state, pool, screen)
+    if exercise is not None:
+        from pipesched.comparing.exercise import grade
+        from pipesched.explore.pipeline_board import PipelineBoard
+
+        if isinstance(state.board, PipelineBoard) and not state.board.missing:
+            print(grade(exercise, state.board.schedule))
 
 
 def require_terminal() -> None:
@@ -78,8 +85,10 @@ def run(state: State, pool: Unplaced | None, screen: Screen) -> None:
 
 def _begin(
     words: list[str], algo: str | None, source: ProblemSource, options: dict[str, Any], *, empty: bool
-) -> tuple[State, Unplaced | None]:
-    """Return what is edited at first, and the pool, if it begins empty."""
+) -> tuple[State, Unplaced | None, Source | None]:
+    """Return what is edited at first, the pool, if it begins empty, and the config, if it is an exercise."""
+    from pipesched.comparing.exercise import read_task
+    from pipesched.config.values import TASK
     from pipesched.explore.pipeline_board import board_of
     from pipesched.explore.sheet import loaded
     from pipesched.explore.state import State, Unplaced
@@ -90,21 +99,29 @@ def _begin(
         raise ConfigError(f"{files[0]}: a schedule of a file is edited alone; give no algorithm, and not --empty")
     if files:
         outcome, planner = _of_file(files[0], source)
-        return State(loaded(board_of(outcome), outcome.algorithm), planner), None
+        return State(loaded(board_of(outcome), outcome.algorithm), planner), None, None
     if source.config == "-":
         raise ConfigError("-c -: standard input is the keyboard here; give a file")
     config = given_config(source)
     name = only_name(names, algo)
     outcome = made_schedule(config, EMPTY_ALGO if empty and name is None else name, options)
-    planner = _planner(config_source(source.config), source.overrides, outcome.algorithm, options)
+    text = config_source(source.config)
+    planner, told = _planner(text, source.overrides, outcome.algorithm, options), ""
+    exercise = text if text and re.search(rf"^{TASK}:", text.text, re.MULTILINE) else None
+    if exercise is not None:
+        task = read_task(exercise)
+        told = f"{task.say} The goal is a makespan of {task.goal:g}."
     if not empty:
-        return State(loaded(board_of(outcome), outcome.algorithm), planner), None
+        state = State(loaded(board_of(outcome), outcome.algorithm), planner)
+        state.message = told
+        return state, None, exercise
     if outcome.schedule.plan.lanes:
         raise ConfigError("--empty: places what devices run; leave out --offload")
     if outcome.problem.has_step:
         raise ConfigError("--empty: places passes alone; leave out what the step has beside them, or open a schedule")
     state = State(loaded(board_of(outcome).emptied(), outcome.algorithm), planner)
-    return state, Unplaced(state)
+    state.message = told
+    return state, Unplaced(state), exercise
 
 
 def _of_traces(files: list[str], plan: str | None, source: ProblemSource) -> State:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from pipesched.checks import joined
 from pipesched.cli.exits import with_flags
 from pipesched.cli.groups import ALGORITHM_FLAGS, PROBLEM_FLAGS
 from pipesched.cli.interrupts import leave_at_signals
@@ -24,6 +25,7 @@ from pipesched.runtime import require_torch
 if TYPE_CHECKING:
     from pipesched.pipeline.schedule import Schedule
 
+MOST_SHOWN = 12  # lines of --verify
 DEFAULTS = {"--steps": "5", "--rate": "0.001", "--seed": "0"}
 
 
@@ -53,6 +55,10 @@ def command(
     seed: str = option("--seed N", "Of the data and of dropout.", absent=DEFAULTS["--seed"]),
     trace: str | None = option("--trace FOLDER", "For PyTorch's profiles of the steps, one a rank."),
     traceback: bool = TRACEBACK,
+    verify: bool = option(
+        "--verify",
+        "Instead: one step by the plan and one without a pipeline; say how far losses and gradients are apart.",
+    ),
     self_test: bool = option(
         "--self-test", "Instead: hold a dozen plans on a small model against PyTorch without a pipeline."
     ),
@@ -76,6 +82,9 @@ def command(
     Starts one process for each device, or is one of them under torchrun. It is meant to be read and copied: the loop
     stands in pipesched/runtime/training.py. Needs `pip install 'pipesched[torch]'`.
 
+    --verify lists the parameters whose gradients differ most: the largest |a - b| / max(1, |b|) of their elements, b
+    without a pipeline. Exit code 1 over 1e-4, of weights of 64 bits over 1e-9. Each rank holds the whole model too.
+
     --self-test trains a small model by a dozen plans, on GPUs where there are any, and compares with PyTorch without a
     pipeline. The first plan that is wrong ends the test with exit code 1, and is printed.
     """
@@ -83,7 +92,7 @@ def command(
         given: dict[str, Any] = {"NAME|FILE": words, "--algo": algo, "--model": model, "--shape": shape}
         given |= {"--dtype": dtype, "--vocab": vocab, "--data": data, "--loss": loss, "--steps": steps, "--rate": rate}
         given |= {"--seed": seed, "--trace": trace, "--traceback": traceback or None}
-        given |= {"--config": problem.config, "--rows": rows}
+        given |= {"--config": problem.config, "--rows": rows, "--verify": verify or None}
         given |= {PROBLEM_FLAGS.get(key, "options of the problem"): value for key, value in problem.overrides.items()}
         given |= {ALGORITHM_FLAGS[key]: value for key, value in algorithm.items()}
         for flag, text in given.items():
@@ -91,9 +100,12 @@ def command(
                 raise ConfigError(f"{flag}: has no effect with --self-test, which has a model and plans of its own")
         _self_test(device, ranks, screen)
         return
-    for flag, text in (("--device", device), ("--ranks", ranks)):
-        if text is not None:
-            raise ConfigError(f"{flag}: has no effect without --self-test")
+    alone, compared = "without --self-test", "with --verify, which compares one step and changes no weight"
+    refused = [("--device", device, alone), ("--ranks", ranks, alone)]
+    refused += [("--steps", steps, compared), ("--rate", rate, compared), ("--trace", trace, compared)] * verify
+    for flag, text, why in refused:
+        if text not in (None, DEFAULTS.get(flag)):
+            raise ConfigError(f"{flag}: has no effect {why}")
     if not words and algo is None:
         raise ConfigError(
             "NAME|FILE: is missing: a schedule's file, an algorithm, or a config; only --self-test does without"
@@ -111,7 +123,10 @@ def command(
         note_on_stderr(
             "the schedule is for microbatches that differ; all are trained alike, unless --rows gives theirs"
         )
-    _train(schedule, options, losses, asked, screen, traceback=traceback)
+    if verify:
+        _verify(schedule, options, screen, traceback=traceback)
+    else:
+        _train(schedule, options, losses, asked, screen, traceback=traceback)
 
 
 def _train(
@@ -153,6 +168,29 @@ def _train(
     for report in [] if screen.as_json else result["ranks"]:
         lasted = max((one["end"] for one in report["operations"]), default=0.0)
         print(f"rank {report['rank']}: {lasted:.1f} ms, peak of activations {report['peak_bytes'] / 1e6:.6g} MB")
+
+
+def _verify(schedule: Schedule, options: dict[str, Any], screen: Screen, *, traceback: bool) -> None:
+    """Print how far losses and the gradients of parameters are from the right ones; exit with 1 where that is far."""
+    from pipesched.runtime.training import train
+
+    with doing("the ranks start"), warnings_on_stderr(), traced(traceback):
+        result = train(schedule, **options, verify=True)
+    if result is None:
+        return
+    named = {f"stage {one['stage']}  {one['parameter']}": one["apart"] for one in result["parameters"]}
+    found, limit = {"losses": result["losses"], **named}, f"{result['limit']:g}"
+    if screen.as_json:
+        print_json(result)
+    else:
+        width = max(map(len, found))
+        for name, apart in [*found.items()][:MOST_SHOWN]:
+            print(f"{name:<{width}}  {'no number' if apart is None else format(apart, '.2g')}")
+        print(f"{len(found)} compared" + "; the largest are shown, --json has all" * (len(found) > MOST_SHOWN))
+    if not result["passed"]:
+        wrong = [name for name, apart in found.items() if apart is None or apart > result["limit"]]
+        print(f"pipesched: more than {limit} from a step without a pipeline: {joined(wrong)}", file=sys.stderr)
+        raise typer.Exit(1)
 
 
 def _self_test(device: str | None, ranks: str | None, screen: Screen) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipesched.checks import require_mapping, require_sequence, require_whole, shown
@@ -34,7 +33,7 @@ def compare(
     problem: Problem | None = None,
     algorithms: Algorithms | None = None,
     *,
-    plans: Mapping[str, Any] | Sequence[str | Path] | Path | None = None,
+    plans: Any = None,
     each: Mapping[str, Mapping[str, Any]] | None = None,
     jobs: int = 1,
     executor: Executor | str | None = None,
@@ -53,9 +52,9 @@ def compare(
             none beside `plans`.
         plans: What else to compare, by names that are no algorithm's: a Plan, a Schedule, an Outcome, the options of a
             building block, or the name of a file (a JSON document, a CSV of PyTorch, a block or a config with one in
-            YAML). Or a file, or a list of files, named by their stems. Only orders are taken: times and memory are
-            those of `problem`, with its stages fused to those of the plan. A plan that cannot be for this problem
-            becomes an entry with the reason. Entries of plans follow those of algorithms.
+            YAML). Or one of them, or a list, named by the stem of a file and the name of a plan. Only orders are taken:
+            times and memory are those of `problem`, with its stages fused to those of the plan. A plan that cannot be
+            for this problem becomes an entry with the reason. Entries of plans follow those of algorithms.
         each: Options of single algorithms, by the names of algorithms that are compared.
         jobs: The number of processes that run algorithms side by side; 0: one a core. The answer is the same. None is
             started for what takes less time than that.
@@ -98,7 +97,7 @@ def chosen_executor(jobs: int, executor: Executor | str | None) -> Executor | st
 def comparison_calls(
     problem: Problem,
     algorithms: Algorithms | None,
-    plans: Mapping[str, Any] | Sequence[str | Path] | Path | None,
+    plans: Any,
     each: Mapping[str, Mapping[str, Any]] | None,
     options: Mapping[str, Any],
 ) -> list[Call]:
@@ -197,7 +196,7 @@ def _own_options(each: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str
 
 def _entry(call: Call) -> Entry:
     problem, name, options, plan = call
-    file = "" if plan is None else plan.file
+    file, is_frozen = ("", False) if plan is None else (plan.file, not isinstance(plan, GivenAlgorithm))
     try:
         if plan is None:
             outcome = run(problem, name, **options)
@@ -205,8 +204,7 @@ def _entry(call: Call) -> Entry:
             return Entry(outcome.algorithm, outcome, options=kept, cut=outcome.cut)
         from pipesched.comparing.contestants import scheduled
 
-        is_frozen = not isinstance(plan, GivenAlgorithm)
         options = {} if isinstance(plan, GivenPlan) else plan.algorithm.options
         return Entry(name, scheduled(problem, name, plan), options=options, file=file, frozen=is_frozen)
     except (NotApplicable, NoSchedule) as error:
-        return Entry(str(name), None, str(error), options, file=file)
+        return Entry(str(name), None, str(error), options, file=file, frozen=is_frozen)

@@ -62,10 +62,10 @@ Contestant = GivenPlan | GivenAlgorithm
 def contestants(plans: Mapping[str, Any] | Sequence[str | Path] | Path) -> dict[str, Contestant]:
     """Return what stands for each name: a Plan, a Schedule, an Outcome, options of a block, or what is in a file.
 
-    A file, or a list of files, is named by their stems. Raises ConfigError for a file that cannot be read, for anything
-    else, and for the name of an algorithm.
+    In a list files are named by their stems, others by their plans. Raises ConfigError for a file that cannot be read,
+    for anything else, and for the name of an algorithm.
     """
-    files = [plans] if isinstance(plans, (str, Path)) else plans
+    files = [plans] if isinstance(plans, (str, Path, Plan, Schedule, Outcome)) else plans
     listed = name_files([(None, file) for file in files]) if isinstance(files, (list, tuple)) else files
     by_name = require_mapping(listed, "plans by their names, or a list of files", "plans")
     for name in by_name:
@@ -105,28 +105,31 @@ def problem_of_plans(plans: Mapping[str, Contestant]) -> Source | None:
     return Source("", name, said)
 
 
-def name_files(files: Sequence[tuple[str | None, str | Path]]) -> dict[str, str | Path]:
-    """Return the files, in their order, by their names: as given, else the stem, or what is free in its stead.
+def name_files(files: Sequence[tuple[str | None, Any]]) -> dict[str, Any]:
+    """Return files and plans, in their order, by their names: as given, else their own, or what is free in its stead.
 
-    Raises ConfigError for a name that is given twice, and for what is no name of a file.
+    Raises ConfigError for a name that is given twice, and for what is neither a file nor a plan.
     """
     given = [name for name, _ in files if name is not None]
     twice = [name for name in given if given.count(name) > 1]
     if twice:
         raise ConfigError(f"{shown(twice[0])} names two files; choose another", "plans")
-    named: dict[str, str | Path] = {}
-    for name, file in files:
-        if not isinstance(file, (str, Path)):
-            raise ConfigError(f"must be names of files, not {shown(file)}; other plans need names", "plans")
-        named[_free_name(Path(file), {*given, *named}) if name is None else name] = file
+    named: dict[str, Any] = {}
+    for name, one in files:
+        named[_free_name(one, {*given, *named}) if name is None else name] = one
     return named
 
 
-def _free_name(path: Path, taken: Set[str]) -> str:
-    """Return the stem of a file, else its path, else the stem with a number: the first that is free."""
-    stem = path.stem if path.stem.isprintable() else "plan"
-    numbered = (f"{stem}-{number}" for number in count(2))
-    names = chain([stem, *([str(path)] if str(path).isprintable() else [])], numbered)
+def _free_name(one: Any, taken: Set[str]) -> str:
+    """Return the stem of a file, else its path, or the name of a plan, else with a number: the first that is free."""
+    if isinstance(one, (str, Path)):
+        own = [Path(one).stem, str(one)]
+    elif isinstance(one, (Plan, Schedule, Outcome)):
+        own = [one.algorithm if isinstance(one, Outcome) else one.name]
+    else:
+        raise ConfigError(f"must be names of files, or plans, not {shown(one)}; other plans need names", "plans")
+    own = [name for name in own if name.isprintable()] or ["plan"]
+    names = chain(filter(None, own), (f"{own[0] or 'plan'}-{number}" for number in count(2)))
     return next(name for name in names if name not in taken and not is_known(name))
 
 

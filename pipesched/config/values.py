@@ -23,6 +23,7 @@ from pipesched.pipeline.units_of_measure import is_several
 from pipesched.text.given import Given, located
 
 READ = (Sizes, Slices, Shard)  # what these become
+TASK = "task"  # the section that makes a config an exercise, which only a verdict on a solution reads
 TWO_A_DEVICE = object()  # the built-in default's stages, until the devices are known
 
 
@@ -123,7 +124,7 @@ def _fields(root: Any, name: str, section: str = "") -> Iterator[tuple[Field, Gi
                 yield declared.BY_KEY[full], _given(value, name, full)
         elif full == "format" and str(value.plain()).startswith("pipesched."):
             raise ConfigError(f"{name} is a document of format {shown(value.plain())}, not a config")
-        elif section or key not in declared.SETUP_NAMES:
+        elif section or key not in (*declared.SETUP_NAMES, TASK):
             raise ConfigError(f"{name}:{value.line}: unknown key {shown(full)}; {_suggestion(key, section)}")
 
 

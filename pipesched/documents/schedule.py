@@ -24,7 +24,7 @@ from pipesched.documents.json_text import get, nearly_equal
 from pipesched.documents.solver import report_of, solver_document, wrong_solver_claims
 from pipesched.errors import ConfigError, InvalidSchedule, WrongOperation
 from pipesched.pipeline.ops import Op, Pair, parse_op, parse_slot, parse_transfer
-from pipesched.pipeline.plan import plan_from_slots
+from pipesched.pipeline.plan import plan_from_slots, with_parts
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule, schedule_plan
@@ -119,7 +119,7 @@ def outcome_of(content: dict[str, Any], name: str) -> Outcome:
                 json_text.require_finite(content["solver"][key], f"solver.{key}")
             report = report_of(get(content, "solver", dict), content.get("metrics"), schedule)
         known = problems.known_ordering(schedule, ordering)
-        return Outcome(_algorithm(content), schedule, report, known, cut=problems.read_cut(content))
+        return Outcome(schedule.plan.name, schedule, report, known, cut=problems.read_cut(content))
     except ConfigError as error:
         if isinstance(error, WrongOperation) and error.key == "network":
             raise InvalidSchedule(error.message) from None  # a program that breaks a rule, as others that `check` finds
@@ -170,17 +170,13 @@ def _wrong_bound(claimed: dict[str, Any], ours: dict[str, Any]) -> Iterator[str]
         yield f"metrics.gap is {shown(claimed['gap'])} in the document; makespan and lower bound have {shown(gap)}"
 
 
-def _algorithm(content: Mapping[str, Any]) -> str:
-    name = content.get("algorithm", "unknown")
-    if not isinstance(name, str) or not name.isprintable():
-        raise ConfigError(f"'algorithm' must be one line of text, not {shown(name)}")
-    return name
-
-
 def _schedule(problem: Problem, content: dict[str, Any]) -> Schedule:
     if problem.placement is None:
         raise ConfigError('problem.placement must be a list of devices or "bidirectional"')
-    is_measured = content.get("algorithm") == MEASURED
+    name = content.get("algorithm", "unknown")
+    if not isinstance(name, str) or not name.isprintable():
+        raise ConfigError(f"'algorithm' must be one line of text, not {shown(name)}")
+    is_measured = name == MEASURED
     if is_measured:
         problem = replace(problem, costs=replace(problem.costs, resolution=_resolution(content)))
     rows = written_entries(problem, content, "devices", parse_slot)
@@ -190,6 +186,7 @@ def _schedule(problem: Problem, content: dict[str, Any]) -> Schedule:
     lanes, waits = _lanes(problem, moves), _parsed_waits(content)
     sizes = problem.stages, problem.microbatches
     plan = plan_from_slots(slots, *sizes, lanes, waits, problem.slices.count, programs_of(network), len(problem.side))
+    plan = with_parts(plan, name=name)
     starts, ends, arrived = ([UNTIMED] * plan.index.size for _ in range(3))
     for entry in chain(*rows, *moves, *network):
         for op in entry.slot if isinstance(entry.slot, Pair) else (entry.slot,):

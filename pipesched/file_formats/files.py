@@ -29,7 +29,7 @@ from pipesched.file_formats.registry import (
 )
 from pipesched.pipeline.door import blamed, place_of
 from pipesched.pipeline.placement import Placement
-from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.plan import Plan, with_parts
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.results.capabilities import kind_of_capability, load_place
@@ -156,10 +156,9 @@ def read_csv(text: Text, timing: Timing) -> ReadSchedule:
 
     plan, placement = order_of(text)
     fitted, given = timing(plan, placement, text.name)
-    name = Path(text.name).stem
-    return ReadSchedule(
-        Outcome(name if name.isprintable() else "csv", schedule_plan(fitted, planned(fitted, plan))), given=given
-    )
+    stem = Path(text.name).stem
+    named = with_parts(planned(fitted, plan), name=stem if stem.isprintable() else "csv")
+    return ReadSchedule(Outcome(named.name, schedule_plan(fitted, named)), given=given)
 
 
 def order_of(text: Text) -> tuple[Plan, Placement]:
@@ -249,7 +248,7 @@ def kind_of(result: object) -> tuple[str, Any]:
     from pipesched.results.frontier import Frontier
 
     if isinstance(result, Schedule):
-        return SCHEDULE, Outcome("plan", result)
+        return SCHEDULE, Outcome(result.name, result)
     for kind, known in ((SCHEDULE, Outcome), (COMPARISON, Comparison), (SWEEP, Sweep), (FRONTIER, Frontier)):
         if isinstance(result, known):
             return kind, result

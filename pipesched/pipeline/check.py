@@ -423,7 +423,8 @@ def checked(schedule: Schedule) -> Schedule:
     """Return `schedule` itself, when it breaks no rule. Raises InvalidSchedule with what it breaks."""
     broken = list(islice(violations(schedule), MOST_VIOLATIONS))
     if broken:
-        raise InvalidSchedule("the schedule breaks the rules of its problem: " + "; ".join(broken[:3]), broken)
+        what = f"{schedule.plan.name or 'the schedule'} breaks the rules of its problem"
+        raise InvalidSchedule(f"{what}: {'; '.join(broken[:3])}", broken)
     return schedule
 
 

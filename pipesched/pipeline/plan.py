@@ -124,6 +124,7 @@ class Plan(Displayable):
     lanes: Sequence[LanePair] = ()
     waits: Sequence[tuple[int, int]] = ()
     network: Sequence[Program] = ()
+    name: str = ""  # what documents, figures and tables call it
 
     def __post_init__(self) -> None:
         require_type(self.index, OpIndex, "an OpIndex", "index")
@@ -132,6 +133,7 @@ class Plan(Displayable):
         require_type(self.pairs, Mapping, "a mapping from forwards to backwards", "pairs")
         _require_numbers([*self.pairs, *self.pairs.values()], self.index, "pairs")
         require_label(self.note, "note")
+        require_label(self.name, "name")
         for entry, pair in enumerate(require_sequence(self.lanes, "lanes")):
             for lane in _two(pair, "lanes", entry):
                 _require_numbers(lane, self.index, "lanes", entry)

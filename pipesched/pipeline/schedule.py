@@ -98,6 +98,11 @@ class Schedule(ScheduleMetrics, HasPage):
     def __getstate__(self) -> dict[str, Any]:
         return fields_of(self)
 
+    @property
+    def name(self) -> str:
+        """The name of its plan, or "plan"."""
+        return self.plan.name or "plan"
+
     @cached_property
     def graph(self) -> TaskGraph:
         """The task graph of the plan; with own lengths these are the durations."""

@@ -27,6 +27,7 @@ def plan(
     transfers: Sequence[Texts] = (),
     waits: Sequence[tuple[str, str]] = (),
     network: Sequence[Sequence[tuple[str, str | None]]] | None = None,
+    name: str = "",
 ) -> Plan:
     """Return the plan that runs these operations.
 
@@ -46,6 +47,7 @@ def plan(
         network: Of a problem with a step, for each device the program of its network lane: pairs such as ("2UNSHARD0",
             None) or ("2REDUCE_GRAD", "2B7"), an operation and the slot behind whose end it is issued, of a pair its
             forward. Default: by the rule of the families, like optimizers and side work where no order names any.
+        name: What documents, figures and tables call its schedule; default: "plan".
 
     Raises:
         ConfigError: For what is no operation, is out of range, stands twice, or is for another number of devices.
@@ -64,6 +66,7 @@ def plan(
         given = plan_from_slots(rows, problem.stages, problem.microbatches, moves, pairs, **sizes)
     except ConfigError as error:
         raise error.about("orders") from None
+    given = replace(given, name=name)
     return replace(given, lanes=shared_lanes(problem, given)) if moves and problem.lanes == "pair" else given
 
 

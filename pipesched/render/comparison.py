@@ -31,9 +31,9 @@ DECIDED = 0.9  # how likely a step is shorter, from which that counts as known
 class ComparisonTable:
     """A row for each algorithm, in the order asked for, and below the table why others do not apply.
 
-    The best makespan among the schedules that fit the budget is marked. Names are never cut: a narrow table has fewer
-    columns. With `fold`, rows one below the other that differ in nothing but memory and bubble of the span are one row,
-    the first, which says how many more there are.
+    The best makespan among the schedules that fit the budget is marked. With `fold`, rows one below
+    the other that differ in nothing but memory and bubble of the span are one row, the first, which says how many more
+    there are.
     """
 
     def __init__(self, comparison: Comparison, *, ascii_only: bool = False, fold: bool = False) -> None:

@@ -6,13 +6,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Column, Table
 from rich.text import Text
 
 Rows = Sequence[Mapping[str, Text | str]]  # by the titles of columns
 GAP = 2  # columns of the screen between those of a table
+LEAST_NAME = 24  # columns of the screen that a name keeps
+MARKS = " ★☆*+"  # behind names
 uncut = partial(Column, no_wrap=True)
 right = partial(Column, justify="right", no_wrap=True)
 folded = partial(Column, overflow="fold")
@@ -74,10 +76,20 @@ def with_lines_between(
         start = end
 
 
-class FittedTable:
-    """A row for each algorithm: its name, which is never cut, and as many of its cells as fit beside the names.
+def shortened(text: str, most: int, gap: str = "…") -> str:
+    """Return a text of at most `most` columns of the screen: in a longer one `gap` stands for the middle."""
+    if cell_len(text) <= most:
+        return text
+    left = max(most - cell_len(gap), 0)
+    head, tail = set_cell_size(text, left - left // 2), set_cell_size(text[::-1], left // 2)[::-1]
+    return head.rstrip() + gap + tail.lstrip()
 
-    A unit of measure, by the title of its column, stands below the title.
+
+class FittedTable:
+    """A row for each algorithm: its name, and as many of its cells as fit beside the names.
+
+    A name that leaves no room for all cells is shortened to LEAST_NAME at least, and said as a whole below the table. A
+    unit of measure, by the title of its column, stands below the title.
     """
 
     def __init__(
@@ -88,11 +100,21 @@ class FittedTable:
 
     def columns(self, width: int) -> list[str]:
         """Return the titles of the columns that fit, but for that of the names."""
-        return fitting_columns(self.rows, self.kept_longest, width - width_of("algorithm", self.names))
+        names = min(width_of("algorithm", self.names), self._most(width))
+        return fitting_columns(self.rows, self.kept_longest, width - names)
+
+    def _most(self, width: int) -> int:
+        """Return how wide a name may be."""
+        cells = sum(GAP + width_of(title, (row[title] for row in self.rows)) for title in self.kept_longest)
+        return max(width - cells, min(LEAST_NAME, width))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        columns = self.columns(options.max_width)
-        named = zip(self.names, self.rows, strict=True)
-        rows = ((name, *(cells[column] for column in columns)) for name, cells in named)
+        columns, gap = self.columns(options.max_width), ".." if options.ascii_only else "…"
+        texts = [shortened(name.plain, self._most(options.max_width), gap) for name in self.names]
+        names = [Text(text, name.style) for text, name in zip(texts, self.names, strict=True)]
+        rows = ((name, *(cells[column] for column in columns)) for name, cells in zip(names, self.rows, strict=True))
         yield grid(*heads(("\nalgorithm", *columns), self.units), rows=rows)
         yield from without_room(self.kept_longest, columns)
+        for text, name in zip(texts, self.names, strict=True):
+            if text != name.plain:
+                yield Text(f"{text.rstrip(MARKS)}: {name.plain.rstrip(MARKS)}", style="dim")

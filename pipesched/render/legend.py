@@ -16,6 +16,7 @@ from pipesched.pipeline.quantities import in_units, plain
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.step import GRADIENTS, WEIGHTS
 from pipesched.render.cells import ASCII_IDLE, IDLE, Line, chunk_of_stage, is_numbered, letter_of
+from pipesched.render.grid import shortened
 from pipesched.render.marks import MEASURED_MEMORY
 from pipesched.render.palette import DIM, HUES, OVER, PAIR_STYLE, break_mark, fill, fill_of_kind, place_of
 from pipesched.render.rows import Row, Run
@@ -290,11 +291,3 @@ def explained(operations: Sequence[Operation], width: int, ascii_only: bool) -> 
         more = f"and {len(operations) - MOST} more"
         full = f"{more} without a name"
         yield [Segment(full if len(full) <= width else more, DIM)]
-
-
-def shortened(text: str, most: int, gap: str) -> str:
-    """Return a text of at most `most` letters: in a longer one, as many begin alike, `gap` stands for the middle."""
-    if len(text) <= most:
-        return text
-    end = (most - len(gap)) // 2
-    return text[: most - len(gap) - end].rstrip() + gap + text[len(text) - end :].lstrip()

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from pipesched.analysis.robust.robustness import Robustness, RobustnessRow
 from pipesched.render.cells import Line
-from pipesched.render.grid import FittedTable
+from pipesched.render.grid import FittedTable, shortened
 from pipesched.render.legend import wrap
 from pipesched.render.palette import DIM, ink
 from pipesched.render.scatter import Ruler, labels_along
@@ -40,10 +40,7 @@ def robustness_view(robustness: Robustness, *, ascii_only: bool = False) -> Grou
 
 
 class RobustnessTable:
-    """A row for each schedule that applies, the largest share of shortest samples marked.
-
-    Names are never cut: a narrow table has fewer columns.
-    """
+    """A row for each schedule that applies, the largest share of shortest samples marked."""
 
     def __init__(self, robustness: Robustness) -> None:
         self.robustness = robustness
@@ -132,7 +129,7 @@ class Histograms:
         height = TALL if len(self.rows) <= FEW else LOW
         parts, floor_glyph, tick_glyph, mark_glyph = glyphs
         for place, row in enumerate(self.rows):
-            yield [Segment(row.algorithm, BOLD)]
+            yield [Segment(shortened(row.algorithm, width), BOLD)]
             for bars in _bars(_counts(row.makespans, ruler), height, parts):
                 yield [Segment(bars.rstrip(), ink(place, "F"))]
             floor = [floor_glyph] * width

@@ -24,7 +24,7 @@ from rich.text import Text
 from pipesched.pipeline.quantities import plain, to_fraction
 from pipesched.render.cells import Line
 from pipesched.render.comparison import MAKESPAN, PEAK, refusals, units_of
-from pipesched.render.grid import folded, grid, heads, right, uncut
+from pipesched.render.grid import folded, grid, heads, right, shortened, uncut
 from pipesched.render.legend import Item, held_text, wrap
 from pipesched.render.marks import with_unit
 from pipesched.render.palette import DIM, OVER
@@ -231,7 +231,7 @@ class _Plot:
 
     def _legend(self) -> Iterator[Item]:
         for mark, name, style in self.scatter.names:
-            yield [Segment(mark, style), Segment(f" {name}")]
+            yield [Segment(mark, style), Segment(f" {shortened(name, self.width - 2)}")]
         if self.scatter.note:
             yield [Segment(f"({self.scatter.note})", DIM)]
         if self.scatter.steps:

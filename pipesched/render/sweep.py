@@ -18,7 +18,7 @@ from pipesched.checks import look_up
 from pipesched.pipeline import units_of_measure as units
 from pipesched.pipeline.declared import BY_KEY, words_of
 from pipesched.render.comparison import frozen
-from pipesched.render.grid import grid, right, uncut
+from pipesched.render.grid import folded, grid, right, width_of
 from pipesched.render.marks import with_unit
 from pipesched.render.palette import OVER, ink
 from pipesched.render.scatter import Path, PlotPoint, Scatter
@@ -171,14 +171,16 @@ def sweep_table(sweep: Sweep, show: str = BUBBLE) -> Group:
 
 def _oriented(sweep: Sweep, rows: Sequence[Sequence[Text]]) -> Table:
     """Return the cells as a table: a column for each algorithm, or a row, where they are many and the values fewer."""
-    field, names = title_of_field(sweep), [entry.label for entry in sweep.points[0].comparison] if sweep.points else []
+    entries = sweep.points[0].comparison if sweep.points else ()
+    field, names = title_of_field(sweep), [entry.label + " (frozen)" * entry.frozen for entry in entries]
     values = [_text(point) for point in sweep.points]
     if len(names) <= max(MOST_COLUMNS, len(values)):
-        columns, down = (Column(name, justify="right") for name in names), zip(values, rows, strict=True)
+        each, down = zip(names, zip(*rows, strict=True), strict=True), zip(values, rows, strict=True)
+        columns = (folded(name, justify="right", min_width=width_of("", cells)) for name, cells in each)
         return grid(right(field), *columns, rows=([value, *cells] for value, cells in down))
     columns, across = (Column(value, justify="right") for value in values), zip(*rows, strict=True)
     named = zip(names, across, strict=True)
-    return grid(uncut(f"{field}:"), *columns, rows=([name, *cells] for name, cells in named))
+    return grid(folded(f"{field}:"), *columns, rows=([name, *cells] for name, cells in named))
 
 
 def _text(point: SweepPoint) -> str:

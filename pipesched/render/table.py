@@ -183,7 +183,7 @@ def _plan_table(plan: Plan) -> RenderableType:
 
 _TABLES: Mapping[type, Callable[[Any], RenderableType]] = {
     Outcome: summary,
-    Schedule: lambda schedule: summary(Outcome("plan", schedule)),
+    Schedule: lambda schedule: summary(Outcome(schedule.name, schedule)),
     Comparison: ComparisonTable,
     Sweep: sweep_table,
     Frontier: frontier_table,

@@ -27,7 +27,7 @@ from pipesched.pipeline.costs import fields_of
 from pipesched.pipeline.feeding import differs
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.metrics import HELD
-from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.plan import Plan, with_parts
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.recut import is_cut_open, seeks_best
@@ -427,4 +427,4 @@ def _plan(problem: Problem, chosen: Family, options: Mapping[str, Any], timed: T
 
     if GROUPS in chosen.options:
         own["judge"] = lambda plan: timed(problem, saved(joined(problem, plan)))
-    return saved(plan_of(chosen, problem, timed, **own))
+    return with_parts(saved(plan_of(chosen, problem, timed, **own)), name=str(chosen.name))

@@ -21,10 +21,9 @@ from pipesched.results.outcome import run
 from pipesched.runtime.devices import CPU, CUDA, kind_of_device
 from pipesched.runtime.profiling import StageProfile
 from pipesched.runtime.rank_processes import rank_processes
-from pipesched.runtime.unpipelined import ROWS, STEPS, activation_bytes, compare_rank
+from pipesched.runtime.unpipelined import APART_AT_MOST, ROWS, STEPS, activation_bytes, compare_rank
 from pipesched.schedulers.options import labelled
 
-APART_AT_MOST = {"float64": 1e-9, "float32": 1e-4}  # losses and gradients: what the order of sums changes of them
 HEAD = f"{'plan':<37}{'losses':>8}{'gradients':>10}{'bytes':>9}{'planned':>9}{'s':>7}"
 PATIENCE = 300.0  # seconds for a plan that takes one: what takes longer hangs, even where many ranks share a core
 RANKS = (2, 4)

@@ -41,6 +41,13 @@ class TrainRequest(NamedTuple):
     rate: float
     seed: int
     trace: str | Path | None
+    verify: bool
+
+    @property
+    def shares(self) -> list[float] | None:
+        """What each microbatch has of the mean over all rows, where their rows are given."""
+        rows = self.source.rows
+        return None if rows is None else [one / sum(rows) for one in rows]
 
 
 def train(
@@ -58,6 +65,7 @@ def train(
     rate: float = 1e-3,
     seed: int = 0,
     trace: str | Path | None = None,
+    verify: bool = False,
     listener: Callable[[int, float], None] | None = None,
 ) -> dict[str, Any] | None:
     """Train a model by a schedule, and return the losses and what was measured.
@@ -88,12 +96,15 @@ def train(
         seed: Of the random numbers of data and model.
         trace: A new folder for PyTorch's profile of the steps, one file a rank: `rank0.json`, and so on. The first step
             also sets up connections; what reads the files drops it.
+        verify: Train one step by the schedule, and one without a pipeline on each rank, and compare them instead.
         listener: Called with the number of each step and its loss when it ends; under torchrun on the first rank.
 
     Returns:
         An object that JSON holds: `losses`, the mean over the microbatches (with `rows` over all rows) for each step,
-        and `ranks`, the report of each rank's last step. `stopped_by` is "done". None on all ranks of torchrun but the
-        first.
+        and `ranks`, the report of each rank's last step. `stopped_by` is "done". Of a step to `verify`: `losses` and
+        `apart` of each of the `parameters`, the farthest first, are the largest |a - b| / max(1, |b|) of elements, b
+        without a pipeline (null: no number). `passed`: none exceeds `limit`, 1e-4 for weights of 32 bits, 1e-9 for 64.
+        None on all ranks of torchrun but the first.
 
     Raises:
         ConfigError: For what cannot be trained.
@@ -112,7 +123,7 @@ def train(
     model_source.joined(model_source.pieces_of(model), checked.problem)
     if trace is not None and any(Path(trace).glob("rank*.json")):
         raise ConfigError(f"{trace} holds the profiles of another training; name another folder", "trace")
-    return _run(TrainRequest(checked, model, source, steps, rate, seed, trace), tell)
+    return _run(TrainRequest(checked, model, source, steps, rate, seed, trace, verify), tell)
 
 
 def _run(job: TrainRequest, tell: Callable[[int, float], None]) -> dict[str, Any] | None:
@@ -138,15 +149,18 @@ def _run(job: TrainRequest, tell: Callable[[int, float], None]) -> dict[str, Any
 def train_rank(local_rank: int, job: TrainRequest, tell: Callable[..., Any]) -> dict[str, Any] | None:
     """Train the stages of this rank; the first one tells each step's loss when it ends, and returns the result."""
     device, rank, problem = take_device(local_rank, kind_of_device()), dist.get_rank(), job.schedule.problem
+    if job.verify:
+        from pipesched.runtime.verifying import verify_rank
+
+        return verify_rank(rank, job, Batches(job, device))
     pieces = model_source.joined(model_source.pieces_of(job.model), problem)
     mine = problem.settled_placement.stages_on(rank) if rank < problem.devices else []
     modules = {stage: pieces[stage].to(device) for stage in mine}
-    batches = _Batches(job, device)
+    batches = Batches(job, device)
     run = Runtime(job.schedule, modules, batches.loss, tied=tied_weights(pieces), seed=job.seed)
     weights = {id(weight): weight for stage in mine for weight in modules[stage].parameters()}
     optimizer = torch.optim.Adam(weights.values(), lr=job.rate) if weights else None
-    rows, count = job.source.rows, problem.microbatches
-    shares = None if rows is None else [one / sum(rows) for one in rows]  # of the mean over all rows
+    shares, count = job.shares, problem.microbatches
     losses: list[float] = []
     with nullcontext() if job.trace is None else _profiled(Path(job.trace), rank, problem.devices, device):
         for step in range(job.steps):
@@ -174,11 +188,11 @@ def train_rank(local_rank: int, job: TrainRequest, tell: Callable[..., Any]) -> 
     return None if rank else ended(losses, reports, "done")
 
 
-class _Batches:
+class Batches:
     """What a rank trains on in a step, and the loss: by default that of what it takes first."""
 
     def __init__(self, job: TrainRequest, device: Any) -> None:
-        self._job, self._device = job, device
+        self._job, self.device = job, device
         self._usual: Callable[..., Any] | None = None
         self.inputs: Any = None
         self.targets: Any = None
@@ -191,7 +205,7 @@ class _Batches:
         if self.inputs is None or source.data is not None:
             batch = source.microbatches(step, count, self._job.seed)
             self._usual = self._usual or source.loss_for(batch.inputs)
-            self.inputs, self.targets = moved((batch.inputs, batch.targets), self._device)
+            self.inputs, self.targets = moved((batch.inputs, batch.targets), self.device)
 
     def _by_input(self, output: Any, target: Any) -> Any:
         return None if self._usual is None else self._usual(output, target)

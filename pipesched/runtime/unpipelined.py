@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from pipesched.runtime.training_data import Microbatches, dtype_named, moved
 WIDTH, ROWS = 32, 16
 SEED = 7
 STEPS = 2  # the second one has gradients and shapes of messages already
+APART_AT_MOST = {"float64": 1e-9, "float32": 1e-4}  # losses and gradients: what the order of sums changes of them
 Sizes = Sequence[Sequence[int]] | None  # of the inputs of each microbatch; None: ROWS each
 
 
@@ -70,16 +71,19 @@ def batches_of_steps(microbatches: int, dtype: Any, steps: int, sizes: Sizes, de
         yield Microbatches(moved(made.inputs, device), moved(made.targets, device), made.weights)
 
 
-def train_unpipelined(modules: Sequence[Any], given: Microbatches, step: int = 0) -> list[Any]:
+def train_unpipelined(
+    modules: Sequence[Any], given: Microbatches, step: int = 0, loss: Callable[..., Any] = loss_of, seed: int = SEED
+) -> list[Any]:
     """Return the losses of a step without a pipeline; the gradients are added to `.grad`."""
     losses = []
     for microbatch, value in enumerate(given.inputs):
         for stage, module in enumerate(modules):
-            with seeded(SEED, step, stage, microbatch):
-                value = module(value)  # noqa: PLW2901  passed on from stage to stage
-        loss = loss_of(value, given.targets[microbatch])
-        (loss if given.weights is None else loss * given.weights[microbatch]).backward()
-        losses.append(loss.detach())
+            with seeded(seed, step, stage, microbatch):
+                value = module(*value) if isinstance(value, (tuple, list)) else module(value)  # noqa: PLW2901
+                if stage == len(modules) - 1:
+                    found = loss(value, given.targets[microbatch])
+        (found if given.weights is None else found * given.weights[microbatch]).backward()
+        losses.append(found.detach())
     return losses
 
 
@@ -126,17 +130,19 @@ def compare_rank(
         losses = run.step(one.inputs if 0 in mine else None, one.targets if last in mine else None, one.weights)
     run.close()
     ours, theirs = ([weight for stage in mine for weight in found[stage].parameters()] for found in (modules, expected))
-    gradients = _most((0 if one.grad is None else one.grad) - two.grad for one, two in zip(ours, theirs, strict=True))
+    gradients = max(apart(one.grad, two.grad) for one, two in zip(ours, theirs, strict=True))
     due = [one for one in range(len(right)) if placement.device(last, one, len(right)) == rank]
-    apart = _most(losses.get(one, torch.inf) - right[one] for one in due)
+    of_losses = max([apart(losses.get(one, torch.inf), right[one]) for one in due], default=0.0)
     allocated = max(levels) - levels[0] if kind == CUDA else None
-    return RankComparison(executed, gradients, apart, sorted(losses), run.report(), allocated)
+    return RankComparison(executed, gradients, of_losses, sorted(losses), run.report(), allocated)
 
 
-def _most(differences: Iterable[Any]) -> float:
-    """Return the largest absolute value in some tensors; infinity for what is no number."""
-    largest = [difference.abs().nan_to_num(float("inf"), float("inf")).max() for difference in differences]
-    return max(map(float, largest), default=0.0)
+def apart(ours: Any, theirs: Any) -> float:
+    """Return the largest |a - b| / max(1, |b|) of two tensors, None for zeros; infinity for what is no number."""
+    if theirs is None:
+        return 0.0 if ours is None else apart(ours, torch.zeros_like(ours))
+    found = ((0 if ours is None else ours) - theirs).abs() / theirs.abs().clamp(min=1)
+    return float(found.nan_to_num(torch.inf, torch.inf).max()) if found.numel() else 0.0
 
 
 def activation_bytes(rank: int, kind: str, dtype: str) -> list[StageProfile] | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from ast import ClassDef, FunctionDef, parse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
@@ -291,6 +292,13 @@ def executor_of(names: Sequence[OwnName], executor: Executor | str) -> Executor 
 
 
 def _has_module(name: OwnName) -> bool:
-    """Return whether another process finds the function: not that of a notebook or an interactive session."""
-    function = name.family.plan.function  # type: ignore[attr-defined]
-    return function.__module__ != "__main__" or hasattr(sys.modules["__main__"], "__file__")
+    """Return whether another process finds the function: not in a notebook, nor where a script does not define it.
+
+    What stands below `if __name__ == "__main__"` runs in no other process.
+    """
+    given = name.family.plan.function  # type: ignore[attr-defined]
+    function, file = getattr(given, "func", given), getattr(sys.modules["__main__"], "__file__", None)
+    if function.__module__ != "__main__" or file is None:
+        return bool(function.__module__ != "__main__")
+    defined = [node for node in parse(Path(file).read_bytes()).body if isinstance(node, (ClassDef, FunctionDef))]
+    return getattr(function, "__qualname__", type(function).__qualname__) in [node.name for node in defined]

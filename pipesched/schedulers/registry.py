@@ -97,11 +97,11 @@ def family(one: str | Callable[..., Any], *, loads: bool = True) -> Family:
 
 
 def is_known(name: object, *, loads: bool = False) -> bool:
-    """Return whether something is a name of a family, or where it `loads` a function: of pipesched, or of a user."""
+    """Return whether something is a name of a family, or where it `loads` a function, or the text of its place."""
     if not isinstance(name, str):
         return loads and callable(name)
-    lower = name.lower()
-    if lower in KNOWN or lower in OWN or hasattr(name, "family"):
+    lower, (where, _, function) = name.lower(), name.rpartition(":")
+    if lower in KNOWN or lower in OWN or hasattr(name, "family") or (loads and where and function.isidentifier()):
         return True
     if lower.replace("-", "").replace("_", "").isalnum():
         _own().look_for(lower, packages=loads)

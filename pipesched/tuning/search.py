@@ -107,6 +107,7 @@ class SpaceSearch:
         self.space, self.known, self.note, self.tell = space, known, note, tell
         self._points, self._least = points, least
         self.pruned = Counter(dict.fromkeys(REASONS, 0))
+        self._said: dict[str, str] = {}
         self.trials: list[Trial] = []
         self.best: Trial | None = None
         self.most = 0.0  # the best rate of what fits, surely or not
@@ -209,7 +210,10 @@ class SpaceSearch:
     def _take(self, trial: Trial, estimate: Estimate | None) -> None:
         """Count a trial, and keep it where its algorithm applies and the trainer takes its schedule."""
         if trial.step is None or not trial.suits(self.space.only):
-            self.pruned[MEMORY if trial.is_short else DIVISIBILITY] += 1
+            why, algorithm = MEMORY if trial.is_short else DIVISIBILITY, trial.point.algorithm
+            if trial.reason and hasattr(algorithm, "family"):  # of a user: what it said first
+                why = self._said.setdefault(algorithm, trial.reason)
+            self.pruned[why] += 1
         else:
             self.trials.append(trial)
             if trial.fits:

@@ -127,3 +127,18 @@ def test_what_does_not_go_together_is_refused(
     assert done.returncode == 2
     assert said in done.stderr
     assert not begun
+
+
+EXERCISE = "task: {goal: 11, best: 9, say: Try it.}\ndevices: 2\nmicrobatches: 2\ncosts: {forward: 1, backward: 2}\n"
+
+
+def test_an_exercise_begins_with_what_to_do_and_ends_with_points(
+    cli: Callable[..., Completed], begun: list[Any], tmp_path: Path
+) -> None:
+    """Its task is the first message; who leaves with all operations placed is told the points."""
+    (tmp_path / "task.yaml").write_text(EXERCISE, encoding="utf-8")
+    empty = cli("explore", "--empty", "-c", "task.yaml")
+    assert (empty.returncode, empty.stdout) == (0, "")
+    assert begun.pop()[0].message == "Try it. The goal is a makespan of 11."
+    whole = cli("explore", "1f1b", "-c", "task.yaml")
+    assert (whole.returncode, whole.stdout) == (0, "10 of 10 points: makespan 9 is the best that is known\n")

@@ -59,7 +59,7 @@ def test_a_module(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     "command",
     [["compare", "1f1b", "slow-last", "--charts", "none"], ["robust", "slow-last", "--samples", "2"], ["list"],
      ["explain", "slow-last"], ["solve", "--hint", "slow-last", "--time-limit", "5"], ["list", "slow-last"],
-     ["export", "slow-last", "--to", "pytorch-csv"],
+     ["export", "slow-last", "--to", "pytorch-csv"], ["solve", "--hint", "mine.py:slow_last", "--time-limit", "5"],
      ["compare", "slow-last", "--sweep", "microbatches=4,8"]],
     ids=" ".join,
 )  # fmt: skip

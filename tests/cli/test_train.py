@@ -31,6 +31,9 @@ Cli = Callable[..., "subprocess.CompletedProcess[str]"]
         (["--self-test", "--rows", "8,8"], "--rows: has no effect with --self-test"),
         (["--self-test", "--model", "a:b"], "--model: has no effect with --self-test"),
         (["--self-test", "--data", "a:b"], "--data: has no effect with --self-test"),
+        (["--self-test", "--verify"], "--verify: has no effect with --self-test"),
+        (["a.json", "--verify", "--steps", "2"], "--steps: has no effect with --verify, which compares one step"),
+        (["a.json", "--verify", "--trace", "b"], "--trace: has no effect with --verify"),
         (["--self-test", "--devices", "2"], "--devices: has no effect with --self-test"),
         (["--self-test", "--group-size", "2"], "--group-size: has no effect with --self-test"),
     ],
@@ -255,3 +258,41 @@ def test_what_is_broken_is_found(cli: Cli, monkeypatch: pytest.MonkeyPatch, what
     assert table[0].endswith("on cpu")
     assert len(table[4:]) == rows
     assert not rows or table[-1].startswith(name)
+
+
+VERIFIED = ["train", "zb-h1", "--devices", "2", "--microbatches", "4", "--verify", "--data", "tests.runtime.gpt:data"]
+
+
+@needs_torch
+def test_a_plan_is_verified(cli: Cli) -> None:
+    """Losses and parameters are those without a pipeline, of tied weights that each rank would draw otherwise too."""
+    result = cli(*VERIFIED, "--model", "tests.runtime.gpt:drawn")
+    assert (result.returncode, result.stderr) == (0, "")
+    lines = result.stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["losses", *["stage"] * 11, "28"]
+    assert all(float(line.split()[-1]) < 1e-14 for line in lines[:12])
+    assert lines[-1] == "28 compared; the largest are shown, --json has all"
+
+
+@needs_torch
+def test_a_corrupted_program_is_found(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stage that leaves out the weight gradient of a microbatch: exit code 1, and its parameters alone are named."""
+    from pipesched.runtime import training
+    from tests.runtime import broken
+
+    monkeypatch.setattr(training, "train_rank", broken.verify_without_a_weight)
+    result = cli(*VERIFIED, "--model", "tests.runtime.gpt:untied", "--json")
+    document = json.loads(result.stdout)
+    assert (result.returncode, document["passed"], document["limit"]) == (1, False, 1e-9)
+    far = [one for one in document["parameters"] if one["apart"] > 1e-9]
+    assert {one["stage"] for one in far} == {1}
+    assert document["losses"] < 1e-14
+    assert "pipesched: more than 1e-09 from a step without a pipeline: stage 1  " in result.stderr
+
+
+@needs_torch
+def test_what_cannot_be_verified(cli: Cli) -> None:
+    """Weights of 16 bits, whose sums in another order differ much: one message and exit code 2."""
+    result = cli(*VERIFIED, "--model", "tests.runtime.gpt:halved")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "model: has weights of bfloat16; gradients are compared in float64 or float32" in result.stderr

@@ -191,7 +191,7 @@ def test_sweeps_say_where_a_plan_does_not_fit() -> None:
         ({"mine": {"periods": 6}}, "'mine': block has no option `periods`; did you mean `period`?"),
         ({"mine": {**BLOCK, "peak": 0}}, "'mine': peak: must be a whole number of at least 1, not 0"),
         ({5: BLOCK}, "5 is no name"),
-        ([BLOCK], "must be names of files, not"),
+        ([BLOCK], "must be names of files, or plans, not"),
         ("mine.json", "cannot read 'mine.json'"),
         (5, "must be plans by their names, or a list of files, not 5"),
         (["missing.json"], "cannot read 'missing.json': No such file"),

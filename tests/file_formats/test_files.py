@@ -223,10 +223,10 @@ def test_what_is_no_file(file: Any) -> None:
 
 
 def test_a_schedule_is_written_as_an_outcome(tmp_path: Path) -> None:
-    """A bare schedule has no algorithm: it is called a plan."""
+    """A bare schedule is called as its plan, which is the name of its algorithm."""
     again = pipesched.read(pipesched.write(OUTCOME.schedule, tmp_path / "plan.json"))
     assert isinstance(again, pipesched.Outcome)
-    assert (again.algorithm, again.metrics) == ("plan", OUTCOME.metrics)
+    assert (again.algorithm, again.metrics) == (OUTCOME.algorithm, OUTCOME.metrics)
 
 
 @pytest.mark.slow

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
 from hypothesis import given, strategies as st
+from rich.cells import cell_len
 from rich.text import Text
 
-from pipesched.render.grid import GAP, FittedTable, fitting, fitting_columns, width_of
+from pipesched.render.grid import GAP, FittedTable, fitting, fitting_columns, shortened, width_of
 
 Renderer = Callable[..., str]
 NAMES = [Text("1f1b"), Text("interleaved")]
@@ -56,6 +58,24 @@ def test_a_narrow_table_has_fewer_columns(draw: Renderer, width: int) -> None:
     """Columns stand in the order of the cells, and leave in the order that is told, the last first."""
     text = draw(FittedTable(NAMES, ROWS, KEPT_LONGEST), width)
     assert "".join(f"{line.rstrip()}\n" for line in text.splitlines()) == DRAWN[width]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_a_long_name_is_shortened(draw: Renderer, width: int) -> None:
+    """It leaves all columns where short names do, keeps both ends, and is said as a whole once."""
+    long = "a-schedule-whose-name-says-" + "everything-" * 8 + "at-last"
+    text = draw(FittedTable([*NAMES[:1], Text(long)], ROWS, KEPT_LONGEST), width)
+    assert [word for word in ("makespan", "best", "memory") if word in text] == ["makespan", "best", "memory"]
+    assert re.search(r"^a-schedule-\S*…\S*t-last +285 +best +5$", text, re.MULTILINE)
+    assert "".join(text.split("285")[1].split()).endswith(f"last:{long}")
+
+
+@given(st.text(st.characters(categories=["L", "N"]), max_size=40), st.integers(1, 40))
+def test_shortened(name: str, most: int) -> None:
+    """No text takes more columns of the screen than it may, and one that fits is as it was."""
+    found = shortened(name, most)
+    assert cell_len(found) <= most
+    assert (found == name) == (cell_len(name) <= most)
 
 
 def test_a_title_has_the_width_of_its_longest_line() -> None:

@@ -215,6 +215,16 @@ def test_a_document_keeps_the_units(tmp_path: Any, draw: Renderer) -> None:
     assert draw(sweep_view(again, "span"), 80) == draw(sweep_view(sweep, "span"), 80)
 
 
+def test_a_column_says_that_its_plan_is_frozen(draw: Renderer) -> None:
+    """That of a plan does, also where it is for no value; those that plan anew do not. A long name is not cut."""
+    plan = pipesched.run(pipesched.make_problem(devices=2, microbatches=4), "1f1b").schedule.plan
+    sweep = pipesched.sweep("devices: 2", "microbatches", [2, 4], ["1f1b"], plans={"mine": plan, "word" * 20: plan})
+    text = draw(pipesched.Table(sweep), 60)
+    assert re.search(r"^microbatches +1f1b  mine \(frozen\)  ", text, re.MULTILINE)
+    assert "…" not in text
+    assert "mine at microbatches 2: the problem has 2 microbatches, but the plan has 4" in " ".join(text.split())
+
+
 def test_all_lines_are_equally_thick() -> None:
     """No line of a sweep looks more important than another."""
     lines = pipesched.figure(swept()).axes[0].lines

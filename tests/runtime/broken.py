@@ -11,8 +11,11 @@ from typing import Any
 import torch
 
 from pipesched.errors import ConfigError, RankFailed
+from pipesched.runtime import run
+from pipesched.runtime.program import RUN
 from pipesched.runtime.rank_processes import rank_processes
 from pipesched.runtime.stage import StageRunner
+from pipesched.runtime.training import train_rank
 from pipesched.runtime.unpipelined import RankComparison, compare_rank
 
 
@@ -28,6 +31,19 @@ def compare_with_another_dropout(rank: int, *given: Any) -> RankComparison:
     if rank == 1:
         StageRunner.recompute = wrong  # type: ignore[method-assign]
     return compare_rank(rank, *given)
+
+
+def verify_without_a_weight(rank: int, *given: Any) -> Any:
+    """Verify, with a program that was corrupted: the last stage leaves the first W out."""
+    from pipesched.runtime.program import programs as right
+
+    def corrupted(schedule: Any) -> Any:
+        lists = right(schedule)
+        lists[-1].remove(next(step for step in lists[-1] if step.action == RUN and step.op.kind == "W"))
+        return lists
+
+    vars(run)["programs"] = corrupted
+    return train_rank(rank, *given)
 
 
 def compare_and_die(rank: int, *given: Any) -> RankComparison:

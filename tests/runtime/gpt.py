@@ -51,6 +51,19 @@ def tied() -> list[Any]:
     return pieces
 
 
+def drawn() -> list[Any]:
+    """Weights that each process draws for itself, tied, with dropout."""
+    torch.seed()
+    head, words, drop = torch.nn.Linear(WIDTH, WORDS, bias=False), TokenEmbedding(), torch.nn.Dropout(0.2)
+    head.weight = words.words.weight
+    return [piece.double() for piece in (words, torch.nn.Sequential(drop, AttentionBlock()), AttentionBlock(), head)]
+
+
+def halved() -> list[Any]:
+    """Weights of 16 bits."""
+    return [piece.bfloat16() for piece in untied()]
+
+
 def data(step: int, microbatches: int) -> tuple[Any, Any]:
     """Words, and the words that follow."""
     generator = torch.Generator().manual_seed(step)

@@ -70,9 +70,8 @@ def test_the_model_feels_every_microbatch() -> None:
     """Each weight has gradients far above what may differ, so that a microbatch more or less shows."""
     import torch
 
-    from pipesched.runtime.self_testing import APART_AT_MOST
     from pipesched.runtime.training_data import Microbatches
-    from pipesched.runtime.unpipelined import batch, blocks, train_unpipelined
+    from pipesched.runtime.unpipelined import APART_AT_MOST, batch, blocks, train_unpipelined
 
     modules = blocks(4, torch.float32)
     for microbatch in range(2):
@@ -113,14 +112,16 @@ def test_what_is_a_fault(changed: dict[str, Any], fault: str | None) -> None:
 
 
 def test_what_is_no_number_differs() -> None:
-    """NaN hides no difference: it counts as the largest one."""
+    """NaN hides no difference: it counts as the largest one. Large numbers differ by a part of them."""
     import torch
 
-    from pipesched.runtime.unpipelined import _most
+    from pipesched.runtime.unpipelined import apart
 
-    assert _most([torch.tensor([1.0, -2.0]), torch.tensor([0.5])]) == 2
-    assert _most([torch.tensor([1.0, torch.nan])]) == float("inf")
-    assert _most([]) == 0
+    one = torch.tensor([1.0, -2.0])
+    assert (apart(one, 0 * one), apart(one, 2 * one), apart(one, 8 * one)) == (2, 0.5, 0.875)
+    assert apart(torch.tensor([1.0, torch.nan]), one) == apart(torch.inf, one) == float("inf")
+    assert (apart(None, one), apart(one, None)) == (1, 2)
+    assert apart(one[:0], one[:0]) == apart(None, None) == 0
 
 
 def test_a_document_is_json() -> None:

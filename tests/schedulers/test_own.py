@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import doctest
+import sys
 from collections.abc import Callable
 from concurrent.futures import Executor
 from pathlib import Path
 from pickle import dumps, loads
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -226,6 +228,24 @@ def test_files_with_families(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             pipesched.run(PROBLEM, "something")
 
 
+def test_a_search_of_layouts_says_what_it_raises() -> None:
+    """Its points are left out with its first message, with file and line, and those of others are found."""
+    space: dict[str, Any] = {
+        "model": "llama-3-8b", "hardware": "h100-sxm", "parallel": {"gpus": 8, "tensor": 2, "pipeline": 2},
+        "batch": {"sequence": 4096, "global": 16, "micro": 1},
+    }  # fmt: skip
+    tuning = pipesched.tune(None, [fails, "1f1b"], beyond=True, **space)
+    line = fails.__code__.co_firstlineno + 1
+    [said] = [why for why in tuning.pruned if "ZeroDivisionError" in why]
+    assert said.endswith(f"{HERE}:{line}: fails: ZeroDivisionError: integer division or modulo by zero")
+    assert tuning.space == tuning.simulated + sum(tuning.pruned.values())
+    assert {row.point.algorithm for row in tuning.rows} == {"1f1b"}
+
+
+def fails(problem: Problem) -> Any:
+    return problem.devices // 0
+
+
 class Recording(Executor):
     """An executor that pickles, as one of other processes does, and notes what it ran."""
 
@@ -259,6 +279,20 @@ def test_other_processes(tmp_path: Path) -> None:
     with pytest.warns(pipesched.PipeschedWarning, match="here: no other process can import its function"):
         pipesched.compare(PROBLEM, ["1f1b", "here"], executor=executor)
     assert executor.count == begun
+
+
+def test_scripts_define_what_goes_to_other_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function at the top of the script goes to them; one that stands below its guard stays here."""
+    script = tmp_path / "script.py"
+    script.write_text("def top(problem): ...\nif __name__ == '__main__':\n    def below(problem): ...\n")
+    main: Any = ModuleType("__main__", None)
+    main.__file__ = str(script)
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    exec(script.read_text(), vars(main))
+    executor = Recording()
+    assert own.executor_of([own.made_family(main.top, "top").name], executor) is executor  # type: ignore[list-item]
+    with pytest.warns(pipesched.PipeschedWarning, match="below: no other process can import its function"):
+        assert own.executor_of([own.made_family(main.below, "below").name], executor) is None  # type: ignore[list-item]
 
 
 def test_ours_are_known_without_looking() -> None:

@@ -147,7 +147,7 @@ def read_traces(
     """
     given = None if plan is None else from_file(plan, problem, "plan")
     if isinstance(given, Schedule):
-        given = Outcome("plan", given)
+        given = Outcome(given.name, given)
     elif given is not None:
         require_type(given, Outcome, "an Outcome, a Schedule or None", "plan")
     run = read_run(files, placement, None if given is None else given.problem.placement)

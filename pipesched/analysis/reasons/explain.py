@@ -276,7 +276,7 @@ def explain(
     schedule = from_file(schedule, problem, "schedule")
     outcome = schedule if isinstance(schedule, Outcome) else None
     subject = given_schedule(schedule)
-    made = outcome or Outcome("plan", subject)
+    made = outcome or Outcome(subject.name, subject)
     tasks = timed_tasks(subject)
     early, early_tasks = subject, tasks
     if not tasks.can_run or any(tasks.starts[task] != tasks.allowed[task] for task in tasks.topological):
@@ -295,13 +295,13 @@ def explain(
         p2p_sensitivity=boundaries,
         moves=moves,
         moves_complete=is_complete,
-        algorithm="" if outcome is None else outcome.algorithm,
+        algorithm=subject.plan.name if outcome is None else outcome.algorithm,
     )
 
 
 def explained_outcomes(explanation: Explanation) -> list[tuple[str, Outcome]]:
     """Return the schedule that an explanation is about, with its title and the name of what made it."""
-    outcome = Outcome(explanation.algorithm or "plan", explanation.schedule)
+    outcome = Outcome(explanation.algorithm or explanation.schedule.name, explanation.schedule)
     return [(outcome.title, outcome)]
 
 

@@ -412,7 +412,7 @@ def _outcome(value: Any, position: int | None = None) -> Outcome:
     if isinstance(value, Outcome):
         return value
     if isinstance(value, Schedule):
-        return Outcome("plan", value)
+        return Outcome(value.name, value)
     what = KNOWN if position is None else "an Outcome or a Schedule"
     raise ConfigError(f"must be {what}, not {shown(value)}", "outcomes", entry=position)
 

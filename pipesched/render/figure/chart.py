@@ -34,6 +34,7 @@ from pipesched.render.figure.page import (
     POINTS,
     RED,
     TALLEST,
+    WIDE,
     WIDTH,
     Drawing,
     Key,
@@ -44,6 +45,7 @@ from pipesched.render.figure.page import (
     settle,
     sheet,
     stripes,
+    wrapped,
 )
 from pipesched.render.legend import above_static
 from pipesched.render.marks import MEASURED_MEMORY, counted, with_unit
@@ -473,11 +475,11 @@ def gantt_figure(outcome: Outcome, view: View) -> Drawing:
         metrics = f"makespan {makespan(schedule)}, bubble {schedule.bubble:.2%}"
         if view.title is not None:
             metrics = name = ""
-        if len(name + metrics) * font() * DIGIT < 0.85 * view.inches * POINTS:
+        if len(name + metrics) * font() * DIGIT < WIDE * view.inches * POINTS:
             axes.set_title(name, loc="left", pad=3)
             axes.set_title(metrics, loc="right", pad=3)
         else:  # there is no room for both on one line
-            axes.set_title(f"{name}\n{metrics}", loc="left", pad=3)
+            axes.set_title(f"{wrapped(name, view.inches)}\n{metrics}", loc="left", pad=3)
         draw_charts(figure, [Chart(axes, schedule, view, window, mean_points(schedule, view, window))])
         return figure
 

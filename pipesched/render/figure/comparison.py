@@ -22,7 +22,7 @@ from pipesched.render.figure.chart import (
     mean_points,
     unit_rgb,
 )
-from pipesched.render.figure.page import RED, Drawing, font, legend, sheet
+from pipesched.render.figure.page import RED, Drawing, font, legend, sheet, wrapped
 from pipesched.render.marks import with_unit
 from pipesched.render.palette import HUES
 from pipesched.render.view import FONT, View
@@ -75,7 +75,8 @@ def _charts(outcomes: Sequence[Outcome], comparison: Comparison, view: View) -> 
             schedule = outcome.schedule
             metrics = f"makespan {makespan(schedule)}, bubble {schedule.bubble:.1%}, peak {_peak(outcome):g}"
             remarks = not_drawn(schedule, until if view.end is None else None, view.rows)
-            chart.axes.set_title("; ".join([f"{outcome.algorithm}: {metrics}", *remarks]), loc="left", pad=2)
+            title = wrapped("; ".join([f"{outcome.algorithm}: {metrics}", *remarks]), view.inches)
+            chart.axes.set_title(title, loc="left", pad=2)
             chart.axes.tick_params(axis="x", labelbottom=chart is charts[-1])
         charts[-1].axes.set_xlabel(with_unit("time", schedules[-1].problem.time_unit), labelpad=2)
         draw_charts(figure, charts)

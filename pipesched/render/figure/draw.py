@@ -106,7 +106,7 @@ def drawing_of(result: object, view: View) -> Drawing:
     from pipesched.render.figure.sweep import sweep_figure
 
     if isinstance(result, Schedule):
-        result = Outcome("plan", result)
+        result = Outcome(result.name, result)
     if isinstance(result, Outcome):
         return gantt_figure(result, view)
     if isinstance(result, Comparison):

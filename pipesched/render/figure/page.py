@@ -10,6 +10,7 @@ import io
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from textwrap import wrap
 from typing import Any
 
 import matplotlib as mpl
@@ -66,6 +67,7 @@ class StripedHandler(HandlerPatch):
 
 POINTS = 72  # to the inch
 DIGIT = 0.64  # width of a digit of DejaVu Sans, of its size
+WIDE = 0.85  # of a figure, that a title may take
 DOTS = 300  # to the inch, in PNG
 TALLEST = 9.0  # inches of a page
 GREY, PALE, RED = "0.35", "0.94", "#b2182b"
@@ -156,11 +158,16 @@ def plain_numbers(*along: Axis) -> None:
         axis.set_major_formatter(lambda value, _: number(int(value) if value == int(value) else value))
 
 
+def wrapped(text: str, inches: float) -> str:
+    """Return a text on as many lines as it needs in a figure of that width, beside the names of its devices."""
+    return "\n".join(wrap(text, int(WIDE * inches * POINTS / (font() * DIGIT))))
+
+
 def legend(figure: Drawing, entries: Sequence[Key]) -> None:
     """Add a legend where the view of the figure says; below everything it has as few rows as its width allows."""
     place = figure.view.legend
     handles: Any = [handle for handle, _ in entries]
-    labels = [label for _, label in entries]
+    labels = [wrapped(label, figure.get_figwidth()) for _, label in entries]
     look: Any = {"frameon": False, "handlelength": 2.4, "handleheight": 1.0}
     look["loc"] = "outside right upper" if place == "right" else "outside lower center"
     look |= {"handletextpad": 0.5, "columnspacing": 1.6, "borderpad": 0.2}

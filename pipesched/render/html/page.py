@@ -189,7 +189,7 @@ def page(result: object) -> str:
 def titled(result: object) -> list[Titled]:
     """Return the schedules of a result, each with its title. Raises ConfigError where there is none."""
     if isinstance(result, Schedule):
-        return [("plan", Outcome("plan", result))]
+        return [(result.name, Outcome(result.name, result))]
     if isinstance(result, Outcome):
         return [(result.title, result)]
     if isinstance(result, Comparison):

@@ -284,7 +284,7 @@ def subject_of(schedule: object, layers: object = None, made_by: str = "") -> Su
     Layers that are not given are those of a problem by layers, or derived from a model. Raises ConfigError, about
     `layers`.
     """
-    outcome = Outcome("plan", schedule) if isinstance(schedule, Schedule) else schedule
+    outcome = Outcome(schedule.name, schedule) if isinstance(schedule, Schedule) else schedule
     given: Outcome = require_type(outcome, Outcome, "a Schedule or an Outcome", "schedule")
     checked, fed = _by_places(given)
     stages = checked.problem.stages
