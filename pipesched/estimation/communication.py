@@ -28,7 +28,8 @@ def tensor_terms(setup: Setup, operation: str, *, experts: bool = False) -> Iter
     if t == 1:
         return
     shared = model.experts is not None and model.experts.shared > 0
-    halves = 2 if not experts or shared else 1
+    mixes, width = bool(model.heads or model.mixer), bool(model.ffn)
+    halves = int(mixes) + int(shared if experts else width)
     sent = halves * 2 * HALF * setup.tokens * model.hidden * (t - 1) / t
     if setup.parallel.sequence and operation != FORWARD:
         sent *= 1.5  # inputs are gathered again
@@ -41,7 +42,7 @@ def expert_terms(setup: Setup) -> Iterable[Term]:
     e, mixture = setup.parallel.expert, setup.model.experts
     if mixture is None:
         return
-    own = HALF * setup.tokens / setup.parallel.tensor * setup.model.hidden  # the tokens of a rank
+    own = HALF * setup.tokens / setup.parallel.tensor * (mixture.latent or setup.model.hidden)  # the tokens of a rank
     if e > 1:
         yield _dispatch(setup, mixture, own)
     apart = setup.parallel.expert_tensor

@@ -203,9 +203,9 @@ class Estimate(Displayable):
             layers = (number - 1 for stage in self.stages for number in stage.again)  # item 0 is the embedding
         elif not is_full and (training.recompute != SELECTIVE or training.flash_attention):
             return 0
-        found, experts = 0, [model.has_experts(min(layer, model.layers)) for layer in layers]
+        found, kinds = 0, [(model.of(layer), model.has_experts(min(layer, model.layers))) for layer in layers]
         for length, tokens in self.documents:
-            each = [layer_flops(model, length, experts=one, whole=self.whole) for one in experts]
+            each = [layer_flops(one, length, experts=experts, whole=self.whole) for one, experts in kinds]
             found += tokens * sum(flops.forward if is_full else flops.core for flops in each)
         return found
 

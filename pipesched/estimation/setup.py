@@ -189,9 +189,13 @@ class TokenBatch:
         """
         if self.lengths is None:
             return self.sequence
-        documents = max(self.lengths, key=sum)
-        squares, tokens = sum(length**2 for length in documents), sum(documents)
+        squares, tokens = sum(length**2 for length in self.documents), sum(self.documents)
         return squares // tokens if squares % tokens == 0 else Fraction(squares, tokens)
+
+    @property
+    def documents(self) -> tuple[int, ...]:
+        """The lengths of the documents of the longest microbatch; of plain sequences that of one."""
+        return (self.sequence,) if self.lengths is None else max(self.lengths, key=sum)
 
 
 def packed(lengths: Sequence[Sequence[int]], data: int) -> TokenBatch:
@@ -411,6 +415,10 @@ class Setup:
         if self.batch.lengths is not None:
             return sum(self.batch.totals) * self.parallel.data
         return self.batch.sequence * self.batch.size
+
+    def of_layer(self, layer: int) -> Setup:
+        """Return the setup as if all layers were like that one."""
+        return replace(self, model=self.model.of(layer)) if self.model.kinds else self
 
     @property
     def of_microbatches(self) -> list[Setup]:
