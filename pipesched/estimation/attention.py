@@ -14,6 +14,7 @@ from itertools import pairwise
 from math import log2
 
 from pipesched.estimation.communication import FORWARD, HALF, across_ranks, kernels, moved, next_rank
+from pipesched.estimation.model import attended
 from pipesched.estimation.parameters import core_score
 from pipesched.estimation.setup import GATHER, Setup
 from pipesched.estimation.terms import ATTENTION, COMMUNICATION, Term, Terms
@@ -50,7 +51,7 @@ def core_flops(setup: Setup) -> float:
     score, batch = core_score(model), setup.batch
     if not setup.training.flash_attention:
         return float(2 * tokens * batch.attended * score / tensor)
-    seen = model.attended(batch.documents)
+    seen = attended(model.seen, batch.documents)
     if model.latent is not None and seen != batch.attended:
         latent = model.latent
         absorbed = model.heads * (2 * latent.key_value_rank + latent.rope)

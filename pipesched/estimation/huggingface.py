@@ -7,9 +7,9 @@ keys of ours may stand beside them and come first: mlp, norm, bias, positions, t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
 from pipesched.checks import joined, require_flag, require_mapping, require_name, require_number, require_whole, shown
 from pipesched.errors import ConfigError
@@ -35,53 +35,45 @@ from pipesched.estimation.model_types import (
     type_of_architectures,
 )
 
+T = TypeVar("T")
 OURS = ("mlp", "norm", "bias", "positions", "tie_word_embeddings", "dropout")
 MOST = 10_000_000  # of a width, or the size of a vocabulary
 MOST_LAYERS = 10_000
 FULL, SLIDING, CHUNKED = PLAIN = ("full_attention", "sliding_attention", "chunked_attention")
 CALLED = {  # what files and patterns call kinds of layers
     **dict.fromkeys(("attention", "full", "*"), FULL),
-    **dict.fromkeys(("mamba", "mamba2", "recurrent", "M"), "linear_attention"),
-    **{"sliding": SLIDING, "hybrid_attention": "hybrid", "E": "moe", "-": "mlp", "G": "linear_attention"},
+    **dict.fromkeys(("mamba", "mamba2", "M"), "linear_attention"),
+    **{"sliding": SLIDING, "E": "moe", "-": "mlp"},
 }
+LETTERS = {"linear_attention": "M", FULL: "*", "moe": "E", "mlp": "-"}  # of Megatron-LM's patterns
 LISTS = ("layer_types", "layers_block_type")
 PATTERNS = ("hybrid_override_pattern", "hybrid_layer_pattern")
 AT = {"full_attn_idxs": 0, "attn_layer_indices": 0, "linear_attn_config.full_attn_layers": 1}  # and the first layer
 OF_LAYERS = "per_layer_config"  # keys of single layers, by their number
+WIDE = "use_double_wide_mlp"
 SHARED = "shared_selection"  # of keys, with a layer before it
-OF_MLP = {"dense": False, "sparse": True, "moe": True, "hash_moe": True}
+OF_LAYER = ("mlp_layer_types", "moe_layer_freq")  # which may list whether a layer has experts
+OF_MLP = {"dense": False, "sparse": True, "moe": True, "hash_moe": True, "0": False, "1": True}
 MOST_SAID = 400  # letters of a note of keys
 SMELL = re.compile(r"(^|_)(moe|expert|experts|routed)(_|$)")
 
 
-class ReadConfig(NamedTuple):
-    """A model, the keys that it was read from, and what its type is; `believed`: by its architectures."""
-
-    model: ModelShape
-    keys: ModelKeys
-    nature: ModelType
-    believed: str = ""
-
-
 def read_model(config: Mapping[str, Any], name: str = "") -> ModelShape:
     """Return the model of a config.json. Raises ConfigError about the key at fault, and for an unknown model_type."""
-    return read_config(config, name).model
+    return read_config(config, name)[0]
 
 
-def read_config(config: Mapping[str, Any], name: str = "") -> ReadConfig:
-    """Return the model of a config.json, and how it was read. Raises as `read_model` does."""
+def read_config(config: Mapping[str, Any], name: str = "") -> tuple[ModelShape, ModelKeys]:
+    """Return the model of a config.json, and the keys that it was read from. Raises as `read_model` does."""
     content = decoder(require_mapping(config, "the keys of a config.json", "model"))
-    kind, nature, believed = _nature(content)
+    kind, nature = _nature(content)
     keys = ModelKeys(content, nature)
     title = name or str(content.get("_name_or_path") or content.get("model_type") or kind)
-    for key in nature.required:
+    for key in ("hidden_size", *nature.required):
         if not keys.has(key):
             raise keys.error(key, "is missing")
-    pattern = next((text for key in PATTERNS if isinstance(text := keys.plain(key), str)), "").replace("|", "")
-    keys.whole("hidden_size")
-    layers = len(pattern.partition("/")[0]) or _layers(keys)
-    kinds = _kinds(keys, nature, layers, pattern)
-    sparse = _sparse(keys, nature, kinds)
+    kinds = _kinds(keys, nature)
+    layers, sparse = len(kinds), _sparse(keys, nature, kinds)
     shared = layers - (keys.whole(nature.shares, 0, 0) if nature.shares else 0)
     known: dict[tuple[object, ...], ModelShape] = {}
     each = []
@@ -90,16 +82,17 @@ def read_config(config: Mapping[str, Any], name: str = "") -> ReadConfig:
         if alike not in known:
             own = nature.kind(called)
             shape = _shape(keys.of(own, layer), own, title, kinds, called, routed=routed)
-            known[alike] = _without_keys(shape, keys) if layer >= shared else shape
+            if layer >= shared:  # keys and values are those of a layer before it
+                shape = replace(shape, kv_heads=0, gate=0, ffn=shape.ffn * (2 if keys.flag(WIDE, False) else 1))
+            known[alike] = shape
         each.append(known[alike])
-    first = sparse.index(True) if True in sparse else 0
-    if each.count(each[0]) == layers and sparse[first:] == [sparse[-1]] * (layers - first):
-        model = each[0] if each[0].experts is None else _routed_from(each[0], first)
+    first = (*sparse, True).index(True)
+    if each.count(each[0]) == layers and all(sparse[first:]):
+        model = _routed_from(each[0], first)
     else:
-        model = _of_kinds(
-            [_routed_from(*one) for one in zip(each, (0 if one else NOWHERE for one in sparse), strict=True)]
-        )
-    return ReadConfig(replace(model, letters=pattern), keys, nature, believed)
+        model = _of_kinds([_routed_from(one, 0 if has else NOWHERE) for one, has in zip(each, sparse, strict=True)])
+    letters = "".join(LETTERS[called] for called in kinds) if "moe" in nature.kinds else ""
+    return replace(model, letters=letters), keys
 
 
 def _of_kinds(each: Sequence[ModelShape]) -> ModelShape:
@@ -117,85 +110,49 @@ def _routed_from(shape: ModelShape, first: int) -> ModelShape:
     return shape if shape.experts is None else replace(shape, experts=replace(shape.experts, dense_layers=first))
 
 
-def _without_keys(shape: ModelShape, keys: ModelKeys) -> ModelShape:
-    """Return a layer that takes keys and values from one before it; its MLP may be twice as wide."""
-    wide = 2 if keys.flag("use_double_wide_mlp", False) else 1
-    return replace(shape, kv_heads=0, gate=0, ffn=wide * shape.ffn)
-
-
-def _layers(keys: ModelKeys) -> int:
-    listed = keys.plain(LISTS[1])
-    if not keys.has("num_hidden_layers") and isinstance(listed, list) and listed:
-        return len(listed)
-    return keys.whole("num_hidden_layers", most=MOST_LAYERS)
-
-
-def _kinds(keys: ModelKeys, nature: ModelType, layers: int, pattern: str) -> list[str]:
+def _kinds(keys: ModelKeys, nature: ModelType) -> list[str]:
     """Return the kind of each layer, as the config lists them or by the rule of its type. Raises ConfigError."""
-    key = next((key for key in (*LISTS, *nature.lists, *PATTERNS) if keys.has(key)), "")
-    names = nature.lists.get(key, {})
-    listed: Any = [*pattern.partition("/")[0]] if pattern else keys.plain(key) if key else None
-    at = next((key for key in AT if keys.has(key)), "")
+    pattern = next((text for key in PATTERNS if isinstance(text := keys.plain(key), str)), "")
+    letters = [*pattern.replace("|", "").partition("/")[0]]
+    key = next((key for key in (*(PATTERNS if letters else ()), *LISTS, *nature.lists) if keys.has(key)), "")
+    listed, at = letters or (keys.plain(key) if key else None), next((key for key in AT if keys.has(key)), "")
+    is_counted = keys.has("num_hidden_layers") and not letters
+    layers = keys.whole("num_hidden_layers", most=MOST_LAYERS) if is_counted or not listed else len(listed)
     if listed is not None:
-        if not isinstance(listed, list) or not 0 <= len(listed) - layers <= keys.mtp:
-            raise keys.error(key, f"must list the {layers} layers, not {shown(listed)}")
-        found: list[Any] = [names.get(str(one), CALLED.get(str(one), one)) for one in listed]
+        own = {kind: kind for kind in (*PLAIN, *nature.kinds)}
+        also = {called: kind for called, kind in CALLED.items() if kind in own}
+        found = keys.each(key, layers, {**own, **also, **nature.lists.get(key, {})}, listed)
     elif at:
-        full = keys.plain(at)
-        if not isinstance(full, list):
-            raise keys.error(at, f"must list the layers with full attention, not {shown(full)}")
-        found = [FULL if layer + AT[at] in full else nature.other for layer in range(layers)]
+        found = [FULL if layer + AT[at] in keys.numbers(at) else nature.other for layer in range(layers)]
     elif nature.every < 0:
         raise keys.error(LISTS[0], f"is missing: the kind of each layer, of {', '.join(nature.kinds)}")
     else:
         every = keys.whole("every", nature.every, least=0)
         offset = keys.whole("offset", every - 1 if nature.offset is None else nature.offset, least=-1)
         found = [nature.other if not every or layer % every != offset else FULL for layer in range(layers)]
-    shared = keys.plain("indexer_types") or []
-    found = [SHARED if "shared" in shared[layer : layer + 1] else one for layer, one in enumerate(found)]
-    known = {*PLAIN, *nature.kinds}
-    for layer, one in enumerate(found[:layers]):
-        if one not in known:
-            are = f"{', '.join(sorted(known))}" if nature.kinds else f"{', '.join(PLAIN)}"
-            raise keys.error(key, f"unknown kind {shown(one)} of layer {layer}; known here are {are}")
-    return found[:layers]
+    shared = keys.numbers("indexer_types")
+    return [SHARED if "shared" in shared[layer : layer + 1] else one for layer, one in enumerate(found)]
 
 
 def _sparse(keys: ModelKeys, nature: ModelType, kinds: Sequence[str]) -> list[bool]:
     """Return which layers have experts. Raises ConfigError."""
-    layers = range(len(kinds))
+    count, layers = len(kinds), range(len(kinds))
     if not _count(keys, nature):
         return [False for _ in layers]
     if nature.sparse is not None:
         return [bool(nature.kind(kind).sparse) for kind in kinds]
-    listed = keys.plain("mlp_layer_types")
-    if listed is not None:
-        if not isinstance(listed, list) or len(listed) < len(kinds) or not {*listed} <= {*OF_MLP}:
-            raise keys.error("mlp_layer_types", f"must list dense or sparse for the {len(kinds)} layers")
-        return [OF_MLP[one] for one in listed[: len(kinds)]]
-    step, frequency = keys.plain("decoder_sparse_step"), keys.plain("moe_layer_freq")
-    if isinstance(frequency, list):
-        if len(frequency) < len(kinds) or not {*frequency} <= {0, 1}:
-            raise keys.error("moe_layer_freq", f"must be a whole number, or list 0 or 1 for the {len(kinds)} layers")
-        return [bool(one) for one in frequency[: len(kinds)]]
-    chosen = keys.plain("moe_layers")
-    if isinstance(chosen, list):
-        return [layer in chosen for layer in layers]
-    first = keys.whole("first_k_dense_replace", 0, least=0, most=min(len(kinds), MOST_LAYERS))
+    listed = next((key for key in OF_LAYER if isinstance(keys.plain(key), list)), "")
+    if listed:
+        return keys.each(listed, count, OF_MLP, keys.plain(listed))
+    if keys.has("moe_layers"):
+        return [layer in keys.numbers("moe_layers") for layer in layers]
+    first = keys.whole("first_k_dense_replace", 0, least=0, most=min(count, MOST_LAYERS))
+    end, only = keys.whole("moe_layer_end_index", -1, least=-1), keys.numbers("mlp_only_layers")
     step, frequency = keys.whole("decoder_sparse_step", 1), keys.whole("moe_layer_freq", 1)
-    only = keys.plain("mlp_only_layers") or []
-    if not isinstance(only, list):
-        raise keys.error("mlp_only_layers", f"must list layers, not {shown(only)}")
-    end = keys.whole("moe_layer_end_index", -1, least=-1)
     period, offset = keys.whole("expert_layer_period", 1), keys.whole("expert_layer_offset", 0, least=0)
-    return [
-        first <= layer <= (end if end >= 0 else len(kinds))
-        and (layer + 1) % step == 0
-        and layer % frequency == 0
-        and layer % period == offset
-        and layer not in only
-        for layer in layers
-    ]
+    chosen = {*range(first, count if end < 0 else end + 1)} - {*only}
+    rules = ((step, step - 1), (frequency, 0), (period, offset))
+    return [layer in chosen and all(layer % each == rest for each, rest in rules) for layer in layers]
 
 
 def _shape(
@@ -223,35 +180,16 @@ def _shape(
 
     mixer, seen = mixer_of(nature.mixer, size) if nature.mixer else (None, ())
     return ModelShape(
-        name=name,
-        layers=len(kinds),
-        hidden=hidden,
-        heads=heads,
-        kv_heads=kv_heads,
-        head=head,
-        ffn=ffn,
-        vocabulary=sizes["v"],
-        mlp=keys.word("mlp", MLPS, nature.mlp),
-        norm=keys.word("norm", NORMS, nature.norm),
-        bias=bias,
-        positions=positions,
+        name=name, layers=len(kinds), hidden=hidden, heads=heads, kv_heads=kv_heads, head=head, ffn=ffn,
+        vocabulary=sizes["v"], mlp=keys.word("mlp", MLPS, nature.mlp), norm=keys.word("norm", NORMS, nature.norm),
+        bias=bias, positions=positions, dropout=keys.share("dropout") > 0, qk_norm=nature.qk_norm, experts=experts,
         position_rows=keys.whole("max_position_embeddings") if positions == "learned" else 0,
-        tied=keys.flag("tie_word_embeddings", nature.tied) and nature.ties,
-        qk_norm=nature.qk_norm,
-        dropout=keys.share("dropout") > 0,
-        experts=experts,
-        latent=latent,
-        mtp=keys.mtp,
-        value=keys.whole("value_head_dim", 0, least=0) if heads else 0,
-        norms=nature.norms,
-        gate=evaluate(nature.gate, size) if heads else 0,
+        tied=keys.flag("tie_word_embeddings", nature.tied) and nature.ties, latent=latent, mtp=keys.mtp,
+        value=keys.whole("value_head_dim", 0, least=0) if heads else 0, norms=nature.norms,
+        gate=evaluate(nature.gate, size) if heads else 0, mixer=mixer, seen=seen or _seen(keys, nature, kind),
         vectors=evaluate(nature.vectors, size) * (heads > 0) + evaluate(nature.routed, size) * routed,
-        beside=evaluate(nature.beside, size),
-        borrowed=evaluate(nature.borrowed, size),
-        ends=evaluate(nature.ends, size),
-        streams=evaluate(nature.streams, size),
-        seen=seen or _seen(keys, nature, kind),
-        mixer=mixer,
+        beside=evaluate(nature.beside, size), borrowed=evaluate(nature.borrowed, size),
+        ends=evaluate(nature.ends, size), streams=evaluate(nature.streams, size),
     )  # fmt: skip
 
 
@@ -266,20 +204,21 @@ def _seen(keys: ModelKeys, nature: ModelType, kind: str) -> tuple[Seen, ...]:
 
 def model_notes(config: Mapping[str, Any]) -> Iterator[str]:
     """Yield what a config.json says that does not count here, and what it leaves out. Raises as `read_model` does."""
-    found, content = read_config(config), decoder(config)
-    keys, model = found.keys, found.model
+    content, (model, keys) = decoder(config), read_config(config)
+    kind, nature = _nature(content)
     if config.get("quantization_config") or content.get("quantization_config"):
         yield "quantization_config is a format of storage; training is estimated as `training.precision` says"
     window = content.get("sliding_window")
-    if window and content.get("use_sliding_window", True) and not any(one.seen[0].limit for one in model.each_kind):
+    if (
+        window
+        and content.get("use_sliding_window", True)
+        and not any(one.seen[0].limit for one in model.kinds or [model])
+    ):
         yield f"sliding_window {window} does not count; attention is over the whole sequence"
-    if found.believed:
-        kind = shown(content.get("model_type"))
-        yield f"model_type {kind} is unknown: read as {found.believed}, as its architectures say"
-    if found.nature.read_as:
-        yield f"model_type {content['model_type']} is read as {found.nature.read_as}"
-    if found.nature.note:
-        yield found.nature.note
+    if nature.read_as or content.get("model_type") not in (None, kind):
+        yield f"model_type {shown(content['model_type'])} is read as {nature.read_as or kind}"
+    if nature.note:
+        yield nature.note
     if keys.taken:
         said = joined([f"{key} {value}" for key, value in keys.taken.items()], MOST_SAID)
         yield f"left out, so as transformers has them: {said}"
@@ -300,25 +239,22 @@ def decoder(config: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**nested, "model_type": kind, **{key: config[key] for key in OURS if config.get(key) is not None}}
 
 
-def _nature(content: Mapping[str, Any]) -> tuple[str, ModelType, str]:
-    """Return the model type, llama where none is given; and that of the architectures, where these are believed.
+def _nature(content: Mapping[str, Any]) -> tuple[str, ModelType]:
+    """Return the model type: that which is given, or that of the architectures, or llama where neither is.
 
     Raises ConfigError with the way out for an unknown one.
     """
-    given = content.get("model_type")
-    if given is None and "architectures" not in content:
-        return "llama", model_type(""), ""
-    if isinstance(given, str) and given in type_names():
-        return given, model_type(given), ""
-    believed = type_of_architectures(content.get("architectures")) if given is None or isinstance(given, str) else None
-    if believed is not None:
-        return believed, model_type(believed), believed
-    if given is None:
-        return "llama", model_type(""), ""
-    names = ", ".join(type_names())
-    if not isinstance(given, str):
-        raise ConfigError(f"must be a name, one of {names}; not {shown(given)}", "model.model_type")
-    what = f"unknown model_type {shown(given)}, and `architectures` name none that is known; known are {names}"
+    given, names = content.get("model_type"), type_names()
+    if given is not None and not isinstance(given, str):
+        raise ConfigError(f"must be a name, one of {', '.join(names)}; not {shown(given)}", "model.model_type")
+    if given in names:
+        return str(given), model_type(given)
+    believed = type_of_architectures(content.get("architectures"))
+    if believed or given is None:
+        return believed or "llama", model_type(believed)
+    what = (
+        f"unknown model_type {shown(given)}, and `architectures` name none that is known; known are {', '.join(names)}"
+    )
     way_out = "any other goes into a YAML config, with `model` as a mapping of its shapes (num_hidden_layers, .."
     ours = "hidden_size) without model_type, and what differs from a llama: mlp, norm, bias, positions"
     raise ConfigError(f"{what}; {way_out} {ours}", "model.model_type")
@@ -329,7 +265,7 @@ def _kv_heads(keys: ModelKeys, nature: ModelType, heads: int) -> int:
     count = keys.whole("num_key_value_heads", heads)
     if heads % count and keys.name("num_key_value_heads") in keys.taken:
         raise keys.error("num_key_value_heads", f"is missing: the default of this type, {count}, is for other models")
-    count *= nature.kv_times
+    count *= int(nature.kv_times)
     if heads % count:
         near = nearest_divisors(count, heads)
         raise keys.error("num_key_value_heads", f"must divide the {heads} attention heads: {near}, not {count}")
@@ -346,10 +282,10 @@ def _head(keys: ModelKeys, hidden: int, heads: int) -> int:
 def _bias(keys: ModelKeys, nature: ModelType) -> str:
     """Return which products have biases: as the type has them by nature, or as its flags say."""
     if nature.bias != "none":
-        return nature.bias
+        return str(nature.bias)
     attention, mlp = (keys.flag(key, False) for key in nature.bias_flags)
     if attention:
-        return "all" if mlp else nature.biased
+        return "all" if mlp else str(nature.biased)
     return "mlp" if mlp else "none"
 
 
@@ -404,33 +340,30 @@ class ModelKeys:
     Where it is left out, the type's own default counts, which `taken` then says. A list has a value of each layer.
     """
 
-    def __init__(
-        self, content: Mapping[str, Any], nature: ModelType, layer: int = 0, taken: dict[str, Any] | None = None
-    ) -> None:
+    def __init__(self, content: Mapping[str, Any], nature: ModelType, layer: int = 0, taken: Any = None) -> None:
         nested = [(key, value) for key, value in content.items() if isinstance(value, dict)]
         inner = {f"{key}.{sub}": one for key, value in nested for sub, one in value.items()}
         self._content, self._nature, self._layer = {**content, **inner}, nature, layer
         self.taken: dict[str, Any] = {} if taken is None else taken
-        self._synonyms: Mapping[str, Sequence[str]] = table()["synonyms"]
 
     def of(self, nature: ModelType, layer: int) -> ModelKeys:
         """Return the keys of a layer, as its kind calls them."""
-        keys = ModelKeys({}, nature, layer, self.taken)
-        own = self._content.get(f"{OF_LAYERS}.{layer}", {})
-        keys._content = {**self._content, **own, **{nature.keys.get(key, key): value for key, value in own.items()}}
-        return keys
+        given = self._content.get(f"{OF_LAYERS}.{layer}")
+        own = given if isinstance(given, dict) else {}
+        renamed = {nature.keys.get(key, key): value for key, value in own.items()}
+        return ModelKeys({**self._content, **own, **renamed}, nature, layer, self.taken)
 
-    def listed(self, layer: int) -> list[Any]:
-        """Return the values of a layer where there are lists of sizes, one of each layer."""
+    def listed(self, layer: int) -> list[str]:
+        """Return as text the values of a layer where there are lists of sizes, one of each layer."""
         named = {self.name(key) for key in table()["by_layer"]}
         lists = [self._content[key] for key in sorted(named) if isinstance(self._content.get(key), list)]
-        own = self._content.get(f"{OF_LAYERS}.{layer}")
-        return [str(own), *(values[layer] if layer < len(values) else None for values in lists)]
+        own = str(self._content.get(f"{OF_LAYERS}.{layer}"))
+        return [own, *(str(values[layer : layer + 1]) for values in lists)]
 
     def name(self, key: str) -> str:
         """Return what the config calls a key."""
         renamed = self._nature.keys.get(key)
-        names = [*([renamed] if renamed else []), key, *self._synonyms.get(key, ())]
+        names = [renamed, key, *table()["synonyms"].get(key, ())]
         return next((name for name in names if name in self._content), renamed or key)
 
     def plain(self, key: str) -> Any:
@@ -445,6 +378,22 @@ class ModelKeys:
             if value and not isinstance(value, (bool, list)):
                 self.taken[name] = value
         return None if value == "auto" else value
+
+    def each(self, key: str, layers: int, known: Mapping[str, T], listed: Any) -> list[T]:
+        """Return what a list of a value for each layer means, by what is known. Raises ConfigError."""
+        if not isinstance(listed, list) or not 0 <= len(listed) - layers <= self.mtp:
+            raise self.error(key, f"must list the {layers} layers, not {shown(listed)}")
+        for layer, one in enumerate(listed[:layers]):
+            if str(one) not in known:
+                raise self.error(key, f"unknown kind {shown(one)} of layer {layer}; known here are {', '.join(known)}")
+        return [known[str(one)] for one in listed[:layers]]
+
+    def numbers(self, key: str) -> list[Any]:
+        """Return a list of layers, none by default. Raises ConfigError."""
+        value = self.plain(key)
+        if value is not None and not isinstance(value, list):
+            raise self.error(key, f"must list layers, not {shown(value)}")
+        return value or []
 
     def has(self, key: str) -> bool:
         """Return whether a key is given."""

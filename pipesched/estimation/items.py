@@ -230,6 +230,11 @@ class Items:
         return Fraction(total(logits(self.setup)))
 
 
+def copies_sent(stages: Sequence[Stage]) -> tuple[int, ...]:
+    """Return how many hidden states of a token each stage sends on: that of the layers, and of MTP layers so far."""
+    return tuple(accumulate((stage.count(MTP) for stage in stages), initial=1))[1:]
+
+
 def core_time(stage: Stage, operation: str) -> int:
     """Return the microseconds of the core in an operation of one microbatch, recompute included."""
     setup = stage.items.setup

@@ -154,8 +154,8 @@ def layer_memory(setup: Setup, *, experts: bool) -> ItemMemory:
     if training.recompute != FULL or training.full_layers is not None:
         # inputs of both norms and of both products after them, and the masks of dropout behind them
         name, each = ("norms, residuals and masks of dropout", 10) if model.dropout else ("norms and residuals", 8)
-        each += 4 * (model.streams - 1) - (4 if not (model.ffn or experts) or not (model.heads or model.mixer) else 0)
-        each += 2 * max(model.norms - 2, 0)
+        blocks = model.blocks(experts=experts)
+        each = each // 2 * blocks + 4 * (model.streams - 1) + 2 * max(model.norms - blocks, 0)
         scores = () if training.recompute == SELECTIVE else _scores(setup)
         activation = (_hidden(setup, name, each), *_attention(setup), *_mlp(setup, experts=experts), *scores)
     return _item_memory(setup, layer_parameters(setup.model, experts=experts), activation, checkpoint)

@@ -5,7 +5,7 @@ They are read from the keys of a Hugging Face config.json.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
@@ -197,21 +197,20 @@ class ModelShape:
         """Return the model as if all its layers were like that one; an MTP layer is like the last."""
         return self.kinds[self.order[min(layer, self.layers - 1)]] if self.kinds else self
 
-    @property
-    def each_kind(self) -> tuple[ModelShape, ...]:
-        """The model as if all layers were of a kind, for each kind."""
-        return self.kinds or (self,)
-
     def has_experts(self, layer: int) -> bool:
         """Return whether a layer has a mixture of experts."""
         experts = self.of(layer).experts
         return experts is not None and layer >= experts.dense_layers
 
-    def attended(self, lengths: Iterable[int]) -> int | Fraction:
-        """Return twice the keys that a token of sequences of these lengths attends to, in the mean."""
-        each = [*lengths]
-        found = sum((seen.pairs(length) for seen in self.seen for length in each), Fraction(0)) / sum(each)
-        return int(found) if found.denominator == 1 else found
+    def blocks(self, *, experts: bool) -> int:
+        """Return how many blocks a layer has, of two: what mixes tokens, and an MLP or experts."""
+        return bool(self.heads or self.mixer) + bool(self.ffn or experts)
+
+
+def attended(seen: Iterable[Seen], lengths: Sequence[int]) -> int | Fraction:
+    """Return twice the keys that a token of sequences of these lengths attends to, in the mean."""
+    found = sum((one.pairs(length) for one in seen for length in lengths), Fraction(0)) / sum(lengths)
+    return int(found) if found.denominator == 1 else found
 
 
 def items_of(model: ModelShape) -> int:
@@ -222,7 +221,7 @@ def items_of(model: ModelShape) -> int:
 def require_tensor(model: ModelShape, tensor: int) -> None:
     """Raise ConfigError where heads, or the width of the MLP, do not divide among the ranks."""
     sizes = dict[str, int]()
-    for one in model.each_kind:
+    for one in model.kinds or [model]:
         sizes |= {f"{one.heads} attention heads": one.heads, f"width {one.ffn} of the MLP": one.ffn}
         if one.latent is None and one.kv_heads and tensor % one.kv_heads:
             sizes[f"{one.kv_heads} heads of keys and values"] = one.kv_heads

@@ -15,8 +15,8 @@ from pipesched.estimation.model import Mixer, Seen
 
 TABLE = "model_types.yaml"
 TERM = re.compile(r"([+-]?)\s*([^+-]+)")
-WORD = re.compile(r"[a-z_]{3,}")
-FORMULAS = ("gate", "vectors", "routed", "beside", "borrowed", "ends", "streams")
+WORD = re.compile(r"[A-Za-z_]{3,}")
+NO_KEYS = ("note", "like", "architecture", "read_as")
 Sizes = Callable[[str], int]
 
 
@@ -54,24 +54,19 @@ def model_type(name: str) -> ModelType:
 @cache
 def known_keys() -> frozenset[str]:
     """Return all keys of a config.json that the table speaks of, with effect or without."""
-    found = {*table()["silent"], *table()["usual"]}
-    for key, others in table()["synonyms"].items():
-        found |= {key, *others}
-    for mixer in table()["mixers"].values():
-        found |= {*WORD.findall(" ".join(map(str, mixer.get("sizes", {}).values())))}
-    for name in type_names():
-        own = model_type(name)
-        for part in (own, *map(own.kind, own.kinds)):
-            found |= {*part.keys.values(), *part.defaults, *part.required, *part.bias_flags, *part.lists}
-            found |= {part.shares, part.experts_if, *WORD.findall(" ".join(getattr(part, key) for key in FORMULAS))}
-    return frozenset(key.partition(".")[0] for key in found)
+    parts = table()
+    found = {*WORD.findall(str(parts["synonyms"]))}
+    for part in (*parts["mixers"].values(), *parts["types"].values()):
+        found |= {*WORD.findall(str({key: value for key, value in part.items() if key not in NO_KEYS}))}
+    ours = {*parts["by_default"], *Mixer.__dataclass_fields__, "sizes", "seen"}
+    return frozenset((found - ours) | {*parts["silent"], *parts["usual"]})
 
 
-def type_of_architectures(names: object) -> str | None:
-    """Return the type that the classes of a config.json mean, None where none is known."""
+def type_of_architectures(names: object) -> str:
+    """Return the type that the classes of a config.json mean, "" where none is known."""
     known = {model_type(name).architecture: name for name in reversed(type_names())}
-    given = names if isinstance(names, list) else [names]
-    return next((known[name] for name in given if isinstance(name, str) and name and name in known), None)
+    given = names if isinstance(names, list) else []
+    return next((known[name] for name in given if isinstance(name, str) and name and name in known), "")
 
 
 def evaluate(formula: str, sizes: Sizes) -> int:

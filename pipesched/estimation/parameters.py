@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pipesched.estimation.model import Latent, Mixer, ModelShape
+from pipesched.estimation.model import Latent, ModelShape, attended
 
 
 class LayerParameters(NamedTuple):
@@ -148,8 +148,10 @@ def layer_flops(model: ModelShape, sequence: int, *, experts: bool, whole: bool 
     A state counts as a recurrence, whatever kernels compute; windows and selected keys count as they are.
     """
     h, latent, mixer = model.hidden, model.latent, model.mixer
-    linear = 2 * (model.beside + model.borrowed)
+    linear, core = 2 * (model.beside + model.borrowed), int(attended(model.seen, [sequence]) * core_score(model))
+    core *= 2 if whole else 1
     if mixer is not None:
+        core += mixer.state + mixer.index * sequence // mixer.stride  # an indexer scores half of all keys
         linear += 2 * (h * (mixer.into + mixer.out) + mixer.inner) + mixer.local
     if not model.heads or (mixer is not None and mixer.own):
         pass
@@ -157,8 +159,6 @@ def layer_flops(model: ModelShape, sequence: int, *, experts: bool, whole: bool 
         linear += 2 * h * attention_columns(model) + 2 * model.values * h
     else:
         linear += _latent_flops(model, latent) + 2 * h * model.gate
-    score = core_score(model)
-    core = int(model.attended([sequence]) * score) * (2 if whole else 1) + scored(mixer, sequence)
     mixture = model.experts if experts else None
     if mixture is None:
         return LayerFlops(linear + 2 * h * model.products * model.ffn, core)
@@ -173,11 +173,6 @@ def core_score(model: ModelShape) -> int:
     if latent is None or not model.heads:
         return model.query + model.values
     return model.heads * (latent.nope + latent.rope + latent.value)
-
-
-def scored(mixer: Mixer | None, sequence: int) -> int:
-    """Return the operations of a token in a state, and in scores of an indexer, which sees half of all keys."""
-    return 0 if mixer is None else mixer.state + mixer.index * sequence // mixer.stride
 
 
 def _latent_flops(model: ModelShape, latent: Latent) -> int:

@@ -12,6 +12,8 @@ from pipesched.errors import ConfigError
 from pipesched.estimation.hardware import EFFICIENCY, GpuModel
 from pipesched.estimation.model import (
     ModelShape,
+    Seen,
+    attended,
     nearest_divisors,
     nearest_multiples,
     require_experts,
@@ -187,10 +189,7 @@ class TokenBatch:
 
         That is the sequence, or of packed documents (sum of l^2) / (sum of l).
         """
-        if self.lengths is None:
-            return self.sequence
-        squares, tokens = sum(length**2 for length in self.documents), sum(self.documents)
-        return squares // tokens if squares % tokens == 0 else Fraction(squares, tokens)
+        return attended([Seen()], self.documents)
 
     @property
     def documents(self) -> tuple[int, ...]:

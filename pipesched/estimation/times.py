@@ -120,7 +120,7 @@ class ItemTimes(NamedTuple):
 
 def layer_times(setup: Setup, *, experts: bool) -> ItemTimes:
     """Return the times of a layer."""
-    products = layer_products(setup, experts=experts)
+    products, blocks = layer_products(setup, experts=experts), setup.model.blocks(experts=experts)
     forward, backward = (
         (
             *_products(setup, products, operation),
@@ -130,11 +130,11 @@ def layer_times(setup: Setup, *, experts: bool) -> ItemTimes:
             *tensor_terms(setup, operation, experts=experts),
             *context_terms(setup, operation),
             *(expert_terms(setup) if experts else ()),
-            kernels(setup, "kernels", KERNELS[operation]),
+            kernels(setup, "kernels", KERNELS[operation] * blocks // 2),
         )
         for operation in (FORWARD, INPUT)
     )
-    weights: Terms = (*_products(setup, products, WEIGHT), kernels(setup, "kernels", KERNELS[WEIGHT]))
+    weights: Terms = (*_products(setup, products, WEIGHT), kernels(setup, "kernels", KERNELS[WEIGHT] * blocks // 2))
     if experts:
         forward, backward = _launched(FORWARD, forward), _launched(INPUT, backward)
         weights = _launched(WEIGHT, weights)
@@ -166,7 +166,8 @@ def _products(setup: Setup, products: Iterable[Product], operation: str) -> Iter
 
 def _elementwise(setup: Setup, *, experts: bool) -> Iterable[Term]:
     model, parallel = setup.model, setup.parallel
-    each = (22 if model.dropout else 20) + NORM * (model.norms - 2) + RESIDUAL * (model.streams - 1)
+    blocks = model.blocks(experts=experts)
+    each = (11 if model.dropout else 10) * blocks + NORM * (model.norms - blocks) + RESIDUAL * (model.streams - 1)
     norms = each * model.hidden / parallel.spread
     rope = 4 * (model.query + model.key) if model.positions == "rope" else 0
     width, routed, mixture = model.ffn, 0, model.experts
