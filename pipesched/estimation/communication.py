@@ -29,8 +29,7 @@ def tensor_terms(setup: Setup, operation: str, *, experts: bool = False) -> Iter
     if t == 1:
         return
     shared = model.experts is not None and model.experts.shared > 0
-    mixes, width = bool(model.heads or model.mixer), bool(model.ffn)
-    halves = int(mixes) + int(shared if experts else width)
+    halves = bool(model.heads or model.mixer) + bool(shared if experts else model.ffn)
     sent = halves * 2 * HALF * setup.tokens * model.hidden * (t - 1) / t
     if setup.parallel.sequence and operation != FORWARD:
         sent *= 1.5  # inputs are gathered again

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from pipesched.checks import joined, require_name, shown
 from pipesched.errors import ConfigError
-from pipesched.estimation.huggingface import decoder, model_notes, read_model
+from pipesched.estimation.huggingface import MOST_SAID, decoder, model_notes, read_model
 from pipesched.estimation.model import ModelShape
 from pipesched.estimation.model_types import known_keys, table
 from pipesched.estimation.parameters import parameters
@@ -26,7 +26,6 @@ SHAPES = ("layers", "hidden", "heads", "kv_heads", "head", "ffn", "vocabulary")
 NATURE = ("mlp", "norm", "bias", "positions", "tied", "qk_norm")
 CONFIG = "config.json"
 OTHERWISE = "; or the path of a config.json, or a mapping of its keys"
-LONGEST = 400  # letters of a note of keys
 ALIKE = 0.85  # how near a key must be to a known one to be a slip
 OTHER_PARTS = tuple(f"{part}_config" for part in ("text", "vision", "audio", "image", "video", "speech"))
 
@@ -113,8 +112,7 @@ def read_model_section(section: Section) -> ReadModel:
     if isinstance(value.data, dict):
         keys = value.plain()
         unknown = [key for key in keys if not _is_known(key)]
-        model, notes = _read(keys, "")
-        return ReadModel(model, (*notes, *_uncounted(unknown)))
+        return _read(keys, "", unknown)
     name = value.data
     if isinstance(name, str) and name and name not in preset_names(MODELS):
         path = section.folder(value) / name
@@ -124,13 +122,9 @@ def read_model_section(section: Section) -> ReadModel:
     return _read(found.keys, found.name)
 
 
-def _read(keys: Mapping[str, Any], name: str) -> ReadModel:
-    return ReadModel(read_model(keys, name), tuple(model_notes(keys)))
-
-
-def _uncounted(keys: Sequence[str]) -> tuple[str, ...]:
-    """Return the note of keys that do not count, none where all do."""
-    return (f"{joined(keys, LONGEST)}: not known, not counted",) if keys else ()
+def _read(keys: Mapping[str, Any], name: str, uncounted: Sequence[str] = ()) -> ReadModel:
+    said = [f"{joined(uncounted, MOST_SAID)}: not known, not counted"] if uncounted else []
+    return ReadModel(read_model(keys, name), (*model_notes(keys), *said))
 
 
 def _is_path(path: Path, name: str) -> bool:
@@ -148,10 +142,9 @@ def _of_file(path: Path) -> ReadModel:
         folder = file.absolute().parent.name
         title = folder if file.name == CONFIG and folder else file.name.removesuffix(".json")
         content = _parsed(file)
-        model, notes = _read(content, "".join(letter for letter in title if letter.isprintable()))
         parts = [part for part in OTHER_PARTS[1:] if content.get(part)] if decoder(content) is not content else []
         unknown = [key for key, value in decoder(content).items() if value and key not in known_keys()]
-        return ReadModel(model, (*notes, *_uncounted([*parts, *unknown])))
+        return _read(content, "".join(letter for letter in title if letter.isprintable()), [*parts, *unknown])
     except ConfigError as error:
         key = (error.key or "").removeprefix("model").removeprefix(".")
         about = f"{key}: " if key else ""
