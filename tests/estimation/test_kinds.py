@@ -162,7 +162,7 @@ def test_messages_behind_mtp_layers_are_larger() -> None:
     run = setup(config, {"pipeline": 4, "expert": 2}, layout="Et*3|t*3|m|L")
     problem = derive(run, {})
     assert copies_sent(problem.cutter.stages) == (1, 1, 2, 2)  # type: ignore[union-attr]
-    first, second, last = (float(value) for value in problem.costs.p2p)  # type: ignore[union-attr, arg-type]
+    first, second, last = (float(value) for value in problem.costs.p2p)  # type: ignore[arg-type]
     assert first == second
     assert isclose(last, 2 * second, rel_tol=1e-3)
     assert isclose(float(boundary_time(run, across=False).value), second, abs_tol=1e-3)
