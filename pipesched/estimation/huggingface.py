@@ -116,8 +116,9 @@ def _kinds(keys: ModelKeys, nature: ModelType) -> list[str]:
     letters = [*pattern.replace("|", "").partition("/")[0]]
     key = next((key for key in (*(PATTERNS if letters else ()), *LISTS, *nature.lists) if keys.has(key)), "")
     listed, at = letters or (keys.plain(key) if key else None), next((key for key in AT if keys.has(key)), "")
-    is_counted = keys.has("num_hidden_layers") and not letters
-    layers = keys.whole("num_hidden_layers", most=MOST_LAYERS) if is_counted or not listed else len(listed)
+    layers = len(listed) if isinstance(listed, list) else 0
+    if not layers or (keys.has("num_hidden_layers") and not letters):
+        layers = keys.whole("num_hidden_layers", most=MOST_LAYERS)
     if listed is not None:
         own = {kind: kind for kind in (*PLAIN, *nature.kinds)}
         also = {called: kind for called, kind in CALLED.items() if kind in own}
@@ -391,7 +392,7 @@ class ModelKeys:
     def numbers(self, key: str) -> list[Any]:
         """Return a list of layers, none by default. Raises ConfigError."""
         value = self.plain(key)
-        if value is not None and not isinstance(value, list):
+        if value is not None and not (isinstance(value, list) and all(isinstance(one, (int, str)) for one in value)):
             raise self.error(key, f"must list layers, not {shown(value)}")
         return value or []
 

@@ -13,7 +13,6 @@ import yaml
 
 from pipesched.estimation.model import Mixer, Seen
 
-TABLE = "model_types.yaml"
 TERM = re.compile(r"([+-]?)\s*([^+-]+)")
 WORD = re.compile(r"[A-Za-z_]{3,}")
 NO_KEYS = ("note", "like", "architecture", "read_as")
@@ -32,7 +31,7 @@ class ModelType(SimpleNamespace):
 @cache
 def table() -> Mapping[str, Any]:
     """Return the table as it is written: `mixers` and `types`, by name."""
-    text = (files("pipesched.estimation") / "presets" / TABLE).read_text(encoding="utf-8")
+    text = (files("pipesched.estimation") / "presets" / "model_types.yaml").read_text(encoding="utf-8")
     found: Mapping[str, Any] = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # 20 times as fast
     return found
 
