@@ -136,6 +136,8 @@ def test_what_is_null_is_missing() -> None:
         ({**MOE, "decoder_sparse_step": 0}, "decoder_sparse_step", "at least 1"),
         ({**MOE, "moe_layer_freq": [0, 2]}, "moe_layer_freq", "unknown kind 2 of layer 1"),
         ({**MOE, "mlp_only_layers": 1}, "mlp_only_layers", "must list layers"),
+        ({**MOE, "mlp_only_layers": [[0]]}, "mlp_only_layers", "must list layers"),
+        ({"layer_types": 5}, "layer_types", "must list the 2 layers, not 5"),
         ({**MOE, "mlp_layer_types": ["dense"]}, "mlp_layer_types", "must list the 2 layers"),
         ({"layer_types": ["full_attention", "linear"]}, "layer_types", "unknown kind 'linear' of layer 1"),
         ({"layer_types": ["full_attention"]}, "layer_types", "must list the 2 layers"),
