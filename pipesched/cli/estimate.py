@@ -120,8 +120,8 @@ def print_layout(found: Estimate, screen: Screen) -> None:
     from pipesched.estimation.layout import layout_document, layout_lines
 
     if screen.as_json:
-        print_json(layout_document(found.stage_items))
+        print_json(layout_document(found.setup.model, found.stage_items))
         return
     console = console_for(screen)
-    for line in layout_lines(found.stage_items, found.setup.parallel.pipeline):
+    for line in layout_lines(found.setup.model, found.stage_items, found.setup.parallel.pipeline):
         console.print(line, soft_wrap=True)

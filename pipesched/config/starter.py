@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 
 from pipesched.config.trust_section import TrustSection
 from pipesched.estimation.hardware_reader import KEYS as HARDWARE
-from pipesched.estimation.huggingface import MODEL_TYPES
 from pipesched.estimation.model import BIASES, MLPS, NORMS, POSITIONS
 from pipesched.estimation.setup import BATCH, PARALLEL, TRAINING
 from pipesched.pipeline.declared import BY_KEY, FIELDS, INSIDE, SECTIONS, SETUP, keys_of
@@ -113,9 +112,10 @@ def _algorithms() -> list[Schema]:
 def _setup(section: str) -> list[Schema]:
     """Return the schemas of a section of a training run."""
     if section == "model":  # a mapping of Hugging Face's keys: those that it knows, and any other
-        own = {"mlp": MLPS, "norm": NORMS, "bias": BIASES, "positions": POSITIONS, "model_type": MODEL_TYPES}
+        own = {"mlp": MLPS, "norm": NORMS, "bias": BIASES, "positions": POSITIONS}
         properties = {key: OneOf(*names).or_null for key, names in own.items()}
         properties |= {"tie_word_embeddings": Flag().or_null, "dropout": Number(most=1).or_null}
+        properties["model_type"] = Label().or_null  # known or not: `architectures` may name one that is
         return [*Label().schema(), {"type": "object", "properties": properties}]
     if section == "hardware":
         return [HARDWARE["preset"].shape.one, *ByKey(HARDWARE).schema()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
+from itertools import repeat
 
 from pipesched.estimation.memory import state_bytes
 from pipesched.estimation.model import Experts
@@ -28,7 +29,7 @@ def tensor_terms(setup: Setup, operation: str, *, experts: bool = False) -> Iter
     if t == 1:
         return
     shared = model.experts is not None and model.experts.shared > 0
-    halves = 2 if not experts or shared else 1
+    halves = bool(model.heads or model.mixer) + bool(shared if experts else model.ffn)
     sent = halves * 2 * HALF * setup.tokens * model.hidden * (t - 1) / t
     if setup.parallel.sequence and operation != FORWARD:
         sent *= 1.5  # inputs are gathered again
@@ -41,7 +42,7 @@ def expert_terms(setup: Setup) -> Iterable[Term]:
     e, mixture = setup.parallel.expert, setup.model.experts
     if mixture is None:
         return
-    own = HALF * setup.tokens / setup.parallel.tensor * setup.model.hidden  # the tokens of a rank
+    own = HALF * setup.tokens / setup.parallel.tensor * (mixture.latent or setup.model.hidden)  # the tokens of a rank
     if e > 1:
         yield _dispatch(setup, mixture, own)
     apart = setup.parallel.expert_tensor
@@ -78,24 +79,30 @@ def message_terms(setup: Setup) -> Iterable[Term]:
         yield Term(MESSAGES, latency * stages / layers, text, MESSAGES)
 
 
-def boundary_time(setup: Setup, *, across: bool) -> Term:
-    """Return the time of a message between stages, on its way; `across` nodes or inside one."""
-    return _message(setup, "p2p", HALF * setup.tokens * setup.model.hidden / setup.parallel.spread, across=across)
+def boundary_time(setup: Setup, *, across: bool, copies: int = 1) -> Term:
+    """Return the time of a message between stages, on its way; `across` nodes or inside one.
+
+    It has the hidden states of all streams, and behind MTP layers those of each: `copies` (Megatron-LM sends them all).
+    """
+    model = setup.model
+    sent = HALF * setup.tokens * model.hidden * model.streams * copies / setup.parallel.spread
+    return _message(setup, "p2p", sent, across=across)
 
 
-def boundary_times(setup: Setup, placement: Placement) -> list[Fraction]:
-    """Return the milliseconds of each boundary between stages, whole microseconds."""
-    return hop_times(setup, zip(placement.devices, placement.devices[1:], strict=False))
+def boundary_times(setup: Setup, placement: Placement, copies: Iterable[int] = repeat(1)) -> list[Fraction]:
+    """Return the milliseconds of each boundary between stages, of so many copies, whole microseconds."""
+    return hop_times(setup, zip(placement.devices, placement.devices[1:], strict=False), copies)
 
 
-def hop_times(setup: Setup, hops: Iterable[tuple[int, int]]) -> list[Fraction]:
+def hop_times(setup: Setup, hops: Iterable[tuple[int, int]], copies: Iterable[int] = repeat(1)) -> list[Fraction]:
     """Return the milliseconds of messages from devices to others, whole microseconds.
 
     The ranks of a device of the pipeline follow each other, and those of the next device follow them (Megatron-LM's
     default order: tensor, context, data, pipeline).
     """
-    times = {across: float(boundary_time(setup, across=across).value) for across in (False, True)}
-    return [Fraction(round(times[is_across(setup, here, there)] * PER_MS), PER_MS) for here, there in hops]
+    kinds = [(is_across(setup, *hop), count) for hop, count in zip(hops, copies, strict=False)]
+    times = {kind: boundary_time(setup, across=kind[0], copies=kind[1]).value for kind in {*kinds}}
+    return [Fraction(round(float(times[kind]) * PER_MS), PER_MS) for kind in kinds]
 
 
 def is_across(setup: Setup, here: int, there: int) -> bool:

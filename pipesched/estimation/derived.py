@@ -12,7 +12,7 @@ from typing import Any
 
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.estimation.communication import boundary_times, hop_times
-from pipesched.estimation.items import GB, LAYER, Items, Stage, hides_experts, pair_times
+from pipesched.estimation.items import GB, LAYER, Items, Stage, copies_sent, hides_experts, pair_times
 from pipesched.estimation.layout import ends_of_layout
 from pipesched.estimation.memory import CONTEXT, FRAGMENTATION
 from pipesched.estimation.model import items_of
@@ -311,6 +311,7 @@ class SetupCutter:
         held = [[stage.size("activation") for stage in column] for column in columns]
         activations = [stage.size("activation") for stage in stages]
         pairs = [Fraction(time, PER_MS) for time in pair_times(stages, placement)] if self.hides_experts else None
+        sent = copies_sent(stages)
         to_host = hardware.pcie * hardware.efficiency.network  # GB/s
         return {
             **{
@@ -318,7 +319,7 @@ class SetupCutter:
                 for key in keys
             },
             "overlap": pairs,
-            "p2p": _table([boundary_times(one, placement) for one in self.setup.of_microbatches or [self.setup]]),
+            "p2p": _table([boundary_times(one, placement, sent) for one in self.setup.of_microbatches or [self.setup]]),
             "offload": _table(
                 [[Fraction(round(float(size) / to_host / 1e3), PER_MS) for size in column] for column in held]
             ),

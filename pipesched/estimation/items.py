@@ -19,6 +19,7 @@ from pipesched.estimation.memory import (
     logits,
     mtp_memory,
 )
+from pipesched.estimation.model import ModelShape
 from pipesched.estimation.pieces import ItemPiece, ItemPieces, item_pieces
 from pipesched.estimation.setup import SELECTIVE, Setup
 from pipesched.estimation.terms import ATTENTION, PER_MS, RECOMPUTE, Term, Terms, total
@@ -96,23 +97,28 @@ class Stage:
         """Return how many items of a kind it has."""
         return sum(item.kind == kind for item in self.held)
 
-    @property
-    def again(self) -> range:
+    @cached_property
+    def again(self) -> Sequence[int]:
         """The items that are recomputed by themselves, where so many layers of each stage are: its slowest ones.
 
         So a stage takes no less time with a layer more, which the cut into stages needs. Layers without experts come
-        before those with them.
+        before those with them, unless layers are of many kinds.
         """
-        full = self.items.setup.training.full_layers
-        begin, end = max(self.begin, 1), min(self.end, self.items.outputs)  # behind the embedding, before the head
-        if self.items.is_first_slower:
-            return range(begin, min(end, begin + (full or 0)))
-        return range(max(begin, end - (full or 0)), end)
+        full, items = self.items.setup.training.full_layers or 0, self.items
+        begin, end = max(self.begin, 1), min(self.end, items.outputs)  # behind the embedding, before the head
+        if items.setup.model.kinds:
+            slowest = sorted(range(begin, end), key=lambda number: -items.each[number].time("recompute"))
+            return sorted(slowest[:full])
+        if items.is_first_slower:
+            return range(begin, min(end, begin + full))
+        return range(max(begin, end - full), end)
 
     def _sum_again(self, what: str) -> Fraction:
         """Return the sum of a time or a size of the layers that are recomputed by themselves."""
         again = self.again
-        return self.items.sum_of(what, again.start, again.stop) if again else Fraction(0)
+        if isinstance(again, range):
+            return self.items.sum_of(what, again.start, again.stop) if again else Fraction(0)
+        return sum((self.items.sum_of(what, number, number + 1) for number in again), Fraction(0))
 
     def time(self, operation: str) -> int:
         """Return how long an operation of one microbatch takes, in microseconds."""
@@ -172,11 +178,13 @@ class Items:
     def each(self) -> tuple[Item, ...]:
         """The items in order."""
         setup, model = self.setup, self.setup.model
-        kinds = {
-            experts: Item(LAYER, layer_times(setup, experts=experts), layer_memory(setup, experts=experts))
-            for experts in {model.has_experts(layer) for layer in range(model.layers)}
-        }
-        layers = (kinds[model.has_experts(layer)] for layer in range(model.layers))
+        kinds: dict[tuple[ModelShape, bool], Item] = {}
+        for layer in range(model.layers):
+            key = model.of(layer), model.has_experts(layer)
+            if key not in kinds:
+                alike, experts = setup.of_layer(layer), key[1]
+                kinds[key] = Item(LAYER, layer_times(alike, experts=experts), layer_memory(alike, experts=experts))
+        layers = (kinds[model.of(layer), model.has_experts(layer)] for layer in range(model.layers))
         joined = (Item(MTP, mtp_times(setup), mtp_memory(setup, first=not number)) for number in range(model.mtp))
         embedding = Item(EMBEDDING, embedding_times(setup), embedding_memory(setup))
         return (embedding, *layers, *joined, Item(HEAD, head_times(setup), head_memory(setup)))
@@ -220,6 +228,11 @@ class Items:
     def logits(self) -> Fraction:
         """The bytes that the output head needs once."""
         return Fraction(total(logits(self.setup)))
+
+
+def copies_sent(stages: Sequence[Stage]) -> tuple[int, ...]:
+    """Return how many hidden states of a token each stage sends on: that of the layers, and of MTP layers so far."""
+    return tuple(accumulate((stage.count(MTP) for stage in stages), initial=1))[1:]
 
 
 def core_time(stage: Stage, operation: str) -> int:

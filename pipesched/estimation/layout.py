@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 from pipesched.checks import require_text, shown
 from pipesched.errors import ConfigError, NotApplicable
+from pipesched.estimation.model import ModelShape
 from pipesched.estimation.setup import Setup
 from pipesched.results.handover.subject import StageItems, megatron_text, torchtitan_modules
 
@@ -27,10 +28,11 @@ DEEPEST = 50  # groups inside groups
 TOKEN = re.compile(r"\*\s*(?P<count>[0-9]{1,7})(?![0-9])|[^\s,]")
 
 
-def layout_lines(stages: Sequence[StageItems], devices: int) -> Iterator[str]:
-    """Yield what to give to Megatron-LM and to torchtitan for stages on so many devices."""
+def layout_lines(model: ModelShape, stages: Sequence[StageItems], devices: int) -> Iterator[str]:
+    """Yield what to give to Megatron-LM and to torchtitan for stages of a model on so many devices."""
     yield "# Megatron-LM"
-    yield f"--pipeline-model-parallel-size {devices} --pipeline-model-parallel-layout '{megatron_text(stages)}'"
+    flag = "--hybrid-layer-pattern" if model.letters else "--pipeline-model-parallel-layout"
+    yield f"--pipeline-model-parallel-size {devices} {flag} '{layout_text(model, stages)}'"
     yield ""
     yield "# torchtitan: module_fqns_per_model_part"
     try:
@@ -44,13 +46,13 @@ def layout_lines(stages: Sequence[StageItems], devices: int) -> Iterator[str]:
     yield "]"
 
 
-def layout_document(stages: Sequence[StageItems]) -> dict[str, Any]:
+def layout_document(model: ModelShape, stages: Sequence[StageItems]) -> dict[str, Any]:
     """Return format "pipesched.layout" (version 1): the texts, null where a framework cannot have these stages."""
     try:
         modules: Any = torchtitan_modules(stages)
     except NotApplicable:
         modules = None
-    return {"format": "pipesched.layout", "version": 1, "megatron": megatron_text(stages), "torchtitan": modules}
+    return {"format": "pipesched.layout", "version": 1, "megatron": layout_text(model, stages), "torchtitan": modules}
 
 
 class Token(NamedTuple):
@@ -163,6 +165,14 @@ class _LayoutReader:
         return ConfigError(f"{what} (at letter {token.place} of {shown(self.text)})", KEY)
 
 
+def layout_text(model: ModelShape, stages: Sequence[StageItems]) -> str:
+    """Return stages as Megatron-LM writes them: of hybrid layers as their pattern with | between stages, MEM|EM*E."""
+    if not model.letters:
+        return megatron_text(stages)
+    ends = [0, *accumulate(stage.layers for stage in stages)]
+    return "|".join(model.letters[begin:end] for begin, end in pairwise(ends))
+
+
 def ends_of_layout(setup: Setup, layout: tuple[int, ...] | str, stages: int) -> tuple[int, ...]:
     """Return the item behind the last of each stage of a given layout.
 
@@ -182,6 +192,12 @@ def ends_of_layout(setup: Setup, layout: tuple[int, ...] | str, stages: int) -> 
 def read_layout(setup: Setup, layout: tuple[int, ...] | str) -> tuple[StageItems, ...]:
     """Return the stages of a given layout. Raises ConfigError where they do not hold the model once, in order."""
     model = setup.model
+    if isinstance(layout, str) and model.letters and not {*layout} & {*"tL"}:
+        parts = "".join(layout.split()).split("|")
+        if "".join(parts) != model.letters:
+            said = f"must be the pattern of the model with | between stages: {model.letters}"
+            raise ConfigError(said, "training.layout")
+        layout = (*map(len, parts),)
     if isinstance(layout, str):
         try:
             found = read_megatron_text(layout)

@@ -64,11 +64,21 @@ def _hidden(setup: Setup, name: str, each: int) -> Term:
 
 
 def _attention(setup: Setup) -> Iterable[Term]:
-    model, t, latent = setup.model, setup.parallel.tensor, setup.model.latent
+    model, t, latent, mixer = setup.model, setup.parallel.tensor, setup.model.latent, setup.model.mixer
     name = "queries, keys, values and their result"
+    if mixer is not None:
+        yield _kept(setup, mixer.name, mixer.kept, f"{mixer.kept} of {mixer.name}", t)
+    if model.gate and model.heads:
+        yield _kept(setup, "output gate", 2 * model.gate, f"2 x {model.gate} of the gate", t)
+    if not model.heads:
+        return
     if latent is None:
         q, k = model.query, model.key
-        yield _kept(setup, name, 4 * q + 4 * k, f"(4 x {q} of queries + 4 x {k} of keys)", t)
+        size, text = 4 * q + 4 * k, f"(4 x {q} of queries + 4 x {k} of keys)"
+        if model.value:
+            v = model.kv_heads * model.value
+            size, text = 2 * (q + model.values + k + v), f"2 x ({q} + {model.values} + {k} + {v})"
+        yield _kept(setup, name, size, text, t)
         return
     a, width, value = model.heads, latent.nope + latent.rope, latent.value
     text = f"2 x {a} heads x (2 x {width} + {value} + {value})"
@@ -82,20 +92,22 @@ def _mlp(setup: Setup, *, experts: bool) -> Iterable[Term]:
     model, t = setup.model, setup.parallel.tensor
     each = 4 if model.mlp == "plain" else 6
     if not experts or model.experts is None:
-        yield _kept(setup, "MLP", each * model.ffn, f"{each} x width {model.ffn}", t)
+        if model.ffn:
+            yield _kept(setup, "MLP", each * model.ffn, f"{each} x width {model.ffn}", t)
         return
     mixture = model.experts
     width = mixture.active * mixture.width + mixture.shared
     text = f"{each} x ({mixture.active} experts x width {mixture.width} + shared {mixture.shared})"
     yield _kept(setup, "experts", each * width, text, t)
-    text = f"4 x hidden {model.hidden} x {mixture.active} experts"
-    yield _kept(setup, "tokens sent to experts and back", 4 * model.hidden * mixture.active, text, t)
+    sent, of = mixture.latent or model.hidden, "latent" if mixture.latent else "hidden"
+    text = f"4 x {of} {sent} x {mixture.active} experts"
+    yield _kept(setup, "tokens sent to experts and back", 4 * sent * mixture.active, text, t)
 
 
 def _scores(setup: Setup) -> Iterable[Term]:
     """Yield the scores of attention where it is not fused, and their dropout."""
     model, s = setup.model, setup.batch.attended
-    if setup.training.flash_attention:
+    if setup.training.flash_attention or not model.heads:
         return
     each = 5 if model.dropout else 2
     text = f"{each} x {model.heads} heads x sequence {s}"
@@ -137,11 +149,13 @@ class ItemMemory(NamedTuple):
 def layer_memory(setup: Setup, *, experts: bool) -> ItemMemory:
     """Return what a layer holds, with a mixture of experts or without."""
     model, training = setup.model, setup.training
-    activation: Terms = (_hidden(setup, "input of the layer", 2),)
+    activation: Terms = (_hidden(setup, "input of the layer", 2 * model.streams),)
     checkpoint = activation
     if training.recompute != FULL or training.full_layers is not None:
         # inputs of both norms and of both products after them, and the masks of dropout behind them
         name, each = ("norms, residuals and masks of dropout", 10) if model.dropout else ("norms and residuals", 8)
+        blocks = model.blocks(experts=experts)
+        each = each // 2 * blocks + 4 * (model.streams - 1) + 2 * max(model.norms - blocks, 0)
         scores = () if training.recompute == SELECTIVE else _scores(setup)
         activation = (_hidden(setup, name, each), *_attention(setup), *_mlp(setup, experts=experts), *scores)
     return _item_memory(setup, layer_parameters(setup.model, experts=experts), activation, checkpoint)
@@ -167,11 +181,12 @@ def mtp_memory(setup: Setup, *, first: bool = True) -> ItemMemory:
     """
     model = setup.model
     experts = model.has_experts(model.layers)
-    parts = [layer_parameters(model, experts=experts), joining_parameters(model)]
+    parts = [layer_parameters(model.of(model.layers), experts=experts), joining_parameters(model)]
     if first and not model.tied and setup.parallel.pipeline > 1:
         parts.append(embedding_parameters(model, setup.parallel.tensor, positions=False))
     held = LayerParameters(*(sum(counts) for counts in zip(*parts, strict=True)))
-    layer, joining = layer_memory(setup, experts=experts), _hidden(setup, "inputs that an MTP layer joins", 8)
+    layer = layer_memory(setup.of_layer(model.layers), experts=experts)
+    joining = _hidden(setup, "inputs that an MTP layer joins", 8)
     return _item_memory(setup, held, (*layer.activation, joining), (*layer.checkpoint, joining))
 
 

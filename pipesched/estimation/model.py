@@ -5,13 +5,18 @@ They are read from the keys of a Hugging Face config.json.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from math import isqrt
+from typing import NamedTuple
 
 from pipesched.checks import require_flag, require_label, require_name, require_whole
 from pipesched.errors import ConfigError
 
-MLPS, NORMS, BIASES, POSITIONS = ("gated", "plain"), ("rms", "layer"), ("none", "qkv", "all"), ("rope", "learned")
+MLPS, NORMS, POSITIONS = ("gated", "plain"), ("rms", "layer"), ("rope", "learned")
+BIASES = ("none", "qkv", "attention", "mlp", "all")  # of which products; attention is qkv and its output
+NOWHERE = 10**9  # `dense_layers` of a kind of layer without experts
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,8 @@ class Latent:
 class Experts:
     """A mixture of experts: of `count` experts of a width, each token runs `active`, and all run the `shared` width.
 
-    The first `dense_layers` layers have none.
+    The first `dense_layers` layers have none. Experts may work on fewer numbers of a token than all, its `latent`, and
+    have no biases (not `biased`) beside an MLP that has some.
     """
 
     count: int
@@ -45,6 +51,8 @@ class Experts:
     width: int
     shared: int = 0
     dense_layers: int = 0
+    latent: int = 0
+    biased: bool = True
 
     def __post_init__(self) -> None:
         for key in ("count", "active", "width"):
@@ -54,13 +62,64 @@ class Experts:
             require_whole(getattr(self, key), key)
 
 
+class Seen(NamedTuple):
+    """Keys that a token attends to: of each `stride` tokens one, of the last `limit` tokens, or of all (0).
+
+    `chunked`: of its own chunk of so many tokens instead.
+    """
+
+    limit: int = 0
+    stride: int = 1
+    chunked: bool = False
+
+    def pairs(self, length: int) -> Fraction:
+        """Return twice the pairs of tokens and keys in a causal sequence of that length."""
+        limit = min(self.limit or length, length)
+        whole, rest = divmod(length, limit) if self.chunked else (0, 0)
+        both = whole * limit**2 + rest**2 if self.chunked else 2 * length * limit - limit**2
+        return Fraction(both, self.stride)
+
+
+@dataclass(frozen=True)
+class Mixer:
+    """What mixes tokens in a layer, in place of attention or beside it: convolutions, a state, an indexer.
+
+    Its products have `into` columns from the hidden width, `out` rows to it and `inner` weights between; `vectors` are
+    its other parameters. Operations of a token forward: `local` of convolutions, `state` as a recurrence, `chunked` as
+    kernels do it, and `index` for each key, of which there is one in `stride` tokens. Bytes of a token: `kept` to the
+    backward, `moved` forward. `memory` numbers go on to the next tokens. `heads` divide among tensor ranks. `own`: its
+    products are those of attention, whose core stays.
+    """
+
+    name: str
+    heads: int = 0
+    into: int = 0
+    out: int = 0
+    inner: int = 0
+    vectors: int = 0
+    local: int = 0
+    state: int = 0
+    chunked: int = 0
+    index: int = 0
+    stride: int = 1
+    kept: int = 0
+    moved: int = 0
+    memory: int = 0
+    kernels: int = 0
+    own: bool = False
+
+
 @dataclass(frozen=True)
 class ModelShape:
     """The shapes of a decoder: `layers` of width `hidden`, `heads` of `head` dimensions, of which `kv_heads` have keys.
 
     `ffn` is the width of the MLP of a layer without experts, `vocabulary` the number of tokens it knows. `mtp` is the
-    number of layers that predict further tokens (DeepSeek-V3, section 2.2). Raises ConfigError, about the field at
-    fault.
+    number of layers that predict further tokens (DeepSeek-V3, section 2.2). A layer without attention has 0 heads, one
+    without MLP the width 0; `value` is the width of a head's values where it is another (0: none).
+
+    A layer has `norms`, `gate` columns beside its queries, `vectors` and `beside` weights of further products; it uses
+    `borrowed` weights that stand in the `ends` beside the embedding. `streams` residuals run side by side. Where layers
+    differ, each is like one of `kinds`, by its number in `order`. Raises ConfigError, about the field at fault.
     """
 
     name: str
@@ -82,11 +141,26 @@ class ModelShape:
     experts: Experts | None = None
     latent: Latent | None = None
     mtp: int = 0
+    value: int = 0
+    norms: int = 2
+    gate: int = 0
+    vectors: int = 0
+    beside: int = 0
+    borrowed: int = 0
+    ends: int = 0
+    streams: int = 1
+    seen: tuple[Seen, ...] = (Seen(),)
+    mixer: Mixer | None = None
+    kinds: tuple[ModelShape, ...] = ()
+    order: tuple[int, ...] = ()
+    letters: str = ""
 
     def __post_init__(self) -> None:
         require_label(self.name, "name")
-        for key in ("layers", "hidden", "heads", "kv_heads", "head", "ffn", "vocabulary"):
+        for key in ("layers", "hidden", "head", "vocabulary"):
             require_whole(getattr(self, key), key, least=1)
+        for key in ("heads", "kv_heads", "ffn"):
+            require_whole(getattr(self, key), key)
         for key, names in (("mlp", MLPS), ("norm", NORMS), ("bias", BIASES), ("positions", POSITIONS)):
             require_name(names, getattr(self, key), key, key)
         for key in ("position_rows", "mtp"):
@@ -105,6 +179,11 @@ class ModelShape:
         return self.kv_heads * self.head
 
     @property
+    def values(self) -> int:
+        """The width of all values that attention mixes: of each head of queries its own."""
+        return self.heads * (self.value or self.head)
+
+    @property
     def products(self) -> int:
         """The matrix products of an MLP: three where it is gated, else two."""
         return 3 if self.mlp == "gated" else 2
@@ -114,9 +193,24 @@ class ModelShape:
         unit = 128 * tensor
         return -(-self.vocabulary // unit) * unit
 
+    def of(self, layer: int) -> ModelShape:
+        """Return the model as if all its layers were like that one; an MTP layer is like the last."""
+        return self.kinds[self.order[min(layer, self.layers - 1)]] if self.kinds else self
+
     def has_experts(self, layer: int) -> bool:
         """Return whether a layer has a mixture of experts."""
-        return self.experts is not None and layer >= self.experts.dense_layers
+        experts = self.of(layer).experts
+        return experts is not None and layer >= experts.dense_layers
+
+    def blocks(self, *, experts: bool) -> int:
+        """Return how many blocks a layer has, of two: what mixes tokens, and an MLP or experts."""
+        return bool(self.heads or self.mixer) + bool(self.ffn or experts)
+
+
+def attended(seen: Iterable[Seen], lengths: Sequence[int]) -> int | Fraction:
+    """Return twice the keys that a token of sequences of these lengths attends to, in the mean."""
+    found = sum((one.pairs(length) for one in seen for length in lengths), Fraction(0)) / sum(lengths)
+    return int(found) if found.denominator == 1 else found
 
 
 def items_of(model: ModelShape) -> int:
@@ -126,9 +220,13 @@ def items_of(model: ModelShape) -> int:
 
 def require_tensor(model: ModelShape, tensor: int) -> None:
     """Raise ConfigError where heads, or the width of the MLP, do not divide among the ranks."""
-    sizes = {f"{model.heads} attention heads": model.heads, f"width {model.ffn} of the MLP": model.ffn}
-    if model.latent is None and tensor % model.kv_heads:
-        sizes[f"{model.kv_heads} heads of keys and values"] = model.kv_heads
+    sizes = dict[str, int]()
+    for one in model.kinds or [model]:
+        sizes |= {f"{one.heads} attention heads": one.heads, f"width {one.ffn} of the MLP": one.ffn}
+        if one.latent is None and one.kv_heads and tensor % one.kv_heads:
+            sizes[f"{one.kv_heads} heads of keys and values"] = one.kv_heads
+        if one.mixer is not None:
+            sizes[f"{one.mixer.heads} heads of {one.mixer.name}"] = one.mixer.heads
     for what, size in sizes.items():
         _require_divisor("tensor", tensor, size, what)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from difflib import get_close_matches
 from functools import cache
@@ -11,10 +11,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pipesched.checks import require_name, shown
+from pipesched.checks import joined, require_name, shown
 from pipesched.errors import ConfigError
-from pipesched.estimation.huggingface import model_notes, read_model
+from pipesched.estimation.huggingface import MOST_SAID, decoder, model_notes, read_model
 from pipesched.estimation.model import ModelShape
+from pipesched.estimation.model_types import known_keys, table
 from pipesched.estimation.parameters import parameters
 from pipesched.text.sections import Section
 from pipesched.text.yaml_reader import Value, parse_yaml, read_text
@@ -26,32 +27,7 @@ NATURE = ("mlp", "norm", "bias", "positions", "tied", "qk_norm")
 CONFIG = "config.json"
 OTHERWISE = "; or the path of a config.json, or a mapping of its keys"
 ALIKE = 0.85  # how near a key must be to a known one to be a slip
-KNOWN = (
-    "model_type", "num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim",
-    "intermediate_size", "vocab_size", "max_position_embeddings", "mlp", "norm", "bias", "positions", "dropout",
-    "tie_word_embeddings", "attention_bias", "mlp_bias", "num_local_experts", "num_experts", "n_routed_experts",
-    "num_experts_per_tok", "moe_intermediate_size", "n_shared_experts", "shared_expert_intermediate_size",
-    "first_k_dense_replace", "decoder_sparse_step", "moe_layer_freq", "mlp_only_layers", "num_nextn_predict_layers",
-    "q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "n_layer", "n_embd", "n_head",
-    "n_inner", "n_positions",
-)  # fmt: skip
 OTHER_PARTS = tuple(f"{part}_config" for part in ("text", "vision", "audio", "image", "video", "speech"))
-WITHOUT_EFFECT = (  # what Hugging Face writes that changes neither times nor memory here, or has a note of its own
-    "_attn_implementation", "_attn_implementation_autoset", "_name_or_path", "activation_function", "architectures",
-    "attention_dropout", "attention_probs_dropout_prob", "attn_implementation", "attn_pdrop", "auto_map",
-    "aux_loss_alpha", "bos_token_id", "chunk_size_feed_forward", "decoder_start_token_id", "dtype", "embd_pdrop",
-    "eos_token_id", "ep_size", "gradient_checkpointing", "hidden_act", "hidden_activation", "hidden_dropout_prob",
-    "id2label", "ignore_index", "initializer_range", "is_encoder_decoder", "label2id", "layer_norm_eps",
-    "layer_norm_epsilon", "layer_types", "max_window_layers", "model_max_length", "n_ctx", "n_group",
-    "norm_topk_prob", "output_attentions", "output_hidden_states", "output_past", "output_router_logits",
-    "pad_token_id", "partial_rotary_factor", "pretraining_tp", "problem_type", "quantization_config",
-    "reorder_and_upcast_attn", "resid_pdrop", "return_dict", "rms_norm_eps", "rope_interleave", "rope_parameters",
-    "rope_scaling", "rope_theta", "rotary_emb_base", "rotary_pct", "routed_scaling_factor", "router_aux_loss_coef",
-    "router_jitter_noise", "scale_attn_by_inverse_layer_idx", "scale_attn_weights", "scoring_func", "seq_aux",
-    "sliding_window", "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type",
-    "summary_use_proj", "task_specific_params", "tie_encoder_decoder", "topk_group", "topk_method", "torch_dtype",
-    "transformers_version", "unk_token_id", "use_cache", "use_parallel_residual", "use_sliding_window",
-)  # fmt: skip
 
 
 class Preset(NamedTuple):
@@ -136,8 +112,7 @@ def read_model_section(section: Section) -> ReadModel:
     if isinstance(value.data, dict):
         keys = value.plain()
         unknown = [key for key in keys if not _is_known(key)]
-        model, notes = _read(keys, "")
-        return ReadModel(model, (*notes, *([f"{', '.join(unknown)}: not known, not counted"] if unknown else [])))
+        return _read(keys, "", unknown)
     name = value.data
     if isinstance(name, str) and name and name not in preset_names(MODELS):
         path = section.folder(value) / name
@@ -147,8 +122,9 @@ def read_model_section(section: Section) -> ReadModel:
     return _read(found.keys, found.name)
 
 
-def _read(keys: Mapping[str, Any], name: str) -> ReadModel:
-    return ReadModel(read_model(keys, name), tuple(model_notes(keys)))
+def _read(keys: Mapping[str, Any], name: str, uncounted: Sequence[str] = ()) -> ReadModel:
+    said = [f"{joined(uncounted, MOST_SAID)}: not known, not counted"] if uncounted else []
+    return ReadModel(read_model(keys, name), (*model_notes(keys), *said))
 
 
 def _is_path(path: Path, name: str) -> bool:
@@ -165,7 +141,10 @@ def _of_file(path: Path) -> ReadModel:
         file = path / CONFIG if path.is_dir() else path
         folder = file.absolute().parent.name
         title = folder if file.name == CONFIG and folder else file.name.removesuffix(".json")
-        return _read(_parsed(file), "".join(letter for letter in title if letter.isprintable()))
+        content = _parsed(file)
+        parts = [part for part in OTHER_PARTS[1:] if content.get(part)] if decoder(content) is not content else []
+        unknown = [key for key, value in decoder(content).items() if value and key not in known_keys()]
+        return _read(content, "".join(letter for letter in title if letter.isprintable()), [*parts, *unknown])
     except ConfigError as error:
         key = (error.key or "").removeprefix("model").removeprefix(".")
         about = f"{key}: " if key else ""
@@ -198,9 +177,9 @@ def _is_known(key: str) -> bool:
             " vision or audio encoder) in a config by layers, as `first: {forward: .., backward: .., static: ..}`"
         )
         raise ConfigError(f"is not estimated; {way_out}", f"model.{key}")
-    if key in KNOWN or key in WITHOUT_EFFECT:
+    if key in known_keys():
         return True
-    near = get_close_matches(key, KNOWN, n=1, cutoff=ALIKE)
+    near = get_close_matches(key, table()["usual"], n=1, cutoff=ALIKE)
     if near:
         raise ConfigError(f"unknown key; did you mean {near[0]!r}?", f"model.{key}")
     return False

@@ -2,14 +2,15 @@
 
 Biases and norms count as parameters; the vocabulary is padded as it is stored. Operations are two for each
 multiply-add; a backward takes twice those of its forward. Attention is causal: of the scores half are computed (as
-Megatron counts now), unless the whole is asked for, as older papers count.
+Megatron counts now), unless the whole is asked for, as older papers count. A layer is that of the model which is given:
+where layers differ, `ModelShape.of` has each.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from pipesched.estimation.model import Latent, ModelShape
+from pipesched.estimation.model import Latent, ModelShape, attended
 
 
 class LayerParameters(NamedTuple):
@@ -32,27 +33,43 @@ class LayerParameters(NamedTuple):
 def layer_parameters(model: ModelShape, *, experts: bool) -> LayerParameters:
     """Return the parameters of a layer of a model, with a mixture of experts or without."""
     attention_split, attention_whole = _attention(model)
-    whole = attention_whole + 2 * _norm(model) + (2 * model.head if model.qk_norm else 0)
+    whole = attention_whole + model.norms * _norm(model) + (2 * model.head if model.qk_norm and model.heads else 0)
+    whole += model.vectors + model.beside
+    last = model.hidden if model.bias in ("mlp", "all") else 0  # biases of the second product
     if not experts or model.experts is None:
         split = attention_split + _mlp(model, model.ffn)
-        whole += model.hidden if model.bias == "all" else 0  # of the second product
+        whole += last if model.ffn else 0
         return LayerParameters(split, whole, 0, split + whole)
     mixture = model.experts
     split = attention_split + _mlp(model, mixture.shared)
-    last = model.hidden if model.bias == "all" else 0  # biases of the second product
     whole += model.hidden * mixture.count + (last if mixture.shared else 0)  # the router
-    expert = mixture.count * (_mlp(model, mixture.width) + last)
+    whole += 2 * model.hidden * mixture.latent
+    width, inner = mixture.width, mixture.latent or model.hidden
+    biases = width * (model.products - 1) + model.hidden if last and mixture.biased else 0
+    expert = mixture.count * (inner * width * model.products + biases)
     active = expert * mixture.active // mixture.count
     return LayerParameters(split, whole, expert, split + whole + active)
 
 
 def _attention(model: ModelShape) -> tuple[int, int]:
-    """Return the parameters of attention that tensor ranks share, and those that each holds whole."""
+    """Return the parameters of what mixes tokens that tensor ranks share, and those that each holds whole."""
+    mixer, split, whole, h = model.mixer, 0, 0, model.hidden
+    if mixer is not None:
+        split = h * (mixer.into + mixer.out) + mixer.inner + mixer.vectors
+    if not model.heads or (mixer is not None and mixer.own):
+        return split, whole
     if model.latent is not None:
-        return _latent_attention(model, model.latent)
-    h, q, k = model.hidden, model.query, model.key
-    split = h * (q + 2 * k) + q * h + (q + 2 * k if model.bias != "none" else 0)
-    return split, h if model.bias == "all" else 0
+        own_split, whole = _latent_attention(model, model.latent)
+    else:
+        into, out = attention_columns(model), model.hidden if model.bias in ("attention", "all") else 0
+        own_split, whole = h * into + model.values * h, out
+        own_split += into if model.bias in ("qkv", "attention", "all") else 0
+    return split + own_split, whole
+
+
+def attention_columns(model: ModelShape) -> int:
+    """Return the columns of the product that makes queries, their gate, keys and values. A head shares no values."""
+    return model.query + model.gate + model.key + model.kv_heads * (model.value or model.head)
 
 
 def _latent_attention(model: ModelShape, latent: Latent) -> tuple[int, int]:
@@ -60,7 +77,8 @@ def _latent_attention(model: ModelShape, latent: Latent) -> tuple[int, int]:
     h, a = model.hidden, model.heads
     queries, rank = a * (latent.nope + latent.rope), latent.query_rank
     down = h * (latent.key_value_rank + latent.rope) + latent.key_value_rank
-    up = latent.key_value_rank * a * (latent.nope + latent.value)
+    down += h + rank + latent.key_value_rank + latent.rope if model.bias in ("attention", "all") else 0
+    up = latent.key_value_rank * a * (latent.nope + latent.value) + h * model.gate
     out = a * latent.value * h
     if not rank:
         return h * queries + up + out, down
@@ -69,7 +87,7 @@ def _latent_attention(model: ModelShape, latent: Latent) -> tuple[int, int]:
 
 def _mlp(model: ModelShape, width: int) -> int:
     """Return the parameters of an MLP, with the biases that tensor ranks share."""
-    bias = width * (model.products - 1) if model.bias == "all" else 0
+    bias = width * (model.products - 1) if model.bias in ("mlp", "all") else 0
     return model.hidden * width * model.products + bias
 
 
@@ -78,9 +96,10 @@ def _norm(model: ModelShape) -> int:
 
 
 def embedding_parameters(model: ModelShape, tensor: int = 1, *, positions: bool = True) -> LayerParameters:
-    """Return the parameters of the embedding; `positions`: with those of learned positions."""
+    """Return the parameters of the embedding; `positions`: with those of positions and ends."""
     rows = model.padded(tensor) + (model.position_rows if positions and model.positions == "learned" else 0)
-    return LayerParameters(model.hidden * rows, 0, 0, model.hidden * rows)
+    ends = model.ends if positions else 0
+    return LayerParameters(model.hidden * rows + ends, 0, 0, model.hidden * rows + ends)
 
 
 def head_parameters(model: ModelShape, tensor: int = 1, *, shared: bool) -> LayerParameters:
@@ -104,7 +123,9 @@ class ParameterCounts(NamedTuple):
 
 def parameters(model: ModelShape, tensor: int = 1) -> ParameterCounts:
     """Return the parameters of a model whose vocabulary is stored on `tensor` ranks, without its MTP layers."""
-    parts = [layer_parameters(model, experts=model.has_experts(layer)) for layer in range(model.layers)]
+    each = [(model.of(layer), model.has_experts(layer)) for layer in range(model.layers)]
+    known = {pair: layer_parameters(pair[0], experts=pair[1]) for pair in {*each}}
+    parts = [known[pair] for pair in each]
     parts += [embedding_parameters(model, tensor), head_parameters(model, tensor, shared=model.tied)]
     return ParameterCounts(sum(part.total for part in parts), sum(part.active for part in parts))
 
@@ -122,15 +143,36 @@ class LayerFlops(NamedTuple):
 
 
 def layer_flops(model: ModelShape, sequence: int, *, experts: bool, whole: bool = False) -> LayerFlops:
-    """Return the operations of a layer for one token in a sequence of that length; `whole`: all scores count."""
-    h, latent, mixture = model.hidden, model.latent, model.experts if experts else None
-    if latent is None:
-        attention, score = 2 * h * (model.query + 2 * model.key) + 2 * model.query * h, 2 * model.query
+    """Return the operations of a layer for one token in a sequence of that length; `whole`: all scores count.
+
+    A state counts as a recurrence, whatever kernels compute; windows and selected keys count as they are.
+    """
+    h, latent, mixer = model.hidden, model.latent, model.mixer
+    linear, core = 2 * (model.beside + model.borrowed), int(attended(model.seen, [sequence]) * core_score(model))
+    core *= 2 if whole else 1
+    if mixer is not None:
+        core += mixer.state + mixer.index * sequence // mixer.stride  # an indexer scores half of all keys
+        linear += 2 * (h * (mixer.into + mixer.out) + mixer.inner) + mixer.local
+    if not model.heads or (mixer is not None and mixer.own):
+        pass
+    elif latent is None:
+        linear += 2 * h * attention_columns(model) + 2 * model.values * h
     else:
-        attention = _latent_flops(model, latent)
-        score = model.heads * (latent.nope + latent.rope + latent.value)  # of a token against one other
-    width = model.ffn if mixture is None else mixture.width * mixture.active + mixture.shared
-    return LayerFlops(attention + 2 * h * model.products * width, (2 if whole else 1) * sequence * score)
+        linear += _latent_flops(model, latent) + 2 * h * model.gate
+    mixture = model.experts if experts else None
+    if mixture is None:
+        return LayerFlops(linear + 2 * h * model.products * model.ffn, core)
+    routed = (mixture.latent or h) * mixture.width * mixture.active
+    linear += 2 * model.products * (routed + h * mixture.shared) + 4 * h * mixture.latent
+    return LayerFlops(linear, core)
+
+
+def core_score(model: ModelShape) -> int:
+    """Return the multiply-adds of a token against one other in the core of attention."""
+    latent = model.latent
+    if latent is None or not model.heads:
+        return model.query + model.values
+    return model.heads * (latent.nope + latent.rope + latent.value)
 
 
 def _latent_flops(model: ModelShape, latent: Latent) -> int:
@@ -145,9 +187,7 @@ def training_flops(model: ModelShape, sequence: int, tokens: int, tensor: int = 
 
     MTP layers are included: each joins two inputs, and has a head of its own.
     """
-    each = (
-        layer_flops(model, sequence, experts=model.has_experts(min(layer, model.layers)), whole=whole).forward
-        for layer in range(model.layers + model.mtp)
-    )
+    each = [(model.of(layer), model.has_experts(min(layer, model.layers))) for layer in range(model.layers + model.mtp)]
+    known = {pair: layer_flops(pair[0], sequence, experts=pair[1], whole=whole).forward for pair in {*each}}
     joining, head = 2 * 2 * model.hidden**2, 2 * model.hidden * model.padded(tensor)
-    return 3 * tokens * (sum(each) + model.mtp * joining + (1 + model.mtp) * head)
+    return 3 * tokens * (sum(known[pair] for pair in each) + model.mtp * joining + (1 + model.mtp) * head)

@@ -16,6 +16,7 @@ from pipesched.estimation.communication import data_terms
 from pipesched.estimation.derived import SetupCutter, memory_with
 from pipesched.estimation.hardware import GpuModel
 from pipesched.estimation.items import GB, STATES, Items, Stage
+from pipesched.estimation.layout import layout_text
 from pipesched.estimation.memory import fixed
 from pipesched.estimation.parameters import ParameterCounts, layer_flops, parameters, training_flops
 from pipesched.estimation.setup import FULL, SELECTIVE, Setup
@@ -29,7 +30,7 @@ from pipesched.pipeline.metrics import NETWORK, PARTS, SIDE
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units, to_fraction
 from pipesched.pipeline.schedule import schedule_plan
-from pipesched.results.handover.subject import StageItems, megatron_text, stages_of
+from pipesched.results.handover.subject import StageItems, stages_of
 from pipesched.results.outcome import Outcome
 
 BESIDE_STATES = ("activations", "unsharded", "side")  # what comes and goes
@@ -132,7 +133,7 @@ class Estimate(Displayable):
     @property
     def layout(self) -> str:
         """What each stage holds, as Megatron-LM writes it."""
-        return megatron_text(self.stage_items)
+        return layout_text(self.setup.model, self.stage_items)
 
     @property
     def stage_items(self) -> tuple[StageItems, ...]:
@@ -203,9 +204,9 @@ class Estimate(Displayable):
             layers = (number - 1 for stage in self.stages for number in stage.again)  # item 0 is the embedding
         elif not is_full and (training.recompute != SELECTIVE or training.flash_attention):
             return 0
-        found, experts = 0, [model.has_experts(min(layer, model.layers)) for layer in layers]
+        found, kinds = 0, [(model.of(layer), model.has_experts(min(layer, model.layers))) for layer in layers]
         for length, tokens in self.documents:
-            each = [layer_flops(model, length, experts=one, whole=self.whole) for one in experts]
+            each = [layer_flops(one, length, experts=experts, whole=self.whole) for one, experts in kinds]
             found += tokens * sum(flops.forward if is_full else flops.core for flops in each)
         return found
 

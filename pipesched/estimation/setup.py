@@ -12,6 +12,8 @@ from pipesched.errors import ConfigError
 from pipesched.estimation.hardware import EFFICIENCY, GpuModel
 from pipesched.estimation.model import (
     ModelShape,
+    Seen,
+    attended,
     nearest_divisors,
     nearest_multiples,
     require_experts,
@@ -187,11 +189,12 @@ class TokenBatch:
 
         That is the sequence, or of packed documents (sum of l^2) / (sum of l).
         """
-        if self.lengths is None:
-            return self.sequence
-        documents = max(self.lengths, key=sum)
-        squares, tokens = sum(length**2 for length in documents), sum(documents)
-        return squares // tokens if squares % tokens == 0 else Fraction(squares, tokens)
+        return attended([Seen()], self.documents)
+
+    @property
+    def documents(self) -> tuple[int, ...]:
+        """The lengths of the documents of the longest microbatch; of plain sequences that of one."""
+        return (self.sequence,) if self.lengths is None else max(self.lengths, key=sum)
 
 
 def packed(lengths: Sequence[Sequence[int]], data: int) -> TokenBatch:
@@ -411,6 +414,10 @@ class Setup:
         if self.batch.lengths is not None:
             return sum(self.batch.totals) * self.parallel.data
         return self.batch.sequence * self.batch.size
+
+    def of_layer(self, layer: int) -> Setup:
+        """Return the setup as if all layers were like that one."""
+        return replace(self, model=self.model.of(layer)) if self.model.kinds else self
 
     @property
     def of_microbatches(self) -> list[Setup]:

@@ -10,10 +10,11 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
 
-from pipesched.estimation.attention import context_terms, core_terms
+from pipesched.estimation.attention import context_terms, core_terms, mixer_terms
 from pipesched.estimation.communication import FORWARD, expert_terms, kernels, message_terms, moved, tensor_terms
 from pipesched.estimation.memory import adam_bytes, state_bytes
 from pipesched.estimation.model import Latent, ModelShape
+from pipesched.estimation.parameters import attention_columns
 from pipesched.estimation.setup import ADAM, FULL, SELECTIVE, Setup
 from pipesched.estimation.terms import ATTENTION, LAUNCHES, PRODUCTS, Term, Terms, recomputed, total
 from pipesched.pipeline.step import OPTIMIZER_STATES
@@ -26,6 +27,7 @@ OPERATIONS = (FORWARD, INPUT, WEIGHT)
 KERNELS = {FORWARD: 8, INPUT: 12, WEIGHT: 4}
 LAUNCHED = {FORWARD: 230, INPUT: 300, WEIGHT: 100}  # of a layer of experts, by its host
 ADAM_BYTES = 28  # read and written of a parameter: gradient, master weight, both moments, weight
+NORM, RESIDUAL = 4, 8  # bytes of a number that a norm, or a layer's two additions to another residual, move
 LAUNCH = 15.0  # microseconds of the host for each
 SHARE = {FORWARD: "gemm_forward", INPUT: "gemm_input", WEIGHT: "gemm_weight"}  # of the peak, by Efficiency
 
@@ -53,11 +55,21 @@ def layer_products(setup: Setup, *, experts: bool) -> tuple[Product, ...]:
 
 def _attention(setup: Setup) -> tuple[Product, ...]:
     model, n, t = setup.model, setup.tokens, setup.parallel.tensor
+    mixer, beside, found = model.mixer, model.beside + model.borrowed, list[Product]()
+    if mixer is not None:
+        for name, weights in (("into", model.hidden * mixer.into), ("inside", mixer.inner), ("out of", mixer.out)):
+            size = weights * (model.hidden if name == "out of" else 1)
+            found += [Product(f"{name} {mixer.name}", 2 * n * size / t)] if size else []
+    found += [Product("further products", 2 * n * beside / setup.parallel.spread)] if beside else []
+    if not model.heads or (mixer is not None and mixer.own):
+        return tuple(found)
     if model.latent is not None:
-        return _latent_attention(setup, model, model.latent)
+        gate = (Product("output gate", 2 * n * model.hidden * model.gate / t),) if model.gate else ()
+        return (*found, *gate, *_latent_attention(setup, model, model.latent))
     return (
-        Product("queries, keys and values", 2 * n * model.hidden * (model.query + 2 * model.key) / t),
-        Product("output of attention", 2 * n * model.query * model.hidden / t),
+        *found,
+        Product("queries, keys and values", 2 * n * model.hidden * attention_columns(model) / t),
+        Product("output of attention", 2 * n * model.values * model.hidden / t),
     )
 
 
@@ -82,14 +94,15 @@ def _mlp(setup: Setup, *, experts: bool) -> tuple[Product, ...]:
     model, n, t = setup.model, setup.tokens, setup.parallel.tensor
     h, up = model.hidden, model.products - 1
     if not experts or model.experts is None:
-        return _two("MLP", 2 * n * h * model.ffn / t, up)
+        return _two("MLP", 2 * n * h * model.ffn / t, up) if model.ffn else ()
     mixture, parallel = model.experts, setup.parallel
     local = mixture.count // parallel.expert
     # every rank of an expert group sends its tokens to all: a rank computes the tokens of all t ranks over its experts
     tokens = n * parallel.expert_tensor * mixture.active / (parallel.tensor * local)
-    own = _two("experts", 2 * tokens * h * mixture.width / parallel.expert_tensor, up, local)
+    own = _two("experts", 2 * tokens * (mixture.latent or h) * mixture.width / parallel.expert_tensor, up, local)
     shared = _two("shared experts", 2 * n * h * mixture.shared / t, up) if mixture.shared else ()
-    return (*own, *shared)
+    latent = (Product("into and out of experts", 4 * n * h * mixture.latent / t),) if mixture.latent else ()
+    return (*own, *shared, *latent)
 
 
 def _two(name: str, flops: float, up: int, copies: float = 1) -> tuple[Product, ...]:
@@ -107,20 +120,21 @@ class ItemTimes(NamedTuple):
 
 def layer_times(setup: Setup, *, experts: bool) -> ItemTimes:
     """Return the times of a layer."""
-    products = layer_products(setup, experts=experts)
+    products, blocks = layer_products(setup, experts=experts), setup.model.blocks(experts=experts)
     forward, backward = (
         (
             *_products(setup, products, operation),
             *core_terms(setup, operation),
+            *mixer_terms(setup, operation),
             *_elementwise(setup, experts=experts),
             *tensor_terms(setup, operation, experts=experts),
             *context_terms(setup, operation),
             *(expert_terms(setup) if experts else ()),
-            kernels(setup, "kernels", KERNELS[operation]),
+            kernels(setup, "kernels", KERNELS[operation] * blocks // 2),
         )
         for operation in (FORWARD, INPUT)
     )
-    weights: Terms = (*_products(setup, products, WEIGHT), kernels(setup, "kernels", KERNELS[WEIGHT]))
+    weights: Terms = (*_products(setup, products, WEIGHT), kernels(setup, "kernels", KERNELS[WEIGHT] * blocks // 2))
     if experts:
         forward, backward = _launched(FORWARD, forward), _launched(INPUT, backward)
         weights = _launched(WEIGHT, weights)
@@ -134,7 +148,7 @@ def _again(setup: Setup, forward: Terms) -> Terms:
     recompute = setup.training.recompute
     if recompute == FULL and setup.training.full_layers is None:
         return recomputed(forward)
-    if recompute == SELECTIVE and not setup.training.flash_attention:
+    if recompute == SELECTIVE and not setup.training.flash_attention and setup.model.heads:
         return recomputed((*core_terms(setup, FORWARD), _unfused_bytes(setup)))
     return ()
 
@@ -152,15 +166,17 @@ def _products(setup: Setup, products: Iterable[Product], operation: str) -> Iter
 
 def _elementwise(setup: Setup, *, experts: bool) -> Iterable[Term]:
     model, parallel = setup.model, setup.parallel
-    norms = (22 if model.dropout else 20) * model.hidden / parallel.spread
+    blocks = model.blocks(experts=experts)
+    each = (11 if model.dropout else 10) * blocks + NORM * (model.norms - blocks) + RESIDUAL * (model.streams - 1)
+    norms = each * model.hidden / parallel.spread
     rope = 4 * (model.query + model.key) if model.positions == "rope" else 0
-    width, routed = model.ffn, 0
-    if experts and model.experts is not None:
-        width = model.experts.active * model.experts.width + model.experts.shared
-        routed = 8 * model.hidden * model.experts.active
+    width, routed, mixture = model.ffn, 0, model.experts
+    if experts and mixture is not None:
+        width = mixture.active * mixture.width + mixture.shared
+        routed = 8 * (mixture.latent or model.hidden) * mixture.active
     inner = rope + (4 if model.mlp == "plain" else 6) * width + routed
     yield moved(setup, "elementwise", setup.tokens * (norms + inner / parallel.tensor))
-    if not setup.training.flash_attention:
+    if not setup.training.flash_attention and model.heads:
         yield _unfused_bytes(setup)
 
 
@@ -198,7 +214,8 @@ def embedding_times(setup: Setup) -> ItemTimes:
 def mtp_times(setup: Setup) -> ItemTimes:
     """Return the times of an MTP layer: a layer, the product that joins its two inputs, and a head of its own."""
     model = setup.model
-    layer, head = layer_times(setup, experts=model.has_experts(model.layers)), head_times(setup)
+    layer = layer_times(setup.of_layer(model.layers), experts=model.has_experts(model.layers))
+    head = head_times(setup)
     joining = (Product("joining", 4 * setup.tokens * model.hidden**2 / setup.parallel.spread),)
     more = {operation: (*_products(setup, joining, operation), *getattr(head, operation)) for operation in OPERATIONS}
     forward = (*layer.forward, *more[FORWARD])

@@ -20,6 +20,7 @@ from pipesched.estimation.items import (
     Item,
     Stage,
     backward_pieces,
+    copies_sent,
     forward_pieces,
     pair_time,
     partner,
@@ -137,7 +138,8 @@ def _of_boundary(estimate: Estimate, number: int) -> tuple[float, str, list[Trac
     if estimate.problem.links is not None:
         raise ConfigError("`links` were given, so no latency is derived from the network", "trace")
     here, there = devices[number : number + 2]
-    term = boundary_time(estimate.setup, across=is_across(estimate.setup, here, there))
+    across, copies = is_across(estimate.setup, here, there), copies_sent(estimate.stages)[number]
+    term = boundary_time(estimate.setup, across=across, copies=copies)
     return float(term.value), MS, list(_parts((term,), 1))
 
 

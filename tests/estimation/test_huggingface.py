@@ -12,6 +12,7 @@ from pipesched.errors import ConfigError
 from pipesched.estimation.huggingface import model_notes, read_model
 from pipesched.estimation.model import Experts, Latent, ModelShape
 from pipesched.estimation.model_reader import preset_model, preset_names
+from pipesched.estimation.model_types import type_names
 from pipesched.estimation.parameters import parameters
 
 FILES = {path.stem: path for path in sorted((Path(__file__).parents[1] / "data" / "models").glob("*.json"))}
@@ -77,10 +78,13 @@ def test_shapes_of_experts_and_latent_attention() -> None:
     [
         ({}, ("gated", "rms", "none", "rope", False, False)),
         ({"mlp": "plain", "norm": "layer", "bias": "all"}, ("plain", "layer", "all", "rope", False, False)),
-        ({"model_type": "qwen2", "bias": "none"}, ("gated", "rms", "none", "rope", False, False)),
+        (
+            {"model_type": "qwen2", "num_key_value_heads": 2, "bias": "none"},
+            ("gated", "rms", "none", "rope", False, False),
+        ),
         ({"positions": "learned", "max_position_embeddings": 8}, ("gated", "rms", "none", "learned", False, False)),
         ({"tie_word_embeddings": True, "dropout": 0.1}, ("gated", "rms", "none", "rope", True, True)),
-        ({"attention_bias": True}, ("gated", "rms", "qkv", "rope", False, False)),
+        ({"attention_bias": True}, ("gated", "rms", "attention", "rope", False, False)),
         ({"attention_bias": True, "mlp_bias": True}, ("gated", "rms", "all", "rope", False, False)),
         ({"model_type": "gpt2"}, ("plain", "layer", "all", "learned", True, False)),
     ],
@@ -129,9 +133,16 @@ def test_what_is_null_is_missing() -> None:
         ({"positions": "learned"}, "max_position_embeddings", "is missing"),
         ({"num_experts": 8}, "num_experts_per_tok", "is missing"),
         ({"num_experts": 8, "num_experts_per_tok": 9}, "num_experts_per_tok", "at most 8"),
-        ({**MOE, "decoder_sparse_step": 2}, "decoder_sparse_step", "must be 1"),
-        ({**MOE, "moe_layer_freq": [0, 1]}, "moe_layer_freq", "must be 1"),
-        ({**MOE, "mlp_only_layers": [1]}, "mlp_only_layers", "must be the first layers"),
+        ({**MOE, "decoder_sparse_step": 0}, "decoder_sparse_step", "at least 1"),
+        ({**MOE, "moe_layer_freq": [0, 2]}, "moe_layer_freq", "unknown kind 2 of layer 1"),
+        ({**MOE, "mlp_only_layers": 1}, "mlp_only_layers", "must list layers"),
+        ({**MOE, "mlp_only_layers": [[0]]}, "mlp_only_layers", "must list layers"),
+        ({"layer_types": 5}, "layer_types", "must list the 2 layers, not 5"),
+        ({**MOE, "mlp_layer_types": ["dense"]}, "mlp_layer_types", "must list the 2 layers"),
+        ({"layer_types": ["full_attention", "linear"]}, "layer_types", "unknown kind 'linear' of layer 1"),
+        ({"layer_types": ["full_attention"]}, "layer_types", "must list the 2 layers"),
+        ({"model_type": "kimi_linear"}, "layer_types", "is missing: the kind of each layer"),
+        ({"model_type": "qwen2"}, "num_key_value_heads", "is missing: the default of this type, 32"),
         ({**MOE, "first_k_dense_replace": 3}, "first_k_dense_replace", "at most 2"),
         ({"kv_lora_rank": 8}, "qk_nope_head_dim", "is missing"),
         ({"model_type": "gpt2", "hidden_size": None}, "n_embd", "is missing"),
@@ -151,3 +162,23 @@ def test_notes() -> None:
     assert [note.split()[0] for note in model_notes(content_of("deepseek-v3"))] == ["quantization_config"]
     assert list(model_notes(content_of("qwen2.5-72b"))) == []
     assert "sliding_window 4096" in next(iter(model_notes({**LLAMA, "sliding_window": 4096})))
+
+
+COUNTS: list[dict[str, Any]] = json.loads((Path(__file__).parents[1] / "data" / "model_counts.json").read_text())
+
+
+@pytest.mark.parametrize("record", COUNTS, ids=lambda record: str(record["name"]))
+def test_parameters_are_those_that_transformers_builds(record: dict[str, Any]) -> None:
+    """Published and random small models of every type have the parameters of transformers 5.24.0, to 0.1 %."""
+    model = read_model(record["config"])
+    found = parameters(model)
+    beside = model.padded() - model.vocabulary  # rows that no model of transformers has
+    rows = beside * model.hidden * (1 if model.tied else 2)
+    assert found.total - rows == pytest.approx(record["parameters"], rel=1e-3)
+    if "active" in record:
+        assert found.active - rows == pytest.approx(record["active"], rel=1e-3)
+
+
+def test_every_type_is_counted() -> None:
+    """No type of the table is without a record; kimi_k2 is deepseek_v3 by another name."""
+    assert {*type_names()} - {record["config"]["model_type"] for record in COUNTS} == {"kimi_k2"}

@@ -74,6 +74,6 @@ def test_a_mapping_without_a_type_is_a_llama() -> None:
     """Every head has keys where their number is missing; our own keys make it another model."""
     plain = read_model(LLAMA)
     assert (plain.kv_heads, plain.head, plain.mlp, plain.norm, plain.positions) == (4, 16, "gated", "rms", "rope")
-    assert read_model({"model_type": "qwen2", **LLAMA}).bias == "qkv"
+    assert read_model({"model_type": "qwen2", **LLAMA, "num_key_value_heads": 2}).bias == "qkv"
     assert read_model({**LLAMA, "bias": "all", "norm": "layer", "mlp": "plain"}).products == 2
     assert read_model({"text_config": LLAMA, "vision_config": {}}) == plain
