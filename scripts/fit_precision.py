@@ -33,9 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sources = list(dict.fromkeys(row.low.source for row in rows))
     without = {name: fitted_shares([row for row in rows if row.low.source != name]) for name in sources}
     for (group, peak), share in found.items():
-        own = [row for row in rows if row.low.kind == (group, peak)]
-        print(f"{', '.join(group):<18} {peak:<6} {share:.3f} on {len(own)} steps")
-        for name in dict.fromkeys(row.low.source for row in own):
+        mine = [row for row in rows if row.low.kind == (group, peak)]
+        print(f"{', '.join(group):<18} {peak:<6} {share:.3f} on {len(mine)} steps")
+        for name in dict.fromkeys(row.low.source for row in mine):
             print(f"  without {name:<16} {without[name][group, peak]:.3f}")
     for path in sorted(PRESETS.glob("*.yaml")) if given.write else ():
         hardware = preset_hardware(path.stem)
@@ -43,8 +43,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         pairs = [(own if (own, peak) in found else BLACKWELL, peak) for peak in START if getattr(hardware, peak)]
         lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not LOW.match(line)]
         if pairs:
-            groups = dict.fromkeys(name for group, _ in pairs for name in group)
-            lines += [f"{NOTE} {', '.join(groups)}", *(f"  {peak}: {found[group, peak]:g}" for group, peak in pairs)]
+            gpus = dict.fromkeys(name for group, _ in pairs for name in group)
+            lines += [
+                f"{NOTE} {', '.join(gpus)}",
+                *(f"  {peak}: {found[pair]:g}" for pair in pairs for peak in pair[1:]),
+            ]
         path.write_text("\n".join([*lines, ""]), encoding="utf-8")
     return 0
 

@@ -1,7 +1,7 @@
 """Published steps in low precision beside ours, and how much faster they are than the same setups in bf16.
 
-Each source is left out in turn: the shares of low precision are fitted on the others (scripts/fit_precision.py), the
-rest stays as it is fitted on steps in 16 bits.
+Each source is left out in turn: the shares in few bits are fitted on the others (scripts/fit_precision.py), the rest
+stays as it is fitted on steps in 16 bits.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from pipesched.estimation.precision import BF16, RECIPES
 from pipesched.estimation.setup import FULL, SELECTIVE
 from published_hardware import HBM2E_NUMBERS
 from published_runs import Run, records_of, whole_run
-from published_times import Compared, estimate_of, step_of, step_time, summaries, summary, with_efficiency
+from published_times import Compared, Summary, estimate_of, step_of, step_time, summary, with_efficiency
 
 FILE = "measured_precision.json"
 HOPPER, BLACKWELL, ULTRA = ("h100-sxm", "h800"), ("b200", "gb200"), ("b300", "gb300")
 GROUPS = (HOPPER, BLACKWELL, ULTRA)  # GPUs whose shares of low precision are the same
 START = {"fp8": 0.85, "mxfp8": 0.8, "nvfp4": 0.6}
 WIDTH = 0.15  # of the logarithm of a share, about its start
-GRID: Vector = np.log([0.35, 0.5, 0.65, 0.8, 1.0])  # shares between which times are interpolated
+GRID: Vector = np.log([0.4, 0.65, 1.0])  # shares between which times are interpolated
 SMALLEST = 0.25  # power of its rows by which a family weighs less a row
 RATIO_GOAL, TIME_GOAL = 0.08, 0.10  # the largest medians
 
@@ -58,7 +58,7 @@ class LowTimes(NamedTuple):
 
     def time(self, share: float) -> float:
         """Return the step for a share."""
-        return float(np.exp(np.polyval(np.polyfit(GRID, np.log(self.times), 3), np.log(share))))
+        return float(np.exp(np.polyval(np.polyfit(GRID, np.log(self.times), 2), np.log(share))))
 
 
 def group_of(gpu: str) -> tuple[str, ...]:
@@ -79,7 +79,7 @@ def left_out_of_precision() -> Counter[str]:
 def _reason(record: Mapping[str, Any]) -> str:
     model = record["config"]["model"]
     if isinstance(model, dict) and "hf" in model:
-        return f"the shape of {model['hf']} is not in its record"
+        return f"the shape of {model['hf']} is not in the record"
     if record["recipe"].get("block") == "row":
         return "a scale for each row: no recipe here"
     return "" if record["step_ms"] else "no global batch"
@@ -156,3 +156,60 @@ def fitted_share(rows: Sequence[LowTimes], start: float) -> float:
 
     found = minimize(residuals, np.zeros(1), np.array([WIDTH]), np.array(weights))
     return round(min(1.0, start * float(np.exp(found[0]))), 3)
+
+
+class LeftOutTime(NamedTuple):
+    """A run beside its step, and its gain over bf16 where that is published, by the shares of all other sources."""
+
+    low: LowRun
+    step: Compared
+    gain: Compared | None
+
+    @property
+    def family(self) -> str:
+        """Its source, precision, GPU and kind of model."""
+        setup = self.low.run.setup
+        kind = "experts" if setup.model.experts else "dense"
+        return f"{self.low.source} {self.low.precision} {setup.hardware.name} {kind}"
+
+
+def left_out_times() -> list[LeftOutTime]:
+    """Return each run in low precision by the shares of the other sources."""
+    rows, found = all_times(), []
+    for source in dict.fromkeys(row.low.source for row in rows):
+        shares = fitted_shares([row for row in rows if row.low.source != source])
+        for row in (one for one in rows if one.low.source == source):
+            low, ours = row.low, row.time(shares[row.low.kind])
+            gain = Compared(low.run.name, low.run.family, low.gain, row.twin / ours) if low.gain else None
+            found.append(LeftOutTime(low, Compared(low.run.name, low.run.family, low.run.step or 0.0, ours), gain))
+    return found
+
+
+def precision_table() -> bool:
+    """Print steps and gains; return whether a goal is missed."""
+    rows = left_out_times()
+    print(
+        f"\nSteps in 8 and 4 bits, each source left out\n  {'':<46} {'published':>10} {'ours':>10} {'error':>7}", end=""
+    )
+    print("   gain over bf16: published, ours")
+    for row in rows:
+        step, gain = row.step, row.gain
+        text = f"{gain.published:>14.3f} {gain.ours:>7.3f} {gain.error:>+7.1%}" if gain else ""
+        line = f"  {step.name:<46} {step.published:>10.1f} {step.ours:>10.1f} {step.error:>+7.1%}  {text}"
+        print(line.rstrip())
+    families = Counter(row.family for row in rows)
+    for family in families:
+        one = summary(family, [row.step.error for row in rows if row.family == family])
+        print(_line(one.family, one))
+    steps = summary("all", [row.step.error for row in rows])
+    gains = summary("gains over bf16", [row.gain.error for row in rows if row.gain])
+    print(_line("all", steps))
+    print(_line("gains over bf16", gains))
+    for reason, count in left_out_of_precision().items():
+        print(f"  left out: {count} of which {reason}")
+    return steps.median > TIME_GOAL or gains.median > RATIO_GOAL
+
+
+def _line(name: str, one: Summary) -> str:
+    errors = f"median {one.median:5.1%}, 90th percentile {one.ninetieth:5.1%}, mean {one.mean:+5.1%}"
+    return f"  {name:<46} {one.rows:>3}  {errors}"

@@ -128,7 +128,7 @@ def _reason(record: Mapping[str, Any]) -> str:
     if family in FAMILIES_LEFT_OUT:
         return FAMILIES_LEFT_OUT[family]
     if record["hardware"]["gpu"] in GPUS_LEFT_OUT:
-        return f"no preset of a {record['hardware']['gpu']}"
+        return f"in the table of few bits: of a {record['hardware']['gpu']}"
     if "8" in str(layout.get("precision", "")).replace("16", "") or given.get("fp8-format"):
         return "in 8 bits"
     if family == "megatron-golden":

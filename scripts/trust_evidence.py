@@ -39,10 +39,10 @@ def evidence_rows(runs: Iterable[Run] | None = None) -> Iterator[PublishedRun]:
             yield _row(run, run.step, urls.get(run.name, ""), source_of(run.family), level)
 
 
-def low_evidence_rows() -> Iterator[PublishedRun]:
+def low_evidence_rows(runs: Iterable[Run] | None = None) -> Iterator[PublishedRun]:
     """Yield the same of steps in 8 or 4 bits, and of those in 16 bits that were published beside them."""
     known = {record["id"]: record for record in records_of(FILE)}
-    for run in precision_runs():
+    for run in precision_runs() if runs is None else runs:
         source = publisher(run.family)
         version = f"{source}-{known[run.name]['version'].rpartition(' ')[2]}".removesuffix("-")
         yield _row(run, run.step or 0.0, known[run.name]["source"], (source, version), run.setup.training.level)

@@ -39,15 +39,15 @@ def tensor_terms(setup: Setup, operation: str, *, experts: bool = False) -> Iter
     yield across_ranks(setup, "tensor-parallel communication", sent, t, exposed=exposed)
 
 
-def expert_terms(setup: Setup, operation: str) -> Iterable[Term]:
+def expert_terms(setup: Setup, operation: str = FORWARD) -> Iterable[Term]:
     """Yield dispatch and combine of the tokens of experts, and their sum over the tensor ranks of an expert."""
     e, mixture = setup.parallel.expert, setup.model.experts
     if mixture is None:
         return
     own = HALF * setup.tokens / setup.parallel.tensor * setup.model.hidden  # the tokens of a rank
     if e > 1:
-        few = operation == FORWARD and setup.recipe is not None  # gradients go in 16 bits
-        yield _dispatch(setup, mixture, own, 1 + float(setup.recipe.dispatched) / HALF if few else 2)
+        few = setup.recipe if operation == FORWARD else None  # gradients go in 16 bits
+        yield _dispatch(setup, mixture, own, 2 if few is None else 1 + float(few.dispatched) / HALF)
     apart = setup.parallel.expert_tensor
     if apart > 1:
         gathered = 2 * own * mixture.active * (apart - 1)  # gather before the experts, reduce and scatter after them

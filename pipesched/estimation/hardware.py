@@ -28,7 +28,9 @@ class Efficiency:
     milliseconds that messages between stages hold a GPU up, with each forward and each backward of a stage.
     `tensor_exposed` and `data_exposed` are the parts of tensor-parallel communication (where it overlaps with products)
     and of data-parallel communication that nothing hides. `fp8`, `mxfp8` and `nvfp4` say how much of the share that
-    products in 16 bits reach of their peak those in low precision reach of theirs. Raises ConfigError, about the field at fault.
+    products in 16 bits reach of their peak those in low precision reach of theirs.
+
+    Raises ConfigError, about the field at fault.
     """
 
     gemm_forward: float

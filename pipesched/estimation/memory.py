@@ -148,8 +148,12 @@ def layer_memory(setup: Setup, *, experts: bool) -> ItemMemory:
         # inputs of both norms and of both products after them, and the masks of dropout behind them
         name, each = ("norms, residuals and masks of dropout", 6) if model.dropout else ("norms and residuals", 4)
         scores = () if training.recompute == SELECTIVE else _scores(setup)
-        each += 2 * _linear(setup)
-        activation = (_hidden(setup, name, each), *_attention(setup), *_mlp(setup, experts=experts), *scores)
+        activation = (
+            _hidden(setup, name, each + 2 * _linear(setup)),
+            *_attention(setup),
+            *_mlp(setup, experts=experts),
+            *scores,
+        )
     held = layer_parameters(setup.model, experts=experts)
     return _item_memory(setup, held, activation, checkpoint, wide=0)
 

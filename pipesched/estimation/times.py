@@ -225,7 +225,10 @@ def mtp_times(setup: Setup) -> ItemTimes:
     model = setup.model
     layer, head = layer_times(setup, experts=model.has_experts(model.layers)), head_times(setup)
     joining = (Product("joining", 4 * setup.tokens * model.hidden**2 / setup.parallel.spread),)
-    more = {operation: (*_products(setup, joining, operation, low=True), *getattr(head, operation)) for operation in OPERATIONS}
+    more = {
+        operation: (*_products(setup, joining, operation, low=True), *getattr(head, operation))
+        for operation in OPERATIONS
+    }
     forward = (*layer.forward, *more[FORWARD])
     return ItemTimes(forward, (*layer.backward_input, *more[INPUT]), (*layer.backward_weight, *more[WEIGHT]), forward)
 

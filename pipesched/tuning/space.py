@@ -167,8 +167,9 @@ class Space:
 
     def _layout(self, values: tuple[Any, ...]) -> Layout:
         """Return a layout; as many ranks as a node has beside tensor ranks are 0 where these do not divide it."""
-        layout = Layout(**{field.partition(".")[2]: one for field, one in zip(self.candidates, values, strict=True)})
-        if layout.shard_ranks != NODE:
+        named = {field.partition(".")[2]: one for field, one in zip(self.candidates, values, strict=True)}
+        layout = Layout(**named)
+        if named.get("shard_ranks") != NODE:
             return layout
         ranks, rest = divmod(self.hardware.gpus_per_node, layout.tensor)
         return layout._replace(shard_ranks=0 if rest else ranks)
