@@ -3,9 +3,9 @@
     python scripts/fit_precision.py           # prints shares, with each source left out too; a minute
     python scripts/fit_precision.py --write   # and writes them into pipesched/estimation/presets/hardware
 
-To be run after scripts/fit_hardware.py, whose shares stay. One number for each peak (`fp8`, `mxfp8`, `nvfp4`) of Hopper,
-of B200 and GB200, and of B300 and GB300: robust least squares on the logarithm of steps, and of their ratio to the same
-setup in bf16 where that is published. Other GPUs take the numbers of their nearest relative.
+To be run after scripts/fit_hardware.py, whose shares stay. One number for each peak (`fp8`, `mxfp8`, `nvfp4`) of
+Hopper, of B200 and GB200, and of B300 and GB300: robust least squares on the logarithm of steps, and of their ratio to
+the same setup in bf16 where that is published. Other GPUs take the numbers of their nearest relative.
 """
 
 from __future__ import annotations

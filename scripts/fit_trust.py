@@ -37,7 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found = fit([rounded(row) for row in rows()])
         report(found)
         if given.write:
-            target.write_text(text_of(document(found)), encoding="utf-8")
+            text = text_of(document(found)) if target == TARGET else f"{json.dumps(document(found))}\n"
+            target.write_text(text, encoding="utf-8")
     return 0
 
 
