@@ -37,7 +37,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found = fit([rounded(row) for row in rows()])
         report(found)
         if given.write:
-            text = text_of(document(found)) if target == TARGET else f"{json.dumps(document(found))}\n"
+            text = (
+                text_of(document(found))
+                if target == TARGET
+                else json.dumps(document(found), separators=(",", ":")) + "\n"
+            )
             target.write_text(text, encoding="utf-8")
     return 0
 
