@@ -22,8 +22,9 @@ from typing import NamedTuple
 import numpy as np
 
 import pipesched.estimation
+from fit_precision import low_lines
 from least_squares import Vector, minimize
-from pipesched.estimation.hardware import Efficiency
+from pipesched.estimation.hardware import LOW_PEAKS, Efficiency
 from published_runs import RATIOS, Run, published_runs
 from published_times import Compared, compare, summaries, summary, with_efficiency
 
@@ -80,6 +81,8 @@ RELATIVES = {
     "h20": H100,
     "gb200": H100,
     "b200": H100,
+    "b300": H100,
+    "gb300": H100,
     "mi250x": MI355X,
     "mi300x": MI355X,
     "mi325x": MI355X,
@@ -123,8 +126,10 @@ def rounded(efficiency: Efficiency) -> Efficiency:
 def write(gpu: str, efficiency: Efficiency, on: str, comment: str) -> None:
     """Write shares into a preset, in place of those that it has."""
     path = PRESETS / f"{gpu}.yaml"
-    own = path.read_text(encoding="utf-8").partition(MARK)[0].rstrip()
-    shares = "\n".join(f"  {name}: {value:g}" for name, value in asdict(efficiency).items())
+    text = path.read_text(encoding="utf-8")
+    own = text.partition(MARK)[0].rstrip()
+    lines = [f"  {name}: {value:g}" for name, value in asdict(efficiency).items() if name not in LOW_PEAKS]
+    shares = "\n".join([*lines, *low_lines(text)])
     path.write_text(f"{own}\n{MARK} {comment}\nfitted_on: {on}\nefficiency:\n{shares}\n", encoding="utf-8")
 
 

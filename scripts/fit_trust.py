@@ -1,9 +1,10 @@
 """Fits the model of residuals of published runs, and stores it with the runs that it rests on.
 
     python scripts/fit_trust.py           # prints spreads, widths, and how far each run is off without its source
-    python scripts/fit_trust.py --write   # and writes pipesched/estimation/trust/evidence.json
+    python scripts/fit_trust.py --write   # and writes pipesched/estimation/trust/evidence.json and low_precision.json
 
-To be run after scripts/fit_hardware.py, whose shares the estimates take.
+Runs in 8 and 4 bits have a model of their own, of them and of those in 16 bits that were published beside them. To be
+run after scripts/fit_hardware.py and scripts/fit_precision.py, whose shares the estimates take.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import pipesched.estimation.trust
-from pipesched.estimation.trust.evidence import FILE, PublishedRun
+from pipesched.estimation.trust.evidence import FILE, LOW_FILE, PublishedRun
 from pipesched.estimation.trust.facts import SHARES
 from published_memory import Peak, peaks
-from trust_evidence import evidence_rows, peak_ratios, quantile
+from trust_evidence import evidence_rows, low_evidence_rows, peak_ratios, quantile
 from trust_fit import Fitted, fit, model_of
 
-TARGET = Path(pipesched.estimation.trust.__file__).parent / FILE
+TARGET, LOW_TARGET = (Path(pipesched.estimation.trust.__file__).parent / name for name in (FILE, LOW_FILE))
 QUANTILES = {"low": 0.1, "expected": 0.5, "high": 0.9}
 DIGITS = 6
 
@@ -32,10 +33,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--write", action="store_true", help="write the evidence of the package")
     given = parser.parse_args(arguments)
-    found = fit([rounded(row) for row in evidence_rows()])
-    report(found)
-    if given.write:
-        TARGET.write_text(text_of(document(found)), encoding="utf-8")
+    for rows, target in ((evidence_rows, TARGET), (low_evidence_rows, LOW_TARGET)):
+        found = fit([rounded(row) for row in rows()])
+        report(found)
+        if given.write:
+            text = (
+                text_of(document(found))
+                if target == TARGET
+                else json.dumps(document(found), separators=(",", ":")) + "\n"
+            )
+            target.write_text(text, encoding="utf-8")
     return 0
 
 

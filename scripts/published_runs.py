@@ -78,10 +78,10 @@ def _read(efficiency: Mapping[str, Efficiency]) -> Iterator[Run | LeftOut]:
             yield LeftOut(record["id"], record["family"], reason)
         else:
             yield _run(record, efficiency)
-    yield from (_whole_run(record, efficiency) for record in records_of(WHOLE))
+    yield from (whole_run(record, efficiency) for record in records_of(WHOLE))
 
 
-def _whole_run(record: Mapping[str, Any], efficiency: Mapping[str, Efficiency]) -> Run:
+def whole_run(record: Mapping[str, Any], efficiency: Mapping[str, Efficiency]) -> Run:
     """Return the run of a record whose configuration is a config of ours; sizes of one layout are one family."""
     setup = setup_of(name=record["id"], **record["config"]).setup
     own = efficiency.get(setup.hardware.name)
@@ -128,7 +128,7 @@ def _reason(record: Mapping[str, Any]) -> str:
     if family in FAMILIES_LEFT_OUT:
         return FAMILIES_LEFT_OUT[family]
     if record["hardware"]["gpu"] in GPUS_LEFT_OUT:
-        return f"no preset of a {record['hardware']['gpu']}"
+        return f"in the table of few bits: of a {record['hardware']['gpu']}"
     if "8" in str(layout.get("precision", "")).replace("16", "") or given.get("fp8-format"):
         return "in 8 bits"
     if family == "megatron-golden":

@@ -9,6 +9,7 @@ from pipesched.estimation.trust.facts import ComparedRun, facts_of
 from pipesched.estimation.trust.inside import weights_of
 from pipesched.pipeline.step import WEIGHTS
 from published_memory import Peak
+from published_precision import FILE, precision_runs, publisher
 from published_runs import FILES, Run, published_runs, records_of
 from published_sharded import is_sharded
 from published_times import estimate_of, step_of
@@ -34,14 +35,23 @@ def evidence_rows(runs: Iterable[Run] | None = None) -> Iterator[PublishedRun]:
     urls = {record["id"]: record["source"] for name in FILES for record in records_of(name)}
     for run in published_runs() if runs is None else runs:
         if run.step is not None and run.setup.training.precision in PRECISIONS:
-            yield _row(run, run.step, urls.get(run.name, ""))
+            level = WEIGHTS if is_sharded(run) else run.setup.training.level
+            yield _row(run, run.step, urls.get(run.name, ""), source_of(run.family), level)
 
 
-def _row(run: Run, step: float, url: str) -> PublishedRun:
+def low_evidence_rows(runs: Iterable[Run] | None = None) -> Iterator[PublishedRun]:
+    """Yield the same of steps in 8 or 4 bits, and of those in 16 bits that were published beside them."""
+    known = {record["id"]: record for record in records_of(FILE)}
+    for run in precision_runs() if runs is None else runs:
+        source = publisher(run.family)
+        version = f"{source}-{known[run.name]['version'].rpartition(' ')[2]}".removesuffix("-")
+        yield _row(run, run.step or 0.0, known[run.name]["source"], (source, version), run.setup.training.level)
+
+
+def _row(run: Run, step: float, url: str, who: tuple[str, str], level: str) -> PublishedRun:
     estimate = estimate_of(run.setup, run.algorithm)
-    level = WEIGHTS if is_sharded(run) else run.setup.training.level
     facts = facts_of(run.setup, run.algorithm.partition(" ")[0])._replace(shard=level)
-    compared = ComparedRun(*source_of(run.family), facts, weights_of(estimate))
+    compared = ComparedRun(*who, facts, weights_of(estimate))
     size = run.setup.batch.size
     return PublishedRun(run.name, url, run.setup.model.name, compared, step, step_of(estimate, run.algorithm), size)
 

@@ -13,7 +13,7 @@ import numpy as np
 from least_squares import Vector
 from pipesched.estimation.trust.evidence import HALF_WIDTH, PublishedRun
 from pipesched.estimation.trust.facts import KINDS, ComparedRun
-from pipesched.estimation.trust.residuals import NOISE, START, ResidualModel, effects_shared
+from pipesched.estimation.trust.residuals import NOISE, PRECISION, START, ResidualModel, effects_shared
 from trust_evidence import quantile
 
 WIDTH = 0.5  # of the logarithm of a spread, about its start
@@ -24,6 +24,7 @@ ENOUGH = 1e-9  # a gain of the logarithm of the likelihood after which the searc
 MOST_STEPS = 500
 LONGEST = 1.0  # that a step goes in any direction
 NAMES = tuple(START)
+OF_PRECISION = 0.05  # what is believed of the effect of few bits
 
 
 class Fitted(NamedTuple):
@@ -101,30 +102,41 @@ def _factor(
 
 def spreads_of(rows: Sequence[PublishedRun]) -> dict[str, float]:
     """Return the likeliest spreads of rows."""
-    found = np.exp(maximize(score_of(rows), START_LOGARITHMS))
-    return dict(zip(NAMES, map(float, found), strict=True))
+    found = np.exp(maximize(score_of(rows), start_of(rows)))
+    return dict(zip(names_of(rows), map(float, found), strict=True))
+
+
+def names_of(rows: Sequence[PublishedRun]) -> tuple[str, ...]:
+    """Return the names of the spreads of rows."""
+    return (*NAMES, *[PRECISION] * any(row.compared.facts.is_low for row in rows))
+
+
+def start_of(rows: Sequence[PublishedRun]) -> Vector:
+    """Return the logarithms of what is believed of their spreads before."""
+    return np.append(START_LOGARITHMS, [log(OF_PRECISION)] * (len(names_of(rows)) - len(NAMES)))
 
 
 def score_of(rows: Sequence[PublishedRun]) -> Callable[[Vector], tuple[float, Vector]]:
-    """Return what says how likely rows make the logarithms of NAMES, near what is believed before; and its slope."""
+    """Return what says how likely rows make the logarithms of spreads, near what is believed before; and its slope."""
     residuals = np.array([row.residual for row in rows])
     shared = _shared([row.compared for row in rows])
+    names, start = names_of(rows), start_of(rows)
 
     def score(logarithms: Vector) -> tuple[float, Vector]:
         spreads = np.exp(logarithms)
-        covariance = np.eye(len(rows)) * spreads[NAMES.index(NOISE)] ** 2
+        covariance = np.eye(len(rows)) * spreads[names.index(NOISE)] ** 2
         slopes = {NOISE: 2 * covariance}
         for (mine, theirs), sizes in shared.items():
-            part = spreads[NAMES.index(mine)] * spreads[NAMES.index(theirs)] * sizes
+            part = spreads[names.index(mine)] * spreads[names.index(theirs)] * sizes
             covariance = covariance + part
             for name in (mine, theirs):
                 slopes[name] = slopes.get(name, 0) + part
         inverse = np.linalg.inv(covariance)
         pulled = inverse @ residuals
-        off = (logarithms - START_LOGARITHMS) / WIDTH
+        off = (logarithms - start) / WIDTH
         likelihood = -0.5 * (residuals @ pulled + np.linalg.slogdet(covariance)[1] + off @ off)
         bent = np.outer(pulled, pulled) - inverse
-        slope = np.array([0.5 * np.sum(bent * slopes[name]) if name in slopes else 0.0 for name in NAMES])
+        slope = np.array([0.5 * np.sum(bent * slopes[name]) if name in slopes else 0.0 for name in names])
         return float(likelihood), slope - off / WIDTH
 
     return score

@@ -1,7 +1,7 @@
 """Published measurements of training beside ours: times, ratios between schedules, and peaks of memory.
 
-    python scripts/validate_estimate.py            # every run, a minute
-    python scripts/validate_estimate.py --fast     # times alone, without Zero Bubble's tables
+    python scripts/validate_estimate.py            # every run, two minutes
+    python scripts/validate_estimate.py --fast     # times alone, in 16 bits, without Zero Bubble's tables
     python scripts/validate_estimate.py --write    # also bring docs/results/estimate.md up to date
 
 The setups are read from tests/data/measured*.json by scripts/published_runs.py; runs that are left out are listed with
@@ -20,6 +20,7 @@ from pathlib import Path
 
 from published_context import context_table
 from published_memory import memory_table
+from published_precision import precision_table
 from published_runs import DENSE, KINDS, MOE, OPEN, PARTS, RATIOS, Run, left_out, published_runs
 from published_sharded import sharded_table
 from published_times import Compared, Summary, compare, ratios, summaries, summary
@@ -58,6 +59,8 @@ def tables(*, fast: bool = False) -> bool:
     missed = [_times(kind) for kind in KINDS if not (fast and kind == RATIOS)]
     missed.append(context_table())
     sharded_table()
+    if not fast:
+        missed.append(precision_table())
     print("\nLeft out of times")
     for (family, reason), count in Counter((run.family, run.reason) for run in left_out()).items():
         print(f"  {count:>3} of {family}: {reason}")

@@ -18,12 +18,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fit_trust import QUANTILES, TARGET, rounded
+from fit_trust import LOW_TARGET, QUANTILES, TARGET, rounded
 from pipesched.estimation.trust.evidence import PublishedRun, evidence_base
 from pipesched.estimation.trust.facts import A100, KINDS
 from published_memory import Peak, peaks
+from published_precision import precision_runs
 from published_runs import published_runs
-from trust_evidence import evidence_rows, peak_ratios, quantile, source_of
+from trust_evidence import evidence_rows, low_evidence_rows, peak_ratios, quantile, source_of
 from trust_left_out import LeftOutSource, Pair, Predicted, left_out, weights
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "trust.md"
@@ -85,7 +86,7 @@ def tables() -> bool:
     """Print all tables; return whether a goal is missed."""
     judged, aside = evidence_base().runs, set_aside()
     sources = list(left_out([*judged, *aside], judged))
-    goals = [*_intervals(sources), *_pairs(sources), *_own(sources), *_like(sources), *_memory()]
+    goals = [*_intervals(sources), *_pairs(sources), *_own(sources), *_like(sources), *_memory(), *_low()]
     print("\nSet aside: more than 3.5 spreads off, by the runs of other sources")
     for row in aside:
         print(f"  {row.run}: published {row.published:,.1f} ms, ours {row.estimated:,.1f} ms")
@@ -125,12 +126,13 @@ def figures(found: Iterable[Predicted]) -> Figures:
     )
 
 
-def _intervals(sources: Sequence[LeftOutSource]) -> Iterator[Goal]:
-    """Print each source, each kind and all; yield their goals."""
+def _intervals(sources: Sequence[LeftOutSource], *, low: bool = False) -> Iterator[Goal]:
+    """Print each source, each kind and all; yield their goals, `low`: without those of widths and scores."""
     print("Intervals of 80 %, each source left out")
     print(f"  {'':<18} runs covered  layouts covered  half width  score  one width for all")
     predicted = [row for source in sources for row in source.predicted()]
-    kinds = {kind: figures(row for row in predicted if row.row.compared.facts.kind == kind) for kind in KINDS}
+    of = {kind: [row for row in predicted if row.row.compared.facts.kind == kind] for kind in KINDS}
+    kinds = {kind: figures(rows) for kind, rows in of.items() if rows}
     every = figures(predicted)
     names = {source.rows[0].compared.source: figures(source.predicted()) for source in sources}
     for name, one in {**names, **kinds, "all": every}.items():
@@ -140,6 +142,8 @@ def _intervals(sources: Sequence[LeftOutSource]) -> Iterator[Goal]:
     yield Goal("layouts covered", every.of_layouts, 0.7, 0.95)
     for kind, one in kinds.items():
         yield Goal(f"runs covered, {kind}", one.of_runs, 0.65, 1)
+    if low:
+        return
     yield Goal("half width, median over layouts", every.half, 0, 0.136)
     yield Goal("half width, median over layouts, a100", kinds[A100].half, 0, 0.09)
     yield Goal("score over that of one width for all", every.score / every.one_width, 0, 1.02)
@@ -190,6 +194,19 @@ def _told(name: str, rows: Sequence[Predicted]) -> Figures:
         f" {found.narrower:.2f} as wide, half width {found.half:.1%}"
     )
     return found
+
+
+def _low() -> Iterator[Goal]:
+    """Print how the intervals in 8 and 4 bits hold; yield their goals."""
+    names = json.loads(LOW_TARGET.read_text(encoding="utf-8"))["aside"]
+    aside = [rounded(row) for row in low_evidence_rows(run for run in precision_runs() if run.name in names)]
+    every = evidence_base(low=True).runs
+    sources = left_out([*every, *aside], [row for row in every if row.compared.facts.is_low])
+    print("\nIn 8 and 4 bits:", end=" ")
+    yield from (goal._replace(what=f"{goal.what}, 8 and 4 bits") for goal in _intervals([*sources], low=True))
+    print("  set aside, more than 3.5 spreads off:")
+    for row in aside:
+        print(f"    {row.run}: published {row.published:,.1f} ms, ours {row.estimated:,.1f} ms")
 
 
 def _memory() -> Iterator[Goal]:

@@ -77,9 +77,11 @@ def compare(
     entries = run_calls(calls, chosen_executor(jobs, executor), listener)
     if problem.cutter is not None:  # of a model on GPUs
         from pipesched.config.trusted import judge_of
+        from pipesched.estimation.derived import SetupCutter
         from pipesched.estimation.result import Estimate
 
-        judge, _ = judge_of(like, measured)
+        is_low = isinstance(problem.cutter, SetupCutter) and problem.cutter.setup.recipe is not None
+        judge, _ = judge_of(like, measured, low=is_low)
         entries = (
             entry if entry.outcome is None else replace(entry, standing=judge.standing(Estimate(entry.outcome)))
             for entry in entries

@@ -33,14 +33,14 @@ def read_trust(section: Section | None) -> TrustSection:
     """Return what the section says. Raises ConfigError that says where the value at fault stands."""
     if section is None:
         return TrustSection()
-    from pipesched.estimation.trust.evidence import evidence_base
+    from pipesched.estimation.trust.evidence import known_sources
     from pipesched.text.sections import Entries, located
 
     try:
         entries = Entries(section.value, "trust", [*declared(TrustSection, "trust")])
         like = entries.plain("like")
         if like is not None:
-            evidence_base().require_source(like, "trust.like")
+            require_name(known_sources(), like, "source of published runs", "trust.like")
         beyond = require_flag(entries.plain("beyond", False), "trust.beyond")
         return TrustSection(
             like, beyond, require_name(FITS, entries.plain("fits", FITS[0]), "way to fit", "trust.fits")

@@ -35,23 +35,24 @@ class OwnRun(NamedTuple):
     step: float
 
 
-def judge_of(like: str | None = None, measured: Measured | None = None) -> tuple[Judge, tuple[str, ...]]:
+def judge_of(
+    like: str | None = None, measured: Measured | None = None, *, low: bool = False
+) -> tuple[Judge, tuple[str, ...]]:
     """Return what judges estimates, and notes about runs that are far off.
 
     Args:
         like: The source of published runs whose effect counts as one's own; None: a new one.
         measured: The name of a file of one's own runs, or pairs of a config and the milliseconds of its step.
+        low: Some of the estimates are in 8 or 4 bits: published runs in these count, as where a run of one's own is.
 
     Raises:
         ConfigError: For an unknown source, and a run that cannot be read, with its number.
     """
-    base = evidence_base()
+    own = [(run, _estimated(run)) for run in ([] if measured is None else read_own_runs(measured))]
+    base = evidence_base(low=low or any(found.setup.recipe is not None for _, found in own))
     if like is not None:
         base.require_source(like, "like")
     judge, notes = Judge(base, base.model, like=like), []
-    if measured is None:
-        return judge, ()
-    own = [(run, _estimated(run)) for run in read_own_runs(measured)]
     compared = [(judge.run_of(found), log(run.step / found.step.time)) for run, found in own]
     for (run, _), (asked, residual) in zip(own, compared, strict=True):
         known = judge.model.posterior([asked])
@@ -169,5 +170,5 @@ def estimate(
 
 def judged(found: Estimate, said: TrustSection, like: str | None = None, measured: Measured | None = None) -> Estimate:
     """Return an estimate with how sure it is; `said` is what its config says of that. Raises ConfigError."""
-    judge, notes = judge_of(said.like if like is None else like, measured)
+    judge, notes = judge_of(said.like if like is None else like, measured, low=found.setup.recipe is not None)
     return replace(found, trust=judge.trust(found), notes=(*found.notes, *notes))

@@ -122,6 +122,7 @@ def _point(layout: Layout, algorithm: str, gpus: int | None) -> dict[str, Any]:
         ways = layout.tensor * layout.pipeline * layout.context
         parallel = {"gpus": gpus, **parallel, "data": gpus // ways}
     found = {"parallel": parallel, "micro": layout.micro, "recompute": layout.recompute_value, "algorithm": algorithm}
+    found |= {} if layout.precision is None else {"precision": layout.precision}
     return found if layout.shard is None else {**found, "shard": layout.shard, "shard_ranks": _ranks(layout, gpus)}
 
 

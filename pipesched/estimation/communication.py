@@ -31,34 +31,40 @@ def tensor_terms(setup: Setup, operation: str, *, experts: bool = False) -> Iter
     shared = model.experts is not None and model.experts.shared > 0
     halves = bool(model.heads or model.mixer) + bool(shared if experts else model.ffn)
     sent = halves * 2 * HALF * setup.tokens * model.hidden * (t - 1) / t
-    if setup.parallel.sequence and operation != FORWARD:
-        sent *= 1.5  # inputs are gathered again
+    gathers = 1 if operation == FORWARD else 2  # beside as large a reduction; inputs are gathered again
+    if setup.parallel.sequence and setup.recipe is not None:
+        sent *= (1 + gathers * float(setup.recipe.each) / HALF) / 2  # what is gathered is in low precision
+    elif setup.parallel.sequence and operation != FORWARD:
+        sent *= 1.5
     exposed = setup.hardware.efficiency.tensor_exposed if setup.training.tensor_overlap else 1.0
     yield across_ranks(setup, "tensor-parallel communication", sent, t, exposed=exposed)
 
 
-def expert_terms(setup: Setup) -> Iterable[Term]:
+def expert_terms(setup: Setup, operation: str = FORWARD) -> Iterable[Term]:
     """Yield dispatch and combine of the tokens of experts, and their sum over the tensor ranks of an expert."""
     e, mixture = setup.parallel.expert, setup.model.experts
     if mixture is None:
         return
     own = HALF * setup.tokens / setup.parallel.tensor * (mixture.latent or setup.model.hidden)  # the tokens of a rank
     if e > 1:
-        yield _dispatch(setup, mixture, own)
+        few = setup.recipe if operation == FORWARD else None  # gradients go in 16 bits
+        yield _dispatch(setup, mixture, own, 2 if few is None else 1 + float(few.dispatched) / HALF)
     apart = setup.parallel.expert_tensor
     if apart > 1:
         gathered = 2 * own * mixture.active * (apart - 1)  # gather before the experts, reduce and scatter after them
         yield across_ranks(setup, "tensor-parallel communication of experts", gathered, apart)
 
 
-def _dispatch(setup: Setup, mixture: Experts, own: float) -> Term:
+def _dispatch(setup: Setup, mixture: Experts, own: float, times: float) -> Term:
     """Return dispatch and combine: a token goes once to each node, and there once to each rank that runs it.
+
+    Both together send `times` the tokens of a rank in 16 bits.
 
     They go over both kinds of links at once: the longer one's time counts.
     """
     hardware, e = setup.hardware, setup.parallel.expert
     inside = min(e, max(1, hardware.neighbours // setup.parallel.expert_tensor))
-    nodes, ways = -(-e // inside), 2 * own
+    nodes, ways = -(-e // inside), times * own
     over_links = ways * _others(e, mixture.active) * (inside - 1) / inside * (e / (e - 1))
     links = _sent(setup, DISPATCH_AND_COMBINE, over_links, "link in the node", hardware.inside)
     network = _sent(setup, DISPATCH_AND_COMBINE, ways * _others(nodes, mixture.active), "network", hardware.outside)
@@ -111,26 +117,32 @@ def is_across(setup: Setup, here: int, there: int) -> bool:
     return any((here * ranks + rank) // node != (there * ranks + rank) // node for rank in (0, ranks - 1))
 
 
-def data_terms(setup: Setup, dense: Fraction, experts: Fraction) -> Terms:
+def saved_bytes(setup: Setup, low: Fraction) -> float:
+    """Return how many bytes less than in 16 bits ranks gather of so many weights in low precision."""
+    return 0.0 if setup.recipe is None else float(low * (HALF - setup.recipe.gathered))
+
+
+def data_terms(setup: Setup, dense: Fraction, experts: Fraction, low: Fraction = Fraction(0)) -> Terms:
     """Return the exposed part of data-parallel communication: of `dense` parameters of a rank, and of its `experts`.
 
     Gradients are reduced and scattered, and parameters gathered; without the distributed optimizer, gradients are
-    gathered again. In milliseconds.
+    gathered again. Of dense parameters the weights of `low` are in low precision. In milliseconds.
     """
     parallel, shared = setup.parallel, setup.training.distributed_optimizer
     expert_ranks, gradient = parallel.expert * parallel.expert_tensor, state_bytes(setup.training).gradient
     exposed = setup.hardware.efficiency.data_exposed
     terms = []
-    for name, count, ranks, apart in (
-        ("", dense, parallel.data * parallel.context, parallel.tensor),
-        (" of experts", experts, parallel.expert_data, expert_ranks),
+    for name, count, ranks, apart, few in (
+        ("", dense, parallel.data * parallel.context, parallel.tensor, low),
+        (" of experts", experts, parallel.expert_data, expert_ranks, experts),
     ):
         if ranks > 1 and count:
             each = float(count) * (ranks - 1) / ranks
             sent = each * (gradient if shared else 2 * gradient)
             terms.append(across_ranks(setup, f"gradients{name}", sent, ranks, apart=apart, exposed=exposed))
             if shared:
-                term = across_ranks(setup, f"parameters{name}", each * HALF, ranks, apart=apart, exposed=exposed)
+                sent = each * HALF - saved_bytes(setup, few) * (ranks - 1) / ranks
+                term = across_ranks(setup, f"parameters{name}", sent, ranks, apart=apart, exposed=exposed)
                 terms.append(_as_gather(setup, term, ranks * apart))
     return tuple(terms)
 

@@ -14,6 +14,7 @@ from pipesched.pipeline.shapes import ByKey, Count, Either, Number, declare, dec
 from pipesched.pipeline.units_of_measure import MEMORY
 
 MOST = 1e9
+LOW_PEAKS = ("fp8", "mxfp8", "nvfp4")  # peaks of products in few bits, and the shares of them that these reach
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,10 @@ class Efficiency:
     `network` is a share of a link's, for collectives. `kernel` are microseconds of a kernel beside its work, `latency`
     milliseconds that messages between stages hold a GPU up, with each forward and each backward of a stage.
     `tensor_exposed` and `data_exposed` are the parts of tensor-parallel communication (where it overlaps with products)
-    and of data-parallel communication that nothing hides. Raises ConfigError, about the field at fault.
+    and of data-parallel communication that nothing hides. `fp8`, `mxfp8` and `nvfp4` say how much of the share that
+    products in 16 bits reach of their peak those in low precision reach of theirs.
+
+    Raises ConfigError, about the field at fault.
     """
 
     gemm_forward: float
@@ -40,6 +44,9 @@ class Efficiency:
     latency: float
     tensor_exposed: float
     data_exposed: float
+    fp8: float = 0.85
+    mxfp8: float = 0.8
+    nvfp4: float = 0.6
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -71,6 +78,9 @@ class GpuModel:
     gpus_per_node: int = declare(Count(), "GPUs of a node; default 8", 8)
     nvlink_gpus: int | None = declare(Count(), "GPUs that NVLink joins from node to node", None)
     gpus_per_nic: int = declare(Count(), "GPUs that share a network card; default 1", 1)
+    fp8: float | None = declare(Number(above=True), "peak of dense products in 8 bits, in TFLOP/s; absent: none", None)
+    mxfp8: float | None = declare(Number(above=True), "the same, with a scale for each 32 numbers", None)
+    nvfp4: float | None = declare(Number(above=True), "the same of products in 4 bits", None)
 
     def __post_init__(self) -> None:
         require_label(self.name, "name")

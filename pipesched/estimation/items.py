@@ -12,6 +12,7 @@ from math import lcm
 from pipesched.core.bounds import JobPiece, least_length
 from pipesched.estimation.memory import (
     EXPERTS,
+    LOW,
     ItemMemory,
     embedding_memory,
     head_memory,
@@ -66,6 +67,11 @@ class Item:
     def experts(self) -> Fraction:
         """The parameters of a rank that belong to experts."""
         return Fraction(total(term for term in self.memory.parameters if term.kind == EXPERTS))
+
+    @property
+    def low(self) -> Fraction:
+        """The parameters of a rank whose weights are in low precision, without those of experts."""
+        return Fraction(total(term for term in self.memory.parameters if term.kind == LOW))
 
     @property
     def states(self) -> Fraction:
@@ -131,11 +137,11 @@ class Stage:
         return int(self.items.sum_of("work", self.begin, self.end) + self._sum_again("recompute"))
 
     def size(self, what: str) -> Fraction:
-        """Return a number of a rank: bytes or parameters by the fields of ItemMemory, `logits`, or `experts`."""
+        """Return a number of a rank: bytes or parameters by the fields of ItemMemory, `logits`, `experts` or `low`."""
         if what == "logits":
             return self.items.logits if self.end > self.items.outputs else Fraction(0)
-        if what == "experts":
-            return sum((item.experts for item in self.held), Fraction(0))
+        if what in ("experts", "low"):
+            return sum((getattr(item, what) for item in self.held), Fraction(0))
         own = self.items.sum_of(what, self.begin, self.end)
         return own - (self._sum_again("activation") - self._sum_again("checkpoint") if what == "activation" else 0)
 

@@ -18,19 +18,8 @@ from pipesched.estimation.parameters import (
     joining_parameters,
     layer_parameters,
 )
-from pipesched.estimation.setup import (
-    ADAM,
-    ADAM_BF16,
-    BF16,
-    FP16,
-    FP32,
-    FULL,
-    MUON,
-    SELECTIVE,
-    SGD,
-    Setup,
-    TrainingSetup,
-)
+from pipesched.estimation.precision import BF16, FP16, FP32, FULL_BYTES, RECIPES
+from pipesched.estimation.setup import ADAM, ADAM_BF16, FULL, MUON, SELECTIVE, SGD, Setup, TrainingSetup
 from pipesched.estimation.terms import Term, Terms
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.pipeline.step import GRADIENTS, OPTIMIZER_STATES, WEIGHTS
@@ -38,6 +27,7 @@ from pipesched.pipeline.step import GRADIENTS, OPTIMIZER_STATES, WEIGHTS
 CONTEXT = 750_000_000
 FRAGMENTATION = Fraction(4, 100)
 EXPERTS = "experts"  # the kind of the parameters that expert parallelism divides
+LOW = "split over tensor ranks, in low precision"  # that of others whose weights are
 
 
 def logits(setup: Setup) -> Terms:
@@ -57,15 +47,22 @@ def _kept(setup: Setup, name: str, width: int | Fraction, text: str, ranks: int)
     return Term(name, Fraction(setup.tokens * width) / ranks, f"{setup.tokens} tokens x {text}{over}")
 
 
-def _hidden(setup: Setup, name: str, each: int) -> Term:
+def _linear(setup: Setup) -> Fraction:
+    """Return the bytes of a number that is kept for the gradient of a linear layer of a block."""
+    return Fraction(FULL_BYTES) if setup.recipe is None else setup.recipe.each
+
+
+def _hidden(setup: Setup, name: str, each: int | Fraction) -> Term:
     """Return bytes of each number of a hidden state, which sequence parallelism splits."""
     h = setup.model.hidden
-    return _kept(setup, name, each * h, f"{each} x hidden {h}" if each > 1 else f"hidden {h}", setup.parallel.spread)
+    text = f"{float(each):g} x hidden {h}" if each > 1 else f"hidden {h}"
+    return _kept(setup, name, each * h, text, setup.parallel.spread)
 
 
 def _attention(setup: Setup) -> Iterable[Term]:
     model, t, latent, mixer = setup.model, setup.parallel.tensor, setup.model.latent, setup.model.mixer
     name = "queries, keys, values and their result"
+    again = 0 if setup.recipe is None else setup.recipe.each  # the result is kept for the next product as well
     if mixer is not None:
         yield _kept(setup, mixer.name, mixer.kept, f"{mixer.kept} of {mixer.name}", t)
     if model.gate and model.heads:
@@ -74,34 +71,38 @@ def _attention(setup: Setup) -> Iterable[Term]:
         return
     if latent is None:
         q, k = model.query, model.key
-        size, text = 4 * q + 4 * k, f"(4 x {q} of queries + 4 x {k} of keys)"
+        size, text = (4 + again) * q + 4 * k, f"({float(4 + again):g} x {q} of queries + 4 x {k} of keys)"
         if model.value:
-            v = model.kv_heads * model.value
-            size, text = 2 * (q + model.values + k + v), f"2 x ({q} + {model.values} + {k} + {v})"
+            v, result = model.kv_heads * model.value, 2 + again
+            size = 2 * (q + k + v) + result * model.values
+            text = f"2 x ({q} + {k} + {v}) + {float(result):g} x {model.values}"
         yield _kept(setup, name, size, text, t)
         return
     a, width, value = model.heads, latent.nope + latent.rope, latent.value
-    text = f"2 x {a} heads x (2 x {width} + {value} + {value})"
-    yield _kept(setup, name, 2 * a * (2 * width + value) + 2 * a * value, text, t)
+    result = f"{value}" if not again else f"{float(1 + again / 2):g} x {value}"
+    text = f"2 x {a} heads x (2 x {width} + {value} + {result})"
+    yield _kept(setup, name, 2 * a * (2 * width + value) + (2 + again) * a * value, text, t)
     ranks = latent.query_rank + latent.key_value_rank + latent.rope
-    text = f"4 x ({latent.query_rank} + {latent.key_value_rank} + {latent.rope})"
-    yield _kept(setup, "compressed queries, keys and values", 4 * ranks, text, setup.parallel.spread)
+    each = FULL_BYTES + _linear(setup)
+    text = f"{float(each):g} x ({latent.query_rank} + {latent.key_value_rank} + {latent.rope})"
+    yield _kept(setup, "compressed queries, keys and values", each * ranks, text, setup.parallel.spread)
 
 
 def _mlp(setup: Setup, *, experts: bool) -> Iterable[Term]:
     model, t = setup.model, setup.parallel.tensor
-    each = 4 if model.mlp == "plain" else 6
+    linear = _linear(setup)
+    each = (2 if model.mlp == "plain" else 4) + linear
     if not experts or model.experts is None:
         if model.ffn:
-            yield _kept(setup, "MLP", each * model.ffn, f"{each} x width {model.ffn}", t)
+            yield _kept(setup, "MLP", each * model.ffn, f"{float(each):g} x width {model.ffn}", t)
         return
     mixture = model.experts
     width = mixture.active * mixture.width + mixture.shared
-    text = f"{each} x ({mixture.active} experts x width {mixture.width} + shared {mixture.shared})"
+    text = f"{float(each):g} x ({mixture.active} experts x width {mixture.width} + shared {mixture.shared})"
     yield _kept(setup, "experts", each * width, text, t)
-    sent, of = mixture.latent or model.hidden, "latent" if mixture.latent else "hidden"
-    text = f"4 x {of} {sent} x {mixture.active} experts"
-    yield _kept(setup, "tokens sent to experts and back", 4 * sent * mixture.active, text, t)
+    both, sent, of = 2 + linear, mixture.latent or model.hidden, "latent" if mixture.latent else "hidden"
+    text = f"{float(both):g} x {of} {sent} x {mixture.active} experts"
+    yield _kept(setup, "tokens sent to experts and back", both * sent * mixture.active, text, t)
 
 
 def _scores(setup: Setup) -> Iterable[Term]:
@@ -115,7 +116,10 @@ def _scores(setup: Setup) -> Iterable[Term]:
 
 
 class StateBytes(NamedTuple):
-    """Bytes of a parameter: weights and gradients, and the optimizer's, which ranks may share."""
+    """Bytes of a parameter: weights and gradients, and the optimizer's, which ranks may share.
+
+    In low precision the weight of a linear layer has others: `Recipe.weight_bytes`.
+    """
 
     weight: int
     gradient: int
@@ -153,12 +157,13 @@ def layer_memory(setup: Setup, *, experts: bool) -> ItemMemory:
     checkpoint = activation
     if training.recompute != FULL or training.full_layers is not None:
         # inputs of both norms and of both products after them, and the masks of dropout behind them
-        name, each = ("norms, residuals and masks of dropout", 10) if model.dropout else ("norms and residuals", 8)
+        name, each = ("norms, residuals and masks of dropout", 3) if model.dropout else ("norms and residuals", 2)
         blocks = model.blocks(experts=experts)
-        each = each // 2 * blocks + 4 * (model.streams - 1) + 2 * max(model.norms - blocks, 0)
+        each = (each + _linear(setup)) * blocks + 4 * (model.streams - 1) + 2 * max(model.norms - blocks, 0)
         scores = () if training.recompute == SELECTIVE else _scores(setup)
         activation = (_hidden(setup, name, each), *_attention(setup), *_mlp(setup, experts=experts), *scores)
-    return _item_memory(setup, layer_parameters(setup.model, experts=experts), activation, checkpoint)
+    held = layer_parameters(setup.model, experts=experts)
+    return _item_memory(setup, held, activation, checkpoint, wide=0)
 
 
 def embedding_memory(setup: Setup) -> ItemMemory:
@@ -180,14 +185,15 @@ def mtp_memory(setup: Setup, *, first: bool = True) -> ItemMemory:
     The `first` of a stage brings a copy of the embedding, unless that is there: as the head, or with one stage.
     """
     model = setup.model
-    experts = model.has_experts(model.layers)
+    experts, wide = model.has_experts(model.layers), 0
     parts = [layer_parameters(model.of(model.layers), experts=experts), joining_parameters(model)]
     if first and not model.tied and setup.parallel.pipeline > 1:
         parts.append(embedding_parameters(model, setup.parallel.tensor, positions=False))
+        wide = parts[-1].split
     held = LayerParameters(*(sum(counts) for counts in zip(*parts, strict=True)))
     layer = layer_memory(setup.of_layer(model.layers), experts=experts)
-    joining = _hidden(setup, "inputs that an MTP layer joins", 8)
-    return _item_memory(setup, held, (*layer.activation, joining), (*layer.checkpoint, joining))
+    joining = _hidden(setup, "inputs that an MTP layer joins", 4 + 2 * _linear(setup))
+    return _item_memory(setup, held, (*layer.activation, joining), (*layer.checkpoint, joining), wide=wide)
 
 
 def fixed(rest: Fraction) -> tuple[Term, Term]:
@@ -208,14 +214,23 @@ def state_bytes(training: TrainingSetup) -> StateBytes:
 
 def adam_bytes(training: TrainingSetup) -> StateBytes:
     """Return the same with Adam, whose moments have 32 bits."""
-    return STATES[training.precision, training.gradients if training.precision == BF16 else training.precision]
+    precision = BF16 if training.precision in RECIPES else training.precision
+    return STATES[precision, training.gradients if precision == BF16 else precision]
 
 
-def _item_memory(setup: Setup, held: LayerParameters, activation: Terms, checkpoint: Terms) -> ItemMemory:
-    """Return what a rank holds of an item, its parameters part by part: split, whole and of experts."""
+def _item_memory(
+    setup: Setup, held: LayerParameters, activation: Terms, checkpoint: Terms, *, wide: int | None = None
+) -> ItemMemory:
+    """Return what a rank holds of an item, its parameters part by part: split, whole and of experts.
+
+    Of a layer `wide` parameters that tensor ranks split have weights in 16 bits whatever the precision.
+    """
+    recipe = None if wide is None else setup.recipe
+    low = 0 if recipe is None else held.split - (wide or 0)
     each, parallel, groups = state_bytes(setup.training), setup.parallel, []
     for name, count, ranks in (
-        ("split over tensor ranks", held.split, parallel.tensor),
+        (LOW, low, parallel.tensor),
+        ("split over tensor ranks", held.split - low, parallel.tensor),
         ("whole on each tensor rank", held.whole, 1),
         (EXPERTS, held.expert, parallel.expert * parallel.expert_tensor),
     ):
@@ -224,15 +239,17 @@ def _item_memory(setup: Setup, held: LayerParameters, activation: Terms, checkpo
             data = setup.shard_group(experts=name == EXPERTS).ranks  # which hold the same
             groups.append((Term(name, Fraction(count, ranks), text, name), data))
 
-    def states(size: int | Fraction, level: str) -> Terms:
+    def states(wide: int | Fraction, level: str, narrow: int | Fraction | None = None) -> Terms:
         """Return the bytes of these parameters, of each so many, which ranks may divide among them."""
         found = []
         for part, data in groups:
+            size = wide if narrow is None or part.name not in (LOW, EXPERTS) else narrow
             ranks = data if setup.training.divides(level) else 1
             over = f" / {ranks} data-parallel ranks" if ranks > 1 else ""
             found.append(Term(part.name, part.value * size / ranks, f"{part.formula} x {float(size):g} bytes{over}"))
         return tuple(found)
 
-    weights, gradients = states(each.weight, WEIGHTS), states(each.gradient, GRADIENTS)
+    weights = states(each.weight, WEIGHTS, recipe and recipe.weight_bytes(setup.hardware))
+    gradients = states(each.gradient, GRADIENTS)
     optimizer = states(each.optimizer, OPTIMIZER_STATES)
     return ItemMemory(tuple(part for part, _ in groups), weights, gradients, optimizer, activation, checkpoint)

@@ -18,7 +18,7 @@ OWNERS: dict[str, tuple[str, ...]] = {  # a term of a layer with experts: the pi
     DISPATCH_AND_COMBINE: (DISPATCH, COMBINE),
     **dict.fromkeys(("experts up", "experts down", "shared experts up", "shared experts down"), (EXPERTS,)),
     "tensor-parallel communication of experts": (EXPERTS,),
-    **dict.fromkeys(("elementwise", "kernels", "waits for the host"), (ATTENTION, EXPERTS)),
+    **dict.fromkeys(("elementwise", "numbers in few bits", "kernels", "waits for the host"), (ATTENTION, EXPERTS)),
     **dict.fromkeys(("head", "loss"), (HEAD,)),
 }  # all others: attention
 OWNERS |= {f"{AGAIN}{name}": pieces for name, pieces in OWNERS.items()}

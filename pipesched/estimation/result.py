@@ -69,6 +69,7 @@ class DeviceMemory(NamedTuple):
 class TrainingStep(NamedTuple):
     """A step: times in milliseconds, rates a GPU. `mfu` counts the operations of the model, `hfu` recompute as well.
 
+    Both are shares of the peak of products in the precision that is trained in.
     `time` is the sum of the pipeline, of the communication that nothing hides and of the optimizer.
     """
 
@@ -267,7 +268,8 @@ class Estimate(Displayable):
         stages = self.stages_on(device)
         experts = sum((stage.size("experts") for stage in stages), Fraction(0))
         dense = sum((stage.size("parameters") for stage in stages), Fraction(0)) - experts
-        return data_terms(self.setup, dense, experts), optimizer_terms(self.setup, dense, experts)
+        low = sum((stage.size("low") for stage in stages), Fraction(0))
+        return data_terms(self.setup, dense, experts, low), optimizer_terms(self.setup, dense, experts)
 
     def _operations_of_step(self, device: int) -> tuple[Terms, Terms]:
         costs, stages = self.problem.costs, self.problem.settled_placement.stages_on(device)
@@ -296,7 +298,7 @@ class Estimate(Displayable):
             updates = step.exposed_ticks(*PARTS) - step.exposed_ticks(*NETWORK)  # where the network takes no time
             optimizer = in_units(updates, self.problem.ticks.per_unit)
             pipeline, communication = step.pipeline, step.network
-        gpu_seconds, peak = time / 1000 * setup.parallel.gpus, setup.hardware.tflops * 1e12
+        gpu_seconds, peak = time / 1000 * setup.parallel.gpus, setup.peak * 1e12
         flops, all_flops = self.flops, self.flops + self.flops_again
         rates = (self.tokens / gpu_seconds, flops / gpu_seconds / 1e12)
         times = (pipeline, schedule.span, communication, optimizer, time)

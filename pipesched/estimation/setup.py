@@ -20,6 +20,7 @@ from pipesched.estimation.model import (
     require_stages,
     require_tensor,
 )
+from pipesched.estimation.precision import BF16, FP32, PRECISIONS, RECIPES, Recipe, require_precision
 from pipesched.pipeline.quantities import Exact
 from pipesched.pipeline.shapes import (
     ByKey,
@@ -37,7 +38,6 @@ from pipesched.pipeline.shapes import (
 )
 from pipesched.pipeline.step import LEVELS, NOTHING, OPTIMIZER_STATES
 
-BF16, FP16, FP32 = PRECISIONS = ("bf16", "fp16", "fp32")
 NONE, SELECTIVE, FULL = RECOMPUTES = ("none", "selective", "full")
 RING, GATHER = CONTEXTS = ("ring", "gather")
 ADAM, ADAM_BF16, MUON, SGD = OPTIMIZERS = ("adam", "adam-bf16", "muon", "sgd")
@@ -227,7 +227,13 @@ class TrainingSetup:
     Raises ConfigError, about the field at fault.
     """
 
-    precision: str = declare(OneOf(*PRECISIONS), "bf16 (default), fp16 or fp32", BF16, live="bf16")
+    precision: str = declare(
+        Searched(OneOf(*PRECISIONS)),
+        "of products: bf16 (default), fp16, fp32, or fp8, fp8-blockwise, mxfp8, nvfp4 in linear layers",
+        BF16,
+        searched="bf16, fp16, fp32, fp8, fp8-blockwise, mxfp8, nvfp4; default bf16",
+        live="bf16",
+    )
     gradients: str = declare(
         OneOf(FP32, BF16),
         "of the main gradients; default fp32",
@@ -298,8 +304,6 @@ class TrainingSetup:
     def __post_init__(self) -> None:
         if not isinstance(self.optimizer, str):
             require_number(self.optimizer, "training.optimizer", most=MOST_STATES)
-        if self.precision == "fp8":
-            raise ConfigError("fp8 is not estimated; known are bf16, fp16 and fp32", "training.precision")
         for name, field in declared(TrainingSetup, "training").items():
             value = getattr(self, name)
             if isinstance(field.shape, Flag):
@@ -371,6 +375,7 @@ class Setup:
     name: str = ""
 
     def __post_init__(self) -> None:
+        require_precision(self.hardware, self.training.precision)
         require_tensor(self.model, self.parallel.tensor)
         require_experts(self.model, self.parallel.expert, self.parallel.expert_tensor)
         require_stages(self.model, self.parallel.pipeline, self.parallel.chunks)
@@ -397,6 +402,17 @@ class Setup:
         """Return the parameters of a rank that several hold: what they are called, how many, and which ranks."""
         parts = [("", dense, self.shard_group()), (" of experts", experts, self.shard_group(experts=True))]
         return [part for part in parts if part[1]]
+
+    @property
+    def recipe(self) -> Recipe | None:
+        """How linear layers train in low precision; None where they do not."""
+        return RECIPES.get(self.training.precision)
+
+    @property
+    def peak(self) -> float:
+        """The peak rate of the products of linear layers, in TFLOP/s."""
+        found: float = self.hardware.tflops if self.recipe is None else getattr(self.hardware, self.recipe.peak)
+        return found
 
     @property
     def tokens(self) -> int:

@@ -12,9 +12,9 @@ from pipesched.estimation.hardware import GpuModel
 from pipesched.estimation.hardware_reader import TYPICAL, read_efficiency, read_hardware
 from pipesched.estimation.model import ModelShape, require_experts, require_stages, require_tensor
 from pipesched.estimation.model_reader import read_model_section
+from pipesched.estimation.precision import FP32, PRECISIONS
 from pipesched.estimation.setup import (
     BATCH,
-    FP32,
     FULL,
     MOST,
     PARALLEL,
@@ -32,9 +32,10 @@ from pipesched.pipeline.step import LEVELS, NOTHING, OPTIMIZER_STATES
 from pipesched.text.sections import Entries, Section, Sections, located, merged
 from pipesched.text.yaml_reader import Value, parse_yaml, read_text
 
-READ_APART = ("optimizer", "shard", "recompute", "layout", "efficiency")  # of training
+READ_APART = ("precision", "optimizer", "shard", "recompute", "layout", "efficiency")  # of training
 SWITCHED = {True: OPTIMIZER_STATES, False: NOTHING}  # what `distributed_optimizer` says of `shard`
 FORMS = {"sequence": "true or false", "recompute": "none, selective or full", "shard": f"one of {', '.join(LEVELS)}"}
+FORMS["precision"] = f"one of {', '.join(PRECISIONS)}"
 MISSING = {
     "model": "the name of a preset, the path of a config.json, or a mapping of its keys",
     "hardware": "the name of a preset, or a mapping of tflops, memory, bandwidth and links",
@@ -153,7 +154,7 @@ def _one(entries: Entries, key: str, default: Any = None) -> Any:
     if plain == AUTO or isinstance(plain, list):
         what, form = AUTO if plain == AUTO else "a list of candidates", FORMS.get(key, "one number")
         raise ConfigError(f"is {what}: `pipesched tune` searches these; give {form}", entries.key(key))
-    return plain if key in ("recompute", "shard") else entries.number(key, default)
+    return plain if key in ("precision", "recompute", "shard") else entries.number(key, default)
 
 
 def _training(value: Value) -> TrainingSetup:
@@ -161,6 +162,8 @@ def _training(value: Value) -> TrainingSetup:
     given: dict[str, Any] = {key: entries.plain(key) for key in TRAINING if key not in READ_APART and key in entries}
     if (optimizer := entries.plain("optimizer")) is not None:
         given["optimizer"] = optimizer if isinstance(optimizer, str) else entries.number("optimizer")
+    if (precision := _one(entries, "precision")) is not None:
+        given["precision"] = precision
     level = _one(entries, "shard")
     require_agreement(entries, [level])
     recompute, layers = _one(entries, "recompute") if "recompute" in entries else "none", None

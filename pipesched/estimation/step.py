@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from pipesched.errors import NotApplicable
-from pipesched.estimation.communication import around_ring, tied_terms
+from pipesched.estimation.communication import around_ring, saved_bytes, tied_terms
 from pipesched.estimation.items import GB, Item, Stage
 from pipesched.estimation.memory import state_bytes
 from pipesched.estimation.setup import Setup, ShardGroup
@@ -21,16 +21,21 @@ from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.step import GRADIENTS, NOTHING, OPTIMIZER_STATES, WEIGHTS
 
 GATHER, REDUCE, OPTIMIZER = STEP_TIMES = ("gather", "reduce", "optimizer")
+SIZES = ("weights", "gradients", "states")  # of a stage, which ranks may divide
 
 
-def gather_terms(setup: Setup, dense: Fraction, experts: Fraction) -> Terms:
-    """Return the gather of the 16-bit weights of so many parameters of a rank; none where nothing is divided."""
+def gather_terms(setup: Setup, dense: Fraction, experts: Fraction, low: Fraction = Fraction(0)) -> Terms:
+    """Return the gather of the weights of so many parameters of a rank; none where nothing is divided.
+
+    Of dense ones those of `low` are in low precision, as those of experts are.
+    """
     if setup.training.level == NOTHING:
         return ()
     each, terms = state_bytes(setup.training).weight, []
     for name, count, group in setup.shard_parts(dense, experts):
         if group.ranks > 1:
-            sent = each * float(count) * (group.ranks - 1) / group.ranks
+            less = saved_bytes(setup, experts if name else low)
+            sent = (each * float(count) - less) * (group.ranks - 1) / group.ranks
             terms.append(around_ring(setup, f"weights{name}", sent, group, gathers=True))
     return tuple(terms)
 
@@ -63,13 +68,16 @@ TERMS = {GATHER: gather_terms, REDUCE: reduce_terms, OPTIMIZER: optimizer_terms}
 
 def stage_terms(setup: Setup, stage: Stage, what: str) -> Terms:
     """Return what the gather, the reduction or the optimizer of a stage is made of."""
-    experts = stage.size("experts")
-    return TERMS[what](setup, stage.size("parameters") - experts, experts)
+    return _terms(setup, what, stage.size("parameters"), stage.size("experts"), stage.size("low"))
 
 
 def item_terms(setup: Setup, item: Item, what: str) -> Terms:
     """Return the same of an item as a stage of its own."""
-    return TERMS[what](setup, item.size("parameters") - item.experts, item.experts)
+    return _terms(setup, what, item.size("parameters"), item.experts, item.low)
+
+
+def _terms(setup: Setup, what: str, count: Fraction, experts: Fraction, low: Fraction) -> Terms:
+    return TERMS[what](setup, count - experts, experts, *[low] * (what == GATHER))
 
 
 def milliseconds(terms: Terms) -> Fraction:
@@ -85,13 +93,13 @@ def step_values(setup: Setup, stages: Sequence[Stage], placement: Placement, *, 
     training = setup.training
     if training.shard is None:
         return {}
-    each, tied = state_bytes(training), tied_terms(setup, placement)
+    tied = tied_terms(setup, placement)
     times = [*([] if training.shard == NOTHING else [GATHER]), *([REDUCE, OPTIMIZER] if trains else [])]
-    sizes = {"weights": each.weight, **({"gradients": each.gradient, "states": each.optimizer} if trains else {})}
+    sizes = SIZES if trains else SIZES[:1]
     return {
         **{key: [milliseconds(stage_terms(setup, stage, key)) for stage in stages] for key in times},
         **({"tied": milliseconds(tied)} if tied and trains else {}),
-        **{key: [stage.size("parameters") * size / GB for stage in stages] for key, size in sizes.items()},
+        **{key: [_whole(setup, stage, key) / GB for stage in stages] for key in sizes},
         "static": [(stage.states - _kept(setup, stage) + stage.size("logits")) / GB for stage in stages],
         "shard": {"level": training.shard, "ranks": setup.shard_group().ranks},
     }
@@ -113,7 +121,17 @@ def with_keys(derived: Mapping[str, Any] | None, given: Any) -> Any:
 
 def _kept(setup: Setup, stage: Stage) -> Fraction:
     """Return the bytes that stay of a stage if the ranks that divide dense parameters divide those of experts too."""
-    each, training, ranks = state_bytes(setup.training), setup.training, setup.shard_group().ranks
-    sizes = ((each.weight, WEIGHTS), (each.gradient, GRADIENTS), (each.optimizer, OPTIMIZER_STATES))
-    parts = (Fraction(size, ranks if training.divides(level) else 1) for size, level in sizes)
-    return stage.size("parameters") * sum(parts, Fraction(0))
+    training, ranks = setup.training, setup.shard_group().ranks
+    sizes = zip(SIZES, (WEIGHTS, GRADIENTS, OPTIMIZER_STATES), strict=True)
+    parts = (_whole(setup, stage, key) / (ranks if training.divides(level) else 1) for key, level in sizes)
+    return sum(parts, Fraction(0))
+
+
+def _whole(setup: Setup, stage: Stage, key: str) -> Fraction:
+    """Return the bytes of weights, gradients or states of a stage where nothing is divided."""
+    each = state_bytes(setup.training)
+    count = stage.size("parameters")
+    if key != "weights":
+        return count * (each.gradient if key == "gradients" else each.optimizer)
+    few = Fraction(0) if setup.recipe is None else setup.recipe.weight_bytes(setup.hardware) - each.weight
+    return count * each.weight + (stage.size("low") + stage.size("experts")) * few

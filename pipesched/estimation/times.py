@@ -29,6 +29,7 @@ LAUNCHED = {FORWARD: 230, INPUT: 300, WEIGHT: 100}  # of a layer of experts, by 
 ADAM_BYTES = 28  # read and written of a parameter: gradient, master weight, both moments, weight
 NORM, RESIDUAL = 4, 8  # bytes of a number that a norm, or a layer's two additions to another residual, move
 LAUNCH = 15.0  # microseconds of the host for each
+QUANTIZED = "numbers in few bits"
 SHARE = {FORWARD: "gemm_forward", INPUT: "gemm_input", WEIGHT: "gemm_weight"}  # of the peak, by Efficiency
 
 
@@ -123,18 +124,20 @@ def layer_times(setup: Setup, *, experts: bool) -> ItemTimes:
     products, blocks = layer_products(setup, experts=experts), setup.model.blocks(experts=experts)
     forward, backward = (
         (
-            *_products(setup, products, operation),
+            *_products(setup, products, operation, low=True),
             *core_terms(setup, operation),
             *mixer_terms(setup, operation),
             *_elementwise(setup, experts=experts),
+            *_quantized(setup, operation, experts=experts),
             *tensor_terms(setup, operation, experts=experts),
             *context_terms(setup, operation),
-            *(expert_terms(setup) if experts else ()),
+            *(expert_terms(setup, operation) if experts else ()),
             kernels(setup, "kernels", KERNELS[operation] * blocks // 2),
         )
         for operation in (FORWARD, INPUT)
     )
-    weights: Terms = (*_products(setup, products, WEIGHT), kernels(setup, "kernels", KERNELS[WEIGHT] * blocks // 2))
+    launches = kernels(setup, "kernels", KERNELS[WEIGHT] * blocks // 2)
+    weights: Terms = (*_products(setup, products, WEIGHT, low=True), launches)
     if experts:
         forward, backward = _launched(FORWARD, forward), _launched(INPUT, backward)
         weights = _launched(WEIGHT, weights)
@@ -153,15 +156,38 @@ def _again(setup: Setup, forward: Terms) -> Terms:
     return ()
 
 
-def _products(setup: Setup, products: Iterable[Product], operation: str) -> Iterable[Term]:
-    hardware = setup.hardware
-    best: float = getattr(hardware.efficiency, SHARE[operation])
+def _products(setup: Setup, products: Iterable[Product], operation: str, *, low: bool = False) -> Iterable[Term]:
+    """Yield the time of each product; `low`: in the precision of linear layers."""
+    efficiency, peak = setup.hardware.efficiency, setup.hardware.tflops
+    best: float = getattr(efficiency, SHARE[operation])
+    factors = f"{best:.3g}"
+    if low and setup.recipe is not None:
+        peak, share = setup.peak, getattr(efficiency, setup.recipe.peak)
+        best, factors = best * share, f"{factors} x {share:.3g} in {setup.training.precision}"
     for product in products:
-        size = product.share(hardware.tflops)
-        time = product.copies * product.flops / (hardware.tflops * best * size) * 1e-9
+        size = product.share(peak)
+        time = product.copies * product.flops / (peak * best * size) * 1e-9
         each = f"{product.copies:g} x " if product.copies != 1 else ""
-        formula = f"{each}{product.flops / 1e9:.6g} GFLOP / ({hardware.tflops:g} TFLOP/s x {best:.3g} x {size:.4g})"
+        formula = f"{each}{product.flops / 1e9:.6g} GFLOP / ({peak:g} TFLOP/s x {factors} x {size:.4g})"
         yield Term(product.name, time, formula, PRODUCTS)
+
+
+def _quantized(setup: Setup, operation: str, *, experts: bool) -> Iterable[Term]:
+    """Yield what turns inputs of linear layers, or the gradients of their results, into numbers of few bits."""
+    model, recipe, split = setup.model, setup.recipe, setup.parallel.tensor
+    if recipe is None:
+        return
+    width, hidden = model.ffn, 2 * model.hidden / setup.parallel.spread
+    if experts and model.experts is not None:
+        width = model.experts.active * model.experts.width + model.experts.shared
+        hidden += 2 * model.hidden * (model.experts.active - 1) / split
+    inputs, results = model.query, model.query + 2 * model.key
+    if (latent := model.latent) is not None:
+        inputs, results = (model.heads * size for size in (latent.value, 2 * latent.nope + latent.rope + latent.value))
+        hidden += (latent.query_rank + latent.key_value_rank) / setup.parallel.spread
+    inner = inputs + width if operation == FORWARD else results + (model.products - 1) * width
+    each = float(recipe.moved_bytes(setup.hardware))
+    yield moved(setup, QUANTIZED, each * setup.tokens * (hidden + inner / split))
 
 
 def _elementwise(setup: Setup, *, experts: bool) -> Iterable[Term]:
@@ -217,7 +243,10 @@ def mtp_times(setup: Setup) -> ItemTimes:
     layer = layer_times(setup.of_layer(model.layers), experts=model.has_experts(model.layers))
     head = head_times(setup)
     joining = (Product("joining", 4 * setup.tokens * model.hidden**2 / setup.parallel.spread),)
-    more = {operation: (*_products(setup, joining, operation), *getattr(head, operation)) for operation in OPERATIONS}
+    more = {
+        operation: (*_products(setup, joining, operation, low=True), *getattr(head, operation))
+        for operation in OPERATIONS
+    }
     forward = (*layer.forward, *more[FORWARD])
     return ItemTimes(forward, (*layer.backward_input, *more[INPUT]), (*layer.backward_weight, *more[WEIGHT]), forward)
 

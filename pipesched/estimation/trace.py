@@ -221,7 +221,7 @@ def _held_activations(estimate: Estimate, device: int) -> Terms:
 def _of_step(estimate: Estimate, rest: Sequence[str]) -> tuple[float, str, list[TraceLine]]:
     step, setup, what = estimate.step, estimate.setup, _last(rest)
     require_name(step._fields[1:], what, "number of a step", "trace")
-    gpus, peak = setup.parallel.gpus, setup.hardware.tflops
+    gpus, peak = setup.parallel.gpus, setup.peak
     seconds = f"({step.time:.6g} ms x {gpus} GPUs)"
     formulas = {
         "pipeline": f"makespan of {step.algorithm}: {estimate.problem.microbatches} microbatches",

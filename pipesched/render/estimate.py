@@ -195,7 +195,7 @@ def _step_rows(estimate: Estimate, step: TrainingStep) -> Iterator[tuple[str, st
     yield "step", f"{step.time:,.1f} ms", "" if trust is None else interval_text(trust.time)
     rates = "" if trust is None else interval_text(trust.tokens_per_second_per_gpu)
     yield "tokens/s/GPU", f"{step.tokens_per_second_per_gpu:,.1f}", rates
-    yield "TFLOP/s/GPU", f"{step.model_tflops_per_gpu:.1f}", f"of {number(estimate.setup.hardware.tflops)}"
+    yield "TFLOP/s/GPU", f"{step.model_tflops_per_gpu:.1f}", f"of {number(estimate.setup.peak)}"
     yield "MFU", f"{step.mfu:.1%}", counted
     yield "HFU", f"{step.hfu:.1%}", "recompute counts too"
     hours, days = estimate.gpu_hours_per_trillion, estimate.days_per_trillion

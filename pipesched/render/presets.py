@@ -61,7 +61,16 @@ def _billions(count: int) -> str:
 
 
 def _hardware(row: Row) -> dict[str, str]:
-    keys = {"TFLOP/s": "tflops", "GB": "memory", "GB/s": "bandwidth", "NVLink": "nvlink", "PCIe": "pcie", "NIC": "nic"}
+    keys = {
+        "TFLOP/s": "tflops",
+        "fp8": "fp8",
+        "nvfp4": "nvfp4",
+        "GB": "memory",
+        "GB/s": "bandwidth",
+        "NVLink": "nvlink",
+        "PCIe": "pcie",
+        "NIC": "nic",
+    }
     return {
         "hardware": row["name"],
         **{title: "-" if row[key] is None else f"{float(row[key]):g}" for title, key in keys.items()},

@@ -111,8 +111,8 @@ def _others(first: Trial, others: Sequence[Trial], best: float) -> Iterator[str]
 
 
 LETTERS = {"tensor": "t", "pipeline": "p", "chunks": "v", "context": "c", "expert": "e", "expert_tensor": "et"}
-LETTERS |= {"micro": "b", "recompute": "recompute", "shard": "shard", "shard_ranks": "N"}  # of the sizes of a layout
-WORDS = ("recompute", "shard")  # sizes whose values are words
+LETTERS |= {"micro": "b", "precision": "precision", "recompute": "recompute", "shard": "shard", "shard_ranks": "N"}
+WORDS = ("precision", "recompute", "shard")  # sizes of a layout whose values are words
 USUAL = (1, "none", None)  # a column of nothing else is left out
 LAYOUT, ALGORITHM = "\nlayout", "\nalgorithm"
 RATE, APART, MFU, BUBBLE, HELD, SPARE = "tokens/s\n/GPU", "vs\nbest", "\nMFU", "\nbubble", "\nGB", "GB\nleft"

@@ -218,6 +218,8 @@ def winner_config(space: Space, best: Trial, estimate: Estimate) -> ConfigText:
         values["parallel"].pop(key, None)
     values["batch"]["micro"] = best.point.layout.micro
     values["training"] |= {"recompute": best.point.layout.recompute_value, "layout": estimate.layout}
+    if best.point.layout.precision is not None:
+        values["training"]["precision"] = best.point.layout.precision
     if setup.training.shard is not None:
         values["parallel"]["shard_ranks"] = setup.shard_group().ranks
         values["training"]["shard"] = setup.training.shard

@@ -189,4 +189,5 @@ def _ways(facts: RunFacts) -> Mapping[str, str]:
         "micro": f"with {facts.tokens:,} tokens of a microbatch on a rank" + f" of {facts.tensor}" * (facts.tensor > 1),
         "algorithm": f"under {facts.algorithm}",
         "shard": f"with shard {facts.shard}",
+        "precision": f"in {facts.precision}",
     }

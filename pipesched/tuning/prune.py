@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from pipesched.errors import ConfigError
 from pipesched.estimation.model import items_of
+from pipesched.estimation.precision import BF16, LOW
 from pipesched.estimation.setup import NONE, SELECTIVE, Setup
 from pipesched.estimation.trust.facts import RunFacts, schedule_of, shape_of
 from pipesched.estimation.trust.inside import measured_range
@@ -28,9 +29,8 @@ class MeasuredPart:
 
     def __init__(self, space: Space) -> None:
         self._space = space
-        self._range = measured_range(space.model.experts is not None)
         self._layouts: dict[Layout, RunFacts | None] = {}  # those in one chunk, whatever is recomputed
-        self._algorithms: dict[tuple[int, int], tuple[str, ...]] = {}  # by devices, and chunks
+        self._algorithms: dict[tuple[object, ...], tuple[str, ...]] = {}  # by devices, chunks and precision
 
     def algorithms(self, layout: Layout) -> tuple[str, ...]:
         """Return the algorithms under which a layout lies inside."""
@@ -41,7 +41,7 @@ class MeasuredPart:
         inside = self._layouts[plain]
         if inside is None:
             return ()
-        stages = layout.pipeline, layout.chunks
+        stages = layout.pipeline, layout.chunks, layout.precision
         if stages not in self._algorithms:
             self._algorithms[stages] = tuple(
                 name for name in self._space.algorithms if self._is_inside(_under(inside, name, layout.chunks))
@@ -49,12 +49,13 @@ class MeasuredPart:
         return self._algorithms[stages]
 
     def _is_inside(self, facts: RunFacts) -> bool:
-        return next(self._range.outside(facts), None) is None
+        return next(measured_range(bool(facts.experts), facts.is_low).outside(facts), None) is None
 
 
 def facts_of_point(space: Space, layout: Layout, algorithm: str) -> RunFacts:
     """Return the facts of a point, also of one whose sizes do not divide."""
     model, training = space.model, space.training
+    precision = layout.precision or training.precision
     facts = RunFacts(
         model=shape_of(model),
         hidden=model.hidden,
@@ -70,6 +71,7 @@ def facts_of_point(space: Space, layout: Layout, algorithm: str) -> RunFacts:
         tensor_overlap=training.tensor_overlap,
         algorithm="",
         shard=layout.shard or "",
+        precision=precision if precision in LOW else BF16,
     )
     return _under(facts, algorithm, layout.chunks)
 

@@ -251,7 +251,8 @@ class SetupBounds:
             return step.head + reduction + min(map(step.update, step.items))
         count = self.items.sum_of("parameters", 0, size) / setup.parallel.pipeline
         experts = sum((item.experts for item in self.items.each), Fraction(0)) / setup.parallel.pipeline
-        terms = (data_terms(setup, count - experts, experts), optimizer_terms(setup, count - experts, experts))
+        dense = count - experts  # all of it in low precision at most
+        terms = (data_terms(setup, dense, experts, dense), optimizer_terms(setup, dense, experts))
         return sum(float(total(one)) for one in terms) * PER_MS
 
     @cached_property

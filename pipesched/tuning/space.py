@@ -17,6 +17,7 @@ from pipesched.estimation.hardware import GpuModel
 from pipesched.estimation.items import GB
 from pipesched.estimation.memory import CONTEXT, FRAGMENTATION
 from pipesched.estimation.model import ModelShape, divisors, items_of
+from pipesched.estimation.precision import BF16, LOW, precisions_of
 from pipesched.estimation.setup import FULL, NONE, SELECTIVE, SIZES, Parallel, Setup, TokenBatch, TrainingSetup
 from pipesched.estimation.trust.evidence import evidence_base
 from pipesched.pipeline.quantities import to_fraction
@@ -24,6 +25,7 @@ from pipesched.pipeline.step import LEVELS
 
 FIELDS = (*(f"parallel.{way}" for way in SIZES), "batch.micro", "training.recompute")
 OF_SHARDS = ("training.shard", "parallel.shard_ranks")  # where a level is asked for
+OF_PRECISION = "training.precision"  # where several are asked for
 LEAST_BUDGET = Fraction(1, 1000)  # GB: no model trains in less
 SURE, LIKELY = FITS
 NODE = "node"  # the GPUs of a node as ranks that divide parameters
@@ -34,6 +36,7 @@ class Layout(NamedTuple):
     """One value for each field. `recompute` is none, selective, full, or so many layers of each stage.
 
     `shard` is None where gathers and reductions are no part of the schedule, `shard_ranks` None for all that there are.
+    `precision` is None where it is not searched.
     """
 
     tensor: int
@@ -46,6 +49,7 @@ class Layout(NamedTuple):
     recompute: str | int
     shard: str | None = None
     shard_ranks: int | None = None
+    precision: str | None = None
 
     @property
     def parallel(self) -> dict[str, int]:
@@ -54,8 +58,10 @@ class Layout(NamedTuple):
 
     @property
     def values(self) -> list[Any]:
-        """The values of its fields, without those of shards where it has none."""
-        return [*self] if self.shard is not None else [*self[: len(FIELDS)]]
+        """The values of its fields, without the last ones where it has none of these."""
+        if self.precision is not None:
+            return [*self]
+        return [*self[: len(FIELDS) + len(OF_SHARDS) * (self.shard is not None)]]
 
     @property
     def in_one_chunk(self) -> Layout:
@@ -70,6 +76,8 @@ class Layout(NamedTuple):
     def __str__(self) -> str:
         ways = [f"{key} {size}" for key, size in self.parallel.items() if size > 1 or key in ("tensor", "pipeline")]
         more = [f"micro {self.micro}"] if self.micro > 1 else []
+        if self.precision is not None:
+            more.append(self.precision)
         if self.recompute != "none":
             more.append(f"recompute {self.recompute}" + (" layers" if isinstance(self.recompute, int) else ""))
         if self.shard is not None:
@@ -132,6 +140,11 @@ class Space:
         return bool(set(self.given) - {"side", *(["budget"] if self.budget is not None else [])})
 
     @property
+    def is_low(self) -> bool:
+        """Whether some of its points are in 8 or 4 bits."""
+        return not {*LOW}.isdisjoint(self.candidates.get(OF_PRECISION, (self.training.precision,)))
+
+    @property
     def capacity(self) -> Fraction:
         """The GB that a GPU may hold."""
         return to_fraction(self.hardware.memory) if self.budget is None else memory_with(self.budget) / GB
@@ -154,8 +167,9 @@ class Space:
 
     def _layout(self, values: tuple[Any, ...]) -> Layout:
         """Return a layout; as many ranks as a node has beside tensor ranks are 0 where these do not divide it."""
-        layout = Layout(*values)
-        if values[-1] != NODE:
+        named = {field.partition(".")[2]: one for field, one in zip(self.candidates, values, strict=True)}
+        layout = Layout(**named)
+        if named.get("shard_ranks") != NODE:
             return layout
         ranks, rest = divmod(self.hardware.gpus_per_node, layout.tensor)
         return layout._replace(shard_ranks=0 if rest else ranks)
@@ -182,7 +196,10 @@ class Space:
         sequence = layout.tensor > 1 if self.sequence is None else self.sequence
         again = layout.recompute
         recompute, layers = (again, None) if isinstance(again, str) else (FULL, again)
-        training = replace(self.training, recompute=recompute, full_layers=layers, shard=layout.shard)
+        precision = layout.precision or self.training.precision
+        training = replace(
+            self.training, precision=precision, recompute=recompute, full_layers=layers, shard=layout.shard
+        )
         parallel = Parallel(self.gpus, **layout.parallel, sequence=sequence, shard_ranks=layout.shard_ranks)
         if self.data not in (None, parallel.data):
             raise ConfigError(f"is {self.data}; this layout has {parallel.data} data-parallel ranks", "parallel.data")
@@ -204,6 +221,7 @@ def automatic(field: str, model: ModelShape, hardware: GpuModel, gpus: int, toke
         "batch.micro": tuple(2**power for power in range(MOST_MICRO.bit_length())),
         "training.recompute": (NONE, SELECTIVE, FULL),
         "training.shard": LEVELS,
+        OF_PRECISION: (BF16, *(name for name in LOW if name in precisions_of(hardware))),
         "parallel.shard_ranks": (None, NODE),
     }
     return found[field]

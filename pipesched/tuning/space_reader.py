@@ -16,6 +16,7 @@ from pipesched.config.values import Values
 from pipesched.errors import ConfigError
 from pipesched.estimation.derived import derive, side_static
 from pipesched.estimation.model_reader import MODELS, preset_names
+from pipesched.estimation.precision import PRECISIONS, require_precision
 from pipesched.estimation.setup import FULL, NONE, RECOMPUTES, SHARD_RANKS, TRAINING
 from pipesched.estimation.setup_reader import read_unsized, require_agreement
 from pipesched.pipeline.memory import KEPT
@@ -29,7 +30,7 @@ from pipesched.schedulers.registry import FAMILIES, family
 from pipesched.text.given import located as located_value
 from pipesched.text.sections import Entries, Section, located
 from pipesched.text.yaml_reader import Value
-from pipesched.tuning.space import FIELDS, OF_SHARDS, Space, automatic
+from pipesched.tuning.space import FIELDS, OF_PRECISION, OF_SHARDS, Space, automatic
 
 ABSENT = {  # other fields are searched
     "batch.micro": 1, "training.recompute": NONE, "parallel.expert_tensor": 1, SHARD_RANKS: None,
@@ -110,14 +111,19 @@ def _require_use(space: Space) -> None:
 def _space(
     values: Values, sections: Mapping[str, Section], algorithms: Sequence[Any] | None, only: str | None
 ) -> Space:
-    fixed = {name: _without_fields(name, section) for name, section in sections.items()}
+    several = [OF_PRECISION] if isinstance(_given(sections, OF_PRECISION), list) else []
+    several += [OF_PRECISION] * (_given(sections, OF_PRECISION) == AUTO)
+    beside = (*_of_shards(sections), *several)
+    fixed = {name: _without_fields(name, section, beside) for name, section in sections.items()}
     unsized = read_unsized(fixed)
     model, hardware = unsized.model, unsized.hardware
     candidates = {
         field: _candidates(field, _entry(sections, field))
         or automatic(field, model, hardware, unsized.gpus, unsized.tokens)
-        for field in (*FIELDS, *_of_shards(sections))
+        for field in (*FIELDS, *beside)
     }
+    for precision in candidates.get(OF_PRECISION, (unsized.training.precision,)):
+        require_precision(hardware, precision)
     tried = _every(values) if algorithms is None else _named(algorithms)
     left = tried if only is None else families_of(only, tried)
     if not left:
@@ -198,12 +204,12 @@ def _named(algorithms: Sequence[Any]) -> tuple[str, ...]:
     return tuple(one.name for one in chosen)
 
 
-def _without_fields(name: str, section: Section) -> Section:
+def _without_fields(name: str, section: Section, beside: Sequence[str]) -> Section:
     """Return a section without the fields that are searched, which may hold lists."""
     data = section.value.data
     if name in ("model", "hardware") or not isinstance(data, dict):
         return section
-    left = {key: value for key, value in data.items() if f"{name}.{key}" not in (*FIELDS, *OF_SHARDS)}
+    left = {key: value for key, value in data.items() if f"{name}.{key}" not in (*FIELDS, *beside)}
     return section._replace(value=Value(left, section.value.line))
 
 
@@ -231,6 +237,8 @@ def _candidates(field: str, plain: Any) -> tuple[Any, ...]:
         raise ConfigError("lists no candidates; give some, or auto", field)
     if field == "training.recompute":
         return tuple(dict.fromkeys(_recompute(value) for value in listed))
+    if field == OF_PRECISION:
+        return tuple(dict.fromkeys(require_name(PRECISIONS, value, "precision", field) for value in listed))
     if field == "training.shard":
         return tuple(dict.fromkeys(require_name(LEVELS, value, "level", field) for value in listed))
     return tuple(dict.fromkeys(require_whole(only_numbers(value), field, least=1) for value in listed))

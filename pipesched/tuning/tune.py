@@ -124,7 +124,7 @@ def tune(
     if fits is not None:
         space = replace(space, fits=require_name(FITS, fits, "way to fit", "fits"))
     like = space.like if like is None else like
-    judge, notes = judge_of(like, measured)
+    judge, notes = judge_of(like, measured, low=space.is_low)
     solves = (algorithms is None or SOLVE in algorithms) and (only is None or takes_orders(only))
     work = FEWEST_OPERATIONS if space.points >= FEWEST_POINTS else 0
     with open_journal(resume, space) as journal, lent(runs_of(space.algorithms, runs), work) as pool:

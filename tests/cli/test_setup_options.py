@@ -98,7 +98,7 @@ def test_levels_are_told_by_their_flags(cli: Cli, options: list[str], message: s
 def test_every_option_sets_its_key() -> None:
     """Each option stands for a key of a section; what spells a number is one, but for names."""
     estimation = GROUPS["estimation"]
-    levels = {"training.shard": "weights", "parallel.shard_ranks": "8"}
+    levels = {"training.shard": "weights", "parallel.shard_ranks": "8", "training.precision": "fp8"}
     given = {**dict.fromkeys([*SETUP_FLAGS, *ESTIMATE_FLAGS], "7"), **levels}
     sizes = ("gpus", "tensor", "pipeline", "context", "expert", "expert_tensor", "chunks")
     assert estimation.read(given).overrides == {
@@ -106,7 +106,7 @@ def test_every_option_sets_its_key() -> None:
         "hardware": "7",
         "parallel": {**dict.fromkeys(sizes, 7), "shard_ranks": 8},
         "batch": {"sequence": 7, "micro": 7, "global": 7},
-        "training": {"precision": "7", "optimizer": 7, "recompute": {"full": 7}, "shard": "weights"},
+        "training": {"precision": "fp8", "optimizer": 7, "recompute": {"full": 7}, "shard": "weights"},
     }
     assert estimation.read({"training.recompute": "full"}).overrides == {"training": {"recompute": "full"}}
     assert {*SETUP_FLAGS, *ESTIMATE_FLAGS} <= set(estimation.options)
@@ -145,7 +145,8 @@ def test_commands_that_take_a_problem_take_them_hidden() -> None:
         ),
         ({"micro": "0"}, "--micro: must be a whole number of at least 1"),
         ({"sequence": None}, "--sequence: is missing: how many tokens a sequence has"),
-        ({"precision": "fp8"}, "--precision: fp8 is not estimated; known are bf16, fp16 and fp32"),
+        ({"precision": "fp9"}, "--precision: unknown precision 'fp9'; did you mean 'fp8'? known are bf16, fp16, fp32"),
+        ({"precision": "mxfp8"}, "--precision: h100-sxm has no products in mxfp8; it has bf16, fp16, fp32, fp8,"),
         ({"hardware": "h100"}, "--hardware: unknown hardware 'h100'; did you mean 'h100-pcie' or 'h100-sxm'?"),
         ({"hardware": None}, "--hardware: is missing"),
         ({"model": "llama-3-7b"}, "--model: unknown model 'llama-3-7b'; did you mean 'llama-3-70b'?"),

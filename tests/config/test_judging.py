@@ -118,7 +118,7 @@ def test_an_empty_file() -> None:
         ([("t2.yaml", 0)], "run 1: step: must be more than 0, not 0"),
         ([("none.yaml", 5)], "run 1: cannot read 'none.yaml'"),
         ([({**SETUP, "model": "llama-9"}, 5)], "run 1: model: unknown model 'llama-9'"),
-        ([({**SETUP, "training": {"precision": "fp8"}}, 5)], "run 1: training.precision: fp8 is not estimated"),
+        ([({**SETUP, "training": {"precision": "nvfp4"}}, 5)], "run 1: training.precision: h100-sxm has no products"),
         ([({"devices": 4}, 5)], "run 1: model: is missing"),
         (["t2.yaml"], "must be pairs of a config and the milliseconds of its step"),
         ("none.yaml", "cannot read 'none.yaml'"),

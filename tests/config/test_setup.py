@@ -173,7 +173,7 @@ def test_schema_accepts(more: str) -> None:
         ("pipeline: 4", "pipeline: 0"),
         ("model: llama-3-8b\n", ""),
         ("model: llama-3-8b", "model: {mlp: glu}"),
-        ("batch", "training: {precision: fp8}\nbatch"),
+        ("batch", "training: {precision: fp9}\nbatch"),
         ("batch", "training: {efficiency: {gemms: 1}}\nbatch"),
     ],
 )

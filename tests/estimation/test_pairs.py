@@ -9,11 +9,13 @@ import pytest
 
 import pipesched
 from pipesched.estimation.derived import derive
+from pipesched.estimation.hardware_reader import preset_hardware
 from pipesched.estimation.items import backward_pieces, forward_pieces, partner
 from pipesched.estimation.pieces import NETWORK, OWNERS
 from pipesched.estimation.result import Estimate
-from pipesched.estimation.setup import Setup
+from pipesched.estimation.setup import Setup, TrainingSetup
 from pipesched.estimation.terms import AGAIN
+from pipesched.estimation.times import layer_times
 from pipesched.estimation.trace import trace
 from pipesched.pipeline.costs import in_one
 from pipesched.pipeline.quantities import to_fraction
@@ -82,6 +84,8 @@ def test_terms_that_have_owners_exist() -> None:
     """A term that is renamed would silently count as attention."""
     given = of_experts(tensor=2, expert_tensor=2, expert=4)
     found = [term.name for item in estimate(given, "1f1b").items.each for term in item.times.forward]
+    low = replace(given, hardware=preset_hardware("h100-sxm"), training=TrainingSetup("fp8"))
+    found += [term.name for term in layer_times(low, experts=True).forward]
     assert {name for name in OWNERS if not name.startswith(AGAIN)} - {*found} <= {"waits for the host"}
 
 

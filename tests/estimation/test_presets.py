@@ -27,6 +27,21 @@ GPUS = {  # dense 16-bit TFLOP/s, GB that a program gets, GB/s, link a direction
     "mi300x": (1307, 205.8, 5300, 448, 8),
     "mi325x": (1307, 256, 6000, 448, 8),
     "mi355x": (2500, 288, 8000, 537, 8),
+    "b300": (2250, 288, 8000, 900, 8),
+    "gb300": (2450, 297, 8000, 900, 4),
+}
+FEW_BITS = {  # fp8, mxfp8, nvfp4
+    **dict.fromkeys(("h100-sxm", "h200", "h800"), (1979, None, None)),
+    "h100-pcie": (1513, None, None),
+    "h20": (296, None, None),
+    "b200": (4500, 4500, 9000),
+    "gb200": (5000, 5000, 10000),
+    "b300": (4500, 4500, 13500),
+    "gb300": (4900, 4900, 14700),
+    "l40s": (733, None, None),
+    "rtx-4090": (330, None, None),
+    **dict.fromkeys(("mi300x", "mi325x"), (2615, None, None)),
+    "mi355x": (5033, 5033, None),
 }
 
 
@@ -40,7 +55,8 @@ def test_the_gpus() -> None:
         if nvlink is not None:
             assert gpu.nvlink == nvlink
         assert gpu.pcie in (32, 64)
-        assert gpu.nic in (25, 50)
+        assert gpu.nic in (25, 50, 100)
+        assert (gpu.fp8, gpu.mxfp8, gpu.nvfp4) == FEW_BITS.get(name, (None, None, None))
 
 
 @pytest.mark.parametrize("name", preset_names(MODELS))

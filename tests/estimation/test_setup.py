@@ -98,8 +98,12 @@ def test_a_batch_that_does_not_divide() -> None:
 @pytest.mark.parametrize(
     ("fields", "key", "message"),
     [
-        ({"precision": "fp8"}, "precision", "fp8 is not estimated; known are bf16, fp16 and fp32"),
-        ({"precision": "bf8"}, "precision", "unknown precision 'bf8'; known are bf16"),
+        (
+            {"precision": "bf8"},
+            "precision",
+            "unknown precision 'bf8'; did you mean 'fp8'? known are bf16, fp16, fp32, fp8",
+        ),
+        ({"precision": 8}, "precision", "must be a name, one of bf16"),
         ({"gradients": "fp16"}, "gradients", "known are fp32, bf16"),
         ({"recompute": "some"}, "recompute", "known are none, selective, full"),
         ({"recompute": "full", "full_layers": 0}, "recompute", "at least 1"),

@@ -223,8 +223,13 @@ BAD = [  # what replaces what in the file above, and the message
     ("global: 32", "global: 32\n  micro: [1, 2]", "9: batch.micro: is a list of candidates"),
     (
         "precision: bf16",
-        "precision: fp8",
-        "10: training.precision: fp8 is not estimated; known are bf16, fp16 and fp32",
+        "precision: mxfp8",
+        "10: training.precision: h100-sxm has no products in mxfp8; it has bf16, fp16, fp32, fp8, fp8-blockwise",
+    ),
+    (
+        "precision: bf16",
+        "precision: [bf16, fp8]",
+        "10: training.precision: is a list of candidates: `pipesched tune` searches these; give one of bf16, fp16",
     ),
     ("precision: bf16", "recompute: auto", "10: training.recompute: is auto: `pipesched tune` searches these"),
     (

@@ -53,7 +53,7 @@ def run_of(place: Layout, algorithm: str, source: str = YOURS) -> ComparedRun:
     facts = RunFacts(
         model="32x4096", hidden=4096, experts=0, latent=False, gpu="h100-sxm", gpus=8, **place.parallel, split=True,
         sequence=4096, micro=place.micro, recompute=str(place.recompute), tensor_overlap=False, algorithm=algorithm,
-        shard=place.shard or "",
+        shard=place.shard or "", precision=place.precision or "bf16",
     )  # fmt: skip
     return ComparedRun(source, source, facts)
 

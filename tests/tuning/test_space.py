@@ -11,7 +11,7 @@ from pipesched.estimation.model import divisors
 from pipesched.pipeline.step import LEVELS
 from pipesched.schedulers.registry import FAMILIES, family
 from pipesched.tuning.prune import REASONS, PrunedPoints, sift
-from pipesched.tuning.space import FIELDS, OF_SHARDS, Layout, Space, SpacePoint
+from pipesched.tuning.space import FIELDS, OF_PRECISION, OF_SHARDS, Layout, Space, SpacePoint
 from pipesched.tuning.space_reader import read_space
 from tests.tuning.spaces import DENSE_FIRST, EXPERTS, GPU, LLAMA, Config
 
@@ -189,7 +189,7 @@ def test_a_layout_reads_as_a_text() -> None:
         str(Layout(1, 2, 3, 1, 4, 1, 2, 5)) == "tensor 1, pipeline 2, chunks 3, expert 4, micro 2, recompute 5 layers"
     )
     assert str(Layout(2, 1, 1, 1, 1, 1, 1, "full")) == "tensor 2, pipeline 1, recompute full"
-    assert len((*FIELDS, *OF_SHARDS)) == len(Layout._fields)
+    assert len((*FIELDS, *OF_SHARDS, OF_PRECISION)) == len(Layout._fields)
 
 
 @pytest.mark.parametrize(("number", "found"), [(1, (1,)), (12, (1, 2, 3, 4, 6, 12)), (49, (1, 7, 49)), (13, (1, 13))])

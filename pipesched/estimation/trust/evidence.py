@@ -18,7 +18,7 @@ from pipesched.estimation.trust.residuals import ResidualModel
 LEVEL = 0.8  # of every interval: eight of ten are expected to hold what is measured
 HALF_WIDTH = 1.2816  # standard deviations
 DECIDED = 0.9
-FILE = "evidence.json"
+FILE, LOW_FILE = "evidence.json", "low_precision.json"  # of runs in 16 bits, and of those in few and their twins
 YOURS = "yours"  # the source and the version of all setups that are asked about
 
 
@@ -60,7 +60,8 @@ class Standing(NamedTuple):
         if (mine.model, mine.gpus) != (theirs.model, theirs.gpus):
             raise ConfigError("ratios are of one model on as many GPUs", "against")
         run = replace(other.run, source=self.run.source, version=self.run.version)
-        return ratios(self.model, [self.run, run], [self.time, other.time])[1]
+        model = other.model if theirs.is_low and not mine.is_low else self.model  # that of few bits knows both
+        return ratios(model, [self.run, run], [self.time, other.time])[1]
 
 
 def interval(time: float, mean: float, spread: float) -> Interval:
@@ -134,9 +135,14 @@ class EvidenceBase(NamedTuple):
 
 
 @cache
-def evidence_base() -> EvidenceBase:
-    """Return what the package has."""
-    return base_of(json.loads(files(__package__).joinpath(FILE).read_text(encoding="utf-8")))
+def evidence_base(*, low: bool = False) -> EvidenceBase:
+    """Return what the package has of runs in 16 bits; `low`: in few bits."""
+    return base_of(json.loads(files(__package__).joinpath(LOW_FILE if low else FILE).read_text(encoding="utf-8")))
+
+
+def known_sources() -> tuple[str, ...]:
+    """Return who published runs in any precision."""
+    return tuple(dict.fromkeys([*evidence_base().sources, *evidence_base(low=True).sources]))
 
 
 def base_of(content: Mapping[str, Any]) -> EvidenceBase:

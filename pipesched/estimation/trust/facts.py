@@ -8,11 +8,12 @@ from math import log2
 from typing import NamedTuple
 
 from pipesched.estimation.model import ModelShape
+from pipesched.estimation.precision import BF16, LOW
 from pipesched.estimation.setup import SIZES, Setup
 from pipesched.schedulers.registry import FAMILIES, family, own_name
 
 A100, DENSE, EXPERTS = KINDS = ("a100", "dense", "experts")
-HOPPERS, BLACKWELLS = ("h100", "h200", "h800", "h20"), ("b200", "gb200")
+HOPPERS, BLACKWELLS = ("h100", "h200", "h800", "h20"), ("b200", "gb200", "b300", "gb300")
 GPU_FAMILIES = {"a100": "A100", **dict.fromkeys(HOPPERS, "H100"), **dict.fromkeys(BLACKWELLS, "B200")}
 AMD = "mi"
 FIELDS = ("tensor", "pipeline", "chunks", "context", "expert", "gpus", "tokens")
@@ -25,7 +26,8 @@ class RunFacts(NamedTuple):
     """A training run as far as runs are compared. `model` names a shape, `gpu` a preset, `split` sequence parallelism.
 
     `sequence` are the tokens of a sequence, `micro` the sequences of a microbatch. `shard` is what data-parallel ranks
-    divide; of a run that is asked about "" where its schedule has no gathers and reductions.
+    divide; of a run that is asked about "" where its schedule has no gathers and reductions. Of a `precision` in 16
+    bits and more it is bf16.
     """
 
     model: str
@@ -47,6 +49,12 @@ class RunFacts(NamedTuple):
     tensor_overlap: bool
     algorithm: str
     shard: str = ""
+    precision: str = BF16
+
+    @property
+    def is_low(self) -> bool:
+        """Whether linear layers are in few bits."""
+        return self.precision in LOW
 
     @property
     def family(self) -> str:
@@ -89,6 +97,7 @@ def facts_of(setup: Setup, algorithm: str) -> RunFacts:
         tensor_overlap=training.tensor_overlap,
         algorithm=schedule_of(algorithm),
         shard=training.shard or "",
+        precision=training.precision if setup.recipe is not None else BF16,
     )
 
 

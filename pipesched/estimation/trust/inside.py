@@ -29,7 +29,7 @@ from pipesched.estimation.trust.evidence import (
     interval,
 )
 from pipesched.estimation.trust.facts import SHARES, ComparedRun, RunFacts, facts_of
-from pipesched.estimation.trust.residuals import NOISE, ResidualModel, covariance
+from pipesched.estimation.trust.residuals import NOISE, PRECISION, ResidualModel, covariance
 from pipesched.pipeline.step import LEVELS
 
 TOLERANCE = 2  # how many times the largest, or which part of the smallest, counts as measured
@@ -43,12 +43,17 @@ EQUAL = 1e-9  # gains that differ by less are equal: then the first pair counts
 
 
 class MeasuredRange:
-    """What was measured of one kind of models, dense ones or those with experts; of rings of attention of any kind."""
+    """What was measured of one kind of models, dense ones or those with experts; of rings of attention of any kind.
+
+    In 16 bits, or in few: the runs in few bits are then of one range, whatever their precision, but for their GPUs.
+    """
 
     def __init__(self, every: Iterable[RunFacts], *, experts: bool) -> None:
         every = tuple(every)
         runs = [run for run in every if bool(run.experts) == experts]
-        self.gpus = {run.gpu for run in runs}
+        self.gpus: dict[str, set[str]] = {}
+        for run in runs:
+            self.gpus.setdefault(run.precision, set()).add(run.gpu)
         self.algorithms = {run.algorithm for run in runs if run.pipeline > 1}.union(DEFAULTS)
         self.rings = sorted({(run.context, run.sequence // run.context) for run in every if run.context > 1})
         fields = ("gpus", "tensor", "pipeline", "expert", "expert_tensor")
@@ -61,8 +66,12 @@ class MeasuredRange:
 
     def outside(self, facts: RunFacts) -> Iterator[OutsideField]:
         """Yield the fields of a run that lie outside; none where all are inside."""
-        if facts.gpu not in self.gpus:
-            yield OutsideField("hardware", facts.gpu, f"such models on {', '.join(sorted(self.gpus))}")
+        gpus = self.gpus.get(facts.precision, set())
+        if not gpus:
+            yield OutsideField(PRECISION, facts.precision, f"such models in {', '.join(sorted(self.gpus))}")
+        elif facts.gpu not in gpus:
+            among = f" in {facts.precision}" * facts.is_low
+            yield OutsideField("hardware", facts.gpu, f"such models{among} on {', '.join(sorted(gpus))}")
         yield from self._over("gpus", facts.gpus, TOLERANCE)
         yield from self._over("tensor", facts.tensor)
         if facts.hidden / facts.tensor > self.whole:
@@ -104,14 +113,15 @@ class MeasuredRange:
 
 
 @cache
-def measured_range(experts: bool) -> MeasuredRange:
+def measured_range(experts: bool, low: bool = False) -> MeasuredRange:
     """Return what was measured of models with or without experts, by the published runs of the package."""
-    return MeasuredRange((run.compared.facts for run in evidence_base().runs), experts=experts)
+    every = (run.compared.facts for run in evidence_base(low=low).runs)
+    return MeasuredRange((facts for facts in every if facts.is_low == low), experts=experts)
 
 
 def fields_outside(facts: RunFacts) -> tuple[OutsideField, ...]:
     """Return the fields of a run that lie outside what was measured, in the order of a config."""
-    return tuple(measured_range(bool(facts.experts)).outside(facts))
+    return tuple(measured_range(bool(facts.experts), facts.is_low).outside(facts))
 
 
 class Judge(NamedTuple):

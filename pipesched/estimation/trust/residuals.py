@@ -13,6 +13,7 @@ from pipesched.estimation.trust.facts import FIELDS, KINDS, SHARES, ComparedRun
 Spreads = Mapping[str, float]  # standard deviations of a residual, by the names in START
 BY_KIND = {"source": (0.04, 0.08, 0.08), "source_and_model": (0.03, 0.03, 0.03), "layout": (0.01, 0.03, 0.06)}
 NOISE = "noise"
+PRECISION = "precision"  # the effect of few bits, which runs in 16 bits do not have
 START: Spreads = {  # what is believed before any run is seen; of a size for each doubling
     "gpu": 0.05,
     **{
@@ -50,6 +51,7 @@ def _effects_of_any(one: ComparedRun, other: ComparedRun) -> Iterator[tuple[str,
         "model": is_family and mine[1:4] == theirs[1:4],
         "schedule": mine.algorithm == theirs.algorithm,
         "recompute": mine.recompute == theirs.recompute,
+        PRECISION: is_family and mine.is_low and mine.precision == theirs.precision,
     }
     for effect, is_shared in alike.items():
         if is_shared:

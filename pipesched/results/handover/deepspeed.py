@@ -8,6 +8,7 @@ from pipesched.results.handover.subject import Answer, HandoverText, Refusal, Su
 
 NAME = "DeepSpeed"
 LACKS = {way: f"{way.replace('_', ' ')} parallelism of {{{way}}}" for way in ("context", "expert", "expert_tensor")}
+LACKS["low"] = "{precision}"
 ARGUMENTS = {
     "tensor": "topology=PipeModelDataParallelTopology(num_pp={devices}, num_mp={tensor}, num_dp={data})",
     "full": "activation_checkpoint_interval=1",
