@@ -38,8 +38,9 @@ def step_document(problem: Problem) -> dict[str, Any]:
     if shard is None:
         return {}
     ahead = list(shard.ahead) if isinstance(shard.ahead, tuple) else shard.ahead
+    late = {"gather": shard.gather} if shard.gathers_each else {}
     return {
-        "shard": {"level": shard.level, "ranks": shard.ranks, "ahead": ahead, "reduce": shard.reduce},
+        "shard": {"level": shard.level, "ranks": shard.ranks, "ahead": ahead, "reduce": shard.reduce, **late},
         "step": {"clip": problem.clip},
         "side": [item_values(item, plain) for item in problem.side],
     }

@@ -104,7 +104,11 @@ NUMERIC = tuple(field for field in FIELDS if field.shape.is_number)
 # Mappings that go entry by entry on top of another, and their entries that have options of their own:
 MAPPINGS: dict[str, Mapping[str, ValueShape | Field]] = {"sizes": SIZES, "slices": SLICES, "shard": SHARD}
 INSIDE = tuple(one for known in MAPPINGS.values() for one in known.values() if isinstance(one, Field))
-VARIED = (*NUMERIC, BY_KEY["shard"], SHARD["ranks"], SHARD["ahead"], SHARD["reduce"])  # what a sweep varies
+VARIED = (
+    *NUMERIC,
+    BY_KEY["shard"],
+    *(SHARD[key] for key in ("ranks", "ahead", "reduce", "gather")),
+)  # what a sweep varies
 OTHERS = {  # keys of other programs, each with ours
     "tp": "tensor", "pp": "pipeline", "vp": "chunks", "vpp": "chunks", "cp": "context", "ep": "expert", "dp": "data",
     "etp": "expert_tensor", "sp": "sequence", "mbs": "micro", "gbs": "global", "seq": "sequence", "world_size": "gpus",
