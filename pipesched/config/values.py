@@ -11,8 +11,7 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline import declared
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.costs import HALVES
-from pipesched.pipeline.layer_arguments import PARTS
-from pipesched.pipeline.layers import WORK, rows_of
+from pipesched.pipeline.layers import PARTS, WORK, rows_of
 from pipesched.pipeline.memory import TABLED
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import to_fraction

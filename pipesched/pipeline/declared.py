@@ -14,7 +14,7 @@ from pipesched.pipeline.layer_arguments import KEYS, MOST_LAYERS
 from pipesched.pipeline.layers import BALANCED, BEST, EQUAL
 from pipesched.pipeline.memory import MEMORY_KEYS
 from pipesched.pipeline.problem import DEVICES, PROBLEM_KEYS
-from pipesched.pipeline.shapes import ByKey, Count, Either, Field, ListOf, OneOf, ValueShape
+from pipesched.pipeline.shapes import ByKey, Count, Either, Field, LayoutText, ListOf, OneOf, ValueShape
 from pipesched.pipeline.step_arguments import SHARD
 from pipesched.pipeline.unit_arguments import SIZES, SLICES
 
@@ -59,10 +59,17 @@ OF_LAYERS = (
         example="{forward: 2, backward: 4}",
     ),
     Field(
+        "mtp",
+        _layer(listed=False),
+        "what a layer of multi-token prediction costs, m in `layout`, by the keys of `layer`",
+        flag=None,
+        example="{forward: 1.5, backward: 3}",
+    ),
+    Field(
         "layout",
-        Either(OneOf(BEST, BALANCED, EQUAL), DEVICES, metavar="NAME|N,N.."),
-        "of the layers: best (default), balanced, equal, or the layers of each stage; without layers it cuts the"
-        " stages",
+        Either(OneOf(BEST, BALANCED, EQUAL), DEVICES, LayoutText(), metavar="NAME|N,N..|TEXT"),
+        "of the layers: best (default), balanced, equal, the layers of each stage, or Megatron-LM's text, as Et*2|t*2L;"
+        " without layers it cuts the stages",
         example="best",
     ),
 )

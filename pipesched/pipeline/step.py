@@ -66,7 +66,7 @@ class Shard:
         if self.gathers_each and not self.divides(WEIGHTS):
             raise ConfigError("each needs level weights: below, weights stay whole", "shard", entry="gather")
         if self.gathers_each and self.ahead != AHEAD:
-            what = "has no effect with `gather` each, which gathers nothing ahead: leave it out"
+            what = "has no effect with `shard.gather` each, which gathers nothing ahead: leave it out"
             raise ConfigError(what, "shard", entry="ahead")
 
     def _checked_ahead(self) -> Ahead:

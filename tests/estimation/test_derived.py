@@ -238,9 +238,18 @@ def test_a_given_layout_is_kept() -> None:
         assert found.layout.startswith("Et*5|")
         with pytest.raises(NotApplicable, match=r"training\.layout"):
             pipesched.run(derive(given, {}), "zb-v")
-    for wrong in ((5, 4, 4, 4), (8, 8), (16, 0, 0, 0), "Et*5|t*4|t*4|t*4L"):
+    for wrong in ((5, 4, 4, 4), (8, 8), "Et*5|t*4|t*4|t*4L", "Et*16|L|L|L"):
         with pytest.raises(ConfigError, match=r"training\.layout"):
             derive(setup(training={"layout": wrong}), {})
+
+
+def test_a_stage_without_items_lasts_nothing() -> None:
+    """It costs nothing and holds nothing; what stands beside the layers stays where it was."""
+    found = estimate(setup(training={"layout": "Et*8||t*8|L"}))
+    assert found.layout == "Et*8||t*8|L"
+    costs, memory = found.problem.costs, found.problem.memory
+    assert [column[1] for column in (costs.forward, costs.backward_input, memory.activation, memory.static)] == [0] * 4
+    assert all(costs.forward[stage] > 0 for stage in (0, 2, 3))
 
 
 def test_boundaries_inside_a_node_are_faster() -> None:

@@ -87,7 +87,7 @@ BAD = [  # parameters, what the error is about, what it holds
     ({"shard": {"level": "weights", "gather": "eech"}}, "shard.gather", "unknown gather 'eech'; did you mean 'each'?"),
     ({"shard": {"level": "weights", "gather": -1}}, "shard.gather", "gather"),
     ({"shard": {"level": "gradients", "gather": "each"}}, "shard.gather", "each needs level weights: below, weights"),
-    ({"shard": {"level": "weights", "gather": "each", "ahead": 1}}, "shard.ahead", "has no effect with `gather` each"),
+    ({"shard": {"level": "weights", "gather": "each", "ahead": 1}}, "shard.ahead", "has no effect with `shard."),
     ({"shard": {"level": "weights", "reduce": "all"}}, "shard.reduce", "unknown reduce 'all'"),
     ({"shard": {"level": "optimizer", "reduce": "each"}}, "shard.reduce", "each needs level gradients or weights"),
     ({"shard": "none", "gather": 1}, "shard.level", "level none gathers nothing: take level optimizer"),

@@ -1,10 +1,10 @@
-"""DeepSpeed's pipeline module (github.com/deepspeedai/DeepSpeed, edaa722: runtime/pipe/module.py)."""
+"""DeepSpeed's pipeline module (its release 0.19.8: runtime/pipe/module.py)."""
 
 from __future__ import annotations
 
 from pipesched.results.handover import torchtitan
 from pipesched.results.handover.megatron import DATA
-from pipesched.results.handover.subject import Answer, HandoverText, Refusal, Subject
+from pipesched.results.handover.subject import Answer, HandoverText, Refusal, Subject, has_unlike_messages
 
 NAME = "DeepSpeed"
 LACKS = {way: f"{way.replace('_', ' ')} parallelism of {{{way}}}" for way in ("context", "expert", "expert_tensor")}
@@ -20,6 +20,8 @@ CONFIG = {  # in JSON
 SHARD = {key: CONFIG[key] for key in ("distributed_optimizer", "undivided")}
 AGAIN = {key: torchtitan.REMARKS[key] for key in ("selective", "full_layers")}
 REMARKS = {**DATA, "is_split": "sequence parallelism: the layers do it themselves", **AGAIN}
+LAYER = "YourDecoderLayer"
+BY_CLASS = f"{LAYER}: the class of your decoder layer; 'uniform' would count the embedding and the head as layers too"
 SAVING = "recompute by layer (activation_checkpoint_interval)"
 
 
@@ -28,12 +30,14 @@ def answer(subject: Subject) -> Answer:
     if subject.family != "1f1b":
         return Refusal(f"{subject.described} takes code", f"{NAME} trains by 1F1B alone, with a stage a rank")
     if subject.is_uneven:
-        return Refusal(f"{NAME} cuts layers uniformly, or by their parameters, not into given numbers")
+        return Refusal(f"{NAME} cuts layers of a class evenly, or by their parameters, not into given numbers")
     for way in subject.told(LACKS):
         return Refusal(f"{NAME} has no {way} in its pipelines")
     more = "".join(f", {argument}" for argument in subject.told(ARGUMENTS))
-    lines = [f"PipelineModule(layers, num_stages={subject.devices}, partition_method='uniform'{more})"]
+    if has_unlike_messages(subject.problem):
+        more += ", dynamic_shape=True"
+    lines = [f"PipelineModule(layers, num_stages={subject.devices}, partition_method='type:{LAYER}'{more})"]
     lines += ["{" + ", ".join(subject.told(CONFIG)) + "}"] * bool(subject.known)
     count = subject.microbatches
     usual = f'{count} microbatches a step: "gradient_accumulation_steps": {count}'
-    return HandoverText(lines, subject.told(REMARKS) or [usual, *subject.told_of_shard(SHARD)])
+    return HandoverText(lines, [BY_CLASS, *(subject.told(REMARKS) or [usual, *subject.told_of_shard(SHARD)])])

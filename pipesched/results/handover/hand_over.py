@@ -17,7 +17,17 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.step import GRADIENTS, LEVELS, NOTHING, OPTIMIZER_STATES, WEIGHTS
 from pipesched.results.handover import deepspeed, megatron, primus, torchtitan, zero_bubble
-from pipesched.results.handover.subject import GROUPED, SLICED, Answer, Refusal, Subject, no_whole_step, subject_of
+from pipesched.results.handover.subject import (
+    GROUPED,
+    SLICED,
+    UNLIKE,
+    Answer,
+    Refusal,
+    Subject,
+    has_unlike_messages,
+    no_whole_step,
+    subject_of,
+)
 from pipesched.results.outcome import Outcome, run
 from pipesched.schedulers.interleaved import group_sizes
 
@@ -30,6 +40,7 @@ class Framework(NamedTuple):
 
     `takes_orders`: it also runs an order of no family, from a file. `takes_slices`: it cuts microbatches. `levels` are
     those of `shard` that its pipelines have; with `has_groups` not all data-parallel ranks need to divide together.
+    `takes_shapes`: messages of microbatches may differ in size.
     """
 
     name: str
@@ -40,10 +51,13 @@ class Framework(NamedTuple):
     takes_slices: bool = False
     levels: tuple[str, ...] = ZERO_1
     has_groups: bool = False
+    takes_shapes: bool = False
 
     def answer(self, subject: Subject) -> Answer:
         """Return the text, or the refusal."""
         why = no_whole_step(subject.problem, self.name, takes_slices=self.takes_slices)
+        if why is None and has_unlike_messages(subject.problem) and not self.takes_shapes:
+            why = f"{self.name} runs {UNLIKE}"
         if why is not None:
             return Refusal(why)
         shard = subject.problem.shard
@@ -67,7 +81,7 @@ FRAMEWORKS = {
     "torchtitan": Framework(
         torchtitan.NAME, torchtitan.answer, torchtitan.CLASSES, torchtitan.SAVING, True, levels=LEVELS, has_groups=True
     ),
-    "deepspeed": Framework(deepspeed.NAME, deepspeed.answer, ("1f1b",), deepspeed.SAVING),
+    "deepspeed": Framework(deepspeed.NAME, deepspeed.answer, ("1f1b",), deepspeed.SAVING, takes_shapes=True),
     "primus": Framework(primus.NAME, primus.answer, primus.ALGORITHMS, primus.SAVING),
     "zero-bubble": Framework(
         zero_bubble.NAME, zero_bubble.answer, zero_bubble.FLAGS, zero_bubble.SAVING, takes_slices=True
@@ -79,7 +93,7 @@ def hand_over(
     schedule: Schedule | Outcome | str | Path | Callable[..., Any],
     framework: str,
     *,
-    layers: Sequence[int] | None = None,
+    layers: Sequence[int] | str | None = None,
     problem: Problem | None = None,
 ) -> str:
     """Return the text that makes a framework train by a schedule: to paste, with remarks behind "# ".
@@ -91,7 +105,8 @@ def hand_over(
         schedule: The schedule, or the name of its file; checked first.
         framework: "megatron" (flags), "torchtitan" (flags), "deepspeed" (Python), "primus" (YAML) or "zero-bubble"
             (flags of the fork of Megatron-LM).
-        layers: The decoder layers of each stage; default: those of a problem by layers or of a model, if it has them.
+        layers: The decoder layers of each stage, or Megatron-LM's text; default: those of a problem by layers or of a
+            model, if it has them.
         problem: The costs, where the file is a CSV, and what an algorithm, its name or its function, schedules.
 
     Raises:

@@ -13,7 +13,13 @@ FLAGS = {  # for P, 2P and the slices of a microbatch; those of interleaved sche
     "zb-auto": f"{PENDING} auto", "zb-v": f"{SETUP} zb", "v-half": f"{SETUP} half", "v-min": f"{SETUP} min",
     "1f1b-v": "--enable-1f1b-v", SLICED: "--enable-zb-runtime --num-seq-splits {2}",
 }  # fmt: skip
-LACKS = ("expert_tensor", "gathers", "bf16 gradients", "optimizer adam-bf16")  # of Megatron-LM's options for a model
+LACKS = (
+    "expert_tensor",
+    "gathers",
+    "bf16 gradients",
+    "optimizer adam-bf16",
+    "dispatcher deepep",
+)  # of Megatron-LM's options for a model
 SAVING = "offload by chunks (--cpu-offload --offload-chunk-num) in its groups of interleaved schedules"
 
 
