@@ -173,7 +173,8 @@ def _by_what_stays(layers: Layers, shard: Shard) -> Layers:
         stays: dict[str, Any] = {**dict.fromkeys(KEPT, 0), "static": summed(sizes)}
         return replace(part, **stays)
 
-    return replace(layers, **{key: of_part(getattr(layers, key)) for key in PARTS})
+    parts: dict[str, Any] = {key: of_part(getattr(layers, key)) for key in PARTS}
+    return replace(layers, **parts)
 
 
 def fitted_to(problem: Problem, placement: Placement) -> Problem:

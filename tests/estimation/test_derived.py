@@ -249,7 +249,7 @@ def test_a_stage_without_items_lasts_nothing() -> None:
     assert found.layout == "Et*8||t*8|L"
     costs, memory = found.problem.costs, found.problem.memory
     assert [column[1] for column in (costs.forward, costs.backward_input, memory.activation, memory.static)] == [0] * 4
-    assert all(costs.forward[stage] > 0 for stage in (0, 2, 3))
+    assert 0 not in [costs.forward[stage] for stage in (0, 2, 3)]
 
 
 def test_boundaries_inside_a_node_are_faster() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pipesched.results.handover import torchtitan
 from pipesched.results.handover.megatron import DATA
-from pipesched.results.handover.subject import Answer, HandoverText, Refusal, Subject, has_unlike_messages
+from pipesched.results.handover.subject import UNLIKE, Answer, HandoverText, Refusal, Subject, has_unlike_messages
 
 NAME = "DeepSpeed"
+WHOLE = "dualpipe-v-whole"
+MODULES = {"1f1b": "PipelineModule", WHOLE: "DualPipeVModule"}  # of deepspeed.pipe
 LACKS = {way: f"{way.replace('_', ' ')} parallelism of {{{way}}}" for way in ("context", "expert", "expert_tensor")}
 ARGUMENTS = {
     "tensor": "topology=PipeModelDataParallelTopology(num_pp={devices}, num_mp={tensor}, num_dp={data})",
@@ -26,9 +28,16 @@ SAVING = "recompute by layer (activation_checkpoint_interval)"
 
 
 def answer(subject: Subject) -> Answer:
-    """Return the module of 1F1B, the only schedule that it trains by."""
-    if subject.family != "1f1b":
-        return Refusal(f"{subject.described} takes code", f"{NAME} trains by 1F1B alone, with a stage a rank")
+    """Return the module of 1F1B, or of DualPipeV with whole backwards."""
+    if subject.family not in MODULES:
+        has = f"{NAME} trains by 1F1B with a stage a rank, and by DualPipeV with whole backwards"
+        return Refusal(f"{subject.described} takes code", has)
+    if subject.family == WHOLE:
+        count, least = subject.microbatches, 2 * subject.devices
+        if count < least:
+            return Refusal(f"{NAME}'s DualPipeV takes at least 2P microbatches, {least}; this has {count}")
+        if has_unlike_messages(subject.problem):
+            return Refusal(f"{NAME}'s DualPipeV runs {UNLIKE}")
     if subject.is_uneven:
         return Refusal(f"{NAME} cuts layers of a class evenly, or by their parameters, not into given numbers")
     for way in subject.told(LACKS):
@@ -36,7 +45,7 @@ def answer(subject: Subject) -> Answer:
     more = "".join(f", {argument}" for argument in subject.told(ARGUMENTS))
     if has_unlike_messages(subject.problem):
         more += ", dynamic_shape=True"
-    lines = [f"PipelineModule(layers, num_stages={subject.devices}, partition_method='type:{LAYER}'{more})"]
+    lines = [f"{MODULES[subject.family]}(layers, num_stages={subject.devices}, partition_method='type:{LAYER}'{more})"]
     lines += ["{" + ", ".join(subject.told(CONFIG)) + "}"] * bool(subject.known)
     count = subject.microbatches
     usual = f'{count} microbatches a step: "gradient_accumulation_steps": {count}'

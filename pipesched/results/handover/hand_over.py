@@ -81,7 +81,7 @@ FRAMEWORKS = {
     "torchtitan": Framework(
         torchtitan.NAME, torchtitan.answer, torchtitan.CLASSES, torchtitan.SAVING, True, levels=LEVELS, has_groups=True
     ),
-    "deepspeed": Framework(deepspeed.NAME, deepspeed.answer, ("1f1b",), deepspeed.SAVING, takes_shapes=True),
+    "deepspeed": Framework(deepspeed.NAME, deepspeed.answer, deepspeed.MODULES, deepspeed.SAVING, takes_shapes=True),
     "primus": Framework(primus.NAME, primus.answer, primus.ALGORITHMS, primus.SAVING),
     "zero-bubble": Framework(
         zero_bubble.NAME, zero_bubble.answer, zero_bubble.FLAGS, zero_bubble.SAVING, takes_slices=True
@@ -162,7 +162,7 @@ def nearest_family(subject: Subject, has: Collection[str]) -> str:
     if subject.chunks > 1 and subject.placement != "linear" and subject.microbatches >= subject.devices:
         wanted.insert(0, GROUPED)
     if subject.placement == "v":
-        wanted.insert(0, "zb-v")
+        wanted = ["zb-v", *[deepspeed.WHOLE] * (subject.microbatches >= 2 * subject.devices), *wanted]
     if subject.placement == "bidirectional":
         wanted = ["dualpipe-v", GROUPED, "1f1b"]
     return next(name for name in wanted if name in has)

@@ -69,7 +69,7 @@ def torchtitan_modules(stages: Sequence[StageItems]) -> list[list[str]]:
 GROUPED, OVERLAPPED = "interleaved", "interleaved-overlap"
 KNOWN = (  # whose orders are looked for, the first of those that agree; others only by the name of the schedule
     "1f1b", GROUPED, "naive", "zb-h1", "zb-h2", "looped-bfs", "interleaved-zb", "1f1b-v", "zb-v", "v-half", "v-min",
-    "dualpipe-v", OVERLAPPED,
+    "dualpipe-v", "dualpipe-v-whole", OVERLAPPED,
 )  # fmt: skip
 SLICED = "seq-1f1b"  # the family whose order of slices is looked for
 COSTLY = ("zb-auto",)  # families that are planned again only where the schedule has their name

@@ -454,6 +454,14 @@ def test_deepspeed() -> None:
     }
 
 
+def test_deepspeed_has_dualpipev() -> None:
+    """With whole backwards, from 2P microbatches on."""
+    text = pipesched.hand_over(made("dualpipe-v-whole", chunks=2), "deepspeed")
+    assert text.startswith("DualPipeVModule(layers, num_stages=4, partition_method='type:YourDecoderLayer')\n")
+    with pytest.raises(Inexpressible, match="takes at least 2P microbatches, 8; this has 7; the nearest .* is 1f1b"):
+        pipesched.hand_over(made("dualpipe-v-whole", chunks=2, microbatches=7), "deepspeed")
+
+
 BY_CLASS = (
     "YourDecoderLayer: the class of your decoder layer; 'uniform' would count the embedding and the head as layers too"
 )
@@ -577,7 +585,8 @@ REFUSED = [
     ("megatron", ["zb-h1", "zb-h2", "zb-auto", "naive", "eager-1f1b"], 1, "1f1b"),
     ("megatron", ["zb-v", "v-half", "1f1b-v", "looped-bfs", "interleaved-zb", "dualpipe-v", "gis-h"], 2, "interleaved"),
     ("deepspeed", ["naive", "zb-h1"], 1, "1f1b"),
-    ("deepspeed", ["interleaved", "zb-v"], 2, "1f1b"),
+    ("deepspeed", ["interleaved"], 2, "1f1b"),
+    ("deepspeed", ["zb-v", "dualpipe-v"], 2, "dualpipe-v-whole"),
     ("primus", ["zb-h2", "naive"], 1, "1f1b"),
     ("primus", ["1f1b-v", "dualpipe-v"], 2, "zb-v"),
     ("primus", ["looped-bfs", "gis-h"], 2, "interleaved"),
@@ -653,6 +662,43 @@ def test_recompute_and_offload(framework: str, saving: str) -> None:
     words = {"recompute": r"recompute \(R\)", "offload": r"offload \(O\) and load \(L\)"}[saving]
     with pytest.raises(Inexpressible, match=rf"has no operations for {words} in its schedules; it has \w"):
         pipesched.hand_over(made("1f1b", **{saving: "full"}), framework)  # type: ignore[arg-type]
+
+
+def test_megatron_overlaps_messages_of_experts_by_a_flag() -> None:
+    """The order of interleaved-overlap is that of a flag; its conditions are a remark, or checked of a model."""
+    text = pipesched.hand_over(made("interleaved-overlap", chunks=2), "megatron")
+    assert flags(text) == {**VIRTUAL, "overlap_moe_expert_parallel_comm": True}
+    assert any(line.startswith("--overlap-moe-expert-parallel-comm asks for") for line in remarks(text))
+    experts: dict[str, Any] = {"gpus": 64, "pipeline": P, "chunks": 2, "expert": 4}
+    free: dict[str, Any] = {"layout": "equal", "flash_attention": True}
+
+    def handed(parallel: dict[str, Any], **training: Any) -> str:
+        given = of_model("interleaved-overlap", model="mixtral-8x7b", parallel=parallel, **{**free, **training})
+        return pipesched.hand_over(given, "megatron")
+
+    found = flags(handed(experts, dispatcher="alltoall"))
+    assert found["moe_token_dispatcher_type"] == "alltoall"
+    assert found["overlap_moe_expert_parallel_comm"]
+    assert not any("asks for" in line for line in remarks(handed(experts)))
+    refused: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+        ({**experts, "expert": 1}, {}, "needs experts on several ranks"),
+        (experts, {"dispatcher": "allgather"}, "refuses the dispatcher allgather"),
+        (experts, {"recompute": "full"}, "refuses full recompute"),
+        (experts, {"precision": "fp32"}, "needs bf16 or fp16"),
+    ]
+    for parallel, training, why in refused:
+        with pytest.raises(Inexpressible, match=why):
+            handed(parallel, **training)
+
+
+def test_layouts_that_later_versions_take() -> None:
+    """Several losses and MTP layers on several stages are written, with the version that does not take them."""
+    layer: dict[str, Any] = {"layer": {"forward": 1}, "mtp": {"forward": 1}, "last": {"forward": 1}}
+    problem = pipesched.make_problem(devices=4, layers=4, microbatches=8, layout="Et*4|m|m|LLL", **layer)
+    text = pipesched.hand_over(pipesched.run(problem, "1f1b"), "megatron")
+    assert flags(text)["pipeline_model_parallel_layout"] == "Et*4|m|m|L*3"
+    later = "megatron-core 0.19.2 takes no 3 losses (L) and no MTP layers on 2 stages: a later one is needed"
+    assert remarks(text)[1:] == [later]
 
 
 def test_the_order_counts() -> None:
