@@ -33,7 +33,7 @@ def command(
     framework: str | None = option(
         "--for FRAMEWORK",
         "Instead of a format: the options that make a framework train by it: megatron, torchtitan, deepspeed, primus,"
-        " zero-bubble.",
+        " zero-bubble, megatron-bridge, maxtext.",
     ),
     layers: str | None = option(
         "--layers N,N..|TEXT",

@@ -249,7 +249,9 @@ class SearchOptions(NamedTuple):
         return {name: value for name, value in self._asdict().items() if value is not None and name not in others}
 
 
-ONLY = "only what a trainer takes: megatron, torchtitan, pytorch, primus, zero-bubble, deepspeed"
+ONLY = (
+    "only what a trainer takes: megatron, torchtitan, pytorch, primus, zero-bubble, deepspeed, megatron-bridge, maxtext"
+)
 
 
 def _trainer(_flag: str, text: str) -> str:

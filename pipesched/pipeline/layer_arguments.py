@@ -85,7 +85,9 @@ def read_layers(given: GivenLayers, devices: int, stages: int, time: Unit, size:
     defaults: dict[str, Amount] = {"forward": 1, "activation": canonical(Fraction(devices, count))}
     layer = _costs(entries["layer"], defaults, entries["layer"])
     shares = _shares_beside(entries["layer"], given.across)
-    parts: dict[str, Any] = {key: _costs({**shares, **entries[key]}, {"forward": 0}, entries["layer"]) for key in PARTS[1:]}
+    parts: dict[str, Any] = {
+        key: _costs({**shares, **entries[key]}, {"forward": 0}, entries["layer"]) for key in PARTS[1:]
+    }
     layers = Layers(layer, layout=(count,), rule=GIVEN, p2p=_latencies(given, count, stages, time), **parts)
     made = _laid_out(given.layout, layers, stages)
     if (given.mtp is None) != all(stage.mtp == 0 for stage in made.items):

@@ -13,7 +13,7 @@ from pipesched.results.outcome import Outcome
 from pipesched.schedulers.registry import family
 
 PYTORCH = "pytorch"
-TRAINERS = ("megatron", "torchtitan", PYTORCH, "primus", "zero-bubble", "deepspeed")
+TRAINERS = ("megatron", "torchtitan", PYTORCH, "primus", "zero-bubble", "deepspeed", "megatron-bridge", "maxtext")
 ADVICE = {  # what to do about a kind of operation that PyTorch lacks
     "recompute": "; there the model does that itself (torch.utils.checkpoint): schedule without `recompute`, with its"
     " cost in the backward",

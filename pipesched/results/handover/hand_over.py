@@ -16,7 +16,7 @@ from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.step import GRADIENTS, LEVELS, NOTHING, OPTIMIZER_STATES, WEIGHTS
-from pipesched.results.handover import deepspeed, megatron, primus, torchtitan, zero_bubble
+from pipesched.results.handover import bridge, deepspeed, maxtext, megatron, primus, torchtitan, zero_bubble
 from pipesched.results.handover.subject import (
     GROUPED,
     SLICED,
@@ -82,6 +82,8 @@ FRAMEWORKS = {
         torchtitan.NAME, torchtitan.answer, torchtitan.CLASSES, torchtitan.SAVING, True, levels=LEVELS, has_groups=True
     ),
     "deepspeed": Framework(deepspeed.NAME, deepspeed.answer, deepspeed.MODULES, deepspeed.SAVING, takes_shapes=True),
+    "megatron-bridge": Framework(bridge.NAME, bridge.answer, megatron.HAS, megatron.SAVING),
+    "maxtext": Framework(maxtext.NAME, maxtext.answer, maxtext.HAS, maxtext.SAVING, levels=(NOTHING, WEIGHTS)),
     "primus": Framework(primus.NAME, primus.answer, primus.ALGORITHMS, primus.SAVING),
     "zero-bubble": Framework(
         zero_bubble.NAME, zero_bubble.answer, zero_bubble.FLAGS, zero_bubble.SAVING, takes_slices=True
@@ -103,8 +105,8 @@ def hand_over(
 
     Args:
         schedule: The schedule, or the name of its file; checked first.
-        framework: "megatron" (flags), "torchtitan" (flags), "deepspeed" (Python), "primus" (YAML) or "zero-bubble"
-            (flags of the fork of Megatron-LM).
+        framework: "megatron" (flags), "torchtitan" (flags), "deepspeed" (Python), "megatron-bridge" (Python), "maxtext"
+            (options), "primus" (YAML) or "zero-bubble" (flags of the fork of Megatron-LM).
         layers: The decoder layers of each stage, or Megatron-LM's text; default: those of a problem by layers or of a
             model, if it has them.
         problem: The costs, where the file is a CSV, and what an algorithm, its name or its function, schedules.
@@ -156,7 +158,7 @@ def suited(outcome: Outcome, trainer: str, made_by: str = "") -> Outcome:
 
 def nearest_family(subject: Subject, has: Collection[str]) -> str:
     """Return the family of a framework with the same stages: of one a device, two copies, a V, or several."""
-    wanted = ["1f1b"]
+    wanted = ["1f1b", *maxtext.HAS]
     if subject.problem.slices.count > 1:
         wanted.insert(0, SLICED)
     if subject.chunks > 1 and subject.placement != "linear" and subject.microbatches >= subject.devices:

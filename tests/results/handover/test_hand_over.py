@@ -458,7 +458,7 @@ def test_deepspeed_has_dualpipev() -> None:
     """With whole backwards, from 2P microbatches on."""
     text = pipesched.hand_over(made("dualpipe-v-whole", chunks=2), "deepspeed")
     assert text.startswith("DualPipeVModule(layers, num_stages=4, partition_method='type:YourDecoderLayer')\n")
-    with pytest.raises(Inexpressible, match="takes at least 2P microbatches, 8; this has 7; the nearest .* is 1f1b"):
+    with pytest.raises(Inexpressible, match=r"takes at least 2P microbatches, 8; this has 7; the nearest .* is 1f1b"):
         pipesched.hand_over(made("dualpipe-v-whole", chunks=2, microbatches=7), "deepspeed")
 
 
