@@ -190,8 +190,11 @@ class Layers:
         require_flag(self.blocks, "blocks")
         if not layout:
             raise ConfigError("must list the layers of each stage", "layout")
-        if self.items and layout != tuple(stage.layers for stage in self.items):
-            raise ConfigError("do not have the layers of `layout`", "items")
+        items = tuple(require_sequence(self.items, "items"))
+        counts = [one.layers if isinstance(one, StageItems) else None for one in items]
+        if items and counts != [*layout]:
+            raise ConfigError("must be StageItems with the layers of `layout`", "items")
+        object.__setattr__(self, "items", items)
         for key in PARTS[1:]:
             if getattr(self, key).lengths:
                 raise ConfigError("is of one stage: it takes no lists", key)

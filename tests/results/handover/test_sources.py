@@ -100,7 +100,7 @@ def megatron_options(root: Path) -> dict[str, list[Any]]:
         for name, annotation in fields_of(node).items():
             found[f"--{name.replace('_', '-')}"] = literals(annotation)
     for path in (path for pattern in patterns for path in root.glob(pattern)):  # names that a field has beside its own
-        found |= dict.fromkeys(re.findall(r'"(--[a-z0-9-]+)"', path.read_text("utf-8")), [])
+        found |= {name: [] for name in re.findall(r'"(--[a-z0-9-]+)"', path.read_text("utf-8"))}
     for call in ast.walk(ast.parse((root / "megatron/training/arguments.py").read_text("utf-8"))):
         if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("add_argument"):
             choices = [one.value for one in call.keywords if one.arg == "choices"]
