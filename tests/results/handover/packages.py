@@ -49,6 +49,7 @@ def fields_of(node: ast.ClassDef) -> dict[str, str]:
 
 def literals(annotation: str) -> list[Any]:
     """The values that an annotation allows, where it lists any."""
-    nodes = [node for node in ast.walk(ast.parse(annotation)) if isinstance(node, ast.Subscript)]
-    (one,) = [node for node in nodes if ast.unparse(node.value) == "Literal"] or [None]
-    return [] if one is None else list(ast.literal_eval(ast.unparse(one.slice)))
+    nodes = (node for node in ast.walk(ast.parse(annotation)) if isinstance(node, ast.Subscript))
+    one = next((node for node in nodes if ast.unparse(node.value) == "Literal"), None)
+    found = None if one is None else ast.literal_eval(ast.unparse(one.slice))
+    return [] if found is None else list(found) if isinstance(found, tuple) else [found]

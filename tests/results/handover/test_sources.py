@@ -197,7 +197,8 @@ def deepspeed_schedules(root: Path) -> ModuleType:
 
 def passes(steps: Any, stages: int, rank: int, count: int) -> list[str]:
     """The passes of instructions as texts: of phase 0 those of stage `rank`, of phase 1 of its mirror."""
-    found, done = [], {}
+    found: list[str] = []
+    done: dict[tuple[str, int], int] = {}
     for one in (instruction for step in steps for instruction in step):
         letter = {"ForwardPass": "F", "BackwardPass": "B"}.get(type(one).__name__)
         if letter:
