@@ -315,7 +315,8 @@ def test_stages_without_items(layout: Any, makespan: int) -> None:
 
 def test_losses_on_several_stages() -> None:
     """Three predictions and four losses, as if given as layers; fused they add up; documents and texts hold them."""
-    text, shape = "E|(t|)*10m|m|m|LL|LL", {"devices": 8, "chunks": 2, "microbatches": 32}
+    text = "E|(t|)*10m|m|m|LL|LL"
+    shape: dict[str, Any] = {"devices": 8, "chunks": 2, "microbatches": 32}
     own: dict[str, Any] = {
         "layers": 10, "layer": {"forward": 1, "backward": 2}, "mtp": {"forward": 1.1, "backward": 2.2},
         "first": {"forward": 0.1}, "last": {"forward": 0.8, "backward": 1.6},
