@@ -33,10 +33,12 @@ def command(
     framework: str | None = option(
         "--for FRAMEWORK",
         "Instead of a format: the options that make a framework train by it: megatron, torchtitan, deepspeed, primus,"
-        " zero-bubble.",
+        " zero-bubble, megatron-bridge, maxtext.",
     ),
     layers: str | None = option(
-        "--layers N,N..", "With --for: the decoder layers of each stage; default: those of the config, if it has them."
+        "--layers N,N..|TEXT",
+        "With --for: the decoder layers of each stage, or Megatron-LM's text; default: those of the config, if it has"
+        " them.",
     ),
     problem: ProblemSource,
     algorithm: dict[str, Any],
@@ -49,9 +51,10 @@ def command(
     """
     from pipesched.file_formats.files import content_of
     from pipesched.pipeline.check import checked
+    from pipesched.pipeline.layout_text import looks_like_text
 
     if framework is not None:
-        counts = None if layers is None else whole_numbers("--layers", layers, least=0)
+        counts = layers if layers is None or looks_like_text(layers) else whole_numbers("--layers", layers, least=0)
         cut = problem if counts is None else _cut_so(words, problem, counts)
         _hand_over(framework, counts, to, lambda: _outcome(words, algo, cut, algorithm), target)
         return
@@ -65,7 +68,7 @@ def command(
     _deliver(content, target)
 
 
-def _cut_so(words: list[str] | None, problem: ProblemSource, counts: list[int]) -> ProblemSource:
+def _cut_so(words: list[str] | None, problem: ProblemSource, counts: list[int] | str) -> ProblemSource:
     """Return a problem whose layers, if it has any, are cut as the framework is told. Raises ConfigError."""
     from pipesched.cli.reading import config_source
     from pipesched.config.load import load_values

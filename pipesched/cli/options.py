@@ -31,7 +31,7 @@ def as_value(_flag: str, text: str) -> Any:
 
 def parse_value(text: str) -> Any:
     """Return what an option's text means: a number, a list of them when it holds commas, else a word."""
-    if "," in text:
+    if "," in text and "|" not in text:  # in a layout's text commas mean nothing
         return [parse_value(part) for part in text.split(",")]
     try:
         number = parse_number(text.strip())
@@ -249,7 +249,9 @@ class SearchOptions(NamedTuple):
         return {name: value for name, value in self._asdict().items() if value is not None and name not in others}
 
 
-ONLY = "only what a trainer takes: megatron, torchtitan, pytorch, primus, zero-bubble, deepspeed"
+ONLY = (
+    "only what a trainer takes: megatron, torchtitan, pytorch, primus, zero-bubble, deepspeed, megatron-bridge, maxtext"
+)
 
 
 def _trainer(_flag: str, text: str) -> str:

@@ -11,6 +11,7 @@ from pipesched.estimation.setup import SIZES, Setup
 from pipesched.estimation.setup_reader import ReadSetup, read_setup
 from pipesched.pipeline.declared import SETUP_NAMES
 from pipesched.pipeline.layers import RULES
+from pipesched.pipeline.layout_text import looks_like_text
 from pipesched.pipeline.problem import Problem
 from pipesched.text.given import Given, located
 from pipesched.text.sections import Section, Sections, located as located_in_sections, merged
@@ -24,6 +25,7 @@ INSTEAD = {  # parameter of make_problem -> what to give where its value is deri
     "layer": "`model` has its costs; keys of costs and memory replace those of the stages",
     "first": "`model` has the embedding",
     "last": "`model` has the head",
+    "mtp": "`model` has its own MTP layers",
     "layout": "give `training.layout`",
     "time_unit": "derived times are in ms",
     "unit": "derived memory is in GB",
@@ -76,8 +78,10 @@ def _sections(values: Mapping[str, Given]) -> Sections:
 
 
 def _cuts_anew(values: Mapping[str, Given]) -> bool:
-    """Return whether an override asks for a cut by a rule, in place of the layout that the config gives."""
-    return "layout" in values and values["layout"].where is None and values["layout"].value in (None, *RULES[:-1])
+    """Return whether an override gives a cut, or a rule for it, in place of the layout that the config gives."""
+    if "layout" not in values or values["layout"].where is not None:
+        return False
+    return values["layout"].value in (None, *RULES[:-1]) or looks_like_text(values["layout"].value)
 
 
 def require_place(values: Mapping[str, Given]) -> None:

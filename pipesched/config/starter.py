@@ -28,7 +28,7 @@ APART = {  # keys of the starter that stand behind the others, each group below 
     "What data-parallel ranks divide: none, optimizer, gradients or weights (ZeRO 0, 1, 2, 3); and work beside the"
     " pipeline:": ("shard", "step.clip", "side"),
     "Instead of stages, and of costs one a stage, the model by its layers:": (
-        "layers", "chunks", "layer", "first", "last", "layout",
+        "layers", "chunks", "layer", "first", "last", "mtp", "layout",
     ),
 }  # fmt: skip
 SETUP_HEAD = """\

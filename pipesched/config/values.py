@@ -11,13 +11,12 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline import declared
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.costs import HALVES
-from pipesched.pipeline.layer_arguments import PARTS
-from pipesched.pipeline.layers import WORK, rows_of
+from pipesched.pipeline.layers import PARTS, WORK, rows_of
 from pipesched.pipeline.memory import TABLED
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.pipeline.shapes import Each, Field
-from pipesched.pipeline.step import GRADIENTS, WEIGHTS, Shard
+from pipesched.pipeline.step import EACH, GRADIENTS, WEIGHTS, Shard
 from pipesched.pipeline.units import AUTO, Sizes, Slices
 from pipesched.pipeline.units_of_measure import is_several
 from pipesched.text.given import Given, located
@@ -233,7 +232,7 @@ def _on_top(field: Field, below: Given, above: Given) -> Given:
 
     A number of slices is their count, a word of a shard its level. What other entries leave without effect is dropped:
     one way to say the work of slices replaces the other, `most` goes with a number that is to be found, and lower
-    levels of a shard have no `ahead` and no `reduce`.
+    levels of a shard have no `ahead`, `gather` and `reduce`, and of `gather` each and `ahead` one replaces the other.
     """
     whole = field.shape.short or ""
     under, over = (one.value if isinstance(one.value, Mapping) else {whole: one.value} for one in (below, above))
@@ -241,7 +240,8 @@ def _on_top(field: Field, below: Given, above: Given) -> Given:
     if over.get("count", AUTO) != AUTO:
         dropped.add("most")
     if over.get("level", WEIGHTS) != WEIGHTS:
-        dropped |= {"ahead"} if over["level"] == GRADIENTS else {"ahead", "reduce"}
+        dropped |= {"ahead", "gather"} if over["level"] == GRADIENTS else {"ahead", "gather", "reduce"}
+    dropped |= {"ahead"} if over.get("gather") == EACH else {"gather"} if "ahead" in over else set()
     kept = {key: value for key, value in under.items() if key not in dropped}
     return Given({**kept, **over}, None, {key: place for key, place in below.inside.items() if key in kept})
 

@@ -14,8 +14,8 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.costs import HALVES, STEP_TIMES
 from pipesched.pipeline.declared import BY_KEY, BY_NAME, FIELDS, SECTIONS, keys_of
-from pipesched.pipeline.layer_arguments import KEYS, PARTS, Blocks
-from pipesched.pipeline.layers import RULES, Amount, LayerCosts
+from pipesched.pipeline.layer_arguments import KEYS, Blocks
+from pipesched.pipeline.layers import PARTS, RULES, Amount, LayerCosts
 from pipesched.pipeline.memory import KEPT, SHARES, SIZES
 from pipesched.pipeline.problem import PLAIN, Problem
 from pipesched.pipeline.quantities import plain, simplest
@@ -38,8 +38,9 @@ def step_document(problem: Problem) -> dict[str, Any]:
     if shard is None:
         return {}
     ahead = list(shard.ahead) if isinstance(shard.ahead, tuple) else shard.ahead
+    late = {"gather": shard.gather} if shard.gathers_each else {}
     return {
-        "shard": {"level": shard.level, "ranks": shard.ranks, "ahead": ahead, "reduce": shard.reduce},
+        "shard": {"level": shard.level, "ranks": shard.ranks, "ahead": ahead, "reduce": shard.reduce, **late},
         "step": {"clip": problem.clip},
         "side": [item_values(item, plain) for item in problem.side],
     }
@@ -67,11 +68,11 @@ def layers_document(problem: Problem) -> dict[str, Any]:
         unsaid |= {"backward", *HALVES, "recompute"}
     if not kept_said(problem):
         unsaid |= {*KEPT}
-    parts = {key: _part(getattr(layers, key), unsaid) for key in PARTS}
+    parts = {key: _part(getattr(layers, key), unsaid) for key in layers.parts_said}
     if layers.p2p is not None and layers.count != len(layers.layout):
         parts["layer"]["p2p"] = _plain(layers.p2p)
     blocks = {BLOCKS: True} if layers.blocks else {}
-    return {"layers": layers.count, **parts, "layout": list(layers.layout), **blocks}
+    return {"layers": layers.count, **parts, "layout": layers.layout_said, **blocks}
 
 
 def _part(costs: LayerCosts, unsaid: Set[str]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from itertools import repeat
 
 from pipesched.estimation.memory import state_bytes
 from pipesched.estimation.model import Experts
-from pipesched.estimation.setup import Setup, ShardGroup
+from pipesched.estimation.setup import ALLGATHER, ALLTOALL, Setup, ShardGroup
 from pipesched.estimation.terms import COMMUNICATION, LAUNCHES, MESSAGES, PER_MS, TRAFFIC, Term, Terms
 from pipesched.pipeline.placement import Placement
 
@@ -58,13 +58,19 @@ def expert_terms(setup: Setup, operation: str = FORWARD) -> Iterable[Term]:
 def _dispatch(setup: Setup, mixture: Experts, own: float, times: float) -> Term:
     """Return dispatch and combine: a token goes once to each node, and there once to each rank that runs it.
 
-    Both together send `times` the tokens of a rank in 16 bits.
-
-    They go over both kinds of links at once: the longer one's time counts.
+    Both together send `times` the tokens of a rank in 16 bits. By a plain all-to-all a token goes once for each of its
+    experts, and by a gather to all ranks. They go over both kinds of links at once: the longer one's time counts.
     """
     hardware, e = setup.hardware, setup.parallel.expert
     inside = min(e, max(1, hardware.neighbours // setup.parallel.expert_tensor))
     nodes, ways = -(-e // inside), times * own
+    if setup.training.dispatcher == ALLGATHER:
+        return across_ranks(setup, DISPATCH_AND_COMBINE, ways * (e - 1), e, apart=setup.parallel.expert_tensor)
+    if setup.training.dispatcher == ALLTOALL:
+        copies = ways * mixture.active / e
+        links = _sent(setup, DISPATCH_AND_COMBINE, copies * (inside - 1), "link in the node", hardware.inside)
+        network = _sent(setup, DISPATCH_AND_COMBINE, copies * (e - inside), "network", hardware.outside)
+        return max(links, network, key=lambda term: term.value)
     over_links = ways * _others(e, mixture.active) * (inside - 1) / inside * (e / (e - 1))
     links = _sent(setup, DISPATCH_AND_COMBINE, over_links, "link in the node", hardware.inside)
     network = _sent(setup, DISPATCH_AND_COMBINE, ways * _others(nodes, mixture.active), "network", hardware.outside)

@@ -138,7 +138,8 @@ def _write_rest(config: ConfigWriter, problem: Problem) -> None:
     """Write what makes microbatches differ, and what a step has beside costs and memory."""
     values: dict[str, object] = {**unit_values(problem.sizes, problem.slices, problem.mode)}
     if problem.shard is not None:
-        values["shard"] = {key: getattr(problem.shard, key) for key in SHARD}
+        without = "ahead" if problem.shard.gathers_each else "gather"  # one has no effect beside the other
+        values["shard"] = {key: getattr(problem.shard, key) for key in SHARD if key != without}
     if problem.clip:
         values["step"] = {"clip": problem.clip}
     if problem.side:

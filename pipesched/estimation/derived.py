@@ -16,7 +16,7 @@ from pipesched.estimation.items import GB, LAYER, Items, Stage, copies_sent, hid
 from pipesched.estimation.layout import ends_of_layout
 from pipesched.estimation.memory import CONTEXT, FRAGMENTATION
 from pipesched.estimation.model import items_of
-from pipesched.estimation.setup import ADAM, GATHER, NONE, Setup
+from pipesched.estimation.setup import ADAM, DEEPEP, GATHER, NONE, Setup
 from pipesched.estimation.step import step_values, with_keys
 from pipesched.estimation.terms import ATTENTION as ATTENDING, PER_MS, total
 from pipesched.estimation.times import OPERATIONS
@@ -24,6 +24,7 @@ from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.cutting.runs import CutItems
 from pipesched.pipeline.layers import BALANCED, EQUAL, LayerCosts, Layers, least_counts
 from pipesched.pipeline.layout import balanced_layout, equal_layout
+from pipesched.pipeline.layout_text import stages_of
 from pipesched.pipeline.placement import Placement, named_placement
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import MOST_DIGITS, Exact, rounded, to_fraction
@@ -33,7 +34,6 @@ from pipesched.pipeline.step_arguments import ALL
 from pipesched.pipeline.unit_arguments import WHOLE_ONLY, read_slices
 from pipesched.pipeline.units import FORWARD_ONLY, SHARED, Slices, with_attentions
 from pipesched.pipeline.units_of_measure import MEMORY, TIME, Unit, exact_number, is_several
-from pipesched.results.handover.subject import stages_of
 
 HALVES = ("backward_input", "backward_weight")
 BY_STAGE = (  # parameters of make_problem that, given, say what stages take and hold, whatever their items
@@ -45,7 +45,7 @@ PARTS = {"forward", "backward", "backward_input", "backward_weight", "overlap"} 
 MEASURED = ("forward", "activation", "static")  # by which cuts are balanced
 WORDS = (BALANCED, EQUAL)  # of `training.layout`, by which layers are cut
 BESIDE = ("microbatches", "budget", "name", "lanes", "speed", "links")  # parameters that no cut changes
-SIZES = ("devices", "stages", "chunks", "layers", "layer", "first", "last", "layout", "time_unit", "unit")
+SIZES = ("devices", "stages", "chunks", "layers", "layer", "first", "last", "mtp", "layout", "time_unit", "unit")
 
 
 def sliced(given: Any, stages: Sequence[Stage], microbatches: Sequence[Items]) -> Slices:
@@ -194,15 +194,23 @@ class SetupCutter:
         setup = self.setup
         model, parallel, batch, training = setup.model, setup.parallel, setup.batch, setup.training
         group = setup.shard_group()
-        is_apart = model.experts is not None and parallel.expert_tensor != parallel.tensor
+        mixture, spreads = model.experts, parallel.expert > 1
+        is_apart = mixture is not None and parallel.expert_tensor != parallel.tensor
+        of_experts = {} if mixture is None else {
+            "experts": mixture.count, "active": mixture.active, "width": mixture.width, "shared": mixture.shared,
+            "dense_layers": mixture.dense_layers, "expert_layers": model.layers - mixture.dense_layers,
+            f"dispatcher {training.dispatcher or DEEPEP}": spreads,
+        }  # fmt: skip
         return {
-            **vars(training), **vars(batch), "context": 0,
+            **vars(training), **vars(batch), **of_experts, "context": 0,
+            "channels": model.head if model.latent is None and model.query != model.hidden else 0, "mtp": model.mtp,
             **{key: getattr(model, key) for key in ("layers", "hidden", "ffn", "heads", "kv_heads")},
             **{way: ranks for way, ranks in vars(parallel).items() if ranks is not None and ranks > 1},
             "shard_ranks": group.ranks if training.shard else 0, "replicas": group.replicas if training.shard else 0,
             "expert_tensor": parallel.expert_tensor * is_apart, "gpus": parallel.gpus, "data": parallel.data,
-            "is_split": parallel.spread > 1, "is_whole": parallel.spread < parallel.tensor,
-            training.precision: True, f"{training.precision} weights": setup.recipe and training.distributed_optimizer,
+            "expert_ranks": setup.shard_group(experts=True).ranks, "is_split": parallel.spread > 1,
+            "is_whole": parallel.spread < parallel.tensor, training.precision: True,
+            f"{training.precision} weights": setup.recipe and training.distributed_optimizer,
             **({"bf16": True, "low": True} if setup.recipe else {}),
             "gathers": parallel.context > 1 and training.context == GATHER,
             "tokens": batch.micro * batch.sequence, f"{training.gradients} gradients": True,

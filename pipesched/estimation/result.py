@@ -25,12 +25,12 @@ from pipesched.estimation.terms import PER_MS, Term, Terms, total
 from pipesched.estimation.times import optimizer_terms
 from pipesched.estimation.trust.evidence import SpeedRatio, Trust
 from pipesched.pipeline.costs import Entry, in_one
+from pipesched.pipeline.layout_text import StageItems, stages_of
 from pipesched.pipeline.memory import KEPT
 from pipesched.pipeline.metrics import NETWORK, PARTS, SIDE
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units, to_fraction
 from pipesched.pipeline.schedule import schedule_plan
-from pipesched.results.handover.subject import StageItems, stages_of
 from pipesched.results.outcome import Outcome
 
 BESIDE_STATES = ("activations", "unsharded", "side")  # what comes and goes

@@ -40,6 +40,7 @@ from pipesched.pipeline.step import LEVELS, NOTHING, OPTIMIZER_STATES
 
 NONE, SELECTIVE, FULL = RECOMPUTES = ("none", "selective", "full")
 RING, GATHER = CONTEXTS = ("ring", "gather")
+DEEPEP, ALLTOALL, ALLGATHER = DISPATCHERS = ("deepep", "alltoall", "allgather")
 ADAM, ADAM_BF16, MUON, SGD = OPTIMIZERS = ("adam", "adam-bf16", "muon", "sgd")
 MOST_STATES = 1_000  # bytes of a parameter
 MOST = 1_000_000_000  # GPUs, tokens or sequences
@@ -250,6 +251,14 @@ class TrainingSetup:
         flag=None,
         example="ring",
     )
+    dispatcher: str | None = declare(
+        OneOf(*DISPATCHERS),
+        "how tokens get to experts on other ranks: deepep (default; once to a node), alltoall (once for each expert) or"
+        " allgather (all to all)",
+        None,
+        flag=None,
+        example="deepep",
+    )
     shard: str | None = declare(
         Searched(OneOf(*LEVELS)),
         "what data-parallel ranks divide: none, optimizer, gradients or weights (ZeRO 0 to 3)",
@@ -382,6 +391,8 @@ class Setup:
         self._require_sequence()
         self._require_batch()
         self._require_groups()
+        if self.training.dispatcher is not None and self.model.experts is None:
+            raise ConfigError(f"has no effect: {self.model.name} has no experts", "training.dispatcher")
 
     def shard_group(self, *, experts: bool = False) -> ShardGroup:
         """Return the ranks that divide the parameters of a rank, or those of its `experts`.

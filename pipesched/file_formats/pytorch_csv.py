@@ -20,7 +20,7 @@ from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import NOTHING_BEFORE, Plan, ends_of_stages, plan_from_slots
 from pipesched.pipeline.schedule import Schedule
 from pipesched.results.handover.subject import no_whole_step
-from pipesched.results.trainers import refused_by_pytorch
+from pipesched.results.trainers import refused_by_pytorch, unlike_for_pytorch
 
 LEFT_OUT = ("OPTIMIZER", "REDUCE_TIED")  # which PyTorch's schedules lack
 Row = Sequence[Slot | Action]
@@ -61,11 +61,13 @@ def csv_text(rows: Iterable[Iterable[object]], note: str = "") -> CsvText:
 
 
 def feeding_note(schedule: Schedule) -> str:
-    """Return which microbatches to feed in place of 0, 1, 2, ..; "" where they are alike, or it is these."""
-    fed = [*_renumbering(schedule.plan)]
+    """Return which microbatches to feed in place of 0, 1, 2, .., and why PyTorch cannot; "" where they are alike."""
+    fed, unlike = [*_renumbering(schedule.plan)], unlike_for_pytorch(schedule.problem)
+    note = f"is for `pipesched train`: {unlike}" if unlike else ""
     if not differs(schedule.problem) or fed == sorted(fed):
-        return ""
-    return f"numbers microbatches as PyTorch runs them, by position: feed it {joined([*map(str, fed)])}, in this order"
+        return note
+    order = f"feed it {joined([*map(str, fed)])}, in this order"
+    return f"{f'{note}; it ' if note else ''}numbers microbatches as PyTorch runs them, by position: {order}"
 
 
 def numbered_slots(plan: Plan) -> list[list[tuple[int, Slot]]]:

@@ -25,6 +25,7 @@ def make_problem(
     layer: Mapping[str, Any] | None = None,
     first: Mapping[str, Any] | None = None,
     last: Mapping[str, Any] | None = None,
+    mtp: Mapping[str, Any] | None = None,
     layout: str | Sequence[Number] | None = None,
     speed: Number | Sequence[Number] | Mapping[int, Number] | None = None,
     links: Sequence[Sequence[Number]] | Mapping[str, Any] | None = None,
@@ -87,8 +88,9 @@ def make_problem(
             a list with one for each.
         first: What the first stage has beside its layers (the embedding), by the keys of `layer`.
         last: What the last stage has beside its layers (the head, the loss), by the keys of `layer`.
-        layout: Of the layers: best (default), balanced, equal, or the layers of each stage; without layers it cuts the
-            stages.
+        mtp: What a layer of multi-token prediction costs, m in `layout`, by the keys of `layer`.
+        layout: Of the layers: best (default), balanced, equal, the layers of each stage, or Megatron-LM's text
+            (Et*3|(tt|)*2L); without layers it cuts the stages.
         speed: What each device divides the costs of operations by: one each, or by device, {2: 0.8}; default 1.
         links: Latency from device to device, beside that of the boundary: {size: 4, inside: 0.05, between: 0.4} for
             groups of devices in a row, `groups` for others, or a list for each device.

@@ -24,6 +24,7 @@ from pipesched.pipeline.check_program import (
     CheckedProgram,
     checked_programs,
     entries_of,
+    gathers_each,
     latest,
     level_is,
     misplaced_step,
@@ -92,6 +93,17 @@ class TimeTables:
         """All operations of passes in the plan."""
         beside = np.concatenate([*self.lanes, self.pairs[1]])
         return np.concatenate([*self.passes, beside[beside < self.index.passes]])
+
+    @cached_property
+    def begins(self) -> Ints:
+        """The starts of operations; where nothing is gathered ahead, of the first in each turn that of its gather."""
+        found = self.start.copy() if gathers_each(self.problem) else self.start
+        backward = dict(zip(*(both.tolist() for both in self.pairs), strict=True))
+        for program in checked_programs(self.problem, self.plan) if gathers_each(self.problem) else ():
+            for gather, slot in {gather: slot for slot, gather in reversed(program.starts)}.items():
+                for one in (slot, backward.get(slot, slot)):
+                    found[one] = min(found[one], self.start[gather])
+        return found
 
     @property
     def parts(self) -> list[slice]:
@@ -397,7 +409,7 @@ class _StepRules:
             lag = np.where(device == self.tables.there[into], 0, self.problem.step_ticks.side_p2p[side])
             if kind == "E":
                 used = column(self.index.row("F", into))[:: self.index.slices]
-                for at in np.flatnonzero(self.start[used] < self.end[number] + lag).tolist():
+                for at in np.flatnonzero(self.tables.begins[used] < self.end[number] + lag).tolist():
                     yield self._early(int(used[at]), int(number[at]), int(lag[at]), on=int(self.tables.there[into]))
             elif len(number):
                 last = latest(self.index, self.end, "BI", self.index.slices, column([into]))[0]
@@ -636,15 +648,16 @@ class _Demand(NamedTuple):
 
     def early(self, tables: TimeTables) -> Ints:
         """Return which operations start before; what the plan lacks does not count."""
-        starts = tables.of(tables.start, self.kind)[self.further : self.further + len(self.ready)]
+        starts = tables.of(tables.begins, self.kind)[self.further : self.further + len(self.ready)]
         is_early: Ints = (starts < self.ready) & (starts >= 0)
         return is_early
 
     def sentence(self, tables: TimeTables, stage: int, unit: int, what: str = "its input is there") -> str:
         """Return what is said of an operation that starts before."""
         number = tables.index.row(self.kind, stage + self.further)[unit]
-        start, ready = tables.time(tables.start[number]), tables.time(self.ready[stage, unit])
-        return f"{tables.index.op(number)} starts at {start}, before {what} at {ready}"
+        start, ready = tables.time(tables.begins[number]), tables.time(self.ready[stage, unit])
+        gather = "the gather for " if tables.begins[number] < tables.start[number] else ""
+        return f"{gather}{tables.index.op(number)} starts at {start}, before {what} at {ready}"
 
 
 def _too_early(tables: TimeTables) -> Iterator[str]:

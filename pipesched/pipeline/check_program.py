@@ -41,6 +41,11 @@ def reduces_each(problem: Problem) -> bool:
     return problem.shard is not None and problem.shard.reduce == "each"
 
 
+def gathers_each(problem: Problem) -> bool:
+    """Return whether nothing is gathered ahead: a gather starts as the slot that it is for could without it."""
+    return problem.shard is not None and problem.shard.gather == "each"
+
+
 def tied_ends(problem: Problem) -> tuple[int, ...]:
     """Return the first and the last stage where they add up tied gradients between two devices."""
     there = problem.settled_placement.devices

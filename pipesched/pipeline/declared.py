@@ -14,7 +14,7 @@ from pipesched.pipeline.layer_arguments import KEYS, MOST_LAYERS
 from pipesched.pipeline.layers import BALANCED, BEST, EQUAL
 from pipesched.pipeline.memory import MEMORY_KEYS
 from pipesched.pipeline.problem import DEVICES, PROBLEM_KEYS
-from pipesched.pipeline.shapes import ByKey, Count, Either, Field, ListOf, OneOf, ValueShape
+from pipesched.pipeline.shapes import ByKey, Count, Either, Field, LayoutText, ListOf, OneOf, ValueShape
 from pipesched.pipeline.step_arguments import SHARD
 from pipesched.pipeline.unit_arguments import SIZES, SLICES
 
@@ -59,10 +59,17 @@ OF_LAYERS = (
         example="{forward: 2, backward: 4}",
     ),
     Field(
+        "mtp",
+        _layer(listed=False),
+        "what a layer of multi-token prediction costs, m in `layout`, by the keys of `layer`",
+        flag=None,
+        example="{forward: 1.5, backward: 3}",
+    ),
+    Field(
         "layout",
-        Either(OneOf(BEST, BALANCED, EQUAL), DEVICES, metavar="NAME|N,N.."),
-        "of the layers: best (default), balanced, equal, or the layers of each stage; without layers it cuts the"
-        " stages",
+        Either(OneOf(BEST, BALANCED, EQUAL), DEVICES, LayoutText(), metavar="NAME|N,N..|TEXT"),
+        "of the layers: best (default), balanced, equal, the layers of each stage, or Megatron-LM's text, as Et*2|t*2L;"
+        " without layers it cuts the stages",
         example="best",
     ),
 )
@@ -104,7 +111,11 @@ NUMERIC = tuple(field for field in FIELDS if field.shape.is_number)
 # Mappings that go entry by entry on top of another, and their entries that have options of their own:
 MAPPINGS: dict[str, Mapping[str, ValueShape | Field]] = {"sizes": SIZES, "slices": SLICES, "shard": SHARD}
 INSIDE = tuple(one for known in MAPPINGS.values() for one in known.values() if isinstance(one, Field))
-VARIED = (*NUMERIC, BY_KEY["shard"], SHARD["ranks"], SHARD["ahead"], SHARD["reduce"])  # what a sweep varies
+VARIED = (
+    *NUMERIC,
+    BY_KEY["shard"],
+    *(SHARD[key] for key in ("ranks", "ahead", "reduce", "gather")),
+)  # what a sweep varies
 OTHERS = {  # keys of other programs, each with ours
     "tp": "tensor", "pp": "pipeline", "vp": "chunks", "vpp": "chunks", "cp": "context", "ep": "expert", "dp": "data",
     "etp": "expert_tensor", "sp": "sequence", "mbs": "micro", "gbs": "global", "seq": "sequence", "world_size": "gpus",

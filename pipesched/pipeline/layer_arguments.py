@@ -17,16 +17,17 @@ from pipesched.pipeline.layers import (
     EQUAL,
     GIVEN,
     OPTIONAL,
+    PARTS,
     TIMES,
     Amount,
     LayerCosts,
     Layers,
     least_counts,
-    require_filled,
     rows_of,
     summed,
 )
 from pipesched.pipeline.layout import equal_layout
+from pipesched.pipeline.layout_text import StageItems, stages_of_counts
 from pipesched.pipeline.memory import KEPT, MEMORY_KEYS, SHARES, SIZES, Memory
 from pipesched.pipeline.quantities import canonical
 from pipesched.pipeline.unit_arguments import exact_table
@@ -45,7 +46,6 @@ from pipesched.pipeline.units_of_measure import (
 _FIELDS = [field.name for field in fields(LayerCosts) if field.name not in ("forward", "whole")]
 KEYS = ("forward", "backward", *_FIELDS)
 MOST_LAYERS = 10_000
-PARTS = ("layer", "first", "last")
 
 
 class GivenLayers(NamedTuple):
@@ -55,6 +55,7 @@ class GivenLayers(NamedTuple):
     layer: Any
     first: Any
     last: Any
+    mtp: Any
     layout: Any
     across: Mapping[str, Any] = MappingProxyType({})  # p2p, retain and checkpoint
     microbatches: int = 1
@@ -84,9 +85,20 @@ def read_layers(given: GivenLayers, devices: int, stages: int, time: Unit, size:
     defaults: dict[str, Amount] = {"forward": 1, "activation": canonical(Fraction(devices, count))}
     layer = _costs(entries["layer"], defaults, entries["layer"])
     shares = _shares_beside(entries["layer"], given.across)
-    first, last = (_costs({**shares, **entries[key]}, {"forward": 0}, entries["layer"]) for key in ("first", "last"))
-    layers = Layers(layer, first, last, (count,), GIVEN, _latencies(given, count, stages, time))
-    return _laid_out(given.layout, layers, stages)
+    parts: dict[str, Any] = {
+        key: _costs({**shares, **entries[key]}, {"forward": 0}, entries["layer"]) for key in PARTS[1:]
+    }
+    layers = Layers(layer, layout=(count,), rule=GIVEN, p2p=_latencies(given, count, stages, time), **parts)
+    made = _laid_out(given.layout, layers, stages)
+    if (given.mtp is None) != all(stage.mtp == 0 for stage in made.items):
+        raise _lacks_mtp(given.mtp)
+    return made
+
+
+def _lacks_mtp(mtp: Any) -> ConfigError:
+    if mtp is None:
+        return ConfigError("has m, a layer of multi-token prediction: give what one costs in `mtp`", "layout")
+    return ConfigError("has no effect without m (MTP layers) in `layout`, Megatron-LM's text: E|t*4|t*3m|L", "mtp")
 
 
 def _shares_beside(layer: Mapping[str, Amount], across: Mapping[str, Any]) -> dict[str, Amount]:
@@ -142,9 +154,12 @@ def _laid_out(layout: Any, layers: Layers, stages: int) -> Layers:
     """Return layers with a layout that is given, or with equal counts until a rule finds it. Raises ConfigError."""
     count, first, last = layers.count, layers.first, layers.last
     if is_several(layout):
-        return replace(layers, layout=_listed_layout(layout, count, stages, first, last))
+        counts = _listed_layout([one[1] if isinstance(one, StageItems) else one for one in layout], count, stages)
+        is_plain = layout == stages_of_counts(counts) or not isinstance(layout[0], StageItems)
+        return replace(layers, layout=counts, items=() if is_plain else tuple(layout))
     if layout is not None and not isinstance(layout, str):
-        what = f"must be {BEST}, {BALANCED}, {EQUAL} or a list of the layers of each stage, not {shown(layout)}"
+        what = f"must be {BEST}, {BALANCED}, {EQUAL}, a list of the layers of each stage, or a text such as Et*2|t*2L"
+        what += f", not {shown(layout)}"
         raise ConfigError(what, "layout")
     rule = BEST if layout is None else require_name((BEST, BALANCED, EQUAL), layout, "layout", "layout")
     least = least_counts(stages, first, last)
@@ -197,7 +212,7 @@ def require_one_layout(slices: Slices, model: Layers) -> None:
             raise ConfigError(what, "slices", entry=f"work.{key}")
 
 
-def _listed_layout(given: Any, count: int, stages: int, first: LayerCosts, last: LayerCosts) -> tuple[int, ...]:
+def _listed_layout(given: Any, count: int, stages: int) -> tuple[int, ...]:
     entries = first_entries(given, stages)
     if len(entries) != stages:
         found = length_text(given, entries, stages)
@@ -207,7 +222,8 @@ def _listed_layout(given: Any, count: int, stages: int, first: LayerCosts, last:
         if number.denominator != 1:
             raise ConfigError(f"must be whole numbers, not {shown(value)}", "layout")
     layout = tuple(map(int, numbers))
-    require_filled(layout, first, last)
+    if not layout:
+        raise ConfigError("must list the layers of each stage", "layout")
     if sum(layout) != count:
         raise ConfigError(f"lists {sum(layout)} layers; `layers` is {count}", "layout")
     return layout
@@ -266,7 +282,7 @@ def _require_alike(entries: Mapping[str, Mapping[str, Amount]]) -> None:
     """Raise ConfigError where `first` or `last` has what `layer` lacks, or gives the backward in another way."""
     layer = entries["layer"]
     by_halves = HALVES[0] in layer
-    for key in ("first", "last"):
+    for key in PARTS[1:]:
         for name in (*(one for one in OPTIONAL if one not in STEP_TIMES), *HALVES, *SHARES):
             if name in entries[key] and name not in layer:
                 raise ConfigError("is not given for a `layer`; give it there too", key, entry=name)

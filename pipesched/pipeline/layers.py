@@ -27,6 +27,7 @@ from pipesched.pipeline.costs import (
     scaled,
     taken,
 )
+from pipesched.pipeline.layout_text import StageItems, megatron_text, stages_of_counts
 from pipesched.pipeline.memory import KEPT, SHARES, SIZES, Memory
 from pipesched.pipeline.quantities import Exact, canonical, ticks_per_unit, to_fraction
 from pipesched.pipeline.unit_costs import Units
@@ -34,6 +35,7 @@ from pipesched.pipeline.unit_costs import Units
 BEST, BALANCED, EQUAL, GIVEN = "best", "balanced", "equal", "given"
 RULES = (BEST, BALANCED, EQUAL, GIVEN)
 TIMES = (*PER_STAGE, *STEP_TIMES)
+PARTS = ("layer", "first", "last", "mtp")
 WORK = ("forward", "backward_input", "backward_weight")  # the times of a forward and a backward
 OPTIONAL = tuple(name for name in TIMES if COSTS[name].optional)  # None where the model has none
 _OF_LAYER = (*PER_STAGE, *(name for name in SIZES if name not in KEPT), *SHARES, *STEP_TIMES, *KEPT)
@@ -160,11 +162,12 @@ class Layers:
     """The layers of a model, and how many of them each stage has.
 
     `layer` is what one of them costs, or lists of what each costs; `first` and `last` what the first and the last stage
-    have beside their layers. `layout` lists the layers of each stage; `rule` says where it is from. "given" holds for
-    one number of stages; the others are found again for another number, or another placement, and "best", until `run`
-    knows the algorithm, is as "balanced". `p2p` is the
-    latency of each boundary between layers, None where all boundaries of stages have one. `blocks` says that stages
-    were given, which count as layers. Raises ConfigError, about the field at fault, for what is none of these.
+    have beside their layers, `mtp` what a layer of multi-token prediction costs. Where stages have such layers, or
+    several a loss, `items` says what each has; each loss costs `last`. `layout` lists the layers of each stage; `rule`
+    says where it is from. "given" holds for one number of stages; the others are found again for another number, or
+    another placement, and "best", until `run` knows the algorithm, is as "balanced". `p2p` is the latency of each
+    boundary between layers, None where all boundaries of stages have one. `blocks` says that stages were given, which
+    count as layers. Raises ConfigError, about the field at fault, for what is none of these.
     """
 
     layer: LayerCosts
@@ -174,17 +177,25 @@ class Layers:
     rule: str = GIVEN
     p2p: tuple[Entry, ...] | None = None
     blocks: bool = False
+    mtp: LayerCosts = LayerCosts()
+    items: tuple[StageItems, ...] = ()
 
     def __post_init__(self) -> None:
-        for key in ("layer", "first", "last"):
+        for key in PARTS:
             require_type(getattr(self, key), LayerCosts, "LayerCosts", key)
         counts = require_sequence(self.layout, "layout")
         layout = tuple(require_whole(count, "layout", entry=entry) for entry, count in enumerate(counts))
         object.__setattr__(self, "layout", layout)
         require_name(RULES, self.rule, "rule", "rule")
         require_flag(self.blocks, "blocks")
-        require_filled(layout, self.first, self.last)
-        for key in ("first", "last"):
+        if not layout:
+            raise ConfigError("must list the layers of each stage", "layout")
+        items = tuple(require_sequence(self.items, "items"))
+        counts = [one.layers if isinstance(one, StageItems) else None for one in items]
+        if items and counts != [*layout]:
+            raise ConfigError("must be StageItems with the layers of `layout`", "items")
+        object.__setattr__(self, "items", items)
+        for key in PARTS[1:]:
             if getattr(self, key).lengths:
                 raise ConfigError("is of one stage: it takes no lists", key)
         if self.p2p is not None:
@@ -202,20 +213,39 @@ class Layers:
     @property
     def resolution(self) -> int:
         """The ticks in a time unit that make the times of every layout whole."""
-        values = (getattr(part, key) for part in (self.layer, self.first, self.last) for key in TIMES)
+        values = (getattr(getattr(self, part), key) for part in PARTS for key in TIMES)
         listed = [value if isinstance(value, tuple) else (value or 0,) for value in values]
         return ticks_per_unit(map(to_fraction, {one for column in (*listed, self.p2p or ()) for one in in_one(column)}))
 
     def resolution_at(self, speeds: Iterable[Fraction]) -> int:
         """Return the ticks in a time unit that make the times of every layout whole on devices of these speeds."""
-        columns = [getattr(part, key) for part in (self.layer, self.first, self.last) for key in TIMES]
+        columns = [getattr(getattr(self, part), key) for part in PARTS for key in TIMES]
         values = {one for column in columns for one in in_one(column if isinstance(column, tuple) else (column or 0,))}
         return ticks_per_unit([at_speed(to_fraction(value), speed) for speed in {*speeds} for value in values])
 
     def beside(self, stage: int, stages: int, key: str) -> Fraction:
         """Return what a stage out of `stages` has of `key` beside its layers."""
-        first = self.first.amount(key) if stage == 0 else Fraction(0)
-        return first + (self.last.amount(key) if stage == stages - 1 else Fraction(0))
+        return sum((part.amount(key) for part in self.parts_beside(stage, stages)), Fraction(0))
+
+    def parts_beside(self, stage: int, stages: int) -> list[LayerCosts]:
+        """Return what a stage out of `stages` has beside its layers: each part as often as it is there."""
+        own = self.items[stage] if self.items else StageItems(stage == 0, 0, 0, stage == stages - 1)
+        return [self.first] * own.embedding + [self.mtp] * own.mtp + [self.last] * own.head
+
+    @property
+    def parts_said(self) -> tuple[str, ...]:
+        """The parts that a config of these layers has: `mtp` where some stage has such a layer."""
+        return PARTS if any(stage.mtp for stage in self.items) else PARTS[:-1]
+
+    @property
+    def layout_said(self) -> list[int] | str:
+        """The layout as a config has it: a text where a list does not say it."""
+        return megatron_text(self.items) if self.items else [*self.layout]
+
+    @property
+    def stage_items(self) -> tuple[StageItems, ...]:
+        """What each stage has."""
+        return self.items or stages_of_counts(self.layout)
 
     @cached_property
     def spans(self) -> Sequence[tuple[int, int]]:
@@ -255,10 +285,10 @@ class Layers:
         parts = [*map(to_fraction, listed if isinstance(listed, tuple) else (listed,) * count)]
         sums = self.layer.sums("activation", count)
         sizes = [end - begin for begin, end in pairwise(sums)]
-        last, means, times = len(self.layout) - 1, [], rows_of(self.layer.activation)
+        means, times = [], rows_of(self.layer.activation)
         for stage, (begin, end) in enumerate(self.spans):
             weighed = [*zip(sizes[begin:end], parts[begin:end], strict=True)]
-            beside = [part for part, at in ((self.first, 0), (self.last, last)) if at == stage]
+            beside = self.parts_beside(stage, len(self.layout))
             weighed += [(times * part.amount("activation"), part.amount(key)) for part in beside if not part.is_nothing]
             means.append(_mean(weighed))
         return tuple(means)
@@ -287,7 +317,7 @@ class Layers:
         """The layers without what backwards, and what goes with these, would cost and hold."""
         nothing: dict[str, Any] = dict.fromkeys((*WORK[1:], "recompute", "gradients", "states"), 0)
         nothing |= dict.fromkeys(key for key in OPTIONAL if key != "gather")
-        parts = {key: replace(getattr(self, key), **nothing) for key in ("layer", "first", "last")}
+        parts = {key: replace(getattr(self, key), **nothing) for key in PARTS}
         return replace(self, **parts)
 
     def taken(self, order: Sequence[int]) -> Layers:
@@ -322,7 +352,7 @@ class Layers:
             }
             return replace(part, **made)
 
-        parts = {key: of_part(getattr(self, key)) for key in ("layer", "first", "last")}
+        parts = {key: of_part(getattr(self, key)) for key in PARTS}
         return replace(self, **parts, p2p=None)  # type: ignore[arg-type]
 
 
@@ -342,12 +372,3 @@ def least_counts(stages: int, first: LayerCosts, last: LayerCosts) -> tuple[int,
         if not part.is_nothing:
             least[stage] = 0
     return tuple(least)
-
-
-def require_filled(layout: Sequence[int], first: LayerCosts, last: LayerCosts) -> None:
-    """Raise ConfigError for a layout without a stage, or with a stage that has nothing to do."""
-    if not layout:
-        raise ConfigError("must list the layers of each stage", "layout")
-    for stage, (count, least) in enumerate(zip(layout, least_counts(len(layout), first, last), strict=True)):
-        if count < least:
-            raise ConfigError(f"stage {stage} has nothing to do: it needs at least one layer", "layout", entry=stage)

@@ -29,7 +29,8 @@ from pipesched.pipeline.layer_arguments import (
     stage_values,
     values_across,
 )
-from pipesched.pipeline.layers import TIMES, rows_of
+from pipesched.pipeline.layers import PARTS, TIMES, rows_of
+from pipesched.pipeline.layout_text import looks_like_text, read_megatron_text
 from pipesched.pipeline.memory import MEMORY_KEYS, SHARES, SIZES, Memory
 from pipesched.pipeline.placement import Placement, explicit_placement, named_placement
 from pipesched.pipeline.problem import MOST_OPERATIONS, PLAIN, Problem, letters_of, require_size
@@ -57,6 +58,8 @@ OF_STAGES = ("backward", *(key for key in TIMES if key != "whole"), *SIZES)
 
 def problem_from(values: Mapping[str, Any]) -> Problem:
     """Return the problem of the parameters of `make_problem`, all of which are there. Raises ConfigError."""
+    if looks_like_text(values["layout"]):
+        values = {**values, "layout": read_megatron_text(values["layout"])}
     is_of_blocks = values["layout"] is not None and values["layers"] is None and values["layer"] is None
     return _of_blocks(values) if is_of_blocks else _of_stages(values)
 
@@ -79,7 +82,7 @@ def _of_stages(values: Mapping[str, Any]) -> Problem:
         (values["sizes"], values["slices"], values["mode"]), tables, values["microbatches"], (p, s), time
     )
     require_size(letters_of(units["mode"], split=split), s, m, units["slices"].count)  # before a list is made of it
-    by_layer = {key: values[key] for key in ("layers", "layer", "first", "last", "layout")}
+    by_layer = {key: values[key] for key in ("layers", *PARTS, "layout")}
     model = read_layers(GivenLayers(**by_layer, across=across, microbatches=m), p, s, time, size)
     if model is not None:
         across = values_across(model, across)
@@ -113,7 +116,7 @@ def _of_blocks(values: Mapping[str, Any]) -> Problem:
     Raises ConfigError.
     """
     stages, chunks = values["stages"], values["chunks"]
-    free = dict.fromkeys(("layout", "first", "last", "placement", "chunks" if stages is not None else "stages"))
+    free = dict.fromkeys(("layout", *PARTS[1:], "placement", "chunks" if stages is not None else "stages"))
     free |= dict.fromkeys(("shard", "clip", "side"))  # which are of the stages that are made
     blocks = problem_from({**values, **free})
     p2p = blocks.costs.p2p

@@ -13,8 +13,9 @@ from pipesched.core.arrays import total
 from pipesched.errors import NotApplicable
 from pipesched.pipeline.costs import HALVES, Costs, Entry, added
 from pipesched.pipeline.cutting.runs import CutItems
-from pipesched.pipeline.layers import BALANCED, BEST, GIVEN, TIMES, LayerCosts, Layers, least_counts, summed
+from pipesched.pipeline.layers import BALANCED, BEST, GIVEN, PARTS, TIMES, LayerCosts, Layers, least_counts, summed
 from pipesched.pipeline.layout import balanced_layout, equal_layout, largest_work
+from pipesched.pipeline.layout_text import StageItems
 from pipesched.pipeline.memory import KEPT, SHARES, SIZES, Memory
 from pipesched.pipeline.placement import Placement, named_placement
 from pipesched.pipeline.problem import NO_STEP, Problem
@@ -59,7 +60,8 @@ def _side_into(problem: Problem, stages: int) -> tuple[SideItem, ...]:
 
 
 def _fuse_layers(layers: Layers, size: int) -> Layers:
-    return replace(layers, layout=tuple(map(sum, _groups(layers.layout, size))))
+    items = tuple(StageItems(*map(sum, zip(*group, strict=True))) for group in _groups(layers.items, size))
+    return replace(layers, layout=tuple(map(sum, _groups(layers.layout, size))), items=items)
 
 
 def _fuse_slices(problem: Problem, size: int) -> Slices:
@@ -171,7 +173,8 @@ def _by_what_stays(layers: Layers, shard: Shard) -> Layers:
         stays: dict[str, Any] = {**dict.fromkeys(KEPT, 0), "static": summed(sizes)}
         return replace(part, **stays)
 
-    return replace(layers, layer=of_part(layers.layer), first=of_part(layers.first), last=of_part(layers.last))
+    parts: dict[str, Any] = {key: of_part(getattr(layers, key)) for key in PARTS}
+    return replace(layers, **parts)
 
 
 def fitted_to(problem: Problem, placement: Placement) -> Problem:
@@ -205,7 +208,7 @@ def one_way(problem: Problem, *, split: bool) -> Problem:
 
     layers = problem.layers
     if layers is not None:
-        layers = replace(layers, **{key: alone(getattr(layers, key)) for key in ("layer", "first", "last")})
+        layers = replace(layers, **{key: alone(getattr(layers, key)) for key in PARTS})
     return replace(problem, costs=replace(alone(problem.costs), split=split), layers=layers)
 
 
@@ -292,7 +295,7 @@ def saved_by_moving(schedule: Schedule) -> Fraction:
 def _saved_at_edges(problem: Problem, layers: Layers, device: int) -> Fraction:
     """Return by how many ticks less the largest work is, once a layer has moved over an edge of a stage of a device."""
     placement, speeds = problem.settled_placement, speeds_of(problem)
-    least = least_counts(problem.stages, layers.first, layers.last)
+    least = layers.layout if layers.items else least_counts(problem.stages, layers.first, layers.last)
     layers = layers.weighed(problem.units)
     works = [largest_work(layers, placement, speeds)[1]]
     for stage in placement.stages_on(device):
@@ -333,12 +336,18 @@ class Balance(NamedTuple):
 
 
 def balance(problem: Problem) -> Balance | None:
-    """Return how even the layout of a problem on its placement is; None where it is not given by layers."""
-    if problem.layers is None:
+    """Return how even the layout of a problem on its placement is.
+
+    None where it is not given by layers, where losses stand on several stages, and where equal counts cannot be.
+    """
+    if problem.layers is None or problem.layers.items:
         return None
     layers, placement, speeds = problem.layers.weighed(problem.units), problem.settled_placement, speeds_of(problem)
     device, work = largest_work(layers, placement, speeds)
-    counts = equal_layout(layers.count, least_counts(problem.stages, layers.first, layers.last))
+    least = least_counts(problem.stages, layers.first, layers.last)
+    if layers.count < sum(least):
+        return None
+    counts = equal_layout(layers.count, least)
     return Balance(device, work, largest_work(replace(layers, layout=counts), placement, speeds)[1])
 
 

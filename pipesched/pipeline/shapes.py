@@ -142,6 +142,15 @@ class Flag(ValueShape):
         return [{"type": "boolean"}]
 
 
+class LayoutText(ValueShape):
+    """A layout in Megatron-LM's letters."""
+
+    metavar, hint, form = "TEXT", "str", "Megatron-LM's text"
+
+    def schema(self) -> list[Schema]:
+        return [{"type": "string", "pattern": r"^[EtmL|()*0-9,\s]+$"}]
+
+
 class OneOf(ValueShape):
     """One of some names."""
 

@@ -26,6 +26,7 @@ from pipesched.pipeline.units import entry_of
 
 NOTHING, OPTIMIZER_STATES, GRADIENTS, WEIGHTS = LEVELS = ("none", "optimizer", "gradients", "weights")
 LAST, EACH = REDUCES = ("last", "each")
+AHEAD_OF_USE, _ = GATHERS = ("ahead", EACH)
 FULL, AUTO = "full", "auto"
 AHEAD = 3  # stages that are unsharded at once in PyTorch
 
@@ -38,18 +39,20 @@ class Shard:
 
     `level` says what each rank keeps only its part of: "none", the states of the "optimizer", "gradients" too, or
     "weights" too; `ranks` among how many. With weights divided, a device has `ahead` of its stages whole at once: a
-    number, one a device, "full" (all), or "auto" (the best one; it is settled before a plan is made). `reduce` says
-    whether gradients are reduced once a stage ("last") or once a stage and microbatch ("each"). Raises ConfigError,
-    about `shard`, for what is none of these.
+    number, one a device, "full" (all), or "auto" (the best one; it is settled before a plan is made). With `gather`
+    "each" nothing is gathered ahead: a forward frees its stage, and a backward leaves it whole until the next forward.
+    `reduce` says whether gradients are reduced once a stage ("last") or once a stage and microbatch ("each"). Raises
+    ConfigError, about `shard`, for what is none of these.
     """
 
     level: str = NOTHING
     ranks: int = 1
     ahead: Ahead = AHEAD
     reduce: str = LAST
+    gather: str = AHEAD_OF_USE
 
     def __post_init__(self) -> None:
-        for key, names in (("level", LEVELS), ("reduce", REDUCES)):
+        for key, names in (("level", LEVELS), ("reduce", REDUCES), ("gather", GATHERS)):
             with entry_of("shard", key):
                 require_name(names, getattr(self, key), key, "shard")
         object.__setattr__(self, "ranks", require_whole(self.ranks, "shard", least=1, entry="ranks"))
@@ -59,6 +62,11 @@ class Shard:
             raise ConfigError(what, "shard", entry="reduce")
         if self.ahead != AHEAD and not self.divides(WEIGHTS):
             what = "has no effect below level weights, where weights stay whole: leave it out"
+            raise ConfigError(what, "shard", entry="ahead")
+        if self.gathers_each and not self.divides(WEIGHTS):
+            raise ConfigError("each needs level weights: below, weights stay whole", "shard", entry="gather")
+        if self.gathers_each and self.ahead != AHEAD:
+            what = "has no effect with `shard.gather` each, which gathers nothing ahead: leave it out"
             raise ConfigError(what, "shard", entry="ahead")
 
     def _checked_ahead(self) -> Ahead:
@@ -80,6 +88,11 @@ class Shard:
     def reduces_each(self) -> bool:
         """Whether gradients are reduced after each microbatch."""
         return self.reduce == EACH
+
+    @property
+    def gathers_each(self) -> bool:
+        """Whether weights are freed behind each forward, and gathered directly before what needs them."""
+        return self.gather == EACH
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,10 @@ from pipesched.pipeline.quantities import Exact, canonical, to_fraction
 from pipesched.pipeline.shapes import Count, Either, Field, Label, ListOf, Number, OneOf
 from pipesched.pipeline.step import (
     AHEAD,
+    AHEAD_OF_USE,
     AUTO,
     FULL,
+    GATHERS,
     LAST,
     LEVELS,
     NOTHING,
@@ -71,6 +73,14 @@ SHARD = {
         flag="shard-reduce",
         called="rule of reductions",
     ),
+    "gather": Field(
+        "shard.gather",
+        OneOf(*GATHERS),
+        "with weights divided: ahead (default), or each: a forward frees its stage, nothing is gathered ahead",
+        "shard",
+        flag="shard-gather",
+        called="rule of gathers",
+    ),
 }
 _TIME, _SIZE = Number(TIME), Number(MEMORY)
 _TIMES = Either(_TIME, ListOf(_TIME))
@@ -110,7 +120,7 @@ def read_shard(value: Any, devices: int, *, gathers: bool = False) -> Shard | No
         ranks = count_of("shard", given.get("ranks", 1))
     with entry_of("shard", "ahead"):
         ahead = _ahead(given.get("ahead", AHEAD), devices)
-    return Shard(level, ranks, ahead, given.get("reduce", LAST))
+    return Shard(level, ranks, ahead, given.get("reduce", LAST), given.get("gather", AHEAD_OF_USE))
 
 
 def _ahead(value: Any, devices: int) -> Any:

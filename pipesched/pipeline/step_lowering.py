@@ -26,13 +26,14 @@ def with_step_tasks(graph: TaskGraph, problem: Problem, plan: Plan) -> TaskGraph
     """
     step = _Step(problem, plan)
     tasks = [*step.tasks(len(graph.unit_counts))]
+    data, whole = Edges.joined([graph.edges, *step.needs()]), Edges.joined(step.residency())
     durations, resources, pools = (column(values) for values in zip(*tasks, strict=True)) if tasks else [column(())] * 3
     nothing = np.zeros(len(tasks), dtype=np.int64)
     return TaskGraph(
         np.append(graph.duration, durations),
         np.append(graph.resource, resources),
         (*graph.unit_counts, *[1] * problem.devices),
-        [graph.edges, *step.needs(), *step.residency(), step.issued(), *step.tied()],
+        [data, whole, step.late_gathers(data, whole), step.issued(), *step.tied()],
         np.append(graph.take, nothing),
         np.append(graph.give, nothing),
         np.append(graph.pool, pools),
@@ -279,6 +280,16 @@ class _Step:
                         left -= not every
                         yield arrow(coming[stage] if every else coming.pop(stage), slot)
                 coming.update(by_slot.get(slot, ()))
+
+    def late_gathers(self, data: Edges, whole: Edges) -> Edges:
+        """Return what gathers wait for where nothing is gathered ahead: for all that the slot behind them waits for."""
+        if not self.problem.sharding.gathers_each:
+            return Edges((), ())
+        by_slot = data.where(np.argsort(data.after, kind="stable"))
+        first, last = (np.searchsorted(by_slot.after, whole.after, side=side) for side in ("left", "right"))
+        counts = last - first
+        inputs = by_slot.where(np.repeat(last - counts.cumsum(), counts) + np.arange(counts.sum()))
+        return Edges(inputs.before, np.repeat(whole.before, counts), inputs.lag)
 
     def tied(self) -> Iterator[Edges]:
         """Yield what makes REDUCE_TIED of both ends one: each waits for what comes before the other on its lane."""

@@ -2,8 +2,9 @@
 
 Families order passes alone. Below level weights each stage is gathered once, at the head of the lane. At level weights
 PyTorch's rule holds: before each pass the next few distinct stages of the device are whole, and others are freed
-(torch.distributed.pipelining, `_add_unshard_reshard`). Gradients are reduced directly behind the last backward that
-they need, and optimizers run behind all other slots.
+(torch.distributed.pipelining, `_add_unshard_reshard`). With `shard.gather` each a stage is gathered directly before
+what finds it sharded, and freed behind each forward, as FSDP does by itself. Gradients are reduced directly behind the
+last backward that they need, and optimizers run behind all other slots.
 """
 
 from __future__ import annotations
@@ -170,7 +171,9 @@ def _reductions_of_each(plan: Plan, order: Sequence[int], count: int) -> Iterato
 def _residency(problem: Problem, plan: Plan, device: int, order: Sequence[int]) -> Iterator[tuple[int, Op]]:
     """Yield gathers and frees of weights with the place of the slot behind which each stands."""
     if problem.sharding.divides(WEIGHTS):
-        yield from _turns(_passes(plan, order), ahead_of(problem, device))
+        places = _passes(plan, order)
+        is_each = problem.sharding.gathers_each
+        yield from _turns_of_each(plan, order, places) if is_each else _turns(places, ahead_of(problem, device))
     elif problem.costs.gather is not None:
         for stage in stages_along(order, plan.pairs, plan.index, problem.settled_placement.devices.count(device)):
             yield NOTHING_BEFORE, StepOp._make((stage, "UNSHARD", 0, 0))
@@ -216,6 +219,25 @@ def _turns(places: Sequence[tuple[int, tuple[int, ...]]], ahead: int) -> Iterato
         whole = near
     for stage in sorted(whole):
         yield places[-1][0], op("RESHARD", stage)
+
+
+def _turns_of_each(
+    plan: Plan, order: Sequence[int], places: Sequence[tuple[int, tuple[int, ...]]]
+) -> Iterator[tuple[int, Op]]:
+    """Yield UNSHARD before each pass of a sharded stage, RESHARD behind each forward and behind the last pass."""
+    last = {stage: place for place, stages in places for stage in stages}
+    turns = dict.fromkeys(last, 0)
+    whole: set[int] = set()
+    for place, stages in places:
+        for stage in dict.fromkeys(stages):
+            if stage not in whole:
+                whole.add(stage)
+                yield place - 1, StepOp._make((stage, "UNSHARD", turns[stage], 0))
+        of_forward = {*stages[:1]}.difference(stages[1:]) if plan.index.kind_of(order[place]) == "F" else set()
+        for stage in sorted(of_forward.union(stage for stage in stages if last[stage] == place)):
+            whole.remove(stage)
+            yield place, StepOp._make((stage, "RESHARD", turns[stage], 0))
+            turns[stage] += 1
 
 
 def _next_stages(rows: Sequence[tuple[int, ...]], ahead: int) -> list[list[int]]:

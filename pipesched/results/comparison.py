@@ -26,7 +26,7 @@ from pipesched.checks import (
 from pipesched.display import Displayable, HasPage
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import BRIEF
-from pipesched.pipeline.step import AUTO, FULL, LEVELS, REDUCES
+from pipesched.pipeline.step import AUTO, FULL, GATHERS, LEVELS, REDUCES
 from pipesched.results.best_cut import CutChoice
 from pipesched.results.outcome import Outcome
 from pipesched.results.trainers import PYTORCH, TRAINERS, runs_in, takes, weight_copies
@@ -291,6 +291,7 @@ VARIED_WORDS: Mapping[str, tuple[str, ...]] = {  # by the key of what is varied:
     "shard": LEVELS,
     "shard.ahead": (FULL, AUTO),
     "shard.reduce": REDUCES,
+    "shard.gather": GATHERS,
 }
 
 

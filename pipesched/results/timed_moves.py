@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
+from pipesched.core.arrays import np
 from pipesched.core.clock import look
 from pipesched.core.order_moves import candidate_moves, moved
 from pipesched.core.reasons import NOTHING, Arc, TimedTasks
-from pipesched.core.tasks import TaskGraph
+from pipesched.core.tasks import Edges, TaskGraph
 from pipesched.core.timing import UNTIMED, Times, earliest_times
 from pipesched.errors import InvalidSchedule
 from pipesched.pipeline.check_program import checked_programs
@@ -62,7 +63,9 @@ def timed_tasks(schedule: Schedule, *, moving: bool = False) -> TimedTasks:
     if plan.index.scoped:
         data, weights, issued = step_arrows(schedule.problem, plan)
         is_fixed = not (moving and schedule.problem.sharding.divides(WEIGHTS))
-        for before, after, lag in chain(data, weights if is_fixed else ()):
+        late = schedule.graph.edges if is_fixed and schedule.problem.sharding.gathers_each else Edges((), ())
+        late = late.where(np.isin(late.after, plan.index.of_kind("UNSHARD")))
+        for before, after, lag in chain(data, weights if is_fixed else (), late):
             inputs[after].append(Arc(before, lag))
         for before, after, _ in () if moving else issued:
             waits[after].append(before)

@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from pipesched.pipeline.kinds import COMPUTATION_LETTERS, KINDS
+from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
-from pipesched.results.handover.subject import no_whole_step
+from pipesched.results.handover.subject import UNLIKE, has_unlike_messages, no_whole_step
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.registry import family
 
 PYTORCH = "pytorch"
-TRAINERS = ("megatron", "torchtitan", PYTORCH, "primus", "zero-bubble", "deepspeed")
+TRAINERS = ("megatron", "torchtitan", PYTORCH, "primus", "zero-bubble", "deepspeed", "megatron-bridge", "maxtext")
 ADVICE = {  # what to do about a kind of operation that PyTorch lacks
     "recompute": "; there the model does that itself (torch.utils.checkpoint): schedule without `recompute`, with its"
     " cost in the backward",
@@ -40,7 +41,7 @@ def verdicts(outcome: Outcome, made_by: str = "", trainers: Iterable[str] = TRAI
     subject, found = subject_of(outcome, made_by=made_by), []
     for trainer in trainers:
         if trainer == PYTORCH:
-            why = refused_by_pytorch(outcome.schedule)
+            why = refused_by_pytorch(outcome.schedule) or unlike_for_pytorch(outcome.problem) or None
             found.append(Verdict(trainer, why is None, why or ""))
             continue
         answer = FRAMEWORKS[trainer].answer(subject)
@@ -72,7 +73,12 @@ def families_of(trainer: str, names: Iterable[str]) -> list[str]:
 
 def runs_in(schedule: Schedule) -> list[str]:
     """Return the trainers that load our file of a schedule: "pytorch" (torch.distributed.pipelining, from a CSV)."""
-    return [] if refused_by_pytorch(schedule) else [PYTORCH]
+    return [] if refused_by_pytorch(schedule) or unlike_for_pytorch(schedule.problem) else [PYTORCH]
+
+
+def unlike_for_pytorch(problem: Problem) -> str:
+    """Return why PyTorch's runtime cannot feed the microbatches of a problem, in the order of a CSV; "" if it can."""
+    return f"PyTorch runs {UNLIKE}" if has_unlike_messages(problem) else ""
 
 
 def refused_by_pytorch(schedule: Schedule) -> str | None:

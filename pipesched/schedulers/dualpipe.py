@@ -40,6 +40,15 @@ def dualpipe_v(problem: Problem) -> Plan:
     return of_devices(index, (eight_steps(index, lane, devices, rank, count) for rank, lane in enumerate(lanes)))
 
 
+def dualpipe_v_whole(problem: Problem) -> Plan:
+    """Run the eight steps of `dualpipe_v` with whole backwards: no W fills the end, and F and B run in turn."""
+    devices, count = problem.devices, problem.microbatches
+    index = OpIndex("FB", problem.stages, count)
+    lanes = ([(device, 0), (2 * devices - 1 - device, 0)] for device in range(devices))
+    steps = (eight_steps(index, lane, devices, rank, count, WholeRun) for rank, lane in enumerate(lanes))
+    return of_devices(index, steps)
+
+
 class PhaseRun:
     """One device's order as it grows. Phase p works on stage `lane[p][0]`, microbatches from `lane[p][1]` on.
 
@@ -81,7 +90,25 @@ class PhaseRun:
         self.pairs.update(zip(first, second, strict=False))
 
 
-def eight_steps(index: OpIndex, lane: list[tuple[int, int]], half: int, rank: int, count: int) -> Arranged:
+class WholeRun(PhaseRun):
+    """The same where a backward is whole: B in place of I, no W, and F before B in place of a pair."""
+
+    def op(self, kind: str, phase: int) -> None:
+        super().op("B" if kind == "I" else kind, phase)
+
+    def pair(self, forward: int, backward: int) -> None:
+        self.op("F", forward)
+        self.op("B", backward)
+
+
+def eight_steps(
+    index: OpIndex,
+    lane: list[tuple[int, int]],
+    half: int,
+    rank: int,
+    count: int,
+    kind_of_run: type[PhaseRun] = PhaseRun,
+) -> Arranged:
     """Run the eight steps of the device that is `rank` devices from its end of the pipeline, out of `half`.
 
     Each phase has `count` microbatches; `lane` holds the stage and the first microbatch of each phase. Where fewer than
@@ -89,7 +116,7 @@ def eight_steps(index: OpIndex, lane: list[tuple[int, int]], half: int, rank: in
     either.
     """
     far, steady = half - rank - 1, count - 2 * half + rank + 1
-    run = PhaseRun(index, lane, missing=max(-steady, 0))
+    run = kind_of_run(index, lane, missing=max(-steady, 0))
     for _ in range(2 * far):
         run.op("F", 0)
     for _ in range(rank + 1):
@@ -151,4 +178,17 @@ HALVED = Family(
     settled_order=True,
     has_pairs=True,
     splits_backward=True,
+)
+
+WHOLE = Family(
+    name="dualpipe-v-whole",
+    plan=dualpipe_v_whole,
+    placement="v",
+    chunks=2,
+    needs="S = 2P, any M",
+    bubble="(4P-5)f idle at B = 2f a stage, P >= 2 and M >= 2P",
+    memory="min(2M, 2P+1) chunks",
+    paper="DualPipeV of DeepSpeed 0.19.8, which keeps gradients of weights in the backward",
+    elsewhere="DeepSpeed DualPipeVModule (M >= 2P)",
+    settled_order=True,
 )

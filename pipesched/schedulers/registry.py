@@ -36,6 +36,7 @@ FAMILIES = {  # name -> module of this package and the Family in it, in the orde
     "v-min": "v_schedules.LEAST",
     "dualpipe": "dualpipe.FAMILY",
     "dualpipe-v": "dualpipe.HALVED",
+    "dualpipe-v-whole": "dualpipe.WHOLE",
     "chimera": "chimera.FAMILY",
     "bitpipe": "bitpipe.FAMILY",
     "hanayo": "hanayo.FAMILY",

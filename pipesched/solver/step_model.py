@@ -294,7 +294,7 @@ class WholeStepModel(StepTaskModel):
                     self.model.add(here <= there).only_enforce_if(holds)
             if self.rules.is_whole(device):
                 self._gather_behind(device, stages[0])
-            elif len(stages) <= most:
+            elif len(stages) <= most and not self.problem.sharding.gathers_each:  # these are left to the rule
                 self.gathers[device] = RuledGathers(self, device, self.rules.ahead(device))
 
     def _gather_behind(self, device: int, stage: int) -> None:

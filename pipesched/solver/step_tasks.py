@@ -230,7 +230,7 @@ class StepRules:
     def is_whole(self, device: int) -> bool:
         """Return whether all stages of a device are whole at once."""
         count = len(self.problem.settled_placement.stages_on(device))
-        return count == 1 or self.ahead(device) >= count
+        return not self.problem.sharding.gathers_each and (count == 1 or self.ahead(device) >= count)
 
     def _lanes(self) -> Iterator[Edges]:
         """Yield what the rule of level weights says of every order: gathers by stage, before reductions; tied last."""

@@ -80,7 +80,8 @@ def tune(
             None where the overrides say it all.
         algorithms: What may schedule the pipeline, names or functions; default: all algorithms that need no options,
             and `solve` for the best five layouts. `solve` among names does the same.
-        only: A trainer: "megatron", "torchtitan", "pytorch", "primus", "zero-bubble" or "deepspeed". Only algorithms
+        only: A trainer: "megatron", "torchtitan", "pytorch", "primus", "zero-bubble", "deepspeed",
+            "megatron-bridge" or "maxtext". Only algorithms
             that it has are tried, and points whose schedule it refuses for its numbers are left out, as those that do
             not divide.
         top: How many rows to return.

@@ -38,6 +38,8 @@ WITHOUT_FLAG = {
     "backward_input",
     "backward_weight",
     "layer",
+    "mtp",
+    "training.dispatcher",
     "first",
     "last",
 } | {

@@ -115,7 +115,7 @@ def test_a_sweep_that_changes_the_model_is_doubted(cli: Cli, model: str) -> None
 
 def test_a_layout_that_is_no_list(cli: Cli, model: str, tmp_path: Path) -> None:
     """A number, a truth value or a mapping is refused with what a layout may be."""
-    said = "layout: must be best, balanced, equal or a list of the layers of each stage, not"
+    said = "layout: must be best, balanced, equal, a list of the layers of each stage, or a text such as Et*2|t*2L, not"
     result = cli("run", "-c", model, "--layout", "3")
     assert (result.returncode, result.stdout, result.stderr) == (2, "", f"pipesched: --{said} 3\n")
     file = tmp_path / "d.yaml"

@@ -43,6 +43,7 @@ GIVEN: dict[str, Any] = {
         ("shard.ahead", "full", {"shard": Shard("weights", 4, "full")}),
         ("shard.ahead", "1,3", {"shard": Shard("weights", 4, (1, 3))}),
         ("shard.reduce", "each", {"shard": Shard("weights", 4, 2, "each")}),
+        ("shard.gather", "each", {"shard": Shard("weights", 4, gather="each")}),
         ("clip", False, {"clip": False}),
     ],
 )  # fmt: skip
@@ -76,6 +77,7 @@ def test_all_together(cli: Cli) -> None:
         (["--shard", "none", "--gather-cost", "1"], "--shard: level none gathers nothing: take level optimizer, or"
          " leave out --gather-cost"),
         (["--shard", "optimizer", "--shard-ahead", "2"], "--shard-ahead: has no effect below level weights"),
+        (["--shard", "optimizer", "--shard-gather", "each"], "--shard-gather: each needs level weights"),
         (["--shard-reduce", "each"], "--shard-reduce: each needs level gradients or weights"),
         (["--shard-ranks", "x"], "--shard-ranks: must be a whole number of at least 1, not 'x'"),
         (["--tied-cost", "1,2"], "--tied-cost: must be one number"),

@@ -80,6 +80,7 @@ READERS: dict[str, Callable[[Problem], Any]] = {
     "layer": lambda p: p.layers and p.layers.layer.forward,
     "first": lambda p: p.layers and p.layers.first.static,
     "last": lambda p: p.layers and p.layers.last.backward_input,
+    "mtp": lambda p: p.layers and p.layers.mtp.backward_input,
     "layout": lambda p: p.layers and p.layers.layout,
     "costs.forward": times("forward"),
     "costs.backward": times("backward"),
@@ -136,6 +137,8 @@ VALUES = [  # key, the text of its value in a file with 3 devices, what it means
     ("layer", "{forward: 2.5}", 2.5),
     ("first", "{static: 3, forward: }", 3),
     ("last", "{backward: 3}", 1.5),
+    ("layout", "Et*3||t*3L", (3, 0, 3)),
+    ("mtp", "{backward: 3}", 1.5),
     ("layout", "equal", (2, 2, 2)),
     ("layout", "[1, 3, 2]", (1, 3, 2)),
     ("costs.forward", "2", [2, 2, 2]),
@@ -184,8 +187,10 @@ def config_with(key: str, text: str) -> str:
         values |= {"costs.optimizer": "1"}
     if key == "costs.reload":
         values |= {"costs.offload": "9"}
-    if key in ("layer", "first", "last", "layout"):
+    if key in ("layer", "first", "last", "layout", "mtp"):
         values |= {"layers": "6", "layer": "{backward: 1}"}
+    if key == "mtp":
+        values |= {"layout": "Et*3|t*3m|L"}
     sections: dict[str, list[str]] = {"": []}
     for full, value in {**values, key: text}.items():
         section, _, name = full.rpartition(".")

@@ -51,7 +51,7 @@ BY_STEP = {  # tests/config/test_step.py
 }
 BY_MICROBATCH = {"sizes", "slices", "mode", "kv"}  # tests/config/test_units.py
 HALVES = {"backward_input", "backward_weight"}
-BY_LAYERS = {"chunks", "layers", "layer", "first", "last", "layout"}  # tests/config/test_layers.py
+BY_LAYERS = {"chunks", "layers", "layer", "first", "last", "mtp", "layout"}  # tests/config/test_layers.py
 
 
 @pytest.mark.parametrize(("name", "value", "meant"), OVERRIDES)

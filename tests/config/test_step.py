@@ -24,6 +24,7 @@ COSTS_GIVEN: dict[str, Any] = {
 }  # fmt: skip
 KEPT = "devices: 2\nmemory: {weights: 2, gradients: [3, 4], states: 5}\n"
 SHARD = "devices: 2\nshard: {level: weights, ranks: 8, ahead: 2, reduce: each}\n"
+LATE = "devices: 2\nshard: {level: weights, ranks: 8, gather: each}\n"
 SIDE = "devices: 2\nside:\n  - {name: '3', forward: 1}\n  - forward: 2\n    backward: [1, 2, 3]\n"
 
 
@@ -39,6 +40,9 @@ SIDE = "devices: 2\nside:\n  - {name: '3', forward: 1}\n  - forward: 2\n    back
         (SHARD, {}, {"shard": Shard("weights", 8, 2, "each")}),
         (SHARD, {"shard": {"ahead": "full"}}, {"shard": Shard("weights", 8, "full", "each")}),
         (SHARD, {"shard": "gradients"}, {"shard": Shard("gradients", 8, reduce="each")}),
+        (SHARD, {"shard": {"gather": "each"}}, {"shard": Shard("weights", 8, reduce="each", gather="each")}),
+        (LATE, {"shard": {"ahead": 2}}, {"shard": Shard("weights", 8, 2)}),
+        (LATE, {"shard": "gradients"}, {"shard": Shard("gradients", 8)}),
         (SHARD, {"shard": "optimizer"}, {"shard": Shard("optimizer", 8)}),
         (SHARD, {"shard": {"ranks": None}}, {"shard": Shard("weights", 1, 2, "each")}),
         (SHARD, {"shard": Shard("none")}, {"shard": Shard("none")}),
@@ -81,6 +85,7 @@ def test_lists_of_side_work_replace_the_microbatches_of_the_built_in_default() -
         ("devices: 2\nshard: zero3", "c.yaml:2: shard.level: unknown level 'zero3'"),
         ("devices: 2\nshard:\n  level: weights\n  ranks: '8'", "c.yaml:4: shard.ranks: must be a whole number"),
         ("devices: 2\nshard:\n  level: weights\n  ahead: all", "c.yaml:4: shard.ahead: must be a whole number of"),
+        ("devices: 2\nshard:\n  gather: each", "c.yaml:3: shard.gather: each needs level weights"),
         ("devices: 2\nshard:\n  rank: 8", "c.yaml:3: shard.rank: unknown key 'rank'; did you mean 'ranks'?"),
         ("devices: 2\nshard:\n  reduce: each", "c.yaml:3: shard.reduce: each needs level gradients or weights"),
         ("devices: 2\nstep:\n  clip: maybe", "c.yaml:3: step.clip: must be true or false, not 'maybe'"),

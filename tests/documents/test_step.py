@@ -40,6 +40,12 @@ def test_whole_problem() -> None:
     memory = content["memory"]
     assert (memory["weights"], memory["gradients"], memory["states"], memory["static"]) == (2, 0, 1 / 3, 0)
     assert content["shard"] == {"level": "weights", "ranks": 8, "ahead": [1, 2], "reduce": "last"}
+    late = pipesched.make_problem(devices=2, shard={"level": "weights", "gather": "each"})
+    assert problem_document(late)["shard"] == {
+        "level": "weights", "ranks": 1, "ahead": 3, "reduce": "last", "gather": "each",
+    }  # fmt: skip
+    again = pipesched.load(json.dumps({"devices": 2, "shard": {"level": "weights", "gather": "each"}}))
+    assert again == late
     assert content["step"] == {"clip": False}
     rest = {"devices": [0, 1], "p2p": 0, "activation": 0, "static": 0}
     assert content["side"] == [

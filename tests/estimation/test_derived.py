@@ -238,9 +238,18 @@ def test_a_given_layout_is_kept() -> None:
         assert found.layout.startswith("Et*5|")
         with pytest.raises(NotApplicable, match=r"training\.layout"):
             pipesched.run(derive(given, {}), "zb-v")
-    for wrong in ((5, 4, 4, 4), (8, 8), (16, 0, 0, 0), "Et*5|t*4|t*4|t*4L"):
+    for wrong in ((5, 4, 4, 4), (8, 8), "Et*5|t*4|t*4|t*4L", "Et*16|L|L|L"):
         with pytest.raises(ConfigError, match=r"training\.layout"):
             derive(setup(training={"layout": wrong}), {})
+
+
+def test_a_stage_without_items_lasts_nothing() -> None:
+    """It costs nothing and holds nothing; what stands beside the layers stays where it was."""
+    found = estimate(setup(training={"layout": "Et*8||t*8|L"}))
+    assert found.layout == "Et*8||t*8|L"
+    costs, memory = found.problem.costs, found.problem.memory
+    assert [column[1] for column in (costs.forward, costs.backward_input, memory.activation, memory.static)] == [0] * 4
+    assert 0 not in [costs.forward[stage] for stage in (0, 2, 3)]
 
 
 def test_boundaries_inside_a_node_are_faster() -> None:
@@ -276,3 +285,28 @@ def test_an_algorithm_that_needs_even_devices_does_not_apply(algorithm: str, pip
     odd = setup({"num_hidden_layers": 12}, parallel={"gpus": 2 * pipeline, "pipeline": pipeline})
     with pytest.raises(NotApplicable, match="needs an even number of devices"):
         pipesched.run(derive(odd, {}), algorithm)
+
+
+@pytest.mark.parametrize(("dispatcher", "milliseconds"), [("deepep", 1.056), ("alltoall", 4.241), ("allgather", 1.988)])
+def test_messages_of_experts_are_those_of_the_dispatcher(dispatcher: str, milliseconds: float) -> None:
+    """Qwen3-235B on H100s, tensor 2, expert 16: once to each node, once for each of its 8 experts, or to all ranks."""
+    sections: dict[str, Any] = {
+        "hardware": "h100-sxm", "parallel": {"gpus": 256, "tensor": 2, "pipeline": 8, "expert": 16},
+        "batch": {"sequence": 4096, "global": 1024}, "training": {"dispatcher": dispatcher, "layout": "equal"},
+    }  # fmt: skip
+    found = pipesched.estimate(None, "1f1b", model="qwen3-235b-a22b", **sections)
+    terms = found.cutter.items.each[50].times.forward
+    (messages,) = (term for term in terms if term.name == "dispatch and combine")
+    assert float(messages.value) == pytest.approx(milliseconds, abs=1e-3)
+    with pytest.raises(ConfigError, match="has no effect: llama-3-8b has no experts") as caught:
+        pipesched.estimate(None, "1f1b", model="llama-3-8b", **{**sections, "parallel": {"gpus": 64, "pipeline": 4}})
+    assert "training.dispatcher" in str(caught.value)
+
+
+def test_a_text_as_an_override_cuts_a_model() -> None:
+    """What `--layout` is given beside a model takes the place of `training.layout`."""
+    text = (
+        "model: llama-3-8b\nhardware: h100-sxm\nparallel: {gpus: 8, pipeline: 4}\nbatch: {sequence: 4096, global: 16}\n"
+    )
+    problem = pipesched.load(text, layout="Et*9|t*9||t*14L")
+    assert pipesched.hand_over(pipesched.run(problem, "1f1b"), "megatron").split("'")[1] == "Et*9|t*9||t*14L"

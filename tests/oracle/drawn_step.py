@@ -12,7 +12,7 @@ from tests.oracle.drawn import Config, amounts, columns, configs, random_rows
 from tests.oracle.replay import Stuck
 from tests.oracle.step_graph import Texts, graph_of, places
 from tests.oracle.step_replay import Times, times_of
-from tests.oracle.step_rule import programs_of, with_side_first
+from tests.oracle.step_rule import issued_late, programs_of, with_side_first
 from tests.oracle.step_setup import WORKS, Program, Step, parse, parts
 
 LEVELS = ("none", "optimizer", "gradients", "weights")
@@ -63,7 +63,9 @@ def step_configs(
 def shards(draw: st.DrawFn, level: str, devices: int, *, can_reduce: bool = True) -> Config:
     """How weights, gradients and states are divided."""
     shard: Config = {"level": level, "ranks": draw(st.sampled_from([1, 2, 3, 8]))}
-    if level == "weights":
+    if level == "weights" and draw(st.integers(0, 2)) == 0:
+        shard["gather"] = "each"
+    elif level == "weights":
         shard["ahead"] = draw(
             st.one_of(
                 st.integers(1, 4), st.just("full"), st.lists(st.integers(1, 3), min_size=devices, max_size=devices)
@@ -157,7 +159,10 @@ def _with_optimizers(step: Step, row: list[str], random: Random) -> list[str]:
 
 def _program(step: Step, device: int, row: list[str], random: Random) -> Program:
     """A random legal program: what the slots need is there, other stages come and go, reductions may be late."""
-    if step.level == "weights":
+    if step.gathers_late:
+        ruled_ones = issued_late(row)
+        issued = [[*ruled_ones.get(at - 1, ())] for at in range(len(row) + 1)]
+    elif step.level == "weights":
         issued = _random_turns(row, random)
     else:
         heads = [text for text, after in programs_of(step, _alone(device, row))[device] if after is None]

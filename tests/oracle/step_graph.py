@@ -111,6 +111,8 @@ def needs_of(step: Step, plan: Texts, device_of: dict[str, int], text: str) -> I
         yield from _of_pass(step, plan, device_of, text)
     elif op.kind == "RESHARD":
         yield f"{op.stage}UNSHARD{op.number}", ZERO
+    elif op.kind == "UNSHARD":
+        yield from _of_gather(step, plan, device_of, text) if step.gathers_late else ()
     elif op.kind == "G":
         item = step.side[op.stage]
         yield f"{op.stage}E{op.number}", ZERO
@@ -120,6 +122,19 @@ def needs_of(step: Step, plan: Texts, device_of: dict[str, int], text: str) -> I
                 yield one, item.p2p if device != device_of[text] else ZERO
     else:
         yield from ((one, ZERO) for one in device_of if _comes_before(step, parse(one), op))
+
+
+def _of_gather(step: Step, plan: Texts, device_of: dict[str, int], text: str) -> Inputs:
+    """What the slot that a gather is for waits for beside its own gathers: that is when the gather begins."""
+    op, device = parse(text), device_of[text]
+    row, program = plan.rows[device], plan.programs[device]
+    for slot in row:
+        turns = [turn_of(row, program, one) for one in parts(slot) if parse(one).stage == op.stage]
+        if parse(parts(slot)[0]).kind in WORKS and op.number in turns:
+            for one in parts(slot):
+                of_pass = _of_pass(step, plan, device_of, one)
+                yield from ((before, late) for before, late in of_pass if parse(before).kind != "UNSHARD")
+            return
 
 
 def _comes_before(step: Step, one: Op, op: Op) -> bool:

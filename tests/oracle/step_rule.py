@@ -46,6 +46,7 @@ def programs_of(step: Step, rows: Rows) -> list[Program]:
     programs = []
     for device, row in enumerate(rows):
         issued = _issued(step, row, step.ahead[device]) if step.level == "weights" else {-1: _heads(step, row)}
+        issued = issued_late(row) if step.gathers_late else issued
         program: Program = []
         for at in range(-1, len(row)):
             after = row[at] if at >= 0 else None
@@ -134,4 +135,26 @@ def _issued(step: Step, row: Sequence[str], ahead: int) -> dict[int, list[str]]:
     if whole:
         last = max(at for at, stages in enumerate(works) if stages)
         issued.setdefault(last, []).extend(f"{stage}RESHARD{turns[stage]}" for stage in sorted(whole))
+    return issued
+
+
+def issued_late(row: Sequence[str]) -> dict[int, list[str]]:
+    """The same where a forward frees its stage, a backward leaves it whole until then, and nothing is gathered ahead.
+
+    A stage is freed behind its last slot too.
+    """
+    works = [[op for op in _ops(slot) if op.kind in WORKS] for slot in row]
+    state: dict[int, tuple[int, bool]] = {}  # of each stage: its turn, and whether it is whole
+    issued: dict[int, list[str]] = {}
+    for at, ops in enumerate(works):
+        for stage in dict.fromkeys(op.stage for op in ops):
+            turn, is_whole = state.get(stage, (-1, False))
+            if not is_whole:
+                state[stage] = turn + 1, True
+                issued.setdefault(at - 1, []).append(f"{stage}UNSHARD{turn + 1}")
+        for stage in sorted({op.stage for op in ops}):
+            kinds = [op.kind for op in ops if op.stage == stage]
+            if kinds == ["F"] or all(op.stage != stage for later in works[at + 1 :] for op in later):
+                state[stage] = state[stage][0], False
+                issued.setdefault(at, []).append(f"{stage}RESHARD{state[stage][0]}")
     return issued

@@ -74,6 +74,7 @@ class Step:
     ranks: int
     ahead: list[int]
     each: bool
+    gathers_late: bool
     clip: bool
     side: list[Item]
 
@@ -176,6 +177,7 @@ def read_step(config: Mapping[str, Any]) -> Step:
         ranks=shard.get("ranks", 1),
         ahead=_ahead(setup, shard.get("ahead", 3)),
         each=shard.get("reduce", "last") == "each",
+        gathers_late=shard.get("gather", "ahead") == "each",
         clip=bool(config.get("clip")),
         side=[_item(setup, item) for item in config.get("side") or ()],
     )

@@ -204,7 +204,7 @@ def test_rule_of_families(config: Config, random: Random, split: float, pair: fl
 @given(step_configs(levels=("weights",), has_side=False), st.randoms(use_true_random=False), st.booleans())
 def test_automatic_ahead(config: Config, random: Random, has_budget: bool) -> None:
     """The shortest number of stages ahead that fits; where none fits that of the least largest memory."""
-    config["shard"]["ahead"] = "auto"
+    config["shard"] |= {"ahead": "auto", "gather": "ahead"}
     step = read_step(config)
     rows = random_rows(step.setup, random)
     if has_budget:

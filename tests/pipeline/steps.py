@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pipesched import make_problem
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.step import LEVELS, REDUCES, Shard, SideItem
+from pipesched.pipeline.step import GATHERS, LEVELS, REDUCES, Shard, SideItem
 from tests.strategies import amounts, problems
 
 ZERO_BUBBLE = {"forward": 10, "backward_input": 10, "backward_weight": 10}
@@ -55,11 +55,12 @@ def whole_steps(draw: st.DrawFn, *, most_microbatches: int = 3) -> Problem:
     tied: Any = draw(st.none() | amounts())
     reduce = draw(st.sampled_from(REDUCES if level in ("gradients", "weights") else REDUCES[:1]))
     ahead: Any = draw(st.sampled_from([1, 2, 3, "full", "auto"])) if level == "weights" else 3
+    gather = draw(st.sampled_from(GATHERS if level == "weights" and ahead == 3 else GATHERS[:1]))
     return replace(
         problem,
         costs=replace(problem.costs, **costs, tied=tied),
         memory=replace(problem.memory, **sizes),
-        shard=Shard(level, draw(st.integers(1, 4)), ahead, reduce),
+        shard=Shard(level, draw(st.integers(1, 4)), ahead, reduce, gather),
         clip=draw(st.booleans()) if "optimizer" in costs else None,
         side=tuple(draw(st.lists(_items(problem), max_size=2))),
     )

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
+from pipesched.documents.problem import problem_document, read_problem
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.layers import BALANCED
 from pipesched.pipeline.placement import Placement, named_placement
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import to_fraction
+from pipesched.results.handover.hand_over import hand_over
 from pipesched.results.outcome import run
 from tests.strategies import amounts
 
@@ -219,11 +223,22 @@ def test_too_few_layers_for_a_family() -> None:
         ({"layers": 2}, "layers: must be at least 3 for 4 stages, not 2"),
         ({"layers": 10_001}, "layers: must be at most 10,000, not 10001"),
         ({"layers": 0}, "layers: must be a whole number of at least 1, not 0"),
-        ({"layout": 5}, "layout: must be best, balanced, equal or a list of the layers of each stage, not 5"),
+        (
+            {"layout": 5},
+            "layout: must be best, balanced, equal, a list of the layers of each stage, or a text such as Et*2|t*2L, ",
+        ),
         ({"layout": "even"}, "layout: unknown layout 'even'"),
         ({"layout": [4, 4, 4]}, "layout: lists the layers of 3 stages; there are 4"),
         ({"layout": [4, 4, 4, 3]}, "layout: lists 15 layers; `layers` is 16"),
-        ({"layout": [8, 0, 4, 4]}, "layout[1]: stage 1 has nothing to do"),
+        ({"layout": "Et*8|t*4|m|t*4L"}, "layout: all t (layers) must come before the first m (MTP layer)"),
+        (
+            {"layout": "Et*8|t*4|t*4|mL"},
+            "layout: has m, a layer of multi-token prediction: give what one costs in `mtp`",
+        ),
+        ({"mtp": {"forward": 1}}, "mtp: has no effect without m (MTP layers) in `layout`"),
+        ({"mtp": {"forward": -1}}, "mtp.forward: must be at least 0"),
+        ({"mtp": {"forwad": 1}}, "mtp.forwad: unknown key 'forwad'; did you mean 'forward'?"),
+        ({"layout": "Et*8|t*4|t*3L"}, "layout: lists 15 layers; `layers` is 16"),
         ({"layout": [8.5, 0, 4, 4]}, "layout: must be whole numbers, not 8.5"),
         ({"layers": None}, "layer: has no effect without `layers`"),
         ({"stages": 8, "chunks": 2}, "chunks: give either `stages`, or the `chunks` of a device"),
@@ -264,3 +279,60 @@ def test_a_half_that_is_none_is_not_given() -> None:
     problem = make_problem(devices=2, layers=4, layer=layer)
     assert problem == make_problem(devices=2, layers=4, layer={"backward": 2})
     assert not problem.costs.split
+
+
+EVEN: dict[str, Any] = {"layers": 8, "layer": {"forward": 1, "backward": 2}, "last": {"forward": 1, "backward": 2}}
+
+
+def test_a_text_is_the_list_that_it_says() -> None:
+    """In Megatron-LM's letters, beside measured layers: the same problem, 84, and what is handed over reads back."""
+    text = "Et*2|t*3|t*2|tL"
+    problem = make_problem(devices=4, microbatches=8, layout=text, **EVEN)
+    assert problem == make_problem(devices=4, microbatches=8, layout=[2, 3, 2, 1], **EVEN)
+    outcome = run(problem, "1f1b")
+    assert outcome.schedule.makespan == 84
+    line = hand_over(outcome, "megatron").split("'")[1]
+    assert make_problem(devices=4, microbatches=8, layout=line, **EVEN) == problem
+
+
+@pytest.mark.parametrize(
+    ("layout", "makespan"),
+    [
+        ("Et*3|(tt|)*14|(tt|)*15L", 9916),
+        ([3, *[2] * 14, 0, *[2] * 15, 0], 9916),
+        ([1, *[2] * 30, 0], 8550),
+        ("balanced", 8457),
+    ],
+)
+def test_stages_without_items(layout: Any, makespan: int) -> None:
+    """One lasts 0 and passes on what it gets: latencies count on both of its sides."""
+    problem = make_problem(
+        devices=16, chunks=2, layers=61, microbatches=64, layer={"forward": 10, "backward": 20},
+        last={"forward": 8, "backward": 13}, p2p=1, layout=layout,
+    )  # fmt: skip
+    assert run(problem, "interleaved").schedule.makespan == makespan
+
+
+def test_losses_on_several_stages() -> None:
+    """Three predictions and four losses, as if given as layers; fused they add up; documents and texts hold them."""
+    text = "E|(t|)*10m|m|m|LL|LL"
+    shape: dict[str, Any] = {"devices": 8, "chunks": 2, "microbatches": 32}
+    own: dict[str, Any] = {
+        "layers": 10, "layer": {"forward": 1, "backward": 2}, "mtp": {"forward": 1.1, "backward": 2.2},
+        "first": {"forward": 0.1}, "last": {"forward": 0.8, "backward": 1.6},
+    }  # fmt: skip
+    problem = make_problem(**shape, **own, layout=text)
+    outcome = run(problem, "interleaved")
+    assert outcome.schedule.makespan == 270.6
+    pieces = [1.0] * 10 + [1.1] * 3 + [0.8] * 4
+    listed = make_problem(
+        **shape, layer={"forward": pieces, "backward": [2 * one for one in pieces]}, first={"forward": 0.1},
+        layout=[0, *[1] * 13, 2, 2],
+    )  # fmt: skip
+    assert run(listed, "interleaved").schedule.makespan == 270.6
+    fused = run(problem, "1f1b").problem.layers
+    assert fused is not None
+    assert [tuple(stage) for stage in fused.items[-2:]] == [(0, 0, 2, 0), (0, 0, 0, 4)]
+    document: dict[str, Any] = json.loads(json.dumps(problem_document(outcome.problem)), parse_float=Decimal)
+    assert (document["layout"], float(document["mtp"]["forward"])) == (text, 1.1)
+    assert read_problem(document).layers == outcome.problem.layers

@@ -100,7 +100,8 @@ def test_what_a_trainer_says() -> None:
 
 def test_families_of_a_trainer() -> None:
     """Those that it has by name; of one that runs any order, those with a copy of each stage."""
-    assert families_of("megatron", FAMILIES) == ["1f1b", "interleaved"]
+    assert families_of("megatron", FAMILIES) == ["1f1b", "interleaved", "interleaved-overlap"]
+    assert families_of("deepspeed", FAMILIES) == ["1f1b", "dualpipe-v-whole"]
     assert families_of("deepspeed", ["zb-v", "1F1B"]) == ["1F1B"]
     assert {*FAMILIES} - {*families_of(PYTORCH, FAMILIES)} == {"dualpipe", "chimera", "bitpipe"}
 

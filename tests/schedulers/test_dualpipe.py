@@ -118,3 +118,20 @@ def test_idle_time_as_published(name: str, per_stage: int) -> None:
             problem = make_problem(devices=devices, stages=per_stage * devices, microbatches=microbatches, **UNIT)
             schedule = run(problem, name).schedule
             assert schedule.idle_ticks == [2 * (per_stage * devices // 2 - 1)] * devices
+
+
+DEEPSPEED = """
+0F0 0F1 0F2 0F3 0F4 0F5 0F6 7F0 7B0 7F1 7B1 7F2 7B2 7F3 0F7 7B3 7F4 0B0 7B4 7F5 0B1 7B5 7F6 0B2 7B6 7F7 0B3 7B7 0B4
+0B5 0B6 0B7
+"""
+
+
+@pytest.mark.parametrize(("devices", "microbatches", "makespan"), [(4, 8, 295), (4, 12, 415), (2, 4, 135)])
+def test_whole_backwards_last_as_deepspeeds_instructions(devices: int, microbatches: int, makespan: int) -> None:
+    """DeepSpeed 0.19.8 keeps gradients of weights in its backwards; every device holds 2P + 1 chunks."""
+    problem = make_problem(devices=devices, stages=2 * devices, microbatches=microbatches, forward=5, backward=10)
+    schedule = run(problem, "dualpipe-v-whole").schedule
+    assert (schedule.makespan, schedule.peak_memory) == (makespan, [devices + 0.5] * devices)
+    assert makespan == 2 * microbatches * 15 + (4 * devices - 5) * 5
+    if (devices, microbatches) == (4, 8):
+        assert texts_of(schedule.plan)[0] == DEEPSPEED.split()

@@ -61,6 +61,7 @@ MADE = Table(
         "v-min": (None, 2315, 233, None, 235, 3105),
         "dualpipe": (26, 1830, None, None, 222, 1960),
         "dualpipe-v": (None, 1980, 223, None, 238, 2255),
+        "dualpipe-v-whole": (None, 2050, 229, None, 242, 2550),
         "chimera": (30, 2190, None, 249, 222, 2580),
         "bitpipe": (None, 2300, None, None, 222, 2760),
         "hanayo": (None, 2720, 263, None, 261, 3550),

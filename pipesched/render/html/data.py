@@ -21,6 +21,7 @@ from dataclasses import replace
 from itertools import chain, groupby, pairwise
 from typing import Any
 
+from pipesched.core.arrays import np
 from pipesched.core.reasons import Idle
 from pipesched.core.timing import UNTIMED
 from pipesched.documents.problem import order_document, problem_document
@@ -61,7 +62,7 @@ def step_data(schedule: Schedule, palette: Palette) -> dict[str, Any]:
 
 class _StepData:
     def __init__(self, schedule: Schedule) -> None:
-        problem, plan = schedule.problem, schedule.plan
+        problem, plan, self.edges = schedule.problem, schedule.plan, schedule.graph.edges
         self.problem, self.plan, self.index = problem, plan, plan.index
         self.there, self.chunks = problem.settled_placement.devices, chunk_of_stage(schedule)
         self.place = {number: place for order in plan.orders for place, number in enumerate(order)}
@@ -140,6 +141,9 @@ class _StepData:
         """Yield the wait of passes for the gather of their weights: of a turn, those up to the next one."""
         program = self.plan.network[device]
         gathers = [(number, after) for number, after in program if self.index.kind_of(number) == "UNSHARD"]
+        if self.problem.sharding.gathers_each:  # what the slot behind a gather waits for, that waits for too
+            edges = self.edges.where(np.isin(self.edges.after, [number for number, _ in gathers]))
+            yield from ((before, before + 1, number, number + 1, lag) for before, number, lag in edges)
         for number, after in gathers:
             op = self.index.op(number)
             if not self.problem.sharding.divides(WEIGHTS):

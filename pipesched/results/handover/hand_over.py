@@ -16,8 +16,18 @@ from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.step import GRADIENTS, LEVELS, NOTHING, OPTIMIZER_STATES, WEIGHTS
-from pipesched.results.handover import deepspeed, megatron, primus, torchtitan, zero_bubble
-from pipesched.results.handover.subject import GROUPED, SLICED, Answer, Refusal, Subject, no_whole_step, subject_of
+from pipesched.results.handover import bridge, deepspeed, maxtext, megatron, primus, torchtitan, zero_bubble
+from pipesched.results.handover.subject import (
+    GROUPED,
+    SLICED,
+    UNLIKE,
+    Answer,
+    Refusal,
+    Subject,
+    has_unlike_messages,
+    no_whole_step,
+    subject_of,
+)
 from pipesched.results.outcome import Outcome, run
 from pipesched.schedulers.interleaved import group_sizes
 
@@ -30,6 +40,7 @@ class Framework(NamedTuple):
 
     `takes_orders`: it also runs an order of no family, from a file. `takes_slices`: it cuts microbatches. `levels` are
     those of `shard` that its pipelines have; with `has_groups` not all data-parallel ranks need to divide together.
+    `takes_shapes`: messages of microbatches may differ in size.
     """
 
     name: str
@@ -40,10 +51,13 @@ class Framework(NamedTuple):
     takes_slices: bool = False
     levels: tuple[str, ...] = ZERO_1
     has_groups: bool = False
+    takes_shapes: bool = False
 
     def answer(self, subject: Subject) -> Answer:
         """Return the text, or the refusal."""
         why = no_whole_step(subject.problem, self.name, takes_slices=self.takes_slices)
+        if why is None and has_unlike_messages(subject.problem) and not self.takes_shapes:
+            why = f"{self.name} runs {UNLIKE}"
         if why is not None:
             return Refusal(why)
         shard = subject.problem.shard
@@ -67,7 +81,9 @@ FRAMEWORKS = {
     "torchtitan": Framework(
         torchtitan.NAME, torchtitan.answer, torchtitan.CLASSES, torchtitan.SAVING, True, levels=LEVELS, has_groups=True
     ),
-    "deepspeed": Framework(deepspeed.NAME, deepspeed.answer, ("1f1b",), deepspeed.SAVING),
+    "deepspeed": Framework(deepspeed.NAME, deepspeed.answer, deepspeed.MODULES, deepspeed.SAVING, takes_shapes=True),
+    "megatron-bridge": Framework(bridge.NAME, bridge.answer, megatron.HAS, megatron.SAVING),
+    "maxtext": Framework(maxtext.NAME, maxtext.answer, maxtext.HAS, maxtext.SAVING, levels=(NOTHING, WEIGHTS)),
     "primus": Framework(primus.NAME, primus.answer, primus.ALGORITHMS, primus.SAVING),
     "zero-bubble": Framework(
         zero_bubble.NAME, zero_bubble.answer, zero_bubble.FLAGS, zero_bubble.SAVING, takes_slices=True
@@ -79,7 +95,7 @@ def hand_over(
     schedule: Schedule | Outcome | str | Path | Callable[..., Any],
     framework: str,
     *,
-    layers: Sequence[int] | None = None,
+    layers: Sequence[int] | str | None = None,
     problem: Problem | None = None,
 ) -> str:
     """Return the text that makes a framework train by a schedule: to paste, with remarks behind "# ".
@@ -89,9 +105,10 @@ def hand_over(
 
     Args:
         schedule: The schedule, or the name of its file; checked first.
-        framework: "megatron" (flags), "torchtitan" (flags), "deepspeed" (Python), "primus" (YAML) or "zero-bubble"
-            (flags of the fork of Megatron-LM).
-        layers: The decoder layers of each stage; default: those of a problem by layers or of a model, if it has them.
+        framework: "megatron" (flags), "torchtitan" (flags), "deepspeed" (Python), "megatron-bridge" (Python), "maxtext"
+            (options), "primus" (YAML) or "zero-bubble" (flags of the fork of Megatron-LM).
+        layers: The decoder layers of each stage, or Megatron-LM's text; default: those of a problem by layers or of a
+            model, if it has them.
         problem: The costs, where the file is a CSV, and what an algorithm, its name or its function, schedules.
 
     Raises:
@@ -141,13 +158,13 @@ def suited(outcome: Outcome, trainer: str, made_by: str = "") -> Outcome:
 
 def nearest_family(subject: Subject, has: Collection[str]) -> str:
     """Return the family of a framework with the same stages: of one a device, two copies, a V, or several."""
-    wanted = ["1f1b"]
+    wanted = ["1f1b", *maxtext.HAS]
     if subject.problem.slices.count > 1:
         wanted.insert(0, SLICED)
     if subject.chunks > 1 and subject.placement != "linear" and subject.microbatches >= subject.devices:
         wanted.insert(0, GROUPED)
     if subject.placement == "v":
-        wanted.insert(0, "zb-v")
+        wanted = ["zb-v", *[deepspeed.WHOLE] * (subject.microbatches >= 2 * subject.devices), *wanted]
     if subject.placement == "bidirectional":
         wanted = ["dualpipe-v", GROUPED, "1f1b"]
     return next(name for name in wanted if name in has)

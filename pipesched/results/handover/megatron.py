@@ -1,20 +1,33 @@
-"""Megatron-LM's command line (github.com/NVIDIA/Megatron-LM, d98e8a6: megatron/training/arguments.py)."""
+"""Megatron-LM's command line (megatron-core 0.19.2: megatron/training/arguments.py and the configs that it reads)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from pipesched.pipeline.costs import in_one
 from pipesched.pipeline.feeding import typical
+from pipesched.pipeline.layout_text import StageItems, megatron_text
 from pipesched.pipeline.quantities import plain
-from pipesched.results.handover.subject import GROUPED, Answer, HandoverText, Refusal, Subject, megatron_text
+from pipesched.results.handover.subject import GROUPED, OVERLAPPED, Answer, HandoverText, Refusal, Subject
 
 NAME = "Megatron-LM"
-HAS = ("1f1b", GROUPED)
+HAS = ("1f1b", GROUPED, OVERLAPPED)
+OVERLAP = "--overlap-moe-expert-parallel-comm"
+CONDITIONS = (
+    f"{OVERLAP} asks for expert-model-parallel-size > 1, dispatcher alltoall or flex, bf16 or fp16, at most 1 MTP"
+    " layer, no full recompute and no --moe-shared-expert-overlap"
+)
 OPTIONS = {  # of a model
     "tensor": "--tensor-model-parallel-size {tensor}", "context": "--context-parallel-size {context}",
     "gathers": "--cp-comm-type all_gather",
     "expert": "--expert-model-parallel-size {expert}", "expert_tensor": "--expert-tensor-parallel-size {expert_tensor}",
+    "experts": "--num-experts {experts} --moe-router-topk {active} --moe-ffn-hidden-size {width}",
+    "shared": "--moe-shared-expert-intermediate-size {shared}",
+    "dense_layers": "--moe-layer-freq '([0]*{dense_layers}+[1]*{expert_layers})'",
+    "dispatcher deepep": "--moe-token-dispatcher-type flex --moe-flex-dispatcher-backend deepep",
+    "dispatcher alltoall": "--moe-token-dispatcher-type alltoall",
+    "dispatcher allgather": "--moe-token-dispatcher-type allgather",
     "micro": "--micro-batch-size {micro}", "size": "--global-batch-size {size}", "sequence": "--seq-length {sequence}",
     "is_split": "--sequence-parallel", "selective": "--recompute-activations", "bf16": "--bf16", "fp16": "--fp16",
     "fp8": "--fp8-format hybrid --fp8-recipe tensorwise", "fp8 weights": "--fp8-param-gather",
@@ -35,15 +48,20 @@ GROUPS = {"instances": "groups of {ranks} ranks divide them: --num-distributed-o
 DATA = {"data": "{microbatches} microbatches a step; the data-parallel size, {data}, follows from the {gpus} GPUs"}
 MODEL = {
     "hidden": "the model's own options are yours to give: --num-layers {layers} --hidden-size {hidden}"
-    " --ffn-hidden-size {ffn} --num-attention-heads {heads} --num-query-groups {kv_heads} .."
-}
+    " --ffn-hidden-size {ffn} --num-attention-heads {heads} --num-query-groups {kv_heads}",
+    "channels": "--kv-channels {channels}", "mtp": "--mtp-num-layers {mtp}",
+}  # fmt: skip
 SAVING = "recompute and offload by layer or module (--recompute-*, --fine-grained-activation-offloading)"
 
 
 def answer(subject: Subject) -> Answer:
-    """Return the flags of 1F1B, or of the interleaved schedule."""
+    """Return the flags of 1F1B, or of the interleaved schedule, with experts' messages beside compute or without."""
     if subject.family not in HAS:
-        return Refusal(f"{subject.described} takes code", f"{NAME} has 1F1B and the interleaved schedule by flags")
+        has = f"{NAME} has 1F1B and the interleaved schedule by flags"
+        return Refusal(f"{subject.described} takes code", has)
+    overlaps, known = subject.family == OVERLAPPED, subject.known
+    if overlaps and (lacking := _lacks_for_overlap(known)):
+        return Refusal(f"{NAME} overlaps messages of experts by {OVERLAP}, which {lacking}")
     if wrong := wrong_group(subject):
         return Refusal(wrong)
     flags = [pipeline_flag(subject)]
@@ -53,10 +71,33 @@ def answer(subject: Subject) -> Answer:
         flags.append(f"--num-virtual-stages-per-pipeline-rank {subject.chunks}")
     if subject.chunks > 1 and subject.group_size != subject.devices:
         flags.append(f"--microbatch-group-size-per-virtual-pipeline-stage {subject.group_size}")
-    flags += subject.told(OPTIONS)
-    remarks = [microbatch_remark(subject), *_differences(subject)][:2]
+    flags += [*[OVERLAP] * overlaps, *subject.told(OPTIONS)]
+    remarks = [microbatch_remark(subject), *_differences(subject)][:2] + [CONDITIONS] * (overlaps and not known)
+    remarks += _of_versions(subject.layers or ())
     sharding = [*subject.told(OPTIMIZERS), *subject.told(GROUPS), *subject.told_of_shard(SHARD)]
-    return HandoverText([" ".join(flags)], [*remarks, *sharding, *subject.told(MODEL)])
+    own = [" ".join([*subject.told(MODEL), ".."])] if known else []
+    return HandoverText([" ".join(flags)], [*remarks, *sharding, *own])
+
+
+def _lacks_for_overlap(known: Mapping[str, Any]) -> str:
+    """Return what a model's setup lacks for the overlap of experts' messages; "" for nothing."""
+    if not known:
+        return ""
+    checks = {
+        "needs experts on several ranks: `parallel.expert` 2 or more": known.get("expert", 1) == 1,
+        "refuses the dispatcher allgather: `training.dispatcher` alltoall or deepep": known.get("dispatcher allgather"),
+        "refuses full recompute: `training.recompute` none or selective": known["recompute"] == "full",
+        "needs bf16 or fp16: `training.precision`": not (known.get("bf16") or known.get("fp16")),
+        "takes at most one MTP layer": known["mtp"] > 1,
+    }
+    return next((text for text, is_lacking in checks.items() if is_lacking), "")
+
+
+def _of_versions(stages: Sequence[StageItems]) -> list[str]:
+    """Return a remark on layouts that only later versions than ours take."""
+    losses, holders = sum(stage.head for stage in stages), sum(stage.mtp > 0 for stage in stages)
+    wanted = [f"{losses} losses (L)"] * (losses > 1) + [f"MTP layers on {holders} stages"] * (holders > 1)
+    return [f"megatron-core 0.19.2 takes no {' and no '.join(wanted)}: a later one is needed"] if wanted else []
 
 
 def _differences(subject: Subject) -> Iterator[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from pipesched.pipeline.layout_text import megatron_text
 from pipesched.results.handover.megatron import DATA, OPTIONS
-from pipesched.results.handover.subject import GROUPED, Answer, HandoverText, Refusal, Subject, megatron_text
+from pipesched.results.handover.subject import GROUPED, Answer, HandoverText, Refusal, Subject
 
 NAME = "Primus"
 ALGORITHMS = {

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby
 from operator import eq
 from typing import Any, NamedTuple
 
@@ -13,13 +12,15 @@ from pipesched.checks import require_sequence, require_type, require_whole
 from pipesched.errors import ConfigError, Deadlock, NoSchedule, NotApplicable
 from pipesched.pipeline.feeding import in_order, renumbered
 from pipesched.pipeline.kinds import COMPUTATION_LETTERS
+from pipesched.pipeline.layers import rows_of
+from pipesched.pipeline.layout_text import StageItems, looks_like_text, read_megatron_text, stages_of_counts
 from pipesched.pipeline.metrics import ACTIVATIONS
 from pipesched.pipeline.placement import named_placement
 from pipesched.pipeline.plan import without_step
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.recut import one_way
 from pipesched.pipeline.schedule import Schedule, schedule_plan
-from pipesched.pipeline.step import GRADIENTS, NOTHING, OPTIMIZER_STATES, WEIGHTS, Shard
+from pipesched.pipeline.step import GRADIENTS, NOTHING, OPTIMIZER_STATES, Shard
 from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.block import in_chunks
@@ -39,67 +40,36 @@ def facts_of_shard(shard: Shard | None, data: int = 0, context: int = 1) -> dict
     total, of_optimizer, is_fsdp = data * context, shard.level == OPTIMIZER_STATES, shard.divides(GRADIENTS)
     return {
         "undivided": shard.level == NOTHING, "distributed_optimizer": of_optimizer, "overlapped": of_optimizer,
-        "fsdp": is_fsdp, "replicated": not is_fsdp, "reshard": "always" if shard.divides(WEIGHTS) else "never",
+        "fsdp": is_fsdp, "replicated": not is_fsdp, "reshard": "always" if shard.gathers_each else "never",
         "ranks": shard.ranks, "same": total, "replicas": total // shard.ranks, "shards": shard.ranks // context,
         "instances": of_optimizer and shard.ranks < total,
     }  # fmt: skip
 
 
-class StageItems(NamedTuple):
-    """What a stage has: the embedding or not, layers, layers of multi-token prediction, the head or not."""
+def torchtitan_modules(stages: Sequence[StageItems]) -> list[list[str]]:
+    """Return the names of the modules of each stage, as torchtitan 0.3.0 has them in `module_fqns_per_model_part`.
 
-    embedding: bool
-    layers: int
-    mtp: int = 0
-    head: bool = False
-
-    @property
-    def items(self) -> int:
-        """How many items these are."""
-        return self.embedding + self.layers + self.mtp + self.head
-
-
-def stages_of(ends: Sequence[int], layers: int, mtp: int = 0) -> tuple[StageItems, ...]:
-    """Return the items of each stage of a cut: its ends in the list [embedding, layers.., MTP layers.., head]."""
-    letters = "E" + "t" * layers + "m" * mtp + "L"
-    stages = [letters[begin:end] for begin, end in zip((0, *ends), ends, strict=False)]
-    return tuple(StageItems("E" in its, its.count("t"), its.count("m"), "L" in its) for its in stages)
-
-
-def megatron_text(stages: Sequence[StageItems]) -> str:
-    """Return Megatron-LM's text of a layout; equal stages in a row are a group where that is shorter."""
-    *texts, last = [
-        "E" * stage.embedding + _repeated("t", stage.layers) + _repeated("m", stage.mtp) + "L" * stage.head
-        for stage in stages
-    ]
-    rows = ((text, len([*equal])) for text, equal in groupby(texts))
-    return "".join(min(f"{text}|" * count, f"({text}|)*{count}", key=len) for text, count in rows) + last
-
-
-def _repeated(letter: str, count: int) -> str:
-    return f"{letter}*{count}" if count > 2 else letter * count
-
-
-def torchtitan_modules(stages: Sequence[StageItems], head: str = "output") -> list[list[str]]:
-    """Return the names of the modules of each stage, as torchtitan's `module_fqns_per_model_part` has them.
-
-    `head` is the name of the last module: newer versions of torchtitan call it lm_head. Raises NotApplicable for layers
-    of multi-token prediction, which torchtitan's models do not have.
+    Raises NotApplicable for what its models do not have: layers of multi-token prediction, several losses, and stages
+    without a module, for which there would be no optimizer.
     """
     if any(stage.mtp for stage in stages):
         raise NotApplicable("torchtitan has no layers of multi-token prediction (MTP); leave them out of the model")
-    modules, layer = [], 0
-    for stage in stages:
+    if (losses := sum(stage.head for stage in stages)) > 1:
+        raise NotApplicable(f"torchtitan has one loss, and here {losses} stand")
+    modules, layer = list[list[str]](), 0
+    for number, stage in enumerate(stages):
+        if not stage.items:
+            raise NotApplicable(f"stage {number} has none of torchtitan's modules, and its optimizer needs some")
         layers = [f"layers.{number}" for number in range(layer, layer + stage.layers)]
         layer += stage.layers
-        modules.append([*["tok_embeddings"] * stage.embedding, *layers, *["norm", head] * stage.head])
+        modules.append([*["tok_embeddings"] * stage.embedding, *layers, *["norm", "lm_head"] * stage.head])
     return modules
 
 
-GROUPED = "interleaved"
+GROUPED, OVERLAPPED = "interleaved", "interleaved-overlap"
 KNOWN = (  # whose orders are looked for, the first of those that agree; others only by the name of the schedule
     "1f1b", GROUPED, "naive", "zb-h1", "zb-h2", "looped-bfs", "interleaved-zb", "1f1b-v", "zb-v", "v-half", "v-min",
-    "dualpipe-v",
+    "dualpipe-v", "dualpipe-v-whole", OVERLAPPED,
 )  # fmt: skip
 SLICED = "seq-1f1b"  # the family whose order of slices is looked for
 COSTLY = ("zb-auto",)  # families that are planned again only where the schedule has their name
@@ -252,7 +222,7 @@ class Subject:
             if not is_alike or not self._may_be_of(known):
                 return False
             options: dict[str, Any] = {}
-            if name == GROUPED and self.chunks > 1:
+            if name in (GROUPED, OVERLAPPED) and self.chunks > 1:
                 options["group_size"] = min(max(self.group_size, 1), self.microbatches)
             plan = plan_of(known, fitted, **options)
         except (ConfigError, NoSchedule, Deadlock):
@@ -290,12 +260,17 @@ def subject_of(schedule: object, layers: object = None, made_by: str = "") -> Su
     stages = checked.problem.stages
     if layers is None:
         return Subject(checked, _known_layers(checked.problem), made_by, fed)
+    if looks_like_text(layers):
+        found = read_megatron_text(str(layers))
+        if len(found) != stages:
+            raise ConfigError(f"is for {len(found)} stages; there are {stages}", "layers")
+        return Subject(checked, found, made_by, fed)
     counts = [
         require_whole(count, "layers", entry=entry) for entry, count in enumerate(require_sequence(layers, "layers"))
     ]
     if len(counts) != stages:
         raise ConfigError(f"needs {stages} numbers (one a stage); this has {len(counts)}", "layers")
-    return Subject(checked, tuple(_items(counts)), made_by, fed)
+    return Subject(checked, stages_of_counts(counts), made_by, fed)
 
 
 def _by_places(outcome: Outcome) -> tuple[Outcome, str]:
@@ -313,23 +288,22 @@ def _by_places(outcome: Outcome) -> tuple[Outcome, str]:
     return again, f"{', '.join(map(str, order))}{source}"
 
 
-def _items(counts: Sequence[int]) -> Iterator[StageItems]:
-    """Yield stages of these decoder layers: the embedding on the first, the loss on the last."""
-    last = len(counts) - 1
-    for stage, count in enumerate(counts):
-        items = StageItems(stage == 0, count, 0, stage == last)
-        if not items.items:
-            what = "must be at least 1 where a stage has neither the embedding nor the loss"
-            raise ConfigError(what, "layers", entry=stage)
-        yield items
-
-
 def _known_layers(problem: Problem) -> tuple[StageItems, ...] | None:
     """Return the layers of a problem that was made of them."""
     if problem.layers is not None:
-        return tuple(_items(problem.layers.layout))
+        return problem.layers.stage_items
     stages: tuple[StageItems, ...] = () if problem.cutter is None else problem.cutter.facts()["stages"]
     return stages if len(stages) == problem.stages else None
+
+
+def has_unlike_messages(problem: Problem) -> bool:
+    """Return whether microbatches differ in the size of what stages send: by `sizes`, or by tables of theirs."""
+    if problem.sizes is not None and max(len({*of}) for of in (problem.sizes.message, problem.sizes.activation)) > 1:
+        return True
+    return max(map(rows_of, (problem.costs.p2p, problem.memory.activation))) > 1
+
+
+UNLIKE = "microbatches of one shape, and here their messages or activations differ in size (`sizes`)"
 
 
 def no_whole_step(problem: Problem, trainer: str, *, takes_slices: bool = False) -> str | None:

@@ -20,7 +20,7 @@ from pipesched.errors import PipeschedError
 from pipesched.pipeline.costs import HALVES, PER_STAGE, STEP_TIMES, TRANSFER_TIMES, Costs, Entry
 from pipesched.pipeline.feeding import differs
 from pipesched.pipeline.kinds import Allowed
-from pipesched.pipeline.layers import GIVEN, Amount, LayerCosts, Layers
+from pipesched.pipeline.layers import GIVEN, PARTS, Amount, LayerCosts, Layers
 from pipesched.pipeline.memory import KEPT, SHARES, SIZES, Memory
 from pipesched.pipeline.placement import PLACEMENTS, Placement, named_placement, placement_name
 from pipesched.pipeline.problem import Problem, letters_of
@@ -38,7 +38,6 @@ from pipesched.solver.policy import AdvicePolicy
 from pipesched.solver.request import SolveRequest
 from pipesched.solver.search import Search, quick_rounds
 
-PARTS = ("layer", "first", "last")  # of layers, by the keys of make_problem
 MEMORY = ("activation", "retain", "checkpoint", "static", *KEPT, "budget")
 DEFAULTS = {"p2p": 0, "retain": 1, "checkpoint": 0, "static": 0, **dict.fromkeys(KEPT, 0)}  # may be lists, one a stage
 
@@ -70,9 +69,9 @@ def _arguments(problem: Problem) -> Iterator[tuple[str, Any]]:
     yield from ((key, _one_or_list(getattr(problem.memory, key))) for key in own)
     costs, said = problem.costs, problem.costs.given_backward
     if layers is not None:
-        yield from ((key, _part(getattr(layers, key), said)) for key in PARTS)
+        yield from ((key, _part(getattr(layers, key), said)) for key in layers.parts_said)
         if layers.rule == GIVEN:
-            yield "layout", [*layers.layout]
+            yield "layout", layers.layout_said
         return
     for key in ("forward", *said, "recompute", "overlap", *TRANSFER_TIMES, *STEP_TIMES):
         yield key, _one_or_list(getattr(costs, key) or ())

@@ -15,8 +15,10 @@ from hypothesis import given, strategies as st
 
 import pipesched
 from pipesched.errors import ConfigError, Inexpressible
-from pipesched.estimation.layout import read_megatron_text
+from pipesched.file_formats.pytorch_csv import dump
+from pipesched.pipeline.layout_text import read_megatron_text
 from pipesched.results.outcome import Outcome
+from pipesched.results.trainers import runs_in, takes
 from tests.torch_ranks import needs_torch
 
 P, M = 4, 8
@@ -78,7 +80,12 @@ def parser(*, fork: bool = False) -> argparse.ArgumentParser:
         add(flag, action="store_true")
     add("--recompute-granularity", choices=("full", "selective"))
     add("--recompute-method", choices=("uniform", "block"))
+    for count in ("--num-experts", "--moe-router-topk", "--moe-ffn-hidden-size"):
+        add(count, type=int)
+    add("--moe-token-dispatcher-type", choices=("allgather", "alltoall", "flex"))
     if not fork:
+        add("--moe-flex-dispatcher-backend", choices=("deepep", "hybridep", "ncclep"))
+        add("--overlap-moe-expert-parallel-comm", action="store_true")
         add("--expert-tensor-parallel-size", type=int)
         add("--cp-comm-type", type=str)
         add("--grad-reduce-in-bf16", action="store_true")
@@ -139,6 +146,8 @@ def test_zero_bubble(outcome: Outcome, expected: dict[str, Any]) -> None:
 
 
 BATCH = {"global_batch_size": 128, "seq_length": 8192}
+DEEPEP = {"moe_token_dispatcher_type": "flex", "moe_flex_dispatcher_backend": "deepep"}
+OF_EXPERTS = {"num_experts": 8, "moe_router_topk": 2, "moe_ffn_hidden_size": 14336, **DEEPEP}
 UNIFORM = {"recompute_granularity": "full", "recompute_method": "uniform", "recompute_num_layers": 1}
 BLOCK = {"recompute_granularity": "full", "recompute_method": "block", "recompute_num_layers": 3}
 DENSE = of_model(parallel={"tensor": 2, "sequence": True}, recompute="selective")
@@ -189,6 +198,7 @@ MODELS: dict[str, tuple[Outcome, dict[str, Any]]] = {  # -> what Megatron-LM's o
             "tensor_model_parallel_size": 2,
             "expert_model_parallel_size": 8,
             "expert_tensor_parallel_size": 1,
+            **OF_EXPERTS,
             "micro_batch_size": 1,
             "sequence_parallel": True,
             "bf16": True,
@@ -201,6 +211,7 @@ MODELS: dict[str, tuple[Outcome, dict[str, Any]]] = {  # -> what Megatron-LM's o
         {
             "tensor_model_parallel_size": 2,
             "expert_model_parallel_size": 2,
+            **OF_EXPERTS,
             "micro_batch_size": 1,
             "sequence_parallel": True,
             "bf16": True,
@@ -248,10 +259,11 @@ def test_primus_of_a_model(name: str) -> None:
 def test_the_fork_of_a_model() -> None:
     """The flags that Zero Bubble's fork has too, and remarks on those that it lacks."""
     text = pipesched.hand_over(EXPERTS, "zero-bubble")
-    lacks = {"expert_tensor_parallel_size", "grad_reduce_in_bf16"}
+    lacks = {"expert_tensor_parallel_size", "grad_reduce_in_bf16", *DEEPEP}
     shared = {key: value for key, value in MODELS["experts"][1].items() if key not in lacks}
     assert flags(text, fork=True) == {**SIZE, **BATCH, **shared, "enable_zb_runtime": True}
-    lacking = ["--expert-tensor-parallel-size 1", "--grad-reduce-in-bf16"]
+    deepep = "--moe-token-dispatcher-type flex --moe-flex-dispatcher-backend deepep"
+    lacking = ["--expert-tensor-parallel-size 1", "--grad-reduce-in-bf16", deepep]
     assert remarks(text)[1:] == [f"Zero Bubble's fork of Megatron-LM has no {flag}" for flag in lacking]
 
 
@@ -302,11 +314,12 @@ TORCHTITAN = [
 
 TITANS = {  # options of torchtitan, by their sections; of those that are on or off only what turns them off
     "parallelism": (
-        "pipeline_parallel_degree num_pp_microbatches pipeline_parallel_schedule pipeline_parallel_schedule_csv"
+        "pipeline_parallel_degree pipeline_parallel_microbatch_size pipeline_parallel_schedule"
+        " pipeline_parallel_schedule_csv fsdp_reshard_after_forward"
         " module_fqns_per_model_part tensor_parallel_degree context_parallel_degree expert_parallel_degree"
         " data_parallel_replicate_degree data_parallel_shard_degree no-enable-sequence-parallel"
     ),
-    "training": "num_tokens_per_microbatch_per_dp_rank num_tokens_per_train_step max_context_length",
+    "training": "local_batch_size global_batch_size seq_len",
 }
 
 
@@ -328,15 +341,18 @@ def test_torchtitan(outcome: Outcome, name: str, csv: bool) -> None:
     text = pipesched.hand_over(outcome, "torchtitan")
     expected = {
         "pipeline_parallel_degree": f"{P}",
-        "num_pp_microbatches": f"{outcome.problem.microbatches}",
+        "pipeline_parallel_microbatch_size": "1",
+        "local_batch_size": f"{outcome.problem.microbatches}",
         "pipeline_parallel_schedule": name,
         **({"pipeline_parallel_schedule_csv": "schedule.csv"} if csv else {}),
     }
     assert options(text) == expected
     assert ("--to pytorch-csv -o schedule.csv" in text) == csv
+    assert f"{IN_MAIN}--parallelism.num_pp_microbatches={outcome.problem.microbatches}" in remarks(text)
 
 
-STEP = {"data_parallel_shard_degree": "1", "num_tokens_per_train_step": f"{128 * 8192}", "max_context_length": "8192"}
+IN_MAIN = "torchtitan 0.3.0; main from 2026-08-20 on has other options in place of those of batches: "
+STEP = {"data_parallel_shard_degree": "1", "global_batch_size": "128", "seq_len": "8192"}
 TITAN_MODELS: dict[str, tuple[dict[str, str], list[str]]] = {  # -> options of torchtitan, and what has none
     "dense": (
         {"tensor_parallel_degree": "2", "data_parallel_replicate_degree": "8"},
@@ -348,7 +364,7 @@ TITAN_MODELS: dict[str, tuple[dict[str, str], list[str]]] = {  # -> options of t
             "context_parallel_degree": "2",
             "data_parallel_replicate_degree": "4",
             "no-enable-sequence-parallel": "",
-            "num_tokens_per_microbatch_per_dp_rank": f"{2 * 8192}",
+            "pipeline_parallel_microbatch_size": "2",
         },
         ["activation checkpointing: full", "precision: bf16"],
     ),
@@ -357,10 +373,6 @@ TITAN_MODELS: dict[str, tuple[dict[str, str], list[str]]] = {  # -> options of t
         {"data_parallel_replicate_degree": "16"},
         ["activation checkpointing: full of 3 layers a stage", "precision: fp16"],
     ),
-    "experts": (
-        {"tensor_parallel_degree": "2", "expert_parallel_degree": "8", "data_parallel_replicate_degree": "8"},
-        ["torchtitan has no option for expert tensor parallelism of 1", "precision: bf16"],
-    ),
     "together": (
         {"tensor_parallel_degree": "2", "expert_parallel_degree": "2", "data_parallel_replicate_degree": "8"},
         ["precision: bf16"],
@@ -368,23 +380,40 @@ TITAN_MODELS: dict[str, tuple[dict[str, str], list[str]]] = {  # -> options of t
 }
 
 
-@each_model
+@pytest.mark.parametrize("name", TITAN_MODELS)
 def test_torchtitan_of_a_model(name: str) -> None:
-    """Degrees, tokens and copies in torchtitan's options; remarks on what it has no option for."""
+    """Degrees, batches and copies in torchtitan's options; remarks on what it has no option for."""
     outcome, (expected, told) = MODELS[name][0], TITAN_MODELS[name]
     text = pipesched.hand_over(outcome, "torchtitan")
     found = options(text)
     assert json.loads(found.pop("module_fqns_per_model_part"))[0][0] == "tok_embeddings"
     assert found == {
         "pipeline_parallel_degree": f"{P}",
-        "num_pp_microbatches": f"{outcome.problem.microbatches}",
+        "pipeline_parallel_microbatch_size": "1",
+        "local_batch_size": f"{outcome.problem.microbatches * (2 if name == 'long' else 1)}",
         "pipeline_parallel_schedule": "1F1B",
-        "num_tokens_per_microbatch_per_dp_rank": "8192",
         **STEP,
         **expected,
     }
     shards = [] if name == "plain" else ["torchtitan shards optimizer states only together with weights (FSDP)"]
-    assert remarks(text) == [*told, *shards]
+    main, *others = remarks(text)
+    assert others == [*told, *shards]
+    assert main.startswith(f"{IN_MAIN}--parallelism.num_pp_microbatches={outcome.problem.microbatches} ")
+    assert main.endswith(f" --training.num_tokens_per_train_step={128 * 8192} --training.max_context_length=8192")
+
+
+def test_torchtitan_spreads_experts_over_ranks_that_share_weights() -> None:
+    """Their degree divides dp_shard x context x tensor: else a refusal, which says what makes these more."""
+    with pytest.raises(Inexpressible, match="tensor ranks, 2 here, and the 8 of `parallel") as told:
+        pipesched.hand_over(EXPERTS, "torchtitan")
+    assert "`training.shard` gradients or weights makes these more" in str(told.value)
+    experts: dict[str, Any] = {"model": "mixtral-8x7b", "shard": "weights"}
+    sharded = of_model(parallel={"tensor": 2, "expert": 8, "sequence": True}, **experts)
+    found = options(pipesched.hand_over(sharded, "torchtitan"))
+    assert (found["data_parallel_shard_degree"], found["expert_parallel_degree"]) == ("8", "8")
+    groups = of_model(parallel={"tensor": 2, "expert": 4, "shard_ranks": 4, "sequence": True}, **experts)
+    with pytest.raises(Inexpressible, match="divides experts among 2 ranks, and here 4 do"):
+        pipesched.hand_over(groups, "torchtitan")
 
 
 @needs_torch
@@ -421,8 +450,42 @@ def test_deepspeed() -> None:
     assert call.func.id == "PipelineModule"
     assert {one.arg: ast.literal_eval(one.value) for one in call.keywords} == {
         "num_stages": P,
-        "partition_method": "uniform",
+        "partition_method": "type:YourDecoderLayer",
     }
+
+
+def test_deepspeed_has_dualpipev() -> None:
+    """With whole backwards, from 2P microbatches on."""
+    text = pipesched.hand_over(made("dualpipe-v-whole", chunks=2), "deepspeed")
+    assert text.startswith("DualPipeVModule(layers, num_stages=4, partition_method='type:YourDecoderLayer')\n")
+    with pytest.raises(Inexpressible, match=r"takes at least 2P microbatches, 8; this has 7; the nearest .* is 1f1b"):
+        pipesched.hand_over(made("dualpipe-v-whole", chunks=2, microbatches=7), "deepspeed")
+
+
+BY_CLASS = (
+    "YourDecoderLayer: the class of your decoder layer; 'uniform' would count the embedding and the head as layers too"
+)
+UNLIKE: list[dict[str, Any]] = [
+    {"sizes": {"message": [1, 2] * 4}},
+    {"sizes": {"activation": [1, 2] * 4}},
+    {"p2p": [[1, 2] * 4] * 3},
+]
+
+
+@pytest.mark.parametrize("unlike", UNLIKE)
+def test_microbatches_of_other_shapes(unlike: dict[str, Any]) -> None:
+    """Messages that differ in size run in DeepSpeed with dynamic shapes, and nowhere else; the CSV says so."""
+    outcome = pipesched.run(pipesched.make_problem(devices=P, microbatches=M, **unlike), "1f1b")
+    assert "dynamic_shape=True" in pipesched.hand_over(outcome, "deepspeed")
+    for framework in ("megatron", "torchtitan", "primus", "zero-bubble"):
+        with pytest.raises(Inexpressible, match="runs microbatches of one shape, and here their messages"):
+            pipesched.hand_over(outcome, framework)
+    assert not takes(outcome, "pytorch")
+    assert runs_in(outcome.schedule) == []
+    assert "is for `pipesched train`: PyTorch runs microbatches of one shape" in dump(outcome.schedule).note
+    alike = pipesched.run(pipesched.make_problem(devices=P, microbatches=M, sizes={"work": [1, 2] * 4}), "1f1b")
+    assert runs_in(alike.schedule) == ["pytorch"]
+    assert "dynamic_shape" not in pipesched.hand_over(alike, "deepspeed")
 
 
 BF16_ZERO = {"bf16": {"enabled": True}, "zero_optimization": {"stage": 1}}
@@ -446,12 +509,12 @@ def test_deepspeed_of_a_model(outcome: Outcome, data: int, arguments: Any, keys:
     line, config = pasted(text).splitlines()
     call = ast.parse(line).body[0].value  # type: ignore[attr-defined]
     given_arguments = {one.arg: ast.unparse(one.value) for one in call.keywords}
-    assert given_arguments == {"num_stages": f"{P}", "partition_method": "'uniform'", **arguments}
+    assert given_arguments == {"num_stages": f"{P}", "partition_method": "'type:YourDecoderLayer'", **arguments}
     count = outcome.problem.microbatches
     batch = {"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": count, "train_batch_size": 128}
     assert json.loads(config) == {**batch, **keys}
     assert count * data == 128
-    assert remarks(text) == [from_the_gpus(outcome, data), *told]
+    assert remarks(text) == [BY_CLASS, from_the_gpus(outcome, data), *told]
 
 
 def test_deepspeed_refuses_ways_of_parallelism() -> None:
@@ -501,9 +564,10 @@ def test_stages_that_differ(costs: Any, difference: str) -> None:
 WITHOUT = {  # a model: the text as it is
     "megatron": "--pipeline-model-parallel-size 4\n"
     "# 8 microbatches a step: --global-batch-size is 8 x --micro-batch-size x data-parallel size\n",
-    "torchtitan": "--parallelism.pipeline_parallel_degree=4 --parallelism.num_pp_microbatches=8"
-    " --parallelism.pipeline_parallel_schedule=1F1B\n",
-    "deepspeed": "PipelineModule(layers, num_stages=4, partition_method='uniform')\n"
+    "torchtitan": "--parallelism.pipeline_parallel_degree=4 --parallelism.pipeline_parallel_microbatch_size=1"
+    f" --parallelism.pipeline_parallel_schedule=1F1B --training.local_batch_size=8\n# {IN_MAIN}"
+    "--parallelism.num_pp_microbatches=8\n",
+    "deepspeed": f"PipelineModule(layers, num_stages=4, partition_method='type:YourDecoderLayer')\n# {BY_CLASS}\n"
     '# 8 microbatches a step: "gradient_accumulation_steps": 8\n',
     "primus": "pp_algorithm: 1f1b\npipeline_model_parallel_size: 4\n# 8 microbatches a step\n",
     "zero-bubble": "--pipeline-model-parallel-size 4 --enable-zb-runtime\n"
@@ -521,7 +585,8 @@ REFUSED = [
     ("megatron", ["zb-h1", "zb-h2", "zb-auto", "naive", "eager-1f1b"], 1, "1f1b"),
     ("megatron", ["zb-v", "v-half", "1f1b-v", "looped-bfs", "interleaved-zb", "dualpipe-v", "gis-h"], 2, "interleaved"),
     ("deepspeed", ["naive", "zb-h1"], 1, "1f1b"),
-    ("deepspeed", ["interleaved", "zb-v"], 2, "1f1b"),
+    ("deepspeed", ["interleaved"], 2, "1f1b"),
+    ("deepspeed", ["zb-v", "dualpipe-v"], 2, "dualpipe-v-whole"),
     ("primus", ["zb-h2", "naive"], 1, "1f1b"),
     ("primus", ["1f1b-v", "dualpipe-v"], 2, "zb-v"),
     ("primus", ["looped-bfs", "gis-h"], 2, "interleaved"),
@@ -580,7 +645,7 @@ def test_microbatches_that_differ(name: str) -> None:
     CSV beside it too."""
     given: dict[str, Any] = {"devices": 4, "chunks": 2 if name == "interleaved" else 1, "backward_input": 2}
     given |= {"backward_weight": 2, "forward": [[1, 2, 3, 4], *[1] * (7 if name == "interleaved" else 3)]}
-    problem = pipesched.make_problem(**given, sizes={"work": [1, 2, 3, 4], "activation": [2, 1, 1, 1]}, kv=0.5)
+    problem = pipesched.make_problem(**given, sizes={"work": [1, 2, 3, 4]}, kv=0.5)
     count = "the text and schedule.csv count" if name == "zb-h1" else "the text counts"
     said = f"feed the microbatches in this order: 3, 1, 2, 0; {count} them as they are fed"
     for options, fed in (({}, []), ({"order": [3, 1, 2, 0]}, [said])):
@@ -597,6 +662,43 @@ def test_recompute_and_offload(framework: str, saving: str) -> None:
     words = {"recompute": r"recompute \(R\)", "offload": r"offload \(O\) and load \(L\)"}[saving]
     with pytest.raises(Inexpressible, match=rf"has no operations for {words} in its schedules; it has \w"):
         pipesched.hand_over(made("1f1b", **{saving: "full"}), framework)  # type: ignore[arg-type]
+
+
+def test_megatron_overlaps_messages_of_experts_by_a_flag() -> None:
+    """The order of interleaved-overlap is that of a flag; its conditions are a remark, or checked of a model."""
+    text = pipesched.hand_over(made("interleaved-overlap", chunks=2), "megatron")
+    assert flags(text) == {**VIRTUAL, "overlap_moe_expert_parallel_comm": True}
+    assert any(line.startswith("--overlap-moe-expert-parallel-comm asks for") for line in remarks(text))
+    experts: dict[str, Any] = {"gpus": 64, "pipeline": P, "chunks": 2, "expert": 4}
+    free: dict[str, Any] = {"layout": "equal", "flash_attention": True}
+
+    def handed(parallel: dict[str, Any], **training: Any) -> str:
+        given = of_model("interleaved-overlap", model="mixtral-8x7b", parallel=parallel, **{**free, **training})
+        return pipesched.hand_over(given, "megatron")
+
+    found = flags(handed(experts, dispatcher="alltoall"))
+    assert found["moe_token_dispatcher_type"] == "alltoall"
+    assert found["overlap_moe_expert_parallel_comm"]
+    assert not any("asks for" in line for line in remarks(handed(experts)))
+    refused: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+        ({**experts, "expert": 1}, {}, "needs experts on several ranks"),
+        (experts, {"dispatcher": "allgather"}, "refuses the dispatcher allgather"),
+        (experts, {"recompute": "full"}, "refuses full recompute"),
+        (experts, {"precision": "fp32"}, "needs bf16 or fp16"),
+    ]
+    for parallel, training, why in refused:
+        with pytest.raises(Inexpressible, match=why):
+            handed(parallel, **training)
+
+
+def test_layouts_that_later_versions_take() -> None:
+    """Several losses and MTP layers on several stages are written, with the version that does not take them."""
+    layer: dict[str, Any] = {"layer": {"forward": 1}, "mtp": {"forward": 1}, "last": {"forward": 1}}
+    problem = pipesched.make_problem(devices=4, layers=4, microbatches=8, layout="Et*4|m|m|LLL", **layer)
+    text = pipesched.hand_over(pipesched.run(problem, "1f1b"), "megatron")
+    assert flags(text)["pipeline_model_parallel_layout"] == "Et*4|m|m|L*3"
+    later = "megatron-core 0.19.2 takes no 3 losses (L) and no MTP layers on 2 stages: a later one is needed"
+    assert remarks(text)[1:] == [later]
 
 
 def test_the_order_counts() -> None:
@@ -632,7 +734,7 @@ def test_layouts() -> None:
     modules = json.loads(
         options(pipesched.hand_over(made("1f1b", devices=2), "torchtitan", layers=[1, 2]))["module_fqns_per_model_part"]
     )
-    assert modules == [["tok_embeddings", "layers.0"], ["layers.1", "layers.2", "norm", "output"]]
+    assert modules == [["tok_embeddings", "layers.0"], ["layers.1", "layers.2", "norm", "lm_head"]]
     problem = pipesched.make_problem(devices=4, microbatches=8, layers=10, layer={"forward": 1}, last={"forward": 2})
     outcome = pipesched.run(problem, "1f1b")
     assert outcome.problem.layers is not None
@@ -681,9 +783,9 @@ def test_fewer_microbatches_than_ranks() -> None:
         pipesched.hand_over(made("interleaved", chunks=2, microbatches=2), "megatron")
 
 
-@pytest.mark.parametrize("layers", [[1, 2, 3], [1, 0, 1, 1], [1, 1, 1, -1], "1234", [1, 1, 1, 1.5]])
+@pytest.mark.parametrize("layers", [[1, 2, 3], [1, 1, 1, -1], "1234", [1, 1, 1, 1.5], "Et|t|tL"])
 def test_bad_layers(layers: Any) -> None:
-    """One whole number a stage, none of them empty."""
+    """One whole number a stage, or a text of as many stages."""
     with pytest.raises(ConfigError, match="layers"):
         pipesched.hand_over(made("1f1b"), "megatron", layers=layers)
 

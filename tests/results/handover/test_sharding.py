@@ -13,6 +13,7 @@ from tests.results.handover.test_hand_over import of_model, pasted, remarks
 
 FRAMEWORKS = ("megatron", "torchtitan", "deepspeed", "primus", "zero-bubble")
 OVERLAPPED = "--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather"
+WHOLE = "PyTorch gathers a stage when it is first needed, and keeps the next 3 of a rank whole"
 FSDP_ONLY = "torchtitan shards optimizer states only together with weights (FSDP)"
 
 
@@ -50,7 +51,7 @@ def sharded(level: str) -> Outcome:
         (
             "torchtitan",
             "weights",
-            "--parallelism.data_parallel_shard_degree=8 --parallelism.fsdp_reshard_after_forward=always;"
+            "--parallelism.data_parallel_shard_degree=8 --parallelism.fsdp_reshard_after_forward=never;"
             " data_parallel_replicate_degree is the number of such groups",
         ),
     ],
@@ -59,7 +60,15 @@ def test_without_a_model(framework: str, level: str, said: str | None) -> None:
     """Where no model says how many ranks there are, the options stand in a remark beside the usual text."""
     text, plain = pipesched.hand_over(sharded(level), framework), pipesched.hand_over(made(), framework)
     added = [] if said is None else [f"shard {level}: {said}"]
+    added += [WHOLE] * (level == "weights")
     assert (pasted(text), remarks(text)) == (pasted(plain), [*remarks(plain), *added])
+
+
+def test_weights_are_freed_behind_a_forward_only_where_the_plan_does_so() -> None:
+    """`gather: each` is "always", for which the schedule gathers once a microbatch; any other plan is "never"."""
+    for gather, policy in (("each", "always"), ("ahead", "never")):
+        outcome = made(gather=4, shard={"level": "weights", "ranks": 2, "gather": gather})
+        assert f"--parallelism.fsdp_reshard_after_forward={policy};" in pipesched.hand_over(outcome, "torchtitan")
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
@@ -104,7 +113,7 @@ def options(text: str) -> list[str]:
         (
             "weights",
             8,
-            ["data_parallel_replicate_degree=2", "data_parallel_shard_degree=8", "fsdp_reshard_after_forward=always"],
+            ["data_parallel_replicate_degree=2", "data_parallel_shard_degree=8", "fsdp_reshard_after_forward=never"],
         ),
     ],
 )

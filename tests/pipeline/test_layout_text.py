@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pipesched.errors import ConfigError, NotApplicable
-from pipesched.estimation.layout import MOST, read_megatron_text
-from pipesched.results.handover.subject import StageItems, megatron_text, stages_of, torchtitan_modules
+from pipesched.pipeline.layout_text import MOST, StageItems, megatron_text, read_megatron_text, stages_of
+from pipesched.results.handover.subject import torchtitan_modules
 
 EXAMPLE = "Et*9|(t*10|)*6t*10L"
 EIGHT = (
@@ -21,10 +21,12 @@ EIGHT = (
 
 @st.composite
 def layouts(draw: st.DrawFn) -> tuple[StageItems, ...]:
-    """Cuts of the items of a model."""
+    """Cuts of the items of a model, of which some stages may have none; several may have losses."""
     layers, mtp = draw(st.integers(0, 60)), draw(st.integers(0, 3))
-    inner = draw(st.sets(st.integers(1, layers + mtp + 1), max_size=20))
-    return stages_of([*sorted(inner), layers + mtp + 2], layers, mtp)
+    inner = draw(st.lists(st.integers(1, layers + mtp + 1), max_size=20))
+    stages = stages_of([*sorted(inner), layers + mtp + 2], layers, mtp)
+    more = sorted(draw(st.lists(st.integers(0, 2), max_size=3)))
+    return (*stages, *(StageItems(0, 0, 0, losses) for losses in more if losses))
 
 
 def as_megatron_reads(text: str) -> list[str]:
@@ -91,11 +93,11 @@ def test_groups_where_they_are_shorter(stages: str, text: str) -> None:
         ("", "must have one E (embedding), not 0"),
         ("Et*9", "must have one L (head with the loss), not 0"),
         ("EtEL", "must have one E (embedding), not 2"),
+        ("|EtL", "stage 0 of 2 must have E (embedding)"),
+        ("EtL|", "stage 1 of 2 must have L (head with the loss)"),
         ("tE|L", "must begin with E (embedding), not t (layer)"),
         ("EtLt", "must end with L (head with the loss), not t (layer)"),
         ("EtmtL", "all t (layers) must come before the first m (MTP layer)"),
-        ("Et||tL", "stage 1 of 3 has no items"),
-        ("EtL|", "stage 1 of 2 has no items"),
         ("ET*9L", "unknown 'T'; did you mean t? known are E (embedding), t (layer), m (MTP layer)"),
         ("Ex9L", "unknown 'x'; known are E (embedding)"),
         ("Et9L", "unknown '9'"),
@@ -139,11 +141,29 @@ def test_torchtitan_names() -> None:
     assert torchtitan_modules(stages_of([2, 4, 6], 4)) == [
         ["tok_embeddings", "layers.0"],
         ["layers.1", "layers.2"],
-        ["layers.3", "norm", "output"],
+        ["layers.3", "norm", "lm_head"],
     ]
-    assert torchtitan_modules(stages_of([2], 0), head="lm_head") == [["tok_embeddings", "norm", "lm_head"]]
 
 
-def test_torchtitan_has_no_mtp_layers() -> None:
-    with pytest.raises(NotApplicable, match="torchtitan has no layers of multi-token prediction"):
-        torchtitan_modules(stages_of([2, 4], 1, 1))
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("Et|mL", "torchtitan has no layers of multi-token prediction (MTP)"),
+        ("Et||L", "stage 1 has none of torchtitan's modules"),
+        ("Et|L|L", "torchtitan has one loss, and here 2 stand"),
+    ],
+)
+def test_torchtitan_has_no_such_stages(text: str, message: str) -> None:
+    """MTP layers, stages without a module, and several losses are refused."""
+    with pytest.raises(NotApplicable, match=re.escape(message)):
+        torchtitan_modules(read_megatron_text(text))
+
+
+def test_stages_without_items_and_losses_on_several() -> None:
+    """Two texts of DeepSeek-V3's size that people tried, and one with four losses; they read back."""
+    empty = read_megatron_text("Et*3|(tt|)*14|(tt|)*15mL", stages=32, layers=61, mtp=1)
+    assert [number for number, stage in enumerate(empty) if not stage.items] == [15]
+    losses = read_megatron_text("E|(t|)*10m|m|m|LL|LL", stages=16, layers=10, mtp=3)
+    assert [stage.head for stage in losses[-3:]] == [0, 2, 2]
+    for stages in (empty, losses):
+        assert read_megatron_text(megatron_text(stages)) == stages

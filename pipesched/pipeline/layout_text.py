@@ -1,0 +1,180 @@
+"""Layouts as Megatron-LM writes them (its pipeline-model-parallel-layout): what each stage has, read and written.
+
+E is the embedding, t a decoder layer, m a layer of multi-token prediction, L the head with a loss. `|` separates
+stages, `*n` repeats the letter or the group in parentheses before it: "Et*9|(t*10|)*6t*10L". A stage may have nothing,
+and several may have a loss. More than Megatron's own reader, ours allows spaces, and groups inside groups. As there,
+commas mean nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from pipesched.checks import require_text, shown
+from pipesched.errors import ConfigError
+
+KEY = "layout"
+LETTERS = {"E": "embedding", "t": "layer", "m": "MTP layer", "L": "head with the loss"}
+KNOWN = ", ".join(f"{letter} ({name})" for letter, name in LETTERS.items())
+MOST = 100_000  # letters of a text with its repeats written out
+DEEPEST = 50  # groups inside groups
+TOKEN = re.compile(r"\*\s*(?P<count>[0-9]{1,7})(?![0-9])|[^\s,]")
+
+
+class StageItems(NamedTuple):
+    """What a stage has: the embedding or not, layers, layers of multi-token prediction, heads with a loss."""
+
+    embedding: int
+    layers: int
+    mtp: int = 0
+    head: int = 0
+
+    @property
+    def items(self) -> int:
+        """How many items these are."""
+        return self.embedding + self.layers + self.mtp + self.head
+
+
+def stages_of(ends: Sequence[int], layers: int, mtp: int = 0) -> tuple[StageItems, ...]:
+    """Return the items of each stage of a cut: its ends in the list [embedding, layers.., MTP layers.., head]."""
+    letters = "E" + "t" * layers + "m" * mtp + "L"
+    stages = [letters[begin:end] for begin, end in zip((0, *ends), ends, strict=False)]
+    return tuple(StageItems(*map(its.count, LETTERS)) for its in stages)
+
+
+def stages_of_counts(counts: Sequence[int], mtp: int = 0) -> tuple[StageItems, ...]:
+    """Return stages of these layers: the embedding on the first, MTP layers and the loss on the last."""
+    last = len(counts) - 1
+    rows = enumerate(counts)
+    return tuple(StageItems(at == 0, count, mtp if at == last else 0, at == last) for at, count in rows)
+
+
+def looks_like_text(layout: object) -> bool:
+    """Return whether a layout is meant as Megatron-LM's text: any other text is the name of a rule."""
+    return isinstance(layout, str) and ("|" in layout or "*" in layout or (layout != "" and {*layout} <= {*LETTERS}))
+
+
+def megatron_text(stages: Sequence[StageItems]) -> str:
+    """Return Megatron-LM's text of a layout; equal stages in a row are a group where that is shorter."""
+    *texts, last = [
+        "".join(_repeated(letter, count) for letter, count in zip(LETTERS, stage, strict=True)) for stage in stages
+    ]
+    rows = ((text, len([*equal])) for text, equal in groupby(texts))
+    return "".join(min(f"{text}|" * count, f"({text}|)*{count}", key=len) for text, count in rows) + last
+
+
+def _repeated(letter: str, count: int) -> str:
+    return f"{letter}*{count}" if count > 2 else letter * count
+
+
+class Token(NamedTuple):
+    """A letter, `|`, a parenthesis, or `*` with its number (-1 without); and where it stands, counted from 1."""
+
+    sign: str
+    times: int
+    place: int
+
+
+def read_megatron_text(
+    text: str, *, stages: int | None = None, layers: int | None = None, mtp: int | None = None
+) -> tuple[StageItems, ...]:
+    """Return the items of each stage of a layout, which has each number of `stages`, `layers` and `mtp` that is given.
+
+    Raises ConfigError about the parameter `layout`.
+    """
+    letters = _LayoutReader(require_text(text, KEY)).read()
+    _require_order(letters.replace("|", ""))
+    parts = letters.split("|")
+    for letter, stage in (("E", 0), ("L", len(parts) - 1)):
+        if letter not in parts[stage]:
+            raise ConfigError(f"stage {stage} of {len(parts)} must have {letter} ({LETTERS[letter]})", KEY)
+    found = {"stages": len(parts), "layers": letters.count("t"), "MTP layers": letters.count("m")}
+    for (what, count), expected in zip(found.items(), (stages, layers, mtp), strict=True):
+        if expected is not None and count != expected:
+            raise ConfigError(f"has {count:,} {what}; there must be {expected:,}", KEY)
+    return tuple(StageItems(*map(part.count, LETTERS)) for part in parts)
+
+
+def _require_order(letters: str) -> None:
+    """Raise ConfigError unless these are E, then layers, then MTP layers, then one L or more."""
+    if re.fullmatch("Et*m*L+", letters):
+        return
+    for letter in "EL":
+        if letters.count(letter) != 1 and (letter == "E" or letter not in letters):
+            raise ConfigError(f"must have one {letter} ({LETTERS[letter]}), not {letters.count(letter)}", KEY)
+    if not letters.startswith("E"):
+        raise ConfigError(f"must begin with E (embedding), not {letters[0]} ({LETTERS[letters[0]]})", KEY)
+    if not letters.endswith("L"):
+        raise ConfigError(f"must end with L (head with the loss), not {letters[-1]} ({LETTERS[letters[-1]]})", KEY)
+    raise ConfigError("all t (layers) must come before the first m (MTP layer)", KEY)
+
+
+class _LayoutReader:
+    """Reads units, each a letter, a `|` or a group, and how often it is repeated."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        if len(text) > MOST:
+            raise ConfigError(f"must be a text of at most {MOST:,} letters, not {len(text):,}", KEY)
+        self.tokens = [Token(it[0][0], int(it["count"] or -1), it.start() + 1) for it in TOKEN.finditer(text)]
+        self.next = 0
+
+    def read(self) -> str:
+        """Return the text with its repeats written out."""
+        letters = self._sequence(0)
+        if self.next < len(self.tokens):
+            raise self._error("a closing parenthesis without an opening one", self.tokens[self.next])
+        return letters
+
+    def _sequence(self, depth: int) -> str:
+        """Return units up to a closing parenthesis, or the end."""
+        letters, length = list[str](), 0
+        while self.next < len(self.tokens) and self.tokens[self.next].sign != ")":
+            token = self.tokens[self.next]
+            self.next += 1
+            unit = self._group(token, depth + 1) if token.sign == "(" else self._letter(token)
+            count = self._repeats(token)
+            length += len(unit) * count
+            if length > MOST:
+                raise self._error(f"more than {MOST:,} letters with all repeats written out", token)
+            letters.append(unit * count)
+        return "".join(letters)
+
+    def _group(self, opened: Token, depth: int) -> str:
+        """Return what is in a group, after its opening parenthesis."""
+        if depth > DEEPEST:
+            raise self._error(f"more than {DEEPEST} groups inside each other", opened)
+        begin = self.next
+        letters = self._sequence(depth)
+        if self.next == len(self.tokens):
+            raise self._error("an opening parenthesis without a closing one", opened)
+        if self.next == begin:
+            raise self._error("a group of nothing", opened)
+        self.next += 1
+        return letters
+
+    def _letter(self, token: Token) -> str:
+        if token.sign == "*":
+            raise self._error("* must follow a letter, | or a group in parentheses", token)
+        if token.sign != "|" and token.sign not in LETTERS:
+            near = next((f"did you mean {letter}? " for letter in LETTERS if letter.lower() == token.sign.lower()), "")
+            raise self._error(f"unknown {shown(token.sign)}; {near}known are {KNOWN}, |, ( ) and *n", token)
+        return token.sign
+
+    def _repeats(self, before: Token) -> int:
+        """Return how often a unit is repeated. A group must say it."""
+        token = self.tokens[self.next] if self.next < len(self.tokens) else None
+        if token is None or token.sign != "*":
+            if before.sign == "(":
+                raise self._error("a group in parentheses must be followed by *n, how often it is repeated", before)
+            return 1
+        if token.times < 0:
+            raise self._error("* must be followed by a whole number of at most 7 digits", token)
+        self.next += 1
+        return token.times
+
+    def _error(self, what: str, token: Token) -> ConfigError:
+        return ConfigError(f"{what} (at letter {token.place} of {shown(self.text)})", KEY)
