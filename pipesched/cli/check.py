@@ -9,7 +9,7 @@ import typer
 
 from pipesched.cli.options import ProblemSource, Screen, argument
 from pipesched.cli.output import console_for, print_json
-from pipesched.cli.traces import are_traces, read_timeline
+from pipesched.cli.traces import RANGES, are_traces, read_timeline, refuse_plan
 from pipesched.errors import InvalidSchedule
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ def command(
         ...,
     ),
     *,
+    ranges: str | None = RANGES,
     problem: ProblemSource,
     screen: Screen,
 ) -> None:
@@ -36,7 +37,7 @@ def command(
     """
     from pipesched.documents.comparison import check_document
 
-    outcome, violations = _checked(files, problem)
+    outcome, violations = _checked(files, problem, ranges)
     if screen.as_json:
         print_json(check_document(outcome, violations))
     else:
@@ -55,7 +56,7 @@ def command(
         raise typer.Exit(1)
 
 
-def _checked(files: Sequence[str], problem: ProblemSource) -> tuple[Outcome | None, Sequence[str]]:
+def _checked(files: Sequence[str], problem: ProblemSource, ranges: str | None) -> tuple[Outcome | None, Sequence[str]]:
     """Return the schedule, None where its operations cannot run, and a sentence for each rule that it breaks."""
     from pipesched.cli.reading import read_schedule
     from pipesched.documents.schedule import wrong_claims
@@ -64,8 +65,9 @@ def _checked(files: Sequence[str], problem: ProblemSource) -> tuple[Outcome | No
     text = None
     try:
         if are_traces(files):
-            outcome = read_timeline(files, None, problem).outcome
+            outcome = read_timeline(files, None, problem, ranges).outcome
         else:
+            refuse_plan(None, ranges)
             outcome, text, _ = read_schedule(files[0], problem)
     except InvalidSchedule as error:
         return None, error.violations

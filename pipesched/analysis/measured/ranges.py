@@ -84,12 +84,14 @@ class Recorded:
 class TraceSource:
     """What kind of traces were read.
 
-    `unit` is the unit of their times, and `clock_a_step` says that the clock of a rank begins anew with each step.
+    `unit` is the unit of their times. `clock_a_step` says that the clock of a rank begins anew with each step, and
+    `one_clock` that all ranks have the same one.
     """
 
     name: str
     unit: str
-    clock_a_step: bool
+    clock_a_step: bool = False
+    one_clock: bool = False
 
 
 def ops_of(slot: Slot) -> Sequence[Op]:

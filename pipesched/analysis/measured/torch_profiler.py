@@ -13,9 +13,11 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from operator import itemgetter
+from functools import cached_property
 from typing import Any, NamedTuple
 
+from pipesched.analysis.measured.chart import CHARTED, Chart, slot_of
+from pipesched.analysis.measured.counted import Counted, CountedRank, letter_of
 from pipesched.analysis.measured.ranges import (
     Machine,
     MessageWait,
@@ -28,15 +30,15 @@ from pipesched.analysis.measured.ranges import (
 )
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
-from pipesched.pipeline.ops import Op, Pair, Slot, parse_op, parse_slot
+from pipesched.pipeline.ops import Op, Pair
 
 LAUNCHES, RAN = ("cuda_runtime", "cuda_driver"), ("kernel", "gpu_memcpy", "gpu_memset")
 MESSAGE = "nccl"
-SOURCE = TraceSource("torch.profiler", "us", clock_a_step=False)
+SOURCE = TraceSource("torch.profiler", "us")
 RUN, WAIT = "PP:", "WAIT:"
 GPU, CPU = "gpu_user_annotation", "user_annotation"
 _MESSAGE = re.compile(r"PP:(?P<stage>\d{1,9})(?P<what>SEND_F|RECV_F|SEND_B|RECV_B)\d{1,9}")
-COMMUNICATION = ("SEND_", "RECV_", "UNSHARD", "RESHARD", "REDUCE_GRAD")  # what PyTorch's runtime records besides
+_GPIPE = re.compile(r"(Forward|Backward) \d{1,9}")  # of PyTorch's ScheduleGPipe
 
 
 class Span(NamedTuple):
@@ -50,28 +52,45 @@ class GpuSpans:
     """What a trace says that the GPU ran, by when the CPU launched it."""
 
     def __init__(self, entries: Iterable[Any], file: str) -> None:
-        ran, launched = dict[Any, Span](), list[tuple[int, Any]]()
+        self._file, self._ran, self._launched = file, dict[Any, Span](), list[tuple[int, Any]]()
         for entry in entries:
-            if not isinstance(entry, Mapping) or entry.get("ph") != "X" or entry.get("cat") not in (*LAUNCHES, *RAN):
-                continue
-            given = entry.get("args")
-            number = given.get("correlation") if isinstance(given, Mapping) else None  # of a launch and what it ran
-            if number is None:
-                continue
-            start = ticks_of(entry.get("ts"), "ts of a launch", file)
-            if entry["cat"] in LAUNCHES:
-                launched.append((start, number))
-            elif MESSAGE not in str(entry.get("name")).lower():
-                end = start + ticks_of(entry.get("dur", 0), "dur of a kernel", file)
-                before = ran.get(number, Span(start, end))  # one launch of a graph runs many kernels
-                ran[number] = Span(min(before.start, start), max(before.end, end))
-        launched.sort(key=itemgetter(0))
-        known = [(start, ran[number]) for start, number in launched if number in ran]
-        self._starts, self._spans = [start for start, _ in known], [span for _, span in known]
+            self.see(entry)
+
+    def see(self, entry: Any) -> None:
+        """Note an event of a trace: a launch, or what was launched; of others nothing."""
+        if not isinstance(entry, Mapping) or entry.get("ph") != "X" or entry.get("cat") not in (*LAUNCHES, *RAN):
+            return
+        given = entry.get("args")
+        number = given.get("correlation") if isinstance(given, Mapping) else None  # of a launch and what it ran
+        if number is None:
+            return
+        start = ticks_of(entry.get("ts"), "ts of a launch", self._file)
+        if entry["cat"] in LAUNCHES:
+            self.launch(start, number)
+        else:
+            self.run(
+                number, str(entry.get("name")), start, ticks_of(entry.get("dur", 0), "dur of a kernel", self._file)
+            )
+
+    def launch(self, start: int, number: Any) -> None:
+        """Note when the CPU launched what has this number."""
+        self._launched.append((start, number))
+
+    def run(self, number: Any, name: str, start: int, length: int) -> None:
+        """Note what a launch ran, unless it is a message."""
+        if MESSAGE not in name.lower():
+            before = self._ran.get(number, Span(start, start + length))  # one launch of a graph runs many kernels
+            self._ran[number] = Span(min(before.start, start), max(before.end, start + length))
+
+    @cached_property
+    def _known(self) -> tuple[list[int], list[Span]]:
+        known = [(start, self._ran[number]) for start, number in sorted(self._launched) if number in self._ran]
+        return [start for start, _ in known], [span for _, span in known]
 
     def of(self, start: int, end: int) -> Span | None:
         """Return when the GPU ran what was launched in a time of the CPU; None where that was nothing."""
-        inside = self._spans[bisect_left(self._starts, start) : bisect_right(self._starts, end)]
+        starts, spans = self._known
+        inside = spans[bisect_left(starts, start) : bisect_right(starts, end)]
         return Span(min(span.start for span in inside), max(span.end for span in inside)) if inside else None
 
 
@@ -84,33 +103,79 @@ class _Event(NamedTuple):
     end: int
 
 
-def recorded(content: Mapping[str, Any], file: str) -> Recorded:
-    """Return what a rank recorded. Raises ConfigError for a trace without a rank, or without operations."""
-    events = [*_events(content["traceEvents"], file)]
-    waits = _of_one_lane([event for event in events if event.name.startswith(WAIT)])
-    runs = [event for event in events if event.name.startswith(RUN)]
-    runs = _on_the_gpu(runs, content["traceEvents"], file) or _of_one_lane(runs)
-    ranges = _without_parts([*_ranges(runs, waits)])
-    if not ranges:
-        raise ConfigError(
-            f"{file} holds no range that is named like PP:2F0; a run by PyTorch's pipeline runtime under"
-            " torch.profiler, exported by `export_chrome_trace`, has them"
-        )
-    is_on_gpu = any(event.lane[0] == GPU for event in runs)
-    if waits and is_on_gpu:  # a wait of the CPU says nothing of it, and its own holds the copies alone
-        ranges = idle_as_waits(ranges, ranges[0].start)
-    steps = {str(number): step for number, step in enumerate(_steps(ranges))}
-    rank, ranks = _rank(content, file)
-    sent = [match for match in map(_MESSAGE.fullmatch, (event.name for event in events)) if match]
-    peers = frozenset(int(one["stage"]) + (1 if one["what"] in ("SEND_F", "RECV_B") else -1) for one in sent)
-    said = content.get("pipesched")  # what our runtime says of the machine
-    numbers: list[Any] = [said.get(key) for key in Machine._fields] if isinstance(said, dict) else []
-    is_said = numbers and all(isinstance(one, int) and not isinstance(one, bool) and one >= 1 for one in numbers)
-    machine = Machine(*numbers) if is_said else None
-    return Recorded(rank, file, steps, apart=bool(waits), ranks=ranks, peers=peers, machine=machine)
+class ProfilerTrace:
+    """The events of a trace as far as they count, one by one.
+
+    `names` are patterns of names, each with the letter of what it is: then ranges of these names are kept alone, and as
+    their letters.
+    """
+
+    def __init__(self, file: str, names: Mapping[str, str]) -> None:
+        self.file, self._names = file, names
+        self._events, self._spans, self.chart = list[_Event](), GpuSpans((), file), Chart(file)
+
+    def see(self, entry: Any) -> None:
+        """Note an event. Raises ConfigError for times that are none."""
+        if not isinstance(entry, dict) or entry.get("ph") != "X" or not isinstance(entry.get("name"), str):
+            return
+        category, name = entry.get("cat"), entry["name"]
+        if category not in (GPU, CPU):
+            self._spans.see(entry)
+            if category in CHARTED:
+                self.chart.see(entry)
+            return
+        if self._names:
+            name = letter_of(name, self._names)
+        elif not (name.startswith((RUN, WAIT)) or _GPIPE.fullmatch(name)):
+            return
+        if name:
+            start = ticks_of(entry.get("ts"), f"ts of {name}", self.file)
+            length = ticks_of(entry.get("dur", 0), f"dur of {name}", self.file)
+            if length < 0:
+                raise ConfigError(f"{self.file}: dur of {name} must be at least 0, not {shown(entry.get('dur'))}")
+            self._events.append(_Event(name, (str(category), entry.get("tid")), start, start + length))
+
+    def counted(self, rest: Mapping[str, Any]) -> CountedRank:
+        """Return the ranges of names of its own. Raises ConfigError for a trace without a rank."""
+        runs = _on_the_gpu(self._events, self._spans) or _of_one_lane(self._events)
+        ranges = [Counted(one.name, one.start, one.end) for one in runs]
+        return CountedRank(_rank(rest, self.file)[0], self.file, ranges)
+
+    def recorded(self, rest: Mapping[str, Any]) -> Recorded:
+        """Return what a rank recorded; `rest` is what the file has beside events.
+
+        Raises ConfigError for a trace without a rank, or without operations.
+        """
+        events, file = self._events, self.file
+        waits = _of_one_lane([event for event in events if event.name.startswith(WAIT)])
+        named = [event for event in events if event.name.startswith(RUN)]
+        if not named and events:  # of GPipe, whose stage is the rank
+            stage = _rank(rest, file)[0]
+            named = [event._replace(name=f"{RUN}{stage}{event.name[0]}{event.name.split()[1]}") for event in events]
+        runs = _on_the_gpu(named, self._spans) or _of_one_lane(named)
+        ranges = _without_parts([*_ranges(runs, waits)])
+        if not ranges:
+            raise ConfigError(
+                f"{file} holds no range that is named like PP:2F0. PyTorch's pipeline runtime names its ranges so, but"
+                " its Schedule1F1B names none: run the same order as a CSV (`pipesched export 1f1b -o order.csv`, for"
+                " _PipelineScheduleRuntime, or as torchtitan's pipeline_parallel_schedule_csv). Of ranges with other"
+                " names, say in `ranges` what they are: forward_step=F, backward_step=B"
+            )
+        is_on_gpu = any(event.lane[0] == GPU for event in runs)
+        if waits and is_on_gpu:  # a wait of the CPU says nothing of it, and its own holds the copies alone
+            ranges = idle_as_waits(ranges, ranges[0].start)
+        steps = {str(number): step for number, step in enumerate(_steps(ranges))}
+        rank, ranks = _rank(rest, file)
+        sent = [match for match in map(_MESSAGE.fullmatch, (event.name for event in events)) if match]
+        peers = frozenset(int(one["stage"]) + (1 if one["what"] in ("SEND_F", "RECV_B") else -1) for one in sent)
+        said = rest.get("pipesched")  # what our runtime says of the machine
+        numbers: list[Any] = [said.get(key) for key in Machine._fields] if isinstance(said, dict) else []
+        is_said = numbers and all(isinstance(one, int) and not isinstance(one, bool) and one >= 1 for one in numbers)
+        machine = Machine(*numbers) if is_said else None
+        return Recorded(rank, file, steps, apart=bool(waits), ranks=ranks, peers=peers, machine=machine)
 
 
-def _on_the_gpu(runs: Sequence[_Event], entries: Sequence[Any], file: str) -> list[_Event]:
+def _on_the_gpu(runs: Sequence[_Event], spans: GpuSpans) -> list[_Event]:
     """Return the ranges of the CPU as times of the GPU; none where the trace lacks launches inside them.
 
     What launches nothing takes no time, behind what came before it.
@@ -118,7 +183,7 @@ def _on_the_gpu(runs: Sequence[_Event], entries: Sequence[Any], file: str) -> li
     named = Counter(event.name for event in runs if event.lane[0] == GPU)
     if not named:
         return []
-    spans, launching, found = GpuSpans(entries, file), Counter[str](), list[_Event]()
+    launching, found = Counter[str](), list[_Event]()
     for event in sorted((event for event in runs if event.lane[0] == CPU), key=lambda event: event.start):
         span = spans.of(event.start, event.end)
         if span is not None:
@@ -145,19 +210,6 @@ def _rank(content: Mapping[str, Any], file: str) -> tuple[int, int]:
     return rank, size if isinstance(size, int) and not isinstance(size, bool) and alone else 0
 
 
-def _events(entries: Iterable[Any], file: str) -> Iterator[_Event]:
-    for entry in entries:
-        if not isinstance(entry, dict) or entry.get("ph") != "X" or entry.get("cat") not in (GPU, CPU):
-            continue
-        name = entry.get("name")
-        if isinstance(name, str) and name.startswith((RUN, WAIT)):
-            start = ticks_of(entry.get("ts"), f"ts of {name}", file)
-            length = ticks_of(entry.get("dur", 0), f"dur of {name}", file)
-            if length < 0:
-                raise ConfigError(f"{file}: dur of {name} must be at least 0, not {shown(entry.get('dur'))}")
-            yield _Event(name, (str(entry["cat"]), entry.get("tid")), start, start + length)
-
-
 def _of_one_lane(events: Sequence[_Event]) -> list[_Event]:
     """Return of each name the events of one lane: of a GPU before a CPU, and of the busiest stream."""
     counts = Counter(event.lane for event in events)
@@ -173,27 +225,15 @@ def _ranges(runs: Sequence[_Event], waits: Sequence[_Event]) -> Iterator[Range]:
         waited.setdefault((one.name.removeprefix(WAIT), one.lane[0]), deque()).append(one)
     for event in sorted(runs, key=lambda event: event.start):
         text = event.name.removeprefix(RUN)
-        slot = _slot(text)
+        slot = slot_of(text)
         if slot is None:
             continue
-        if any(op.is_sliced for op in ops_of(slot)):
-            raise ConfigError(f"{text} is of a slice; traces of microbatches that are cut into slices are not read")
         before, wait, start = waited.get((text, event.lane[0]), deque()), None, event.start
         while before and before[0].end <= event.end:
             wait = MessageWait(before[0].start, before[0].end)
             start = wait.end if wait.start >= event.start else start
             before.popleft()
         yield Range(slot, start, event.end, wait)
-
-
-def _slot(text: str) -> Slot | None:
-    """Return the slot or transfer of a name; None for communication, and for what is none of ours."""
-    if any(word in text for word in COMMUNICATION):
-        return None
-    try:
-        return parse_slot(text) if text.startswith("(") else parse_op(text)
-    except ConfigError:
-        return None
 
 
 def _without_parts(ranges: Sequence[Range]) -> list[Range]:
