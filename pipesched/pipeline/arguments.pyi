@@ -18,6 +18,7 @@ def make_problem(
     sizes: Mapping[str, Any] | None = None,
     slices: Number | str | Mapping[str, Any] = 1,
     mode: str = "train",
+    rounds: Number = 1,
     placement: str | Sequence[Number] | Placement | None = "auto",
     time_unit: str = "",
     lanes: str = "device",
@@ -76,6 +77,8 @@ def make_problem(
         slices: Into how many parts each microbatch is cut along its sequence, or auto; or a mapping of count, tokens,
             attention, work, overhead and most.
         mode: Train (default), or forward: forward passes alone.
+        rounds: Beside mode forward: how often each of the M microbatches goes through the stages; its next round waits
+            for the last stage.
         placement: Auto (the algorithm's own), linear, loop, v, wave, bidirectional, or the device of each stage.
         time_unit: A label for times, for instance ms; beside it values may be 250us.
         lanes: Transfer lanes: each device its own, or a pair of devices shares both.
