@@ -83,10 +83,7 @@ def read_timeline(files: Sequence[str], plan: str | None, source: ProblemSource,
                 " a plan in CSV"
             )
     with doing(f"reading {len(files)} traces"):
-        try:
-            timeline = read_traces(files, plan=planned, placement=placement, ranges=_named(ranges))
-        except ConfigError as error:
-            raise (ConfigError(f"--ranges: {error.message}") if error.key == "ranges" else error) from None
+        timeline = read_traces(files, plan=planned, placement=placement, ranges=_named(ranges))
     for note in timeline.notes:
         print(f"pipesched: note: {note}", file=sys.stderr)
     return timeline

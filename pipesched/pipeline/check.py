@@ -682,7 +682,7 @@ def _of_rounds(tables: TimeTables, last: Ints) -> Ints:
     late = Fraction(0)
     if first != end:
         link = 0 if problem.links is None else problem.links[end][first]
-        late = sum(map(to_fraction, (problem.costs.p2p[0], link)), late) * problem.ticks.per_unit  # type: ignore[arg-type]
+        late = sum(map(to_fraction, (problem.costs.p2p[0], link)), late) * problem.ticks.per_unit
     ready[0, problem.batches :] = last[: -problem.batches] + int(late)
     return ready
 

@@ -11,42 +11,31 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
-from pipesched.analysis.measured.ranges import Range, Recorded, idle_as_waits
+from pipesched.analysis.measured.ranges import Event, Range, Recorded, idle_as_waits
 from pipesched.checks import require_name, require_type, shown
 from pipesched.errors import ConfigError
 from pipesched.pipeline.ops import Op
 
-KNOWN = {"F": "forward", "B": "backward", "I": "input gradient", "W": "weight gradient"}
-
-
-class Counted(NamedTuple):
-    """A range in ticks, which is an operation of this kind; its microbatch where the trace says it."""
-
-    letter: str
-    start: int
-    end: int
-    microbatch: int | None = None
+LETTERS = "FBIW"
 
 
 class CountedRank(NamedTuple):
-    """The ranges of a rank."""
+    """The ranges of a rank, each by the letter of its operation."""
 
     rank: int
     file: str
-    ranges: Sequence[Counted]
+    events: Sequence[Event]
 
 
 def names_of(given: Any) -> dict[str, str]:
     """Return patterns of names, each with the letter of an operation. Raises ConfigError about `ranges`."""
-    if given is None:
-        return {}
-    known = dict(require_type(given, Mapping, "a mapping of names, {'forward_step': 'F'}", "ranges"))
-    if not known:
+    known = dict(require_type({} if given is None else given, Mapping, "a mapping: {'forward_step': 'F'}", "ranges"))
+    if not known and given is not None:
         raise ConfigError("needs a name at least, as in forward_step=F", "ranges")
     for name, letter in known.items():
         if not isinstance(name, str) or not name:
             raise ConfigError(f"must be names of ranges, not {shown(name)}", "ranges")
-        require_name(KNOWN, letter, f"operation of {name}", "ranges")
+        require_name(LETTERS, letter, f"operation of {name}", "ranges")
     return known
 
 
@@ -61,35 +50,33 @@ def in_steps(ranks: Sequence[CountedRank], microbatches: int | None = None) -> l
     Raises ConfigError for a rank without ranges.
     """
     for rank in ranks:
-        if not rank.ranges:
+        if not rank.events:
             raise ConfigError(f"{rank.file} holds no range with one of the names of `ranges`")
-    count = microbatches or max(map(_in_a_step, ranks))
-    ordered = sorted(ranks, key=lambda one: one.rank)
-    return [_recorded(rank, stage, count) for stage, rank in enumerate(ordered)]
+    rows = [(rank, sorted(rank.events, key=lambda one: one.start)) for rank in sorted(ranks, key=lambda one: one.rank)]
+    count = microbatches or max(_in_a_step(row) for _, row in rows)
+    return [_recorded(rank, row, stage, count) for stage, (rank, row) in enumerate(rows)]
 
 
-def _in_a_step(rank: CountedRank) -> int:
+def _in_a_step(row: Sequence[Event]) -> int:
     """Return how many microbatches are begun before all that began has ended; all where only one kind ran."""
-    numbers = [one.microbatch for one in rank.ranges if one.microbatch is not None]
-    if numbers:
-        return max(numbers) + 1
-    letters, ran = {one.letter for one in rank.ranges}, Counter[str]()
-    for one in sorted(rank.ranges, key=lambda one: one.start):
-        ran[one.letter] += 1
+    numbers = [one.microbatch for one in row if one.microbatch is not None]
+    letters, ran = {one.name for one in row}, Counter[str]()
+    for one in row:
+        ran[one.name] += 1
         if len(letters) > 1 and len({ran[letter] for letter in letters}) == 1:
             break
-    return max(ran.values())
+    return max(numbers) + 1 if numbers else max(ran.values())
 
 
-def _recorded(rank: CountedRank, stage: int, count: int) -> Recorded:
+def _recorded(rank: CountedRank, row: Sequence[Event], stage: int, count: int) -> Recorded:
     ran, names, placed = Counter[Any](), list[str](), list[Range]()
-    for one in sorted(rank.ranges, key=lambda one: one.start):
-        key = (one.letter, one.microbatch)
-        step, number = (ran[key], one.microbatch) if one.microbatch is not None else divmod(ran[key], count)
+    for one in row:
+        key = (one.name, one.microbatch)
+        step, number = divmod(ran[key], count) if one.microbatch is None else (ran[key], one.microbatch)
         ran[key] += 1
         names.append(str(step))
-        placed.append(Range(Op._make((stage, one.letter, number, 0)), one.start, one.end))
+        placed.append(Range(Op._make((stage, one.name, number, 0)), one.start, one.end))
     steps: dict[str, list[Range]] = {}
-    for name, waited in zip(names, idle_as_waits(placed, placed[0].start), strict=True):
+    for name, waited in zip(names, idle_as_waits(placed, row[0].start), strict=True):
         steps.setdefault(name, []).append(waited)
     return Recorded(rank.rank, rank.file, steps, apart=True)

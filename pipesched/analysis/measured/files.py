@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pipesched.analysis.measured import nsys, otlp, primus, torch_profiler
+from pipesched.analysis.measured.chart import charted
 from pipesched.analysis.measured.counted import CountedRank, in_steps, names_of
-from pipesched.analysis.measured.nsys import MAGIC
 from pipesched.analysis.measured.ranges import Recorded, TraceSource
 from pipesched.analysis.measured.stream import entries, opened
+from pipesched.analysis.measured.torch_profiler import ProfilerTrace
 from pipesched.checks import joined, require_sequence, shown
 from pipesched.errors import ConfigError
 from pipesched.pipeline.placement import Placement, explicit_placement, named_placement
@@ -44,7 +47,7 @@ def is_trace(path: str | Path) -> bool:
     """Return whether a file looks like a trace of a run, by its content; a file that cannot be read does not."""
     text = _head(path)
     begins = text.lstrip("\ufeff \t\r\n")[:1] == "{"
-    return text.startswith(MAGIC.decode()) or (begins and any(word in text for word in MARKS))
+    return text.startswith(nsys.MAGIC) or (begins and any(word in text for word in MARKS))
 
 
 def is_primus_file(path: str | Path) -> bool:
@@ -100,6 +103,8 @@ def read_run(
         found = [*((one.rank, one.file) for one in ranks), *((one.rank, one.file) for one in counted)]
         is_numbered = bool(ranks) and not source.one_clock
         _require_each_once(found, min(one.ranks for one in ranks) if is_numbered else 0)
+        if not found:
+            raise ConfigError(f"{first.file} holds no range with one of the names of `ranges`")
         ranks += in_steps(counted, None if planned is None else planned.microbatches) if counted else []
     return RecordedRun(source, sorted(ranks, key=lambda rank: rank.rank))
 
@@ -109,39 +114,52 @@ def _read(file: object, names: Mapping[str, str], *, alone: bool) -> TraceFile:
     if not isinstance(file, (str, Path)):
         raise ConfigError(f"must be names of files, not {shown(file)}", "files")
     name = str(file)
-    if _head(file).startswith(MAGIC.decode()):
-        return TraceFile(nsys.SOURCE, name, counted=nsys.read(name, names, alone=alone))
-    profiler, spans, rest = torch_profiler.ProfilerTrace(name, names), otlp.Spans(name, names), dict[str, Any]()
-    seen = set[str]()
+    if _head(file).startswith(nsys.MAGIC):
+        return _of_nsys(name, names, alone=alone)
+    trace, has_events = ProfilerTrace(name, names), False
+    of_ranks = defaultdict[int, ProfilerTrace](partial(ProfilerTrace, name, names or otlp.MEGATRON))
     for key, value in entries(Path(file)):
-        seen.add(key)
+        has_events |= key == "traceEvents"
         if key == "traceEvents":
-            profiler.see(value)
+            trace.see(value)
         elif key == "resourceSpans":
-            spans.see(value)
+            rank = otlp.rank_of(value, len(of_ranks))
+            for event in otlp.events_of(value):
+                of_ranks[rank].see(event)
         else:
-            rest[key] = value
-    if "traceEvents" in seen:
-        return _of_events(profiler, rest, names)
-    if "resourceSpans" in seen:
-        return TraceFile(otlp.SOURCE, name, counted=spans.ranks())
-    if primus.is_primus(rest):
-        return TraceFile(primus.SOURCE, name, content=rest)
+            trace.rest[key] = value
+    if has_events:
+        return _of_events(trace, names)
+    if of_ranks:
+        counted = [one.counted(rank) for rank, one in of_ranks.items() if one.events]
+        return TraceFile(otlp.SOURCE, name, counted=counted)
+    if primus.is_primus(trace.rest):
+        return TraceFile(primus.SOURCE, name, content=trace.rest)
     raise ConfigError(
         f"{name} is no trace of a run: neither of torch.profiler (it lacks traceEvents), nor OpenTelemetry's"
         " (resourceSpans), nor Primus's (iterations with fwd_start)"
     )
 
 
-def _of_events(trace: torch_profiler.ProfilerTrace, rest: Mapping[str, Any], names: Mapping[str, str]) -> TraceFile:
-    if trace.chart:
-        source, ranks = trace.chart.recorded(rest)
+def _of_events(trace: ProfilerTrace, names: Mapping[str, str]) -> TraceFile:
+    if trace.charted:
         if names:
-            raise ConfigError(f"has no effect on {trace.file}, a {source.name}", "ranges")
+            raise ConfigError(f"has no effect on {trace.file}, the chart of a schedule", "ranges")
+        source, ranks = charted(trace.charted, trace.rest.get("otherData"), trace.file)
         return TraceFile(source, trace.file, ranks)
-    if names:
-        return TraceFile(torch_profiler.SOURCE, trace.file, counted=[trace.counted(rest)])
-    return TraceFile(torch_profiler.SOURCE, trace.file, [trace.recorded(rest)])
+    counted = [trace.counted()] if names else []
+    return TraceFile(torch_profiler.SOURCE, trace.file, [] if names else [trace.recorded()], counted)
+
+
+def _of_nsys(file: str, names: Mapping[str, str], *, alone: bool) -> TraceFile:
+    if not names:
+        raise ConfigError(f"are needed for {file}: what its ranges are, forward_step=F", "ranges")
+    processes = defaultdict[int, ProfilerTrace](partial(ProfilerTrace, file, names))
+    for process, event in nsys.events(file):
+        processes[process].see(event)
+    ran = [processes[process] for process in sorted(processes) if processes[process].events]
+    ranks = range(len(ran)) if alone else [nsys.rank_of(file, len(ran))] * len(ran)
+    return TraceFile(nsys.SOURCE, file, counted=[one.counted(rank) for rank, one in zip(ranks, ran, strict=True)])
 
 
 def _require_each_once(found: Sequence[tuple[int, str]], ranks: int) -> None:

@@ -1,80 +1,58 @@
-"""Exports of Nsight Systems in SQLite (`nsys export --type sqlite`): NVTX ranges by names of their own.
+"""Exports of Nsight Systems in SQLite (`nsys export --type sqlite`), read as ranges with names of their own.
 
-Where the CPU launched kernels inside a range, its times are theirs. Times are nanoseconds. A process is a rank: of a
-file for each rank the last number in its name says which one, in one file the order of process numbers.
-(docs.nvidia.com/nsight-systems, "SQLite schema": the process is bits 24 to 47 of a globalTid and a globalPid.)
+A process is a rank. Of a file for each rank the last number in its name says which one; in one file the numbers of the
+processes are in the order of the ranks. (docs.nvidia.com/nsight-systems, "SQLite schema": times are nanoseconds, and
+the process stands from bit 24 on of a globalTid and a globalPid.)
 """
 
 from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import closing
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
-from pipesched.analysis.measured.counted import Counted, CountedRank, letter_of
 from pipesched.analysis.measured.ranges import TraceSource
-from pipesched.analysis.measured.torch_profiler import GpuSpans
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
 
 SOURCE = TraceSource("Nsight Systems", "us")
-MAGIC = b"SQLite format 3\0"
-TICKS = 1000  # in a nanosecond
-RANGES = (
-    "SELECT COALESCE(text, (SELECT value FROM StringIds WHERE id = textId)), start, end, globalTid >> 24"
-    " FROM NVTX_EVENTS WHERE end IS NOT NULL ORDER BY start"
-)
-RAN = {
-    "KERNEL": "(SELECT value FROM StringIds WHERE id = shortName)",
-    "MEMCPY": "''",
-    "MEMSET": "''",
-}  # tables of what the GPU ran, each with the name
+MAGIC = "SQLite format 3\0"
+ACTIVITY = "CUPTI_ACTIVITY_KIND_"
+TEXT = "(SELECT value FROM StringIds WHERE id = {})"
+TABLES = {  # each with the categories of torch.profiler, a name, what joins launches and kernels, and the process
+    "NVTX_EVENTS": (("user_annotation", "gpu_user_annotation"), f"COALESCE(text, {TEXT.format('textId')})", "0", "Tid"),
+    f"{ACTIVITY}RUNTIME": (("cuda_runtime",), "''", "correlationId", "Tid"),
+    f"{ACTIVITY}KERNEL": (("kernel",), TEXT.format("shortName"), "correlationId", "Pid"),
+    f"{ACTIVITY}MEMCPY": (("gpu_memcpy",), "''", "correlationId", "Pid"),
+    f"{ACTIVITY}MEMSET": (("gpu_memset",), "''", "correlationId", "Pid"),
+}
 
 
-def read(file: str, names: Mapping[str, str], *, alone: bool) -> list[CountedRank]:
-    """Return the ranges of the ranks in a file; of one that is not `alone`, its name says the rank.
-
-    Raises ConfigError for a file that cannot be read, that holds none, or that says no rank.
-    """
-    if not names:
-        raise ConfigError(f"{file} has ranges with names of its own: say what they are, forward_step=F", "ranges")
+def events(file: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the processes of ranges, launches and kernels, each as an event of torch.profiler. Raises ConfigError."""
     try:
-        base = sqlite3.connect(f"{Path(file).absolute().as_uri()}?mode=ro", uri=True)
-        try:
-            found = _by_process(base, names, file)
-        finally:
-            base.close()
+        with closing(sqlite3.connect(f"{Path(file).absolute().as_uri()}?mode=ro", uri=True)) as base:
+            known = {name for (name,) in base.execute("SELECT name FROM sqlite_master")}
+            for table, (categories, name, number, process) in TABLES.items():
+                columns = f"{name}, start, end, {number}, global{process} >> 24"
+                rows = base.execute(f"SELECT {columns} FROM {table} WHERE end IS NOT NULL") if table in known else ()
+                for text, start, end, join, whose in rows:
+                    times = {"ts": Decimal(start).scaleb(-3), "dur": Decimal(end - start).scaleb(-3)}
+                    for category in categories:  # the GPU has a range where it ran what was launched inside
+                        of = {"ph": "X", "cat": category, "name": text, "tid": 0, "args": {"correlation": join}}
+                        yield whose, {**of, **times}
     except sqlite3.Error as error:
         raise ConfigError(f"{shown(file, 300)} is no export of Nsight Systems: {error}") from None
-    if not found:
-        raise ConfigError(f"{file} holds no range with one of the names of `ranges`")
-    if alone:
-        return [CountedRank(rank, file, found[process]) for rank, process in enumerate(sorted(found))]
+
+
+def rank_of(file: str, processes: int) -> int:
+    """Return the rank that a file's name says. Raises ConfigError where it says none, or several ran."""
     numbers = re.findall(r"\d{1,9}", Path(file).stem)
-    if len(found) > 1 or not numbers:
-        why = f"{len(found)} processes have such ranges" if len(found) > 1 else "its name has no number"
+    if processes > 1 or not numbers:
+        why = f"{processes} processes have such ranges" if processes > 1 else "its name has no number"
         raise ConfigError(f"{file} does not say whose it is: {why}; give a file of each rank, run_0.sqlite, ..")
-    return [CountedRank(int(numbers[-1]), file, next(iter(found.values())))]
-
-
-def _by_process(base: sqlite3.Connection, names: Mapping[str, str], file: str) -> dict[int, list[Counted]]:
-    tables = {name for (name,) in base.execute("SELECT name FROM sqlite_master")}
-    spans: dict[int, GpuSpans] = {}
-    if "CUPTI_ACTIVITY_KIND_RUNTIME" in tables:
-        query = "SELECT start, correlationId, globalTid >> 24 FROM CUPTI_ACTIVITY_KIND_RUNTIME"
-        for start, number, process in base.execute(query):
-            spans.setdefault(process, GpuSpans((), file)).launch(start * TICKS, number)
-    for kind, name in RAN.items():
-        if f"CUPTI_ACTIVITY_KIND_{kind}" in tables:
-            query = f"SELECT correlationId, {name}, start, end, globalPid >> 24 FROM CUPTI_ACTIVITY_KIND_{kind}"
-            for number, what, start, end, process in base.execute(query):
-                if process in spans:
-                    spans[process].run(number, str(what), start * TICKS, (end - start) * TICKS)
-    found: dict[int, list[Counted]] = {}
-    for text, start, end, process in base.execute(RANGES):
-        letter = letter_of(str(text), names)
-        if letter:
-            ran = spans[process].of(start * TICKS, end * TICKS) if process in spans else None
-            found.setdefault(process, []).append(Counted(letter, *(ran or (start * TICKS, end * TICKS))))
-    return found
+    return int(numbers[-1])

@@ -1,7 +1,8 @@
-"""OpenTelemetry spans as OTLP JSON (`resourceSpans`): Megatron's, or others by their names; a resource is a rank.
+"""OpenTelemetry spans as OTLP JSON (`resourceSpans`), read as ranges: Megatron's, or others by their names.
 
-Megatron names them `megatron.microbatch.forward`, with `megatron.microbatch_id`, and `megatron.microbatch.backward`.
-Times are nanoseconds. (opentelemetry.io/docs/specs/otlp, JSON encoding; NVIDIA/Megatron-LM, the observability guide.)
+Megatron names them `megatron.microbatch.forward`, with `megatron.microbatch_id`, and `megatron.microbatch.backward`. A
+resource is a rank: its `dl.rank`, or the number behind the rank of `service.instance.id`; else each is another one.
+(opentelemetry.io/docs/specs/otlp, JSON encoding; NVIDIA/Megatron-LM of August 2026, its observability guide.)
 """
 
 from __future__ import annotations
@@ -11,70 +12,47 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
-from pipesched.analysis.measured.counted import Counted, CountedRank, letter_of
-from pipesched.analysis.measured.ranges import TraceSource, ticks_of
-from pipesched.checks import shown
+from pipesched.analysis.measured.ranges import TraceSource
 
 SOURCE = TraceSource("OpenTelemetry", "us")
 MEGATRON = {"megatron.microbatch.forward": "F", "megatron.microbatch.backward": "B"}
+RANKS = ("dl.pipeline_parallel.rank", "dl.rank", "service.instance.id")
 MICROBATCHES = ("megatron.microbatch_id", "dl.microbatch_id")
-RANKS = ("dl.pipeline_parallel.rank", "dl.rank")
-_INSTANCE = re.compile(r".*rank(\d{1,9})")
-Attributes = dict[str, Any]
+NUMBER = re.compile(r"(?:.*rank)?(\d{1,9})", re.DOTALL)
 
 
-class Spans:
-    """The spans of a file by their ranks; a rank may have several resources, as exporters write them."""
-
-    def __init__(self, file: str, names: Mapping[str, str]) -> None:
-        self.file, self._names = file, names or MEGATRON
-        self._ranks: dict[int, list[Counted]] = {}
-
-    def see(self, resource: Any) -> None:
-        """Note the spans of a resource. Raises ConfigError for times that are none."""
-        found = [self._counted(span) for span in _inside(resource, "scopeSpans", "spans")]
-        about = _attributes(resource.get("resource")) if isinstance(resource, dict) else {}
-        said = [about[key] for key in RANKS if isinstance(about.get(key), int)]
-        match = _INSTANCE.fullmatch(str(about.get("service.instance.id")))
-        rank = said[0] if said else int(match[1]) if match else len(self._ranks)
-        self._ranks.setdefault(rank, []).extend(one for one in found if one.letter)
-
-    def _counted(self, span: Mapping[str, Any]) -> Counted:
-        letter = letter_of(str(span.get("name")), self._names)
-        if not letter:
-            return Counted("", 0, 0)
-        start, end = (self._time(span, f"{end}TimeUnixNano") for end in ("start", "end"))
-        about = _attributes(span)
-        numbers = [about[key] for key in MICROBATCHES if isinstance(about.get(key), int)]
-        return Counted(letter, start, end, numbers[0] if numbers and numbers[0] >= 0 else None)
-
-    def _time(self, span: Mapping[str, Any], key: str) -> int:
-        nanoseconds = str(span.get(key))
-        time = Decimal(nanoseconds).scaleb(-3) if re.fullmatch(r"\d{1,20}", nanoseconds) else None
-        return ticks_of(time, f"{key} of {span.get('name')}, {shown(span.get(key))},", self.file)
-
-    def ranks(self) -> list[CountedRank]:
-        """Return what each rank recorded."""
-        return [CountedRank(rank, self.file, found) for rank, found in self._ranks.items() if found]
+def rank_of(resource: Any, others: int) -> int:
+    """Return the rank of a resource; where it says none, that behind so many others."""
+    said = _number(resource.get("resource") if isinstance(resource, dict) else None, *RANKS)
+    return others if said is None else said
 
 
-def _inside(part: Any, *keys: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the objects in lists of these keys, one in another."""
-    if not isinstance(part, dict):
-        return
-    if not keys:
-        yield part
-    given = part.get(keys[0]) if keys else None
+def events_of(resource: Any) -> Iterator[dict[str, Any]]:
+    """Yield the spans of a resource as ranges of torch.profiler; times that are none stay so."""
+    for span in _inside(resource, "scopeSpans", "spans"):
+        start, end = (str(span.get(f"{key}TimeUnixNano")) for key in ("start", "end"))
+        times = {"ts": span.get("startTimeUnixNano"), "dur": None}
+        if re.fullmatch(r"\d{1,20}", start) and re.fullmatch(r"\d{1,20}", end):
+            times = {"ts": Decimal(start).scaleb(-3), "dur": Decimal(int(end) - int(start)).scaleb(-3)}
+        of = {"ph": "X", "cat": "user_annotation", "name": span.get("name"), "tid": 0}
+        yield {**of, **times, "args": {"microbatch": _number(span, *MICROBATCHES)}}
+
+
+def _inside(part: Any, key: str, *keys: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the objects in a list of this key, or in lists of the keys behind it in these."""
+    given = part.get(key) if isinstance(part, dict) else None
     for one in given if isinstance(given, list) else ():
-        yield from _inside(one, *keys[1:])
+        if keys:
+            yield from _inside(one, *keys)
+        elif isinstance(one, dict):
+            yield one
 
 
-def _attributes(part: Any) -> Attributes:
-    """Return whole numbers and texts among the attributes of a resource or a span."""
-    found: Attributes = {}
-    for one in _inside(part, "attributes"):
-        value = one.get("value")
-        given = next(iter(value.values()), None) if isinstance(value, dict) else None
-        is_whole = isinstance(value, dict) and "intValue" in value and re.fullmatch(r"\d{1,9}", str(given))
-        found[str(one.get("key"))] = int(str(given)) if is_whole else given
-    return found
+def _number(part: Any, *names: str) -> int | None:
+    """Return the number in the first of these attributes that has one."""
+    values = {one.get("key"): one.get("value") for one in _inside(part, "attributes")}
+    for value in map(values.get, names):
+        match = NUMBER.fullmatch(str(next(iter(value.values()), ""))) if isinstance(value, dict) else None
+        if match:
+            return int(match[1])
+    return None

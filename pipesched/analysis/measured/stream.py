@@ -12,7 +12,6 @@ from typing import IO, Any, cast
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
 
-MOST = 4_000_000_000  # letters of a trace: those of long runs are large
 GZIP = b"\x1f\x8b"
 PART = 1 << 20  # letters that are read at a time
 _DECODER = json.JSONDecoder(parse_float=str, strict=False)
@@ -26,7 +25,7 @@ def opened(path: Path) -> IO[bytes]:
 
 
 def entries(path: Path) -> Iterator[tuple[str, Any]]:
-    """Yield the keys of the objects in a file, each with its value; of a list each entry, of an empty one the list.
+    """Yield the keys of the objects in a file, each with its value; with a list first None, then each of its entries.
 
     Objects may follow each other, as in JSON lines. Decimals stay texts. Raises ConfigError for what is no JSON.
     """
@@ -46,67 +45,62 @@ class _Parts:
     """The letters of a file from `at` on, as far as they were read."""
 
     def __init__(self, file: io.TextIOBase) -> None:
-        self.file, self.text, self.at, self.size = file, "", 0, 0
+        self.file, self.text, self.at = file, "", 0
 
     def objects(self) -> Iterator[tuple[str, Any]]:
-        while self.next() or not self.size:
+        is_first = True
+        while self.next() or is_first:
             if self.next() != "{":
                 self.value()  # raises for what is no JSON
                 return
-            self.at += 1
-            while self.next() != "}":
-                key = self.value()
-                if not isinstance(key, str) or self.next() != ":":
-                    raise ValueError(f"expecting a key and a colon, not {shown(self.next())}")
-                self.at += 1
+            is_first = False
+            for _ in self.items("}"):
+                key = str(self.value())
+                self.step(":")
                 if self.next() != "[":
                     yield key, self.value()
                 else:
-                    self.at += 1
-                    if self.next() == "]":
-                        yield key, []
-                    while self.next() != "]":
-                        yield key, self.value()
-                        self._comma("]")
-                    self.at += 1
-                self._comma("}")
-            self.at += 1
+                    yield key, None
+                    yield from ((key, self.value()) for _ in self.items("]"))
 
-    def _comma(self, last: str) -> None:
-        if self.next() == ",":
-            self.at += 1
-        elif self.next() != last:
-            raise ValueError(f"expecting a comma or {last}, not {shown(self.next())}")
+    def items(self, last: str) -> Iterator[None]:
+        """Stand before each item of an object or a list, up to its `last` letter."""
+        self.at += 1
+        while self.next() != last:
+            yield
+            if self.next() != last:
+                self.step(",")
+        self.at += 1
+
+    def step(self, letter: str) -> None:
+        if self.next() != letter:
+            raise ValueError(f"expecting {letter}, not {shown(self.next())}")
+        self.at += 1
 
     def next(self) -> str:
         """Return the next letter that is no space; nothing at the end."""
         while True:
             while self.at < len(self.text) and self.text[self.at] in " \t\r\n":
                 self.at += 1
-            if self.at < len(self.text) or not self._more(PART):
+            if self.at < len(self.text) or not self.more():
                 return self.text[self.at : self.at + 1]
 
-    def _more(self, count: int) -> bool:
-        more = self.file.read(count)
-        self.size += len(more)
-        if self.size > MOST:
-            raise ValueError(f"it has more than {MOST:,} letters")
-        self.text, self.at = self.text[self.at :] + more, 0
-        return bool(more)
+    def more(self) -> bool:
+        """Read as many letters as there are already, at least a part; return whether there were any."""
+        read = self.file.read(max(PART, len(self.text) - self.at))
+        self.text, self.at = self.text[self.at :] + read, 0
+        return bool(read)
 
     def value(self) -> Any:
-        """Return the next value. Raises ValueError for what is no JSON."""
         while True:
             self.next()
             try:
                 found, end = _DECODER.raw_decode(self.text, self.at)
-                if end < len(self.text):  # else a number may go on
-                    self.at = end
-                    return found
             except json.JSONDecodeError:
-                if not self._more(max(PART, len(self.text))):
+                if not self.more():
                     raise
                 continue
-            if not self._more(PART):
-                self.at = len(self.text)
-                return found
+            if end == len(self.text) and self.more():  # a number may go on
+                continue
+            self.at = min(end, len(self.text))
+            return found

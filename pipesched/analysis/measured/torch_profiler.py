@@ -16,9 +16,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from pipesched.analysis.measured.chart import CHARTED, Chart, slot_of
-from pipesched.analysis.measured.counted import Counted, CountedRank, letter_of
+from pipesched.analysis.measured.chart import CHARTED, slot_of
+from pipesched.analysis.measured.counted import CountedRank, letter_of
 from pipesched.analysis.measured.ranges import (
+    Event,
     Machine,
     MessageWait,
     Range,
@@ -66,21 +67,11 @@ class GpuSpans:
             return
         start = ticks_of(entry.get("ts"), "ts of a launch", self._file)
         if entry["cat"] in LAUNCHES:
-            self.launch(start, number)
-        else:
-            self.run(
-                number, str(entry.get("name")), start, ticks_of(entry.get("dur", 0), "dur of a kernel", self._file)
-            )
-
-    def launch(self, start: int, number: Any) -> None:
-        """Note when the CPU launched what has this number."""
-        self._launched.append((start, number))
-
-    def run(self, number: Any, name: str, start: int, length: int) -> None:
-        """Note what a launch ran, unless it is a message."""
-        if MESSAGE not in name.lower():
-            before = self._ran.get(number, Span(start, start + length))  # one launch of a graph runs many kernels
-            self._ran[number] = Span(min(before.start, start), max(before.end, start + length))
+            self._launched.append((start, number))
+        elif MESSAGE not in str(entry.get("name")).lower():
+            end = start + ticks_of(entry.get("dur", 0), "dur of a kernel", self._file)
+            before = self._ran.get(number, Span(start, end))  # one launch of a graph runs many kernels
+            self._ran[number] = Span(min(before.start, start), max(before.end, end))
 
     @cached_property
     def _known(self) -> tuple[list[int], list[Span]]:
@@ -94,25 +85,16 @@ class GpuSpans:
         return Span(min(span.start for span in inside), max(span.end for span in inside)) if inside else None
 
 
-class _Event(NamedTuple):
-    """A range as it was recorded; `lane` is its category and thread or stream."""
-
-    name: str
-    lane: tuple[str, Any]
-    start: int
-    end: int
-
-
 class ProfilerTrace:
-    """The events of a trace as far as they count, one by one.
+    """The events of a trace as far as they count, seen one by one; `rest` is what the file has beside them.
 
     `names` are patterns of names, each with the letter of what it is: then ranges of these names are kept alone, and as
-    their letters.
+    their letters. `charted` are operations of a chart.
     """
 
     def __init__(self, file: str, names: Mapping[str, str]) -> None:
-        self.file, self._names = file, names
-        self._events, self._spans, self.chart = list[_Event](), GpuSpans((), file), Chart(file)
+        self.file, self._names, self.rest = file, names, dict[str, Any]()
+        self.events, self._spans, self.charted = list[Event](), GpuSpans((), file), list[dict[str, Any]]()
 
     def see(self, entry: Any) -> None:
         """Note an event. Raises ConfigError for times that are none."""
@@ -121,8 +103,7 @@ class ProfilerTrace:
         category, name = entry.get("cat"), entry["name"]
         if category not in (GPU, CPU):
             self._spans.see(entry)
-            if category in CHARTED:
-                self.chart.see(entry)
+            self.charted += [entry] * (category in CHARTED)
             return
         if self._names:
             name = letter_of(name, self._names)
@@ -133,20 +114,19 @@ class ProfilerTrace:
             length = ticks_of(entry.get("dur", 0), f"dur of {name}", self.file)
             if length < 0:
                 raise ConfigError(f"{self.file}: dur of {name} must be at least 0, not {shown(entry.get('dur'))}")
-            self._events.append(_Event(name, (str(category), entry.get("tid")), start, start + length))
+            args = entry.get("args")
+            number = args.get("microbatch") if isinstance(args, dict) and self._names else None
+            number = number if isinstance(number, int) and number >= 0 else None
+            self.events.append(Event(name, (str(category), entry.get("tid")), start, start + length, number))
 
-    def counted(self, rest: Mapping[str, Any]) -> CountedRank:
+    def counted(self, rank: int | None = None) -> CountedRank:
         """Return the ranges of names of its own. Raises ConfigError for a trace without a rank."""
-        runs = _on_the_gpu(self._events, self._spans) or _of_one_lane(self._events)
-        ranges = [Counted(one.name, one.start, one.end) for one in runs]
-        return CountedRank(_rank(rest, self.file)[0], self.file, ranges)
+        runs = _on_the_gpu(self.events, self._spans) or _of_one_lane(self.events)
+        return CountedRank(_rank(self.rest, self.file)[0] if rank is None else rank, self.file, runs)
 
-    def recorded(self, rest: Mapping[str, Any]) -> Recorded:
-        """Return what a rank recorded; `rest` is what the file has beside events.
-
-        Raises ConfigError for a trace without a rank, or without operations.
-        """
-        events, file = self._events, self.file
+    def recorded(self) -> Recorded:
+        """Return what a rank recorded. Raises ConfigError for a trace without a rank, or without operations."""
+        events, file, rest = self.events, self.file, self.rest
         waits = _of_one_lane([event for event in events if event.name.startswith(WAIT)])
         named = [event for event in events if event.name.startswith(RUN)]
         if not named and events:  # of GPipe, whose stage is the rank
@@ -175,7 +155,7 @@ class ProfilerTrace:
         return Recorded(rank, file, steps, apart=bool(waits), ranks=ranks, peers=peers, machine=machine)
 
 
-def _on_the_gpu(runs: Sequence[_Event], spans: GpuSpans) -> list[_Event]:
+def _on_the_gpu(runs: Sequence[Event], spans: GpuSpans) -> list[Event]:
     """Return the ranges of the CPU as times of the GPU; none where the trace lacks launches inside them.
 
     What launches nothing takes no time, behind what came before it.
@@ -183,7 +163,7 @@ def _on_the_gpu(runs: Sequence[_Event], spans: GpuSpans) -> list[_Event]:
     named = Counter(event.name for event in runs if event.lane[0] == GPU)
     if not named:
         return []
-    launching, found = Counter[str](), list[_Event]()
+    launching, found = Counter[str](), list[Event]()
     for event in sorted((event for event in runs if event.lane[0] == CPU), key=lambda event: event.start):
         span = spans.of(event.start, event.end)
         if span is not None:
@@ -191,7 +171,7 @@ def _on_the_gpu(runs: Sequence[_Event], spans: GpuSpans) -> list[_Event]:
         elif found:
             span = Span(found[-1].end, found[-1].end)
         if span is not None:
-            found.append(_Event(event.name, (GPU, None), *span))
+            found.append(Event(event.name, (GPU, None), *span))
     return found if named <= launching else []
 
 
@@ -210,7 +190,7 @@ def _rank(content: Mapping[str, Any], file: str) -> tuple[int, int]:
     return rank, size if isinstance(size, int) and not isinstance(size, bool) and alone else 0
 
 
-def _of_one_lane(events: Sequence[_Event]) -> list[_Event]:
+def _of_one_lane(events: Sequence[Event]) -> list[Event]:
     """Return of each name the events of one lane: of a GPU before a CPU, and of the busiest stream."""
     counts = Counter(event.lane for event in events)
     rising = sorted(events, key=lambda event: (event.lane[0] == GPU, counts[event.lane], str(event.lane[1])))
@@ -218,9 +198,9 @@ def _of_one_lane(events: Sequence[_Event]) -> list[_Event]:
     return [event for event in events if event.lane == first[event.name]]
 
 
-def _ranges(runs: Sequence[_Event], waits: Sequence[_Event]) -> Iterator[Range]:
+def _ranges(runs: Sequence[Event], waits: Sequence[Event]) -> Iterator[Range]:
     """Yield the ranges of slots and transfers, each with its waiting; one that holds that begins behind it."""
-    waited: dict[tuple[str, str], deque[_Event]] = {}
+    waited: dict[tuple[str, str], deque[Event]] = {}
     for one in sorted(waits, key=lambda event: event.start):
         waited.setdefault((one.name.removeprefix(WAIT), one.lane[0]), deque()).append(one)
     for event in sorted(runs, key=lambda event: event.start):

@@ -246,7 +246,7 @@ def test_exports_of_nsys(tmp_path: Path, kernels: bool) -> None:
     alone = nsys(tmp_path / "all.sqlite", rows, [0, 1, 2], kernels=kernels)
     assert_told(pipesched.read_traces([alone], ranges=NAMES), rows)
     for wrong, names, message in (
-        ([alone], None, "names of its own: say what they are"),
+        ([alone], None, "are needed for .*: what its ranges are"),
         ([alone], {"other": "F"}, "no range with one of the names"),
         ([alone, files[0]], NAMES, "3 processes have such ranges; give a file of each rank"),
         ([files[0], nsys(tmp_path / "x.sqlite", rows, [0])], NAMES, "its name has no number"),
@@ -286,7 +286,7 @@ def test_what_is_read_in_parts_is_the_same(content: dict[str, Any], part: int, p
     text = json.dumps(content, indent=indent or None, ensure_ascii=False)
     expected = []
     for key, value in json.loads(text, parse_float=str).items():
-        expected += [(key, one) for one in value] if isinstance(value, list) and value else [(key, value)]
+        expected += [(key, one) for one in (None, *value)] if isinstance(value, list) else [(key, value)]
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(stream, "PART", part)
         file = Path(folder) / "x.json"
