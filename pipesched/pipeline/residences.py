@@ -64,7 +64,8 @@ def residences(problem: Problem, index: OpIndex, device: int) -> list[Residence]
             forward, own = index.row("F", stage)[unit], Held(*sizes[unit])
             if problem.mode == FORWARD_ONLY:
                 found.append(Residence(forward, False, forward, own.activation - own.cached))
-                last = forward - unit % slices + slices - 1 + (model.rounds - 1 - unit // model.batches) * model.batches
+                later = model.rounds - 1 - unit // slices // model.batches
+                last = forward - unit % slices + slices - 1 + later * model.batches * slices
                 found.append(Residence(forward, False, last, own.cached))
             else:
                 found += _kept(index, forward, own)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
-from pipesched.analysis.measured.ranges import Event, Range, Recorded, idle_as_waits
+from pipesched.analysis.measured.ranges import NamedRange, Range, Recorded, idle_as_waits
 from pipesched.checks import require_name, require_type, shown
 from pipesched.errors import ConfigError
 from pipesched.pipeline.ops import Op
@@ -24,7 +24,7 @@ class CountedRank(NamedTuple):
 
     rank: int
     file: str
-    events: Sequence[Event]
+    events: Sequence[NamedRange]
 
 
 def names_of(given: Any) -> dict[str, str]:
@@ -57,7 +57,7 @@ def in_steps(ranks: Sequence[CountedRank], microbatches: int | None = None) -> l
     return [_recorded(rank, row, stage, count) for stage, (rank, row) in enumerate(rows)]
 
 
-def _in_a_step(row: Sequence[Event]) -> int:
+def _in_a_step(row: Sequence[NamedRange]) -> int:
     """Return how many microbatches are begun before all that began has ended; all where only one kind ran."""
     numbers = [one.microbatch for one in row if one.microbatch is not None]
     letters, ran = {one.name for one in row}, Counter[str]()
@@ -68,7 +68,7 @@ def _in_a_step(row: Sequence[Event]) -> int:
     return max(numbers) + 1 if numbers else max(ran.values())
 
 
-def _recorded(rank: CountedRank, row: Sequence[Event], stage: int, count: int) -> Recorded:
+def _recorded(rank: CountedRank, row: Sequence[NamedRange], stage: int, count: int) -> Recorded:
     ran, names, placed = Counter[Any](), list[str](), list[Range]()
     for one in row:
         key = (one.name, one.microbatch)

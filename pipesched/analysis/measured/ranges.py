@@ -15,7 +15,7 @@ PER_UNIT = 10**6  # ticks in a unit of time: picoseconds in a microsecond, nanos
 LONGEST = Decimal(10**18)  # of the times in a trace
 
 
-class Event(NamedTuple):
+class NamedRange(NamedTuple):
     """A range as it was recorded, in ticks; `lane` is its category and thread or stream.
 
     `microbatch` is its own where the trace says it beside the name.

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from pipesched.analysis.measured.chart import CHARTED, slot_of
 from pipesched.analysis.measured.counted import CountedRank, letter_of
 from pipesched.analysis.measured.ranges import (
-    Event,
+    NamedRange,
     Machine,
     MessageWait,
     Range,
@@ -94,7 +94,7 @@ class ProfilerTrace:
 
     def __init__(self, file: str, names: Mapping[str, str]) -> None:
         self.file, self._names, self.rest = file, names, dict[str, Any]()
-        self.events, self._spans, self.charted = list[Event](), GpuSpans((), file), list[dict[str, Any]]()
+        self.events, self._spans, self.charted = list[NamedRange](), GpuSpans((), file), list[dict[str, Any]]()
 
     def see(self, entry: Any) -> None:
         """Note an event. Raises ConfigError for times that are none."""
@@ -117,7 +117,7 @@ class ProfilerTrace:
             args = entry.get("args")
             number = args.get("microbatch") if isinstance(args, dict) and self._names else None
             number = number if isinstance(number, int) and number >= 0 else None
-            self.events.append(Event(name, (str(category), entry.get("tid")), start, start + length, number))
+            self.events.append(NamedRange(name, (str(category), entry.get("tid")), start, start + length, number))
 
     def counted(self, rank: int | None = None) -> CountedRank:
         """Return the ranges of names of its own. Raises ConfigError for a trace without a rank."""
@@ -155,7 +155,7 @@ class ProfilerTrace:
         return Recorded(rank, file, steps, apart=bool(waits), ranks=ranks, peers=peers, machine=machine)
 
 
-def _on_the_gpu(runs: Sequence[Event], spans: GpuSpans) -> list[Event]:
+def _on_the_gpu(runs: Sequence[NamedRange], spans: GpuSpans) -> list[NamedRange]:
     """Return the ranges of the CPU as times of the GPU; none where the trace lacks launches inside them.
 
     What launches nothing takes no time, behind what came before it.
@@ -163,7 +163,7 @@ def _on_the_gpu(runs: Sequence[Event], spans: GpuSpans) -> list[Event]:
     named = Counter(event.name for event in runs if event.lane[0] == GPU)
     if not named:
         return []
-    launching, found = Counter[str](), list[Event]()
+    launching, found = Counter[str](), list[NamedRange]()
     for event in sorted((event for event in runs if event.lane[0] == CPU), key=lambda event: event.start):
         span = spans.of(event.start, event.end)
         if span is not None:
@@ -171,7 +171,7 @@ def _on_the_gpu(runs: Sequence[Event], spans: GpuSpans) -> list[Event]:
         elif found:
             span = Span(found[-1].end, found[-1].end)
         if span is not None:
-            found.append(Event(event.name, (GPU, None), *span))
+            found.append(NamedRange(event.name, (GPU, None), *span))
     return found if named <= launching else []
 
 
@@ -190,7 +190,7 @@ def _rank(content: Mapping[str, Any], file: str) -> tuple[int, int]:
     return rank, size if isinstance(size, int) and not isinstance(size, bool) and alone else 0
 
 
-def _of_one_lane(events: Sequence[Event]) -> list[Event]:
+def _of_one_lane(events: Sequence[NamedRange]) -> list[NamedRange]:
     """Return of each name the events of one lane: of a GPU before a CPU, and of the busiest stream."""
     counts = Counter(event.lane for event in events)
     rising = sorted(events, key=lambda event: (event.lane[0] == GPU, counts[event.lane], str(event.lane[1])))
@@ -198,9 +198,9 @@ def _of_one_lane(events: Sequence[Event]) -> list[Event]:
     return [event for event in events if event.lane == first[event.name]]
 
 
-def _ranges(runs: Sequence[Event], waits: Sequence[Event]) -> Iterator[Range]:
+def _ranges(runs: Sequence[NamedRange], waits: Sequence[NamedRange]) -> Iterator[Range]:
     """Yield the ranges of slots and transfers, each with its waiting; one that holds that begins behind it."""
-    waited: dict[tuple[str, str], deque[Event]] = {}
+    waited: dict[tuple[str, str], deque[NamedRange]] = {}
     for one in sorted(waits, key=lambda event: event.start):
         waited.setdefault((one.name.removeprefix(WAIT), one.lane[0]), deque()).append(one)
     for event in sorted(runs, key=lambda event: event.start):
