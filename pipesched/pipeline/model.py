@@ -50,11 +50,6 @@ class StepModel:
         return sum(len(way.microbatches) for way in self.ways)
 
     @property
-    def batches(self) -> int:
-        """The number of microbatches in flight: those of a round."""
-        return self.microbatches // self.rounds
-
-    @property
     def around(self) -> int:
         """The latency from the last stage to the first one of the next round."""
         return 0 if self.where[0, 0] == self.where[-1, 0] else int(self.rows.around[0])
@@ -74,8 +69,8 @@ class StepModel:
         for own in groups.values():
             first[own] = own[0]
         if self.rounds > 1:  # microbatches are alike in each
-            first = np.arange(0, self.units, self.batches)
-            return first, np.full(self.rounds, self.batches)
+            first = np.arange(0, self.units, self.units // self.rounds)
+            return first, np.full(self.rounds, self.units // self.rounds)
         if not (
             self.is_plain
             or all((self._by_microbatch(one) == self._by_microbatch(one)[:, first]).all() for one in self._tables)
@@ -183,7 +178,8 @@ class StepModel:
         cached = self._by_microbatch(self.sizes["cached"])
         if self.mode == FORWARD_ONLY:
             own: Ints = self._by_microbatch(self.sizes["activation"]) - cached
-            own[:, -self.batches :, -1] += cached[:, -self.batches :].sum(axis=2) * self.rounds
+            flight = self.microbatches // self.rounds
+            own[:, -flight:, -1] += cached[:, -flight:].sum(axis=2) * self.rounds
             return own.reshape(self.stages, self.units)
         if letter not in GRADIENT_LETTERS or self.slices == 1:
             return self.column(KINDS[letter].gives)

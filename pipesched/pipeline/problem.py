@@ -268,19 +268,18 @@ class Problem(Displayable):
 
     def _require_rounds(self) -> None:
         """Raise ConfigError for rounds beside what they do not go with."""
-        tables = self.costs.microbatches, self.memory.microbatches
-        step = (self.costs.has_step, self.shard is not None, self.clip is not None, bool(self.side))
-        mirrored = self.placement is not None and self.placement.mirrored
-        for is_wrong, what in (
-            (self.mode != FORWARD_ONLY, f"`mode` {FORWARD_ONLY}: a microbatch that is trained goes through once"),
-            (self.slices.are_several, "whole microbatches, not with `slices`"),
-            (self.sizes is not None or tables != (None, None), "microbatches that are alike"),
-            (any(step), "passes alone, without gathers, shards and side work"),
-            (mirrored, "placements of one direction"),
-            (self.microbatches % self.rounds, f"as many microbatches in each, not {self.microbatches} in all"),
-        ):
-            if is_wrong:
-                raise ConfigError(f"of {self.rounds} go with {what}", "rounds")
+        unlike = (self.sizes, self.costs.microbatches, self.memory.microbatches)
+        step = (self.costs.has_step, self.shard, self.clip, self.side)
+        refused = {
+            f"`mode` {FORWARD_ONLY}: a microbatch that is trained goes through once": self.mode != FORWARD_ONLY,
+            "whole microbatches, not with `slices`": self.slices.are_several,
+            "microbatches that are alike": unlike != (None, None, None),
+            "passes alone, without gathers, shards and side work": any(step),
+            "placements of one direction": self.placement is not None and self.placement.mirrored,
+            f"as many microbatches in each, not {self.microbatches} in all": self.microbatches % self.rounds,
+        }
+        for what in (what for what, is_wrong in refused.items() if is_wrong):
+            raise ConfigError(f"of {self.rounds} go with {what}", "rounds")
 
     def _settle_step(self) -> None:
         """Fill in the defaults of a step, if there is one. Raises ConfigError, about the field at fault."""

@@ -64,8 +64,8 @@ def residences(problem: Problem, index: OpIndex, device: int) -> list[Residence]
             forward, own = index.row("F", stage)[unit], Held(*sizes[unit])
             if problem.mode == FORWARD_ONLY:
                 found.append(Residence(forward, False, forward, own.activation - own.cached))
-                later = model.rounds - 1 - unit // slices // model.batches
-                last = forward - unit % slices + slices - 1 + later * model.batches * slices
+                later = model.rounds - 1 - unit // slices // problem.batches
+                last = forward - unit % slices + slices - 1 + later * problem.batches * slices
                 found.append(Residence(forward, False, last, own.cached))
             else:
                 found += _kept(index, forward, own)

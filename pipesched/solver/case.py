@@ -93,11 +93,6 @@ class Case(ABC):
         return OpIndex(problem.letters, problem.stages, problem.microbatches, problem.slices.count)
 
     @property
-    def owners(self) -> list[int]:
-        """The microbatch of each operation, of rounds the same in all."""
-        return [owner % self.problem.batches for owner in self.index.owners]
-
-    @property
     def letters(self) -> str:
         """The kinds of operations of its schedules: more than those of `index` where each backward is chosen."""
         return self.index.letters

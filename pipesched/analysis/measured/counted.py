@@ -1,7 +1,7 @@
 """Ranges with names of their own: the stage is the rank, and microbatches are counted.
 
-What the n-th forward of a rank is follows from how many there are in a step. That is told by the plan, by numbers that
-ranges have, or by the first rank: its step ends where as many backwards as forwards are done. Ranges hold no waiting.
+How many there are in a step is told by the plan, by numbers that ranges have, or by the first rank: its step ends where
+as many backwards as forwards are done. Ranges hold no waiting.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipesched.analysis.measured.ranges import NamedRange, Range, Recorded, idle_as_waits
 from pipesched.checks import require_name, require_type, shown
@@ -19,12 +19,7 @@ from pipesched.pipeline.ops import Op
 LETTERS = "FBIW"
 
 
-class CountedRank(NamedTuple):
-    """The ranges of a rank, each by the letter of its operation."""
-
-    rank: int
-    file: str
-    events: Sequence[NamedRange]
+CountedRank = tuple[int, str, Sequence[NamedRange]]  # its number, its file, its ranges by the letters of operations
 
 
 def names_of(given: Any) -> dict[str, str]:
@@ -49,12 +44,12 @@ def in_steps(ranks: Sequence[CountedRank], microbatches: int | None = None) -> l
 
     Raises ConfigError for a rank without ranges.
     """
-    for rank in ranks:
-        if not rank.events:
-            raise ConfigError(f"{rank.file} holds no range with one of the names of `ranges`")
-    rows = [(rank, sorted(rank.events, key=lambda one: one.start)) for rank in sorted(ranks, key=lambda one: one.rank)]
-    count = microbatches or max(_in_a_step(row) for _, row in rows)
-    return [_recorded(rank, row, stage, count) for stage, (rank, row) in enumerate(rows)]
+    for _, file, ranges in ranks:
+        if not ranges:
+            raise ConfigError(f"{file} holds no range with one of the names of `ranges`")
+    rows = [(*rank[:2], sorted(rank[2], key=lambda one: one.start)) for rank in sorted(ranks, key=lambda one: one[0])]
+    count = microbatches or max(_in_a_step(row) for _, _, row in rows)
+    return [_recorded(rank, file, row, stage, count) for stage, (rank, file, row) in enumerate(rows)]
 
 
 def _in_a_step(row: Sequence[NamedRange]) -> int:
@@ -68,7 +63,7 @@ def _in_a_step(row: Sequence[NamedRange]) -> int:
     return max(numbers) + 1 if numbers else max(ran.values())
 
 
-def _recorded(rank: CountedRank, row: Sequence[NamedRange], stage: int, count: int) -> Recorded:
+def _recorded(rank: int, file: str, row: Sequence[NamedRange], stage: int, count: int) -> Recorded:
     ran, names, placed = Counter[Any](), list[str](), list[Range]()
     for one in row:
         key = (one.name, one.microbatch)
@@ -79,4 +74,4 @@ def _recorded(rank: CountedRank, row: Sequence[NamedRange], stage: int, count: i
     steps: dict[str, list[Range]] = {}
     for name, waited in zip(names, idle_as_waits(placed, row[0].start), strict=True):
         steps.setdefault(name, []).append(waited)
-    return Recorded(rank.rank, rank.file, steps, apart=True)
+    return Recorded(rank, file, steps, apart=True)

@@ -100,11 +100,10 @@ def read_run(
     else:
         ranks = [*chain(*(trace.ranks for trace in traces))]
         counted = [*chain(*(trace.counted for trace in traces))]
-        found = [*((one.rank, one.file) for one in ranks), *((one.rank, one.file) for one in counted)]
-        is_numbered = bool(ranks) and not source.one_clock
-        _require_each_once(found, min(one.ranks for one in ranks) if is_numbered else 0)
+        found = [*((one.rank, one.file) for one in ranks), *((rank, file) for rank, file, _ in counted)]
         if not found:
             raise ConfigError(f"{first.file} holds no range with one of the names of `ranges`")
+        _require_each_once(found, min((one.ranks for one in ranks), default=0))
         ranks += in_steps(counted, None if planned is None else planned.microbatches) if counted else []
     return RecordedRun(source, sorted(ranks, key=lambda rank: rank.rank))
 

@@ -1,8 +1,7 @@
 """Exports of Nsight Systems in SQLite (`nsys export --type sqlite`), read as ranges with names of their own.
 
-A process is a rank. Of a file for each rank the last number in its name says which one; in one file the numbers of the
-processes are in the order of the ranks. (docs.nvidia.com/nsight-systems, "SQLite schema": times are nanoseconds, and
-the process stands from bit 24 on of a globalTid and a globalPid.)
+A process is a rank: the last number in the name of its file, or of one file in the order of its process numbers.
+(docs.nvidia.com/nsight-systems, "SQLite schema": nanoseconds; bits 24.. of a globalTid and a globalPid.)
 """
 
 from __future__ import annotations

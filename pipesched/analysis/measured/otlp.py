@@ -1,7 +1,6 @@
 """OpenTelemetry spans as OTLP JSON (`resourceSpans`), read as ranges: Megatron's, or others by their names.
 
-Megatron names them `megatron.microbatch.forward`, with `megatron.microbatch_id`, and `megatron.microbatch.backward`. A
-resource is a rank: its `dl.rank`, or the number behind the rank of `service.instance.id`; else each is another one.
+A resource is a rank: its `dl.rank`, or the number behind the rank of `service.instance.id`; else each is another one.
 (opentelemetry.io/docs/specs/otlp, JSON encoding; NVIDIA/Megatron-LM of August 2026, its observability guide.)
 """
 
@@ -30,12 +29,13 @@ def rank_of(resource: Any, others: int) -> int:
 def events_of(resource: Any) -> Iterator[dict[str, Any]]:
     """Yield the spans of a resource as ranges of torch.profiler; times that are none stay so."""
     for span in _inside(resource, "scopeSpans", "spans"):
-        start, end = (str(span.get(f"{key}TimeUnixNano")) for key in ("start", "end"))
-        times = {"ts": span.get("startTimeUnixNano"), "dur": None}
-        if re.fullmatch(r"\d{1,20}", start) and re.fullmatch(r"\d{1,20}", end):
-            times = {"ts": Decimal(start).scaleb(-3), "dur": Decimal(int(end) - int(start)).scaleb(-3)}
-        of = {"ph": "X", "cat": "user_annotation", "name": span.get("name"), "tid": 0}
-        yield {**of, **times, "args": {"microbatch": _number(span, *MICROBATCHES)}}
+        ends = [str(span.get(f"{key}TimeUnixNano")) for key in ("start", "end")]
+        is_time = all(re.fullmatch(r"\d{1,20}", end) for end in ends)
+        first, last = (Decimal(end).scaleb(-3) if is_time else Decimal("nan") for end in ends)
+        yield {
+            "ph": "X", "cat": "user_annotation", "name": span.get("name"), "ts": first, "dur": last - first,
+            "args": {"microbatch": _number(span, *MICROBATCHES)},
+        }  # fmt: skip
 
 
 def _inside(part: Any, key: str, *keys: str) -> Iterator[Mapping[str, Any]]:

@@ -32,7 +32,7 @@ def entries(path: Path) -> Iterator[tuple[str, Any]]:
     name = shown(str(path), 300)
     try:
         with io.TextIOWrapper(opened(path), encoding="utf-8-sig") as file:
-            yield from _Parts(file).objects()
+            yield from _Letters(file).entries()
     except UnicodeDecodeError:
         raise ConfigError(f"{name} is no text file (UTF-8 is expected)") from None
     except (OSError, EOFError) as error:
@@ -41,49 +41,49 @@ def entries(path: Path) -> Iterator[tuple[str, Any]]:
         raise ConfigError(f"{name} is no JSON document: {error}") from None
 
 
-class _Parts:
+class _Letters:
     """The letters of a file from `at` on, as far as they were read."""
 
     def __init__(self, file: io.TextIOBase) -> None:
         self.file, self.text, self.at = file, "", 0
 
-    def objects(self) -> Iterator[tuple[str, Any]]:
+    def entries(self) -> Iterator[tuple[str, Any]]:
         is_first = True
-        while self.next() or is_first:
-            if self.next() != "{":
+        while self.step() or is_first:
+            if self.step() != "{":
                 self.value()  # raises for what is no JSON
                 return
             is_first = False
-            for _ in self.items("}"):
+            for _ in self.items("{}"):
                 key = str(self.value())
                 self.step(":")
-                if self.next() != "[":
-                    yield key, self.value()
-                else:
+                if self.step() == "[":
                     yield key, None
-                    yield from ((key, self.value()) for _ in self.items("]"))
+                    yield from ((key, self.value()) for _ in self.items("[]"))
+                else:
+                    yield key, self.value()
 
-    def items(self, last: str) -> Iterator[None]:
-        """Stand before each item of an object or a list, up to its `last` letter."""
-        self.at += 1
-        while self.next() != last:
+    def items(self, ends: str) -> Iterator[None]:
+        """Stand before each item of an object or a list."""
+        self.step(ends[0])
+        while self.step() != ends[1]:
             yield
-            if self.next() != last:
+            if self.step() != ends[1]:
                 self.step(",")
-        self.at += 1
+        self.step(ends[1])
 
-    def step(self, letter: str) -> None:
-        if self.next() != letter:
-            raise ValueError(f"expecting {letter}, not {shown(self.next())}")
-        self.at += 1
-
-    def next(self) -> str:
-        """Return the next letter that is no space; nothing at the end."""
+    def step(self, wanted: str = "") -> str:
+        """Return the next letter that is no space, nothing at the end; go behind it where it is the one `wanted`."""
         while True:
             while self.at < len(self.text) and self.text[self.at] in " \t\r\n":
                 self.at += 1
             if self.at < len(self.text) or not self.more():
-                return self.text[self.at : self.at + 1]
+                break
+        found = self.text[self.at : self.at + 1]
+        if wanted not in ("", found):
+            raise ValueError(f"expecting {wanted}, not {shown(found)}")
+        self.at += len(wanted)
+        return found
 
     def more(self) -> bool:
         """Read as many letters as there are already, at least a part; return whether there were any."""
@@ -93,14 +93,13 @@ class _Parts:
 
     def value(self) -> Any:
         while True:
-            self.next()
+            self.step()
             try:
                 found, end = _DECODER.raw_decode(self.text, self.at)
             except json.JSONDecodeError:
                 if not self.more():
                     raise
                 continue
-            if end == len(self.text) and self.more():  # a number may go on
-                continue
-            self.at = min(end, len(self.text))
-            return found
+            if end < len(self.text) or not self.more():  # else a number may go on
+                self.at = min(end, len(self.text))
+                return found

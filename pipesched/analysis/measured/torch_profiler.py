@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 from pipesched.analysis.measured.chart import CHARTED, slot_of
 from pipesched.analysis.measured.counted import CountedRank, letter_of
 from pipesched.analysis.measured.ranges import (
-    NamedRange,
     Machine,
     MessageWait,
+    NamedRange,
     Range,
     Recorded,
     TraceSource,
@@ -122,7 +122,7 @@ class ProfilerTrace:
     def counted(self, rank: int | None = None) -> CountedRank:
         """Return the ranges of names of its own. Raises ConfigError for a trace without a rank."""
         runs = _on_the_gpu(self.events, self._spans) or _of_one_lane(self.events)
-        return CountedRank(_rank(self.rest, self.file)[0] if rank is None else rank, self.file, runs)
+        return _rank(self.rest, self.file)[0] if rank is None else rank, self.file, runs
 
     def recorded(self) -> Recorded:
         """Return what a rank recorded. Raises ConfigError for a trace without a rank, or without operations."""
