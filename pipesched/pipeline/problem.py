@@ -278,8 +278,8 @@ class Problem(Displayable):
             "placements of one direction": self.placement is not None and self.placement.mirrored,
             f"as many microbatches in each, not {self.microbatches} in all": self.microbatches % self.rounds,
         }
-        for what in (what for what, is_wrong in refused.items() if is_wrong):
-            raise ConfigError(f"of {self.rounds} go with {what}", "rounds")
+        if wrong := next((what for what, is_wrong in refused.items() if is_wrong), None):
+            raise ConfigError(f"of {self.rounds} go with {wrong}", "rounds")
 
     def _settle_step(self) -> None:
         """Fill in the defaults of a step, if there is one. Raises ConfigError, about the field at fault."""

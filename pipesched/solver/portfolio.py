@@ -327,15 +327,9 @@ def listed(
 ) -> Iterator[Candidate]:
     """Yield the list schedule of a case by a rule within some pools, if there is one."""
     _, graph, limits, rooms = choice
+    owners = case.index.owners(case.problem.batches)
     try:
-        found = list_schedule(
-            graph,
-            priority=priority,
-            tie=tie,
-            capacities=limits,
-            owners=case.index.owners(case.problem.batches),
-            rooms=rooms,
-        )
+        found = list_schedule(graph, priority=priority, tie=tie, capacities=limits, owners=owners, rooms=rooms)
     except NoSchedule:
         return
     yield Candidate(source, schedule_plan(case.problem, Plan(case.index, graph.by_resource(found.picked))))

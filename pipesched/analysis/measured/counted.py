@@ -25,8 +25,6 @@ CountedRank = tuple[int, str, Sequence[NamedRange]]  # its number, its file, its
 def names_of(given: Any) -> dict[str, str]:
     """Return patterns of names, each with the letter of an operation. Raises ConfigError about `ranges`."""
     known = dict(require_type({} if given is None else given, Mapping, "a mapping: {'forward_step': 'F'}", "ranges"))
-    if not known and given is not None:
-        raise ConfigError("needs a name at least, as in forward_step=F", "ranges")
     for name, letter in known.items():
         if not isinstance(name, str) or not name:
             raise ConfigError(f"must be names of ranges, not {shown(name)}", "ranges")

@@ -10,12 +10,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from pipesched.analysis.measured import nsys, otlp, primus, torch_profiler
-from pipesched.analysis.measured.chart import charted
+from pipesched.analysis.measured import other_tools, primus, torch_profiler
 from pipesched.analysis.measured.counted import CountedRank, in_steps, names_of
 from pipesched.analysis.measured.ranges import Recorded, TraceSource
 from pipesched.analysis.measured.stream import entries, opened
-from pipesched.analysis.measured.torch_profiler import ProfilerTrace
+from pipesched.analysis.measured.torch_profiler import ProfilerTrace, charted
 from pipesched.checks import joined, require_sequence, shown
 from pipesched.errors import ConfigError
 from pipesched.pipeline.placement import Placement, explicit_placement, named_placement
@@ -47,7 +46,7 @@ def is_trace(path: str | Path) -> bool:
     """Return whether a file looks like a trace of a run, by its content; a file that cannot be read does not."""
     text = _head(path)
     begins = text.lstrip("\ufeff \t\r\n")[:1] == "{"
-    return text.startswith(nsys.MAGIC) or (begins and any(word in text for word in MARKS))
+    return text.startswith(other_tools.MAGIC) or (begins and any(word in text for word in MARKS))
 
 
 def is_primus_file(path: str | Path) -> bool:
@@ -113,17 +112,17 @@ def _read(file: object, names: Mapping[str, str], *, alone: bool) -> TraceFile:
     if not isinstance(file, (str, Path)):
         raise ConfigError(f"must be names of files, not {shown(file)}", "files")
     name = str(file)
-    if _head(file).startswith(nsys.MAGIC):
+    if _head(file).startswith(other_tools.MAGIC):
         return _of_nsys(name, names, alone=alone)
     trace, has_events = ProfilerTrace(name, names), False
-    of_ranks = defaultdict[int, ProfilerTrace](partial(ProfilerTrace, name, names or otlp.MEGATRON))
+    of_ranks = defaultdict[int, ProfilerTrace](partial(ProfilerTrace, name, names or other_tools.MEGATRON))
     for key, value in entries(Path(file)):
         has_events |= key == "traceEvents"
         if key == "traceEvents":
             trace.see(value)
         elif key == "resourceSpans":
-            rank = otlp.rank_of(value, len(of_ranks))
-            for event in otlp.events_of(value):
+            rank = other_tools.rank_of_spans(value, len(of_ranks))
+            for event in other_tools.events_of_spans(value):
                 of_ranks[rank].see(event)
         else:
             trace.rest[key] = value
@@ -131,7 +130,7 @@ def _read(file: object, names: Mapping[str, str], *, alone: bool) -> TraceFile:
         return _of_events(trace, names)
     if of_ranks:
         counted = [one.counted(rank) for rank, one in of_ranks.items() if one.events]
-        return TraceFile(otlp.SOURCE, name, counted=counted)
+        return TraceFile(other_tools.OTLP, name, counted=counted)
     if primus.is_primus(trace.rest):
         return TraceFile(primus.SOURCE, name, content=trace.rest)
     raise ConfigError(
@@ -154,11 +153,11 @@ def _of_nsys(file: str, names: Mapping[str, str], *, alone: bool) -> TraceFile:
     if not names:
         raise ConfigError(f"are needed for {file}: what its ranges are, forward_step=F", "ranges")
     processes = defaultdict[int, ProfilerTrace](partial(ProfilerTrace, file, names))
-    for process, event in nsys.events(file):
+    for process, event in other_tools.events_of_nsys(file):
         processes[process].see(event)
     ran = [processes[process] for process in sorted(processes) if processes[process].events]
-    ranks = range(len(ran)) if alone else [nsys.rank_of(file, len(ran))] * len(ran)
-    return TraceFile(nsys.SOURCE, file, counted=[one.counted(rank) for rank, one in zip(ranks, ran, strict=True)])
+    ranks = range(len(ran)) if alone else [other_tools.rank_of_nsys(file, len(ran))] * len(ran)
+    return TraceFile(other_tools.NSYS, file, counted=[one.counted(rank) for rank, one in zip(ranks, ran, strict=True)])
 
 
 def _require_each_once(found: Sequence[tuple[int, str]], ranks: int) -> None:

@@ -29,16 +29,22 @@ def entries(path: Path) -> Iterator[tuple[str, Any]]:
 
     Objects may follow each other, as in JSON lines. Decimals stay texts. Raises ConfigError for what is no JSON.
     """
-    name = shown(str(path), 300)
     try:
         with io.TextIOWrapper(opened(path), encoding="utf-8-sig") as file:
-            yield from _Letters(file).entries()
-    except UnicodeDecodeError:
-        raise ConfigError(f"{name} is no text file (UTF-8 is expected)") from None
+            letters = _Letters(file)
+            while letters.step():
+                for _ in letters.items("{}"):
+                    key = str(letters.value())
+                    letters.step(":")
+                    if letters.step() == "[":
+                        yield key, None
+                        yield from ((key, letters.value()) for _ in letters.items("[]"))
+                    else:
+                        yield key, letters.value()
     except (OSError, EOFError) as error:
-        raise ConfigError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}") from None
+        raise ConfigError(f"cannot read {shown(str(path), 300)}: {getattr(error, 'strerror', None) or error}") from None
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{name} is no JSON document: {error}") from None
+        raise ConfigError(f"{shown(str(path), 300)} is no JSON document: {error}") from None
 
 
 class _Letters:
@@ -46,22 +52,6 @@ class _Letters:
 
     def __init__(self, file: io.TextIOBase) -> None:
         self.file, self.text, self.at = file, "", 0
-
-    def entries(self) -> Iterator[tuple[str, Any]]:
-        is_first = True
-        while self.step() or is_first:
-            if self.step() != "{":
-                self.value()  # raises for what is no JSON
-                return
-            is_first = False
-            for _ in self.items("{}"):
-                key = str(self.value())
-                self.step(":")
-                if self.step() == "[":
-                    yield key, None
-                    yield from ((key, self.value()) for _ in self.items("[]"))
-                else:
-                    yield key, self.value()
 
     def items(self, ends: str) -> Iterator[None]:
         """Stand before each item of an object or a list."""
@@ -74,11 +64,8 @@ class _Letters:
 
     def step(self, wanted: str = "") -> str:
         """Return the next letter that is no space, nothing at the end; go behind it where it is the one `wanted`."""
-        while True:
-            while self.at < len(self.text) and self.text[self.at] in " \t\r\n":
-                self.at += 1
-            if self.at < len(self.text) or not self.more():
-                break
+        while (self.at < len(self.text) or self.more()) and self.text[self.at] in " \t\r\n":
+            self.at += 1
         found = self.text[self.at : self.at + 1]
         if wanted not in ("", found):
             raise ValueError(f"expecting {wanted}, not {shown(found)}")

@@ -262,7 +262,7 @@ def test_exports_of_nsys(tmp_path: Path, kernels: bool) -> None:
 @pytest.mark.parametrize(
     ("ranges", "message"),
     [
-        ({}, "needs a name"), ({"a": "X"}, "unknown operation of a 'X'"), ({"": "F"}, "names of ranges"),
+        ({"a": "X"}, "unknown operation of a 'X'"), ({"": "F"}, "names of ranges"),
         (["a"], "must be a mapping"), ({"a": "R"}, "known are F, B, I, W"),
     ],
 )  # fmt: skip
