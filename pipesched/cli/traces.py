@@ -54,15 +54,6 @@ def refuse_plan(plan: str | None, ranges: str | None = None) -> None:
         raise ConfigError("--ranges: goes with the traces of a run")
 
 
-def _named(ranges: str | None) -> dict[str, str] | None:
-    """Return what `forward_step=F,backward_step=B` spells. Raises ConfigError."""
-    parts = None if ranges is None else [part.rpartition("=") for part in ranges.split(",")]
-    for name, equals, letter in parts or ():
-        if not (equals and name.strip() and letter.strip()):
-            raise ConfigError(f"--ranges: must look like forward_step=F,backward_step=B, not {ranges!r}")
-    return None if parts is None else {name.strip(): letter.strip() for name, _, letter in parts}
-
-
 def read_timeline(files: Sequence[str], plan: str | None, source: ProblemSource, ranges: str | None = None) -> Timeline:
     """Return the measured timeline of traces, one file a rank.
 
@@ -83,7 +74,7 @@ def read_timeline(files: Sequence[str], plan: str | None, source: ProblemSource,
                 " a plan in CSV"
             )
     with doing(f"reading {len(files)} traces"):
-        timeline = read_traces(files, plan=planned, placement=placement, ranges=_named(ranges))
+        timeline = read_traces(files, plan=planned, placement=placement, ranges=ranges)
     for note in timeline.notes:
         print(f"pipesched: note: {note}", file=sys.stderr)
     return timeline

@@ -155,10 +155,8 @@ def _of_passes(tables: TimeTables) -> Iterator[Changes]:
     takes = {"F": whole, "R": whole - kept, "L": whole, "I": np.maximum(left - whole, 0)}
     frees = {"O": whole, "B": whole + others, "I": np.maximum(whole - left, 0) + others, "W": left}
     if problem.mode == "forward":
-        frees = {"F": whole - cached + _at_last(cached, slices)}
-        if problem.rounds > 1:  # the last round frees what all of them kept
-            frees["F"] = whole - cached
-            frees["F"][:, -problem.batches :] += cached[:, -problem.batches :] * problem.rounds
+        is_last = np.arange(tables.index.units) >= tables.index.units - problem.batches * slices  # it frees all rounds'
+        frees = {"F": whole - cached + _at_last(cached, slices) * is_last * problem.rounds}
     for kind in tables.index.letters:
         starts, ends = (tables.of(values, kind) for values in (tables.start, tables.end))
         planned = starts >= 0

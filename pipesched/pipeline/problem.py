@@ -171,7 +171,6 @@ class Problem(Displayable):
         " the last stage",
         1,
         example="3",
-        remark="decoding: the next round of a microbatch waits for its last stage",
     )
     placement: Placement | None = declare(
         Either(OneOf("auto", *PLACEMENTS), DEVICES, metavar="NAME|D,D.."),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import Any
 
 from pipesched.analysis.measured.ranges import NamedRange, Range, Recorded, idle_as_waits
@@ -24,17 +23,14 @@ CountedRank = tuple[int, str, Sequence[NamedRange]]  # its number, its file, its
 
 def names_of(given: Any) -> dict[str, str]:
     """Return patterns of names, each with the letter of an operation. Raises ConfigError about `ranges`."""
+    if isinstance(given, str):
+        given = {name.strip(): letter.strip() for name, _, letter in (one.rpartition("=") for one in given.split(","))}
     known = dict(require_type({} if given is None else given, Mapping, "a mapping: {'forward_step': 'F'}", "ranges"))
     for name, letter in known.items():
         if not isinstance(name, str) or not name:
-            raise ConfigError(f"must be names of ranges, not {shown(name)}", "ranges")
+            raise ConfigError(f"must look like forward_step=F,backward_step=B, not {shown(name or letter)}", "ranges")
         require_name(LETTERS, letter, f"operation of {name}", "ranges")
     return known
-
-
-def letter_of(name: str, names: Mapping[str, str]) -> str:
-    """Return the letter of a range; nothing where no pattern fits its name."""
-    return names.get(name) or next((letter for one, letter in names.items() if fnmatchcase(name, one)), "")
 
 
 def in_steps(ranks: Sequence[CountedRank], microbatches: int | None = None) -> list[Recorded]:

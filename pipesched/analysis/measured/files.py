@@ -68,7 +68,7 @@ def read_run(
     files: Sequence[str | Path],
     placement: Placement | Sequence[int] | str | None = None,
     planned: Problem | None = None,
-    ranges: Mapping[str, str] | None = None,
+    ranges: Mapping[str, str] | str | None = None,
 ) -> RecordedRun:
     """Return what the ranks of a run recorded, one file a rank in any order, or one with all ranks.
 

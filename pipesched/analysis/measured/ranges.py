@@ -16,10 +16,7 @@ LONGEST = Decimal(10**18)  # of the times in a trace
 
 
 class NamedRange(NamedTuple):
-    """A range as it was recorded, in ticks; `lane` is its category and thread or stream.
-
-    `microbatch` is its own where the trace says it beside the name.
-    """
+    """A range as it was recorded, in ticks; `lane` is its category and thread or stream, `microbatch` its own."""
 
     name: str
     lane: tuple[str, Any]

@@ -129,7 +129,7 @@ def read_traces(
     plan: Outcome | Schedule | str | Path | None = None,
     placement: Placement | Sequence[int] | str | None = None,
     problem: Problem | None = None,
-    ranges: Mapping[str, str] | None = None,
+    ranges: Mapping[str, str] | str | None = None,
 ) -> Timeline:
     """Read the traces of a run, one file a rank in any order, and bring them on one clock.
 
@@ -141,7 +141,7 @@ def read_traces(
             of the plan, else stage = chunk x P + rank.
         problem: The costs of the plan, where its file is a CSV.
         ranges: What ranges with names of their own are, one stage a rank: `{"forward_step": "F", "backward_step":
-            "B"}`, or I and W; `*` stands for any letters. Microbatches are counted.
+            "B"}`, or that as a text; `*` stands for any letters. Microbatches are counted.
 
     Raises:
         ConfigError: For files that are no traces, a rank that is missing or there twice, and a plan of another step.

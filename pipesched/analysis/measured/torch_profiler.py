@@ -15,12 +15,13 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from pipesched.analysis.measured.counted import CountedRank, letter_of
+from pipesched.analysis.measured.counted import CountedRank
 from pipesched.analysis.measured.ranges import (
     PER_UNIT,
     Machine,
@@ -60,10 +61,8 @@ class Span(NamedTuple):
 class GpuSpans:
     """What a trace says that the GPU ran, by when the CPU launched it."""
 
-    def __init__(self, entries: Iterable[Any], file: str) -> None:
+    def __init__(self, file: str) -> None:
         self._file, self._ran, self._launched = file, dict[Any, Span](), list[tuple[int, Any]]()
-        for entry in entries:
-            self.see(entry)
 
     def see(self, entry: Any) -> None:
         """Note an event of a trace: a launch, or what was launched; of others nothing."""
@@ -102,7 +101,7 @@ class ProfilerTrace:
 
     def __init__(self, file: str, names: Mapping[str, str]) -> None:
         self.file, self._names, self.rest = file, names, dict[str, Any]()
-        self.events, self._spans, self.charted = list[NamedRange](), GpuSpans((), file), list[dict[str, Any]]()
+        self.events, self._spans, self.charted = list[NamedRange](), GpuSpans(file), list[dict[str, Any]]()
 
     def see(self, entry: Any) -> None:
         """Note an event. Raises ConfigError for times that are none."""
@@ -114,7 +113,8 @@ class ProfilerTrace:
             self.charted += [entry] * (category in CHARTED)
             return
         if self._names:
-            name = letter_of(name, self._names)
+            fitting = (letter for one, letter in self._names.items() if fnmatchcase(name, one))
+            name = self._names.get(name) or next(fitting, "")
         elif not (name.startswith((RUN, WAIT)) or _GPIPE.fullmatch(name)):
             return
         if name:
@@ -275,21 +275,17 @@ def charted(entries: list[dict[str, Any]], said: Any, file: str) -> tuple[TraceS
     """
     about: Mapping[str, Any] = said if isinstance(said, dict) and isinstance(said.get("time_unit"), str) else {}
     scale = ticks_of(about.get("microseconds_per_time_unit", 1), "microseconds_per_time_unit", file)
-    rows, homes, moves = dict[Any, list[Range]](), dict[Op, Any](), list[Range]()
+    rows, homes, found = dict[Any, list[Range]](), dict[Op, Any](), list[tuple[Any, Range]]()
     for entry in entries:
         slot = slot_of(entry["name"])
-        if slot is None:
-            continue
-        start, length = (ticks_of(entry.get(key), f"{key} of {slot}", file, PER_UNIT) for key in ("ts", "dur"))
-        first, last = (round(Fraction(end, max(scale, 1))) for end in (start, start + length))
-        one, thread = Range(slot, first, last), (entry.get("pid"), entry.get("tid"))
-        if not isinstance(slot, Pair) and KINDS[slot.kind].is_transfer:
-            moves.append(one)
-        else:
-            homes |= dict.fromkeys(ops_of(slot), thread)
-            rows.setdefault(thread, []).append(one)
-    for one in moves:  # of the rank that ran their forward
-        rows.get(homes.get(ops_of(one.slot)[0]._replace(kind="F")), []).append(one)
+        if slot is not None:
+            start, length = (ticks_of(entry.get(key), f"{key} of {slot}", file, PER_UNIT) for key in ("ts", "dur"))
+            first, last = (round(Fraction(end, max(scale, 1))) for end in (start, start + length))
+            found.append(((entry.get("pid"), entry.get("tid")), Range(slot, first, last)))
+            homes |= dict.fromkeys(ops_of(slot), found[-1][0])
+    for thread, one in found:  # a transfer is of the rank that ran its forward
+        op = ops_of(one.slot)[0]
+        rows.setdefault(homes.get(op._replace(kind="F")) if KINDS[op.kind].is_transfer else thread, []).append(one)
     threads = sorted(rows, key=lambda thread: [(len(str(part)), str(part)) for part in thread])
     ranks = [
         Recorded(rank, file, {"0": sorted(rows[thread], key=lambda one: one[1:3])}, apart=True)

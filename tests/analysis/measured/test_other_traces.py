@@ -139,6 +139,7 @@ def test_names_of_their_own(tmp_path: Path, ranks: int, microbatches: int) -> No
     rows = ran(ranks, microbatches)
     files = kineto(tmp_path, rows, lambda op: SPELLED[op.kind])
     assert_told(pipesched.read_traces(files[::-1], ranges=NAMES), rows, microbatches)
+    assert_told(pipesched.read_traces(files, ranges="forward_step=F, backward_*=B"), rows, microbatches)
     plan = pipesched.run(pipesched.make_problem(devices=ranks, microbatches=microbatches), "1f1b")
     assert_told(pipesched.read_traces(files, ranges=NAMES, plan=plan), rows, microbatches)
 
@@ -262,8 +263,9 @@ def test_exports_of_nsys(tmp_path: Path, kernels: bool) -> None:
 @pytest.mark.parametrize(
     ("ranges", "message"),
     [
-        ({"a": "X"}, "unknown operation of a 'X'"), ({"": "F"}, "names of ranges"),
-        (["a"], "must be a mapping"), ({"a": "R"}, "known are F, B, I, W"),
+        ({"a": "X"}, "unknown operation of a 'X'"), ({"": "F"}, "must look like forward_step=F"),
+        (["a"], "must be a mapping"), ("forward_step", "must look like .* not 'forward_step'"),
+        ("a=F,b=Q", "unknown"), ({"a": "R"}, "known are F, B, I, W"),
     ],
 )  # fmt: skip
 def test_names_that_are_none(tmp_path: Path, ranges: Any, message: str) -> None:
