@@ -207,6 +207,7 @@ WRONG: dict[tuple[str, str], list[Any]] = {
     **{("side item", key): [None, -1, nan, "x", (1, 1)] for key in ("p2p", "activation", "output", "static")},
     ("side item", "name"): [None, 1, "two\nlines"],
     ("problem", "mode"): [None, 1, "training"],
+    ("problem", "rounds"): [None, 0, -1, 1.5, "2", True, 2],
     ("report", "objective"): [None, "time", 5, ALIEN],
     ("report", "status"): [None, "optimal", StoppedBy.PROOF],
     **{("report", key): [None, 24, OUTCOME] for key in ("bound", "makespan_bound")},

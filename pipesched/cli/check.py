@@ -10,7 +10,7 @@ import typer
 
 from pipesched.cli.options import ProblemSource, Screen, argument, option
 from pipesched.cli.output import console_for, print_json
-from pipesched.cli.traces import are_traces, read_timeline
+from pipesched.cli.traces import RANGES, are_traces, read_timeline, refuse_plan
 from pipesched.errors import ConfigError, InvalidSchedule
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def command(
     ),
     *,
     task: str | None = option("--task FILE", "An exercise, whose config has `task`: print the points of a solution."),
+    ranges: str | None = RANGES,
     problem: ProblemSource,
     screen: Screen,
 ) -> None:
@@ -44,7 +45,7 @@ def command(
         return
     from pipesched.documents.comparison import check_document
 
-    outcome, violations = _checked(files, problem)
+    outcome, violations = _checked(files, problem, ranges)
     if screen.as_json:
         print_json(check_document(outcome, violations))
     else:
@@ -78,7 +79,7 @@ def _judge(task: str, files: Sequence[str], problem: ProblemSource, screen: Scre
         raise typer.Exit(1)
 
 
-def _checked(files: Sequence[str], problem: ProblemSource) -> tuple[Outcome | None, Sequence[str]]:
+def _checked(files: Sequence[str], problem: ProblemSource, ranges: str | None) -> tuple[Outcome | None, Sequence[str]]:
     """Return the schedule, None where its operations cannot run, and a sentence for each rule that it breaks."""
     from pipesched.cli.reading import read_schedule
     from pipesched.documents.schedule import wrong_claims
@@ -87,8 +88,9 @@ def _checked(files: Sequence[str], problem: ProblemSource) -> tuple[Outcome | No
     text = None
     try:
         if are_traces(files):
-            outcome = read_timeline(files, None, problem).outcome
+            outcome = read_timeline(files, None, problem, ranges).outcome
         else:
+            refuse_plan(None, ranges)
             outcome, text, _ = read_schedule(files[0], problem)
     except InvalidSchedule as error:
         return None, error.violations

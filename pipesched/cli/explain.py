@@ -9,7 +9,7 @@ from pipesched.cli.chart_options import ChartOptions
 from pipesched.cli.options import ProblemSource, Screen, Target, option
 from pipesched.cli.positionals import ALGO, TO_EXPLAIN, is_file, only_name, split_positionals
 from pipesched.cli.reading import given_config, made_schedule, read_schedule
-from pipesched.cli.traces import PLAN, TIMELINE, all_traces, print_charts, read_timeline, refuse_plan
+from pipesched.cli.traces import PLAN, RANGES, TIMELINE, all_traces, print_charts, read_timeline, refuse_plan
 from pipesched.errors import ConfigError
 from pipesched.schedulers.options import ORDER
 
@@ -32,6 +32,7 @@ def command(
     algo: str | None = ALGO,
     measured: bool = option("--measured", "Explain what the traces of a run show, one a rank."),
     plan: str | None = PLAN,
+    ranges: str | None = RANGES,
     why: str | None = option(
         "--why OP", "One operation alone, by its text: what it waited for, its slack, the chain to time 0."
     ),
@@ -50,9 +51,9 @@ def command(
         if target.path is not None:
             raise ConfigError("--output: has no effect with --why, which answers on the screen")
     if measured or all_traces(words or []):
-        _explain_measured(words or [], algo, plan, why, problem, algorithm, chart, target, screen)
+        _explain_measured(words or [], algo, plan, ranges, why, problem, algorithm, chart, target, screen)
         return
-    refuse_plan(plan)
+    refuse_plan(plan, ranges)
     output.target_format(target, EXPLANATION)  # raises for a bad target before anything takes long
     outcome, given, plan_again = _subject(words or [], algo, problem, algorithm)
     if chart.given():
@@ -76,6 +77,7 @@ def _explain_measured(
     files: Sequence[str],
     algo: str | None,
     plan: str | None,
+    ranges: str | None,
     why: str | None,
     source: ProblemSource,
     algorithm: dict[str, Any],
@@ -90,7 +92,7 @@ def _explain_measured(
     if algo is not None or algorithm:
         raise ConfigError(f"{files[0]}: a run is explained alone; give no algorithm and no option of one")
     output.target_format(target, TIMELINE)
-    timeline = read_timeline(files, plan, source)
+    timeline = read_timeline(files, plan, source, ranges)
     if chart.given():
         chart.require_drawable(timeline.schedule)
     if why is not None:

@@ -13,7 +13,7 @@ from pipesched.cli.options import ProblemSource, Screen, option, parse_value
 from pipesched.cli.positionals import ALGO, TO_EXPLAIN, is_file, only_name, split_positionals
 from pipesched.cli.progress import no_progress
 from pipesched.cli.reading import DEFAULT, config_source, given_config, made_schedule, read_schedule
-from pipesched.cli.traces import PLAN, all_traces, read_timeline
+from pipesched.cli.traces import PLAN, RANGES, all_traces, read_timeline
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def command(
     *,
     algo: str | None = ALGO,
     plan: str | None = PLAN,
+    ranges: str | None = RANGES,
     empty: bool = option("--empty", "Begin with empty devices, and place operation by operation."),
     problem: ProblemSource,
     algorithm: dict[str, Any],
@@ -46,10 +47,10 @@ def command(
         flag = "--json" if screen.as_json else "--width"
         raise ConfigError(f"{flag}: has no effect on explore, which draws on the whole terminal")
     require_terminal()
-    if plan is not None or all_traces(words or []):
+    if plan is not None or ranges is not None or all_traces(words or []):
         if algo is not None or algorithm or empty:
             raise ConfigError("the traces of a run are shown alone; give no algorithm, and not --empty")
-        state, pool, exercise = _of_traces(words or [], plan, problem), None, None
+        state, pool, exercise = _of_traces(words or [], plan, ranges, problem), None, None
     else:
         state, pool, exercise = _begin(words or [], algo, problem, algorithm, empty=empty)
     run(state, pool, screen)
@@ -124,7 +125,7 @@ def _begin(
     return state, Unplaced(state), exercise
 
 
-def _of_traces(files: list[str], plan: str | None, source: ProblemSource) -> State:
+def _of_traces(files: list[str], plan: str | None, ranges: str | None, source: ProblemSource) -> State:
     """Return what was measured, with what was planned as a second schedule."""
     from pipesched.analysis.measured.timeline import config_text
     from pipesched.config.values import Source
@@ -134,8 +135,8 @@ def _of_traces(files: list[str], plan: str | None, source: ProblemSource) -> Sta
     from pipesched.pipeline.check import checked
 
     if not files:
-        raise ConfigError("--plan: goes with the traces of a run; give them too")
-    timeline = read_timeline(files, plan, source)
+        raise ConfigError("--plan and --ranges go with the traces of a run; give them too")
+    timeline = read_timeline(files, plan, source, ranges)
     checked(timeline.schedule)
     planner = _planner(Source(config_text(timeline), files[0]), {}, "", {})
     state = State(loaded(board_of(timeline.outcome), timeline.outcome.algorithm), planner)

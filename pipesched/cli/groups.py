@@ -132,7 +132,7 @@ KEY_FLAGS = {
 }
 OWN = (  # of commands, of a packing, and of a training
     "against", "chunks", "count", "latency", "pipeline", "pipelined", "placement", "trace",
-    "attention", "cap", "microbatches", "multiple_of", "overhead", "rank", "ranks", "reference", "too_long",
+    "attention", "cap", "microbatches", "multiple_of", "overhead", "ranges", "rank", "ranks", "reference", "too_long",
     "data", "dtype", "loss", "rate", "rows", "shape", "vocab",
 )  # fmt: skip
 COMMAND_FLAGS = {  # parameter of any other function -> its flag

@@ -6,7 +6,7 @@ from pipesched.cli.chart_options import ChartOptions
 from pipesched.cli.options import ProblemSource, Screen, Target, argument
 from pipesched.cli.output import answer_schedule, print_result, refuse_chart_options, saving, target_format
 from pipesched.cli.reading import read_file
-from pipesched.cli.traces import PLAN, TIMELINE, are_traces, print_timeline, read_timeline, refuse_plan
+from pipesched.cli.traces import PLAN, RANGES, TIMELINE, are_traces, print_timeline, read_timeline, refuse_plan
 
 
 def command(
@@ -18,6 +18,7 @@ def command(
     ),
     *,
     plan: str | None = PLAN,
+    ranges: str | None = RANGES,
     problem: ProblemSource,
     chart: ChartOptions,
     target: Target,
@@ -26,7 +27,7 @@ def command(
     """Draw the schedule in a file: a document with the times that stand in it, PyTorch's CSV with those of a config.
 
     The document of a comparison is shown as its table, that of a sweep or a frontier as a plot and a table; of what
-    `robust` found as its table. Traces of a run (torch.profiler's, or Primus's pp_rank_0.json ..) become one measured
+    `robust` found as its table. Traces of a run (of torch.profiler, OpenTelemetry, nsys, Primus) become one measured
     schedule.
     """
     from pipesched.file_formats.files import ReadSchedule, kind_of
@@ -34,7 +35,7 @@ def command(
     from pipesched.pipeline.check import checked
 
     if are_traces(files):
-        timeline = read_timeline(files, plan, problem)
+        timeline = read_timeline(files, plan, problem, ranges)
         is_page = str(target.path).lower().endswith(".html")  # which also has what was planned
         kind, shown = (TIMELINE, timeline) if is_page else (SCHEDULE, timeline.outcome)
         target_format(target, kind)
@@ -44,7 +45,7 @@ def command(
         with saving(shown, kind, target, chart.view() if target.path else None):
             print_timeline(timeline, chart, screen)
         return
-    refuse_plan(plan)
+    refuse_plan(plan, ranges)
     result = read_file(files[0], problem)
     if not isinstance(result, ReadSchedule):
         refuse_chart_options(chart, f"a {type(result).__name__.lower()}")

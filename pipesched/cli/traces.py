@@ -26,6 +26,11 @@ PLAN = option(
     "With traces: the schedule that was planned (JSON, or PyTorch's CSV), to draw above what was measured.",
 )
 
+RANGES = option(
+    "--ranges NAME=F,NAME=B",
+    "With traces whose ranges have names of their own: which are F, B, I and W. Stages are ranks; `*` is any letters.",
+)
+
 
 def are_traces(files: Sequence[str]) -> bool:
     """Return whether files are meant as the traces of a run: several, or one that looks like a trace."""
@@ -41,13 +46,15 @@ def all_traces(words: Sequence[str]) -> bool:
     return bool(words) and all(map(is_trace, words))
 
 
-def refuse_plan(plan: str | None) -> None:
-    """Raise ConfigError for a plan without traces."""
+def refuse_plan(plan: str | None, ranges: str | None = None) -> None:
+    """Raise ConfigError for a plan, or names of ranges, without traces."""
     if plan is not None:
         raise ConfigError("--plan: goes with the traces of a run, which are drawn below it")
+    if ranges is not None:
+        raise ConfigError("--ranges: goes with the traces of a run")
 
 
-def read_timeline(files: Sequence[str], plan: str | None, source: ProblemSource) -> Timeline:
+def read_timeline(files: Sequence[str], plan: str | None, source: ProblemSource, ranges: str | None = None) -> Timeline:
     """Return the measured timeline of traces, one file a rank.
 
     The config of `source` gives a CSV plan its costs, and else Primus's chunks their placement. Raises ConfigError, and
@@ -63,11 +70,11 @@ def read_timeline(files: Sequence[str], plan: str | None, source: ProblemSource)
             placement = _placement(source)
         elif plan is None or not _lacks_costs(plan):
             raise ConfigError(
-                f"{files[0]}: a trace of torch.profiler names its stages; configs and their options go with Primus's"
-                " files, and with a plan in CSV"
+                f"{files[0]}: such a trace says its stages; configs and their options go with Primus's files, and with"
+                " a plan in CSV"
             )
     with doing(f"reading {len(files)} traces"):
-        timeline = read_traces(files, plan=planned, placement=placement)
+        timeline = read_traces(files, plan=planned, placement=placement, ranges=ranges)
     for note in timeline.notes:
         print(f"pipesched: note: {note}", file=sys.stderr)
     return timeline

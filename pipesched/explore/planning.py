@@ -112,7 +112,7 @@ class PipelinePlanner(Planner):
         costs, memory = problem.costs, problem.memory
         labels = {"backward_input": "backward for input", "backward_weight": "backward for weights"}
         fields = [
-            FormField("microbatches", "microbatches", str(problem.microbatches)),
+            FormField("microbatches", "microbatches", str(problem.batches)),
             FormField("stages", "stages", str(problem.stages)),
             FormField("budget", "memory budget", "" if memory.budget is None else _text(memory.budget)),
         ]

@@ -18,6 +18,7 @@ def make_problem(
     sizes: Mapping[str, Any] | None = None,
     slices: Number | str | Mapping[str, Any] = 1,
     mode: str = "train",
+    rounds: Number = 1,
     placement: str | Sequence[Number] | Sequence[Sequence[Number]] | Placement | None = "auto",
     time_unit: str = "",
     lanes: str = "device",
@@ -77,6 +78,8 @@ def make_problem(
         slices: Into how many parts each microbatch is cut along its sequence, or auto; or a mapping of count, tokens,
             attention, work, overhead and most.
         mode: Train (default), or forward: forward passes alone.
+        rounds: Beside mode forward: how often each of the M microbatches goes through the stages; its next round waits
+            for the last stage.
         placement: Auto (the algorithm's own), linear, loop, v, wave, bidirectional, or the device of each stage, or two
             lists.
         time_unit: A label for times, for instance ms; beside it values may be 250us.
@@ -89,8 +92,8 @@ def make_problem(
         first: What the first stage has beside its layers (the embedding), by the keys of `layer`.
         last: What the last stage has beside its layers (the head, the loss), by the keys of `layer`.
         mtp: What a layer of multi-token prediction costs, m in `layout`, by the keys of `layer`.
-        layout: Of the layers: best (default), balanced, equal, the layers of each stage, or Megatron-LM's text
-            (Et*3|(tt|)*2L); without layers it cuts the stages.
+        layout: Of the layers: best (default), balanced, equal, the layers of each stage, or Megatron-LM's text, as
+            Et*2|t*2L; without layers it cuts the stages.
         speed: What each device divides the costs of operations by: one each, or by device, {2: 0.8}; default 1.
         links: Latency from device to device, beside that of the boundary: {size: 4, inside: 0.05, between: 0.4} for
             groups of devices in a row, `groups` for others, or a list for each device.

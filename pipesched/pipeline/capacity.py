@@ -87,7 +87,7 @@ def _peaks(problem: Problem, stages: Sequence[int]) -> Ints:
     """
     whole, retained, cached = (_sizes(problem, stages, name) for name in ("activation", "retained", "cached"))
     if problem.mode == FORWARD_ONLY:
-        held = cached.cumsum(axis=2) - cached + whole
+        held = cached.cumsum(axis=2) - cached + whole + (problem.rounds - 1) * cached
     else:
         cached[:, :, -1] = 0
         held = (whole + cached).cumsum(axis=2)

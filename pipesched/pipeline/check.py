@@ -167,7 +167,8 @@ def _of_passes(tables: TimeTables) -> Iterator[Changes]:
     takes = {"F": whole, "R": whole - kept, "L": whole, "I": np.maximum(left - whole, 0)}
     frees = {"O": whole, "B": whole + others, "I": np.maximum(whole - left, 0) + others, "W": left}
     if problem.mode == "forward":
-        frees = {"F": whole - cached + _at_last(cached, slices)}
+        is_last = np.arange(tables.index.units) >= tables.index.units - problem.batches * slices  # it frees all rounds'
+        frees = {"F": whole - cached + _at_last(cached, slices) * is_last * problem.rounds}
     for kind in tables.index.letters:
         starts, ends = (tables.of(values, kind) for values in (tables.start, tables.end))
         planned = starts >= 0
@@ -667,6 +668,8 @@ def _too_early(tables: TimeTables) -> Iterator[str]:
     gradients = np.maximum.reduce([ends[kind] for kind in back or "F"])
     crossing = [_Demand("F", 1, ends["F"][:-1] + model.there)]
     crossing += [_Demand(kind, 0, gradients[1:] + model.back) for kind in back]
+    if tables.problem.rounds > 1:
+        crossing.append(_Demand("F", 0, _of_rounds(tables, ends["F"][-1])))
     inside = [_Demand(after, 0, ends[before]) for before, after in INSIDE if before in ends and after in ends]
     along = [*_along_slices(tables, ends["F"], gradients)]
     early = [[one.early(tables) for one in demands] for demands in (crossing, inside, along)]
@@ -682,6 +685,18 @@ def _too_early(tables: TimeTables) -> Iterator[str]:
             for unit in np.flatnonzero(mask[stage]).tolist():
                 yield demand.sentence(tables, stage, unit)
         yield from _unsliced(tables, stage, along, [mask[stage] for mask in early[2]])
+
+
+def _of_rounds(tables: TimeTables, last: Ints) -> Ints:
+    """Return when the first stage may start each microbatch: once the last one has ended the round before, and sent."""
+    problem, ready = tables.problem, np.full((1, len(last)), -1)
+    first, end = problem.settled_placement.devices[0], problem.settled_placement.devices[-1]
+    late = Fraction(0)
+    if first != end:
+        link = 0 if problem.links is None else problem.links[end][first]
+        late = sum(map(to_fraction, (problem.costs.p2p[0], link)), late) * problem.ticks.per_unit
+    ready[0, problem.batches :] = last[: -problem.batches] + int(late)
+    return ready
 
 
 def _along_slices(tables: TimeTables, forwards: Ints, gradients: Ints) -> Iterator[_Demand]:

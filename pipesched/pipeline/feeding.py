@@ -111,6 +111,8 @@ def equals(problem: Problem) -> list[int]:
 def alike(problem: Problem) -> Sequence[Sequence[int]]:
     """Return the microbatches in groups that equal each other and go the same way, by their numbers."""
     placement, count = problem.settled_placement, problem.microbatches
+    if problem.rounds > 1 and problem.memory.kv:  # what ran more of its rounds holds more
+        return [[one] for one in range(count)]
     if not differs(problem) and placement.second is None:
         return placement.directions(count)
     groups: dict[tuple[bool, int], list[int]] = {}

@@ -138,6 +138,10 @@ def _rows(problem: Problem, index: OpIndex) -> Iterator[tuple[range, range, Ints
                 there, here = (stage, stage + 1) if need.stage < 0 else (stage + 1, stage)
                 lags = (model.there if need.stage < 0 else model.back)[stage]
                 yield index.row(need.letter, there)[part], index.row(letter, here)[part], lags[part], boundary
+    if model.rounds > 1:  # the next round of a microbatch begins behind its last stage
+        before, after = index.row("F", index.stages - 1)[: -problem.batches], index.row("F", 0)[problem.batches :]
+        lags = np.full(len(after), model.around)
+        yield before, after, lags, -1 if model.where[0, 0] == model.where[-1, 0] else 0
 
 
 class MemoryEvent(NamedTuple):

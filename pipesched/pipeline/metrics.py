@@ -328,6 +328,21 @@ class ScheduleMetrics:
         return self._time(self.makespan_ticks)
 
     @cached_property
+    def round_time(self) -> int | float | None:
+        """The mean time from the end of a round to that of the next one; None where there is one round."""
+        problem, row = self.problem, self.plan.index.row("F", self.problem.stages - 1)
+        if problem.rounds == 1:
+            return None
+        ends = [max(self.end_ticks[one] for one in row[part : part + problem.batches])
+                for part in (0, problem.microbatches - problem.batches)]  # fmt: skip
+        return in_units(ends[1] - ends[0], problem.ticks.per_unit * (problem.rounds - 1))
+
+    @property
+    def throughput(self) -> float | None:
+        """Microbatches in flight / time of a round: how many go through a round in a unit of time."""
+        return None if self.round_time is None else _ratio(self.problem.batches, self.round_time)
+
+    @cached_property
     def span_ticks(self) -> int:
         """The largest over devices of (last end - own first start); with a step over network lanes and stages too."""
         if self.problem.has_step:
@@ -559,7 +574,7 @@ def _levels(times: Ints, changes: Ints) -> Iterator[tuple[int, int]]:
     yield from zip(rising[lasts].tolist(), levels[lasts].tolist(), strict=True)
 
 
-def _ratio(part: int, whole: int) -> float:
+def _ratio(part: int, whole: float) -> float:
     return part / whole if whole else 0.0
 
 

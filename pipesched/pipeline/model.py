@@ -37,6 +37,7 @@ class StepModel:
     slices: int
     mode: str
     is_plain: bool
+    rounds: int = 1
 
     @property
     def stages(self) -> int:
@@ -47,6 +48,11 @@ class StepModel:
     def microbatches(self) -> int:
         """The number of microbatches."""
         return sum(len(way.microbatches) for way in self.ways)
+
+    @property
+    def around(self) -> int:
+        """The latency from the last stage to the first one of the next round."""
+        return 0 if self.where[0, 0] == self.where[-1, 0] else int(self.rows.around[0])
 
     @property
     def units(self) -> int:
@@ -62,6 +68,9 @@ class StepModel:
         first = np.zeros(self.microbatches, dtype=np.int64)
         for own in groups.values():
             first[own] = own[0]
+        if self.rounds > 1:  # microbatches are alike in each
+            first = np.arange(0, self.units, self.units // self.rounds)
+            return first, np.full(self.rounds, self.units // self.rounds)
         if not (
             self.is_plain
             or all((self._by_microbatch(one) == self._by_microbatch(one)[:, first]).all() for one in self._tables)
@@ -163,12 +172,14 @@ class StepModel:
     def gives(self, letter: str) -> Ints:
         """Return what the ends of a kind give back: its column, and keys and values or their gradients.
 
-        Of forwards alone, each gives back all but keys and values, the last slice's those of the whole microbatch.
+        Of forwards alone, each gives back all but keys and values, the last slice's those of the whole microbatch, and
+        that of the last round those of all rounds.
         """
         cached = self._by_microbatch(self.sizes["cached"])
         if self.mode == FORWARD_ONLY:
             own: Ints = self._by_microbatch(self.sizes["activation"]) - cached
-            own[:, :, -1] += cached.sum(axis=2)
+            flight = self.microbatches // self.rounds
+            own[:, -flight:, -1] += cached[:, -flight:].sum(axis=2) * self.rounds
             return own.reshape(self.stages, self.units)
         if letter not in GRADIENT_LETTERS or self.slices == 1:
             return self.column(KINDS[letter].gives)

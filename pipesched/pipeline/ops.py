@@ -320,10 +320,9 @@ class OpIndex(NamedTuple):
         """Return a number for the stage and kind of an operation, the same for all units."""
         return number // self.units
 
-    @property
-    def owners(self) -> list[int]:
-        """The microbatch of each operation: precedences join only those of the same one."""
-        units = [microbatch for microbatch in range(self.microbatches) for _ in range(self.slices)]
+    def owners(self, batches: int) -> list[int]:
+        """Return the microbatch of each operation, of so many in a round: precedences join only those of the same."""
+        units = [microbatch % batches for microbatch in range(self.microbatches) for _ in range(self.slices)]
         return units * (len(self.letters) * self.stages)
 
     @property

@@ -102,11 +102,18 @@ class UnitWays(NamedTuple):
     back: Ints
     slices: int
     step: StepEnds
+    around: int | None = None  # the latency before the next round, where each unit is of one
+
+    def _rounds(self) -> Ints:
+        """Return how much later each unit begins than the first one: by its rounds."""
+        both = self.lasts[0].sum(axis=0) + self.there.sum(axis=0) + (self.around or 0)
+        found: Ints = both.cumsum() - both if self.around is not None else both * 0
+        return found
 
     def heads(self) -> Ints:
         """Return the earliest start of each operation."""
         forward, *backward = self.lasts
-        starts = [self._behind(self._least(self.step.released), forward, self.there)]
+        starts = [self._behind(self._least(self.step.released), forward, self.there) + self._rounds()]
         if backward:
             least = np.zeros_like(forward)
             least[-1] = starts[0][-1] + forward[-1]
@@ -126,7 +133,7 @@ class UnitWays(NamedTuple):
             behind = np.maximum(behind, self._least(self.step.behind_gradient))
             after.insert(0, self._behind(behind, backward[0], self.back))
             least[-1] = after[0][-1] + backward[0][-1]
-        return np.stack([self._ahead(least, forward, self.there), *after])
+        return np.stack([self._ahead(least, forward, self.there) + self._rounds()[::-1], *after])
 
     def paths(self) -> Ints:
         """Return the ticks from the start of F to the end of B or I, by stage and unit.
@@ -211,7 +218,7 @@ class PassBounds:
         """Return the columns of tables, as Python integers where sums of them are beyond 64 bits."""
         columns = [self._of_units(table) for table in tables]
         most = sum(total(table.ravel()) for table in columns) * int(self.counts.max())
-        most += sum(self._step_times) * self.problem.microbatches
+        most += (sum(self._step_times) + self.model.around) * self.problem.microbatches
         return [in_range(table, most) for table in columns]
 
     @cached_property
@@ -227,7 +234,7 @@ class PassBounds:
             costs = {KINDS[kind].cost for kind in (*self.kinds, "B", *self.allowed.letters)}
         tables = [self.there, self.back, *(self._of_units(ticks[cost]) for cost in costs)]
         tables += [] if overlap is None else [self._of_units(overlap)]
-        found = 0
+        found = self.model.around if self.model.rounds > 1 else 0
         for table in sorted(tables, key=is_wide):
             found = _common_divisor(table.ravel(), found)
         return gcd(found, *self._step_times) or 1
@@ -263,7 +270,8 @@ class PassBounds:
     @cached_property
     def ways(self) -> UnitWays:
         """The ways to and from the operations; a step's gathers, reductions .. lengthen them."""
-        return UnitWays(self.path, self.there, self.back, self.model.slices, step_ends(self.problem))
+        around = self.model.around if self.model.rounds > 1 else None
+        return UnitWays(self.path, self.there, self.back, self.model.slices, step_ends(self.problem), around)
 
     @cached_property
     def heads(self) -> Ints:

@@ -130,6 +130,8 @@ def _groups(name: str, shape: ValueShape) -> ByKey:
 class Problem(Displayable):
     """A training step to schedule: P devices, S stages, M microbatches, the costs of operations, and memory.
 
+    With `rounds` these are those of all rounds, so many times as `batches` are in flight.
+
     `placement` is None while it is left to the algorithm. `layers` says how the stages were cut, where the problem was
     given by layers; the costs and the memory follow from it. `cutter` cuts the stages anew, where the problem was
     derived from a model. Where `sizes`, `slices` or tables of costs make microbatches differ, the problem has units.
@@ -163,6 +165,13 @@ class Problem(Displayable):
         remark="parts of each microbatch along its sequence, or {count: 4, attention: 0.5, overhead: 0}",
     )
     mode: str = declare(OneOf(*MODES), "train (default), or forward: forward passes alone", TRAIN, example="forward")
+    rounds: int = declare(
+        Count(),
+        "beside mode forward: how often each of the M microbatches goes through the stages; its next round waits for"
+        " the last stage",
+        1,
+        example="3",
+    )
     placement: Placement | None = declare(
         Either(OneOf("auto", *PLACEMENTS), DEVICES, ListOf(DEVICES, 2, 2), metavar="NAME|D,D.."),
         "auto (the algorithm's own), linear, loop, v, wave, bidirectional, or the device of each stage, or two lists",
@@ -235,6 +244,8 @@ class Problem(Displayable):
     def __post_init__(self) -> None:
         for key in ("devices", "stages", "microbatches"):
             object.__setattr__(self, key, require_whole(getattr(self, key), key, least=1))
+        if require_whole(self.rounds, "rounds", least=1) > 1:
+            self._require_rounds()
         self._require_lengths()
         require_units(self.sizes, self.slices, self.microbatches, self.stages)
         if self.sizes is not None and self.sizes.are_one:
@@ -253,6 +264,21 @@ class Problem(Displayable):
         if self.links is not None:
             object.__setattr__(self, "links", exact_links(self.links, self.devices))
         self._settle_step()
+
+    def _require_rounds(self) -> None:
+        """Raise ConfigError for rounds beside what they do not go with."""
+        unlike = (self.sizes, self.costs.microbatches, self.memory.microbatches)
+        step = (self.costs.has_step, self.shard, self.clip, self.side)
+        refused = {
+            f"`mode` {FORWARD_ONLY}: a microbatch that is trained goes through once": self.mode != FORWARD_ONLY,
+            "whole microbatches, not with `slices`": self.slices.are_several,
+            "microbatches that are alike": unlike != (None, None, None),
+            "passes alone, without gathers, shards and side work": any(step),
+            "placements of one direction": self.placement is not None and self.placement.mirrored,
+            f"as many microbatches in each, not {self.microbatches} in all": self.microbatches % self.rounds,
+        }
+        if wrong := next((what for what, is_wrong in refused.items() if is_wrong), None):
+            raise ConfigError(f"of {self.rounds} go with {wrong}", "rounds")
 
     def _settle_step(self) -> None:
         """Fill in the defaults of a step, if there is one. Raises ConfigError, about the field at fault."""
@@ -324,7 +350,8 @@ class Problem(Displayable):
     def model(self) -> StepModel:
         """The passes on the integer grid, by stage and unit. Raises ConfigError while the placement is open."""
         rows = self.unit_ticks, self.unit_grains
-        return StepModel(self.ways, *rows, self.slices.count, self.mode, is_plain=not self.has_units)
+        plain = not self.has_units
+        return StepModel(self.ways, *rows, self.slices.count, self.mode, is_plain=plain, rounds=self.rounds)
 
     @property
     def has_step(self) -> bool:
@@ -370,6 +397,11 @@ class Problem(Displayable):
         tables = self.costs.microbatches, self.memory.microbatches
         differs = self.sizes is not None or tables != (None, None)
         return differs or not self.slices.is_plain or self.mode == FORWARD_ONLY
+
+    @property
+    def batches(self) -> int:
+        """The microbatches in flight: those of a round. Number r * batches + k is microbatch k in round r."""
+        return self.microbatches // self.rounds
 
     @property
     def units(self) -> Units:

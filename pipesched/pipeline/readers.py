@@ -78,10 +78,10 @@ def _of_stages(values: Mapping[str, Any]) -> Problem:
     parts = (given, values["layer"] if isinstance(values["layer"], Mapping) else {})
     split = any(part.get(key) is not None for part in parts for key in ("backward_input", "backward_weight"))
     tables = {**given, **{key: values[key] for key in ("p2p", "layer", "side")}}
-    m, units = read_units(
-        (values["sizes"], values["slices"], values["mode"]), tables, values["microbatches"], (p, s), time
-    )
-    require_size(letters_of(units["mode"], split=split), s, m, units["slices"].count)  # before a list is made of it
+    varied: Any = tuple(values[key] for key in ("sizes", "slices", "mode", "rounds"))
+    m, units = read_units(varied, tables, values["microbatches"], (p, s), time)
+    every = m * units["rounds"]
+    require_size(letters_of(units["mode"], split=split), s, every, units["slices"].count)  # before a list is made of it
     by_layer = {key: values[key] for key in ("layers", *PARTS, "layout")}
     model = read_layers(GivenLayers(**by_layer, across=across, microbatches=m), p, s, time, size)
     if model is not None:
@@ -95,7 +95,7 @@ def _of_stages(values: Mapping[str, Any]) -> Problem:
     costs, memory = _costs(given, extent, split=split), _memory(given, extent)
     unlike |= read_step(values["shard"], values["clip"], values["side"], costs, extent)
     unlike |= {name: values[name] for name in PLAIN}
-    sizes: dict[str, Any] = {"devices": p, "stages": s, "microbatches": m, "placement": there}
+    sizes: dict[str, Any] = {"devices": p, "stages": s, "microbatches": every, "placement": there}
     return _checked(Problem(**sizes, costs=costs, memory=memory, layers=model, **unlike))
 
 
@@ -124,7 +124,7 @@ def _of_blocks(values: Mapping[str, Any]) -> Problem:
         **values, **dict.fromkeys((*OF_STAGES, "stages")),
         "layers": blocks.stages, "layer": layer_of(blocks.costs, blocks.memory), "chunks": chunks,
         "p2p": [*map(fractions_of, p2p)] if len({*p2p}) > 1 or rows_of(p2p) > 1 else sum(map(to_fraction, p2p[:1])),
-        "microbatches": blocks.microbatches, "slices": blocks.slices,
+        "microbatches": blocks.batches, "slices": blocks.slices,
         **{key: column[0] if len({*(column := getattr(blocks.memory, key))}) == 1 else default
            for key, default in (("retain", 1), ("checkpoint", 0))},
     }  # fmt: skip

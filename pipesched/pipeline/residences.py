@@ -3,7 +3,8 @@
 An activation is there from the start of F to the end of B, or of I; what is retained then, to the end of W. Where that
 is more than the activation, the rest is there from the start of I. Recompute and offload change what lies between F and
 B (or I). The gradients of the keys and values of a slice are there from the start of the last slice's B (or I) to the
-end of its own. Of forwards alone, all but keys and values is there during F, and these to the end of the last slice's.
+end of its own. Of forwards alone, all but keys and values is there during F, and these to the end of the last slice's,
+in the last round.
 """
 
 from __future__ import annotations
@@ -63,7 +64,9 @@ def residences(problem: Problem, index: OpIndex, device: int) -> list[Residence]
             forward, own = index.row("F", stage)[unit], Held(*sizes[unit])
             if problem.mode == FORWARD_ONLY:
                 found.append(Residence(forward, False, forward, own.activation - own.cached))
-                found.append(Residence(forward, False, forward - unit % slices + slices - 1, own.cached))
+                later = model.rounds - 1 - unit // slices // problem.batches
+                last = forward - unit % slices + slices - 1 + later * problem.batches * slices
+                found.append(Residence(forward, False, last, own.cached))
             else:
                 found += _kept(index, forward, own)
     return [stay for stay in found if stay.size]

@@ -160,20 +160,21 @@ def _row(key: str, row: Any, unit: Unit | None, microbatches: int, entry: int) -
 
 
 def read_units(
-    units: tuple[Any, Any, Any], given: Mapping[str, Any], microbatches: Any, shape: tuple[int, int], time: Unit
+    units: tuple[Any, Any, Any, Any], given: Mapping[str, Any], microbatches: Any, shape: tuple[int, int], time: Unit
 ) -> tuple[int, dict[str, Any]]:
-    """Return the number of microbatches, and the fields of a Problem that make them differ.
+    """Return the number of microbatches (of a round), and the fields of a Problem that make them differ.
 
-    `units` are the parameters `sizes`, `slices` and `mode` of make_problem, `given` its costs, and `shape` the numbers
-    of devices and stages. Raises ConfigError about the parameter at fault.
+    `units` are the parameters `sizes`, `slices`, `mode` and `rounds` of make_problem, `given` its costs, and `shape`
+    the numbers of devices and stages. Raises ConfigError about the parameter at fault.
     """
-    sizes, slices, mode = units
+    sizes, slices, mode, rounds = units
+    turns = count_of("rounds", rounds)
     count = counted(given, sizes, microbatches, shape)
     cut = read_slices(slices, shape[1], time)
     named = require_name(MODES, mode, "mode", "mode")
     if named != FORWARD_ONLY:
         require_whole_microbatches(given, given["layer"], cut)
-    return count, {"sizes": read_sizes(sizes, count), "slices": cut, "mode": named}
+    return count, {"sizes": read_sizes(sizes, count), "slices": cut, "mode": named, "rounds": turns}
 
 
 def read_sizes(value: Any, microbatches: int) -> Sizes | None:

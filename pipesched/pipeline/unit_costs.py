@@ -134,6 +134,7 @@ class UnitTicks(NamedTuple):
     lasts: Mapping[str, Sequence[Row]]
     hops: Sequence[Row]
     hops_back: Sequence[Row]
+    around: Row = (0,)  # from the last stage to the first one, of the next round
 
     def of(self, *, alike: bool) -> Ticks:
         """Return the ticks of the mean unit, for heuristics and texts; of units `alike` those of the first way."""
@@ -152,6 +153,7 @@ def unit_ticks(
     exactly = _Times(costs, units, links)
     lasts = {key: [exactly.row(key, stage) for stage in range(costs.stages)] for key in exactly.keys}
     there, back = exactly.hops(ways)
+    around = exactly.around(ways)
     at_speeds = _quotients(exactly, lasts, {*map(to_fraction, speed or ())})
     latencies = {*chain(*(links or ())), *costs.p2p}  # which other placements may use
     others = (exactly.product(one, "message", units.slices.tokens, 0) for one in latencies)
@@ -171,7 +173,7 @@ def unit_ticks(
         return joined
 
     rows = {key: [on(key, stage) for stage in range(costs.stages)] for key in lasts}
-    return UnitTicks(fine, rows, [*map(rescaled, there)], [*map(rescaled, back)])
+    return UnitTicks(fine, rows, [*map(rescaled, there)], [*map(rescaled, back)], rescaled(around))
 
 
 class _Times:
@@ -253,6 +255,11 @@ class _Times:
                 parts = (row[self.units.part(way.microbatches)] for row, way in zip(rows, ways, strict=True))
                 joined.append([*chain.from_iterable(parts)])
         return there, back
+
+    def around(self, ways: Sequence[Route]) -> list[int]:
+        """Return the latency from the last stage to the first one: a message of the first boundary on that link."""
+        ends = ways[0].devices and (ways[0].devices[-1], ways[0].devices[0])
+        return self._latencies(self.costs.p2p[0] if self.costs.p2p else 0, ends)
 
     def _latencies(self, entry: Entry, ends: tuple[int, ...] | None) -> list[int]:
         tokens = self.units.slices.tokens

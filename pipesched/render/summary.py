@@ -58,8 +58,10 @@ def heading(outcome: Outcome, given: Problem | None = None) -> Text:
         stages = f"{counted(given.stages, 'stage')} {'cut anew' if anew else 'fused'} into {problem.stages}"
     slices = problem.slices.count
     each = f" of {slices} slices" if slices > 1 else ""
-    parts = [counted(problem.devices, "device"), stages, counted(problem.microbatches, "microbatch", "es") + each]
-    if problem.mode == FORWARD_ONLY:
+    parts = [counted(problem.devices, "device"), stages, counted(problem.batches, "microbatch", "es") + each]
+    if problem.rounds > 1:
+        parts.append(f"{problem.rounds} rounds")
+    elif problem.mode == FORWARD_ONLY:
         parts.append("forwards alone")
     if problem.name:
         parts.insert(0, problem.name)
@@ -107,6 +109,7 @@ def _rows(outcome: Outcome, timing: bool, memory: bool, spell: Spelling) -> Iter
     if problem.slices.tried:
         yield "slices", str(problem.slices.count), _tried(problem.slices)
     yield "span", time(schedule.span), FORMULAS["span"] + ", a network lane or a stage" * beside
+    yield from _round(schedule, time)
     yield "ideal", time(schedule.ideal), f"{FORMULAS['ideal']}, without recompute" if schedule.recomputed else ""
     yield from _useless(schedule, time)
     yield from _layers(outcome, time)
@@ -293,6 +296,14 @@ def sentence(metrics: Mapping[str, Any], unit: str = "", schedule: Schedule | No
         f"A step takes {times[0]}; devices do useful work {useful:.0%} of it;"
         f" perfectly balanced, without waiting, it would take {times[1]}."
     )
+
+
+def _round(schedule: Schedule, time: Callable[[int | float], str]) -> Iterator[tuple[str, str, str]]:
+    """Yield what a round takes, and how many microbatches go through one in a unit of time."""
+    if schedule.round_time is not None:
+        flight, unit = schedule.problem.batches, schedule.problem.time_unit or "unit of time"
+        yield "round", time(schedule.round_time), "mean time from the end of a round to that of the next one"
+        yield "throughput", f"{schedule.throughput:.4g}", f"microbatches a {unit}: {flight} in flight / round"
 
 
 def _saved(outcome: Outcome, spell: Spelling) -> Iterator[tuple[str, str, str]]:

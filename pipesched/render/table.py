@@ -98,7 +98,8 @@ def _problem_table(problem: Problem) -> RenderableType:
     rows: list[tuple[str, object]] = [
         ("devices", problem.devices),
         ("stages", problem.stages),
-        ("microbatches", problem.microbatches),
+        ("microbatches", problem.batches),
+        ("rounds", problem.rounds if problem.rounds > 1 else None),
         ("mode", problem.mode if problem.mode == FORWARD_ONLY else None),
         *_sizes(problem.sizes),
         *_slices(problem.slices),

@@ -58,8 +58,9 @@ def remarks(timeline: Timeline) -> Iterator[Text]:
     """Yield what to know of the numbers: steps, clocks, messages, cores, kinds that always waited."""
     unit = timeline.problem.time_unit
     kept = "1 step" if timeline.steps == 1 else f"{timeline.steps} steps"
-    yield Text(f"{timeline.source}, {kept}; drawn is step {timeline.step}, of median makespan; times in {unit}")
-    if len(timeline.offsets) > 1:
+    of_times = unit and f"; times in {unit}"
+    yield Text(f"{timeline.source}, {kept}; drawn is step {timeline.step}, of median makespan{of_times}")
+    if any(timeline.offsets):
         signed = [f"{'-' if ahead < 0 else '+'}{_rounded(abs(ahead))}" for ahead in timeline.offsets]
         clocks = joined([f"rank {rank}: {ahead}" for rank, ahead in enumerate(signed) if rank])
         yield Text(f"clocks ahead of that of rank 0, in {unit}: {clocks}")

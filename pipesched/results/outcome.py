@@ -300,6 +300,8 @@ class Outcome(HasPage):
         found = {key: getattr(self.schedule, key) for key in numbers}
         found |= {"lower_bound": self.lower_bound, "gap": self.gap}
         found |= {key: getattr(self.schedule, key) for key in others}
+        if self.problem.rounds > 1:
+            found |= {key: getattr(self.schedule, key) for key in ("round_time", "throughput")}
         if self.problem.costs.chooses:
             found["joined"] = self.schedule.joined
         if self.schedule.step is not None:  # the peak of each class of memory, and what the step costs

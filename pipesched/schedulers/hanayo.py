@@ -13,7 +13,7 @@ from pipesched.schedulers.family import Family
 def hanayo(problem: Problem) -> Plan:
     """Run on a free device any ready B first, then the F of the oldest microbatch; hold at most 2WP chunks."""
     index = OpIndex("FB", problem.stages, problem.microbatches)
-    graph, owners = lower(problem, index), index.owners
+    graph, owners = lower(problem, index), index.owners(problem.batches)
     takes = [int(index.is_forward(task)) for task in range(index.size)]
     backwards_first = [owner - problem.microbatches * (not take) for owner, take in zip(owners, takes, strict=True)]
     picked = list_schedule(

@@ -94,7 +94,7 @@ def group_sizes(problem: Problem) -> Sequence[int]:
 
     These are all, or of a large problem as many as MOST_SIZED allows: from P on those with no short last group.
     """
-    devices, microbatches = problem.devices, problem.microbatches
+    devices, microbatches = problem.devices, problem.batches
     few = max(MOST_SIZED // (2 * problem.stages * microbatches * problem.slices.count), 1)
     if microbatches <= few:
         return range(1, microbatches + 1)
@@ -218,7 +218,7 @@ def visit_order(chunks: int, units: int, group: int) -> list[tuple[int, int]]:
 
 def _arrange(problem: Problem, rule: Rule, group: int, note: str = "") -> Plan:
     devices, chunks, slices = problem.devices, problem.stages // problem.devices, problem.slices.count
-    group = min(group, problem.microbatches) * slices  # in units
+    group = min(group, problem.batches) * slices  # in units
     index = OpIndex(rule.letters, problem.stages, problem.microbatches, slices)
     visits = visit_order(chunks, index.units, group)
     columns = []  # the operations of device 0, by kind, in the order of their visits

@@ -29,7 +29,7 @@ def list_scheduler(problem: Problem, *, priority: str = "none", tie: str = "dfs"
             priority=priority,
             tie=tie,
             capacities=capacities,
-            owners=index.owners,
+            owners=index.owners(problem.batches),
             rooms=forward_headrooms(problem, index),
             turns=_one_by_one(index) if index.slices > 1 else (),
             seed=seed,

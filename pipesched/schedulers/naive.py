@@ -45,13 +45,15 @@ def naive(problem: Problem, *, lifo: bool = False) -> Plan:
 def looped_bfs(problem: Problem) -> Plan:
     """Run all microbatches through chunk 0, then chunk 1, ...; then backwards, chunks and microbatches reversed.
 
-    Where only forwards run, all slices go through a chunk too before the next one.
+    Where only forwards run, all slices go through a chunk too before the next one; of rounds those of one.
     """
     index = plain_index(problem)
+    size = index.units // problem.rounds
     orders = []
     for device in range(problem.devices):
         chunks = problem.settled_placement.stages_on(device)
-        forwards = chain.from_iterable(index.row("F", stage) for stage in chunks)
+        turns = [slice(first, first + size) for first in range(0, index.units, size)]
+        forwards = chain.from_iterable(index.row("F", stage)[turn] for turn in turns for stage in chunks)
         back = reversed(chunks) if "B" in index.letters else ()
         backwards = chain.from_iterable(index.row("B", stage)[::-1] for stage in back)
         orders.append([*forwards, *backwards])

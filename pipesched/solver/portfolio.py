@@ -327,10 +327,9 @@ def listed(
 ) -> Iterator[Candidate]:
     """Yield the list schedule of a case by a rule within some pools, if there is one."""
     _, graph, limits, rooms = choice
+    owners = case.index.owners(case.problem.batches)
     try:
-        found = list_schedule(
-            graph, priority=priority, tie=tie, capacities=limits, owners=case.index.owners, rooms=rooms
-        )
+        found = list_schedule(graph, priority=priority, tie=tie, capacities=limits, owners=owners, rooms=rooms)
     except NoSchedule:
         return
     yield Candidate(source, schedule_plan(case.problem, Plan(case.index, graph.by_resource(found.picked))))
@@ -360,7 +359,7 @@ def _round(case: Case, choice: Pools, starts: Sequence[int], noise: int, random:
     latest = [-starts[last - task] - graph.durations[task] for task in range(len(graph))]
     if noise:
         latest = [key + random.randint(0, noise) for key in latest]
-    owners = case.index.owners[::-1]
+    owners = case.index.owners(case.problem.batches)[::-1]
     try:
         back = list_schedule(graph, priority=latest, capacities=choice.capacities, owners=owners).starts
     except NoSchedule:

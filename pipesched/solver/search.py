@@ -268,6 +268,8 @@ def _fitting(case: Case, way: Way, device: int) -> int:
     problem, count = case.problem, case.index.microbatches
     capacity, stages = problem.capacity_grains[device], way.stages[device]
     size = sum(problem.grains.activation[stage] for stage in stages)
+    if problem.rounds > 1:  # of which one after another may keep less than several in flight
+        return problem.batches if capacity is None or not problem.memory.kv else 1
     if capacity is None or not size or problem.mode == FORWARD_ONLY:
         return count
     if problem.has_units:
@@ -321,6 +323,9 @@ def _in_groups(case: Case, ways: Sequence[Way], size: int) -> Orders:
         group = way.microbatches[first : first + size]
         if not group:
             continue
+        if case.problem.rounds > 1 and size == 1:  # all rounds of a microbatch before the next one
+            number = first % case.problem.rounds * case.problem.batches + first // case.problem.rounds
+            group = range(number, number + 1)
         units = [microbatch * count + part for microbatch in group for part in reversed(range(count))]
         for stages, order in zip(way.stages, orders, strict=True):
             look()

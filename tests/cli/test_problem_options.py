@@ -70,7 +70,7 @@ def test_option_replaces_the_value_of_the_file(
 def test_every_option_is_tested() -> None:
     """The table above has each option that overrides a value."""
     by_layers = {"--chunks", "--layers", "--layout"}  # tests/cli/test_layers.py
-    by_microbatch = {"--slices", "--mode", "--kv"}  # tests/cli/test_units.py
+    by_microbatch = {"--slices", "--mode", "--rounds", "--kv"}  # tests/cli/test_units.py
     by_step = {f"--{key}-cost" for key in ("gather", "reduce", "optimizer", "tied")}  # tests/cli/test_step.py
     by_step |= {"--weights", "--gradients", "--states", "--clip"}
     assert {option for option, _, _ in OVERRIDES} | by_layers | by_microbatch | by_step == set(PROBLEM_FLAGS.values())

@@ -29,6 +29,7 @@ Cli = Callable[..., "CompletedProcess[str]"]
         ({"slices": "4"}, {"slices": 4}),
         ({"slices": "auto"}, {"slices": "auto"}),
         ({"mode": "forward", "kv": "0.25"}, {"mode": "forward", "kv": 0.25}),
+        ({"mode": "forward", "rounds": "3"}, {"mode": "forward", "rounds": 3}),
     ],
 )
 def test_option(options: dict[str, str], meant: dict[str, Any]) -> None:

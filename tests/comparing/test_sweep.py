@@ -51,6 +51,8 @@ def test_every_varied_field_can_be_swept(field: Field) -> None:
         given = {"backward_input": 3, "backward_weight": 3}
     elif field.name == "reload":
         given = {"offload": 3}
+    elif field.name == "rounds":
+        given = {"mode": "forward"}
     values = (
         [8, 16]
         if field.name in ("stages", "microbatches", "layers")

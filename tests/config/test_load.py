@@ -71,6 +71,7 @@ READERS: dict[str, Callable[[Problem], Any]] = {
     "sizes": lambda p: p.sizes and (p.sizes.work, p.sizes.activation, p.sizes.message),
     "slices": lambda p: (p.slices.count, p.slices.tokens),
     "mode": lambda p: p.mode,
+    "rounds": lambda p: (p.rounds, p.microbatches),
     "time_unit": lambda p: p.time_unit,
     "lanes": lambda p: p.lanes,
     "speed": lambda p: p.speed,
@@ -122,6 +123,7 @@ VALUES = [  # key, the text of its value in a file with 3 devices, what it means
     ("slices", "{count: 2, tokens: [0.25, 0.75]}", (2, (Fraction(1, 4), Fraction(3, 4)))),
     ("slices", "auto", (1, (1,))),
     ("mode", "forward", "forward"),
+    ("rounds", "3", (3, 18)),
     ("placement", "auto", None),
     ("placement", "loop", (0, 1, 2)),
     ("placement", "[2, 1, 0]", (2, 1, 0)),
@@ -183,6 +185,8 @@ def config_with(key: str, text: str) -> str:
     values = {"devices": "3"}
     if key.startswith("costs.backward_"):
         values |= {"costs.backward_input": "1", "costs.backward_weight": "1"}
+    if key == "rounds":
+        values |= {"mode": "forward"}
     if key == "step.clip":
         values |= {"costs.optimizer": "1"}
     if key == "costs.reload":

@@ -49,7 +49,7 @@ OVERRIDES = [  # a parameter, its value, the same value for make_problem, in ano
 BY_STEP = {  # tests/config/test_step.py
     *("gather", "reduce", "optimizer", "tied", "weights", "gradients", "states", "shard", "clip", "side")
 }
-BY_MICROBATCH = {"sizes", "slices", "mode", "kv"}  # tests/config/test_units.py
+BY_MICROBATCH = {"sizes", "slices", "mode", "rounds", "kv"}  # tests/config/test_units.py
 HALVES = {"backward_input", "backward_weight"}
 BY_LAYERS = {"chunks", "layers", "layer", "first", "last", "mtp", "layout"}  # tests/config/test_layers.py
 

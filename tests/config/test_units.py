@@ -38,6 +38,7 @@ OPEN = "devices: 2\nslices: {count: auto, most: 8, tokens: work, attention: 0.5}
         ("devices: 2\nslices: 4", {"slices": {"overhead": 1}}, {"slices": {"count": 4, "overhead": 1}}),
         ("devices: 2\nslices: 4", {"slices": 3}, {"slices": 3}),
         ("devices: 2\nmode: forward", {"mode": "train"}, {}),
+        ("devices: 2\nmode: forward\nrounds: 2", {"rounds": 3}, {"mode": "forward", "rounds": 3}),
         ("devices: 2\nmode: forward\nslices: 2\ncosts: {backward: 3, recompute: 1, overlap: 3, offload: 2}", {},
          {"mode": "forward", "slices": 2}),
         ("devices: 2\nmemory: {kv: 0.5}", {"kv": 0.25}, {"kv": 0.25}),

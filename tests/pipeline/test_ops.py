@@ -139,7 +139,7 @@ def test_what_a_number_says(index: OpIndex) -> None:
         assert index.is_forward(number) == (op.kind == "F")
         assert number in index.of_kind(op.kind)
         assert number in index.row(op.kind, op.stage)
-        assert index.owners[number] == op.microbatch
+        assert index.owners(index.microbatches)[number] == op.microbatch
         for kind in index.letters:
             assert index.op(index.counterpart(number, kind)) == op._replace(kind=kind)
     rows = [{index.row_of(number) for number in row} for kind in index.letters for row in index.rows(kind)]

@@ -534,7 +534,9 @@ def aligned(run: RecordedRun, steps: Steps) -> Aligned:
     apart = any(rank.apart for rank in run.ranks)
     numbers = [rank.rank for rank in run.ranks]
     unit = run.source.unit
-    if run.source.clock_a_step:
+    if run.source.one_clock:
+        clocks = [Clocks([0] * len(numbers), frozenset())] * len(steps.names)
+    elif run.source.clock_a_step:
         clocks = [align(messages(steps, [step]), numbers, unit, apart=apart) for step in range(len(steps.names))]
     else:
         clocks = [align(messages(steps), numbers, unit, apart=apart)] * len(steps.names)

@@ -26,7 +26,7 @@ from pipesched.pipeline.plan import plan_from_slots
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Exact, canonical, plain, ticks_per_unit, to_fraction
 from pipesched.pipeline.schedule import Schedule
-from pipesched.pipeline.units import TRAIN
+from pipesched.pipeline.units import FORWARD_ONLY, TRAIN
 from pipesched.results.outcome import Quartiles
 
 LETTER_OF = {kind.cost: letter for letter, kind in KINDS.items()}
@@ -109,7 +109,7 @@ def measured_problem(
         placement=placement,
         name="" if plan is None else plan.name,
         time_unit=unit,
-        mode=TRAIN if plan is None else plan.mode,
+        mode=FORWARD_ONLY if {*steps.letters} == {"F"} else TRAIN,
         **given,
     )
     if plan is None or plan.stages != steps.stages or plan.devices != problem.devices:

@@ -15,6 +15,16 @@ PER_UNIT = 10**6  # ticks in a unit of time: picoseconds in a microsecond, nanos
 LONGEST = Decimal(10**18)  # of the times in a trace
 
 
+class NamedRange(NamedTuple):
+    """A range as it was recorded, in ticks; `lane` is its category and thread or stream, `microbatch` its own."""
+
+    name: str
+    lane: tuple[str, Any]
+    start: int
+    end: int
+    microbatch: int | None = None
+
+
 class MessageWait(NamedTuple):
     """When a rank waited for the message that an operation needs, on its own clock.
 
@@ -84,12 +94,14 @@ class Recorded:
 class TraceSource:
     """What kind of traces were read.
 
-    `unit` is the unit of their times, and `clock_a_step` says that the clock of a rank begins anew with each step.
+    `unit` is the unit of their times. `clock_a_step` says that the clock of a rank begins anew with each step, and
+    `one_clock` that all ranks have the same one.
     """
 
     name: str
     unit: str
-    clock_a_step: bool
+    clock_a_step: bool = False
+    one_clock: bool = False
 
 
 def ops_of(slot: Slot) -> Sequence[Op]:
@@ -105,8 +117,8 @@ def producers(op: Op, letters: str, stages: int) -> Iterator[Op]:
             yield op._replace(stage=stage, kind=need.letter)
 
 
-def ticks_of(value: Any, what: str, file: str) -> int:
-    """Return a time of a trace in ticks. Raises ConfigError for what is none."""
+def ticks_of(value: Any, what: str, file: str, finer: int = 1) -> int:
+    """Return a time of a trace in ticks, or in finer ones. Raises ConfigError for what is none."""
     try:
         if isinstance(value, bool) or not isinstance(value, (int, str, Decimal)):
             raise ValueError
@@ -115,4 +127,4 @@ def ticks_of(value: Any, what: str, file: str) -> int:
             raise ValueError
     except (ValueError, InvalidOperation):
         raise ConfigError(f"{file}: {what} must be a time, not {value!r}") from None
-    return round(number * PER_UNIT)
+    return round(number * (PER_UNIT * finer))

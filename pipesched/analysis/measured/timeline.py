@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -129,16 +129,19 @@ def read_traces(
     plan: Outcome | Schedule | str | Path | None = None,
     placement: Placement | Sequence[int] | str | None = None,
     problem: Problem | None = None,
+    ranges: Mapping[str, str] | str | None = None,
 ) -> Timeline:
     """Read the traces of a run, one file a rank in any order, and bring them on one clock.
 
     Args:
-        files: Traces of torch.profiler of a run by PyTorch's pipeline runtime or by pipesched's, or Primus's
-            `pp_rank_R.json`; the content tells which.
+        files: Traces of torch.profiler, Megatron's OpenTelemetry spans (OTLP JSON), exports of Nsight Systems
+            (SQLite), or Primus's `pp_rank_R.json`; or one Chrome trace of a schedule. The content tells which.
         plan: The schedule that was planned, or the name of its file, to compare with.
         placement: Which stages the chunks of a rank are: for Primus's files, which do not say it. Default: those
             of the plan, else stage = chunk x P + rank.
         problem: The costs of the plan, where its file is a CSV.
+        ranges: What ranges with names of their own are, one stage a rank: `{"forward_step": "F", "backward_step":
+            "B"}`, or that as a text; `*` stands for any letters. Microbatches are counted.
 
     Raises:
         ConfigError: For files that are no traces, a rank that is missing or there twice, and a plan of another step.
@@ -150,7 +153,7 @@ def read_traces(
         given = Outcome(given.name, given)
     elif given is not None:
         require_type(given, Outcome, "an Outcome, a Schedule or None", "plan")
-    run = read_run(files, placement, None if given is None else given.problem.placement)
+    run = read_run(files, placement, None if given is None else given.problem, ranges)
     steps = steps_of(run)
     where = placement_of(steps, len(run.ranks), None if given is None else given.problem.placement)
     found = aligned(run, steps)
@@ -167,7 +170,8 @@ def read_traces(
     schedule = measured_schedule(measured, step, 1 if base is None else base.ticks.per_unit)
     if planned is not None:
         planned = as_fine_as(planned, schedule.problem.ticks.per_unit)
-    notes = ["only one step was recorded; the first one of a run takes longer than those behind it"] * steps.only
+    is_first = steps.only and not run.source.one_clock
+    notes = ["only one step was recorded; the first one of a run takes longer than those behind it"] * is_first
     if of_each is not None and not any(rank.apart for rank in run.ranks):  # ranges hold their waiting for messages
         notes.append("clocks are told by equal times of a kind, and microbatches differ: waiting and clocks are rough")
     outcome, costs = Outcome(MEASURED, schedule), [*_costs(lengths, found, base)]
@@ -210,7 +214,8 @@ def in_unit(plan: Outcome, unit: str) -> Outcome:
     """
     schedule, problem = checked(plan.schedule), plan.problem
     own = TIME.unit_of(problem.time_unit)
-    factor = Fraction(1) if own is None else TIME.units[own] / TIME.units[unit]
+    measured = TIME.unit_of(unit)
+    factor = Fraction(1) if own is None or measured is None else TIME.units[own] / TIME.units[measured]
     links = problem.links and tuple(_times(row, factor) for row in problem.links)
     slices = replace(problem.slices, overhead=_times([problem.slices.overhead], factor)[0])
     costs = problem.costs

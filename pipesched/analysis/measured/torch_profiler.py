@@ -5,6 +5,9 @@ A complete event ("ph": "X") with that name is a slot or transfer, on the CPU ("
 the launches and what they ran, the times of the GPU are those of `gpu_ranges`. PyTorch waits for a message inside the
 range of the operation that needs it; our runtime has that in a range of its own, `WAIT:2F0`. Times are microseconds
 (docs: pytorch.org/docs/stable/profiler.html, `export_chrome_trace`).
+
+A schedule as a Chrome trace, ours or of PyTorch's `_dump_chrometrace`, has events named `2F0`: all ranks on one clock.
+A thread with slots is a rank. What a step has beside its passes, and communication, is left out.
 """
 
 from __future__ import annotations
@@ -12,13 +15,18 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from operator import itemgetter
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from fractions import Fraction
+from functools import cached_property
 from typing import Any, NamedTuple
 
+from pipesched.analysis.measured.counted import CountedRank
 from pipesched.analysis.measured.ranges import (
+    PER_UNIT,
     Machine,
     MessageWait,
+    NamedRange,
     Range,
     Recorded,
     TraceSource,
@@ -28,15 +36,19 @@ from pipesched.analysis.measured.ranges import (
 )
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
+from pipesched.pipeline.kinds import KINDS, LETTERS
 from pipesched.pipeline.ops import Op, Pair, Slot, parse_op, parse_slot
 
 LAUNCHES, RAN = ("cuda_runtime", "cuda_driver"), ("kernel", "gpu_memcpy", "gpu_memset")
 MESSAGE = "nccl"
-SOURCE = TraceSource("torch.profiler", "us", clock_a_step=False)
+SOURCE = TraceSource("torch.profiler", "us")
 RUN, WAIT = "PP:", "WAIT:"
 GPU, CPU = "gpu_user_annotation", "user_annotation"
 _MESSAGE = re.compile(r"PP:(?P<stage>\d{1,9})(?P<what>SEND_F|RECV_F|SEND_B|RECV_B)\d{1,9}")
+CHARTED = (*LETTERS, "F&B", "computation")  # categories: ours, and PyTorch's
 COMMUNICATION = ("SEND_", "RECV_", "UNSHARD", "RESHARD", "REDUCE_GRAD")  # what PyTorch's runtime records besides
+
+_GPIPE = re.compile(r"(Forward|Backward) \d{1,9}")  # of PyTorch's ScheduleGPipe
 
 
 class Span(NamedTuple):
@@ -49,68 +61,109 @@ class Span(NamedTuple):
 class GpuSpans:
     """What a trace says that the GPU ran, by when the CPU launched it."""
 
-    def __init__(self, entries: Iterable[Any], file: str) -> None:
-        ran, launched = dict[Any, Span](), list[tuple[int, Any]]()
-        for entry in entries:
-            if not isinstance(entry, Mapping) or entry.get("ph") != "X" or entry.get("cat") not in (*LAUNCHES, *RAN):
-                continue
-            given = entry.get("args")
-            number = given.get("correlation") if isinstance(given, Mapping) else None  # of a launch and what it ran
-            if number is None:
-                continue
-            start = ticks_of(entry.get("ts"), "ts of a launch", file)
-            if entry["cat"] in LAUNCHES:
-                launched.append((start, number))
-            elif MESSAGE not in str(entry.get("name")).lower():
-                end = start + ticks_of(entry.get("dur", 0), "dur of a kernel", file)
-                before = ran.get(number, Span(start, end))  # one launch of a graph runs many kernels
-                ran[number] = Span(min(before.start, start), max(before.end, end))
-        launched.sort(key=itemgetter(0))
-        known = [(start, ran[number]) for start, number in launched if number in ran]
-        self._starts, self._spans = [start for start, _ in known], [span for _, span in known]
+    def __init__(self, file: str) -> None:
+        self._file, self._ran, self._launched = file, dict[Any, Span](), list[tuple[int, Any]]()
+
+    def see(self, entry: Any) -> None:
+        """Note an event of a trace: a launch, or what was launched; of others nothing."""
+        if not isinstance(entry, Mapping) or entry.get("ph") != "X" or entry.get("cat") not in (*LAUNCHES, *RAN):
+            return
+        given = entry.get("args")
+        number = given.get("correlation") if isinstance(given, Mapping) else None  # of a launch and what it ran
+        if number is None:
+            return
+        start = ticks_of(entry.get("ts"), "ts of a launch", self._file)
+        if entry["cat"] in LAUNCHES:
+            self._launched.append((start, number))
+        elif MESSAGE not in str(entry.get("name")).lower():
+            end = start + ticks_of(entry.get("dur", 0), "dur of a kernel", self._file)
+            before = self._ran.get(number, Span(start, end))  # one launch of a graph runs many kernels
+            self._ran[number] = Span(min(before.start, start), max(before.end, end))
+
+    @cached_property
+    def _known(self) -> tuple[list[int], list[Span]]:
+        known = [(start, self._ran[number]) for start, number in sorted(self._launched) if number in self._ran]
+        return [start for start, _ in known], [span for _, span in known]
 
     def of(self, start: int, end: int) -> Span | None:
         """Return when the GPU ran what was launched in a time of the CPU; None where that was nothing."""
-        inside = self._spans[bisect_left(self._starts, start) : bisect_right(self._starts, end)]
+        starts, spans = self._known
+        inside = spans[bisect_left(starts, start) : bisect_right(starts, end)]
         return Span(min(span.start for span in inside), max(span.end for span in inside)) if inside else None
 
 
-class _Event(NamedTuple):
-    """A range as it was recorded; `lane` is its category and thread or stream."""
+class ProfilerTrace:
+    """The events of a trace as far as they count, seen one by one; `rest` is what the file has beside them.
 
-    name: str
-    lane: tuple[str, Any]
-    start: int
-    end: int
+    `names` are patterns of names, each with the letter of what it is: then ranges of these names are kept alone, and as
+    their letters. `charted` are operations of a chart.
+    """
+
+    def __init__(self, file: str, names: Mapping[str, str]) -> None:
+        self.file, self._names, self.rest = file, names, dict[str, Any]()
+        self.events, self._spans, self.charted = list[NamedRange](), GpuSpans(file), list[dict[str, Any]]()
+
+    def see(self, entry: Any) -> None:
+        """Note an event. Raises ConfigError for times that are none."""
+        if not isinstance(entry, dict) or entry.get("ph") != "X" or not isinstance(entry.get("name"), str):
+            return
+        category, name = entry.get("cat"), entry["name"]
+        if category not in (GPU, CPU):
+            self._spans.see(entry)
+            self.charted += [entry] * (category in CHARTED)
+            return
+        if self._names:
+            fitting = (letter for one, letter in self._names.items() if fnmatchcase(name, one))
+            name = self._names.get(name) or next(fitting, "")
+        elif not (name.startswith((RUN, WAIT)) or _GPIPE.fullmatch(name)):
+            return
+        if name:
+            start = ticks_of(entry.get("ts"), f"ts of {name}", self.file)
+            length = ticks_of(entry.get("dur", 0), f"dur of {name}", self.file)
+            if length < 0:
+                raise ConfigError(f"{self.file}: dur of {name} must be at least 0, not {shown(entry.get('dur'))}")
+            args = entry.get("args")
+            number = args.get("microbatch") if isinstance(args, dict) and self._names else None
+            number = number if isinstance(number, int) and number >= 0 else None
+            self.events.append(NamedRange(name, (str(category), entry.get("tid")), start, start + length, number))
+
+    def counted(self, rank: int | None = None) -> CountedRank:
+        """Return the ranges of names of its own. Raises ConfigError for a trace without a rank."""
+        runs = _on_the_gpu(self.events, self._spans) or _of_one_lane(self.events)
+        return _rank(self.rest, self.file)[0] if rank is None else rank, self.file, runs
+
+    def recorded(self) -> Recorded:
+        """Return what a rank recorded. Raises ConfigError for a trace without a rank, or without operations."""
+        events, file, rest = self.events, self.file, self.rest
+        waits = _of_one_lane([event for event in events if event.name.startswith(WAIT)])
+        named = [event for event in events if event.name.startswith(RUN)]
+        if not named and events:  # of GPipe, whose stage is the rank
+            stage = _rank(rest, file)[0]
+            named = [event._replace(name=f"{RUN}{stage}{event.name[0]}{event.name.split()[1]}") for event in events]
+        runs = _on_the_gpu(named, self._spans) or _of_one_lane(named)
+        ranges = _without_parts([*_ranges(runs, waits)])
+        if not ranges:
+            raise ConfigError(
+                f"{file} holds no range that is named like PP:2F0. PyTorch's pipeline runtime names its ranges so, but"
+                " its Schedule1F1B names none: run the same order as a CSV (`pipesched export 1f1b -o order.csv`, for"
+                " _PipelineScheduleRuntime, or as torchtitan's pipeline_parallel_schedule_csv). Of ranges with other"
+                " names, say in `ranges` what they are: forward_step=F, backward_step=B"
+            )
+        is_on_gpu = any(event.lane[0] == GPU for event in runs)
+        if waits and is_on_gpu:  # a wait of the CPU says nothing of it, and its own holds the copies alone
+            ranges = idle_as_waits(ranges, ranges[0].start)
+        steps = {str(number): step for number, step in enumerate(_steps(ranges))}
+        rank, ranks = _rank(rest, file)
+        sent = [match for match in map(_MESSAGE.fullmatch, (event.name for event in events)) if match]
+        peers = frozenset(int(one["stage"]) + (1 if one["what"] in ("SEND_F", "RECV_B") else -1) for one in sent)
+        said = rest.get("pipesched")  # what our runtime says of the machine
+        numbers: list[Any] = [said.get(key) for key in Machine._fields] if isinstance(said, dict) else []
+        is_said = numbers and all(isinstance(one, int) and not isinstance(one, bool) and one >= 1 for one in numbers)
+        machine = Machine(*numbers) if is_said else None
+        return Recorded(rank, file, steps, apart=bool(waits), ranks=ranks, peers=peers, machine=machine)
 
 
-def recorded(content: Mapping[str, Any], file: str) -> Recorded:
-    """Return what a rank recorded. Raises ConfigError for a trace without a rank, or without operations."""
-    events = [*_events(content["traceEvents"], file)]
-    waits = _of_one_lane([event for event in events if event.name.startswith(WAIT)])
-    runs = [event for event in events if event.name.startswith(RUN)]
-    runs = _on_the_gpu(runs, content["traceEvents"], file) or _of_one_lane(runs)
-    ranges = _without_parts([*_ranges(runs, waits)])
-    if not ranges:
-        raise ConfigError(
-            f"{file} holds no range that is named like PP:2F0; a run by PyTorch's pipeline runtime under"
-            " torch.profiler, exported by `export_chrome_trace`, has them"
-        )
-    is_on_gpu = any(event.lane[0] == GPU for event in runs)
-    if waits and is_on_gpu:  # a wait of the CPU says nothing of it, and its own holds the copies alone
-        ranges = idle_as_waits(ranges, ranges[0].start)
-    steps = {str(number): step for number, step in enumerate(_steps(ranges))}
-    rank, ranks = _rank(content, file)
-    sent = [match for match in map(_MESSAGE.fullmatch, (event.name for event in events)) if match]
-    peers = frozenset(int(one["stage"]) + (1 if one["what"] in ("SEND_F", "RECV_B") else -1) for one in sent)
-    said = content.get("pipesched")  # what our runtime says of the machine
-    numbers: list[Any] = [said.get(key) for key in Machine._fields] if isinstance(said, dict) else []
-    is_said = numbers and all(isinstance(one, int) and not isinstance(one, bool) and one >= 1 for one in numbers)
-    machine = Machine(*numbers) if is_said else None
-    return Recorded(rank, file, steps, apart=bool(waits), ranks=ranks, peers=peers, machine=machine)
-
-
-def _on_the_gpu(runs: Sequence[_Event], entries: Sequence[Any], file: str) -> list[_Event]:
+def _on_the_gpu(runs: Sequence[NamedRange], spans: GpuSpans) -> list[NamedRange]:
     """Return the ranges of the CPU as times of the GPU; none where the trace lacks launches inside them.
 
     What launches nothing takes no time, behind what came before it.
@@ -118,7 +171,7 @@ def _on_the_gpu(runs: Sequence[_Event], entries: Sequence[Any], file: str) -> li
     named = Counter(event.name for event in runs if event.lane[0] == GPU)
     if not named:
         return []
-    spans, launching, found = GpuSpans(entries, file), Counter[str](), list[_Event]()
+    launching, found = Counter[str](), list[NamedRange]()
     for event in sorted((event for event in runs if event.lane[0] == CPU), key=lambda event: event.start):
         span = spans.of(event.start, event.end)
         if span is not None:
@@ -126,7 +179,7 @@ def _on_the_gpu(runs: Sequence[_Event], entries: Sequence[Any], file: str) -> li
         elif found:
             span = Span(found[-1].end, found[-1].end)
         if span is not None:
-            found.append(_Event(event.name, (GPU, None), *span))
+            found.append(NamedRange(event.name, (GPU, None), *span))
     return found if named <= launching else []
 
 
@@ -145,20 +198,7 @@ def _rank(content: Mapping[str, Any], file: str) -> tuple[int, int]:
     return rank, size if isinstance(size, int) and not isinstance(size, bool) and alone else 0
 
 
-def _events(entries: Iterable[Any], file: str) -> Iterator[_Event]:
-    for entry in entries:
-        if not isinstance(entry, dict) or entry.get("ph") != "X" or entry.get("cat") not in (GPU, CPU):
-            continue
-        name = entry.get("name")
-        if isinstance(name, str) and name.startswith((RUN, WAIT)):
-            start = ticks_of(entry.get("ts"), f"ts of {name}", file)
-            length = ticks_of(entry.get("dur", 0), f"dur of {name}", file)
-            if length < 0:
-                raise ConfigError(f"{file}: dur of {name} must be at least 0, not {shown(entry.get('dur'))}")
-            yield _Event(name, (str(entry["cat"]), entry.get("tid")), start, start + length)
-
-
-def _of_one_lane(events: Sequence[_Event]) -> list[_Event]:
+def _of_one_lane(events: Sequence[NamedRange]) -> list[NamedRange]:
     """Return of each name the events of one lane: of a GPU before a CPU, and of the busiest stream."""
     counts = Counter(event.lane for event in events)
     rising = sorted(events, key=lambda event: (event.lane[0] == GPU, counts[event.lane], str(event.lane[1])))
@@ -166,34 +206,22 @@ def _of_one_lane(events: Sequence[_Event]) -> list[_Event]:
     return [event for event in events if event.lane == first[event.name]]
 
 
-def _ranges(runs: Sequence[_Event], waits: Sequence[_Event]) -> Iterator[Range]:
+def _ranges(runs: Sequence[NamedRange], waits: Sequence[NamedRange]) -> Iterator[Range]:
     """Yield the ranges of slots and transfers, each with its waiting; one that holds that begins behind it."""
-    waited: dict[tuple[str, str], deque[_Event]] = {}
+    waited: dict[tuple[str, str], deque[NamedRange]] = {}
     for one in sorted(waits, key=lambda event: event.start):
         waited.setdefault((one.name.removeprefix(WAIT), one.lane[0]), deque()).append(one)
     for event in sorted(runs, key=lambda event: event.start):
         text = event.name.removeprefix(RUN)
-        slot = _slot(text)
+        slot = slot_of(text)
         if slot is None:
             continue
-        if any(op.is_sliced for op in ops_of(slot)):
-            raise ConfigError(f"{text} is of a slice; traces of microbatches that are cut into slices are not read")
         before, wait, start = waited.get((text, event.lane[0]), deque()), None, event.start
         while before and before[0].end <= event.end:
             wait = MessageWait(before[0].start, before[0].end)
             start = wait.end if wait.start >= event.start else start
             before.popleft()
         yield Range(slot, start, event.end, wait)
-
-
-def _slot(text: str) -> Slot | None:
-    """Return the slot or transfer of a name; None for communication, and for what is none of ours."""
-    if any(word in text for word in COMMUNICATION):
-        return None
-    try:
-        return parse_slot(text) if text.startswith("(") else parse_op(text)
-    except ConfigError:
-        return None
 
 
 def _without_parts(ranges: Sequence[Range]) -> list[Range]:
@@ -222,3 +250,45 @@ def _steps(ranges: Sequence[Range]) -> list[list[Range]]:
         steps[-1].append(one)
         seen.update(ops)
     return steps
+
+
+def slot_of(text: str) -> Slot | None:
+    """Return the slot or transfer of a name; None for communication, and for what is none of ours.
+
+    Raises ConfigError for one of a slice.
+    """
+    if any(word in text for word in COMMUNICATION):
+        return None
+    try:
+        slot = parse_slot(text) if text.startswith("(") else parse_op(text)
+    except ConfigError:
+        return None
+    if any(op.is_sliced for op in ops_of(slot)):
+        raise ConfigError(f"{text} is of a slice; traces of microbatches that are cut into slices are not read")
+    return slot if all(op.kind in KINDS for op in ops_of(slot)) else None
+
+
+def charted(entries: list[dict[str, Any]], said: Any, file: str) -> tuple[TraceSource, list[Recorded]]:
+    """Return what each rank runs, in the unit of the schedule, which our file has `said` behind its events.
+
+    Raises ConfigError for times that are none.
+    """
+    about: Mapping[str, Any] = said if isinstance(said, dict) and isinstance(said.get("time_unit"), str) else {}
+    scale = ticks_of(about.get("microseconds_per_time_unit", 1), "microseconds_per_time_unit", file)
+    rows, homes, found = dict[Any, list[Range]](), dict[Op, Any](), list[tuple[Any, Range]]()
+    for entry in entries:
+        slot = slot_of(entry["name"])
+        if slot is not None:
+            start, length = (ticks_of(entry.get(key), f"{key} of {slot}", file, PER_UNIT) for key in ("ts", "dur"))
+            first, last = (round(Fraction(end, max(scale, 1))) for end in (start, start + length))
+            found.append(((entry.get("pid"), entry.get("tid")), Range(slot, first, last)))
+            homes |= dict.fromkeys(ops_of(slot), found[-1][0])
+    for thread, one in found:  # a transfer is of the rank that ran its forward
+        op = ops_of(one.slot)[0]
+        rows.setdefault(homes.get(op._replace(kind="F")) if KINDS[op.kind].is_transfer else thread, []).append(one)
+    threads = sorted(rows, key=lambda thread: [(len(str(part)), str(part)) for part in thread])
+    ranks = [
+        Recorded(rank, file, {"0": sorted(rows[thread], key=lambda one: one[1:3])}, apart=True)
+        for rank, thread in enumerate(threads)
+    ]
+    return TraceSource("chart of a schedule", about.get("time_unit", "us"), one_clock=True), ranks

@@ -240,7 +240,7 @@ def _given(problem: Problem, index: OpIndex, columns: Columns) -> Iterator[tuple
 def _arcs(problem: Problem, index: OpIndex, columns: Columns) -> Iterator[tuple[int | list[int], ...]]:
     """Yield the precedences between rows: two rows, latency, boundary; the first unit and the one behind the last.
 
-    The operation before may be of another slice of the same microbatch: the last number says how many further on.
+    The operation before may be of another slice or round of its microbatch: the last number says how many further on.
     """
 
     def rows_of(row: PrecedenceRow) -> tuple[int, int, int, int]:

@@ -279,7 +279,7 @@ def _by_places(outcome: Outcome) -> tuple[Outcome, str]:
     That is their order, and where it is from; "" where they are fed by their numbers.
     """
     schedule, order, ordering = outcome.schedule, outcome.schedule.order, outcome.ordering
-    if all(map(eq, order, range(len(order)))):
+    if schedule.problem.rounds > 1 or all(map(eq, order, range(len(order)))):
         return outcome, ""
     places = sorted(range(len(order)), key=order.__getitem__)
     fed = replace(in_order(schedule.problem, order), placement=schedule.problem.settled_placement.by_number)

@@ -215,6 +215,8 @@ def ordering_of(known: FedFamily, wanted: Any) -> Ordering | None:
     """
     problem = known.problem
     if not isinstance(wanted, str):
+        if problem.rounds > 1:
+            raise ConfigError("has no effect beside `rounds`, whose microbatches are alike", "order")
         return Ordering(require_order(wanted, problem.microbatches))
     if len(set(equals(problem))) == 1:
         return None

@@ -85,10 +85,13 @@ def test_all_kernels_of_a_launch_count() -> None:
     """One launch of a graph runs many; where a range launched nothing there is none."""
     launch, first = launched(1, "graph", "kernel", 2, 15, 5)
     kernels = [first, {**first, "ts": 10}, {**first, "ts": 12}]
-    spans = GpuSpans([launch, *kernels, {"ph": "i"}, None], "a file")
+    spans, others = GpuSpans("a file"), GpuSpans("a file")
+    for event in (launch, *kernels, {"ph": "i"}, None):
+        spans.see(event)
+    others.see(launch)
     assert spans.of(0, 4 * PER_UNIT) == (10 * PER_UNIT, 20 * PER_UNIT)
     assert spans.of(5 * PER_UNIT, 6 * PER_UNIT) is None
-    assert GpuSpans([launch], "a file").of(0, 4 * PER_UNIT) is None
+    assert others.of(0, 4 * PER_UNIT) is None
 
 
 def test_a_device_is_idle_beside_its_transfers() -> None:

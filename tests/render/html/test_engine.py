@@ -101,6 +101,9 @@ def outcomes() -> list[Outcome]:
     found.append(pipesched.solve(small, offload=True, recompute=True, time_limit=2))
     cut = {"count": 3, "attention": 0.5, "overhead": 1}
     found += [sliced(3, cut, p2p=1, kv=0.25, budget=6), sliced(2, 20), forwards(4, 3, kv=0.25, p2p=[1, 0, 2])]
+    again: Any = {"devices": 4, "mode": "forward", "microbatches": 3, "rounds": 3, "kv": 0.25}
+    again |= {"forward": [3, 1, 2, 2], "p2p": [1, 0, 2], "links": {"size": 2, "inside": 0, "between": 0.5}}
+    found += [pipesched.run(pipesched.make_problem(**again), name) for name in ("naive", "list", "interleaved")]
     two_ways: Any = {"order": [7, 0, 3, 1, 2, 6, 4, 5]}
     found += [
         pipesched.run(problem, "chimera", **two_ways) for problem in (problems()[1], problems()[3], problems()[8])

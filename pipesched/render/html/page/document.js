@@ -16,9 +16,18 @@ const metrics = s => cached(s, "metrics", () => {
     memory: peaks.map((peak, device) => size(peak + s.static[device])),
     imbalance: ratio(s.P * ideal - all, s.P * makespan), utilization: ratio(all, s.P * makespan),
     bottleneck: useful.indexOf(ideal), fits: fit,
+    ...(s.problem.rounds > 1 && roundsOf(s)),
     ...(s.step && Object.fromEntries(["activations", "weights", "gradients", "side"].map(sort => [`peak_${sort}`, devices.map(device => size(memoryOf(s, device, sort).peak))]))),
   };
 });
+
+// Of rounds the mean time from the end of one to that of the next, and the microbatches in flight by it.
+function roundsOf(s) {
+  const { rounds, microbatches: flight } = s.problem, row = (s.S - 1) * s.U;
+  const [first, last] = [0, s.U - flight].map(from => max(...Array.from({ length: flight }, (_, k) => s.ends[row + from + k])));
+  const ticks = s.per * (rounds - 1), time = last - first;
+  return { round_time: time / ticks, throughput: time ? flight / (time / ticks) : 0 };
+}
 
 // The bound of this cut and placement, and which schedules it is about. One that counts the budget is about those within it.
 const ownBound = ({ bound }, fit) => (fit && bound.own >= bound.free ? [bound.own, bound.covers] : [bound.free, bound.of_free]);

@@ -3,7 +3,7 @@
 // A pair is the task of its forward. Times are ticks, `per` a unit.
 
 async function scheduleOf(data) {
-  const { devices: P, stages: S, microbatches: M } = data.problem, { slices: n = 1 } = data, U = M * n;
+  const { devices: P, stages: S, microbatches, rounds = 1 } = data.problem, { slices: n = 1 } = data, M = microbatches * rounds, U = M * n;
   const passes = data.letters.length * S * U, size = passes + (data.step ? data.step.beside.length : 0), seconds = new Set(data.second);
   const { signs = [...data.letters], names = [], beside: others = [] } = data.step || {};
   const s = { ...data, kinds: [...data.kinds, ...names], signs, P, S, M, n, U, passes, size, seconds, edits: 0, cache: {} };
@@ -80,13 +80,13 @@ function fillColumns(s) {
 }
 
 // Calls use(before, after, lag, boundary, whether it is an input) for each arc: first the inputs, then the wait edges.
-// An input is of the same unit, or of another slice of the same microbatch: `further` says how many further on.
+// An input is of the same unit, or of another slice or round of the same microbatch: `further` says how many further on.
 function eachArc(s, use) {
   const { n, U, arcs, waits, present, task } = s;
   for (const [before, after, lag, boundary, from = 0, to = U, further = 0] of arcs) {
     for (let unit = from; unit < to; unit++) {
       const other = unit + further, a = before * U + other, b = after * U + unit;
-      if (present[a] && present[b] && floor(other / n) === floor(unit / n)) use(task[a], task[b], entryOf(s, lag, unit), boundary, 1);
+      if (present[a] && present[b] && (n === 1 || floor(other / n) === floor(unit / n))) use(task[a], task[b], entryOf(s, lag, unit), boundary, 1);
     }
   }
   eachStepArc(s, use);
