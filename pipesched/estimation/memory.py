@@ -73,9 +73,9 @@ def _attention(setup: Setup) -> Iterable[Term]:
         q, k = model.query, model.key
         size, text = (4 + again) * q + 4 * k, f"({float(4 + again):g} x {q} of queries + 4 x {k} of keys)"
         if model.value:
-            v, result = model.kv_heads * model.value, 2 + again
-            size = 2 * (q + k + v) + result * model.values
-            text = f"2 x ({q} + {k} + {v}) + {float(result):g} x {model.values}"
+            v, each = model.kv_heads * model.value, 2 + again
+            size, text = 2 * (q + k + v) + each * model.values, f"2 x ({q} + {k} + {v})"
+            text += f" + {float(each):g} x {model.values}"
         yield _kept(setup, name, size, text, t)
         return
     a, width, value = model.heads, latent.nope + latent.rope, latent.value
@@ -157,9 +157,10 @@ def layer_memory(setup: Setup, *, experts: bool) -> ItemMemory:
     checkpoint = activation
     if training.recompute != FULL or training.full_layers is not None:
         # inputs of both norms and of both products after them, and the masks of dropout behind them
-        name, each = ("norms, residuals and masks of dropout", 3) if model.dropout else ("norms and residuals", 2)
+        name = "norms, residuals and masks of dropout" if model.dropout else "norms and residuals"
         blocks = model.blocks(experts=experts)
-        each = (each + _linear(setup)) * blocks + 4 * (model.streams - 1) + 2 * max(model.norms - blocks, 0)
+        each = (2 + bool(model.dropout) + _linear(setup)) * blocks
+        each += 4 * (model.streams - 1) + 2 * max(model.norms - blocks, 0)
         scores = () if training.recompute == SELECTIVE else _scores(setup)
         activation = (_hidden(setup, name, each), *_attention(setup), *_mlp(setup, experts=experts), *scores)
     held = layer_parameters(setup.model, experts=experts)

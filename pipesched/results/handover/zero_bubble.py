@@ -14,8 +14,8 @@ FLAGS = {  # for P, 2P and the slices of a microbatch; those of interleaved sche
     "1f1b-v": "--enable-1f1b-v", SLICED: "--enable-zb-runtime --num-seq-splits {2}",
 }  # fmt: skip
 LACKS = (  # of Megatron-LM's options for a model
-    "expert_tensor", "gathers", "bf16 gradients", "optimizer adam-bf16", "dispatcher deepep", "fp8", "fp8-blockwise", "mxfp8", "nvfp4",
-    "fp8 weights", "mxfp8 weights", "nvfp4 weights",
+    "expert_tensor", "gathers", "bf16 gradients", "optimizer adam-bf16", "dispatcher deepep", "fp8",
+    "fp8-blockwise", "mxfp8", "nvfp4", "fp8 weights", "mxfp8 weights", "nvfp4 weights",
 )  # fmt: skip
 SAVING = "offload by chunks (--cpu-offload --offload-chunk-num) in its groups of interleaved schedules"
 
