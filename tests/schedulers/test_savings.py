@@ -17,6 +17,7 @@ from pipesched.pipeline.costs import Costs
 from pipesched.pipeline.ops import Op, Pair, parse_op
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.results.trainers import refused_by_pytorch, runs_in
+from pipesched.schedulers.registry import family
 from tests.examples import at_night_but, part
 from tests.replay import replay
 from tests.strategies import placements_of, problems, texts_of
@@ -178,10 +179,11 @@ def test_full_recompute_is_a_longer_backward(name: str) -> None:
     @given(problems_of(name))
     def judged(problem: Problem) -> None:
         given_ = replace(problem, costs=replace(problem.costs, p2p=(0,) * (problem.stages - 1)))
-        saved = applied(given_, name, recompute="full")
+        grouped = {"group_size": problem.devices} if "group_size" in family(name).options else {}  # else each its best
+        saved = applied(given_, name, recompute="full", **grouped)
         if saved is None or saved.schedule.plan.pairs:
             return
-        ticks, plain = saved.problem.ticks, run(given_, name).schedule
+        ticks, plain = saved.problem.ticks, run(given_, name, **grouped).schedule
         longer = [half + again for half, again in zip(ticks.backward_input, ticks.recompute, strict=True)]
         costs = Costs(
             forward=ticks.forward,

@@ -156,7 +156,7 @@ def test_slots_that_no_printer_shows_are_averaged(picture: Look, texts: Texts) -
         ({"device_name": "rank"}, {"rank 0", "rank 3"}, {"device 0"}),
         ({}, {"0", "11", "microbatches 0, 1, 2, .. (hues repeat after 8)"}, {"12"}),
     ],
-    ids=str,
+    ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
 def test_options_of_papers(texts: Texts, options: dict[str, Any], there: set[str], gone: set[str]) -> None:
     """A figure has the title, the legend, the names and the numbers that a paper asks for."""
