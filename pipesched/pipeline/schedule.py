@@ -19,6 +19,7 @@ from pipesched.errors import ConfigError, Deadlock, InvalidSchedule
 from pipesched.pipeline.check_program import checked_programs, misplaced_step, unfit_step
 from pipesched.pipeline.costs import fields_of
 from pipesched.pipeline.lowering import lower_plan
+from pipesched.pipeline.message_orders import with_messages
 from pipesched.pipeline.metrics import ScheduleMetrics
 from pipesched.pipeline.ops import Op, Slot
 from pipesched.pipeline.plan import NOTHING_BEFORE, Plan, mismatch, require_device, settled
@@ -185,7 +186,7 @@ def schedule_plan(problem: Problem, plan: Plan, lengths: Sequence[int] | None = 
         wrong = [*misplaced_step(problem, plan), *chain.from_iterable(one.wrong for one in programs)]
     if wrong:
         raise InvalidSchedule("the plan breaks the rules of its problem: " + "; ".join(wrong[:3]), wrong)
-    return timed_plan(problem, plan, lengths)
+    return timed_plan(*with_messages(problem, plan), lengths)
 
 
 def timed_plan(problem: Problem, plan: Plan, lengths: Sequence[int] | None = None) -> Schedule:
@@ -265,10 +266,10 @@ def _machine_name(machine: int, devices: int, lanes: int) -> str:
 
 def _unplanned(graph: TaskGraph, plan: Plan) -> str:
     """Return a sentence about an operation that stands twice, or waits for one that the plan lacks."""
-    for number, times in Counter(chain(*plan.machines)).items():
+    for number, times in Counter(chain(*(line.tolist() for line in plan.lines))).items():
         if times > 1:
             return f"{plan.index.op(number)} stands twice in the plan"
-    machine = {task: number for number, order in enumerate(plan.machines) for task in order}
+    machine = {task: number for number, order in enumerate(plan.lines) for task in order.tolist()}
     for before, after, _ in graph.arrows():
         if after in machine and before not in machine:
             where = _machine_name(machine[after], len(plan.orders), 2 * len(plan.lanes))
