@@ -20,6 +20,8 @@ from pipesched.pipeline.check_program import checked_programs, misplaced_step, u
 from pipesched.pipeline.costs import fields_of
 from pipesched.pipeline.lowering import lower_plan
 from pipesched.pipeline.message_orders import with_messages
+from pipesched.pipeline.message_programs import without_messages
+from pipesched.pipeline.messages import Messages
 from pipesched.pipeline.metrics import ScheduleMetrics
 from pipesched.pipeline.ops import Op, Slot
 from pipesched.pipeline.plan import NOTHING_BEFORE, Plan, mismatch, require_device, settled
@@ -187,6 +189,16 @@ def schedule_plan(problem: Problem, plan: Plan, lengths: Sequence[int] | None = 
     if wrong:
         raise InvalidSchedule("the plan breaks the rules of its problem: " + "; ".join(wrong[:3]), wrong)
     return timed_plan(*with_messages(problem, plan), lengths)
+
+
+def queued(schedule: Schedule, messages: Messages | None) -> Schedule:
+    """Return a schedule of free messages with its operations in the same orders, and its messages in queues.
+
+    Raises Deadlock where they wait for each other in a circle, and ConfigError as `with_messages` does.
+    """
+    if messages is None:
+        return schedule
+    return timed_plan(*with_messages(replace(schedule.problem, messages=messages), without_messages(schedule.plan)))
 
 
 def timed_plan(problem: Problem, plan: Plan, lengths: Sequence[int] | None = None) -> Schedule:
