@@ -68,3 +68,9 @@ cpdef Int take_turns(Int[::1] order, Int[::1] stops, Int[::1] idle, Int[::1] nee
                      Int[::1] made_first, Int[::1] made, Int[::1] sender, Int[::1] receiver, Int[::1] sent,
                      Int[::1] place, Int[::1] left, Int[::1] last, Int[::1] turns, Int[::1] free, Int[::1] found,
                      Int[::1] sends, Int[::1] after, Int[::1] behind)
+
+cpdef Int match(Int[::1] duration, Int[::1] first, Int[::1] after, Int[::1] lag, Int[::1] line, Int[::1] one,
+                Int[::1] two, Int[::1] base, Int[::1] touched_first, Int[::1] touched, Int[::1] rank,
+                Int[::1] by_rank, Int[::1] here, Int[::1] there, Int[::1] left, Int[::1] ready, Int[::1] waiting,
+                Int[::1] count, Int[::1] is_busy, Int[::1] is_dirty, Int[::1] dirty, Int[::1] last, Int[::1] times,
+                Int[::1] codes, Int[::1] end, Int[::1] picked, Int[::1] behind_here, Int[::1] behind_there)

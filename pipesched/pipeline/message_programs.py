@@ -134,8 +134,8 @@ def pytorch_programs(problem: Problem, plan: Plan) -> Plan:
     bounds, kernels = np.cumsum([0, *ends.tolist()]), Kernels()
     given = (order, stops[1:], idle, needs.first, needs.task, makes.first, makes.task, sent.sender, sent.receiver)
     left = idle[np.minimum(begins, len(idle) - 1)]
-    state = [kernels.blank(len(sent.is_run)), *map(kernels.give, (begins, left)), kernels.blank(devices, NOTHING_BEFORE)]
-    state += [kernels.blank(devices), kernels.give(bounds[:-1])]
+    state = [kernels.blank(len(sent.is_run)), *map(kernels.give, (begins.copy(), left))]
+    state += [kernels.blank(devices, NOTHING_BEFORE), kernels.blank(devices), kernels.give(bounds[:-1].copy())]
     found = [kernels.blank(int(bounds[-1])) for _ in range(4)]
     if kernels.run.take_turns(*map(kernels.give, given), *state, *found):
         raise InvalidSchedule("the operations of the plan wait for each other")
