@@ -19,7 +19,7 @@ from pipesched.core.arrays import Ints, column, in_range, np, total
 from pipesched.core.clock import look
 from pipesched.display import Displayable, from_file
 from pipesched.errors import ConfigError, InvalidSchedule
-from pipesched.pipeline.check_messages import incomplete_messages, wrong_messages
+from pipesched.pipeline.check_messages import Due, due_messages, incomplete_messages, wrong_messages
 from pipesched.pipeline.check_program import (
     AT_ONCE,
     CheckedProgram,
@@ -113,6 +113,11 @@ class TimeTables:
     def there(self) -> Ints:
         """The device of each stage, of a problem that has a step."""
         return np.array(self.problem.settled_placement.devices)
+
+    @cached_property
+    def due(self) -> Due:
+        """The messages that the operations of the plan need."""
+        return due_messages(self)
 
     @cached_property
     def runs_on(self) -> Ints:

@@ -15,6 +15,17 @@ from pipesched.pipeline.plan import NOTHING_BEFORE, Plan
 from pipesched.pipeline.problem import Problem
 
 
+class Due(NamedTuple):
+    """Messages that are due, as columns: what makes and what needs each, from where to where, and how long it takes."""
+
+    number: Ints
+    source: Ints
+    target: Ints
+    sender: Ints
+    receiver: Ints
+    lasts: Ints
+
+
 class TablesOfTimes(Protocol):
     """What this check reads of the tables of a schedule."""
 
@@ -29,22 +40,15 @@ class TablesOfTimes(Protocol):
     def runs_on(self) -> Ints:
         """The device of each slot; -1 for what is none."""
 
+    @property
+    def due(self) -> Due:
+        """The messages that the operations of the plan need."""
+
     def time(self, ticks: int) -> str:
         """Return ticks in the user's unit, as text."""
 
 
-class Due(NamedTuple):
-    """Messages that are due, as columns: what makes and what needs each, from where to where, and how long it takes."""
-
-    number: Ints
-    source: Ints
-    target: Ints
-    sender: Ints
-    receiver: Ints
-    lasts: Ints
-
-
-def _due(tables: TablesOfTimes) -> Due:
+def due_messages(tables: TablesOfTimes) -> Due:
     """Return all messages that the operations of a plan need."""
     parts = [Due(*map(column, ((),) * 6)), *_of_passes(tables), *_of_side_work(tables)]
     every = Due(*map(np.concatenate, zip(*parts, strict=True)))
@@ -53,26 +57,29 @@ def _due(tables: TablesOfTimes) -> Due:
 
 
 def _of_passes(tables: TablesOfTimes) -> Iterator[Due]:
-    index, model, units = tables.index, tables.problem.model, tables.index.units
-    for stage in range(index.stages - 1):
-        here, there = model.where[stage], model.where[stage + 1]
-        sent = {kind: column(index.row(kind, at)) for kind, at in (("SEND_F", stage), ("SEND_B", stage + 1))}
-        if len(sent["SEND_F"]) == units:
-            forwards = (column(index.row("F", one)) for one in (stage, stage + 1))
-            yield Due(sent["SEND_F"], *forwards, here, there, model.there[stage])
-        if len(sent["SEND_B"]) == units:
-            later, earlier = (_gradients(tables, one) for one in (stage + 1, stage))
-            yield Due(sent["SEND_B"], later, earlier, there, here, model.back[stage])
+    """Yield the messages of all boundaries: outputs, and gradients, whose numbers are those of the sending stage."""
+    index, model = tables.index, tables.problem.model
+    operations = np.arange(index.passes).reshape(len(index.letters), index.stages, index.units)
+    ways = [("SEND_F", operations[index.letters.index("F")], model.there, 0, 1)]
+    if index.of_kind("SEND_B"):
+        ways.append(("SEND_B", _gradients(tables, operations), model.back, 1, 0))
+    for kind, made, lasts, at, to in ways:
+        rows = index.of_kind(kind)
+        stages = np.flatnonzero(list(map(len, index.rows(kind)))) - at  # of the boundaries
+        parts = (made[stages + at], made[stages + to], model.where[stages + at], model.where[stages + to])
+        yield Due(np.arange(rows.start, rows.stop), *(part.ravel() for part in (*parts, lasts[stages])))
 
 
-def _gradients(tables: TablesOfTimes, stage: int) -> Ints:
-    """Return for each unit the B or the I of a stage, which one the plan has."""
-    rows = [column(tables.index.row(kind, stage)) for kind in "BI" if kind in tables.index.letters]
-    return rows[0] if len(rows) == 1 else np.where(tables.end[rows[0]] >= 0, rows[0], rows[1])
+def _gradients(tables: TablesOfTimes, operations: Ints) -> Ints:
+    """Return for each stage and unit the B or the I, which one the plan has."""
+    rows = [operations[tables.index.letters.index(kind)] for kind in "BI" if kind in tables.index.letters]
+    found: Ints = rows[0] if len(rows) == 1 else np.where(tables.end[rows[0]] >= 0, rows[0], rows[1])
+    return found
 
 
 def _of_side_work(tables: TablesOfTimes) -> Iterator[Due]:
     index, runs_on = tables.index, tables.runs_on
+    operations = np.arange(index.passes).reshape(len(index.letters), index.stages, index.units)
     for side, item in enumerate(tables.problem.side):
         outputs, grads = (column(index.row(kind, side)) for kind in ("SEND_E", "SEND_G"))
         own, back = (column(index.row(kind, side)) for kind in "EG")
@@ -80,7 +87,7 @@ def _of_side_work(tables: TablesOfTimes) -> Iterator[Due]:
         used = column(index.row("F", item.into))[:: index.slices]
         yield Due(outputs, own, used, runs_on[own], runs_on[used], lasts)
         if len(back):
-            made = _gradients(tables, item.into)[:: index.slices]
+            made = _gradients(tables, operations)[item.into, :: index.slices]
             yield Due(grads, made, back, runs_on[used], runs_on[back], lasts)
 
 
@@ -94,21 +101,23 @@ def incomplete_messages(tables: TablesOfTimes) -> Iterator[str]:
     if len(plan.messages) != tables.problem.devices:
         yield f"the plan has messages of {len(plan.messages)} devices; the problem has {tables.problem.devices}"
         return
-    due = _due(tables)
-    for sends, homes in ((1, due.sender), (0, due.receiver)):
-        count = np.zeros((len(plan.messages), index.size), dtype=np.int64)
-        for device, program in enumerate(plan.messages):
-            np.add.at(count[device], program.number[program.sends == sends], 1)
-        count[homes, due.number] -= 1
-        for device, number in np.argwhere(count).tolist():
-            name = end_name(index, number, sends)
-            times = count[device, number]
-            what = "is missing" if times < 0 else "is none of the plan's, or stands twice,"
-            yield f"{name} {what} on device {device}"
+    due, first = tables.due, index.first_message
+    homes = np.full((2, index.size - first), -1)
+    homes[1, due.number - first], homes[0, due.number - first] = due.sender, due.receiver
+    sends, number = (np.concatenate([getattr(one, key) for one in plan.messages]) for key in ("sends", "number"))
+    device = np.repeat(np.arange(len(plan.messages)), [len(one.number) for one in plan.messages])
+    for at in np.flatnonzero(homes[sends, number - first] != device).tolist():
+        yield f"{end_name(index, int(number[at]), int(sends[at]))} on device {device[at]} is none of the plan's"
+    count = np.bincount(sends * homes.shape[1] + number - first, minlength=homes.size).reshape(homes.shape)
+    for end, at in np.argwhere((count != 1) & (homes >= 0)).tolist():
+        what = f"stands {count[end, at]} times" if count[end, at] else "is missing"
+        yield f"{end_name(index, at + first, end)} {what} on device {homes[end, at]}"
+    place = np.full(index.size + 1, -2)
+    place[NOTHING_BEFORE] = -1
     for device, (program, order) in enumerate(zip(plan.messages, tables.orders, strict=True)):
-        place = np.full(index.size + 1, -2)
-        place[order], place[NOTHING_BEFORE] = np.arange(len(order)), -1
+        place[order] = np.arange(len(order))
         behind = place[program.after]
+        place[order] = -2
         for at in np.flatnonzero((behind == -2) | (behind < np.append(-1, behind[:-1]))).tolist():
             name = end_name(index, int(program.number[at]), int(program.sends[at]))
             yield f"{name} on device {device} stands behind no slot of it, or goes back behind an earlier message"
@@ -126,7 +135,7 @@ def wrong_messages(tables: TablesOfTimes) -> Iterator[str]:
     """Yield messages at other times than when they stand at the heads of their queues, and what does not wait."""
     if tables.problem.messages is None:
         return
-    due, start, end, index = _due(tables), tables.start, tables.end, tables.index
+    due, start, end, index = tables.due, tables.start, tables.end, tables.index
     lasts = end[due.number] - start[due.number]
     for at in np.flatnonzero(lasts != due.lasts).tolist():
         yield f"{index.op(int(due.number[at]))} lasts {tables.time(lasts[at])}, not {tables.time(due.lasts[at])}"

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-
-from pipesched.core.arrays import Ints, Kernels, column, in_range, np
+from pipesched.core.arrays import Ints, Kernels, column, np
 from pipesched.core.clock import look
-from pipesched.core.tasks import Edges, TaskGraph, WaitTable
+from pipesched.core.tasks import Edges, WaitTable
 from pipesched.core.timing import earliest_times, heads, tails
 from pipesched.errors import ConfigError
 from pipesched.pipeline.lowering import lower_plan
-from pipesched.pipeline.message_programs import Sent, pytorch_programs, queues_of, resolved, without_messages
-from pipesched.pipeline.messages import BEST, EDGE, OF_FILE, ON_DEVICE, PAIR, PYTORCH, RANK, Messages
+from pipesched.pipeline.message_programs import (
+    Sent,
+    pytorch_programs,
+    queues_of,
+    resolved,
+    with_queues,
+    without_messages,
+)
+from pipesched.pipeline.messages import BEST, EDGE, OF_FILE, ON_DEVICE, PAIR, PYTORCH, Messages
 from pipesched.pipeline.plan import NOTHING_BEFORE, MessageProgram, Plan
 from pipesched.pipeline.problem import Problem
 
@@ -49,7 +53,7 @@ class BestOrder:
         assert problem.messages is not None
         self.queue = problem.messages.queue
         self.sent, self.first = Sent(problem, plan), plan.index.first_message
-        graph = lower_plan(replace(problem, messages=Messages(EDGE)), plan)
+        graph = lower_plan(with_queues(problem, Messages(EDGE)), plan)
         lines = plan.lines[: len(plan.machines)]
         self.graph = graph.changed(edges=[graph.edges, *(Edges(line[:-1], line[1:]) for line in lines if len(line))])
         self.lines = lines

@@ -7,9 +7,6 @@ its tensor, and the RECV of the one that needs it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from functools import cached_property
-from itertools import chain
 
 from pipesched.core.arrays import Ints, Kernels, column, np
 from pipesched.core.clock import look
@@ -42,45 +39,44 @@ class Sent:
     def __init__(self, problem: Problem, plan: Plan) -> None:
         self._problem, self._plan, model = problem, plan, problem.model
         self.index = index = _with_messages(plan.index, model)
-        parts = [*self._passes(model, index.stages, index.units), *self._side(model)]
-        columns = [np.concatenate([part[at] for part in parts]) for at in range(5)] if parts else [column(())] * 5
-        source, target, self.sender, self.receiver, self.length = columns
-        task = np.arange(index.first_message + 1)  # the last stands for what the plan lacks
-        task[column(plan.pairs.values())] = column(plan.pairs.keys())
+        self._planned = np.zeros(index.first_message, dtype=bool)  # of the operations of devices
+        for numbers in (*plan.lines[: len(plan.orders)], column(plan.pairs.values())):
+            self._planned[numbers] = True
+        parts = [(column(()),) * 5, *self._passes(model), *self._side(model)]
+        source, target, self.sender, self.receiver, self.length = (
+            np.concatenate([part[at] for part in parts]) for at in range(5)
+        )
         self.is_run = (source >= 0) & (target >= 0) & (self.sender != self.receiver)
-        self.source, self.target = task[source], task[target]
+        if plan.pairs:
+            task = np.arange(index.first_message + 1)  # the last stands for what the plan lacks
+            task[column(plan.pairs.values())] = column(plan.pairs.keys())
+            source, target = task[source], task[target]
+        self.source, self.target = source, target
 
-    @cached_property
-    def _planned(self) -> Ints:
-        """Whether the plan runs each operation of devices."""
-        planned = np.zeros(self._plan.index.first_message, dtype=bool)
-        for numbers in (*map(column, self._plan.orders), column(self._plan.pairs.values())):
-            planned[numbers] = True
-        return planned
-
-    def _first_of(self, kinds: str, stage: int) -> Ints:
-        """Return the operation of some kinds on a stage for each unit, -1 where none is planned."""
-        index, found = self._plan.index, np.full(self._plan.index.units, -1)
-        for row in (index.row(kind, stage) for kind in kinds if kind in index.letters):
-            found = np.where(self._planned[row.start : row.stop], np.arange(row.start, row.stop), found)
+    def _first_of(self, kinds: str) -> Ints:
+        """Return the operation of some kinds by stage and unit, -1 where none is planned."""
+        index = self._plan.index
+        found = np.full((index.stages, index.units), -1)
+        for row in (index.of_kind(kind) for kind in kinds if kind in index.letters):
+            numbers = np.arange(row.start, row.stop)
+            found = np.where(self._planned[row.start : row.stop], numbers, found.ravel()).reshape(found.shape)
         return found
 
-    def _passes(self, model: StepModel, stages: int, units: int) -> Iterator[tuple[Ints, ...]]:
-        """Yield the messages of each boundary: there, and back."""
-        forwards = [self._first_of("F", stage) for stage in range(stages)]
-        crossed = [stage for stage in range(stages - 1) if (model.where[stage] != model.where[stage + 1]).any()]
-        for stage in crossed:
-            where = model.where[stage : stage + 2]
-            yield forwards[stage], forwards[stage + 1], where[0], where[1], model.there[stage]
+    def _passes(self, model: StepModel) -> Iterator[tuple[Ints, ...]]:
+        """Yield the messages of all boundaries: there, and back."""
+        crossed = np.flatnonzero((model.where[1:] != model.where[:-1]).any(axis=1))
+        here, there = (model.where[at].ravel() for at in (crossed, crossed + 1))
+        forwards = self._first_of("F")
+        yield forwards[crossed].ravel(), forwards[crossed + 1].ravel(), here, there, model.there[crossed].ravel()
         if model.mode != FORWARD_ONLY:
-            gradients = {stage: self._first_of(GRADIENT_LETTERS, stage) for at in crossed for stage in (at, at + 1)}
-            for stage in crossed:
-                where = model.where[stage : stage + 2]
-                yield gradients[stage + 1], gradients[stage], where[1], where[0], model.back[stage]
+            back = self._first_of(GRADIENT_LETTERS)
+            yield back[crossed + 1].ravel(), back[crossed].ravel(), there, here, model.back[crossed].ravel()
 
     def _side(self, model: StepModel) -> Iterator[tuple[Ints, ...]]:
         """Yield the messages of side items into their stages, and those back."""
         plan, index = self._plan, self._plan.index
+        if not self._problem.side:
+            return
         runs_on = np.full(index.first_message, -1)
         for device, slots in enumerate(plan.step_slots):
             runs_on[column([number for _, number in slots])] = device
@@ -88,7 +84,7 @@ class Sent:
             for side, item in enumerate(self._problem.side):
                 row = column(index.row(kind, side)) if kind in index.kinds else column(())
                 if len(row):
-                    passes = self._first_of(letters, item.into)[:: index.slices][: len(row)]
+                    passes = self._first_of(letters)[item.into, :: index.slices][: len(row)]
                     there = model.where[item.into, :: index.slices][: len(row)]
                     own = np.where(self._planned[row], row, -1), runs_on[row]
                     lag = np.full(len(row), self._problem.step_ticks.side_p2p[side])
@@ -208,9 +204,14 @@ def _number(index: OpIndex, op: Op) -> int | None:
 def resolved(problem: Problem, order: str) -> Problem:
     """Return the problem with the order that its messages are issued in."""
     known = problem.messages
-    if known is None or known.order == order:
-        return problem
-    return replace(problem, messages=Messages(known.queue, order))
+    return problem if known is None or known.order == order else with_queues(problem, Messages(known.queue, order))
+
+
+def with_queues(problem: Problem, messages: Messages | None) -> Problem:
+    """Return the problem with other queues; all that is known of it stays, since nothing of that depends on them."""
+    changed = object.__new__(Problem)
+    vars(changed).update({**vars(problem), "messages": messages})
+    return changed
 
 
 def with_message_tasks(graph: TaskGraph, problem: Problem, plan: Plan) -> TaskGraph:

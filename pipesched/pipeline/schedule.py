@@ -20,7 +20,7 @@ from pipesched.pipeline.check_program import checked_programs, misplaced_step, u
 from pipesched.pipeline.costs import fields_of
 from pipesched.pipeline.lowering import lower_plan
 from pipesched.pipeline.message_orders import with_messages
-from pipesched.pipeline.message_programs import without_messages
+from pipesched.pipeline.message_programs import with_queues, without_messages
 from pipesched.pipeline.messages import Messages
 from pipesched.pipeline.metrics import ScheduleMetrics
 from pipesched.pipeline.ops import Op, Slot
@@ -198,7 +198,7 @@ def queued(schedule: Schedule, messages: Messages | None) -> Schedule:
     """
     if messages is None:
         return schedule
-    return timed_plan(*with_messages(replace(schedule.problem, messages=messages), without_messages(schedule.plan)))
+    return timed_plan(*with_messages(with_queues(schedule.problem, messages), without_messages(schedule.plan)))
 
 
 def timed_plan(problem: Problem, plan: Plan, lengths: Sequence[int] | None = None) -> Schedule:

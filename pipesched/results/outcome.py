@@ -26,6 +26,7 @@ from pipesched.pipeline.check import checked, over_budget
 from pipesched.pipeline.costs import fields_of
 from pipesched.pipeline.feeding import differs
 from pipesched.pipeline.kinds import Allowed
+from pipesched.pipeline.message_programs import with_queues
 from pipesched.pipeline.metrics import HELD
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem, require_problem
@@ -333,7 +334,7 @@ def run(problem: Problem, algorithm: str | Callable[..., Any], **options: Any) -
     chosen = family(algorithm)
     given = checked_options(chosen, options)
     messages = require_problem(problem).messages
-    problem = problem if messages is None else replace(problem, messages=None)  # families plan with free ones
+    problem = problem if messages is None else with_queues(problem, None)  # families plan with free ones
     fitted, cut, wanted = prepare(problem, chosen), None, given.get(ORDER)
     for key in (RECOMPUTE, OFFLOAD):
         if given.get(key) is not None:
