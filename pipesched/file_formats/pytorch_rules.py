@@ -13,7 +13,7 @@ from itertools import product
 
 from pipesched.core.tasks import NOWHERE, TaskGraph, arrow
 from pipesched.core.timing import earliest_times
-from pipesched.errors import ConfigError, Deadlock, InvalidSchedule
+from pipesched.errors import Deadlock, InvalidSchedule
 from pipesched.file_formats.pytorch_cells import COMPUTATIONS, SEND_WAITS, TRANSFERS, WAITS, Action, Cell, Sheet
 from pipesched.pipeline.costs import fields_of
 from pipesched.pipeline.message_programs import given_programs, without_messages
@@ -21,7 +21,7 @@ from pipesched.pipeline.messages import OF_FILE
 from pipesched.pipeline.ops import Op, message_op
 from pipesched.pipeline.plan import NOTHING_BEFORE, Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.step import AUTO, WEIGHTS
+from pipesched.pipeline.step import WEIGHTS
 from pipesched.pipeline.step_rule import Issued, with_step
 
 
@@ -356,9 +356,7 @@ def planned(problem: Problem, plan: Plan) -> Plan:
         plan = with_step(problem, plan, given)
     if problem.messages is None or order not in (None, OF_FILE) or not file.issued:
         return plan
-    if problem.sharding.ahead == AUTO:
-        raise ConfigError("of a file go with a number of stages ahead (`shard.ahead`), not auto", "messages")
-    return given_programs(problem, with_step(problem, plan), file.issued)
+    return given_programs(problem, plan, file.issued)
 
 
 def _transfers(row: Sequence[Cell], plan: Plan) -> Iterator[tuple[Op, int, int]]:

@@ -7,15 +7,16 @@ its tensor, and the RECV of the one that needs it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from pipesched.core.arrays import Ints, Kernels, column, np
 from pipesched.core.clock import look
 from pipesched.core.tasks import NOWHERE, Edges, TaskGraph, WaitTable
-from pipesched.errors import InvalidSchedule
+from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.pipeline.kinds import GRADIENT_LETTERS
 from pipesched.pipeline.messages import EDGE, ON_DEVICE, PAIR, PYTORCH, Messages
 from pipesched.pipeline.model import StepModel
-from pipesched.pipeline.ops import Op, OpIndex, ScopedRows
+from pipesched.pipeline.ops import Op, OpIndex, ScopedRows, other_end
 from pipesched.pipeline.plan import (
     NOTHING_BEFORE,
     MessageProgram,
@@ -24,7 +25,8 @@ from pipesched.pipeline.plan import (
     with_parts,
 )
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.step import WEIGHTS
+from pipesched.pipeline.step import AUTO, WEIGHTS
+from pipesched.pipeline.step_rule import with_step
 from pipesched.pipeline.units import FORWARD_ONLY
 
 AHEAD = 3  # stages that PyTorch's runtime gathers ahead (`_add_unshard_reshard`), sharded or not
@@ -176,29 +178,41 @@ def _turns(problem: Problem, plan: Plan, order: Ints, stops: Ints) -> Ints:
 
 
 def given_programs(problem: Problem, plan: Plan, rows: Sequence[Sequence[tuple[Op, int, int]]]) -> Plan:
-    """Return the plan with the SEND and RECV of each device, each behind a slot and so many operations of its network.
+    """Return the plan, with its step, and the SEND and RECV of each device.
 
-    Raises InvalidSchedule for one that is none of the plan.
+    Each stands behind a slot and so many operations of its network. Raises InvalidSchedule for one that is none of the
+    plan, and ConfigError where the step is still open.
     """
+    if problem.sharding.ahead == AUTO:
+        raise ConfigError("of a plan go with a number of stages ahead (`shard.ahead`), not auto", "messages")
+    plan = with_step(problem, plan)
     sent = Sent(problem, plan)
-    known, first = {*(np.flatnonzero(sent.is_run)).tolist()}, sent.index.first_message
+    first, due = sent.index.first_message, dict[tuple[int, int], int]()
+    for sends, homes in ((1, sent.sender), (0, sent.receiver)):
+        due |= {(number + first, sends): int(homes[number]) for number in np.flatnonzero(sent.is_run).tolist()}
     programs = []
     for device, row in enumerate(rows):
-        numbers = [_number(sent.index, op) for op, _, _ in row]
-        for number, (op, _, _) in zip(numbers, row, strict=True):
-            if number is None or number - first not in known:
-                raise InvalidSchedule(f"{op} on device {device} is none of the plan, which sends nothing there")
-        sends = [int(op.kind.startswith("SEND")) for op, _, _ in row]
-        after, behind = ([entry[at] for entry in row] for at in (1, 2))
-        programs.append(MessageProgram(*map(column, (numbers, sends, after, behind))))
+        slots, columns = {NOTHING_BEFORE, *plan.orders[device]}, list[tuple[int, int, int, int]]()
+        for op, after, behind in row:
+            number, sends = _number(sent.index, op), int(op.kind.startswith("SEND"))
+            if due.pop((number, sends), None) != device:
+                raise InvalidSchedule(f"{op} on device {device} is not sent or received there, or stands twice")
+            if after not in slots:
+                raise InvalidSchedule(f"{op} on device {device} stands after what is no slot there")
+            columns.append((number, sends, after, behind))
+        programs.append(MessageProgram(*column(chain.from_iterable(columns)).reshape(-1, 4).T))
+    for (number, sends), device in due.items():
+        op = sent.index.op(number)
+        raise InvalidSchedule(f"{op if sends else other_end(op)} is missing on device {device}")
     return sent.programs(programs)
 
 
-def _number(index: OpIndex, op: Op) -> int | None:
+def _number(index: OpIndex, op: Op) -> int:
+    """Return the number of a message, NOTHING_BEFORE for none that there may be."""
     try:
         return index.number(op)
     except IndexError:
-        return None
+        return NOTHING_BEFORE
 
 
 def resolved(problem: Problem, order: str) -> Problem:

@@ -276,6 +276,8 @@ class OpIndex(NamedTuple):
             return self.row(op.kind, op.stage)[max(op.microbatch, 0)]
         if op.kind in RECEIVES:
             op = other_end(op)
+            if op.stage < 0:
+                raise IndexError(op)
         if op.kind in SIDE_MESSAGES:
             return self.row(op.kind, op.stage)[op.microbatch]
         return self.row(op.kind, op.stage)[op.microbatch * self.slices + op.slice]

@@ -293,10 +293,16 @@ def _explain(error: Deadlock, plan: Plan) -> str:
     """Return the cycle of a deadlock as a sentence of operations and devices (or lanes)."""
     index, devices = plan.index, len(plan.orders)
     stuck = [
-        f"{index.op(task)} on " + _machine_name(machine, devices, 2 * len(plan.lanes)) for task, machine in error.cycle
+        str(index.op(task))
+        if task >= index.first_message
+        else f"{index.op(task)} on " + _machine_name(machine, devices, 2 * len(plan.lanes))
+        for task, machine in error.cycle
     ]
+    tasks = [task for task, _ in error.cycle]
     links = [
-        f"{here} waits for {index.op(before)}, which comes after {there}"
-        for here, before, there in zip(stuck, error.awaited, [*stuck[1:], stuck[0]], strict=True)
+        f"{here} waits for {index.op(before)}" + (f", which comes after {there}" if before != task else "")
+        for here, before, there, task in zip(
+            stuck, error.awaited, [*stuck[1:], stuck[0]], [*tasks[1:], tasks[0]], strict=True
+        )
     ]
     return "deadlock: " + "; ".join(links)
