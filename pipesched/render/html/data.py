@@ -262,6 +262,7 @@ IDLE_LOOKS = {  # a colour, and its stripes
     Idle.WARM_UP: ("120,144,156", "dots"),
     Idle.WAIT: ("255,193,7", "rise"),
     Idle.TRANSFER: ("0,172,193", "fall"),
+    Idle.QUEUE: ("96,125,139", "rise"),
     Idle.ORDER: ("171,71,188", "cross"),
     Idle.MEMORY: ("239,83,80", "rise"),
     Idle.DRAIN: ("141,110,99", "fall"),
