@@ -29,6 +29,7 @@ HUES: tuple[Rgb, ...] = (
 WHITE, GREY, BLACK = (255, 255, 255), (128, 128, 128), (0, 0, 0)
 KIND_SHADE = {"F": (WHITE, 0.0), "B": (BLACK, 0.42), "I": (BLACK, 0.24), "W": (WHITE, 0.55), "R": (GREY, 0.7)}
 KIND_SHADE |= {"O": (WHITE, 0.3), "L": (BLACK, 0.25), "E": (WHITE, 0.78), "G": (BLACK, 0.68)}
+KIND_SHADE |= {f"SEND_{kind}": KIND_SHADE[kind] for kind in "FBEG"}
 STEP_HUES: dict[str, Rgb] = {  # of kinds of the step, where no microbatch has their hue; Tol's too
     "UNSHARD": (221, 204, 119),  # sand
     "REDUCE_GRAD": (136, 34, 85),  # wine
@@ -36,11 +37,16 @@ STEP_HUES: dict[str, Rgb] = {  # of kinds of the step, where no microbatch has t
     "OPTIMIZER": (60, 64, 72),  # slate, as the next two
     "E": (180, 187, 194),
     "G": (112, 119, 126),
+    "SEND_F": (136, 204, 238),  # Tol's cyan and purple, so of side work
+    "SEND_B": (170, 68, 153),
+    "SEND_E": (136, 204, 238),
+    "SEND_G": (170, 68, 153),
 }
 KIND_HUE = {"F": 0, "B": 1, "I": 5, "W": 2, "R": 3, "O": 4, "L": 7}
 KIND_ANSI = {"F": "blue", "B": "yellow", "I": "red", "W": "green", "R": "magenta", "O": "cyan", "L": "white"}
 KIND_ANSI |= {"UNSHARD": "bright_yellow", "REDUCE_GRAD": "bright_red", "REDUCE_TIED": "bright_magenta"}
 KIND_ANSI |= {"OPTIMIZER": "bright_black", "E": "bright_cyan", "G": "bright_blue"}
+KIND_ANSI |= {f"SEND_{kind}": colour for kind, colour in zip("FBEG", ("cyan", "magenta") * 2, strict=True)}
 WHITE_ON = ("F", "I", "R", "REDUCE_TIED", "OPTIMIZER", "G")  # of these colours
 FALLING = {"W": False, "R": True}  # the stripes of a kind in figures: whether they fall from left to right
 CHUNK_STEP = 0.34  # each further chunk of a device is this much lighter

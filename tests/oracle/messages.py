@@ -39,9 +39,14 @@ class Queued(NamedTuple):
 
 
 def messages_of(step: Step, plan: Texts) -> list[Message]:
-    """All messages of a plan: data that another device needs."""
-    device_of = plan.devices()
-    return [*_messages(step, plan, device_of)]
+    """All messages of a plan: data that another device needs. Those between stages come first, then items by number."""
+    found = _messages(step, plan, plan.devices())
+    return sorted(found, key=lambda one: (one.ends[0].partition("_")[2][0] in "EG", parse_number(one.ends[0])))
+
+
+def parse_number(end: str) -> int:
+    """The stage or the item in the text of an end."""
+    return int(end.partition("SEND")[0])
 
 
 def _messages(step: Step, plan: Texts, device_of: dict[str, int]) -> Iterator[Message]:
