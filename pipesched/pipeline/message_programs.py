@@ -228,6 +228,13 @@ def with_queues(problem: Problem, messages: Messages | None) -> Problem:
     return changed
 
 
+def require_free(problem: Problem, what: str) -> None:
+    """Raise ConfigError where messages queue, in what knows only free ones."""
+    if problem.messages is not None:
+        queue = problem.messages.queue
+        raise ConfigError(f"must be free here, not queue by {queue}: {what} knows no queues", "messages")
+
+
 def with_message_tasks(graph: TaskGraph, problem: Problem, plan: Plan) -> TaskGraph:
     """Return the graph with the messages of the plan, which wait for each other by the queues of the problem.
 

@@ -238,8 +238,8 @@ def with_parts(plan: Plan, **parts: Any) -> Plan:
 
 
 def without_step(plan: Plan) -> Plan:
-    """Return the passes of a plan alone: its orders without optimizers and side work, and no programs."""
-    if not plan.index.scoped:
+    """Return the passes of a plan alone: without optimizers, side work, programs of the network and messages."""
+    if not (plan.index.scoped or plan.messages):
         return plan
     first = plan.index.passes
     waits = [(before, after) for before, after in plan.waits if max(before, after) < first]

@@ -201,6 +201,13 @@ def queued(schedule: Schedule, messages: Messages | None) -> Schedule:
     return timed_plan(*with_messages(with_queues(schedule.problem, messages), without_messages(schedule.plan)))
 
 
+def requeued(schedule: Schedule, queue: str) -> Schedule:
+    """Return a schedule whose messages queue with the same ones, in the same orders, in other queues."""
+    known = schedule.problem.messages
+    changed = with_queues(schedule.problem, Messages(queue, None if known is None else known.order))
+    return timed_plan(changed, schedule.plan, schedule.lengths)
+
+
 def timed_plan(problem: Problem, plan: Plan, lengths: Sequence[int] | None = None) -> Schedule:
     """Return a plan that is complete as it stands with every slot as early as possible. Raises as `schedule_plan`."""
     graph = lower_plan(problem, plan)
