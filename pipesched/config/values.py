@@ -223,7 +223,7 @@ def is_table(field: Field, value: Any) -> bool:
 
 
 def _has_entries(values: Values, field: Field, given: Given) -> bool:
-    """Return whether a value goes entry by entry on top of the one that there is: factors, slices, shards and queues."""
+    """Return whether a value goes entry by entry on top of the one that there is, as that of `sizes`."""
     both = (values[field.name].value, given.value) if field.name in values and field.name in declared.MAPPINGS else ()
     return any(isinstance(one, Mapping) for one in both) and not any(isinstance(one, READ) for one in both)
 

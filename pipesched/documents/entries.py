@@ -100,7 +100,7 @@ def queue_document(schedule: Schedule) -> list[list[dict[str, Any]]]:
     """Return the ends of messages of each device in its order; `after` is the text of a slot, or null."""
     plan, scale = schedule.plan, schedule.problem.ticks.per_unit
     starts, ends = schedule.start_ticks, schedule.end_ticks
-    names = {NOTHING_BEFORE: None}
+    names: dict[int, str | None] = {NOTHING_BEFORE: None}
     rows = []
     for program in plan.messages:
         row = []
@@ -131,7 +131,7 @@ def with_queue(problem: Problem, plan: Plan, rows: Sequence[Sequence[WrittenSlot
         return plan
     times: dict[int, tuple[WrittenSlot, int]] = {}
     programs = []
-    for device, row in enumerate(rows):
+    for row in rows:
         ops = [(entry.slot, entry.after.forward if isinstance(entry.after, Pair) else entry.after) for entry in row]
         known = [NOTHING_BEFORE if after is None else plan.index.number(after) for _, after in ops]
         programs.append([(op, after, 0) for (op, _), after in zip(ops, known, strict=True) if isinstance(op, Op)])
@@ -141,7 +141,8 @@ def with_queue(problem: Problem, plan: Plan, rows: Sequence[Sequence[WrittenSlot
             assert isinstance(entry.slot, Op)
             other, there = times.setdefault(made.index.number(entry.slot), (entry, device))
             if (other.start, other.end) != (entry.start, entry.end):
-                raise InvalidSchedule(f"{other.slot} on device {there} and {entry.slot} on device {device} are one message, but have two times")
+                ends = f"{other.slot} on device {there} and {entry.slot} on device {device}"
+                raise InvalidSchedule(f"{ends} are one message, but have two times")
     return made
 
 

@@ -1,7 +1,8 @@
 """The JSON document of a schedule (format "pipesched.schedule"): writing it, and reading it back.
 
-Version 3 is of costs that give the whole backward beside its halves, and of messages in queues. Version 2 is of microbatches that differ, of
-slices, of forward passes alone, and of steps with more than passes. All else has version 1.
+Version 3 is of costs that give the whole backward beside its halves, and of messages in queues. Version 2 is of
+microbatches that differ, of slices, of forward passes alone, and of steps with more than passes. All else has
+version 1.
 
 Times and memory are in the user's units. A fraction such as the activation 1/3 is written as its nearest float, and
 read as the simplest fraction with that float, so the document round-trips exactly.

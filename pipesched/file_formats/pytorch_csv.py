@@ -120,8 +120,8 @@ def dump_comms(schedule: Schedule) -> CsvText:
 
     At level weights UNSHARD and RESHARD stand as in the programs of the schedule, and so do its reductions. A stage
     without one is reduced behind its last backward, because PyTorch divides gradients there. SEND and RECV stand as in
-    the queues of the schedule, or where PyTorch puts them. Microbatches are renumbered as in `dump`. Optimizers and reductions of tied weights are left out,
-    which the note of the text says. Raises Inexpressible for what PyTorch's runtime lacks.
+    the queues of the schedule, or where PyTorch puts them. Microbatches are renumbered as in `dump`. Optimizers and
+    reductions of tied weights are left out, which the note of the text says. Raises Inexpressible for what PyTorch's runtime lacks.
     """
     refusal = refused_by_pytorch(schedule)
     if refusal is None and schedule.problem.sharding.reduces_each:

@@ -105,9 +105,9 @@ def incomplete_messages(tables: TablesOfTimes) -> Iterator[str]:
     homes = np.full((2, index.size - first), -1)
     homes[1, due.number - first], homes[0, due.number - first] = due.sender, due.receiver
     sends, number = (np.concatenate([getattr(one, key) for one in plan.messages]) for key in ("sends", "number"))
-    device = np.repeat(np.arange(len(plan.messages)), [len(one.number) for one in plan.messages])
-    for at in np.flatnonzero(homes[sends, number - first] != device).tolist():
-        yield f"{end_name(index, int(number[at]), int(sends[at]))} on device {device[at]} is none of the plan's"
+    there = np.repeat(np.arange(len(plan.messages)), [len(one.number) for one in plan.messages])
+    for at in np.flatnonzero(homes[sends, number - first] != there).tolist():
+        yield f"{end_name(index, int(number[at]), int(sends[at]))} on device {there[at]} is none of the plan's"
     count = np.bincount(sends * homes.shape[1] + number - first, minlength=homes.size).reshape(homes.shape)
     for end, at in np.argwhere((count != 1) & (homes >= 0)).tolist():
         what = f"stands {count[end, at]} times" if count[end, at] else "is missing"

@@ -103,7 +103,12 @@ BY_NAME = {field.name: field for field in FIELDS}
 PARAMETERS = {name: field for name, field in BY_NAME.items() if name != "algorithm"}  # of `make_problem`
 NUMERIC = tuple(field for field in FIELDS if field.shape.is_number)
 # Mappings that go entry by entry on top of another, and their entries that have options of their own:
-MAPPINGS: dict[str, Mapping[str, ValueShape | Field]] = {"sizes": SIZES, "slices": SLICES, "shard": SHARD, "messages": MESSAGES}
+MAPPINGS: dict[str, Mapping[str, ValueShape | Field]] = {
+    "sizes": SIZES,
+    "slices": SLICES,
+    "shard": SHARD,
+    "messages": MESSAGES,
+}
 INSIDE = tuple(one for known in MAPPINGS.values() for one in known.values() if isinstance(one, Field))
 VARIED = (*NUMERIC, BY_KEY["shard"], SHARD["ranks"], SHARD["ahead"], SHARD["reduce"])  # what a sweep varies
 OTHERS = {  # keys of other programs, each with ours

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from pipesched.core.arrays import Ints, Kernels, column, np
 from pipesched.core.clock import look
 from pipesched.core.tasks import Edges, WaitTable
-from pipesched.core.timing import earliest_times, heads, tails
+from pipesched.core.timing import Retiming, heads, tails
 from pipesched.errors import ConfigError
 from pipesched.pipeline.lowering import lower_plan
 from pipesched.pipeline.message_programs import (
@@ -61,9 +63,9 @@ class BestOrder:
         self._lay_out()
 
     def _lay_out(self) -> None:
-        """Number the resources that messages need, and the lines of those that need the same ones."""
+        """Give numbers to the resources that messages need, and the lines of those that need the same ones."""
         sent, queue, devices = self.sent, self.queue, self.problem.devices
-        here, there = (values.copy() for values in (sent.sender, sent.receiver))
+        here, there = (np.where(sent.is_run, ends, NOTHING_BEFORE) for ends in (sent.sender, sent.receiver))
         pair = np.minimum(here, there) * devices + np.maximum(here, there)
         edge = here * devices + there
         one, two = {EDGE: (edge, edge), PAIR: (pair, pair)}.get(queue, (here, there))
@@ -79,16 +81,15 @@ class BestOrder:
         of_line, members = np.unique(line[line >= 0], return_index=True)
         members = np.flatnonzero(line >= 0)[members]
         self.line = np.where(line >= 0, np.searchsorted(of_line, line), NOTHING_BEFORE)
-        resources, numbers = np.unique(
-            np.concatenate([first_one[members], first_two[members]]), return_inverse=True
-        )
+        resources, numbers = np.unique(np.concatenate([first_one[members], first_two[members]]), return_inverse=True)
         self.one, self.two = numbers[: len(members)], numbers[len(members) :]
         counts = np.bincount(self.line[line >= 0], minlength=len(members))
         self.base = np.cumsum(counts) - counts
         lines = np.arange(len(members))
-        is_other = self.one != self.two
-        self.touched = WaitTable(np.append(self.one, self.two[is_other]), np.append(lines, lines[is_other]),
-                                 np.zeros(len(lines) + int(is_other.sum()), dtype=np.int64), len(resources))  # fmt: skip
+        both, is_other = np.append(self.one, self.two), self.one != self.two
+        users = np.append(lines, lines[is_other])
+        keys = both[np.append(lines, lines[is_other] + len(lines))]
+        self.touched = WaitTable(keys, users, 0 * users, len(resources))
 
     def plan(self) -> Plan:
         """Return the plan with the best order found: never longer than with the one that it has."""
@@ -105,9 +106,10 @@ class BestOrder:
                 best, least = found, length
         return best
 
-    def _makespan(self, plan: Plan) -> int:
-        graph = lower_plan(self.problem, plan)
-        return int(earliest_times(graph, plan.lines).end[self.ends].max())
+    def _makespan(self, plan: Plan) -> float:
+        """Return the last end in ticks; infinite where messages wait for each other in a circle."""
+        times = Retiming(lower_plan(self.problem, plan), plan.lines).tried()
+        return inf if times is None else int(times.end[self.ends].max())
 
     @property
     def bound(self) -> int:

@@ -14,16 +14,10 @@ from pipesched.core.clock import look
 from pipesched.core.tasks import NOWHERE, Edges, TaskGraph, WaitTable
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.pipeline.kinds import GRADIENT_LETTERS
-from pipesched.pipeline.messages import EDGE, ON_DEVICE, PAIR, PYTORCH, Messages
+from pipesched.pipeline.messages import EDGE, ON_DEVICE, PAIR, Messages
 from pipesched.pipeline.model import StepModel
 from pipesched.pipeline.ops import Op, OpIndex, ScopedRows, other_end
-from pipesched.pipeline.plan import (
-    NOTHING_BEFORE,
-    MessageProgram,
-    Plan,
-    ends_of_stages,
-    with_parts,
-)
+from pipesched.pipeline.plan import NOTHING_BEFORE, MessageProgram, Plan, ends_of_stages, with_parts
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.step import AUTO, WEIGHTS
 from pipesched.pipeline.step_rule import with_step
@@ -58,7 +52,7 @@ class Sent:
     def _first_of(self, kinds: str) -> Ints:
         """Return the operation of some kinds by stage and unit, -1 where none is planned."""
         index = self._plan.index
-        found = np.full((index.stages, index.units), -1)
+        found: Ints = np.full((index.stages, index.units), -1)
         for row in (index.of_kind(kind) for kind in kinds if kind in index.letters):
             numbers = np.arange(row.start, row.stop)
             found = np.where(self._planned[row.start : row.stop], numbers, found.ravel()).reshape(found.shape)
@@ -117,7 +111,8 @@ def pytorch_programs(problem: Problem, plan: Plan) -> Plan:
 
     The devices take turns, and each does one action if its input is there. A SEND stands right behind the pass that
     makes its tensor, the RECV at that moment at the end of what the other device has done so far. Gathers, frees and
-    reductions take turns too, whether or not weights are sharded. Raises InvalidSchedule where devices wait in a circle.
+    reductions take turns too, whether or not weights are sharded. Of messages that one operation makes, those to other
+    stages come first. Raises InvalidSchedule where devices wait in a circle.
     """
     look()
     plan = without_messages(plan)
@@ -126,21 +121,32 @@ def pytorch_programs(problem: Problem, plan: Plan) -> Plan:
     stops = np.cumsum([0, *map(len, lines)])
     order, begins = np.concatenate([column(()), *lines]).astype(np.int64), stops[:-1]
     idle = _turns(problem, plan, order, stops)
-    tasks = sent.index.first_message
-    needs, makes = (WaitTable(tasks_of[there], there, 0 * there, tasks) for tasks_of in (sent.target, sent.source))
+    waits = _waits(plan, order)
+    number = np.append(there, len(sent.is_run) + np.arange(len(waits)))
+    keys = (np.append(tasks_of[there], waits[:, at]) for at, tasks_of in ((1, sent.target), (0, sent.source)))
+    needs, makes = (WaitTable(key, number, 0 * number, sent.index.first_message) for key in keys)
+    sender, receiver = (np.append(ends, 0 * waits[:, 0] + NOTHING_BEFORE) for ends in (sent.sender, sent.receiver))
     ends = np.bincount(sent.sender[there], minlength=devices) + np.bincount(sent.receiver[there], minlength=devices)
     bounds, kernels = np.cumsum([0, *ends.tolist()]), Kernels()
-    given = (order, stops[1:], idle, needs.first, needs.task, makes.first, makes.task, sent.sender, sent.receiver)
+    given = (order, stops[1:], idle, needs.first, needs.task, makes.first, makes.task, sender, receiver)
     left = idle[np.minimum(begins, len(idle) - 1)]
-    state = [kernels.blank(len(sent.is_run)), *map(kernels.give, (begins.copy(), left))]
+    state = [kernels.blank(len(sender)), *map(kernels.give, (begins.copy(), left))]
     state += [kernels.blank(devices, NOTHING_BEFORE), kernels.blank(devices), kernels.give(bounds[:-1].copy())]
     found = [kernels.blank(int(bounds[-1])) for _ in range(4)]
     if kernels.run.take_turns(*map(kernels.give, given), *state, *found):
         raise InvalidSchedule("the operations of the plan wait for each other")
-    number, sends, after, behind = map(column, found)
+    numbers, sends, after, behind = map(column, found)
     parts = [slice(*both) for both in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)]
-    columns = number + sent.index.first_message, sends, after, behind
+    columns = numbers + sent.index.first_message, sends, after, behind
     return sent.programs([MessageProgram(*(values[part] for values in columns)) for part in parts])
+
+
+def _waits(plan: Plan, order: Ints) -> Ints:
+    """Return the waits of slots for slots as rows (before, after), which turns keep too; of pairs by their forwards."""
+    forward = {backward: one for one, backward in plan.pairs.items()}
+    pairs = [[forward.get(number, number) for number in pair] for pair in plan.waits]
+    found = column([*chain.from_iterable(pairs)]).reshape(-1, 2)
+    return found[np.isin(found, order).all(axis=1)]
 
 
 def _turns(problem: Problem, plan: Plan, order: Ints, stops: Ints) -> Ints:

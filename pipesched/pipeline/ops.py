@@ -407,8 +407,7 @@ def parse_op(text: str) -> Op:
     match = _OP.fullmatch(text)
     if match and match[2] in STEP_KINDS and match[4] is None:
         return step_op(int(match[1]), match[2], None if match[3] is None else int(match[3]))
-    is_message = bool(match) and match[2] in MESSAGE_KINDS
-    if not match or not (is_message or (match[2] in LETTERS and len(match[2]) == 1)) or match[3] is None:
+    if not match or not ((match[2] in LETTERS and len(match[2]) == 1) or match[2] in MESSAGE_KINDS) or not match[3]:
         raise ConfigError(
             f"{shown(text)} is no operation; one looks like 2F0: stage, one of {' '.join(LETTERS)}, microbatch"
         )

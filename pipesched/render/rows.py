@@ -174,7 +174,9 @@ def message_lanes(schedule: Schedule, device: int) -> Iterator[tuple[str, Sequen
         peers[one.sends, one.number - first] = other
     if known.queue == EDGE:
         program = program._replace(number=program.number[program.sends == 1], sends=program.sends[program.sends == 1])
-    others = peers[1 - program.sends, program.number - first] if known.queue in (EDGE, PAIR_QUEUE) else program.sends * 0
+    others = (
+        peers[1 - program.sends, program.number - first] if known.queue in (EDGE, PAIR_QUEUE) else program.sends * 0
+    )
     for other in np.unique(others).tolist():
         own = program.number[(others == other) & (schedule.times.end > schedule.times.start)[program.number]]
         name = {EDGE: f"{TO} {other}", PAIR_QUEUE: f"{QUEUE} {other}"}.get(known.queue, QUEUE)

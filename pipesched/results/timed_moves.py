@@ -83,9 +83,7 @@ def timed_tasks(schedule: Schedule, *, moving: bool = False) -> TimedTasks:
     )  # fmt: skip
 
 
-def _with_messages(
-    schedule: Schedule, inputs: list[list[Arc]], waits: list[list[int]]
-) -> Sequence[Sequence[int]]:
+def _with_messages(schedule: Schedule, inputs: list[list[Arc]], waits: list[list[int]]) -> Sequence[Sequence[int]]:
     """Add what messages wait for, and what waits for them; return what holds each device, where messages do."""
     problem, plan = schedule.problem, schedule.plan
     sent, first = Sent(problem, plan), plan.index.first_message

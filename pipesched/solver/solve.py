@@ -130,11 +130,9 @@ def solve_request(request: SolveRequest) -> Outcome:
 
     Where messages queue, it is found with free ones: of the best plans of all cases the one that is then the shortest.
     """
-    messages = request.problem.messages
-    if messages is not None:
-        request = replace(request, problem=with_queues(request.problem, None))
-        if request.advice is not None:
-            raise ConfigError("has no effect where `messages` queue", "advice")
+    if request.problem.messages is not None and request.advice is not None:
+        raise ConfigError("has no effect where `messages` queue", "advice")
+    messages, request = request.problem.messages, replace(request, problem=with_queues(request.problem, None))
     clock = Clock(request.limits.seconds, request.stop)
     given = _tried(request, clock)
     cases = as_cases(given.problems, request.objective, request.allowed, request.policy)
@@ -160,10 +158,10 @@ def solve_request(request: SolveRequest) -> Outcome:
         none = "no order was found that keeps the budget with what the step holds beside activations"
         raise NoSchedule("stopped before any schedule was found" if is_late else none)
     outcome = _outcome(search, request, given, stopped_by, periods)
-    if messages is not None:
-        return _queued(outcome, search, Messages(messages.queue, messages.order or BEST_ORDER))
     is_settled = stopped_by in (StoppedBy.PROOF, StoppedBy.GAP) and not search.is_begun
-    return outcome if is_settled and request.advice is None else advised(outcome, request, search.at)
+    if messages is None:
+        return outcome if is_settled and request.advice is None else advised(outcome, request, search.at)
+    return _queued(outcome, search, Messages(messages.queue, messages.order or BEST_ORDER))
 
 
 def _queued(outcome: Outcome, search: Search, messages: Messages) -> Outcome:

@@ -75,11 +75,13 @@ def by_pytorch(step: Step, plan: Texts) -> Ends:
     left = [deque(_turns(step, plan, device)) for device in range(len(plan.rows))]
     ends: list[list[tuple[str, str | None]]] = [[] for _ in left]
     last: list[str | None] = [None for _ in left]
-    done = set[str]()
+    done, slots = set[str](), {text for row in plan.rows for slot in row for text in parts(slot)}
     while any(left):
         before = len(done), sum(map(len, left))
         for device, row in enumerate(left):
-            if not row or any(one.source not in done for one in made if one.target in parts_or_none(row[0])):
+            needed = [one.source for one in made if row and one.target in parts_or_none(row[0])]
+            needed += [one for one, other in plan.waits if row and one in slots and other in parts_or_none(row[0])]
+            if not row or not done.issuperset(needed):
                 continue
             cell = row.popleft()
             if not parts_or_none(cell):

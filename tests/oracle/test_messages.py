@@ -6,7 +6,7 @@ from fractions import Fraction
 from random import Random
 
 import pytest
-from hypothesis import assume, given, strategies as st
+from hypothesis import assume, given, reject, strategies as st
 
 from pipesched import Deadlock, make_problem, plan, schedule_plan
 from pipesched.pipeline.bounds import lower_bound
@@ -60,8 +60,13 @@ def require_alike(schedule: Schedule, queued: Queued) -> None:
 
 def run_both(config: Config, texts: Texts, queue: str, order: str = "pytorch") -> tuple[Schedule, Queued]:
     """A plan in PyTorch's order, or the best one, by the package and by the second simulation."""
-    step = read_step(config)
-    schedule = scheduled(make_problem(**config, messages={"queue": queue, "order": order}), texts)
+    step, problem = read_step(config), make_problem(**config, messages={"queue": queue, "order": order})
+    try:
+        schedule = scheduled(problem, texts)
+    except Deadlock:  # a wait of a lane that PyTorch, which has none, does not know
+        with pytest.raises(Stuck):
+            replay_queued(step, texts, queue, by_pytorch(step, texts))
+        reject()
     ends = ends_of(schedule)
     if order == "pytorch":
         assert [*map(list, ends)] == [*map(list, by_pytorch(step, texts))]

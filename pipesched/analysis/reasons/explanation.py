@@ -144,7 +144,8 @@ class Explanation(HasPage):
 
     def __repr__(self) -> str:
         total = self.totals
-        largest = max((idle for idle in self.classes if idle is not Idle.LATE or not self.is_measured), key=total.__getitem__)
+        counted = (idle for idle in self.classes if idle is not Idle.LATE or not self.is_measured)
+        largest = max(counted, key=total.__getitem__)
         return f"Explanation(makespan {self.makespan}, idle {self.idle}, most of it {largest.value})"
 
     def number_of(self, slot: Slot) -> int:
@@ -191,7 +192,8 @@ class Explanation(HasPage):
     def slack(self) -> dict[str, int | float]:
         """How much later each slot and transfer may end, with these orders, before the makespan grows; by its text."""
         plan = self.schedule.plan
-        return {str(plan.slot(task)): self._time(self.slack_ticks[task]) for order in plan.lines for task in order.tolist()}
+        tasks = [task for order in plan.lines for task in order.tolist()]
+        return {str(plan.slot(task)): self._time(self.slack_ticks[task]) for task in tasks}
 
     @cached_property
     def device_ticks(self) -> list[dict[Idle, int]]:
