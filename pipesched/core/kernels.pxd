@@ -61,14 +61,6 @@ cpdef Int greedy(Int steps, Int events, Int[::1] heap, Int alternate, Int first_
                  Int[::1] size, Int[::1] caught, Int[::1] there, Int[::1] back, Int[::1] capacity, Int[::1] done,
                  Int[::1] free_at, Int[::1] after_forward, Int[::1] forward_at, Int[::1] input_at, Int[::1] order)
 
-cpdef void fetches(Int[::1] begins, Int[::1] stops, Int[::1] stage, Int[::1] other, Int most, Int[::1] coming,
-                   Int[::1] comes, Int[::1] near, Int[::1] found)
-
-cpdef Int take_turns(Int[::1] order, Int[::1] stops, Int[::1] idle, Int[::1] need_first, Int[::1] need,
-                     Int[::1] made_first, Int[::1] made, Int[::1] sender, Int[::1] receiver, Int[::1] sent,
-                     Int[::1] place, Int[::1] left, Int[::1] last, Int[::1] turns, Int[::1] free, Int[::1] found,
-                     Int[::1] sends, Int[::1] after, Int[::1] behind)
-
 cpdef Int match(Int[::1] duration, Int[::1] first, Int[::1] after, Int[::1] lag, Int[::1] line, Int[::1] one,
                 Int[::1] two, Int[::1] base, Int[::1] touched_first, Int[::1] touched, Int[::1] rank,
                 Int[::1] by_rank, Int[::1] here, Int[::1] there, Int[::1] left, Int[::1] ready, Int[::1] waiting,

@@ -143,9 +143,18 @@ class BestOrder:
         return self._programs(picked[:count], here, there)
 
     def _programs(self, picked: Ints, behind_here: Ints, behind_there: Ints) -> Plan:
-        rows = []
-        for device in range(self.problem.devices):
+        """Return the plan with messages in the order in which they were picked.
+
+        Where they hold devices each stands where it was; else as early as that order lets it, a SEND behind its source.
+        """
+        rows, place = [], np.full(self.first + 1, NOTHING_BEFORE)
+        for device, line in enumerate(self.lines[: self.problem.devices]):
             own = picked[(self.here[picked] == device) | (self.there[picked] == device)]
             sends = (self.here[own] == device).astype(np.int64)
-            rows.append(MessageProgram(own, sends, np.where(sends, behind_here[own], behind_there[own]), 0 * own))
+            after = np.where(sends, behind_here[own], behind_there[own])
+            if self.queue != ON_DEVICE:
+                place[line] = np.arange(len(line))
+                made = np.where(sends, place[self.sent.source[own - self.first]], NOTHING_BEFORE)
+                after = np.append(line, NOTHING_BEFORE)[np.maximum.accumulate(made)]
+            rows.append(MessageProgram(own, sends, after, 0 * own))
         return self.sent.programs(rows)

@@ -133,7 +133,7 @@ def pytorch_programs(problem: Problem, plan: Plan) -> Plan:
     state = [kernels.blank(len(sender)), *map(kernels.give, (begins.copy(), left))]
     state += [kernels.blank(devices, NOTHING_BEFORE), kernels.blank(devices), kernels.give(bounds[:-1].copy())]
     found = [kernels.blank(int(bounds[-1])) for _ in range(4)]
-    if kernels.run.take_turns(*map(kernels.give, given), *state, *found):
+    if kernels.lists.take_turns(*map(kernels.give, given), *state, *found):
         raise InvalidSchedule("the operations of the plan wait for each other")
     numbers, sends, after, behind = map(column, found)
     parts = [slice(*both) for both in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)]
@@ -166,7 +166,7 @@ def _turns(problem: Problem, plan: Plan, order: Ints, stops: Ints) -> Ints:
         coming = [kernels.blank(index.stages) for _ in range(2)], kernels.blank(index.stages, NOTHING_BEFORE)
         found = kernels.blank(len(turns))
         columns = map(kernels.give, (stops[:-1], stops[1:], stage, other))
-        kernels.run.fetches(*columns, AHEAD, *coming[0], coming[1], found)
+        kernels.lists.fetches(*columns, AHEAD, *coming[0], coming[1], found)
         turns = column(found)
     there = problem.model.where
     for device, slots in enumerate(plan.orders):
