@@ -558,7 +558,8 @@ def take_turns(
     """Put both ends of each message where the machines are when it is made, as they run in turns; return what is left.
 
     Each turn of a machine is one task of its part of `order`, if all messages that it needs are `sent`, or one of the
-    `idle` turns before that. What has no sender and no receiver (NONE) is waited for alone. Machine m stands at `place[m]`, with `left[m]` idle turns before; its ends come from
+    `idle` turns before that. What has no sender and no receiver (-1) is waited for alone. Machine
+    m stands at `place[m]`, with `left[m]` idle turns before; its ends come from
     `free[m]` on, each behind the task `last[m]` and so many `turns[m]`.
     """
     machines, remaining = len(stops), 0

@@ -104,7 +104,7 @@ def parse(text: str, source: str, *, may_wait: bool = False) -> Imported:
     stages = unscaled(sheet)
     note = f"stages {shown(stages)} have no REDUCE_GRAD: PyTorch will not divide their gradients by the number of"
     note += " microbatches, nor reduce them over data-parallel ranks"
-    plan = with_programs(sheet, replace(plan, note=note if stages else ""), wrong if stuck else "")
+    plan = with_programs(sheet, replace(plan, note=note if stages else ""), (wrong, *stuck) if stuck else ())
     return Imported(plan, Placement(tuple(sheet.rank_of.values())))
 
 
@@ -121,7 +121,8 @@ def dump_comms(schedule: Schedule) -> CsvText:
     At level weights UNSHARD and RESHARD stand as in the programs of the schedule, and so do its reductions. A stage
     without one is reduced behind its last backward, because PyTorch divides gradients there. SEND and RECV stand as in
     the queues of the schedule, or where PyTorch puts them. Microbatches are renumbered as in `dump`. Optimizers and
-    reductions of tied weights are left out, which the note of the text says. Raises Inexpressible for what PyTorch's runtime lacks.
+    reductions of tied weights are left out, which the note of the text says. Raises Inexpressible for what
+    PyTorch's runtime lacks.
     """
     refusal = refused_by_pytorch(schedule)
     if refusal is None and schedule.problem.sharding.reduces_each:

@@ -312,16 +312,16 @@ class FilePlan(Plan):
 
     Turns of a stage are counted from 0. `mistakes` says what computes on sharded weights, and what else of the programs
     PyTorch would refuse. `issued` are SEND and RECV, each with the slot and how many other actions it stands behind.
-    `stuck` says where cells wait in a circle, as they are issued one by one.
+    `stuck` says, as a whole and apart, where cells wait in a circle, as they are issued one by one.
     """
 
     programs: Sequence[Sequence[Issued]] = ()
     mistakes: Sequence[str] = ()
     issued: Sequence[Sequence[tuple[Op, int, int]]] = ()
-    stuck: str = ""
+    stuck: Sequence[str] = ()
 
 
-def with_programs(sheet: Sheet, plan: Plan, stuck: str = "") -> Plan:
+def with_programs(sheet: Sheet, plan: Plan, stuck: Sequence[str] = ()) -> Plan:
     """Return the plan of a sheet with its programs, where it has any UNSHARD, or any SEND."""
     is_sharded = any(action.kind == "UNSHARD" for action in sheet.cells_of)
     if not (is_sharded or sheet.has_transfers):
@@ -346,7 +346,7 @@ def planned(problem: Problem, plan: Plan) -> Plan:
     if not isinstance(plan, FilePlan):
         return plan
     if plan.stuck and problem.messages is None:
-        raise InvalidSchedule(plan.stuck)
+        raise InvalidSchedule(plan.stuck[0], plan.stuck[1:])
     file = plan
     if problem.sharding.divides(WEIGHTS) and file.programs:
         if plan.mistakes:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pipesched.pipeline.messages import Messages
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Number

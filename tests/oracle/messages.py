@@ -120,7 +120,7 @@ def parts_or_none(cell: str) -> list[str]:
     return [] if any(kind in cell for kind in ("SHARD", "REDUCE")) else [*parts(cell)]
 
 
-def replay_queued(step: Step, plan: Texts, queue: str, programs: Ends) -> Queued:
+def replay_queued(step: Step, plan: Texts, queue: str, programs: Ends) -> Queued:  # noqa: C901, PLR0912  plain
     """Run slots, lanes and messages, each message when it heads its queues. Raises Stuck."""
     graph, messages = graph_of(step, plan), messages_of(step, plan)
     by_end = {end: one for one in messages for end in one.ends}

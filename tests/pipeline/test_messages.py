@@ -1,4 +1,4 @@
-"""Messages in queues: published programs, the best order, deadlocks, bad input, documents and what does not take them."""
+"""Messages in queues: published programs, the best order, deadlocks, bad input, documents and what refuses them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ PYTORCH = [
 
 def problem_of(devices: int, microbatches: int, p2p: float, messages: Any) -> Problem:
     """Two stages a device, forward 1, backward 2."""
-    costs = {"forward": 1, "backward": 2, "p2p": p2p}
+    costs: Any = {"forward": 1, "backward": 2, "p2p": p2p}
     return make_problem(devices=devices, stages=2 * devices, microbatches=microbatches, **costs, messages=messages)
 
 
