@@ -13,6 +13,7 @@ from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.costs import HALVES
 from pipesched.pipeline.layers import PARTS, WORK, rows_of
 from pipesched.pipeline.memory import TABLED
+from pipesched.pipeline.messages import FREE, Messages
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.pipeline.shapes import Each, Field
@@ -21,7 +22,7 @@ from pipesched.pipeline.units import AUTO, Sizes, Slices
 from pipesched.pipeline.units_of_measure import is_several
 from pipesched.text.given import Given, located
 
-READ = (Sizes, Slices, Shard)  # what these become
+READ = (Sizes, Slices, Shard, Messages)  # what these become
 TASK = "task"  # the section that makes a config an exercise, which only a verdict on a solution reads
 TWO_A_DEVICE = object()  # the built-in default's stages, until the devices are known
 
@@ -222,7 +223,7 @@ def is_table(field: Field, value: Any) -> bool:
 
 
 def _has_entries(values: Values, field: Field, given: Given) -> bool:
-    """Return whether a value goes entry by entry on top of the one that there is: factors, slices and shards."""
+    """Return whether a value goes entry by entry on top of the one that there is, as that of `sizes`."""
     both = (values[field.name].value, given.value) if field.name in values and field.name in declared.MAPPINGS else ()
     return any(isinstance(one, Mapping) for one in both) and not any(isinstance(one, READ) for one in both)
 
@@ -233,6 +234,7 @@ def _on_top(field: Field, below: Given, above: Given) -> Given:
     A number of slices is their count, a word of a shard its level. What other entries leave without effect is dropped:
     one way to say the work of slices replaces the other, `most` goes with a number that is to be found, and lower
     levels of a shard have no `ahead`, `gather` and `reduce`, and of `gather` each and `ahead` one replaces the other.
+    Free messages have no `order`.
     """
     whole = field.shape.short or ""
     under, over = (one.value if isinstance(one.value, Mapping) else {whole: one.value} for one in (below, above))
@@ -242,6 +244,8 @@ def _on_top(field: Field, below: Given, above: Given) -> Given:
     if over.get("level", WEIGHTS) != WEIGHTS:
         dropped |= {"ahead", "gather"} if over["level"] == GRADIENTS else {"ahead", "gather", "reduce"}
     dropped |= {"ahead"} if over.get("gather") == EACH else {"gather"} if "ahead" in over else set()
+    if over.get("queue") == FREE:
+        dropped.add("order")
     kept = {key: value for key, value in under.items() if key not in dropped}
     return Given({**kept, **over}, None, {key: place for key, place in below.inside.items() if key in kept})
 

@@ -65,3 +65,9 @@ cpdef Int greedy(Int steps, Int events, Int[::1] heap, Int alternate, Int first_
                  Int weight_patience, Int microbatches, Int[::1] in_flight, Int[::1] duration, Int[::1] change,
                  Int[::1] size, Int[::1] caught, Int[::1] there, Int[::1] back, Int[::1] capacity, Int[::1] done,
                  Int[::1] free_at, Int[::1] after_forward, Int[::1] forward_at, Int[::1] input_at, Int[::1] order)
+
+cpdef Int match(Int[::1] duration, Int[::1] first, Int[::1] after, Int[::1] lag, Int[::1] line, Int[::1] one,
+                Int[::1] two, Int[::1] base, Int[::1] touched_first, Int[::1] touched, Int[::1] rank,
+                Int[::1] by_rank, Int[::1] here, Int[::1] there, Int[::1] left, Int[::1] ready, Int[::1] waiting,
+                Int[::1] count, Int[::1] is_busy, Int[::1] is_dirty, Int[::1] dirty, Int[::1] last, Int[::1] times,
+                Int[::1] codes, Int[::1] end, Int[::1] picked, Int[::1] behind_here, Int[::1] behind_there)

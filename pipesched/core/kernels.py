@@ -684,3 +684,92 @@ def lengthen(
                 other = after[arrow]
                 if lengths[other] < whole + lag[arrow]:
                     lengths[other] = whole + lag[arrow]
+
+
+def match(
+    duration: Sequence[int], first: Sequence[int], after: Sequence[int], lag: Sequence[int], line: Sequence[int],
+    one: Sequence[int], two: Sequence[int], base: Sequence[int], touched_first: Sequence[int], touched: Sequence[int],
+    rank: Sequence[int], by_rank: Sequence[int], here: Sequence[int], there: Sequence[int], left: MutableSequence[int],
+    ready: MutableSequence[int], waiting: MutableSequence[int], count: MutableSequence[int],
+    is_busy: MutableSequence[int], is_dirty: MutableSequence[int], dirty: MutableSequence[int],
+    last: MutableSequence[int], times: MutableSequence[int], codes: MutableSequence[int], end: MutableSequence[int],
+    picked: MutableSequence[int], behind_here: MutableSequence[int], behind_there: MutableSequence[int],
+) -> int:  # fmt: skip
+    """Run tasks as soon as they may; of those in lines, which need both resources of theirs, the least rank first.
+
+    A task in no line (NONE) needs none. Each wait is counted in `left`. Tasks of one machine, `here` and no `there`,
+    are noted as the `last` one that it started; those of two are listed as `picked`, each behind what both started
+    last. Return how many these are.
+    """
+    size, events, found = len(duration), 0, 0
+    for task in range(size):
+        if left[task] == 0:
+            push_event(times, codes, events, 0, task)
+            events += 1
+    while events > 0:
+        now, dirts = times[0], 0
+        while events > 0 and times[0] == now:
+            code = pop_event(times, codes, events)
+            events -= 1
+            if code < size:
+                own = line[code]
+                if own >= 0:
+                    push(waiting, base[own], count[own], rank[code])
+                    count[own] += 1
+                    if not is_dirty[own]:
+                        is_dirty[own] = 1
+                        dirty[dirts] = own
+                        dirts += 1
+                    continue
+                if here[code] >= 0:
+                    last[here[code]] = code
+                push_event(times, codes, events, now + duration[code], size + code)
+                events += 1
+                continue
+            task = code - size
+            end[task] = now
+            own = line[task]
+            if own >= 0:
+                for turn in range(2):
+                    resource = one[own] if turn == 0 else two[own]
+                    is_busy[resource] = 0
+                    for at in range(touched_first[resource], touched_first[resource + 1]):
+                        other = touched[at]
+                        if not is_dirty[other]:
+                            is_dirty[other] = 1
+                            dirty[dirts] = other
+                            dirts += 1
+            for at in range(first[task], first[task + 1]):
+                other = after[at]
+                if now + lag[at] > ready[other]:
+                    ready[other] = now + lag[at]
+                left[other] -= 1
+                if left[other] == 0:
+                    push_event(times, codes, events, ready[other], other)
+                    events += 1
+        while True:
+            best, chosen = -1, -1
+            for at in range(dirts):
+                own = dirty[at]
+                if count[own] > 0 and not is_busy[one[own]] and not is_busy[two[own]]:
+                    if best < 0 or waiting[base[own]] < best:
+                        best, chosen = waiting[base[own]], own
+            if best < 0:
+                break
+            pop(waiting, base[chosen], count[chosen])
+            count[chosen] -= 1
+            is_busy[one[chosen]] = 1
+            is_busy[two[chosen]] = 1
+            task = by_rank[best]
+            if there[task] < 0:
+                last[here[task]] = task
+            else:
+                picked[found] = task
+                found += 1
+                behind_here[task] = last[here[task]]
+                behind_there[task] = last[there[task]]
+            push_event(times, codes, events, now + duration[task], size + task)
+            events += 1
+        for at in range(dirts):
+            is_dirty[dirty[at]] = 0
+    return found

@@ -497,3 +497,112 @@ def jackson(head: Sequence[int], work: MutableSequence[int], released: Heaps) ->
             best = max(best, until - released.key[job])
         now = until
     return best
+
+
+def fetches(
+    begins: Sequence[int], stops: Sequence[int], stage: Sequence[int], other: Sequence[int], most: int,
+    coming: MutableSequence[int], comes: MutableSequence[int], near: MutableSequence[int], found: MutableSequence[int],
+) -> None:  # fmt: skip
+    """Count in `found`, for each place, the stages that the next ones are made of, and those before it are not, and so.
+
+    From each place of a machine on, its next `most` distinct stages are whole. A place uses `stage` and `other` (NONE:
+    none), which come together. `coming` and `comes` are of the size of all stages, `near` comes as NONE.
+    """
+    for machine in range(len(stops)):
+        size, last, held = 0, -1, 0
+        for place in range(stops[machine] - 1, begins[machine] - 1, -1):
+            if stage[place] < 0:
+                continue
+            if last >= 0 and other[place] < 0 and coming[0] == stage[place] and held <= most:
+                for at in range(held):
+                    near[coming[at]] = place
+                comes[0] = place
+                last = place
+                continue
+            for turn in range(2):
+                one = other[place] if turn == 0 else stage[place]
+                if one < 0 or (turn == 0 and one == stage[place]):
+                    continue
+                at = 0
+                while at < size and coming[at] != one:
+                    at += 1
+                if at == size:
+                    size += 1
+                while at > 0:
+                    coming[at] = coming[at - 1]
+                    comes[at] = comes[at - 1]
+                    at -= 1
+                coming[0] = one
+                comes[0] = place
+            before, common = held, 0
+            held = 0
+            while held < size and (held < most or comes[held] == comes[held - 1]):
+                if last >= 0 and near[coming[held]] == last:
+                    common += 1
+                near[coming[held]] = place
+                held += 1
+            if last >= 0:
+                found[last] = before + held - 2 * common
+            last = place
+        if last >= 0:
+            found[last] = held
+
+
+def take_turns(
+    order: Sequence[int], stops: Sequence[int], idle: Sequence[int], need_first: Sequence[int], need: Sequence[int],
+    made_first: Sequence[int], made: Sequence[int], sender: Sequence[int], receiver: Sequence[int],
+    sent: MutableSequence[int], place: MutableSequence[int], left: MutableSequence[int], last: MutableSequence[int],
+    turns: MutableSequence[int], free: MutableSequence[int], found: MutableSequence[int], sends: MutableSequence[int],
+    after: MutableSequence[int], behind: MutableSequence[int],
+) -> int:  # fmt: skip
+    """Put both ends of each message where the machines are when it is made, as they run in turns; return what is left.
+
+    Each turn of a machine is one task of its part of `order`, if all messages that it needs are `sent`, or one of the
+    `idle` turns before that. What has no sender and no receiver (-1) is waited for alone. Machine
+    m stands at `place[m]`, with `left[m]` idle turns before; its ends come from
+    `free[m]` on, each behind the task `last[m]` and so many `turns[m]`.
+    """
+    machines, remaining = len(stops), 0
+    for machine in range(machines):
+        remaining += stops[machine] - place[machine]
+    moved = True
+    while remaining > 0 and moved:
+        moved = False
+        for machine in range(machines):
+            at = place[machine]
+            if at == stops[machine]:
+                continue
+            if left[machine] > 0:
+                left[machine] -= 1
+                turns[machine] += 1
+                moved = True
+                continue
+            task = order[at]
+            ready = True
+            for wait in range(need_first[task], need_first[task + 1]):
+                if not sent[need[wait]]:
+                    ready = False
+                    break
+            if not ready:
+                continue
+            moved = True
+            remaining -= 1
+            place[machine] = at + 1
+            last[machine] = task
+            turns[machine] = 0
+            if at + 1 < stops[machine]:
+                left[machine] = idle[at + 1]
+            for out in range(made_first[task], made_first[task + 1]):
+                message = made[out]
+                sent[message] = 1
+                for end in range(2):
+                    here = sender[message] if end == 0 else receiver[message]
+                    if here < 0:
+                        continue
+                    entry = free[here]
+                    free[here] = entry + 1
+                    found[entry] = message
+                    sends[entry] = 1 - end
+                    after[entry] = last[here]
+                    behind[entry] = turns[here]
+    return remaining

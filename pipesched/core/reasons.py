@@ -41,7 +41,8 @@ class TimedTasks:
     ticks, from 0, the first start; tasks in no order have none. `deliveries[i]` ticks after its end the result of task
     i is out, occupying nobody (default: at once), and `delivery_tags[i]` names what makes them, as the tag of an arc.
     Of what was measured `arrived[i]` is when the message was there that task i waited for, less than 0 where it waited
-    for none.
+    for none. Tasks that are `queued` stand in several queues at once, whose order `waits` has; where they hold devices
+    while they run, `held` lists those of each.
     """
 
     durations: Sequence[int]
@@ -55,6 +56,8 @@ class TimedTasks:
     delivery_tags: Sequence[int] = ()
     arrived: Sequence[int] = ()
     late_lanes: int = 0
+    queued: range = range(0)
+    held: Sequence[Sequence[int]] = ()
 
     @cached_property
     def outs(self) -> Sequence[int]:
@@ -206,6 +209,7 @@ class Idle(str, Enum):
     WARM_UP = "warm_up"
     WAIT = "wait"
     TRANSFER = "transfer"
+    QUEUE = "queue"
     ORDER = "order"
     MEMORY = "memory"
     DRAIN = "drain"
@@ -220,9 +224,13 @@ class Idle(str, Enum):
 LATE_PARTS = (Idle.MESSAGE, Idle.RUNTIME)  # of what was measured: instead of late
 
 
-def classes(*, measured: bool = False) -> list[Idle]:
-    """Return the classes that add up to the idle time of a device, where that was measured and where it was not."""
-    return [idle for idle in Idle if idle not in ((Idle.LATE,) if measured else LATE_PARTS)]
+def classes(*, measured: bool = False, queued: bool = False) -> list[Idle]:
+    """Return the classes that add up to the idle time of a device.
+
+    They are others where that was `measured`, and one more where something is `queued`.
+    """
+    absent = {*((Idle.LATE,) if measured else LATE_PARTS), *(() if queued else (Idle.QUEUE,))}
+    return [idle for idle in Idle if idle not in absent]
 
 
 class Gap(NamedTuple):
@@ -260,16 +268,39 @@ def _gaps_of(tasks: TimedTasks, device: int, order: Sequence[int], takes: Sequen
         start = tasks.starts[task]
         if start > clock:
             walked = Idle.WAIT if position else Idle.WARM_UP
-            pieces = _pieces(tasks, task, clock, start, candidates[position + 1], fits)
+            pieces = list[Piece]()
+            for begin, end, culprit in _free_parts(tasks, device, clock, start):
+                pieces += (
+                    [(begin, end, Idle.QUEUE, culprit)]
+                    if culprit != NOTHING
+                    else _pieces(tasks, task, begin, end, candidates[position + 1], fits)
+                )
             for begin, end, idle, culprit in sorted(pieces):
                 yield Gap(device, begin, end, idle or walked, culprit, task)
         clock = max(clock, tasks.ends[task])
     last, makespan = tasks.last, tasks.makespan
     if last != NOTHING:  # the walk back from the makespan begins with the last delivery
-        pieces = _within(tasks.ends[last], makespan, Idle.TRANSFER, last, clock, makespan)
-        walk = _walk(tasks, last, min(tasks.ends[last], makespan), clock, makespan, own=True)
-        for begin, end, idle, culprit in sorted([*pieces, *walk]):
+        pieces = []
+        for begin, end, culprit in _free_parts(tasks, device, clock, makespan):
+            if culprit != NOTHING:
+                pieces.append((begin, end, Idle.QUEUE, culprit))
+            else:
+                pieces += _within(tasks.ends[last], makespan, Idle.TRANSFER, last, begin, end)
+                pieces += _walk(tasks, last, min(tasks.ends[last], makespan), begin, end, own=True)
+        for begin, end, idle, culprit in sorted(pieces):
             yield Gap(device, begin, end, idle or Idle.DRAIN, culprit, NOTHING)
+
+
+def _free_parts(tasks: TimedTasks, device: int, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """Yield the parts of a gap: those in which a queued task holds the device, with that task, and the others."""
+    for task in tasks.held[device] if tasks.held else ():
+        if tasks.starts[task] < end and tasks.ends[task] > start:
+            if tasks.starts[task] > start:
+                yield start, tasks.starts[task], NOTHING
+            yield max(start, tasks.starts[task]), min(end, tasks.ends[task]), task
+            start = max(start, tasks.ends[task])
+    if start < end:
+        yield start, end, NOTHING
 
 
 class GapCandidate(NamedTuple):
@@ -319,7 +350,8 @@ def _pieces(tasks: TimedTasks, task: int, start: int, end: int, candidates: Cand
 def _walk(tasks: TimedTasks, task: int, time: int, start: int, end: int, *, own: bool = False) -> Iterator[Piece]:
     """Yield what the walk back from a task finds between two times; `time` is where the walk stands.
 
-    With `own` the time of the task itself counts, else the walk begins with what held it back.
+    With `own` the time of the task itself counts, else the walk begins with what held it back. What is queued waits in
+    its queues from the moment at which it is made; the walk goes on with what made it.
     """
     while time > start and task != NOTHING:
         if own:
@@ -328,6 +360,11 @@ def _walk(tasks: TimedTasks, task: int, time: int, start: int, end: int, *, own:
             yield from _late(tasks, task, start, end)
             time = tasks.allowed[task]
         arc = tasks.tight[task]
+        if task in tasks.queued and own:
+            held_back, arc = arc, max(tasks.inputs[task], key=lambda one: tasks.ends[one.before])
+            if held_back is not None:  # it waits behind another from when it is made on
+                yield from _within(tasks.ends[arc.before], time, Idle.QUEUE, task, start, end)
+            time = min(time, tasks.ends[arc.before])
         if arc is None:
             return
         left = time - max(arc.lag, 0)  # a lag below 0 leaves the time to the task before

@@ -11,8 +11,11 @@ from pipesched.checks import shown
 from pipesched.core.timing import UNTIMED
 from pipesched.documents.json_text import get
 from pipesched.documents.problem import exact_time
-from pipesched.errors import ConfigError
-from pipesched.pipeline.ops import Op, Pair, Slot, parse_network, parse_slot
+from pipesched.errors import ConfigError, InvalidSchedule
+from pipesched.pipeline.check_messages import end_name
+from pipesched.pipeline.message_programs import given_programs
+from pipesched.pipeline.ops import Op, Pair, Slot, parse_message, parse_network, parse_slot
+from pipesched.pipeline.plan import NOTHING_BEFORE, Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
@@ -88,6 +91,59 @@ def read_network(problem: Problem, content: dict[str, Any]) -> list[list[Written
     if NETWORK in content:
         raise ConfigError(f"{NETWORK!r} is for a problem with a step: costs of gather or reduce, shard, side, ..")
     return []
+
+
+QUEUE = "queue"
+
+
+def queue_document(schedule: Schedule) -> list[list[dict[str, Any]]]:
+    """Return the ends of messages of each device in its order; `after` is the text of a slot, or null."""
+    plan, scale = schedule.plan, schedule.problem.ticks.per_unit
+    starts, ends = schedule.start_ticks, schedule.end_ticks
+    names: dict[int, str | None] = {NOTHING_BEFORE: None}
+    rows = []
+    for program in plan.messages:
+        row = []
+        for number, sends, after, _ in zip(*(values.tolist() for values in program), strict=True):
+            if after not in names:
+                names[after] = str(plan.slot(after))
+            times = {"start": in_units(starts[number], scale), "end": in_units(ends[number], scale)}
+            row.append({"op": end_name(plan.index, number, sends), **times, "after": names[after]})
+        rows.append(row)
+    return rows
+
+
+def read_queue(problem: Problem, content: dict[str, Any]) -> list[list[WrittenSlot]]:
+    """Return what a document says of the messages of each device; nothing where they are free. Raises ConfigError."""
+    if problem.messages is not None:
+        return written_entries(problem, content, QUEUE, parse_message)
+    if QUEUE in content:
+        raise ConfigError(f"{QUEUE!r} is for a problem whose `messages` queue")
+    return []
+
+
+def with_queue(problem: Problem, plan: Plan, rows: Sequence[Sequence[WrittenSlot]]) -> Plan:
+    """Return a plan with the messages that a document says.
+
+    Raises InvalidSchedule for one that is none of the plan, and for one whose ends have two times.
+    """
+    if problem.messages is None:
+        return plan
+    times: dict[int, tuple[WrittenSlot, int]] = {}
+    programs = []
+    for row in rows:
+        ops = [(entry.slot, entry.after.forward if isinstance(entry.after, Pair) else entry.after) for entry in row]
+        known = [NOTHING_BEFORE if after is None else plan.index.number(after) for _, after in ops]
+        programs.append([(op, after, 0) for (op, _), after in zip(ops, known, strict=True) if isinstance(op, Op)])
+    made = given_programs(problem, plan, programs)
+    for device, row in enumerate(rows):
+        for entry in row:
+            assert isinstance(entry.slot, Op)
+            other, there = times.setdefault(made.index.number(entry.slot), (entry, device))
+            if (other.start, other.end) != (entry.start, entry.end):
+                ends = f"{other.slot} on device {there} and {entry.slot} on device {device}"
+                raise InvalidSchedule(f"{ends} are one message, but have two times")
+    return made
 
 
 def programs_of(network: Sequence[Sequence[WrittenSlot]]) -> list[list[tuple[Op, Op | None]]]:

@@ -33,6 +33,7 @@ def explanation_document(explanation: Explanation) -> dict[str, Any]:
                 "class": gap.idle.value,
                 "culprit": str(gap.culprit),
                 "waiting": None if gap.waiting is None else str(gap.waiting),
+                **({} if gap.behind is None else {"behind": str(gap.behind), **picked(gap, "places", "until")}),
             }
             for gap in explanation.gaps
         ],

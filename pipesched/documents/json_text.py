@@ -17,7 +17,7 @@ from pipesched.pipeline.quantities import parse_number, plain
 
 VERSION = 1
 VERSION_OF_UNITS = 2  # of schedules in which microbatches differ, or steps have more than passes
-VERSION_OF_BOTH = 3  # of schedules whose costs give the whole backward beside its halves
+VERSION_OF_BOTH = 3  # of schedules whose costs give the whole backward beside its halves, or whose messages queue
 MOST = float_info.max
 NUMBERS = ("makespan", "span", "ideal", "bubble", "bubble_over_ideal", "bubble_span", "lower_bound", "gap")
 PEAKS = tuple(f"peak_{what}" for what in HELD)  # of a schedule with a step

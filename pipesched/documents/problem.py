@@ -46,6 +46,12 @@ def step_document(problem: Problem) -> dict[str, Any]:
     }
 
 
+def messages_document(problem: Problem) -> dict[str, Any]:
+    """Return the queues of messages, and the order in them, of a problem that has queues."""
+    known = problem.messages
+    return {} if known is None else {"messages": {"queue": known.queue, "order": known.order}}
+
+
 def kept_said(problem: Problem) -> bool:
     """Return whether a document says weights, gradients and states: where there is a step, or some memory of them."""
     return problem.has_step or any(any(getattr(problem.memory, key)) for key in KEPT)
@@ -262,6 +268,7 @@ def problem_document(problem: Problem) -> dict[str, Any]:
         **layers_document(problem),
         **({} if problem.speed is None else {"speed": [*map(plain, problem.speed)]}),
         **({} if problem.links is None else {"links": [[*map(plain, row)] for row in problem.links]}),
+        **messages_document(problem),
         **units_document(problem),
         "costs": {key: _value(getattr(problem.costs, key)) for key in costs_said(problem)},
         "memory": {key: _value(getattr(problem.memory, key)) for key in keys_of("memory") if key not in unsaid},

@@ -1,7 +1,8 @@
 """The JSON document of a schedule (format "pipesched.schedule"): writing it, and reading it back.
 
-Version 3 is of costs that give the whole backward beside its halves. Version 2 is of microbatches that differ, of
-slices, of forward passes alone, and of steps with more than passes. All else has version 1.
+Version 3 is of costs that give the whole backward beside its halves, and of messages in queues. Version 2 is of
+microbatches that differ, of slices, of forward passes alone, and of steps with more than passes. All else has
+version 1.
 
 Times and memory are in the user's units. A fraction such as the activation 1/3 is written as its nearest float, and
 read as the simplest fraction with that float, so the document round-trips exactly.
@@ -19,7 +20,17 @@ from typing import Any
 from pipesched.checks import shown
 from pipesched.core.timing import UNTIMED
 from pipesched.documents import json_text, problem as problems
-from pipesched.documents.entries import WrittenSlot, network_document, programs_of, read_network, written_entries
+from pipesched.documents.entries import (
+    QUEUE,
+    WrittenSlot,
+    network_document,
+    programs_of,
+    queue_document,
+    read_network,
+    read_queue,
+    with_queue,
+    written_entries,
+)
 from pipesched.documents.json_text import get, nearly_equal
 from pipesched.documents.solver import report_of, solver_document, wrong_solver_claims
 from pipesched.errors import ConfigError, InvalidSchedule, WrongOperation
@@ -40,9 +51,10 @@ def document(outcome: Outcome) -> dict[str, Any]:
     """Return the document of a schedule: problem, metrics, slots and transfers with their times in the user's unit."""
     schedule, has_units = outcome.schedule, problems.is_of_units(outcome)
     version = json_text.VERSION_OF_UNITS if has_units or schedule.problem.has_step else json_text.VERSION
+    is_latest = schedule.problem.costs.chooses or schedule.problem.messages is not None
     return {
         "format": FORMAT,
-        "version": json_text.VERSION_OF_BOTH if schedule.problem.costs.chooses else version,
+        "version": json_text.VERSION_OF_BOTH if is_latest else version,
         "algorithm": outcome.algorithm,
         "status": outcome.status,
         "problem": problems.problem_document(schedule.problem),
@@ -53,6 +65,7 @@ def document(outcome: Outcome) -> dict[str, Any]:
         "devices": [list(_slots(schedule, device)) for device in range(schedule.problem.devices)],
         **({"transfers": _transfers(schedule)} if schedule.plan.lanes else {}),
         **({"network": network_document(schedule)} if schedule.problem.has_step else {}),
+        **({} if schedule.problem.messages is None else {QUEUE: queue_document(schedule)}),
         **({"waits": _waits(schedule)} if schedule.plan.waits else {}),
         **({} if outcome.report is None else {"solver": solver_document(outcome.report)}),
     }
@@ -181,14 +194,15 @@ def _schedule(problem: Problem, content: dict[str, Any]) -> Schedule:
         problem = replace(problem, costs=replace(problem.costs, resolution=_resolution(content)))
     rows = written_entries(problem, content, "devices", parse_slot)
     moves = written_entries(problem, content, "transfers", parse_transfer) if "transfers" in content else []
-    network = read_network(problem, content)
+    network, queue = read_network(problem, content), read_queue(problem, content)
     slots = [[entry.slot for entry in row] for row in rows]
     lanes, waits = _lanes(problem, moves), _parsed_waits(content)
     sizes = problem.stages, problem.microbatches
     plan = plan_from_slots(slots, *sizes, lanes, waits, problem.slices.count, programs_of(network), len(problem.side))
     plan = with_parts(plan, name=name)
+    plan = with_queue(problem, plan, queue)
     starts, ends, arrived = ([UNTIMED] * plan.index.size for _ in range(3))
-    for entry in chain(*rows, *moves, *network):
+    for entry in chain(*rows, *moves, *network, *queue):
         for op in entry.slot if isinstance(entry.slot, Pair) else (entry.slot,):
             number = plan.index.number(op)
             starts[number], ends[number], arrived[number] = entry.start, entry.end, entry.arrived

@@ -18,6 +18,7 @@ from pipesched.file_formats.files import content_of, read, refuse_existing, writ
 from pipesched.file_formats.registry import SCHEDULE, format_for
 from pipesched.pipeline.check import checked, violations
 from pipesched.pipeline.kinds import ALL_KINDS, NETWORK_KINDS, STEP_KINDS
+from pipesched.pipeline.message_programs import require_free
 from pipesched.pipeline.ops import parse_op
 from pipesched.pipeline.plan import SIDE_KINDS, Plan
 from pipesched.pipeline.problem import Problem
@@ -60,6 +61,9 @@ class PipelineBoard(Board):
     plan: Plan
     fixed: Fixed
     given: Schedule | None = None
+
+    def __post_init__(self) -> None:
+        require_free(self.problem, "the editor")
 
     @cached_property
     def schedule(self) -> Schedule:

@@ -20,6 +20,7 @@ from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.step import SideItem
 from pipesched.pipeline.units_of_measure import TIME
+from pipesched.render.rows import message_lanes
 from pipesched.results.outcome import Outcome
 
 PROCESS = 1  # viewers keep process and thread 0 for the idle task
@@ -27,7 +28,7 @@ COLOURS = {  # a kind's name among the viewer's reserved colours; Perfetto colou
     "F": "rail_response", "B": "rail_idle", "I": "thread_state_iowait", "W": "rail_load", "R": "rail_animation",
     "O": "background_memory_dump", "L": "light_memory_dump", "F&B": "detailed_memory_dump",
     "UNSHARD": "yellow", "REDUCE_GRAD": "terrible", "REDUCE_TIED": "bad", "OPTIMIZER": "grey",
-    "E": "good", "G": "olive",
+    "E": "good", "G": "olive", **{f"{end}_{what}": "cq_build_running" for end in ("SEND", "RECV") for what in "FBEG"},
 }  # fmt: skip
 OTHER = "generic_work"
 ACTIVATION, GRADIENT, OFFLOAD, HOSTED, LOAD = "activation", "gradient", "offload", "in host memory", "load"
@@ -98,6 +99,7 @@ def _threads(schedule: Schedule) -> Iterator[Thread]:
         yield problem.device_name(device), order
         moving = lane_of(plan.network[device], plan.index) if plan.network else []
         yield from [(f"device {device} network", moving)] * bool(moving)
+        yield from ((f"device {device} {name}", moved) for name, moved in message_lanes(schedule, device) if moved)
         users = problem.devices_of_lanes(problem.lane_pair(device))
         if plan.lanes and device == users[-1]:
             name = f"device {device}" if len(users) == 1 else f"devices {users[0]}-{users[-1]}"

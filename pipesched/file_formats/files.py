@@ -167,10 +167,10 @@ def order_of(text: Text) -> tuple[Plan, Placement]:
 
     form = own_format(text.name)
     if form is None or form.reader is None:
-        return parse(*text)
+        return parse(*text, may_wait=True)
     with blamed(f"{form.name} of {text.name}", *place_of(form.reader)):
         rows = [row.split() if isinstance(row, str) else [*row] for row in form.reader(text.content)]
-    return parse(csv_text(rows), text.name)
+    return parse(csv_text(rows), text.name, may_wait=True)
 
 
 def is_csv(text: Text) -> bool:

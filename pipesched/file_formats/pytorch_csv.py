@@ -5,7 +5,6 @@ The file is an order without times: row r lists what rank r runs. PyTorch adds t
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -13,9 +12,10 @@ from typing import NamedTuple
 from pipesched.checks import joined, shown
 from pipesched.errors import Inexpressible, InvalidSchedule, NotApplicable
 from pipesched.file_formats.pytorch_cells import COMPUTATIONS, Action, Cell, Sheet, read_cells
-from pipesched.file_formats.pytorch_rules import mistakes, unscaled, with_programs
+from pipesched.file_formats.pytorch_rules import deadlock, mistakes, unscaled, with_programs
 from pipesched.pipeline.feeding import differs
-from pipesched.pipeline.ops import Op, Pair, Slot
+from pipesched.pipeline.message_programs import pytorch_programs
+from pipesched.pipeline.ops import Op, Pair, Slot, other_end
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import NOTHING_BEFORE, Plan, ends_of_stages, plan_from_slots
 from pipesched.pipeline.schedule import Schedule
@@ -90,22 +90,23 @@ def _renamed(slot: Slot, names: Mapping[int, int]) -> Slot:
     return slot._replace(microbatch=names[slot.microbatch])
 
 
-def parse(text: str, source: str) -> Imported:
+def parse(text: str, source: str, *, may_wait: bool = False) -> Imported:
     """Return the plan in a CSV, compute_only or compute_comms, without its communication.
 
-    Its sharding stands beside the plan (`planned`). Stages, microbatches and placement are those of the cells. Raises
-    ConfigError with `source` for a text that is no cell, and InvalidSchedule with every mistake that would stop
-    PyTorch, or make its gradients wrong.
+    Its communication and sharding stand beside the plan (`planned`). Stages, microbatches and placement are those of
+    the cells. Raises ConfigError with `source` for a text that is no cell, and InvalidSchedule with every mistake that
+    would stop PyTorch, or make its gradients wrong. With `may_wait` the plan says itself if its cells wait in a circle.
     """
     sheet = Sheet(read_cells(text, source))
-    violations = list(mistakes(sheet))
-    if violations:
-        raise InvalidSchedule(f"{source} does not run in PyTorch: " + "; ".join(violations[:3]), violations)
+    stuck, violations = [*deadlock(sheet)], [*mistakes(sheet)]
+    wrong = f"{source} does not run in PyTorch: " + "; ".join([*violations, *stuck][:3])
+    if violations or (stuck and not (may_wait and sheet.has_transfers)):
+        raise InvalidSchedule(wrong, [*violations, *stuck])
     plan = plan_from_slots([list(_slots(row)) for row in sheet.rows], sheet.stages, sheet.microbatches)
     stages = unscaled(sheet)
     note = f"stages {shown(stages)} have no REDUCE_GRAD: PyTorch will not divide their gradients by the number of"
     note += " microbatches, nor reduce them over data-parallel ranks"
-    plan = with_programs(sheet, replace(plan, note=note if stages else ""))
+    plan = with_programs(sheet, replace(plan, note=note if stages else ""), (wrong, *stuck) if stuck else ())
     return Imported(plan, Placement(tuple(sheet.rank_of.values())))
 
 
@@ -120,9 +121,10 @@ def dump_comms(schedule: Schedule) -> CsvText:
     """Return the schedule as a compute_comms CSV, a line for each rank.
 
     At level weights UNSHARD and RESHARD stand as in the programs of the schedule, and so do its reductions. A stage
-    without one is reduced behind its last backward, because PyTorch divides gradients there. SEND and RECV stand where
-    PyTorch puts them. Microbatches are renumbered as in `dump`. Optimizers and reductions of tied weights are left out,
-    which the note of the text says. Raises Inexpressible for what PyTorch's runtime lacks.
+    without one is reduced behind its last backward, because PyTorch divides gradients there. SEND and RECV stand as in
+    the queues of the schedule, or where PyTorch puts them. Microbatches are renumbered as in `dump`. Optimizers and
+    reductions of tied weights are left out, which the note of the text says. Raises Inexpressible for what
+    PyTorch's runtime lacks.
     """
     refusal = refused_by_pytorch(schedule)
     if refusal is None and schedule.problem.sharding.reduces_each:
@@ -131,24 +133,31 @@ def dump_comms(schedule: Schedule) -> CsvText:
     if refusal:
         raise Inexpressible(refusal)
     rank_of = schedule.problem.settled_placement.devices
-    rows = _with_transfers(_with_programs(schedule.plan, rank_of), rank_of)
+    plan = schedule.plan if schedule.plan.messages else pytorch_programs(schedule.problem, schedule.plan)
+    rows = _rows(plan, rank_of)
     kinds = [kind for kind in LEFT_OUT if kind in schedule.plan.index.kinds]
     lacking = f"leaves out {' and '.join(kinds)}, which PyTorch's schedules lack" if kinds else ""
     return csv_text(rows, "; ".join(filter(None, (feeding_note(schedule), lacking))))
 
 
-def _with_programs(plan: Plan, rank_of: Sequence[int]) -> list[Row]:
-    """Return what each rank does but for SEND and RECV: its passes, and behind them what is issued there."""
-    rows: list[Row] = []
+def _rows(plan: Plan, rank_of: Sequence[int]) -> Iterator[Row]:
+    """Yield what each rank does: its passes, and behind each what is issued there, in the turns of its messages."""
+    names = _renumbering(plan)
     for device, slots in enumerate(numbered_slots(plan)):
-        issued = _issued(plan, device, rank_of.count(device))
-        cells: list[Slot | Action] = [*issued.get(NOTHING_BEFORE, ())]
+        issued, sent = _issued(plan, device, rank_of.count(device)), dict[int, list[tuple[int, Action]]]()
+        for number, sends, after, behind in zip(*(one.tolist() for one in plan.messages[device]), strict=True):
+            op = plan.index.op(number) if sends else other_end(plan.index.op(number))
+            sent.setdefault(after, []).append((behind, Action(op.stage, op.kind, names[op.microbatch])))
         passes = dict(slots)
-        for number in plan.orders[device]:
-            cells += [passes[number]] if number in passes else []
-            cells += issued.get(number, ())
-        rows.append(cells)
-    return rows
+        row: list[Slot | Action] = []
+        for number in (NOTHING_BEFORE, *plan.orders[device]):
+            row += [passes[number]] if number in passes else []
+            cells, done = issued.get(number, []), 0
+            for behind, action in sent.get(number, ()):
+                row += [*cells[done:behind], action]
+                done = max(done, behind)
+            row += cells[done:]
+        yield row
 
 
 def _issued(plan: Plan, device: int, stages: int) -> dict[int, list[Action]]:
@@ -167,43 +176,3 @@ def _issued(plan: Plan, device: int, stages: int) -> dict[int, list[Action]]:
         if op.kind in kinds:
             issued.setdefault(after, []).append(Action(op.stage, op.kind, None))
     return issued
-
-
-def _with_transfers(rows: Sequence[Row], rank_of: Sequence[int]) -> list[Row]:
-    """Return the rows with SEND and RECV where PyTorch's loader puts them (`_add_send_recv`).
-
-    The ranks take turns, and each does one action if its input is there. A SEND stands right behind the pass that makes
-    its tensor, the RECV at that moment at the end of what the other rank has done so far.
-    """
-    left, done = [deque(row) for row in rows], set[Op]()
-    made: list[list[Slot | Action]] = [[] for _ in rows]
-    while any(left):
-        moved = False
-        for rank, coming in enumerate(left):
-            if not coming or not all(_is_ready(op, done, len(rank_of)) for op in _passes(coming[0])):
-                continue
-            action, moved = coming.popleft(), True
-            made[rank].append(action)
-            for op in _passes(action):
-                done.add(op)
-                target = op.stage + 1 if op.kind == "F" else op.stage - 1
-                if op.kind != "W" and 0 <= target < len(rank_of) and rank_of[target] != rank:
-                    letter = "F" if op.kind == "F" else "B"
-                    made[rank].append(Action(op.stage, f"SEND_{letter}", op.microbatch))
-                    made[rank_of[target]].append(Action(target, f"RECV_{letter}", op.microbatch))
-        if not moved:
-            raise InvalidSchedule("the operations of the plan wait for each other")
-    return [*made]
-
-
-def _passes(action: Slot | Action) -> Sequence[Op]:
-    """Return the passes that an action runs, of a pair both."""
-    return action if isinstance(action, Pair) else [action] if isinstance(action, Op) else ()
-
-
-def _is_ready(op: Op, done: set[Op], stages: int) -> bool:
-    """Return whether the input of a pass has been made; that of W is there where its row lets it run."""
-    source = op.stage - 1 if op.kind == "F" else op.stage + 1
-    if op.kind == "W" or not 0 <= source < stages:
-        return True
-    return any(op._replace(stage=source, kind=kind) in done for kind in ("F" if op.kind == "F" else "BI"))

@@ -16,7 +16,9 @@ from pipesched.core.timing import earliest_times
 from pipesched.errors import Deadlock, InvalidSchedule
 from pipesched.file_formats.pytorch_cells import COMPUTATIONS, SEND_WAITS, TRANSFERS, WAITS, Action, Cell, Sheet
 from pipesched.pipeline.costs import fields_of
-from pipesched.pipeline.ops import Op
+from pipesched.pipeline.message_programs import given_programs, without_messages
+from pipesched.pipeline.messages import OF_FILE
+from pipesched.pipeline.ops import Op, message_op
 from pipesched.pipeline.plan import NOTHING_BEFORE, Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.step import WEIGHTS
@@ -123,13 +125,12 @@ def _described(cell: Cell) -> str:
 
 
 def mistakes(sheet: Sheet) -> Iterator[str]:
-    """Yield a sentence for everything that is wrong with the schedule."""
+    """Yield a sentence for everything that is wrong with the schedule, but for a circle of waits (`deadlock`)."""
     rules = (_idle_ranks, _out_of_range, _twice, _astray, _missing, _wrong_overlaps, _last_stage_order, _reductions)
     transfer_rules = (_empty_cells, _needless_transfers, _missing_transfers, _misplaced_transfers)
     for rule in rules + transfer_rules * sheet.has_transfers:
         yield from rule(sheet)
     yield from _waits(sheet)
-    yield from deadlock(sheet)
 
 
 def _idle_ranks(sheet: Sheet) -> Iterator[str]:
@@ -306,38 +307,69 @@ def _row(sheet: Sheet, action: Action) -> str:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ShardedPlan(Plan):
-    """A plan of a file that has UNSHARD, with the program of each device; turns of a stage are counted from 0.
+class FilePlan(Plan):
+    """A plan of a file that has UNSHARD, or SEND and RECV, with the program of each device.
 
-    `mistakes` says what computes on sharded weights, and what else of the programs PyTorch would refuse.
+    Turns of a stage are counted from 0. `mistakes` says what computes on sharded weights, and what else of the programs
+    PyTorch would refuse. `issued` are SEND and RECV, each with the slot and how many other actions it stands behind.
+    `stuck` says, as a whole and apart, where cells wait in a circle, as they are issued one by one.
     """
 
     programs: Sequence[Sequence[Issued]] = ()
     mistakes: Sequence[str] = ()
+    issued: Sequence[Sequence[tuple[Op, int, int]]] = ()
+    stuck: Sequence[str] = ()
 
 
-def with_programs(sheet: Sheet, plan: Plan) -> Plan:
-    """Return the plan of a sheet with its programs, where it has any UNSHARD."""
-    if all(action.kind != "UNSHARD" for action in sheet.cells_of):
+def with_programs(sheet: Sheet, plan: Plan, stuck: Sequence[str] = ()) -> Plan:
+    """Return the plan of a sheet with its programs, where it has any UNSHARD, or any SEND."""
+    is_sharded = any(action.kind == "UNSHARD" for action in sheet.cells_of)
+    if not (is_sharded or sheet.has_transfers):
         return plan
-    programs = [[*_program(row, plan)] for row in sheet.rows]
-    mistakes = [mistake for row in sheet.rows for mistake in _mistakes(row)]
-    return ShardedPlan(**fields_of(plan), programs=programs, mistakes=mistakes)
+    programs = [[*_program(row, plan)] for row in sheet.rows] if is_sharded else ()
+    mistakes = [mistake for row in sheet.rows for mistake in _mistakes(row)] if is_sharded else ()
+    issued = [[*_transfers(row, plan)] for row in sheet.rows] if sheet.has_transfers else ()
+    return FilePlan(**fields_of(plan), programs=programs, mistakes=mistakes, issued=issued, stuck=stuck)
 
 
 def planned(problem: Problem, plan: Plan) -> Plan:
     """Return a plan of a file for a problem: with the programs of the file where the problem shards weights.
 
-    Reductions of each microbatch, which no file has, are by the rule, and so is that of a stage without one. Raises
-    InvalidSchedule, naming operations and devices, for programs that leave a stage sharded where it computes.
+    Where messages queue and no other order is asked for, it has the SEND and RECV of the file. Reductions of each
+    microbatch, which no file has, are by the rule, and so is that of a stage without one. Raises InvalidSchedule,
+    naming operations and devices, for programs that leave a stage sharded where it computes, and without queues for
+    cells that wait in a circle.
     """
-    if not isinstance(plan, ShardedPlan) or not problem.sharding.divides(WEIGHTS):
+    order = None if problem.messages is None else problem.messages.order
+    if order not in (None, OF_FILE):
+        plan = without_messages(plan)
+    if not isinstance(plan, FilePlan):
         return plan
-    if plan.mistakes:
-        raise InvalidSchedule("; ".join(plan.mistakes[:3]), plan.mistakes)
-    each = problem.sharding.reduces_each
-    given = [[(op, after) for op, after in row if not each or op.kind != "REDUCE_GRAD"] for row in plan.programs]
-    return with_step(problem, plan, given)
+    if plan.stuck and problem.messages is None:
+        raise InvalidSchedule(plan.stuck[0], plan.stuck[1:])
+    file = plan
+    if problem.sharding.divides(WEIGHTS) and file.programs:
+        if plan.mistakes:
+            raise InvalidSchedule("; ".join(plan.mistakes[:3]), plan.mistakes)
+        each = problem.sharding.reduces_each
+        given = [[(op, after) for op, after in row if not each or op.kind != "REDUCE_GRAD"] for row in plan.programs]
+        plan = with_step(problem, plan, given)
+    if problem.messages is None or order not in (None, OF_FILE) or not file.issued:
+        return plan
+    return given_programs(problem, plan, file.issued)
+
+
+def _transfers(row: Sequence[Cell], plan: Plan) -> Iterator[tuple[Op, int, int]]:
+    """Yield SEND and RECV of a row, each with the slot and how many actions of whole stages it stands behind."""
+    after, behind = NOTHING_BEFORE, 0
+    for cell in row:
+        for stage, kind, microbatch in cell.actions[:1]:  # of a pair its forward
+            if kind in TRANSFERS and microbatch is not None:
+                yield message_op(stage, kind, microbatch, 1), after, behind
+            elif kind in COMPUTATIONS and microbatch is not None:
+                after, behind = plan.index.number(Op(stage, kind, microbatch)), 0
+            elif kind in ("UNSHARD", "RESHARD", "REDUCE_GRAD"):
+                behind += 1
 
 
 def _program(row: Sequence[Cell], plan: Plan) -> Iterator[Issued]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pipesched.pipeline.messages import Messages
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Number
@@ -53,6 +54,7 @@ def make_problem(
     gradients: Number | Sequence[Number] | None = None,
     states: Number | Sequence[Number] | None = None,
     budget: Number | Sequence[Number] | None = None,
+    messages: Mapping[str, Any] | str | Messages | None = None,
     shard: Mapping[str, Any] | str | Shard | None = None,
     clip: bool | None = None,
     side: Sequence[Mapping[str, Any]] | Sequence[SideItem] | None = None,
@@ -121,6 +123,8 @@ def make_problem(
         gradients: Gradients of a stage, whole; default 0.
         states: States of the optimizer of a stage, whole; default 0.
         budget: Limit of activations and static memory; absent: none, or with `model` what the GPU leaves.
+        messages: Which messages between devices go one after another: none (free, default), those of an edge, pair or
+            rank, or those of a device among its computations; or a mapping of queue and order.
         shard: What data-parallel ranks divide: none, optimizer (its states; default beside costs.gather), gradients too
             or weights too; or a mapping of level, ranks, ahead and reduce.
         clip: Whether each optimizer waits for the gradients of all stages, to clip their norm.

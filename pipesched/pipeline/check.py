@@ -19,6 +19,7 @@ from pipesched.core.arrays import Ints, column, in_range, np, total
 from pipesched.core.clock import look
 from pipesched.display import Displayable, from_file
 from pipesched.errors import ConfigError, InvalidSchedule
+from pipesched.pipeline.check_messages import Due, due_messages, incomplete_messages, wrong_messages
 from pipesched.pipeline.check_program import (
     AT_ONCE,
     CheckedProgram,
@@ -124,6 +125,11 @@ class TimeTables:
     def there(self) -> Ints:
         """The device of each stage, of a problem that has a step."""
         return np.array(self.problem.settled_placement.devices)
+
+    @cached_property
+    def due(self) -> Due:
+        """The messages that the operations of the plan need."""
+        return due_messages(self)
 
     @cached_property
     def runs_on(self) -> Ints:
@@ -268,7 +274,7 @@ def incomplete_step(tables: TimeTables) -> Iterator[str]:
     """Yield operations of the step that are missing, stand twice or out of place, or have no start from time 0 on."""
     yield from unfit_step(tables.problem, tables.plan)
     index, plan = tables.index, tables.plan
-    early = np.flatnonzero(tables.start[index.passes :] < 0) + index.passes
+    early = np.flatnonzero(tables.start[index.passes : index.first_message] < 0) + index.passes
     if len(early):
         planned = np.zeros(index.size, dtype=bool)
         for numbers in (*tables.orders, *(entries_of(plan, device)[0] for device in range(len(plan.network)))):
@@ -320,7 +326,7 @@ class _StepRules:
     def _lengths(self) -> Iterator[str]:
         """Yield operations that last another time than they should; with own lengths, that end before they start."""
         first, is_own = self.index.passes, self.tables.schedule.own_lengths
-        lasts = self.end[first:] - self.start[first:]
+        lasts = self.end[first : self.index.first_message] - self.start[first : self.index.first_message]
         due = np.concatenate([self._due(kind) for kind in self.kinds])
         may_last = is_own & (step_columns(self.index).kind != "RESHARD")
         for at in np.flatnonzero(np.where(may_last, lasts < 0, lasts != due)).tolist():
@@ -744,6 +750,7 @@ Rule = Callable[[TimeTables], Iterator[str]]
 RULES: Sequence[Sequence[Rule]] = (  # each group assumes the ones before
     (_other_problem,),
     (_incomplete, _untimed, _mispaired, incomplete_step),
-    (_misplaced, _wrong_lengths, _collisions, _impatient, _too_early, wrong_step),
+    (incomplete_messages,),
+    (_misplaced, _wrong_lengths, _collisions, _impatient, _too_early, wrong_step, wrong_messages),
     (_wrong_memory,),
 )

@@ -13,6 +13,7 @@ from pipesched.pipeline.costs import COSTS
 from pipesched.pipeline.layer_arguments import KEYS, MOST_LAYERS
 from pipesched.pipeline.layers import BALANCED, BEST, EQUAL
 from pipesched.pipeline.memory import MEMORY_KEYS
+from pipesched.pipeline.messages import MESSAGES
 from pipesched.pipeline.problem import DEVICES, PROBLEM_KEYS
 from pipesched.pipeline.shapes import ByKey, Count, Either, Field, LayoutText, ListOf, OneOf, ValueShape
 from pipesched.pipeline.step_arguments import SHARD
@@ -83,7 +84,7 @@ ALGORITHM = Field(
     remark="what `pipesched run` runs; with options: {interleaved: {group_size: 8}}",
 )
 _BEHIND = {"stages": (CHUNKS,), "placement": (ALGORITHM,), "layers": OF_LAYERS}
-_LAST = ("shard", "clip", "side")  # of a step
+_LAST = ("messages", "shard", "clip", "side")
 _FIRST = [one for name, one in PROBLEM_KEYS.items() if name not in _LAST]
 FIELDS = (
     *(found for one in _FIRST for found in (one, *_BEHIND.get(one.name, ()))),
@@ -109,7 +110,12 @@ BY_NAME = {field.name: field for field in FIELDS}
 PARAMETERS = {name: field for name, field in BY_NAME.items() if name != "algorithm"}  # of `make_problem`
 NUMERIC = tuple(field for field in FIELDS if field.shape.is_number)
 # Mappings that go entry by entry on top of another, and their entries that have options of their own:
-MAPPINGS: dict[str, Mapping[str, ValueShape | Field]] = {"sizes": SIZES, "slices": SLICES, "shard": SHARD}
+MAPPINGS: dict[str, Mapping[str, ValueShape | Field]] = {
+    "sizes": SIZES,
+    "slices": SLICES,
+    "shard": SHARD,
+    "messages": MESSAGES,
+}
 INSIDE = tuple(one for known in MAPPINGS.values() for one in known.values() if isinstance(one, Field))
 VARIED = (
     *NUMERIC,

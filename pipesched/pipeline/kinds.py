@@ -12,12 +12,13 @@ from typing import NamedTuple
 
 
 class Resource(Enum):
-    """What an operation occupies: its device, one of its lanes (to and from host memory, network), or none."""
+    """What an operation occupies: its device, one of its lanes (host memory, network, messages), or none."""
 
     DEVICE = "device"
     D2H = "D2H"
     H2D = "H2D"
     NETWORK = "network"
+    QUEUE = "queue"
     NOTHING = "nothing"
 
 
@@ -32,6 +33,7 @@ class Scope(Enum):
     STAGE = "stage"
     REDUCTION = "stage, and microbatch where each is reduced"
     SIDE = "side item and microbatch"
+    MESSAGE = "stage, or side item, and microbatch"
 
 
 class Join(Enum):
@@ -125,7 +127,17 @@ STEP_KINDS: dict[str, Kind] = {  # of the step beside its passes; PyTorch's word
 }  # fmt: skip
 STEP_SLOTS = tuple(kind.letter for kind in STEP_KINDS.values() if kind.resource is Resource.DEVICE)
 NETWORK_KINDS = tuple(kind.letter for kind in STEP_KINDS.values() if kind.resource is not Resource.DEVICE)
-ALL_KINDS = {**KINDS, **STEP_KINDS}
+MESSAGE_KINDS: dict[str, Kind] = {  # both ends of a message, which has the number of its SEND
+    kind.letter: kind
+    for what, name in (("F", "output"), ("B", "gradient"), ("E", "side output"), ("G", "side gradient"))
+    for kind in (
+        Kind(f"SEND_{what}", f"send {name}", "p2p", "s", (Need("I" if what == "B" else what),),
+             resource=Resource.QUEUE, scope=Scope.MESSAGE),
+        Kind(f"RECV_{what}", f"receive {name}", "p2p", "v", (Need(f"SEND_{what}"),),
+             resource=Resource.QUEUE, scope=Scope.MESSAGE),
+    )
+}  # fmt: skip
+ALL_KINDS = {**KINDS, **STEP_KINDS, **MESSAGE_KINDS}
 LETTERS = "".join(KINDS)
 SLOT_LETTERS = "".join(letter for letter, kind in KINDS.items() if not kind.is_transfer)
 TRANSFER_LETTERS = "".join(letter for letter, kind in KINDS.items() if kind.is_transfer)

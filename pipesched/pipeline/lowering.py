@@ -16,6 +16,7 @@ from pipesched.core.tasks import NOWHERE, Edges, TaskGraph
 from pipesched.core.timing import UNTIMED, in_order
 from pipesched.errors import ConfigError
 from pipesched.pipeline.kinds import KINDS, STEP_SLOTS
+from pipesched.pipeline.message_programs import with_message_tasks
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import LanePair, Plan, mismatch
 from pipesched.pipeline.problem import Problem
@@ -36,7 +37,8 @@ def lower_plan(problem: Problem, plan: Plan) -> TaskGraph:
     if planned < plan.index.passes:
         absent = set(range(plan.index.passes)).difference(*plan.orders, *chain(*plan.lanes), plan.pairs.values())
     graph = lower(problem, plan.index.without_step, absent, plan.pairs, waits_of(plan))
-    return with_step_tasks(graph, problem, plan) if plan.index.scoped else graph
+    graph = with_step_tasks(graph, problem, plan) if plan.index.scoped else graph
+    return with_message_tasks(graph, problem, plan) if plan.messages else graph
 
 
 def lower(

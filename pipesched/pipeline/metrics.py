@@ -125,7 +125,7 @@ class StepTimes:
 
     @cached_property
     def _replay(self) -> Retiming:
-        return Retiming(self._schedule.graph, self._schedule.plan.machines)
+        return Retiming(self._schedule.graph, self._schedule.plan.lines)
 
     def _times_without(self, parts: tuple[str, ...]) -> Times:
         """Return when all runs where these parts last no time: as with all but the last, until that would begin."""

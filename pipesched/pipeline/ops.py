@@ -22,6 +22,7 @@ from pipesched.pipeline.kinds import (
     GRADIENT_LETTERS,
     KINDS,
     LETTERS,
+    MESSAGE_KINDS,
     NETWORK_KINDS,
     SLOT_LETTERS,
     STEP_KINDS,
@@ -183,7 +184,8 @@ class OpIndex(NamedTuple):
     microbatch. `letters` holds the kinds that the plan may use, forwards first, for instance "FB", "FIW" or, with
     recompute, "FBR". A plan with half a million operations is then lists of integers, and the operations of one stage
     and kind (a row) are a range. Behind these passes come the operations of the step that are `scoped` otherwise, kind
-    by kind. Nothing outside this class depends on the layout of the numbers.
+    by kind, and behind them the messages that are `sent` in queues, each numbered by its SEND. Nothing outside this
+    class depends on the layout of the numbers.
     """
 
     letters: str
@@ -191,6 +193,7 @@ class OpIndex(NamedTuple):
     microbatches: int
     slices: int = 1
     scoped: tuple[ScopedRows, ...] = ()
+    sent: tuple[ScopedRows, ...] = ()
 
     @property
     def units(self) -> int:
@@ -203,9 +206,14 @@ class OpIndex(NamedTuple):
         return len(self.letters) * self.stages * self.units
 
     @property
+    def first_message(self) -> int:
+        """The number of the first message: how many operations devices and their other lanes have."""
+        return self.passes + sum(rows.size for rows in self.scoped)
+
+    @property
     def size(self) -> int:
         """The number of operations."""
-        return self.passes + sum(rows.size for rows in self.scoped)
+        return self.first_message + sum(rows.size for rows in self.sent)
 
     @property
     def kinds(self) -> list[str]:
@@ -214,9 +222,9 @@ class OpIndex(NamedTuple):
 
     def row(self, kind: str, stage: int) -> range:
         """Return the numbers of one kind on one stage, by unit (of the step: by turn, or by microbatch of an item)."""
-        if self.scoped and kind not in self.letters:
+        if (self.scoped or self.sent) and kind not in self.letters:
             first = self.passes
-            for rows in self.scoped:
+            for rows in (*self.scoped, *self.sent):
                 if rows.kind == kind:
                     first += sum(rows.counts[:stage])
                     return range(first, first + rows.counts[stage])
@@ -229,7 +237,7 @@ class OpIndex(NamedTuple):
     def _scoped(self, number: int) -> tuple[ScopedRows, int]:
         """Return the rows of an operation of the step, and its place among all of its kind."""
         offset = number - self.passes
-        for rows in self.scoped:
+        for rows in (*self.scoped, *self.sent):
             if offset < rows.size:
                 return rows, offset
             offset -= rows.size
@@ -239,7 +247,7 @@ class OpIndex(NamedTuple):
         """Return how many stages or side items the rows of a kind are of; 0 where there is no such kind."""
         if kind in self.letters:
             return self.stages
-        return next((len(rows.counts) for rows in self.scoped if rows.kind == kind), 0)
+        return next((len(rows.counts) for rows in (*self.scoped, *self.sent) if rows.kind == kind), 0)
 
     def rows(self, kind: str) -> list[range]:
         """Return `row` for every stage."""
@@ -266,13 +274,21 @@ class OpIndex(NamedTuple):
         """Return the number of `op`."""
         if op.kind in STEP_KINDS:
             return self.row(op.kind, op.stage)[max(op.microbatch, 0)]
+        if op.kind in RECEIVES:
+            op = other_end(op)
+            if op.stage < 0:
+                raise IndexError(op)
+        if op.kind in SIDE_MESSAGES:
+            return self.row(op.kind, op.stage)[op.microbatch]
         return self.row(op.kind, op.stage)[op.microbatch * self.slices + op.slice]
 
     def op(self, number: int) -> Op:
-        """Return the operation of a number."""
-        if self.scoped and number >= self.passes:
+        """Return the operation of a number, of a message its SEND."""
+        if number >= self.passes and (self.scoped or self.sent):
             rows, offset = self._scoped(number)
             place, which = rows.place_of(offset)
+            if rows.kind in MESSAGE_KINDS:
+                return message_op(place, rows.kind, which, 1 if rows.kind in SIDE_MESSAGES else self.slices)
             return StepOp._make((place, rows.kind, which if rows.numbered else NO_NUMBER, 0))
         row, unit = divmod(number, self.units)
         kind, stage = divmod(row, self.stages)
@@ -296,7 +312,7 @@ class OpIndex(NamedTuple):
 
     def kind_of(self, number: int) -> str:
         """Return the letter of an operation."""
-        if self.scoped and number >= self.passes:
+        if number >= self.passes and (self.scoped or self.sent):
             return self._scoped(number)[0].kind
         return self.letters[number // self.units // self.stages]
 
@@ -307,7 +323,7 @@ class OpIndex(NamedTuple):
     def stage_of(self, number: int) -> int:
         """Return the stage of an operation, or the item of side work."""
         row = number // (self.microbatches * self.slices)
-        if self.scoped and row >= len(self.letters) * self.stages:
+        if row >= len(self.letters) * self.stages and (self.scoped or self.sent):
             rows, offset = self._scoped(number)
             return rows.place_of(offset)[0]
         return row % self.stages
@@ -355,11 +371,29 @@ class OpIndex(NamedTuple):
     @property
     def without_step(self) -> OpIndex:
         """The index of the passes alone, whose numbers are the same."""
-        return self._replace(scoped=())
+        return self._replace(scoped=(), sent=())
 
     def with_letters(self, letters: str) -> OpIndex:
         """Return the index with these kinds at the end: numbers that exist keep their meaning."""
         return self._replace(letters=self.letters + letters)
+
+
+RECEIVES = tuple(kind for kind in MESSAGE_KINDS if kind.startswith("RECV"))
+SIDE_MESSAGES = tuple(f"{end}_{what}" for end in ("SEND", "RECV") for what in "EG")  # of items, in whole microbatches
+
+
+def message_op(stage: int, kind: str, unit: int, slices: int) -> Op:
+    """Return the SEND or RECV of a stage, or a side item, and a unit."""
+    return (Op if slices == 1 else SlicedOp)._make((stage, kind, *divmod(unit, slices)))
+
+
+def other_end(op: Op) -> Op:
+    """Return the RECV of a SEND, or the SEND of a RECV: that of the next stage, or of the same side item."""
+    end, what = op.kind.split("_")
+    step = {"F": 1, "B": -1}.get(what, 0)
+    if end == "SEND":
+        return op._replace(kind=f"RECV_{what}", stage=op.stage + step)
+    return op._replace(kind=f"SEND_{what}", stage=op.stage - step)
 
 
 _NUMBER = "(0|[1-9][0-9]{0,8})"
@@ -372,7 +406,7 @@ def parse_op(text: str) -> Op:
     match = _OP.fullmatch(text)
     if match and match[2] in STEP_KINDS and match[4] is None:
         return step_op(int(match[1]), match[2], None if match[3] is None else int(match[3]))
-    if not match or match[2] not in LETTERS or len(match[2]) > 1 or match[3] is None:
+    if not match or not ((match[2] in LETTERS and len(match[2]) == 1) or match[2] in MESSAGE_KINDS) or not match[3]:
         raise ConfigError(
             f"{shown(text)} is no operation; one looks like 2F0: stage, one of {' '.join(LETTERS)}, microbatch"
         )
@@ -399,6 +433,11 @@ def parse_transfer(text: str) -> Op:
 def parse_network(text: str) -> Op:
     """Return the operation of a network lane that `text` names, for instance `2UNSHARD0`. Raises ConfigError."""
     return _of_kind(parse_op(text), NETWORK_KINDS, "a network lane moves")
+
+
+def parse_message(text: str) -> Op:
+    """Return the end of a message that `text` names, for instance `2SEND_F0`. Raises ConfigError."""
+    return _of_kind(parse_op(text), tuple(MESSAGE_KINDS), "a queue moves")
 
 
 def _of_kind(op: Op, kinds: Sequence[str], what: str) -> Op:

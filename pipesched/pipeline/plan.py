@@ -11,7 +11,7 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 from pipesched.checks import joined, require_label, require_name, require_sequence, require_type, require_whole, shown
-from pipesched.core.arrays import Ints, column
+from pipesched.core.arrays import Ints, column, np
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError, WrongOperation
 from pipesched.pipeline.costs import fields_of
@@ -44,6 +44,19 @@ class NetworkEntry(NamedTuple):
 
 
 Program = Sequence[NetworkEntry]
+
+
+class MessageProgram(NamedTuple):
+    """The ends of messages that a device issues, in order, as columns.
+
+    `number` is that of the message, `sends` 1 where the device sends it and 0 where it receives it. Each stands behind
+    the slot `after` (NOTHING_BEFORE: before the first) and so many operations of the network `behind` that.
+    """
+
+    number: Ints
+    sends: Ints
+    after: Ints
+    behind: Ints
 
 
 def with_scoped(index: OpIndex, ops: Iterable[Op], sides: int) -> OpIndex:
@@ -112,6 +125,7 @@ class Plan(Displayable):
     With offload, `lanes[k]` are the transfers of the lanes k (Problem.lane_pair). Each (before, after) of `waits` makes
     an operation wait for the end of another, so that loads do not come back at once, and their memory is free. With a
     step, `network[d]` is the program of the network lane of device d; optimizers and side work stand in the orders.
+    Where messages queue, `messages[d]` are those that device d sends and receives.
 
     Raises ConfigError for a number that is no operation of `index`. Whether the plan is complete, and each operation on
     its device, is for `check` to say. `pipesched.plan` builds a plan from the texts of operations.
@@ -124,6 +138,7 @@ class Plan(Displayable):
     lanes: Sequence[LanePair] = ()
     waits: Sequence[tuple[int, int]] = ()
     network: Sequence[Program] = ()
+    messages: Sequence[MessageProgram] = ()
     name: str = ""  # what documents, figures and tables call it
 
     def __post_init__(self) -> None:
@@ -163,8 +178,18 @@ class Plan(Displayable):
 
     @cached_property
     def lines(self) -> list[Ints]:
-        """The orders of `machines` as arrays, those of the devices first."""
-        return [*map(column, self.machines)]
+        """The orders of `machines` as arrays, those of the devices first; behind them those of `queues`."""
+        return [*map(column, self.machines), *self.queues]
+
+    @cached_property
+    def queues(self) -> list[Ints]:
+        """The messages from each device to each other in the order of their sender."""
+        to = np.full(self.index.size - self.index.first_message, -1)
+        for device, program in enumerate(self.messages):
+            to[program.number[program.sends == 0] - self.index.first_message] = device
+        rows = [program.number[program.sends == 1] for program in self.messages]
+        return [row[there == device] for row in rows
+                for there in [to[row - self.index.first_message]] for device in np.unique(there).tolist()]  # fmt: skip
 
     @cached_property
     def network_lanes(self) -> list[list[int]]:
@@ -215,8 +240,8 @@ def with_parts(plan: Plan, **parts: Any) -> Plan:
 
 
 def without_step(plan: Plan) -> Plan:
-    """Return the passes of a plan alone: its orders without optimizers and side work, and no programs."""
-    if not plan.index.scoped:
+    """Return the passes of a plan alone: without optimizers, side work, programs of the network and messages."""
+    if not (plan.index.scoped or plan.messages):
         return plan
     first = plan.index.passes
     waits = [(before, after) for before, after in plan.waits if max(before, after) < first]

@@ -17,6 +17,7 @@ from pipesched.pipeline.kinds import Resource, computation_letters
 from pipesched.pipeline.layer_arguments import MOST_LAYERS
 from pipesched.pipeline.layers import GIVEN, Layers
 from pipesched.pipeline.memory import KEPT, Memory
+from pipesched.pipeline.messages import MESSAGES, QUEUES, Messages
 from pipesched.pipeline.model import StepModel
 from pipesched.pipeline.placement import PLACEMENTS, Placement, placement_name
 from pipesched.pipeline.quantities import Exact, plain, to_fraction
@@ -214,6 +215,15 @@ class Problem(Displayable):
     )
     costs: Costs
     memory: Memory
+    messages: Messages | None = declare(
+        Either(ByKey(MESSAGES, short="queue"), OneOf(*QUEUES)),
+        "which messages between devices go one after another: none (free, default), those of an edge, pair or rank, or"
+        " those of a device among its computations; or a mapping of queue and order",
+        None,
+        flag=None,
+        noun="Messages",
+        example="{queue: rank, order: pytorch}",
+    )
     cutter: Cutter[Problem] | None = field(default=None, compare=False)
     shard: Shard | None = declare(
         Either(ByKey(SHARD, short="level"), OneOf(*LEVELS)),
@@ -263,6 +273,11 @@ class Problem(Displayable):
             object.__setattr__(self, "speed", exact_speed(self.speed, self.devices))
         if self.links is not None:
             object.__setattr__(self, "links", exact_links(self.links, self.devices))
+        require_type(self.messages, (Messages, type(None)), "Messages or None", "messages")
+        if self.messages is not None and self.messages.is_free:
+            object.__setattr__(self, "messages", None)
+        if self.messages is not None and self.devices == 1:
+            raise ConfigError("have no effect on one device, which sends none", "messages")
         self._settle_step()
 
     def _require_rounds(self) -> None:

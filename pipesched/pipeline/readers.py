@@ -32,6 +32,7 @@ from pipesched.pipeline.layer_arguments import (
 from pipesched.pipeline.layers import PARTS, TIMES, rows_of
 from pipesched.pipeline.layout_text import looks_like_text, read_megatron_text
 from pipesched.pipeline.memory import MEMORY_KEYS, SHARES, SIZES, Memory
+from pipesched.pipeline.messages import read_messages
 from pipesched.pipeline.placement import Placement, explicit_placement, named_placement
 from pipesched.pipeline.problem import MOST_OPERATIONS, PLAIN, Problem, letters_of, require_size
 from pipesched.pipeline.quantities import Exact, canonical, exact, to_fraction
@@ -94,7 +95,7 @@ def _of_stages(values: Mapping[str, Any]) -> Problem:
     extent = Extent(p, s, m, time, size)
     costs, memory = _costs(given, extent, split=split), _memory(given, extent)
     unlike |= read_step(values["shard"], values["clip"], values["side"], costs, extent)
-    unlike |= {name: values[name] for name in PLAIN}
+    unlike |= {name: values[name] for name in PLAIN} | {"messages": read_messages(values["messages"])}
     sizes: dict[str, Any] = {"devices": p, "stages": s, "microbatches": every, "placement": there}
     return _checked(Problem(**sizes, costs=costs, memory=memory, layers=model, **unlike))
 

@@ -19,6 +19,9 @@ from pipesched.errors import ConfigError, Deadlock, InvalidSchedule
 from pipesched.pipeline.check_program import checked_programs, misplaced_step, unfit_step
 from pipesched.pipeline.costs import fields_of
 from pipesched.pipeline.lowering import lower_plan
+from pipesched.pipeline.message_orders import with_messages
+from pipesched.pipeline.message_programs import with_queues, without_messages
+from pipesched.pipeline.messages import Messages
 from pipesched.pipeline.metrics import ScheduleMetrics
 from pipesched.pipeline.ops import Op, Slot
 from pipesched.pipeline.plan import NOTHING_BEFORE, Plan, mismatch, require_device, settled
@@ -190,7 +193,24 @@ def schedule_plan(problem: Problem, plan: Plan, lengths: Sequence[int] | None = 
         wrong = [*misplaced_step(problem, plan), *chain.from_iterable(one.wrong for one in programs)]
     if wrong:
         raise InvalidSchedule("the plan breaks the rules of its problem: " + "; ".join(wrong[:3]), wrong)
-    return timed_plan(problem, plan, lengths)
+    return timed_plan(*with_messages(problem, plan), lengths)
+
+
+def queued(schedule: Schedule, messages: Messages | None) -> Schedule:
+    """Return a schedule of free messages with its operations in the same orders, and its messages in queues.
+
+    Raises Deadlock where they wait for each other in a circle, and ConfigError as `with_messages` does.
+    """
+    if messages is None:
+        return schedule
+    return timed_plan(*with_messages(with_queues(schedule.problem, messages), without_messages(schedule.plan)))
+
+
+def requeued(schedule: Schedule, queue: str) -> Schedule:
+    """Return a schedule whose messages queue with the same ones, in the same orders, in other queues."""
+    known = schedule.problem.messages
+    changed = with_queues(schedule.problem, Messages(queue, None if known is None else known.order))
+    return timed_plan(changed, schedule.plan, schedule.lengths)
 
 
 def timed_plan(problem: Problem, plan: Plan, lengths: Sequence[int] | None = None) -> Schedule:
@@ -270,10 +290,10 @@ def _machine_name(machine: int, devices: int, lanes: int) -> str:
 
 def _unplanned(graph: TaskGraph, plan: Plan) -> str:
     """Return a sentence about an operation that stands twice, or waits for one that the plan lacks."""
-    for number, times in Counter(chain(*plan.machines)).items():
+    for number, times in Counter(chain(*(line.tolist() for line in plan.lines))).items():
         if times > 1:
             return f"{plan.index.op(number)} stands twice in the plan"
-    machine = {task: number for number, order in enumerate(plan.machines) for task in order}
+    machine = {task: number for number, order in enumerate(plan.lines) for task in order.tolist()}
     for before, after, _ in graph.arrows():
         if after in machine and before not in machine:
             where = _machine_name(machine[after], len(plan.orders), 2 * len(plan.lanes))
@@ -285,10 +305,16 @@ def _explain(error: Deadlock, plan: Plan) -> str:
     """Return the cycle of a deadlock as a sentence of operations and devices (or lanes)."""
     index, devices = plan.index, len(plan.orders)
     stuck = [
-        f"{index.op(task)} on " + _machine_name(machine, devices, 2 * len(plan.lanes)) for task, machine in error.cycle
+        str(index.op(task))
+        if task >= index.first_message
+        else f"{index.op(task)} on " + _machine_name(machine, devices, 2 * len(plan.lanes))
+        for task, machine in error.cycle
     ]
+    tasks = [task for task, _ in error.cycle]
     links = [
-        f"{here} waits for {index.op(before)}, which comes after {there}"
-        for here, before, there in zip(stuck, error.awaited, [*stuck[1:], stuck[0]], strict=True)
+        f"{here} waits for {index.op(before)}" + (f", which comes after {there}" if before != task else "")
+        for here, before, there, task in zip(
+            stuck, error.awaited, [*stuck[1:], stuck[0]], [*tasks[1:], tasks[0]], strict=True
+        )
     ]
     return "deadlock: " + "; ".join(links)

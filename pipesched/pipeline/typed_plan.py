@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
 
 from pipesched.checks import shown
-from pipesched.errors import ConfigError, InvalidSchedule
+from pipesched.errors import ConfigError, InvalidSchedule, WrongOperation
 from pipesched.pipeline.kinds import KINDS, STEP_KINDS, STEP_SLOTS, Scope
+from pipesched.pipeline.message_programs import given_programs
 from pipesched.pipeline.metrics import shared_lanes
-from pipesched.pipeline.ops import Op, Pair, Slot, parse_network, parse_op, parse_slot, parse_transfer
-from pipesched.pipeline.plan import Plan, plan_from_slots, require_each_once
+from pipesched.pipeline.ops import Op, Pair, Slot, parse_message, parse_network, parse_op, parse_slot, parse_transfer
+from pipesched.pipeline.plan import NOTHING_BEFORE, Plan, plan_from_slots, require_each_once, settled
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.units_of_measure import first_entries, is_several, length_text
 
@@ -27,6 +28,7 @@ def plan(
     transfers: Sequence[Texts] = (),
     waits: Sequence[tuple[str, str]] = (),
     network: Sequence[Sequence[tuple[str, str | None]]] | None = None,
+    messages: Sequence[Sequence[tuple[str, str | None]]] | None = None,
     name: str = "",
 ) -> Plan:
     """Return the plan that runs these operations.
@@ -47,6 +49,9 @@ def plan(
         network: Of a problem with a step, for each device the program of its network lane: pairs such as ("2UNSHARD0",
             None) or ("2REDUCE_GRAD", "2B7"), an operation and the slot behind whose end it is issued, of a pair its
             forward. Default: by the rule of the families, like optimizers and side work where no order names any.
+        messages: Of a problem whose messages queue, for each device what it sends and receives, in order: pairs such as
+            ("0SEND_F0", "0F0") or ("0RECV_B0", None), one end of a message and the slot behind which it is issued.
+            Default: in the order that the problem names.
         name: What documents, figures and tables call its schedule; default: "plan".
 
     Raises:
@@ -59,7 +64,10 @@ def plan(
     if not is_several(waits):
         raise ConfigError(f"must list pairs of operations (later, earlier), not {shown(waits)}", "waits")
     pairs = [(_wait(pair, 1), _wait(pair, 0)) for pair in waits]  # (before, after)
-    programs = _programs(network, problem)
+    programs = _programs(network, problem, "network", parse_network)
+    ends = _programs(messages, problem, "messages", parse_message)
+    if ends and problem.messages is None:
+        raise ConfigError("have no effect, since the problem's messages are free", "messages")
     _require_programs(programs, rows)
     sizes: dict[str, Any] = {"slices": problem.slices.count, "network": programs, "sides": len(problem.side)}
     try:
@@ -67,7 +75,22 @@ def plan(
     except ConfigError as error:
         raise error.about("orders") from None
     given = replace(given, name=name)
-    return replace(given, lanes=shared_lanes(problem, given)) if moves and problem.lanes == "pair" else given
+    if moves and problem.lanes == "pair":
+        given = replace(given, lanes=shared_lanes(problem, given))
+    if not ends:
+        return given
+    behind = [[(op, _number(after, op, given), 0) for op, after in row] for row in ends]
+    return given_programs(settled(problem, given), given, behind)
+
+
+def _number(after: Op | None, op: Op, plan: Plan) -> int:
+    """Return the number of the slot behind which an end of a message is issued. Raises WrongOperation."""
+    if after is None:
+        return NOTHING_BEFORE
+    try:
+        return plan.index.number(after)
+    except (ValueError, IndexError):
+        raise WrongOperation(f"{op} stands after {after}, which does not stand in the plan", "messages") from None
 
 
 def _moves(transfers: Any, problem: Problem) -> list[list[Op]]:
@@ -108,24 +131,23 @@ def _split(row: Any, key: str, device: int, most: int) -> list[Any]:
     return entries
 
 
-def _programs(network: Any, problem: Problem) -> list[list[tuple[Op, Op | None]]]:
-    """Return the programs of the network lanes; none where none is given. Raises ConfigError about `network`."""
-    if network is None:
+def _programs(given: Any, problem: Problem, key: str, parse: Callable[[str], Op]) -> list[list[tuple[Op, Op | None]]]:
+    """Return the programs of the devices; none where none is given. Raises ConfigError about the parameter `key`."""
+    if given is None:
         return []
-    rows = first_entries(network, problem.devices) if is_several(network) else []
+    rows = first_entries(given, problem.devices) if is_several(given) else []
     if len(rows) != problem.devices or not all(map(is_several, rows)):
-        raise ConfigError(f"must list the programs of {problem.devices} devices, not {shown(network)}", "network")
-    return [[_issued(entry, device) for entry in row] for device, row in enumerate(rows)]
+        raise ConfigError(f"must list the programs of {problem.devices} devices, not {shown(given)}", key)
+    return [[_issued(entry, key, device, parse) for entry in row] for device, row in enumerate(rows)]
 
 
-def _issued(entry: Any, device: int) -> tuple[Op, Op | None]:
+def _issued(entry: Any, key: str, device: int, parse: Callable[[str], Op]) -> tuple[Op, Op | None]:
     if not isinstance(entry, (list, tuple)) or len(entry) != 2:
         what = "holds pairs of an operation and the slot behind which it is issued (or None)"
-        raise ConfigError(f"{what}, not {shown(entry)}", "network", entry=device)
+        raise ConfigError(f"{what}, not {shown(entry)}", key, entry=device)
     op, after = entry
-    slot = None if after is None else _slot(after, "network", device, parse_slot)
-    issued = _slot(op, "network", device, parse_network)
-    return parse_network(str(issued)), slot.forward if isinstance(slot, Pair) else slot
+    slot = None if after is None else _slot(after, key, device, parse_slot)
+    return parse(str(_slot(op, key, device, parse))), slot.forward if isinstance(slot, Pair) else slot
 
 
 def _require_programs(programs: Sequence[Sequence[tuple[Op, Op | None]]], rows: Sequence[Sequence[Slot]]) -> None:

@@ -8,7 +8,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from pipesched.pipeline.kinds import ALL_KINDS, STEP_KINDS, Scope
-from pipesched.pipeline.ops import Op
+from pipesched.pipeline.ops import SIDE_MESSAGES, Op
 from pipesched.pipeline.plan import SIDE_KINDS
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.palette import CRITICAL_STYLE, DIM, PAIR_STYLE, break_mark, fill, fill_of_kind, place_of
@@ -31,7 +31,7 @@ def chunk_of_stage(schedule: Schedule) -> list[int]:
 
 def chunk_of(op: Op, of_stages: Sequence[int]) -> int:
     """Return the chunk of an operation, by those of the stages; side work has none."""
-    return 0 if op.kind in SIDE_KINDS else of_stages[op.stage]
+    return 0 if op.kind in (*SIDE_KINDS, *SIDE_MESSAGES) else of_stages[op.stage]
 
 
 def hue_number(op: Op) -> int | None:
@@ -176,7 +176,7 @@ class LetterCells:
         if run.slot is None or run.shared:
             return " " * run.width
         op = self.plan.index.op(run.slot)
-        if op.kind in STEP_KINDS:  # the line above shows their stages, and side work has none
+        if op.kind in (*STEP_KINDS, *SIDE_MESSAGES):  # the line above shows their stages, and side work has none
             return " " * run.width
         return str(of_stage[op.stage])[-run.width :].ljust(run.width)
 

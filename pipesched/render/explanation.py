@@ -69,7 +69,7 @@ def idle_table(explanation: Explanation) -> Table:
     """Return idle time by class and device; of many devices those that idle longest, and the sum of the others."""
     rows, idle = explanation.devices, explanation.idle_of_devices
     totals = explanation.totals
-    used = [kind for kind in classes(measured=explanation.is_measured) if totals[kind]]
+    used = [kind for kind in classes(measured=explanation.is_measured, queued=True) if totals.get(kind)]
 
     def told(time: int | float) -> str:
         """Return a time, of a long table without the digits of a fraction, which say nothing beside many digits."""
@@ -133,6 +133,8 @@ def gap_words(gap: IdleGap, unit: str = "") -> str:
     }
     if gap.idle in could_run:
         return could_run[gap.idle]
+    if gap.idle is Idle.QUEUE:
+        return _queue_words(gap, unit)
     is_transfer = isinstance(culprit, Op) and ALL_KINDS[culprit.kind].is_transfer
     if waiting is None:
         runs = gap.idle is Idle.DRAIN or is_transfer
@@ -140,6 +142,19 @@ def gap_words(gap: IdleGap, unit: str = "") -> str:
     if gap.idle is Idle.TRANSFER:
         return f"{waiting} waits for {culprit if is_transfer else f'the transfer after {culprit}'}"
     return f"{waiting} waits for {culprit}{_through(waiting, culprit)}"
+
+
+def _queue_words(gap: IdleGap, unit: str) -> str:
+    """Say behind what a message stands for which a device waits."""
+    who = "all done here; message" if gap.waiting is None else f"{gap.waiting} waits: message"
+    if gap.behind is None:
+        return f"{who} {gap.culprit} is on its way"
+    until = f"{number(gap.until)} {unit}".rstrip()
+    if not gap.places:
+        return f"{who} {gap.culprit} stands behind {gap.behind}, which runs until {until}"
+    return (
+        f"{who} {gap.culprit} stands behind {gap.behind}, issued {gap.places} earlier, whose sender runs until {until}"
+    )
 
 
 def _through(waiting: Slot, culprit: Slot) -> str:

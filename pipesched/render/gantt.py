@@ -21,6 +21,7 @@ from rich.segment import Segment
 from pipesched.checks import require_flag, require_sequence, require_type, require_whole
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
+from pipesched.pipeline.kinds import LANES
 from pipesched.pipeline.period import SteadyState, has_chunks, steady_state
 from pipesched.pipeline.quantities import Number, in_units
 from pipesched.pipeline.schedule import Schedule
@@ -28,7 +29,7 @@ from pipesched.render.cells import Cells, ColourCells, LetterCells
 from pipesched.render.legend import Item, LegendKey, Look, full_scale, memory_strip, peak_text, wrap
 from pipesched.render.marks import MEASURED_MEMORY, MarkLines, Spelling, as_parameters, counted
 from pipesched.render.palette import DIM, OVER, break_mark
-from pipesched.render.rows import NETWORK_LANE, Run, device_row, lane_rows, rows_of
+from pipesched.render.rows import QUEUE, Run, device_row, lane_rows, rows_of
 from pipesched.render.timescale import TimeScale, Window, fit, fit_parts, in_all, number, operation_times, quantum
 from pipesched.render.view import MOST_DEVICES, WIDE, LineFrame, View, axis, has_colour, line
 from pipesched.results.outcome import Outcome
@@ -237,6 +238,8 @@ class Gantt(Displayable):
         gutter = max(len(problem.device_name(device, word)) for device in range(problem.devices)) + 1
         if self.memory or self.marks or any(member.plan.lanes or member.plan.network for member in self.together):
             gutter = max(gutter, len("mem "))
+        if any(member.plan.messages for member in self.together):
+            gutter = max(gutter, len(f"{QUEUE} {problem.devices - 1} "))
         tail = len(" idle") if width >= WIDE else 0
         if self.memory:
             peaks = (peak_text(member, device) for member in self.together for device in range(member.problem.devices))
@@ -282,7 +285,7 @@ class Gantt(Displayable):
             yield from line([Segment("mem".ljust(layout.gutter), DIM), *strip, peak])
 
     def _lane(self, name: str, runs: list[Run], cells: Cells, layout: LineFrame) -> Iterator[Segment]:
-        of_two = self.schedule.problem.lanes == "pair" and name != NETWORK_LANE
+        of_two = self.schedule.problem.lanes == "pair" and name in [lane.value for lane in LANES]
         for place, segments in enumerate(cells.lines(runs, of_two=of_two)):
             head = Segment(" " * layout.gutter) if place else Segment(name.ljust(layout.gutter), DIM)
             yield from line([head, *segments])

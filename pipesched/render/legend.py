@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.segment import Segment
 
 from pipesched.core.arrays import ceil_div
-from pipesched.pipeline.kinds import ALL_KINDS, KINDS, STEP_KINDS
+from pipesched.pipeline.kinds import ALL_KINDS, KINDS, MESSAGE_KINDS, STEP_KINDS
 from pipesched.pipeline.metrics import ACTIVATIONS, HELD
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units, plain
@@ -249,6 +249,8 @@ class LegendKey:
 
 def _occurs(kind: str, schedule: Schedule) -> bool:
     index, durations = schedule.plan.index, schedule.graph.durations
+    if kind in MESSAGE_KINDS:
+        return any(durations[number] for number in index.of_kind(kind))
     if kind not in index.kinds:
         return False
     if kind in STEP_KINDS:

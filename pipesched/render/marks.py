@@ -28,6 +28,7 @@ IDLE_MARKS: Mapping[Idle, ColumnMark] = {
     Idle.WARM_UP: ColumnMark("u", Style(color="white", bgcolor="blue"), "warm-up"),
     Idle.WAIT: ColumnMark("w", Style(color="black", bgcolor="yellow"), "wait"),
     Idle.TRANSFER: ColumnMark("t", Style(color="black", bgcolor="cyan"), "transfer"),
+    Idle.QUEUE: ColumnMark("q", Style(color="white", bgcolor="black"), "queue"),
     Idle.ORDER: ColumnMark("o", Style(color="white", bgcolor="magenta"), "order"),
     Idle.MEMORY: ColumnMark("m", Style(color="white", bgcolor="red"), "memory"),
     Idle.DRAIN: ColumnMark("d", Style(color="black", bgcolor="green"), "drain"),

@@ -38,6 +38,7 @@ LIGHT |= {
     "L": (0.13, 0.2, 0.2, 0.3),
 }
 LIGHT |= {"E": (0.7, 0.85, 0.7, 0.85), "G": (0.06, 0.09, 0.06, 0.09)}
+LIGHT |= {f"SEND_{kind}": LIGHT[kind] for kind in "FBEG"}
 KIND_LIGHT = {"F": (0.205, 0.3), "B": (0.345, 0.5), "I": (0.105, 0.18), "W": (0.58, 0.82)}  # of hues of kinds
 KIND_LIGHT |= {"R": (0.45, 0.6), "O": (0.46, 0.6), "L": (0.17, 0.3)}
 STEP_HUES: dict[str, Rgb] = {  # of kinds of the step, where no microbatch has their hue; Tol's too
@@ -47,11 +48,16 @@ STEP_HUES: dict[str, Rgb] = {  # of kinds of the step, where no microbatch has t
     "OPTIMIZER": (60, 64, 72),  # slate, as the next two
     "E": (180, 187, 194),
     "G": (112, 119, 126),
+    "SEND_F": (136, 204, 238),  # Tol's cyan and purple, so of side work
+    "SEND_B": (170, 68, 153),
+    "SEND_E": (136, 204, 238),
+    "SEND_G": (170, 68, 153),
 }
 KIND_HUE = {"F": 0, "B": 1, "I": 5, "W": 2, "R": 3, "O": 4, "L": 7}
 KIND_ANSI = {"F": "blue", "B": "yellow", "I": "red", "W": "green", "R": "magenta", "O": "cyan", "L": "white"}
 KIND_ANSI |= {"UNSHARD": "bright_yellow", "REDUCE_GRAD": "bright_red", "REDUCE_TIED": "bright_magenta"}
 KIND_ANSI |= {"OPTIMIZER": "bright_black", "E": "bright_cyan", "G": "bright_blue"}
+KIND_ANSI |= {f"SEND_{kind}": colour for kind, colour in zip("FBEG", ("cyan", "magenta") * 2, strict=True)}
 WHITE_ON = ("F", "I", "R", "REDUCE_TIED", "OPTIMIZER", "G")  # of these colours
 FALLING = {"W": False, "R": True}  # the stripes of a kind in figures: whether they fall from left to right
 MOST_SHADES = 4  # of chunks; further ones look like the last

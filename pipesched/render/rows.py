@@ -8,14 +8,16 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from pipesched.core.arrays import ceil_div
+from pipesched.core.arrays import ceil_div, np
 from pipesched.pipeline.kinds import LANES
+from pipesched.pipeline.messages import EDGE, PAIR as PAIR_QUEUE
 from pipesched.pipeline.metrics import picker
 from pipesched.pipeline.plan import lane_of
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.timescale import TimeScale, in_all
 
 NETWORK_LANE = "net"  # the name of its row
+QUEUE, TO = "msg", "to"  # so of messages that a device has in a queue, and of those that it sends to another
 PAIR = "&"  # the kind of an overlapped pair
 MOST_SEEN = 12  # slots of a shared column that are looked at for marks
 
@@ -158,12 +160,14 @@ def device_row(schedule: Schedule, device: int) -> Row:
 def lane_rows(schedule: Schedule, device: int) -> Iterator[tuple[str, Row]]:
     """Yield name and row of each lane below a device that moves something.
 
-    Its network lane, then its transfer lanes; below the second device of two that share these, those of the pair.
+    Its network lane, then its messages: all in one row, or where they have several queues one for each other device.
+    Then its transfer lanes; below the second device of two that share these, those of the pair.
     """
     problem, plan = schedule.problem, schedule.plan
     lanes: list[tuple[str, Sequence[int]]] = []
     if plan.network:
         lanes.append((NETWORK_LANE, lane_of(plan.network[device], plan.index)))
+    lanes += message_lanes(schedule, device)
     pair = problem.lane_pair(device)
     if plan.lanes and device == problem.devices_of_lanes(pair)[-1]:
         lanes += [(lane.value, order) for lane, order in zip(LANES, plan.lanes[pair], strict=True)]
@@ -171,6 +175,26 @@ def lane_rows(schedule: Schedule, device: int) -> Iterator[tuple[str, Row]]:
         if order:
             pick = picker(order)
             yield name, Row(order, pick(schedule.start_ticks), pick(schedule.end_ticks), kinds_of(schedule))
+
+
+def message_lanes(schedule: Schedule, device: int) -> Iterator[tuple[str, Sequence[int]]]:
+    """Yield name and messages of each queue of a device, of those that take time, in the order of their times."""
+    plan, known = schedule.plan, schedule.problem.messages
+    if known is None:
+        return
+    program, first = plan.messages[device], plan.index.first_message
+    peers = np.full((2, plan.index.size - first), -1)  # the receiver, and the sender
+    for other, one in enumerate(plan.messages):
+        peers[one.sends, one.number - first] = other
+    if known.queue == EDGE:
+        program = program._replace(number=program.number[program.sends == 1], sends=program.sends[program.sends == 1])
+    others = (
+        peers[1 - program.sends, program.number - first] if known.queue in (EDGE, PAIR_QUEUE) else program.sends * 0
+    )
+    for other in np.unique(others).tolist():
+        own = program.number[(others == other) & (schedule.times.end > schedule.times.start)[program.number]]
+        name = {EDGE: f"{TO} {other}", PAIR_QUEUE: f"{QUEUE} {other}"}.get(known.queue, QUEUE)
+        yield name, sorted(own.tolist(), key=schedule.start_ticks.__getitem__)
 
 
 def rows_of(schedule: Schedule) -> Iterator[Row]:

@@ -13,10 +13,12 @@ from pipesched.pipeline.costs import Entry, entries_of
 from pipesched.pipeline.declared import BY_NAME
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
 from pipesched.pipeline.layers import BALANCED, GIVEN, rows_of
+from pipesched.pipeline.message_orders import BestOrder
+from pipesched.pipeline.messages import BEST, EDGE, ON_DEVICE, PAIR, RANK
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import canonical, plain, rounded, to_fraction
+from pipesched.pipeline.quantities import canonical, in_units, plain, rounded, to_fraction
 from pipesched.pipeline.recut import balance, saved_by_moving, seeks_best
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.schedule import Schedule, requeued
 from pipesched.pipeline.units import FORWARD_ONLY, Slices
 from pipesched.render.grid import folded, grid, uncut
 from pipesched.render.legend import FEW_DEVICES, class_rows, has_static, peak_row
@@ -100,6 +102,7 @@ def _rows(outcome: Outcome, timing: bool, memory: bool, spell: Spelling) -> Iter
             yield "backward", "whole", spell("`split_backward` lets its halves I and W run apart")
     beside = schedule.step is not None
     yield "makespan", Text(time(schedule.makespan), style="bold"), FORMULAS["makespan"] + " and network lanes" * beside
+    yield from _messages(outcome, time)
     if outcome.report is None or outcome.report.objective != "makespan":
         yield "lower bound", time(outcome.lower_bound), f"{outcome.bound.reason}; for {outcome.covers}"
     if outcome.report is None:
@@ -123,6 +126,25 @@ def _rows(outcome: Outcome, timing: bool, memory: bool, spell: Spelling) -> Iter
         yield "budget", *_budget(outcome, memory)
     if outcome.report is not None:
         yield from advice_rows(outcome.report, time, spell)
+
+
+STREAMS = {PAIR: "one stream for each two ranks", RANK: "one stream a rank", ON_DEVICE: "messages on the devices"}
+
+
+def _messages(outcome: Outcome, time: Callable[[int | float], str]) -> Iterator[tuple[str, str, str]]:
+    """Yield in which queues messages go, and what that costs beside queues of single edges, in the same order."""
+    schedule, known = outcome.schedule, outcome.problem.messages
+    if known is None:
+        return
+    note = f"in the order {known.order}"
+    if known.queue in STREAMS:
+        edges = requeued(schedule, EDGE)
+        more = schedule.makespan_ticks / edges.makespan_ticks - 1 if edges.makespan_ticks else 0
+        note += f"; {STREAMS[known.queue]} costs {more:.1%} beside one for each edge ({time(edges.makespan)})"
+    if known.order == BEST:
+        least = BestOrder(outcome.problem, schedule.plan).bound
+        note += f"; no order of messages takes less than {time(in_units(least, outcome.problem.ticks.per_unit))}"
+    yield "messages", f"queue: {known.queue}", note
 
 
 def _solve_rows(

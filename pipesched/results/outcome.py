@@ -26,13 +26,14 @@ from pipesched.pipeline.check import checked, over_budget
 from pipesched.pipeline.costs import fields_of
 from pipesched.pipeline.feeding import differs
 from pipesched.pipeline.kinds import Allowed
+from pipesched.pipeline.message_programs import with_queues
 from pipesched.pipeline.metrics import HELD
 from pipesched.pipeline.plan import Plan, with_parts
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.recut import is_cut_open, seeks_best
 from pipesched.pipeline.residences import require_kept
-from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.pipeline.schedule import Schedule, queued, schedule_plan
 from pipesched.results import covered
 from pipesched.results.best_cut import CutChoice, CutMaker, best_cut
 from pipesched.results.cuts import CutReport, with_best_slices
@@ -329,10 +330,13 @@ def run(problem: Problem, algorithm: str | Callable[..., Any], **options: Any) -
         NotApplicable: The algorithm does not suit the problem, has no such option, or fewer stages than that.
         ConfigError: An unknown name, or a bad value.
         NoSchedule: The algorithm obeys the budget, and finds no schedule within it.
+
+    Where messages queue, it plans with free ones, and the same orders get their times in the queues.
     """
     chosen = family(algorithm)
     given = checked_options(chosen, options)
-    require_problem(problem)
+    messages = require_problem(problem).messages
+    problem = problem if messages is None else with_queues(problem, None)  # families plan with free ones
     fitted, cut, wanted = prepare(problem, chosen), None, given.get(ORDER)
     for key in (RECOMPUTE, OFFLOAD):
         if given.get(key) is not None:
@@ -359,7 +363,8 @@ def run(problem: Problem, algorithm: str | Callable[..., Any], **options: Any) -
     fed = FedFamily(sliced, chosen, plan, timed)
     with _explained(chosen, given):
         ordering = None if wanted is None else ordering_of(fed, wanted)
-        schedule = checked(fed.schedule(None if ordering is None else ordering.order))
+        schedule = fed.schedule(None if ordering is None else ordering.order)
+    schedule = checked(queued(schedule, messages))
     is_grouped = GROUPS in chosen.options and given.get(GROUPS, BEST) == BEST
     require_kept_budget(chosen, schedule, saved)
     return Outcome(str(chosen.name), schedule, ordering=ordering, is_grouped=is_grouped, cut=cut)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from pipesched.core.arrays import np
@@ -15,6 +15,8 @@ from pipesched.core.timing import UNTIMED, Times, earliest_times
 from pipesched.errors import InvalidSchedule
 from pipesched.pipeline.check_program import checked_programs
 from pipesched.pipeline.lowering import lower_plan, precedence_rows
+from pipesched.pipeline.message_programs import Sent, queues_of
+from pipesched.pipeline.messages import ON_DEVICE
 from pipesched.pipeline.ops import Slot
 from pipesched.pipeline.plan import NetworkEntry, Plan, with_parts
 from pipesched.pipeline.quantities import in_units
@@ -69,13 +71,38 @@ def timed_tasks(schedule: Schedule, *, moving: bool = False) -> TimedTasks:
             inputs[after].append(Arc(before, lag))
         for before, after, _ in () if moving else issued:
             waits[after].append(before)
+    held = _with_messages(schedule, inputs, waits) if plan.messages else ()
     starts, ends = schedule.start_ticks, schedule.end_ticks
     if first:
         starts, ends = [time - first for time in starts], [time - first for time in ends]
+    count = len(plan.machines) - len(plan.network_lanes)
+    queues = [queue.tolist() for queue in plan.queues]
+    orders = [*plan.machines[:count], *queues, *plan.machines[count:]] if queues else plan.machines
     return TimedTasks(
-        schedule.graph.durations, inputs, waits, plan.machines, len(plan.orders), starts, ends,
+        schedule.graph.durations, inputs, waits, orders, len(plan.orders), starts, ends,
         arrived=arrivals(schedule, first), late_lanes=len(plan.network),
+        queued=range(plan.index.first_message, plan.index.size), held=held,
     )  # fmt: skip
+
+
+def _with_messages(schedule: Schedule, inputs: list[list[Arc]], waits: list[list[int]]) -> Sequence[Sequence[int]]:
+    """Add what messages wait for, and what waits for them; return what holds each device, where messages do."""
+    problem, plan = schedule.problem, schedule.plan
+    sent, first = Sent(problem, plan), plan.index.first_message
+    for number in np.flatnonzero(sent.is_run).tolist():
+        source, target, message = int(sent.source[number]), int(sent.target[number]), number + first
+        inputs[message].append(Arc(source))
+        inputs[target] = [arc for arc in inputs[target] if arc.before != source or arc.tag == NOTHING]
+        inputs[target].append(Arc(message))
+    assert problem.messages is not None
+    for row in queues_of(plan, problem.messages.queue, first):
+        for before, after in pairwise(row.tolist()):
+            if max(before, after) >= first:
+                waits[after].append(before)
+    if problem.messages.queue != ON_DEVICE:
+        return ()
+    starts = schedule.start_ticks
+    return [sorted(program.number.tolist(), key=starts.__getitem__) for program in plan.messages]
 
 
 def arrivals(schedule: Schedule, first: int) -> Sequence[int]:
@@ -129,7 +156,8 @@ def moved_plan(schedule: Schedule, device: int, order: Sequence[int]) -> Plan:
 
 def graph_of(schedule: Schedule, plan: Plan) -> TaskGraph:
     """Return the task graph of a moved plan, with the durations that the schedule has."""
-    if not plan.index.scoped:
+    is_held = schedule.problem.messages is not None and schedule.problem.messages.queue == ON_DEVICE
+    if not (plan.index.scoped or is_held):
         return schedule.graph
     return lower_plan(schedule.problem, plan).changed(durations=schedule.graph.duration)
 
@@ -220,7 +248,7 @@ def _retimed(schedule: Schedule, tasks: TimedTasks, task: int, start: int, to: i
     machine = tasks.machine[task]
     plan = moved_plan(schedule, machine, moved(tasks.orders[machine], start, to))
     graph = graph_of(schedule, plan)
-    starts, ends = earliest_times(graph, plan.machines)
+    starts, ends = earliest_times(graph, plan.lines)
     for number, time in reshard_times(plan, ends):
         starts[number] = ends[number] = time
     return timed_schedule(schedule.problem, plan, Times(starts, ends), graph)

@@ -26,6 +26,7 @@ from pipesched.errors import ConfigError, InvalidSchedule, PipeschedWarning, Wro
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.kinds import KINDS, STEP_KINDS, STEP_SLOTS
 from pipesched.pipeline.lowering import lower_plan, waits_of_times
+from pipesched.pipeline.message_programs import without_messages
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import NOTHING_BEFORE, Plan
@@ -257,7 +258,7 @@ def _device(number: int, plan: Plan, placement: Placement) -> int:
 
 def _in_one_sequence(schedule: Schedule) -> list[int]:
     """Return the tasks of the whole plan by their starts, each behind all that it waits for on any device or lane."""
-    plan = schedule.plan
+    plan = without_messages(schedule.plan)
     orders = chain.from_iterable(map(pairwise, plan.machines))
     graph = lower_plan(schedule.problem, replace(plan, waits=[*plan.waits, *orders]))
     planned = [*chain.from_iterable(plan.machines)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
+from fractions import Fraction
 from itertools import chain
 from threading import Event as StopEvent
 from typing import TYPE_CHECKING, Any
@@ -16,11 +17,14 @@ from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import ConfigError, NoSchedule
 from pipesched.executors.opening import FEWEST_OPERATIONS, lent
 from pipesched.pipeline.bounds import Bound, highest, work_bounds
+from pipesched.pipeline.check import checked
 from pipesched.pipeline.layers import BEST
+from pipesched.pipeline.message_programs import with_queues
+from pipesched.pipeline.messages import BEST as BEST_ORDER, Messages
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Number, in_units
 from pipesched.pipeline.recut import all_cuts, is_cut_open, layout_of, seeks_best, work_of_largest
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.schedule import Schedule, queued
 from pipesched.results.best_cut import CutChoice
 from pipesched.results.covered import of_search
 from pipesched.results.cuts import CutReport, TriedCut
@@ -122,7 +126,13 @@ def solve(
 
 
 def solve_request(request: SolveRequest) -> Outcome:
-    """Return the answer to a request. Raises what `solve` does."""
+    """Return the answer to a request. Raises what `solve` does.
+
+    Where messages queue, it is found with free ones: of the best plans of all cases the one that is then the shortest.
+    """
+    if request.problem.messages is not None and request.advice is not None:
+        raise ConfigError("has no effect where `messages` queue", "advice")
+    messages, request = request.problem.messages, replace(request, problem=with_queues(request.problem, None))
     clock = Clock(request.limits.seconds, request.stop)
     given = _tried(request, clock)
     cases = as_cases(given.problems, request.objective, request.allowed, request.policy)
@@ -149,7 +159,29 @@ def solve_request(request: SolveRequest) -> Outcome:
         raise NoSchedule("stopped before any schedule was found" if is_late else none)
     outcome = _outcome(search, request, given, stopped_by, periods)
     is_settled = stopped_by in (StoppedBy.PROOF, StoppedBy.GAP) and not search.is_begun
-    return outcome if is_settled and request.advice is None else advised(outcome, request, search.at)
+    if messages is None:
+        return outcome if is_settled and request.advice is None else advised(outcome, request, search.at)
+    return _queued(outcome, search, Messages(messages.queue, messages.order or BEST_ORDER))
+
+
+def _queued(outcome: Outcome, search: Search, messages: Messages) -> Outcome:
+    """Return the outcome with the plan, of the best ones of the cases, that takes least with its messages in queues."""
+    report = outcome.report
+    assert report is not None
+    found = sorted((one for one in search.candidates if one is not None), key=lambda one: one.schedule.makespan)
+    timed = [(one, queued(one.schedule, messages)) for one in found if outcome.cut is None]
+    timed = timed or [(one, queued(one.schedule, messages)) for one in found if one is search.best]
+
+    def value(one: tuple[Candidate, Schedule]) -> Fraction:
+        ticks = one[1].makespan_ticks if report.objective == "makespan" else one[1].span_ticks
+        return Fraction(ticks, one[1].problem.ticks.per_unit)
+
+    best, schedule = min(timed, key=value)
+    ticks = int(value((best, schedule)) * report.bound.per_unit)
+    source = f"{best.source}, planned with free messages, of {len(timed)} that were timed in queues"
+    status = Status.OPTIMAL if ticks == report.bound.ticks else Status.FEASIBLE
+    known = replace(report, value_ticks=ticks, status=status, source=source, heuristic=None, equal={}, repetition=None)
+    return replace(outcome, schedule=checked(schedule), report=known)
 
 
 def _tried(request: SolveRequest, clock: Clock) -> Tried:

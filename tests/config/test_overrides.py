@@ -45,6 +45,7 @@ OVERRIDES = [  # a parameter, its value, the same value for make_problem, in ano
     ("checkpoint", 1, 1),
     ("static", 0.5, "0.5"),
     ("budget", [30, 40], [30, 40]),
+    ("messages", {"queue": "rank", "order": "best"}, {"queue": "rank", "order": "best"}),
 ]
 BY_STEP = {  # tests/config/test_step.py
     *("gather", "reduce", "optimizer", "tied", "weights", "gradients", "states", "shard", "clip", "side")

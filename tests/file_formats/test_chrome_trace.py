@@ -34,7 +34,7 @@ REQUIRED = {  # the fields that the format asks for, by phase
 RESERVED = {
     *("rail_response", "rail_idle", "rail_load", "rail_animation", "thread_state_iowait"),
     *("detailed_memory_dump", "light_memory_dump", "background_memory_dump"),
-    *("yellow", "terrible", "bad", "grey", "good", "olive"),
+    *("yellow", "terrible", "bad", "grey", "good", "olive", "cq_build_running"),
 }
 
 

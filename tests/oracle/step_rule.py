@@ -45,7 +45,7 @@ def programs_of(step: Step, rows: Rows) -> list[Program]:
     """The network program of each device by the rule of families; REDUCE_TIED last."""
     programs = []
     for device, row in enumerate(rows):
-        issued = _issued(step, row, step.ahead[device]) if step.level == "weights" else {-1: _heads(step, row)}
+        issued = issued_turns(row, step.ahead[device]) if step.level == "weights" else {-1: _heads(step, row)}
         issued = issued_late(row) if step.gathers_late else issued
         program: Program = []
         for at in range(-1, len(row)):
@@ -112,7 +112,7 @@ def _reduces(step: Step, row: Sequence[str], at: int) -> list[str]:
     ]
 
 
-def _issued(step: Step, row: Sequence[str], ahead: int) -> dict[int, list[str]]:
+def issued_turns(row: Sequence[str], ahead: int) -> dict[int, list[str]]:
     """The RESHARDs and UNSHARDs behind each slot (-1: before the first), with `ahead` stages whole at once."""
     works = [[op.stage for op in _ops(slot) if op.kind in WORKS] for slot in row]
     turns: dict[int, int] = {}

@@ -20,7 +20,7 @@ from pipesched.display import from_file
 from pipesched.errors import ConfigError, NoSchedule
 from pipesched.pipeline.costs import HALVES, Costs, entries_of
 from pipesched.pipeline.kinds import KINDS, STEP_KINDS
-from pipesched.pipeline.ops import OpIndex, Slot
+from pipesched.pipeline.ops import SIDE_MESSAGES, OpIndex, Slot
 from pipesched.pipeline.plan import SIDE_KINDS
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import canonical, in_units, plain, to_fraction
@@ -43,7 +43,7 @@ def gaps_of(schedule: Schedule, tasks: TimedTasks) -> list[Gap]:
 
 def idle_by_class(schedule: Schedule) -> dict[Idle, int | float]:
     """Return the idle time of all devices by class, in the user's time unit."""
-    ticks = dict.fromkeys(classes(measured=schedule.own_lengths), 0)
+    ticks = dict.fromkeys(classes(measured=schedule.own_lengths, queued=bool(schedule.plan.messages)), 0)
     for gap in gaps_of(schedule, timed_tasks(schedule)):
         ticks[gap.idle] += gap.end - gap.start
     return {idle: in_units(time, schedule.problem.ticks.per_unit) for idle, time in ticks.items()}
@@ -142,11 +142,17 @@ def sensitivities(
     found_rows = {row for order in tasks.orders for task in order for row, _ in parts(task)}
     rows = sorted(found_rows, key=lambda row: (row[1] in SIDE_KINDS, row))
     column = {row: boundaries + number for number, row in enumerate(rows)}
+    index, durations = schedule.plan.index, schedule.graph.durations
+
+    def boundary(task: int) -> list[int]:
+        op = index.op(task) if task >= index.first_message else None
+        return [] if op is None or op.kind in SIDE_MESSAGES else [op.stage - (op.kind == "SEND_B")]
+
     found = path_counts(
         tasks,
-        lambda task: [column[row] for row, _ in parts(task)],
+        lambda task: [column[row] for row, _ in parts(task)] or boundary(task),
         boundaries + len(rows),
-        lambda task: [column[row] for row, lasts in parts(task) if lasts],
+        lambda task: [column[row] for row, lasts in parts(task) if lasts] or boundary(task) * (durations[task] > 0),
     )
     counts = dict.fromkeys(rows, 0)
     for task in path:
@@ -172,6 +178,8 @@ def _parts(schedule: Schedule) -> Callable[[int], Sequence[tuple[Row, bool]]]:
         return (stage, kind), table is not None and bool(table[stage, index.owner_of(number)] > 0)
 
     def parts(task: int) -> Sequence[tuple[Row, bool]]:
+        if task >= index.first_message:
+            return ()
         if task >= index.passes:
             return [(row_of_step(index, task), schedule.graph.durations[task] > 0)]
         if task in plan.pairs and model.overlap is not None:
@@ -205,7 +213,7 @@ def what_if(schedule: Schedule, stage: int, kind: str, factor: Fraction, plan_ag
         for task, ticks in _times_of(schedule, stage, kind):
             durations[task] += ticks * (up - down)
         finer = graph.changed(durations=durations, edges=graph.edges.scaled(down))
-        timed = timed_schedule(schedule.problem, plan, earliest_times(finer, plan.machines), finer)
+        timed = timed_schedule(schedule.problem, plan, earliest_times(finer, plan.lines), finer)
         same = plain(Fraction(timed.makespan_ticks, down * schedule.problem.ticks.per_unit))
     else:
         same = schedule_plan(changed, schedule.plan, _lengths(schedule, changed, stage, kind, factor)).makespan
@@ -370,8 +378,11 @@ def _place(schedule: Schedule, machine: int) -> str:
     devices = schedule.problem.devices
     if machine < devices:
         return f"device {machine}"
-    if machine >= devices + 2 * len(schedule.plan.lanes):
-        return f"the network lane of device {machine - devices - 2 * len(schedule.plan.lanes)}"
+    lanes = 2 * len(schedule.plan.lanes)
+    if machine >= devices + lanes + len(schedule.plan.queues):
+        return f"the network lane of device {machine - devices - lanes - len(schedule.plan.queues)}"
+    if machine >= devices + lanes:
+        return "its queues"
     lane, back = divmod(machine - devices, 2)
     sharing = schedule.problem.devices_of_lanes(lane)
     of = f"device{'s' * (len(sharing) > 1)} {' and '.join(map(str, sharing))}"

@@ -14,7 +14,7 @@ from pipesched.display import HasPage
 from pipesched.errors import ConfigError
 from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.check import checked
-from pipesched.pipeline.ops import Pair, Slot
+from pipesched.pipeline.ops import Pair, Slot, other_end
 from pipesched.pipeline.quantities import in_units, plain, to_fraction
 from pipesched.pipeline.schedule import Schedule
 from pipesched.results.covered import Claim
@@ -37,7 +37,8 @@ class IdleGap(NamedTuple):
 
     `culprit` is the slot or transfer that makes it, `waiting` the next slot of the device, None behind its last. Where
     it is the message to the culprit that took long, `sender` is the device that sent it. `more` is how much later than
-    planned it was there, from when its device needed it.
+    planned it was there, from when its device needed it. A culprit that queues stands `behind` another end of a
+    message, or a slot, which the device issues so many `places` earlier and whose sender runs until `until`.
     """
 
     device: int
@@ -48,6 +49,9 @@ class IdleGap(NamedTuple):
     waiting: Slot | None
     sender: int | None = None
     more: int | float = 0
+    behind: Slot | None = None
+    places: int = 0
+    until: int | float = 0
 
     @property
     def length(self) -> int | float:
@@ -61,6 +65,8 @@ def idle_gap(schedule: Schedule, tasks: TimedTasks, gap: Gap, p2p: Sequence[int 
     times = in_units(gap.start, scale), in_units(gap.end, scale)
     waiting = None if gap.waiting == NOTHING else slot(gap.waiting)
     found = IdleGap(gap.device, *times, gap.idle, slot(gap.culprit), waiting)
+    if gap.idle is Idle.QUEUE:
+        return _with_queue(schedule, tasks, gap, found)
     message = tasks.message(gap.culprit) if gap.idle is Idle.MESSAGE else None
     if message is None:
         return found
@@ -68,6 +74,24 @@ def idle_gap(schedule: Schedule, tasks: TimedTasks, gap: Gap, p2p: Sequence[int 
     needed = max(planned, Fraction(tasks.allowed[gap.culprit], scale))
     more = Fraction(min(tasks.arrived[gap.culprit], tasks.starts[gap.culprit]), scale) - needed
     return found._replace(sender=tasks.machine[message.before], more=plain(more))
+
+
+def _with_queue(schedule: Schedule, tasks: TimedTasks, gap: Gap, found: IdleGap) -> IdleGap:
+    """Return idle time with what the message stands behind that makes it, where it is not on its way."""
+    tight, plan, scale = tasks.tight[gap.culprit], schedule.plan, schedule.problem.ticks.per_unit
+    if tight is None or tight.is_input or gap.start >= tasks.starts[gap.culprit]:
+        return found
+    before = tight.before
+    if before not in tasks.queued:
+        return found._replace(behind=plan.slot(before), until=in_units(tasks.ends[before], scale))
+    for program in plan.messages:
+        places = {number: place for place, number in enumerate(program.number.tolist())}
+        if before in places and gap.culprit in places:
+            name = plan.index.op(before) if program.sends[places[before]] else other_end(plan.index.op(before))
+            made = max(tasks.ends[arc.before] for arc in tasks.inputs[before])
+            far = places[gap.culprit] - places[before]
+            return found._replace(behind=name, places=far, until=in_units(made, scale))
+    return found
 
 
 class Sensitivity(NamedTuple):
@@ -120,7 +144,8 @@ class Explanation(HasPage):
 
     def __repr__(self) -> str:
         total = self.totals
-        largest = max(classes(measured=self.is_measured), key=lambda idle: total[idle])
+        counted = (idle for idle in self.classes if idle is not Idle.LATE or not self.is_measured)
+        largest = max(counted, key=total.__getitem__)
         return f"Explanation(makespan {self.makespan}, idle {self.idle}, most of it {largest.value})"
 
     def number_of(self, slot: Slot) -> int:
@@ -167,7 +192,8 @@ class Explanation(HasPage):
     def slack(self) -> dict[str, int | float]:
         """How much later each slot and transfer may end, with these orders, before the makespan grows; by its text."""
         plan = self.schedule.plan
-        return {str(plan.slot(task)): self._time(self.slack_ticks[task]) for order in plan.machines for task in order}
+        tasks = [task for order in plan.lines for task in order.tolist()]
+        return {str(plan.slot(task)): self._time(self.slack_ticks[task]) for task in tasks}
 
     @cached_property
     def device_ticks(self) -> list[dict[Idle, int]]:
@@ -182,7 +208,8 @@ class Explanation(HasPage):
     @property
     def classes(self) -> list[Idle]:
         """The classes of idle time; message and runtime, which a measured schedule has, are parts of late."""
-        return [*Idle] if self.is_measured else classes()
+        found = classes(measured=self.is_measured, queued=bool(self.schedule.plan.messages))
+        return [idle for idle in Idle if idle in found or (self.is_measured and idle is Idle.LATE)]
 
     @property
     def devices(self) -> list[dict[Idle, int | float]]:

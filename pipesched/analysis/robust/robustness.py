@@ -145,6 +145,7 @@ class Replay:
         edges = self._sweep.edges
         self._lag = np.where(edges >= 0, graph.edges.lag[edges], 0) if len(graph.edges) else edges * 0
         self.ticks = graph.duration[self._sweep.tasks]
+        self._is_message = self._sweep.tasks >= plan.index.first_message  # which last as long as latencies do
         self._machines = np.minimum(self._sweep.machines, self.devices)  # the number of devices stands for all lanes
         transfers = range(self.devices, self.devices + 2 * len(plan.lanes))  # they end no schedule
         rows = self._sweep.rows
@@ -197,6 +198,7 @@ class Replay:
 
         def drawn(lengths: NDArray[np.float64], part: slice) -> None:
             factors.fill(lengths, self.texts[part], variation.noise)
+            lengths[self._is_message[part]] = 1
             lengths *= ticks[part, None]
             if variation.device_noise:
                 lengths *= of_devices[self._machines[part]]

@@ -18,6 +18,7 @@ from pipesched.core.arrays import ceil_div
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable, Remedy
 from pipesched.estimation.derived import SetupCutter
 from pipesched.pipeline.kinds import KINDS
+from pipesched.pipeline.message_programs import require_free
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.quantities import exact, plain, to_fraction
 from pipesched.pipeline.recut import can_be_cut
@@ -110,6 +111,7 @@ def read_attention(value: Any) -> Fraction:
 def require_alike(problem: Any) -> Problem:
     """Return a problem whose microbatches are alike. Raises ConfigError about what makes them differ."""
     checked = require_problem(problem)
+    require_free(checked, "packing")
     if checked.sizes is not None:
         raise ConfigError("must be of microbatches alike; those of this one have sizes of their own", "problem")
     if (checked.costs.microbatches, checked.memory.microbatches) != (None, None):

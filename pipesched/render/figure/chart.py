@@ -22,7 +22,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from pipesched.core.arrays import ceil_div
-from pipesched.pipeline.kinds import ALL_KINDS
+from pipesched.pipeline.kinds import ALL_KINDS, LANES
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.quantities import plain
 from pipesched.pipeline.schedule import Schedule
@@ -50,7 +50,7 @@ from pipesched.render.figure.page import (
 from pipesched.render.legend import above_static
 from pipesched.render.marks import MEASURED_MEMORY, counted, with_unit
 from pipesched.render.palette import FALLING, HUES, MOST_SHADES, Rgb, colour_of, place_of, stripe_of, text_on
-from pipesched.render.rows import NETWORK_LANE, Row, device_row, lane_rows
+from pipesched.render.rows import Row, device_row, lane_rows
 from pipesched.render.summary import heading
 from pipesched.render.timescale import Window, number
 from pipesched.render.view import FONT, MOST_DEVICES, View
@@ -120,7 +120,8 @@ def layout(schedule: Schedule, view: View) -> ChartRows:
         users = problem.devices_of_lanes(problem.lane_pair(device))
         shared = f" {users[0]}-{users[-1]}" if len(users) > 1 else ""
         for name, slots in lane_rows(schedule, device):
-            lanes.append(ChartRow(name if name == NETWORK_LANE else name + shared, slots, top + LANE_GAP, LANE))
+            is_shared = name in [lane.value for lane in LANES]
+            lanes.append(ChartRow(name + shared * is_shared, slots, top + LANE_GAP, LANE))
             top += LANE_GAP + LANE
         top += GAP
     return ChartRows(devices, lanes, top, left_out)

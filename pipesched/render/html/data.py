@@ -30,6 +30,7 @@ from pipesched.errors import Deadlock, NotApplicable
 from pipesched.pipeline.bounds import lower_bound
 from pipesched.pipeline.kinds import ALL_KINDS, KINDS
 from pipesched.pipeline.lowering import PrecedenceRow, precedence_rows
+from pipesched.pipeline.message_programs import with_queues, without_messages
 from pipesched.pipeline.metrics import SIDE, WHOLE_GRADIENTS, WHOLE_WEIGHTS
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import NOTHING_BEFORE, SIDE_KINDS, Plan
@@ -50,7 +51,7 @@ def step_data(schedule: Schedule, palette: Palette) -> dict[str, Any]:
     index, step = schedule.plan.index, _StepData(schedule)
     kinds = [rows.kind for rows in index.scoped]
     return {
-        "beside": [step.operation(number, schedule, palette) for number in range(index.passes, index.size)],
+        "beside": [step.operation(number, schedule, palette) for number in range(index.passes, index.first_message)],
         "signs": [*index.letters, *kinds],
         "names": [ALL_KINDS[kind].name for kind in kinds],
         "arcs": [*step.arcs()],
@@ -266,6 +267,7 @@ IDLE_LOOKS = {  # a colour, and its stripes
     Idle.WARM_UP: ("120,144,156", "dots"),
     Idle.WAIT: ("255,193,7", "rise"),
     Idle.TRANSFER: ("0,172,193", "fall"),
+    Idle.QUEUE: ("96,125,139", "rise"),
     Idle.ORDER: ("171,71,188", "cross"),
     Idle.MEMORY: ("239,83,80", "rise"),
     Idle.DRAIN: ("141,110,99", "fall"),
@@ -350,8 +352,9 @@ def _late_starts(schedule: Schedule) -> list[int] | None:
     """Return the starts by device (then lane) and position, if some are later than they could be, else None."""
     starts = schedule.start_ticks
     try:
-        early = schedule_plan(schedule.problem, schedule.plan).start_ticks if not schedule.own_lengths else None
-        if early is not None and all(map(int.__eq__, early, starts)):
+        free = with_queues(schedule.problem, None), without_messages(schedule.plan)  # the page knows no queues
+        early = schedule_plan(*free).start_ticks if not schedule.own_lengths else None
+        if early is not None and all(map(int.__eq__, early, starts[: len(early)])):
             return None
     except Deadlock:  # operations of no length that wait for each other: their times stand
         pass

@@ -1,0 +1,246 @@
+"""Messages in queues: published programs, the best order, deadlocks, bad input, documents and what refuses them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pipesched import (
+    ConfigError,
+    Deadlock,
+    InvalidSchedule,
+    NotApplicable,
+    Outcome,
+    check,
+    compare,
+    explain,
+    make_problem,
+    pack,
+    plan,
+    robustness,
+    run,
+    schedule_plan,
+    solve,
+)
+from pipesched.core.reasons import Idle
+from pipesched.documents import json_text, schedule as documents
+from pipesched.pipeline.message_orders import BestOrder
+from pipesched.pipeline.messages import Messages
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.schedule import Schedule, requeued
+from tests.oracle.test_messages import ends_of
+from tests.strategies import texts_of
+
+QUEUES = ("free", "edge", "pair", "rank", "device")
+# P, M, algorithm and p2p, and what an event simulation of PyTorch 2.13's own programs takes in each queue
+PYTORCH = [
+    (2, 4, "interleaved", 0, (27, 27, 27, 27, 40)),
+    (2, 4, "interleaved", 0.25, (28.5, 28.5, 29, 29, 46)),
+    (2, 4, "interleaved", 1, (33, 33, 37, 37, 64)),
+    (3, 6, "interleaved", 0, (42, 42, 42, 48, 67)),
+    (3, 6, "interleaved", 0.25, (44.5, 44.5, 44.5, 54.5, 80)),
+    (3, 6, "interleaved", 1, (52, 52, 52, 86, 119)),
+    (4, 8, "looped-bfs", 0, (57, 57, 57, 77, 91)),
+    (4, 8, "looped-bfs", 0.25, (58.5, 58.5, 58.5, 98, 111)),
+    (4, 8, "looped-bfs", 1, (63, 63, 63, 161, 171)),
+]
+
+
+def problem_of(devices: int, microbatches: int, p2p: float, messages: Any) -> Problem:
+    """Two stages a device, forward 1, backward 2."""
+    costs: Any = {"forward": 1, "backward": 2, "p2p": p2p}
+    return make_problem(devices=devices, stages=2 * devices, microbatches=microbatches, **costs, messages=messages)
+
+
+@pytest.mark.parametrize(("devices", "microbatches", "algorithm", "p2p", "makespans"), PYTORCH)
+def test_programs_of_pytorch(
+    devices: int, microbatches: int, algorithm: str, p2p: float, makespans: tuple[float, ...]
+) -> None:
+    """Programs as PyTorch lowers them take in each queue what an event simulation found."""
+    problems = (problem_of(devices, microbatches, p2p, queue) for queue in QUEUES)
+    assert tuple(run(problem, algorithm).schedule.makespan for problem in problems) == makespans
+
+
+@pytest.mark.parametrize(
+    ("devices", "microbatches", "algorithm", "makespan"),
+    [(3, 6, "interleaved", 44.5), (4, 8, "looped-bfs", 58.5), (8, 64, "interleaved", 412.5)],
+)
+def test_best_order(devices: int, microbatches: int, algorithm: str, makespan: float) -> None:
+    """The best order of one queue a rank takes what queues of single edges do, which is its bound."""
+    best = run(problem_of(devices, microbatches, 0.25, {"queue": "rank", "order": "best"}), algorithm)
+    assert best.schedule.makespan == makespan
+    assert BestOrder(best.problem, best.schedule.plan).bound == best.schedule.makespan_ticks
+    assert check(best) == []
+
+
+@pytest.mark.parametrize("queue", QUEUES[1:])
+@pytest.mark.parametrize("p2p", [0, 0.5, 2])
+def test_best_order_is_never_longer(queue: str, p2p: float) -> None:
+    """The best order is no longer than PyTorch's and no shorter than its bound; twice it is the same."""
+    given = {order: problem_of(3, 6, p2p, {"queue": queue, "order": order}) for order in ("pytorch", "best")}
+    found = {order: run(problem, "interleaved").schedule for order, problem in given.items()}
+    best = found["best"]
+    assert BestOrder(best.problem, best.plan).bound <= best.makespan_ticks <= found["pytorch"].makespan_ticks
+    assert ends_of(run(given["best"], "interleaved").schedule) == ends_of(best)
+
+
+def swapped(queue: str) -> tuple[Problem, list[str], list[list[tuple[str, str | None]]]]:
+    """A plan of two devices whose first one sends 0F1 before it receives 1F0 and sends 0F0."""
+    problem = make_problem(devices=2, stages=4, microbatches=2, forward=1, backward=2, placement="loop", messages=queue)
+    schedule = run(problem, "interleaved").schedule
+    ends = [[*row] for row in ends_of(schedule)]
+    (first, after), (other, behind) = ends[0][0], ends[0][3]
+    ends[0][0], ends[0][3] = (other, after), (first, behind)
+    return problem, [" ".join(row) for row in texts_of(schedule.plan)], ends
+
+
+@pytest.mark.parametrize("queue", ["pair", "rank", "device"])
+def test_a_circle_of_queues_is_told(queue: str) -> None:
+    """Messages that wait for each other are a deadlock, as a chain of operations; queues of edges know no RECV."""
+    problem, orders, ends = swapped(queue)
+    with pytest.raises(Deadlock, match="1F0 on device 1 waits for 0SEND_F0, which comes after 0SEND_F1"):
+        schedule_plan(problem, plan(problem, orders, messages=ends))
+    free, orders, ends = swapped("edge")
+    assert check(schedule_plan(free, plan(free, orders, messages=ends))) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda row: row[1:], "0SEND_F0 is missing on device 0"),
+        (lambda row: [row[0], *row], "0SEND_F0 on device 0 is not sent or received there, or stands twice"),
+        (lambda row: [("0RECV_F0", None), *row], "0RECV_F0 on device 0 is not sent"),
+        (lambda row: [(row[0][0], "1F0"), *row[1:]], "0SEND_F0 on device 0 stands after what is no slot there"),
+        (lambda row: [("0F0", None), *row], "0F0 does not belong here: a queue moves SEND_F"),
+    ],
+)
+def test_wrong_programs(change: Any, said: str) -> None:
+    """Programs that lack an end of a message, or have one twice or elsewhere, are refused with what and where."""
+    problem = make_problem(devices=2, microbatches=2, messages="rank")
+    schedule = run(problem, "1f1b").schedule
+    ends = [[*row] for row in ends_of(schedule)]
+    ends[0] = change(ends[0])
+    with pytest.raises((ConfigError, InvalidSchedule), match=said):
+        plan(schedule.problem, [" ".join(row) for row in texts_of(schedule.plan)], messages=ends)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("rnk", "did you mean 'rank'"),
+        ({"queue": "rank", "order": "bst"}, "did you mean 'best'"),
+        ({"order": "best"}, "have no order without a `queue`"),
+        ({"queues": "rank"}, "did you mean 'queue'"),
+        (3, "must be a queue"),
+    ],
+)
+def test_bad_input(given: Any, said: str) -> None:
+    """An unknown queue, order or key is refused with the nearest one."""
+    with pytest.raises(ConfigError, match=said):
+        make_problem(devices=2, messages=given)
+
+
+def test_where_queues_have_no_effect_or_no_meaning() -> None:
+    """One device sends nothing; packing knows no queues; an order of a file needs one; a plan of free ones has none."""
+    with pytest.raises(ConfigError, match="no effect on one device"):
+        make_problem(devices=1, messages="rank")
+    queued = make_problem(devices=2, messages="rank")
+    with pytest.raises(ConfigError, match="packing knows no queues"):
+        pack([10, 20, 30, 40], ranks=1, cap=50, problem=queued)
+    with pytest.raises(ConfigError, match="the plan says no SEND and RECV"):
+        run(make_problem(devices=2, messages={"queue": "rank", "order": "file"}), "1f1b")
+    with pytest.raises(ConfigError, match="messages are free"):
+        plan(make_problem(devices=2), ["0F0 0B0", "1F0 1B0"], messages=[[], []])
+
+
+@pytest.mark.parametrize("queue", QUEUES[1:])
+def test_documents(queue: str) -> None:
+    """A document of version 3 has the ends of messages by device, and comes back as it was; free ones have none."""
+    outcome = run(problem_of(3, 6, 0.25, queue), "interleaved")
+    text = json_text.dump(documents.document(outcome))
+    content = json.loads(text)
+    assert content["version"] == 3
+    assert content["problem"]["messages"] == {"queue": queue, "order": "pytorch"}
+    assert content["queue"][0][0] == {"op": "0SEND_F0", "start": 1, "end": 1.25, "after": "0F0"}
+    again = documents.parse(text, "text")
+    assert check(again) == []
+    assert json_text.dump(documents.document(again)) == text
+    assert "queue" not in documents.document(run(problem_of(3, 6, 0.25, None), "interleaved"))
+
+
+@pytest.mark.parametrize("end", ["0SEND_F0", "1RECV_F0"])
+def test_a_moved_message_of_a_document_is_found(end: str) -> None:
+    """A document in which one end of a message is a tick later is wrong: both ends have one time."""
+    content = documents.document(run(problem_of(2, 4, 0.25, "rank"), "interleaved"))
+    entry = next(one for row in content["queue"] for one in row if one["op"] == end)
+    entry["start"], entry["end"] = entry["start"] + 0.25, entry["end"] + 0.25
+    with pytest.raises(InvalidSchedule, match="are one message, but have two times"):
+        documents.parse(json_text.dump(content), "text")
+
+
+def test_explanation() -> None:
+    """Idle time in queues has a class of its own, and says behind what a message stands; the sum is all idle time."""
+    explained = explain(run(problem_of(3, 6, 0.25, "rank"), "interleaved"))
+    assert explained.totals[Idle.QUEUE] == 16.75
+    assert sum(explained.totals.values()) == explained.idle
+    gap = next(gap for gap in explained.gaps if gap.idle is Idle.QUEUE and gap.places)
+    assert gap.behind is not None
+    assert Idle.QUEUE not in explain(run(problem_of(3, 6, 0.25, None), "interleaved")).totals
+
+
+@pytest.mark.parametrize("queue", QUEUES[1:])
+def test_all_idle_time_has_a_class(queue: str) -> None:
+    """The classes of idle time add up to the idle time of each device; messages that hold a device are no work."""
+    outcome = run(problem_of(3, 6, 1, queue), "interleaved")
+    explained = explain(outcome)
+    assert [sum(row.values()) for row in explained.devices] == outcome.schedule.idle
+    assert outcome.schedule.busy == [36] * 3
+
+
+def test_others_take_queues() -> None:
+    """Comparisons, robustness and a solve take messages in queues; a solve plans with free ones and retimes."""
+    problem = problem_of(3, 6, 0.25, {"queue": "rank", "order": "best"})
+    rows = compare(problem, ["interleaved", "1f1b"])
+    assert [entry.outcome.schedule.makespan for entry in rows if entry.outcome] == [44.5, 50.5]
+    assert robustness(run(problem, "interleaved"), noise=0, samples=2).rows[0].p50 == 44.5
+    solved = solve(problem, time_limit=1, method="portfolio")
+    assert isinstance(solved, Outcome)
+    assert solved.problem.messages == Messages("rank", "best")
+    assert check(solved) == []
+    assert solved.report is not None
+    assert solved.report.value == solved.schedule.makespan >= solved.report.lower_bound
+    with pytest.raises(ConfigError, match="no effect where `messages` queue"):
+        solve(problem, time_limit=1, advice=True)
+
+
+def test_requeued() -> None:
+    """The same messages in other queues take what these take."""
+    rank = run(problem_of(3, 6, 0.25, "rank"), "interleaved").schedule
+    assert requeued(rank, "edge").makespan == 44.5
+
+
+def test_own_times_that_delay_a_message() -> None:
+    """A message that stands ready at the head of its queues may not start later."""
+    schedule = run(make_problem(devices=2, microbatches=1, messages="rank", p2p=1), "1f1b").schedule
+    number = schedule.plan.index.first_message
+    starts, ends = [*schedule.start_ticks], [*schedule.end_ticks]
+    starts[number], ends[number] = starts[number] + 1, ends[number] + 1
+    assert any("0SEND_F0 starts at" in one for one in check(Schedule(schedule.problem, schedule.plan, starts, ends)))
+
+
+def test_a_plan_keeps_its_messages_in_another_queue() -> None:
+    """A plan with messages keeps them where the problem changes; without queues it has none."""
+    schedule = run(problem_of(3, 6, 0.25, {"queue": "rank", "order": "best"}), "interleaved").schedule
+    edge = schedule_plan(replace(schedule.problem, messages=Messages("edge")), schedule.plan)
+    assert ends_of(edge) == ends_of(schedule)
+    assert edge.problem.messages == Messages("edge", "file")
+    assert not schedule_plan(replace(schedule.problem, messages=None), schedule.plan).plan.messages
+
+
+def test_an_algorithm_that_does_not_apply_says_so() -> None:
+    """Queues change nothing about what an algorithm needs."""
+    with pytest.raises(NotApplicable):
+        run(make_problem(devices=3, microbatches=4, messages="rank"), "dualpipe")
