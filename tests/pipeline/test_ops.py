@@ -24,7 +24,9 @@ ops, pairs = ops_of("FBIW"), st.builds(Pair, ops_of("F"), ops_of("B"))
 def indices_of(*letters: str) -> st.SearchStrategy[OpIndex]:
     """Indices of a few stages, microbatches and slices."""
     few = st.integers(1, 4)
-    return st.builds(OpIndex, st.sampled_from(letters), few, few, slices=st.integers(1, 3), scoped=st.just(()))
+    return st.builds(
+        OpIndex, st.sampled_from(letters), few, few, slices=st.integers(1, 3), scoped=st.just(()), sent=st.just(())
+    )
 
 
 indices = indices_of("FB", "FIW", "FBIW")
