@@ -17,6 +17,7 @@ from pipesched import (
     check,
     compare,
     explain,
+    frontier,
     make_problem,
     pack,
     plan,
@@ -144,12 +145,14 @@ def test_bad_input(given: Any, said: str) -> None:
 
 
 def test_where_queues_have_no_effect_or_no_meaning() -> None:
-    """One device sends nothing; packing knows no queues; an order of a file needs one; a plan of free ones has none."""
+    """One device sends nothing; packings and frontiers know no queues; an order of a file needs one; a plan of free ones has none."""
     with pytest.raises(ConfigError, match="no effect on one device"):
         make_problem(devices=1, messages="rank")
     queued = make_problem(devices=2, messages="rank")
     with pytest.raises(ConfigError, match="packing knows no queues"):
         pack([10, 20, 30, 40], ranks=1, cap=50, problem=queued)
+    with pytest.raises(ConfigError, match="must be free here, not queue by rank: a frontier knows no queues"):
+        frontier(queued)
     with pytest.raises(ConfigError, match="the plan says no SEND and RECV"):
         run(make_problem(devices=2, messages={"queue": "rank", "order": "file"}), "1f1b")
     with pytest.raises(ConfigError, match="messages are free"):
@@ -206,7 +209,7 @@ def test_others_take_queues() -> None:
     rows = compare(problem, ["interleaved", "1f1b"])
     assert [entry.outcome.schedule.makespan for entry in rows if entry.outcome] == [44.5, 50.5]
     assert robustness(run(problem, "interleaved"), noise=0, samples=2).rows[0].p50 == 44.5
-    solved = solve(problem, time_limit=1, method="portfolio")
+    solved = solve(problem, time_limit=1, method="portfolio", advice=False)
     assert isinstance(solved, Outcome)
     assert solved.problem.messages == Messages("rank", "best")
     assert check(solved) == []
