@@ -52,7 +52,7 @@ def sweep(
         path_or_text: As for `load`; None is the problem of the first schedule among `plans`, else the built-in default.
         field: What to vary: a parameter of `make_problem` (`microbatches`), or its key in a config (`costs.forward`);
             `speed[2]` is the speed of device 2 alone. Or `shard`, what data-parallel ranks divide, and `shard.ahead`,
-            `shard.ranks`, `shard.reduce`, `shard.gather`. Or `messages`, their queue. Or an option: `order`, `side_rule`, `group_size`.
+            `shard.ranks`, `shard.reduce`, `shard.gather`. Or `messages`. Or an option: `order`, `side_rule` ..
         values: The values it takes, at most 10,000; texts with units too ("250us"), and words: of `shard` its levels,
             of `messages` free, edge, pair, rank and device, of `shard.ahead` numbers, full and auto, of `order` given,
             verl, longest, shortest and best, of `side_rule` first and bubbles, of `group_size` numbers and best.

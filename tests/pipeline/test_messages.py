@@ -146,7 +146,7 @@ def test_bad_input(given: Any, said: str) -> None:
 
 
 def test_where_queues_have_no_effect_or_no_meaning() -> None:
-    """One device sends nothing; packings and frontiers know no queues; an order of a file needs one; a plan of free ones has none."""
+    """One device sends nothing; packings and frontiers know no queues; orders of files need one; free plans none."""
     with pytest.raises(ConfigError, match="no effect on one device"):
         make_problem(devices=1, messages="rank")
     queued = make_problem(devices=2, messages="rank")
@@ -221,7 +221,7 @@ def test_others_take_queues() -> None:
 
 
 def test_a_sweep_varies_the_queue() -> None:
-    """A sweep over queues has in each what a run has; the order of a config goes with every queue, and free drops it."""
+    """A sweep over queues has in each what a run has; an order goes with every queue, and free drops it."""
     config = "devices: 3\nstages: 6\nmicrobatches: 6\ncosts: {forward: 1, backward: 2, p2p: 0.25}\n"
     swept = sweep(config, "messages", QUEUES, ["interleaved"])
     found = [point.comparison.entries[0].outcome for point in swept]
