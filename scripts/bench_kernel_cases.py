@@ -12,7 +12,7 @@ import json
 import random
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from decimal import Decimal
 from functools import partial
 from hashlib import sha256
@@ -149,6 +149,21 @@ def robust() -> Numbers:
     return {"s": taken, "same": digest(f"{row[key]:.9g}" for key in ("makespan", "mean", "std", "p50", "p95", "p99"))}
 
 
+def messages() -> Numbers:
+    """Run 131,072 operations with one queue of messages a device, and with free ones: the ratio of their seconds."""
+    from pipesched.pipeline.messages import Messages  # which old builds lack
+
+    warm("interleaved")
+    taken: dict[str, list[float]] = {"free": [], "rank": []}
+    found: list[Outcome] = []
+    for queue in (*taken,) * REPEATS:
+        problem = replace(large(4 * MICROBATCHES), messages=Messages(queue))
+        taken[queue].append(seconds(lambda problem=problem: found.append(pipesched.run(problem, "interleaved"))))  # type: ignore[misc]
+    least = min(taken["rank"])
+    same = digest(map(str, found[-1].schedule.start_ticks))
+    return {"s": least, "ratio": least / min(taken["free"]), "same": same}
+
+
 def feeding() -> Numbers:
     """Find the best order of 16 microbatches that differ, on 8 devices under 1F1B."""
     found: Numbers = {"s": 0.0}
@@ -218,7 +233,7 @@ def million10() -> Numbers:
 
 CASES: dict[str, Callable[..., Numbers]] = {
     one.__name__: one
-    for one in (replay, orders, v, zbv1024, robust, feeding, pack, solve, families, million10)
+    for one in (replay, orders, v, zbv1024, robust, messages, feeding, pack, solve, families, million10)
 }  # fmt: skip
 
 if __name__ == "__main__":

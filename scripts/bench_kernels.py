@@ -92,6 +92,7 @@ GROUPS: dict[str, dict[str, Case]] = {
         )
     },
     "robust": {"200 samples of 131,072": Case("robust", (Goal("s", 8),))},
+    "messages": {"queue rank of 131,072": Case("messages", (Goal("ratio", most=2.5),))},
     "feeding": {"1f1b, order best, P8 M16": Case("feeding", (Goal("s", 1), *MAKESPANS))},
     "pack": {"pack 512 on 8 ranks": Case("pack", (Goal("s", most=0.03), *MAKESPANS))},
     "small": {

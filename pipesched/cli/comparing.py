@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from pipesched.results.outcome import Outcome
 
 MOST_VALUES, MOST_DIGITS = 1_000, 12  # of a range
-SHARD_FLAGS = {"shard" if key == "shard.level" else key: INSIDE_FLAGS[key] for key in INSIDE_FLAGS if "shard" in key}
+WHOLES = {"shard.level": "shard", "messages.queue": "messages"}  # a word stands for the whole
+VARIED_FLAGS = {
+    WHOLES.get(key, key): flag for key, flag in INSIDE_FLAGS.items() if key.startswith(("shard.", "messages."))
+}
 ALTERNATIVES = {"chunks": ("chunks", "stages"), "stages": ("stages", "chunks")}  # that replace each other
 
 Charts = int | str | None  # so many, "all", or None for the default
@@ -143,7 +146,7 @@ def require_unvaried(text: str, overrides: Mapping[str, Any]) -> None:
     name = "" if field.key.endswith("]") else field.name  # of one device the others keep theirs
     for replaced in ALTERNATIVES.get(name, (name,)):
         if replaced in overrides and replaces(field, overrides[replaced]):
-            flag = SHARD_FLAGS[field.key] if field.name == "shard" else PROBLEM_FLAGS[replaced]
+            flag = VARIED_FLAGS.get(field.key) or PROBLEM_FLAGS[replaced]
             raise ConfigError(f"{flag}: has no effect with --sweep {text}, which varies it")
 
 
@@ -164,7 +167,7 @@ def values_in(text: str, flag: str = "--sweep", example: str = "microbatches=8:9
 
 def _parameter(name: str) -> str:
     """Return the parameter that a field or a flag names."""
-    by_flag = {flag.strip("-"): parameter for parameter, flag in {**PROBLEM_FLAGS, **SHARD_FLAGS}.items()}
+    by_flag = {flag.strip("-"): parameter for parameter, flag in {**PROBLEM_FLAGS, **VARIED_FLAGS}.items()}
     spelling = name.strip("-").replace("_", "-")
     return by_flag.get(spelling, name.strip("-").replace("-", "_"))
 

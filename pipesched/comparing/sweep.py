@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pipesched.pipeline.shapes import Field
 
 MOST_VALUES = 10_000
+WHOLES = {"shard": "level", "messages": "queue"}  # what a word is of a mapping that is varied
 _ONE_DEVICE = re.compile(r"speed\[([0-9]{1,8})\]", re.ASCII)
 
 
@@ -51,10 +52,10 @@ def sweep(
         path_or_text: As for `load`; None is the problem of the first schedule among `plans`, else the built-in default.
         field: What to vary: a parameter of `make_problem` (`microbatches`), or its key in a config (`costs.forward`);
             `speed[2]` is the speed of device 2 alone. Or `shard`, what data-parallel ranks divide, and `shard.ahead`,
-            `shard.ranks`, `shard.reduce`, `shard.gather`. Or an option: `order`, `side_rule` or `group_size`.
+            `shard.ranks`, `shard.reduce`, `shard.gather`. Or `messages`. Or an option: `order`, `side_rule` ..
         values: The values it takes, at most 10,000; texts with units too ("250us"), and words: of `shard` its levels,
-            of `shard.ahead` numbers, full and auto, of `order` given, verl, longest, shortest and best, of `side_rule`
-            first and bubbles, of `group_size` numbers and best.
+            of `messages` free, edge, pair, rank and device, of `shard.ahead` numbers, full and auto, of `order` given,
+            verl, longest, shortest and best, of `side_rule` first and bubbles, of `group_size` numbers and best.
         algorithms: As for `compare`, like `plans`, `each`, `jobs`, `executor` and the `options` of families.
         listener: Called with the name of each algorithm or plan, and the value, as its turn comes.
         overrides: Values that replace those of the config at every point, by the parameters of `make_problem`; None is
@@ -153,9 +154,10 @@ def _listed(values: Any) -> list[Any]:
 
 def replaces(varied: Field, given: Any) -> bool:
     """Return whether a sweep replaces what is given of the parameter that it varies, which may be other entries."""
-    if varied.name != "shard" or not isinstance(given, (str, Mapping)):
+    whole = WHOLES.get(varied.name)
+    if whole is None or not isinstance(given, (str, Mapping)):
         return True
-    return (_entry_of(varied) or "level") in ({"level": given} if isinstance(given, str) else given)
+    return (_entry_of(varied) or whole) in ({whole: given} if isinstance(given, str) else given)
 
 
 def _entry_of(varied: Field) -> str:

@@ -12,7 +12,6 @@ from pipesched.core.timing import UNTIMED
 from pipesched.documents.json_text import get
 from pipesched.documents.problem import exact_time
 from pipesched.errors import ConfigError, InvalidSchedule
-from pipesched.pipeline.check_messages import end_name
 from pipesched.pipeline.message_programs import given_programs
 from pipesched.pipeline.ops import Op, Pair, Slot, parse_message, parse_network, parse_slot
 from pipesched.pipeline.plan import NOTHING_BEFORE, Plan
@@ -70,7 +69,20 @@ def _ticks(content: Mapping[str, Any], key: str, problem: Problem) -> int:
     return ticks
 
 
-NETWORK = "network"
+NETWORK, QUEUE = "network", "queue"
+
+
+def read_issued(problem: Problem, content: dict[str, Any], key: str) -> list[list[WrittenSlot]]:
+    """Return what a document says of each network lane, or of the messages of each device; nothing without a step.
+
+    So where messages are free. Raises ConfigError, also for what the problem has not.
+    """
+    if problem.has_step if key == NETWORK else problem.messages is not None:
+        return written_entries(problem, content, key, parse_network if key == NETWORK else parse_message)
+    if key in content:
+        step = "with a step: costs of gather or reduce, shard, side, .."
+        raise ConfigError(f"{key!r} is for a problem {step if key == NETWORK else 'whose `messages` queue'}")
+    return []
 
 
 def network_document(schedule: Schedule) -> list[list[dict[str, Any]]]:
@@ -82,18 +94,6 @@ def network_document(schedule: Schedule) -> list[list[dict[str, Any]]]:
         ]
         for program in schedule.network
     ]
-
-
-def read_network(problem: Problem, content: dict[str, Any]) -> list[list[WrittenSlot]]:
-    """Return what a document says of each network lane; nothing where the problem has no step. Raises ConfigError."""
-    if problem.has_step:
-        return written_entries(problem, content, NETWORK, parse_network)
-    if NETWORK in content:
-        raise ConfigError(f"{NETWORK!r} is for a problem with a step: costs of gather or reduce, shard, side, ..")
-    return []
-
-
-QUEUE = "queue"
 
 
 def queue_document(schedule: Schedule) -> list[list[dict[str, Any]]]:
@@ -108,18 +108,9 @@ def queue_document(schedule: Schedule) -> list[list[dict[str, Any]]]:
             if after not in names:
                 names[after] = str(plan.slot(after))
             times = {"start": in_units(starts[number], scale), "end": in_units(ends[number], scale)}
-            row.append({"op": end_name(plan.index, number, sends), **times, "after": names[after]})
+            row.append({"op": str(plan.index.end(number, sends)), **times, "after": names[after]})
         rows.append(row)
     return rows
-
-
-def read_queue(problem: Problem, content: dict[str, Any]) -> list[list[WrittenSlot]]:
-    """Return what a document says of the messages of each device; nothing where they are free. Raises ConfigError."""
-    if problem.messages is not None:
-        return written_entries(problem, content, QUEUE, parse_message)
-    if QUEUE in content:
-        raise ConfigError(f"{QUEUE!r} is for a problem whose `messages` queue")
-    return []
 
 
 def with_queue(problem: Problem, plan: Plan, rows: Sequence[Sequence[WrittenSlot]]) -> Plan:
@@ -130,12 +121,7 @@ def with_queue(problem: Problem, plan: Plan, rows: Sequence[Sequence[WrittenSlot
     if problem.messages is None:
         return plan
     times: dict[int, tuple[WrittenSlot, int]] = {}
-    programs = []
-    for row in rows:
-        ops = [(entry.slot, entry.after.forward if isinstance(entry.after, Pair) else entry.after) for entry in row]
-        known = [NOTHING_BEFORE if after is None else plan.index.number(after) for _, after in ops]
-        programs.append([(op, after, 0) for (op, _), after in zip(ops, known, strict=True) if isinstance(op, Op)])
-    made = given_programs(problem, plan, programs)
+    made = given_programs(problem, plan, programs_of(rows))
     for device, row in enumerate(rows):
         for entry in row:
             assert isinstance(entry.slot, Op)

@@ -21,13 +21,13 @@ from pipesched.checks import shown
 from pipesched.core.timing import UNTIMED
 from pipesched.documents import json_text, problem as problems
 from pipesched.documents.entries import (
+    NETWORK,
     QUEUE,
     WrittenSlot,
     network_document,
     programs_of,
     queue_document,
-    read_network,
-    read_queue,
+    read_issued,
     with_queue,
     written_entries,
 )
@@ -194,7 +194,7 @@ def _schedule(problem: Problem, content: dict[str, Any]) -> Schedule:
         problem = replace(problem, costs=replace(problem.costs, resolution=_resolution(content)))
     rows = written_entries(problem, content, "devices", parse_slot)
     moves = written_entries(problem, content, "transfers", parse_transfer) if "transfers" in content else []
-    network, queue = read_network(problem, content), read_queue(problem, content)
+    network, queue = (read_issued(problem, content, key) for key in (NETWORK, QUEUE))
     slots = [[entry.slot for entry in row] for row in rows]
     lanes, waits = _lanes(problem, moves), _parsed_waits(content)
     sizes = problem.stages, problem.microbatches

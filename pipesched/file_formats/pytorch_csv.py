@@ -15,7 +15,7 @@ from pipesched.file_formats.pytorch_cells import COMPUTATIONS, Action, Cell, She
 from pipesched.file_formats.pytorch_rules import deadlock, mistakes, unscaled, with_programs
 from pipesched.pipeline.feeding import differs
 from pipesched.pipeline.message_programs import pytorch_programs
-from pipesched.pipeline.ops import Op, Pair, Slot, other_end
+from pipesched.pipeline.ops import Op, Pair, Slot
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import NOTHING_BEFORE, Plan, ends_of_stages, plan_from_slots
 from pipesched.pipeline.schedule import Schedule
@@ -146,7 +146,7 @@ def _rows(plan: Plan, rank_of: Sequence[int]) -> Iterator[Row]:
     for device, slots in enumerate(numbered_slots(plan)):
         issued, sent = _issued(plan, device, rank_of.count(device)), dict[int, list[tuple[int, Action]]]()
         for number, sends, after, behind in zip(*(one.tolist() for one in plan.messages[device]), strict=True):
-            op = plan.index.op(number) if sends else other_end(plan.index.op(number))
+            op = plan.index.end(number, sends)
             sent.setdefault(after, []).append((behind, Action(op.stage, op.kind, names[op.microbatch])))
         passes = dict(slots)
         row: list[Slot | Action] = []

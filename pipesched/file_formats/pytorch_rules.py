@@ -317,7 +317,7 @@ class FilePlan(Plan):
 
     programs: Sequence[Sequence[Issued]] = ()
     mistakes: Sequence[str] = ()
-    issued: Sequence[Sequence[tuple[Op, int, int]]] = ()
+    issued: Sequence[Sequence[tuple[Op, Op | None, int]]] = ()
     stuck: Sequence[str] = ()
 
 
@@ -328,7 +328,7 @@ def with_programs(sheet: Sheet, plan: Plan, stuck: Sequence[str] = ()) -> Plan:
         return plan
     programs = [[*_program(row, plan)] for row in sheet.rows] if is_sharded else ()
     mistakes = [mistake for row in sheet.rows for mistake in _mistakes(row)] if is_sharded else ()
-    issued = [[*_transfers(row, plan)] for row in sheet.rows] if sheet.has_transfers else ()
+    issued = [[*_transfers(row)] for row in sheet.rows] if sheet.has_transfers else ()
     return FilePlan(**fields_of(plan), programs=programs, mistakes=mistakes, issued=issued, stuck=stuck)
 
 
@@ -359,15 +359,15 @@ def planned(problem: Problem, plan: Plan) -> Plan:
     return given_programs(problem, plan, file.issued)
 
 
-def _transfers(row: Sequence[Cell], plan: Plan) -> Iterator[tuple[Op, int, int]]:
+def _transfers(row: Sequence[Cell]) -> Iterator[tuple[Op, Op | None, int]]:
     """Yield SEND and RECV of a row, each with the slot and how many actions of whole stages it stands behind."""
-    after, behind = NOTHING_BEFORE, 0
+    after, behind = None, 0
     for cell in row:
         for stage, kind, microbatch in cell.actions[:1]:  # of a pair its forward
             if kind in TRANSFERS and microbatch is not None:
                 yield message_op(stage, kind, microbatch, 1), after, behind
             elif kind in COMPUTATIONS and microbatch is not None:
-                after, behind = plan.index.number(Op(stage, kind, microbatch)), 0
+                after, behind = Op(stage, kind, microbatch), 0
             elif kind in ("UNSHARD", "RESHARD", "REDUCE_GRAD"):
                 behind += 1
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 from pipesched.core.arrays import Ints, column, np
-from pipesched.pipeline.ops import OpIndex, other_end
+from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import NOTHING_BEFORE, Plan
 from pipesched.pipeline.problem import Problem
 
@@ -107,11 +107,11 @@ def incomplete_messages(tables: TablesOfTimes) -> Iterator[str]:
     sends, number = (np.concatenate([getattr(one, key) for one in plan.messages]) for key in ("sends", "number"))
     there = np.repeat(np.arange(len(plan.messages)), [len(one.number) for one in plan.messages])
     for at in np.flatnonzero(homes[sends, number - first] != there).tolist():
-        yield f"{end_name(index, int(number[at]), int(sends[at]))} on device {there[at]} is none of the plan's"
+        yield f"{index.end(int(number[at]), int(sends[at]))} on device {there[at]} is none of the plan's"
     count = np.bincount(sends * homes.shape[1] + number - first, minlength=homes.size).reshape(homes.shape)
     for end, at in np.argwhere((count != 1) & (homes >= 0)).tolist():
         what = f"stands {count[end, at]} times" if count[end, at] else "is missing"
-        yield f"{end_name(index, at + first, end)} {what} on device {homes[end, at]}"
+        yield f"{index.end(at + first, end)} {what} on device {homes[end, at]}"
     place = np.full(index.size + 1, -2)
     place[NOTHING_BEFORE] = -1
     for device, (program, order) in enumerate(zip(plan.messages, tables.orders, strict=True)):
@@ -119,16 +119,10 @@ def incomplete_messages(tables: TablesOfTimes) -> Iterator[str]:
         behind = place[program.after]
         place[order] = -2
         for at in np.flatnonzero((behind == -2) | (behind < np.append(-1, behind[:-1]))).tolist():
-            name = end_name(index, int(program.number[at]), int(program.sends[at]))
+            name = index.end(int(program.number[at]), int(program.sends[at]))
             yield f"{name} on device {device} stands behind no slot of it, or goes back behind an earlier message"
     for number in due.number[tables.start[due.number] < 0].tolist():
         yield f"{index.op(number)} starts before time 0"
-
-
-def end_name(index: OpIndex, number: int, sends: int) -> str:
-    """Return the text of an end of a message."""
-    op = index.op(number)
-    return str(op if sends else other_end(op))
 
 
 def wrong_messages(tables: TablesOfTimes) -> Iterator[str]:

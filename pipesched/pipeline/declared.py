@@ -120,6 +120,7 @@ INSIDE = tuple(one for known in MAPPINGS.values() for one in known.values() if i
 VARIED = (
     *NUMERIC,
     BY_KEY["shard"],
+    BY_KEY["messages"],
     *(SHARD[key] for key in ("ranks", "ahead", "reduce", "gather")),
 )  # what a sweep varies
 OTHERS = {  # keys of other programs, each with ours

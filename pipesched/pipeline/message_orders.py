@@ -100,7 +100,7 @@ class BestOrder:
                 break
             found = self._chosen(column(tails(self.graph.changed(edges=edges))))
             length = self._makespan(found)
-            rows = [Edges(row[:-1], row[1:]) for row in (*queues_of(found, self.queue, self.first), *found.queues)]
+            rows = [Edges(row[:-1], row[1:]) for row in (*queues_of(found, self.queue), *found.queues)]
             edges = Edges.joined([self.graph.edges, *rows])
             if length < least:
                 best, least = found, length

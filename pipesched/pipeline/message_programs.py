@@ -14,15 +14,16 @@ from pipesched.core.clock import look
 from pipesched.core.tasks import NOWHERE, Edges, TaskGraph, WaitTable
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.pipeline.kinds import GRADIENT_LETTERS
-from pipesched.pipeline.messages import EDGE, ON_DEVICE, PAIR, Messages
+from pipesched.pipeline.messages import EDGE, ON_DEVICE, Messages
 from pipesched.pipeline.model import StepModel
-from pipesched.pipeline.ops import Op, OpIndex, ScopedRows, other_end
+from pipesched.pipeline.ops import Op, OpIndex, ScopedRows
 from pipesched.pipeline.plan import NOTHING_BEFORE, MessageProgram, Plan, ends_of_stages, with_parts
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.step import AUTO, WEIGHTS
 from pipesched.pipeline.step_rule import with_step
 from pipesched.pipeline.units import FORWARD_ONLY
 
+Issued = tuple[Op, Op | None] | tuple[Op, Op | None, int]  # an end of a message, and behind what it stands
 AHEAD = 3  # stages that PyTorch's runtime gathers ahead (`_add_unshard_reshard`), sharded or not
 
 
@@ -183,11 +184,11 @@ def _turns(problem: Problem, plan: Plan, order: Ints, stops: Ints) -> Ints:
     return turns
 
 
-def given_programs(problem: Problem, plan: Plan, rows: Sequence[Sequence[tuple[Op, int, int]]]) -> Plan:
+def given_programs(problem: Problem, plan: Plan, rows: Sequence[Sequence[Issued]]) -> Plan:
     """Return the plan, with its step, and the SEND and RECV of each device.
 
-    Each stands behind a slot and so many operations of its network. Raises InvalidSchedule for one that is none of the
-    plan, and ConfigError where the step is still open.
+    Each stands behind a slot (None: before all) and so many operations of its network. Raises InvalidSchedule for one
+    that is none of the plan, and ConfigError where the step is still open.
     """
     if problem.sharding.ahead == AUTO:
         raise ConfigError("of a plan go with a number of stages ahead (`shard.ahead`), not auto", "messages")
@@ -198,27 +199,27 @@ def given_programs(problem: Problem, plan: Plan, rows: Sequence[Sequence[tuple[O
         due |= {(number + first, sends): int(homes[number]) for number in np.flatnonzero(sent.is_run).tolist()}
     programs = []
     for device, row in enumerate(rows):
-        slots, columns = {NOTHING_BEFORE, *plan.orders[device]}, list[tuple[int, int, int, int]]()
-        for op, after, behind in row:
-            number, sends = _number(sent.index, op), int(op.kind.startswith("SEND"))
+        slots, columns = {NOTHING_BEFORE, *plan.orders[device]}, list[tuple[int, ...]]()
+        for op, slot, *behind in row:
+            number, after = (NOTHING_BEFORE if one is None else _number(sent.index, one) for one in (op, slot))
+            sends = int(op.kind.startswith("SEND"))
             if due.pop((number, sends), None) != device:
                 raise InvalidSchedule(f"{op} on device {device} is not sent or received there, or stands twice")
             if after not in slots:
                 raise InvalidSchedule(f"{op} on device {device} stands after what is no slot there")
-            columns.append((number, sends, after, behind))
+            columns.append((number, sends, after, *(behind or [0])))
         programs.append(MessageProgram(*column(chain.from_iterable(columns)).reshape(-1, 4).T))
     for (number, sends), device in due.items():
-        op = sent.index.op(number)
-        raise InvalidSchedule(f"{op if sends else other_end(op)} is missing on device {device}")
+        raise InvalidSchedule(f"{sent.index.end(number, sends)} is missing on device {device}")
     return sent.programs(programs)
 
 
 def _number(index: OpIndex, op: Op) -> int:
-    """Return the number of a message, NOTHING_BEFORE for none that there may be."""
+    """Return the number of an operation; one that none has where there is none."""
     try:
         return index.number(op)
-    except IndexError:
-        return NOTHING_BEFORE
+    except (ValueError, IndexError):
+        return index.size
 
 
 def resolved(problem: Problem, order: str) -> Problem:
@@ -250,7 +251,7 @@ def with_message_tasks(graph: TaskGraph, problem: Problem, plan: Plan) -> TaskGr
     first, none = len(graph), np.zeros(len(sent.is_run), dtype=np.int64)
     there = np.flatnonzero(sent.is_run)
     edges = [graph.edges, Edges(sent.source[there], there + first), Edges(there + first, sent.target[there])]
-    edges += [Edges(row[:-1], row[1:]) for row in queues_of(plan, queue, sent.index.first_message)]
+    edges += [Edges(row[:-1], row[1:]) for row in queues_of(plan, queue)]
     return graph.changed(
         durations=np.append(graph.duration, np.where(sent.is_run, sent.length, 0)),
         resources=np.append(graph.resource, none + NOWHERE),
@@ -261,21 +262,10 @@ def with_message_tasks(graph: TaskGraph, problem: Problem, plan: Plan) -> TaskGr
     )
 
 
-def queues_of(plan: Plan, queue: str, first: int) -> Iterator[Ints]:
-    """Yield what goes one after another, in order: tasks and messages, whose numbers begin at `first`."""
-    if queue == EDGE:  # in the order of the sender, which `Plan.queues` has
-        return
-    peer = np.full((2, plan.index.size - first), NOTHING_BEFORE)  # the receiver, and the sender
-    for device, program in enumerate(plan.messages):
-        peer[program.sends, program.number - first] = device
-    for device, program in enumerate(plan.messages):
-        if queue == PAIR:
-            other = peer[1 - program.sends, program.number - first]
-            yield from (program.number[other == one] for one in np.unique(other).tolist())
-        elif queue == ON_DEVICE:
-            yield merged(plan, device)
-        else:
-            yield program.number
+def queues_of(plan: Plan, queue: str) -> Iterator[Ints]:
+    """Yield what goes one after another, in order: messages, and tasks; not what `Plan.queues` has."""
+    for device in range(len(plan.messages) * (queue != EDGE)):
+        yield from [merged(plan, device)] if queue == ON_DEVICE else (row for _, row in plan.queues_on(device, queue))
 
 
 def merged(plan: Plan, device: int) -> Ints:

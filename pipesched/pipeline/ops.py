@@ -278,9 +278,8 @@ class OpIndex(NamedTuple):
             op = other_end(op)
             if op.stage < 0:
                 raise IndexError(op)
-        if op.kind in SIDE_MESSAGES:
-            return self.row(op.kind, op.stage)[op.microbatch]
-        return self.row(op.kind, op.stage)[op.microbatch * self.slices + op.slice]
+        slices = 1 if op.kind in SIDE_MESSAGES else self.slices
+        return self.row(op.kind, op.stage)[op.microbatch * slices + op.slice]
 
     def op(self, number: int) -> Op:
         """Return the operation of a number, of a message its SEND."""
@@ -295,6 +294,10 @@ class OpIndex(NamedTuple):
         if self.slices == 1:
             return Op._make((stage, self.letters[kind], unit, 0))
         return SlicedOp._make((stage, self.letters[kind], *divmod(unit, self.slices)))
+
+    def end(self, number: int, sends: int) -> Op:
+        """Return an end of a message: its SEND, or its RECV."""
+        return self.op(number) if sends else other_end(self.op(number))
 
     def counterpart(self, number: int, kind: str) -> int:
         """Return the operation of another kind on the same stage and of the same unit."""

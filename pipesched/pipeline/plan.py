@@ -26,6 +26,7 @@ from pipesched.pipeline.kinds import (
     TRANSFER_LETTERS,
     Scope,
 )
+from pipesched.pipeline.messages import EDGE, PAIR
 from pipesched.pipeline.ops import NO_NUMBER, Op, OpIndex, Pair, ScopedRows, Slot
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.problem import Problem
@@ -184,12 +185,23 @@ class Plan(Displayable):
     @cached_property
     def queues(self) -> list[Ints]:
         """The messages from each device to each other in the order of their sender."""
-        to = np.full(self.index.size - self.index.first_message, -1)
+        return [row for device in range(len(self.messages)) for _, row in self.queues_on(device, EDGE)]
+
+    @cached_property
+    def _ends(self) -> Ints:
+        """The receiver, and the sender, of each message."""
+        found = np.full((2, self.index.size - self.index.first_message), NOTHING_BEFORE)
         for device, program in enumerate(self.messages):
-            to[program.number[program.sends == 0] - self.index.first_message] = device
-        rows = [program.number[program.sends == 1] for program in self.messages]
-        return [row[there == device] for row in rows
-                for there in [to[row - self.index.first_message]] for device in np.unique(there).tolist()]  # fmt: skip
+            found[program.sends, program.number - self.index.first_message] = device
+        return found
+
+    def queues_on(self, device: int, queue: str) -> Iterator[tuple[int, Ints]]:
+        """Yield messages of a device by the other one, in order: those it sends (edge), all (pair), else all as one."""
+        program = self.messages[device]
+        others = self._ends[1 - program.sends, program.number - self.index.first_message] * (queue in (EDGE, PAIR))
+        for other in np.unique(others).tolist():
+            row = program.number[(others == other) & ((program.sends == 1) | (queue != EDGE))]
+            yield from [(other, row)] * bool(len(row))
 
     @cached_property
     def network_lanes(self) -> list[list[int]]:

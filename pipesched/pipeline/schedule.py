@@ -20,7 +20,7 @@ from pipesched.pipeline.check_program import checked_programs, misplaced_step, u
 from pipesched.pipeline.costs import fields_of
 from pipesched.pipeline.lowering import lower_plan
 from pipesched.pipeline.message_orders import with_messages
-from pipesched.pipeline.message_programs import with_queues, without_messages
+from pipesched.pipeline.message_programs import with_message_tasks, with_queues
 from pipesched.pipeline.messages import Messages
 from pipesched.pipeline.metrics import ScheduleMetrics
 from pipesched.pipeline.ops import Op, Slot
@@ -203,7 +203,7 @@ def queued(schedule: Schedule, messages: Messages | None) -> Schedule:
     """
     if messages is None:
         return schedule
-    return timed_plan(*with_messages(with_queues(schedule.problem, messages), without_messages(schedule.plan)))
+    return timed_plan(*with_messages(with_queues(schedule.problem, messages), schedule.plan), free=schedule.graph)
 
 
 def requeued(schedule: Schedule, queue: str) -> Schedule:
@@ -213,9 +213,14 @@ def requeued(schedule: Schedule, queue: str) -> Schedule:
     return timed_plan(changed, schedule.plan, schedule.lengths)
 
 
-def timed_plan(problem: Problem, plan: Plan, lengths: Sequence[int] | None = None) -> Schedule:
-    """Return a plan that is complete as it stands with every slot as early as possible. Raises as `schedule_plan`."""
-    graph = lower_plan(problem, plan)
+def timed_plan(
+    problem: Problem, plan: Plan, lengths: Sequence[int] | None = None, *, free: TaskGraph | None = None
+) -> Schedule:
+    """Return a plan that is complete as it stands with every slot as early as possible. Raises as `schedule_plan`.
+
+    `free` is its graph without its messages, where that is there already.
+    """
+    graph = lower_plan(problem, plan) if free is None else with_message_tasks(free, problem, plan)
     if lengths is not None:
         graph = graph.changed(durations=_lengths(lengths, plan.index.size))
     try:

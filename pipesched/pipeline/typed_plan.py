@@ -9,12 +9,12 @@ from itertools import chain
 from typing import Any
 
 from pipesched.checks import shown
-from pipesched.errors import ConfigError, InvalidSchedule, WrongOperation
+from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.pipeline.kinds import KINDS, STEP_KINDS, STEP_SLOTS, Scope
 from pipesched.pipeline.message_programs import given_programs
 from pipesched.pipeline.metrics import shared_lanes
 from pipesched.pipeline.ops import Op, Pair, Slot, parse_message, parse_network, parse_op, parse_slot, parse_transfer
-from pipesched.pipeline.plan import NOTHING_BEFORE, Plan, plan_from_slots, require_each_once, settled
+from pipesched.pipeline.plan import Plan, plan_from_slots, require_each_once, settled
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.units_of_measure import first_entries, is_several, length_text
 
@@ -77,20 +77,7 @@ def plan(
     given = replace(given, name=name)
     if moves and problem.lanes == "pair":
         given = replace(given, lanes=shared_lanes(problem, given))
-    if not ends:
-        return given
-    behind = [[(op, _number(after, op, given), 0) for op, after in row] for row in ends]
-    return given_programs(settled(problem, given), given, behind)
-
-
-def _number(after: Op | None, op: Op, plan: Plan) -> int:
-    """Return the number of the slot behind which an end of a message is issued. Raises WrongOperation."""
-    if after is None:
-        return NOTHING_BEFORE
-    try:
-        return plan.index.number(after)
-    except (ValueError, IndexError):
-        raise WrongOperation(f"{op} stands after {after}, which does not stand in the plan", "messages") from None
+    return given_programs(settled(problem, given), given, ends) if ends else given
 
 
 def _moves(transfers: Any, problem: Problem) -> list[list[Op]]:

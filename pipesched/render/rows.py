@@ -8,9 +8,9 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from pipesched.core.arrays import ceil_div, np
+from pipesched.core.arrays import ceil_div
 from pipesched.pipeline.kinds import LANES
-from pipesched.pipeline.messages import EDGE, PAIR as PAIR_QUEUE
+from pipesched.pipeline.messages import EDGE, FREE, PAIR as PAIR_QUEUE
 from pipesched.pipeline.metrics import picker
 from pipesched.pipeline.plan import lane_of
 from pipesched.pipeline.schedule import Schedule
@@ -179,22 +179,12 @@ def lane_rows(schedule: Schedule, device: int) -> Iterator[tuple[str, Row]]:
 
 def message_lanes(schedule: Schedule, device: int) -> Iterator[tuple[str, Sequence[int]]]:
     """Yield name and messages of each queue of a device, of those that take time, in the order of their times."""
-    plan, known = schedule.plan, schedule.problem.messages
-    if known is None:
-        return
-    program, first = plan.messages[device], plan.index.first_message
-    peers = np.full((2, plan.index.size - first), -1)  # the receiver, and the sender
-    for other, one in enumerate(plan.messages):
-        peers[one.sends, one.number - first] = other
-    if known.queue == EDGE:
-        program = program._replace(number=program.number[program.sends == 1], sends=program.sends[program.sends == 1])
-    others = (
-        peers[1 - program.sends, program.number - first] if known.queue in (EDGE, PAIR_QUEUE) else program.sends * 0
-    )
-    for other in np.unique(others).tolist():
-        own = program.number[(others == other) & (schedule.times.end > schedule.times.start)[program.number]]
-        name = {EDGE: f"{TO} {other}", PAIR_QUEUE: f"{QUEUE} {other}"}.get(known.queue, QUEUE)
-        yield name, sorted(own.tolist(), key=schedule.start_ticks.__getitem__)
+    known = schedule.problem.messages
+    queue = FREE if known is None else known.queue
+    for other, row in schedule.plan.queues_on(device, queue) if queue != FREE else ():
+        name = {EDGE: f"{TO} {other}", PAIR_QUEUE: f"{QUEUE} {other}"}.get(queue, QUEUE)
+        takes = schedule.times.end[row] > schedule.times.start[row]
+        yield name, sorted(row[takes].tolist(), key=schedule.start_ticks.__getitem__)
 
 
 def rows_of(schedule: Schedule) -> Iterator[Row]:

@@ -26,6 +26,7 @@ from pipesched.checks import (
 from pipesched.display import Displayable, HasPage
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import BRIEF
+from pipesched.pipeline.messages import QUEUES
 from pipesched.pipeline.step import AUTO, FULL, GATHERS, LEVELS, REDUCES
 from pipesched.results.best_cut import CutChoice
 from pipesched.results.outcome import Outcome
@@ -289,6 +290,7 @@ def pareto_points(comparison: Comparison) -> list[ParetoPoint]:
 VARIED_WORDS: Mapping[str, tuple[str, ...]] = {  # by the key of what is varied: words that may stand for numbers
     **{key: OPTIONS[key].shape.words for key in VARIED},
     "shard": LEVELS,
+    "messages": QUEUES,
     "shard.ahead": (FULL, AUTO),
     "shard.reduce": REDUCES,
     "shard.gather": GATHERS,

@@ -95,7 +95,7 @@ def _with_messages(schedule: Schedule, inputs: list[list[Arc]], waits: list[list
         inputs[target] = [arc for arc in inputs[target] if arc.before != source or arc.tag == NOTHING]
         inputs[target].append(Arc(message))
     assert problem.messages is not None
-    for row in queues_of(plan, problem.messages.queue, first):
+    for row in queues_of(plan, problem.messages.queue):
         for before, after in pairwise(row.tolist()):
             if max(before, after) >= first:
                 waits[after].append(before)

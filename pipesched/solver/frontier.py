@@ -19,6 +19,7 @@ from pipesched.errors import NoSchedule
 from pipesched.executors.opening import FEWEST_OPERATIONS, chosen, cores_of_each, lent, workers_of
 from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.kinds import Allowed
+from pipesched.pipeline.message_programs import require_free
 from pipesched.pipeline.placement import placement_name
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.quantities import in_units
@@ -80,6 +81,7 @@ def frontier(
         ConfigError: A bad argument, or two that do not go together; its `key` is the parameter.
     """
     allowed = Allowed(offload, recompute)
+    require_free(require_problem(problem), "a frontier")
     require_callable(listener, "listener")
     if stop is not None:
         require_type(stop, StopEvent, "a threading.Event or None", "stop")
@@ -91,7 +93,7 @@ def frontier(
         "polish": polish, "chunks": chunks,
     }  # fmt: skip
     runs = chosen(executor, require_whole(jobs, "jobs", most=ranges.most_jobs))
-    floor = min(least_budget(one, allowed) for one in placed_with(require_problem(problem), placement, chunks or ()))
+    floor = min(least_budget(one, allowed) for one in placed_with(problem, placement, chunks or ()))
     with lent(runs, FEWEST_OPERATIONS) as pool, closing(WorkAhead[Outcome](pool)) as ahead:
         budgets = _Budgets(problem, clock, listener, settings, ahead)
         solved = _walk(budgets, floor, least_step(problem, allowed))

@@ -130,7 +130,7 @@ def solve_request(request: SolveRequest) -> Outcome:
 
     Where messages queue, it is found with free ones: of the best plans of all cases the one that is then the shortest.
     """
-    if request.problem.messages is not None and request.advice is not None:
+    if request.problem.messages is not None and request.advice:
         raise ConfigError("has no effect where `messages` queue", "advice")
     messages, request = request.problem.messages, replace(request, problem=with_queues(request.problem, None))
     clock = Clock(request.limits.seconds, request.stop)

@@ -25,7 +25,7 @@ from pipesched.tuning.finalists import FACTORS, SHARES, SOLVE, Finished, gpu_tim
 from pipesched.tuning.judged import in_order, measured_first, tied, unmeasured, with_behind
 from pipesched.tuning.result import Doubt, NearMiss, OverMemory, Tuning
 from pipesched.tuning.search import SpaceSearch
-from pipesched.tuning.space import Layout, Space, SpacePoint
+from pipesched.tuning.space import Layout, Space, SpacePoint, given_on
 from pipesched.tuning.trial import Trial, TrialTask, estimate_of_point, trial_of
 
 MOST_RUNS = 8
@@ -224,7 +224,7 @@ def winner_config(space: Space, best: Trial, estimate: Estimate) -> ConfigText:
         values["parallel"]["shard_ranks"] = setup.shard_group().ranks
         values["training"]["shard"] = setup.training.shard
     content |= {key: values[key] for key in SECTIONS}
-    for name, value in space.given.items():
+    for name, value in given_on(space.given, setup.parallel.pipeline).items():
         section, _, key = BY_NAME[name].key.rpartition(".")
         inside = content.setdefault(section, {}) if section else content
         inside[key] = _numbers(value)

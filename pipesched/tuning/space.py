@@ -207,6 +207,11 @@ class Space:
         return Setup(self.model, self.hardware, parallel, batch, training, self.name)
 
 
+def given_on(given: Mapping[str, Any], devices: int) -> Mapping[str, Any]:
+    """Return what is given of layouts on so many devices: a single one sends no messages."""
+    return given if devices > 1 else {key: value for key, value in given.items() if key != "messages"}
+
+
 def automatic(field: str, model: ModelShape, hardware: GpuModel, gpus: int, tokens: int) -> tuple[Any, ...]:
     """Return the candidates of a field that is searched without a list."""
     node, experts = hardware.gpus_per_node, model.experts

@@ -20,6 +20,7 @@ from pipesched.estimation.precision import PRECISIONS, require_precision
 from pipesched.estimation.setup import FULL, NONE, RECOMPUTES, SHARD_RANKS, TRAINING
 from pipesched.estimation.setup_reader import read_unsized, require_agreement
 from pipesched.pipeline.memory import KEPT
+from pipesched.pipeline.messages import OF_FILE, read_messages
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.pipeline.shapes import AUTO, only_numbers
 from pipesched.pipeline.step import LEVELS
@@ -87,6 +88,9 @@ def _notes(values: Values) -> tuple[str, ...]:
 
 def _require_use(space: Space) -> None:
     """Raise ConfigError for a value beside the sections that no layout of the space can have."""
+    messages = read_messages(space.given.get("messages"))
+    if messages is not None and messages.order == OF_FILE:
+        raise ConfigError("file: no point of a space is the plan of a file", "messages", entry="order")
     refused, tried = None, set[tuple[int, int]]()
     for layout in space.layouts() if set(space.given) - {"budget"} else ():
         size = layout.pipeline, layout.chunks

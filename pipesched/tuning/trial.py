@@ -25,7 +25,7 @@ from pipesched.results.handover.subject import Subject
 from pipesched.results.outcome import run
 from pipesched.results.trainers import Verdict, verdicts
 from pipesched.tuning.prune import PrunedPoints
-from pipesched.tuning.space import Layout, Space, SpacePoint
+from pipesched.tuning.space import Layout, Space, SpacePoint, given_on
 from pipesched.version import __version__
 
 FORMAT, VERSION = "pipesched.journal", 3
@@ -134,7 +134,8 @@ def simulate(task: TrialTask) -> Simulated | None:
 
 def estimate_of_point(task: TrialTask) -> Estimate:
     """Return the estimate of a point. Raises PipeschedError where its algorithm does not apply."""
-    outcome, algorithm = run(outline(task.setup, task.given), task.point.algorithm), task.point.algorithm
+    given, algorithm = given_on(task.given, task.setup.parallel.pipeline), task.point.algorithm
+    outcome = run(outline(task.setup, given), algorithm)
     taken = outcome if task.only is None else suited(outcome, task.only, algorithm)
     return Estimate(taken, options={} if taken is outcome else {"group_size": Subject(taken).group_size})
 

@@ -17,6 +17,7 @@ from pipesched import (
     check,
     compare,
     explain,
+    frontier,
     make_problem,
     pack,
     plan,
@@ -24,6 +25,7 @@ from pipesched import (
     run,
     schedule_plan,
     solve,
+    sweep,
 )
 from pipesched.core.reasons import Idle
 from pipesched.documents import json_text, schedule as documents
@@ -144,12 +146,14 @@ def test_bad_input(given: Any, said: str) -> None:
 
 
 def test_where_queues_have_no_effect_or_no_meaning() -> None:
-    """One device sends nothing; packing knows no queues; an order of a file needs one; a plan of free ones has none."""
+    """One device sends nothing; packings and frontiers know no queues; orders of files need one; free plans none."""
     with pytest.raises(ConfigError, match="no effect on one device"):
         make_problem(devices=1, messages="rank")
     queued = make_problem(devices=2, messages="rank")
     with pytest.raises(ConfigError, match="packing knows no queues"):
         pack([10, 20, 30, 40], ranks=1, cap=50, problem=queued)
+    with pytest.raises(ConfigError, match="must be free here, not queue by rank: a frontier knows no queues"):
+        frontier(queued)
     with pytest.raises(ConfigError, match="the plan says no SEND and RECV"):
         run(make_problem(devices=2, messages={"queue": "rank", "order": "file"}), "1f1b")
     with pytest.raises(ConfigError, match="messages are free"):
@@ -206,7 +210,7 @@ def test_others_take_queues() -> None:
     rows = compare(problem, ["interleaved", "1f1b"])
     assert [entry.outcome.schedule.makespan for entry in rows if entry.outcome] == [44.5, 50.5]
     assert robustness(run(problem, "interleaved"), noise=0, samples=2).rows[0].p50 == 44.5
-    solved = solve(problem, time_limit=1, method="portfolio")
+    solved = solve(problem, time_limit=1, method="portfolio", advice=False)
     assert isinstance(solved, Outcome)
     assert solved.problem.messages == Messages("rank", "best")
     assert check(solved) == []
@@ -214,6 +218,20 @@ def test_others_take_queues() -> None:
     assert solved.report.value == solved.schedule.makespan >= solved.report.lower_bound
     with pytest.raises(ConfigError, match="no effect where `messages` queue"):
         solve(problem, time_limit=1, advice=True)
+
+
+def test_a_sweep_varies_the_queue() -> None:
+    """A sweep over queues has in each what a run has; an order goes with every queue, and free drops it."""
+    config = "devices: 3\nstages: 6\nmicrobatches: 6\ncosts: {forward: 1, backward: 2, p2p: 0.25}\n"
+    swept = sweep(config, "messages", QUEUES, ["interleaved"])
+    found = [point.comparison.entries[0].outcome for point in swept]
+    assert [one and one.schedule.makespan for one in found] == [44.5, 44.5, 44.5, 54.5, 80]
+    ordered = sweep(config, "messages", ["free", "rank"], ["interleaved"], overrides={"messages": {"order": "best"}})
+    assert [one.comparison.entries[0].outcome.schedule.makespan for one in ordered] == [44.5, 44.5]  # type: ignore[union-attr]
+    with pytest.raises(ConfigError, match="did you mean 'rank'"):
+        sweep(config, "messages", ["rnk"])
+    with pytest.raises(ConfigError, match="varies or replaces"):
+        sweep(config, "messages", ["rank"], overrides={"messages": "edge"})
 
 
 def test_requeued() -> None:

@@ -112,3 +112,24 @@ def test_a_given_placement_is_that_of_every_point() -> None:
     assert {one.algorithm for one in ones} < set(ALGORITHMS)
     assert fastest(found).rate == max(one.estimate.step.tokens_per_second_per_gpu for one in ones if one.estimate)
     assert pipesched.estimate(found.config).step == found.rows[0].step
+
+
+def test_messages_queue_in_each_point() -> None:
+    """Rows are what `estimate` says of them with the same queues; a single device has none, and says so in its config.
+
+    A space of single devices alone refuses queues, and every space refuses the order of a file.
+    """
+    parallel = {"gpus": 4, "tensor": [1, 2], "pipeline": [1, 2], "chunks": 2}
+    config = {**PLENTY, "training": {"recompute": "full"}, "parallel": parallel}
+    found = pipesched.tune(None, ["interleaved", "1f1b"], **config, beyond=True, top=100, messages="device")
+    free = pipesched.tune(None, ["interleaved", "1f1b"], **config, beyond=True, top=100)
+    rates = {row.point.key: row.rate for row in free.rows}
+    known = [row for row in found.rows if row.point.key in rates]
+    assert {row.point.layout.pipeline for row in known} == {1, 2}
+    assert all((row.rate < rates[row.point.key]) == (row.point.layout.pipeline == 2) for row in known)
+    confirmed = pipesched.estimate(found.config)
+    assert confirmed.step == found.rows[0].step
+    with pytest.raises(ConfigError, match="no effect on one device"):
+        pipesched.tune(None, ["1f1b"], **{**config, "parallel": {**parallel, "pipeline": 1}}, messages="rank")
+    with pytest.raises(ConfigError, match="file: no point of a space"):
+        pipesched.tune(None, ["1f1b"], **config, messages={"queue": "rank", "order": "file"})

@@ -14,7 +14,7 @@ from pipesched.display import HasPage
 from pipesched.errors import ConfigError
 from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.check import checked
-from pipesched.pipeline.ops import Pair, Slot, other_end
+from pipesched.pipeline.ops import Pair, Slot
 from pipesched.pipeline.quantities import in_units, plain, to_fraction
 from pipesched.pipeline.schedule import Schedule
 from pipesched.results.covered import Claim
@@ -87,7 +87,7 @@ def _with_queue(schedule: Schedule, tasks: TimedTasks, gap: Gap, found: IdleGap)
     for program in plan.messages:
         places = {number: place for place, number in enumerate(program.number.tolist())}
         if before in places and gap.culprit in places:
-            name = plan.index.op(before) if program.sends[places[before]] else other_end(plan.index.op(before))
+            name = plan.index.end(before, int(program.sends[places[before]]))
             made = max(tasks.ends[arc.before] for arc in tasks.inputs[before])
             far = places[gap.culprit] - places[before]
             return found._replace(behind=name, places=far, until=in_units(made, scale))

@@ -219,8 +219,8 @@ def legend(outcomes: Iterable[Outcome]) -> str:
     """Return the entries: the kinds that run, then the classes of idle time and the critical path, shown on request."""
     schedules = [outcome.schedule for outcome in outcomes]
     letters = {kind for schedule in schedules for kind in schedule.plan.index.kinds if kind != "RESHARD"}
-    ways = {schedule.own_lengths for schedule in schedules}
-    idles = {idle for measured in ways for idle in classes(measured=measured)}
+    ways = {(schedule.own_lengths, bool(schedule.plan.messages)) for schedule in schedules}
+    idles = {idle for measured, queued in ways for idle in classes(measured=measured, queued=queued)}
     entries = []
     for name, hue in (("of-hue", 0), ("of-kind", None)):
         for letter in (letter for letter in ALL_KINDS if letter in letters):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -20,6 +21,8 @@ from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse
 from pipesched.errors import Deadlock, NotApplicable, PipeschedError
 from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.render.html.page import legend
+from pipesched.render.marks import IDLE_MARKS
 from pipesched.results.outcome import MEASURED, Outcome
 from pipesched.results.timed_moves import timed_tasks
 from tests.render.html.engine import NODE, answers, case
@@ -201,7 +204,7 @@ def explanations() -> list[tuple[Outcome, dict[str, Any]]]:
 @pytest.mark.nightly
 def test_reasons(explanations: list[tuple[Outcome, dict[str, Any]]]) -> None:
     """Critical path, slack, idle time by class and culprit, sensitivities and the best move are those of explain."""
-    assert {gap[3] for _, answer in explanations for gap in answer["gaps"]} == {*map(str, Idle)}
+    assert {gap[3] for _, answer in explanations for gap in answer["gaps"]} == {*map(str, Idle)} - {str(Idle.QUEUE)}
     for outcome, answer in explanations:
         said, per = explain(outcome), outcome.problem.ticks.per_unit
         assert answer["path"] == [str(slot) for slot in said.critical_path]
@@ -217,6 +220,23 @@ def test_reasons(explanations: list[tuple[Outcome, dict[str, Any]]]) -> None:
         assert (answer["best"] is None) == (not said.moves)
         if said.moves:
             assert answer["best"]["makespan"] / per == said.moves[0].makespan
+
+
+@pytest.mark.parametrize("queue", ["rank", "device"])
+def test_idle_time_in_queues(queue: str) -> None:
+    """What is later than it could be is of class queue where messages queue, nothing is late; the legend says so."""
+    costs: dict[str, Any] = {"forward": 1, "backward": 2, "p2p": 0.25}
+    made = pipesched.make_problem(devices=3, stages=6, microbatches=6, **costs, messages=queue)
+    outcome = pipesched.run(made, "interleaved")
+    (answer,) = answers([case(outcome, explain=True)])
+    found = Counter[str]()
+    for _, start, end, idle, *_ in answer["gaps"]:
+        found[idle] += end - start
+    assert found["queue"] > 0
+    assert "late" not in found
+    assert sum(found.values()) == sum(outcome.schedule.idle) * made.ticks.per_unit
+    assert IDLE_MARKS[Idle.QUEUE].meaning in legend([outcome])
+    assert IDLE_MARKS[Idle.QUEUE].meaning not in legend([pipesched.run(replace(made, messages=None), "interleaved")])
 
 
 def test_legal_places(explanations: list[tuple[Outcome, dict[str, Any]]]) -> None:

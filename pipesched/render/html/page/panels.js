@@ -111,6 +111,7 @@ function gapSentence(s, { device, start, end, idle, culprit, waiting }) {
     order: `${by} could run, but ${next} comes first in the order`,
     memory: `${by} could run, but its activation does not fit the budget`,
     late: `${by} starts later than it could`,
+    queue: `a message to ${by} stands behind another one`,
     message: `${by}'s input from device ${senderOf(s, culprit)} took ${time(s, more)}${unit} longer than planned`,
     runtime: `${by} could run, the rank had not begun it`,
   }[idle] || (!next ? `all done here; ${by} still runs`

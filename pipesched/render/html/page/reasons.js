@@ -117,7 +117,7 @@ function gapBefore(s, t, start, candidates, put) {
 // The time by which a task is late: of a measured one its message up to when that was there, and the runtime.
 function lateTime(s, t, put) {
   const from = reasons(s).allowed[t], to = s.starts[t], there = min(max(s.there[t], from), to);
-  put(from, s.lengths ? there : to, s.lengths ? "message" : "late");
+  put(from, s.lengths ? there : to, s.lengths ? "message" : s.problem.messages ? "queue" : "late");
   if (s.lengths) put(there, to, "runtime");
 }
 
