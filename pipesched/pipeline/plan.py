@@ -198,7 +198,10 @@ class Plan(Displayable):
     def queues_on(self, device: int, queue: str) -> Iterator[tuple[int, Ints]]:
         """Yield messages of a device by the other one, in order: those it sends (edge), all (pair), else all as one."""
         program = self.messages[device]
-        others = self._ends[1 - program.sends, program.number - self.index.first_message] * (queue in (EDGE, PAIR))
+        if queue not in (EDGE, PAIR):
+            yield NOTHING_BEFORE, program.number
+            return
+        others = self._ends[1 - program.sends, program.number - self.index.first_message]
         for other in np.unique(others).tolist():
             row = program.number[(others == other) & ((program.sends == 1) | (queue != EDGE))]
             yield from [(other, row)] * bool(len(row))

@@ -168,9 +168,9 @@ def _queued(outcome: Outcome, search: Search, messages: Messages) -> Outcome:
     """Return the outcome with the plan, of the best ones of the cases, that takes least with its messages in queues."""
     report = outcome.report
     assert report is not None
-    found = sorted((one for one in search.candidates if one is not None), key=lambda one: one.schedule.makespan)
-    timed = [(one, queued(one.schedule, messages)) for one in found if outcome.cut is None]
-    timed = timed or [(one, queued(one.schedule, messages)) for one in found if one is search.best]
+    offered = search.candidates if outcome.cut is None else [search.best]
+    found = sorted((one for one in offered if one is not None), key=lambda one: one.schedule.makespan)
+    timed = [(one, queued(one.schedule, messages)) for one in found]
 
     def value(one: tuple[Candidate, Schedule]) -> Fraction:
         ticks = one[1].makespan_ticks if report.objective == "makespan" else one[1].span_ticks
