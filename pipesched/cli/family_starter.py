@@ -32,7 +32,10 @@ def {function}(problem: pipesched.Problem, *, ahead: int = 1) -> list[list[str]]
 
 
 def test_{function}() -> None:
-    """Every operation once, no deadlock, and no makespan below the bound, on random problems."""
+    """On random problems: every operation once, no deadlock, no makespan below the bound.
+
+    Slices, forwards alone and a budget are tried where the facts above claim them: `slices=True` and so on.
+    """
     check_family({function}, n=200)
 '''
 
