@@ -32,10 +32,7 @@ def {function}(problem: pipesched.Problem, *, ahead: int = 1) -> list[list[str]]
 
 
 def test_{function}() -> None:
-    """On random problems: every operation once, no deadlock, no makespan below the bound.
-
-    Slices, forwards alone and a budget are tried where the facts above claim them: `slices=True` and so on.
-    """
+    """Complete, no deadlock, not below the bound, on random problems; with slices where `slices=True` stands above."""
     check_family({function}, n=200)
 '''
 

@@ -197,7 +197,8 @@ def _cell(entry: Entry, value: float | None, best: float | None, measure: Measur
 def _notes(sweep: Sweep, point: SweepPoint) -> Iterator[str]:
     for entry in point.comparison:
         if entry.metrics is None:
-            yield f"{entry.algorithm} at {words_of(sweep.field)} {_text(point)}: {entry.reason}"
+            what = f"{entry.algorithm} failed" if entry.failed else entry.algorithm
+            yield f"{what} at {words_of(sweep.field)} {_text(point)}: {entry.reason}"
         elif not entry.metrics["fits"]:
             yield "! over budget"
     yield from (text.plain for text in frozen(point.comparison))
