@@ -165,8 +165,7 @@ def _entry(row: Any, number: int) -> Entry:
     try:
         name, file = get(row, "algorithm", str), get({"file": "", **row}, "file", str)
         if not get(row, "applicable", bool):
-            failed = get({"failed": False, **row}, "failed", bool)
-            return Entry(name, reason=get(row, "reason", str), file=file, failed=failed)
+            return Entry(name, reason=get(row, "reason", str), file=file, failed=row.get("failed") is True)
         metrics, ordering, cut = plain_numbers(get(row, "metrics", dict)), read_ordering(row), read_cut(row)
     except ConfigError as error:
         raise ConfigError(f"rows[{number}]: {error}") from None

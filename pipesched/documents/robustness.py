@@ -34,9 +34,8 @@ def robustness_of(content: dict[str, Any]) -> Robustness:
 
 def _read(row: Any, number: int) -> RobustnessRow:
     try:
-        name = get(row, "algorithm", str)
+        name, failed = get(row, "algorithm", str), row.get("failed") is True
         if row.get("applicable") is False:
-            failed = get({"failed": False, **row}, "failed", bool)
             return RobustnessRow(name, reason=get(row, "reason", str) or "does not apply", failed=failed)
         figures = {key: get(row, key, object) for key in FIGURES}
         stragglers, over = get(row, "stragglers", list), get({"over": [], **row}, "over", list)
