@@ -222,6 +222,7 @@ WRONG: dict[tuple[str, str], list[Any]] = {
     ("report", "not_tried"): [None, 5, "hanayo", [1], ["two\nlines"]],
     ("frontier", "covers"): [None, 1, "two\nlines"],
     ("entry", "frozen"): [None, 1, "x"],
+    ("entry", "failed"): [None, 1, "x"],
     ("entry", "algorithm"): [None, 1],
     ("entry", "outcome"): [1, "x", OUTCOME.schedule],
     ("entry", "reason"): [None, 1],

@@ -76,9 +76,9 @@ def require_drawable(comparison: Comparison, wanted: Charts, chart: ChartOptions
     """Raise ConfigError for a window or devices that one of the charts to print has not."""
     from pipesched.render.chosen import drawn, edge
 
-    chosen = drawn(comparison, wanted)
+    chosen, end = drawn(comparison, wanted), chart.view().end
     for outcome in chosen:
-        chart.require_drawable(outcome.schedule, edge([each.schedule for each in chosen], comparison))
+        chart.require_drawable(outcome.schedule, edge([each.schedule for each in chosen], comparison, end))
 
 
 def _print_charts(
@@ -92,11 +92,11 @@ def _print_charts(
     if not drawn:
         return
     together, view, console = [outcome.schedule for outcome in drawn], chart.view(), console_for(screen)
-    until = edge(together, comparison)
+    until = edge(together, comparison, view.end)
     rows = view.rows if chart.rows else some_devices(given.devices)
     for outcome in drawn:
         is_folded = bool(view.fold) and fold_of(outcome.schedule) is not None
-        remarks = not_drawn(outcome.schedule, None if is_folded else until, rows)
+        remarks = not_drawn(outcome.schedule, None if is_folded else view.window(together[0], until).end, rows)
         said = "".join(f"; {remark}" for remark in remarks)
         console.print(heading(outcome, given).append(said, style="dim"))
         legend = outcome is drawn[-1]

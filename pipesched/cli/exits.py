@@ -73,8 +73,9 @@ def with_flags(error: Exception) -> str:
 
 
 def require_one(entries: Iterable[Any]) -> None:
-    """Exit with the answer no where nothing that was named applies, whose reasons were printed."""
-    if not any(entry.applicable for entry in entries):
+    """Exit with the answer no where nothing that was named applies, or one failed, whose reasons were printed."""
+    rows = [*entries]
+    if not any(row.applicable for row in rows) or any(row.failed for row in rows):
         raise typer.Exit(ExitStatus.ANSWER_IS_NO)
 
 

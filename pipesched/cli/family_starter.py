@@ -32,7 +32,7 @@ def {function}(problem: pipesched.Problem, *, ahead: int = 1) -> list[list[str]]
 
 
 def test_{function}() -> None:
-    """Every operation once, no deadlock, and no makespan below the bound, on random problems."""
+    """Complete, no deadlock, not below the bound, on random problems; with slices where `slices=True` stands above."""
     check_family({function}, n=200)
 '''
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pipesched.checks import require_mapping, require_sequence, require_whole, shown
 from pipesched.comparing.contestants import Contestant, GivenAlgorithm, GivenPlan, contestants, problem_of_plans
 from pipesched.config.values import problem_of, values_of
-from pipesched.errors import ConfigError, NoSchedule, NotApplicable
+from pipesched.errors import ConfigError, NoSchedule, NotApplicable, OwnCodeFailed
 from pipesched.executors.opening import chosen, lent
 from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.problem import Problem, require_problem
@@ -209,4 +209,5 @@ def _entry(call: Call) -> Entry:
         options = {} if isinstance(plan, GivenPlan) else plan.algorithm.options
         return Entry(name, scheduled(problem, name, plan), options=options, file=file, frozen=is_frozen)
     except (NotApplicable, NoSchedule) as error:
-        return Entry(str(name), None, str(error), options, file=file, frozen=is_frozen)
+        failed = isinstance(error, OwnCodeFailed)
+        return Entry(str(name), None, str(error), options, file=file, frozen=is_frozen, failed=failed)

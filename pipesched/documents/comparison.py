@@ -88,7 +88,7 @@ def rows_document(name: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any
 def _row(entry: Entry) -> dict[str, Any]:
     who = {"algorithm": entry.algorithm, **_file(entry.file)}
     if entry.metrics is None:
-        return {**who, "applicable": False, "reason": entry.reason}
+        return {**who, "applicable": False, "reason": entry.reason, **failure(entry)}
     return {
         **who,
         **_options(entry.options),
@@ -100,6 +100,11 @@ def _row(entry: Entry) -> dict[str, Any]:
         **({} if entry.dominated is None else {"dominated": entry.dominated}),
         **({"frozen": True} if entry.frozen else {}),
     }
+
+
+def failure(row: Any) -> dict[str, bool]:
+    """Return what a row without a schedule has beside its reason where code of one's own failed."""
+    return {"failed": True} if row.failed else {}
 
 
 def _file(name: str) -> dict[str, str]:
@@ -151,7 +156,7 @@ def sweep_of(content: dict[str, Any]) -> Sweep:
 
 _ENTRY_KEYS = (
     "algorithm", "file", "applicable", "runs_in", "weights", "metrics", "reason", "dominated", "faster", "frozen",
-    ORDERING, CUT,
+    "failed", ORDERING, CUT,
     *OPTIONS,
 )  # fmt: skip
 
@@ -160,7 +165,7 @@ def _entry(row: Any, number: int) -> Entry:
     try:
         name, file = get(row, "algorithm", str), get({"file": "", **row}, "file", str)
         if not get(row, "applicable", bool):
-            return Entry(name, reason=get(row, "reason", str), file=file)
+            return Entry(name, reason=get(row, "reason", str), file=file, failed=row.get("failed") is True)
         metrics, ordering, cut = plain_numbers(get(row, "metrics", dict)), read_ordering(row), read_cut(row)
     except ConfigError as error:
         raise ConfigError(f"rows[{number}]: {error}") from None

@@ -7,7 +7,7 @@ from itertools import chain, product
 from typing import Any
 
 from pipesched.analysis.robust.robustness import FIGURES, Robustness, RobustnessRow, Variation
-from pipesched.documents.comparison import plain_numbers, rows_document
+from pipesched.documents.comparison import failure, plain_numbers, rows_document
 from pipesched.documents.json_text import get, require_finite
 from pipesched.errors import ConfigError
 
@@ -20,7 +20,7 @@ def robustness_document(robustness: Robustness) -> dict[str, Any]:
 
 def _row(row: RobustnessRow) -> dict[str, Any]:
     if not row.applicable:
-        return {"algorithm": row.algorithm, "applicable": False, "reason": row.reason}
+        return {"algorithm": row.algorithm, "applicable": False, "reason": row.reason, **failure(row)}
     more = {key: getattr(row, key) for key in FIGURES} | {"stragglers": list(row.stragglers)}
     return {"algorithm": row.algorithm, **more, "fits": row.fits, "over": list(row.over)}
 
@@ -34,9 +34,9 @@ def robustness_of(content: dict[str, Any]) -> Robustness:
 
 def _read(row: Any, number: int) -> RobustnessRow:
     try:
-        name = get(row, "algorithm", str)
+        name, failed = get(row, "algorithm", str), row.get("failed") is True
         if row.get("applicable") is False:
-            return RobustnessRow(name, reason=get(row, "reason", str) or "does not apply")
+            return RobustnessRow(name, reason=get(row, "reason", str) or "does not apply", failed=failed)
         figures = {key: get(row, key, object) for key in FIGURES}
         stragglers, over = get(row, "stragglers", list), get({"over": [], **row}, "over", list)
         over = [{key: get(one, key, object) for key in ("device", "memory", "budget")} for one in over]

@@ -5,11 +5,13 @@ Entry points are looked at only where a name is unknown: that takes longer than 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from functools import cache
 from inspect import unwrap
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any
 
 from pipesched.checks import cut, shown
@@ -70,11 +72,12 @@ def place(file: str, line: int) -> str:
 def blamed(what: str, file: str, line: int = 0) -> Iterator[None]:
     """Turn what own code raises, inside the block, into one message: what it is, the file and the line.
 
-    The line is the last one in that file, else `line`. What the code raises to say no stays as it is. Raises
-    OwnCodeFailed.
+    The line is the last one in that file, else `line`. What the code raises to say no stays as it is. What it prints
+    goes to standard error, where documents do not stand. Raises OwnCodeFailed.
     """
-    try:
-        yield
+    try:  # sys.stdout is of the process: no two threads change it
+        with redirect_stdout(sys.stderr) if current_thread() is main_thread() else nullcontext():
+            yield
     except (OwnCodeFailed, NoSchedule, TimeIsUp):
         raise
     except (Exception, SystemExit) as error:  # own code does not end the program

@@ -29,14 +29,15 @@ def drawn(comparison: Comparison, wanted: int | str | None) -> list[Outcome]:
     return ranked[: BEST if wanted is None else int(wanted)]
 
 
-def edge(together: Sequence[Schedule], comparison: Comparison) -> int:
+def edge(together: Sequence[Schedule], comparison: Comparison, end: object = None) -> int:
     """Return the tick at which charts end: the last end of all, but at most LONGEST times that of the best.
 
-    Ticks of charts that are drawn together are of one length, since their problems are the same model.
+    Where an `end` is asked for it is the last of all. Ticks of charts that are drawn together are of one length, since
+    their problems are the same model.
     """
     best = comparison.best
     ends = [schedule.last_ticks for schedule in together]
-    if best is None or best.outcome is None:
+    if best is None or best.outcome is None or end is not None:
         return max(ends)
     return min(max(ends), LONGEST * best.outcome.schedule.last_ticks)
 

@@ -12,7 +12,7 @@ from rich.text import Text
 from pipesched.render.grid import FittedTable
 from pipesched.render.summary import BAD, GOOD, sentence
 from pipesched.render.timescale import number
-from pipesched.results.comparison import Comparison, Entry, memory_of
+from pipesched.results.comparison import Comparison, Entry, memory_of, refused
 from pipesched.results.status import Status
 from pipesched.results.trainers import PYTORCH
 
@@ -115,8 +115,8 @@ def told_apart(comparison: Comparison) -> Iterator[Text]:
 
 
 def refusals(comparison: Comparison) -> list[Text]:
-    """Return a sentence for each algorithm that does not apply."""
-    return [Text(f"{entry.algorithm} does not apply: {entry.reason}") for entry in comparison if not entry.applicable]
+    """Return a sentence for each algorithm that does not apply, or failed."""
+    return [Text(refused(entry)) for entry in comparison if not entry.applicable]
 
 
 def _cells(entry: Entry, best: Entry | None, star: str) -> tuple[Text, dict[str, Text]]:

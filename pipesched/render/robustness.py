@@ -21,6 +21,7 @@ from pipesched.render.scatter import Ruler, labels_along
 from pipesched.render.summary import GOOD
 from pipesched.render.timescale import number
 from pipesched.render.view import line
+from pipesched.results.comparison import refused
 
 SHARE, SLOW, MAKESPAN = "best\nshare", "worst\nstraggler", "no\nnoise"
 KEPT_LONGEST = ("\nmean", "\np95", SLOW, SHARE, MAKESPAN, "\nstd", "\np99", "\np50")
@@ -55,7 +56,7 @@ class RobustnessTable:
                 held = ", ".join(f"device {device} holds {most} of {budget}" for device, most, budget in listed)
                 yield Text(f"{row.algorithm} is over budget: {held}")
             if not row.applicable:
-                yield Text(f"{row.algorithm} does not apply: {row.reason}")
+                yield Text(refused(row))
 
     def _table(self) -> RenderResult:
         decimals = _decimals(max(row.p99 for row in self.rows), min(row.std for row in self.rows))

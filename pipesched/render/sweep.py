@@ -195,10 +195,10 @@ def _cell(entry: Entry, value: float | None, best: float | None, measure: Measur
 
 
 def _notes(sweep: Sweep, point: SweepPoint) -> Iterator[str]:
-    for entry in point.comparison:
-        if entry.metrics is None:
-            yield f"{entry.algorithm} at {words_of(sweep.field)} {_text(point)}: {entry.reason}"
-        elif not entry.metrics["fits"]:
+    for row in point.comparison:
+        if row.metrics is None:
+            yield f"{row.algorithm}{' failed' * row.failed} at {words_of(sweep.field)} {_text(point)}: {row.reason}"
+        elif not row.metrics["fits"]:
             yield "! over budget"
     yield from (text.plain for text in frozen(point.comparison))
 

@@ -36,6 +36,11 @@ from pipesched.schedulers.options import OPTIONS, VARIED, labelled
 from pipesched.schedulers.registry import own_name
 
 
+def refused(row: Any) -> str:
+    """Return the sentence of a row without a schedule: that it does not apply, or failed, and its reason."""
+    return f"{row.algorithm} {'failed' if row.failed else 'does not apply'}: {row.reason}"
+
+
 class SpeedStanding(Protocol):
     """How long a step of a model takes, as far as that is known."""
 
@@ -52,7 +57,7 @@ class Entry:
     are, by `ordering` in which order its microbatches are fed, and by `dominated`, where the document says it, whether
     another is no worse in makespan and memory, and better in one. `standing` is how long a step takes, of a model on
     GPUs, `cut` how its layers were cut, where that was open. `frozen`: its order was given, and is kept whatever the
-    costs. Raises ConfigError, about the field at fault, for a value of another type.
+    costs. `failed`: own code did wrong. Raises ConfigError, about the field at fault, for a value of another type.
     """
 
     algorithm: str
@@ -68,10 +73,12 @@ class Entry:
     standing: SpeedStanding | None = field(default=None, repr=False, compare=False)
     cut: CutChoice | None = field(default=None, repr=False)
     frozen: bool = field(default=False, repr=False)
+    failed: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         require_text(self.algorithm, "algorithm")
         require_flag(self.frozen, "frozen")
+        require_flag(self.failed, "failed")
         require_type(self.outcome, (Outcome, type(None)), "an Outcome or None", "outcome")
         require_type(self.cut, (CutChoice, type(None)), "a CutChoice or None", "cut")
         require_text(self.reason, "reason")
@@ -232,13 +239,13 @@ class Comparison(HasPage, Sequence[Entry]):
         return self.only(trainer).best
 
     def only(self, trainer: str) -> Comparison:
-        """Return the entries whose schedule a trainer of `TRAINERS` takes, in groups that it takes where that is open.
+        """Return what failed, and entries whose schedule a trainer takes, in groups that it takes where that is open.
 
         Raises ConfigError as `Entry.suits` does.
         """
         require_name(TRAINERS, trainer, "trainer", "trainer")
         each = [entry.suited(trainer) for entry in self.entries]
-        return replace(self, entries=tuple(entry for entry in each if entry.suits(trainer)))
+        return replace(self, entries=tuple(entry for entry in each if entry.failed or entry.suits(trainer)))
 
 
 class ParetoPoint(NamedTuple):

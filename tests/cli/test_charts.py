@@ -118,6 +118,15 @@ def test_a_chart_far_longer_than_the_best_is_cut(cli: Cli) -> None:
     assert 600 <= max(times) <= 660
 
 
+def test_an_end_beyond_the_cut_is_obeyed(cli: Cli) -> None:
+    """Charts up to a time that is asked for run to it, and who is longer says so."""
+    text = printed(cli, "naive", "sequential", "--to", "900")
+    assert headings(text)["sequential"].endswith("; cut at 900, ends at 960")
+    axis = next(line for line in text.splitlines() if line.rstrip().endswith("idle"))
+    assert 800 <= max(int(number) for number in re.findall(r"\b\d+\b", axis)) <= 900
+    assert "cut" not in headings(printed(cli, "naive", "sequential", "--to", "960"))["sequential"]
+
+
 def test_a_chart_twice_as_long_is_not_cut(cli: Cli) -> None:
     """Up to twice the best is drawn whole; fractions are told in the user's unit."""
     assert "cut" not in headings(printed(cli, "sequential"))["sequential"]

@@ -7,9 +7,12 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import pipesched
+from pipesched.documents.comparison import comparison_of
 from pipesched.schedulers.own import PATHS
 from tests.cli.conftest import Completed
 
@@ -78,6 +81,58 @@ def test_what_it_does_wrong(cli: Cli) -> None:
     assert done.stderr == f"pipesched: {said}\n"
     rows = json.loads(cli("compare", "1f1b", "mine.py:crash", "--json").stdout)["rows"]
     assert [(row["algorithm"], row.get("reason")) for row in rows] == [("1f1b", None), ("crash", said)]
+    assert [row.get("failed") for row in rows] == [None, True]
+    assert cli("robust", "1f1b", "mine.py:crash", "--samples", "2", "-o", "both.json").returncode == 1
+    both: list[Any] = [pipesched.read("both.json"), comparison_of({"rows": rows})]
+    assert [row.failed for result in both for row in result] == [False, True] * 2
+
+
+@pytest.mark.parametrize(
+    "command", [["run", "--json"], ["export", "--to", "json", "-o", "-"], ["compare", "1f1b", "--json"]]
+)
+def test_what_it_prints_stands_beside_documents(cli: Cli, tmp_path: Path, command: list[str]) -> None:
+    """Prints of a file that is loaded, and of its function, go to standard error: the output is one document."""
+    text = FILE.replace("    every", '    print("called")\n    every') + '\nprint("loaded")\n'
+    (tmp_path / "says.py").write_text(text, encoding="utf-8")
+    done = cli(*command, "slow-last", "--family", "says.py")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["format"].startswith("pipesched.")
+    assert {"loaded", "called"} <= set(done.stderr.split())
+
+
+NO = """import pipesched
+
+
+def says_no(problem):
+    raise pipesched.NotApplicable("the moon is full")
+
+
+def deadlock(problem):
+    return [["0F0", "0B0"], ["1B0", "1F0"]]
+"""
+
+
+@pytest.mark.parametrize(
+    "command", [["compare"], ["compare", "--pareto"], ["robust", "--samples", "2"], ["compare", "--only", "pytorch"],
+                ["compare", "--sweep", "forward=5,6"]], ids=" ".join,
+)  # fmt: skip
+@pytest.mark.parametrize(
+    ("function", "said"), [("mine.py:crash", "mine.py:12: crash: AttributeError"), ("no.py:deadlock", "no.py:8: ")]
+)
+def test_failure_is_no_refusal(cli: Cli, command: list[str], function: str, said: str) -> None:
+    """What crashes or waits for itself has failed, with file and line, and exit code 1; a refusal has code 0."""
+    Path("no.py").write_text(NO, encoding="utf-8")
+    name, more = command[0], [*command[1:], "--devices", "2", "--microbatches", "1"]
+    done = cli(name, "1f1b", function, *more)
+    assert done.returncode == 1
+    text = " ".join(done.stdout.split())
+    assert f"{function.partition(':')[2]} failed" in text
+    assert said in text
+    assert "does not apply" not in text
+    if "--only" not in command:
+        done = cli(name, "1f1b", "no.py:says_no", *more)
+        assert (done.returncode, "failed" in done.stdout) == (0, False)
+        assert "the moon is full" in done.stdout
 
 
 def test_list_says_where_it_is_from(cli: Cli) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from pipesched.checks import (
     joined,
+    require_flag,
     require_label,
     require_number,
     require_sequence,
@@ -229,7 +230,7 @@ class RobustnessRow:
     `best_share` is the share of samples in which no other was shorter (several shortest ones share it). `stragglers`
     are the makespans with each device slow. `over` has `device`, `memory` and `budget` of each device that exceeds it;
     such a row takes no part in the best share, which is None. `makespans` are the samples, none of what was read from a
-    document. Raises ConfigError, about the field at fault, for a value of another type.
+    document. `failed`: own code did wrong. Raises ConfigError, about the field at fault, for a value of another type.
     """
 
     algorithm: str
@@ -244,9 +245,11 @@ class RobustnessRow:
     reason: str = ""
     over: tuple[Mapping[str, Any], ...] = ()
     makespans: tuple[float, ...] = field(default=(), repr=False, compare=False)
+    failed: bool = False
 
     def __post_init__(self) -> None:
         require_text(self.algorithm, "algorithm")
+        require_flag(self.failed, "failed")
         require_text(self.reason, "reason")
         for key in FIGURES:
             if key != "best_share" or self.best_share is not None:
@@ -384,17 +387,14 @@ def robustness(
     found = timings(timed, variation, chosen(executor))
     shares = iter(_best_shares([timing.makespans for one, timing in zip(timed, found, strict=True) if one.fits]))
     known = iter(zip(timed, found, [next(shares) if one.fits else None for one in timed], strict=True))
-    rows = [
-        RobustnessRow(one.algorithm, reason=one.reason) if isinstance(one, Entry) else _row(one.algorithm, *next(known))
-        for one in listed
-    ]
+    rows = [one if isinstance(one, RobustnessRow) else _row(one.algorithm, *next(known)) for one in listed]
     units = {one.problem.time_unit for one in listed if isinstance(one, Outcome)}
     unit = units.pop() if len(units) == 1 else ""
     return Robustness(tuple(rows), **asdict(variation), time_unit=unit)
 
 
-def _listed(outcomes: Any, problem: Problem | None) -> list[Outcome | Entry]:
-    """Return what is to be timed, and entries that do not apply. Raises ConfigError."""
+def _listed(outcomes: Any, problem: Problem | None) -> list[Outcome | RobustnessRow]:
+    """Return what is to be timed, and rows of what does not apply. Raises ConfigError."""
     if isinstance(outcomes, (list, tuple)):
         given: Any = [from_file(one, problem, "outcomes", position) for position, one in enumerate(outcomes)]
     else:
@@ -419,13 +419,13 @@ def _outcome(value: Any, position: int | None = None) -> Outcome:
     raise ConfigError(f"must be {what}, not {shown(value)}", "outcomes", entry=position)
 
 
-def _of_entry(entry: Entry, position: int) -> Outcome | Entry:
+def _of_entry(entry: Entry, position: int) -> Outcome | RobustnessRow:
     if entry.outcome is not None:
         return Outcome(entry.algorithm, entry.outcome.schedule)
     if entry.applicable:
         what = "was read from a document, which holds no schedule; compare anew"
         raise ConfigError(f"{shown(entry.algorithm)} {what}", "outcomes", entry=position)
-    return Entry(entry.algorithm, reason=entry.reason or "does not apply")
+    return RobustnessRow(entry.algorithm, reason=entry.reason or "does not apply", failed=entry.failed)
 
 
 def _best_shares(drawn: Sequence[NDArray[np.float64]]) -> list[float]:

@@ -58,8 +58,7 @@ def _charts(outcomes: Sequence[Outcome], comparison: Comparison, view: View) -> 
     if view.rows is None:  # all of each schedule, or a few where the charts would have too many rows
         many = {} if len(schedules) * devices <= MOST_ROWS else {"many": SHOWN_DEVICES}
         view = replace(view, rows=some_devices(devices, **many))
-    until = edge(schedules, comparison)
-    window = view.window(schedules[0], until)
+    window = view.window(schedules[0], edge(schedules, comparison, view.end))
     mean = min(mean_points(schedule, view, window) for schedule in schedules)
     heights = [chart_inches(schedule, view) for schedule in schedules]
     rest = frame_inches(view) + TITLE_INCHES * len(heights) * view.font_size / FONT
@@ -74,7 +73,7 @@ def _charts(outcomes: Sequence[Outcome], comparison: Comparison, view: View) -> 
         for chart, outcome in zip(charts, outcomes, strict=True):
             schedule = outcome.schedule
             metrics = f"makespan {makespan(schedule)}, bubble {schedule.bubble:.1%}, peak {_peak(outcome):g}"
-            remarks = not_drawn(schedule, until if view.end is None else None, view.rows)
+            remarks = not_drawn(schedule, window.end, view.rows)
             title = wrapped("; ".join([f"{outcome.algorithm}: {metrics}", *remarks]), view.inches)
             chart.axes.set_title(title, loc="left", pad=2)
             chart.axes.tick_params(axis="x", labelbottom=chart is charts[-1])

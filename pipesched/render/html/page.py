@@ -24,7 +24,7 @@ from pipesched.render.html.still import still
 from pipesched.render.marks import IDLE_MARKS
 from pipesched.render.palette import HUES, colour_of
 from pipesched.results.capabilities import capability_of
-from pipesched.results.comparison import Comparison
+from pipesched.results.comparison import Comparison, refused
 from pipesched.results.outcome import Outcome
 
 ENGINE = ("unpack", "graph", "timing", "moves", "memory", "reasons", "step", "document")  # needs no browser
@@ -158,7 +158,7 @@ def page(result: object) -> str:
         checked(outcome.schedule)
     remarks = []
     if isinstance(result, Comparison):
-        remarks = [f"{entry.label} does not apply: {entry.reason}" for entry in result if not entry.applicable]
+        remarks = [refused(entry) for entry in result if not entry.applicable]
     palette: Palette = {}
     data = {
         "schedules": [schedule_data(outcome, name, palette) for name, outcome in schedules],

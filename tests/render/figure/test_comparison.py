@@ -85,6 +85,20 @@ def test_what_is_not_drawn_is_said(texts: Texts) -> None:
     assert any(text.endswith("; 8 of 24 devices") for text in found)
 
 
+@pytest.mark.parametrize(
+    ("view", "said"),
+    [(View(end=900), "cut at 900, ends at 960"), (View(end=1000), ""), (View(end=300), "cut at 300, ends at 960"),
+     (View(zoom=2), "cut at 330, ends at 960")],
+)  # fmt: skip
+def test_an_end_that_is_asked_for_is_where_charts_end(texts: Texts, view: View, said: str) -> None:
+    """Beyond twice the best too: the axis runs so far, and a caption says every cut."""
+    found = texts(image_of(entries("naive", "sequential"), view, "svg"))
+    caption = next(text for text in found if text.startswith("sequential: "))
+    assert caption.partition("; ")[2] == said
+    ends = min(int(view.end or 330), 960)
+    assert ends - 200 < max(int(text) for text in found if text.isdigit()) <= ends
+
+
 def test_thin_slots_are_coloured_by_kind(texts: Texts) -> None:
     """Where a number of a microbatch has no room its hue says nothing: kinds have hues, and no number is written."""
     svg = image_of(entries("1f1b", "zb-h1", devices=8, stages=8, microbatches=48), View(), "svg")
