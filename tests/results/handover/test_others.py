@@ -48,6 +48,26 @@ def test_bridge_of_a_model() -> None:
     assert (found["cfg.mixed_precision"], found["cfg.model.recompute_method"]) == ("bf16_mixed", "uniform")
 
 
+@pytest.mark.parametrize(
+    ("precision", "recipe"),
+    [
+        ("fp16", "fp16_mixed"),
+        ("fp8", "bf16_with_fp8_current_scaling_mixed"),
+        ("fp8-blockwise", "bf16_with_fp8_subchannel_scaling_mixed"),
+        ("mxfp8", "bf16_with_mxfp8_mixed"),
+        ("nvfp4", "bf16_with_nvfp4_mixed"),
+    ],
+)
+def test_bridge_has_a_recipe_for_each_precision(precision: str, recipe: str) -> None:
+    """One recipe is set, a remark says what it keeps in bf16, and fp32, which has none, is refused."""
+    text = pipesched.hand_over(of_model(hardware="b200", precision=precision), "megatron-bridge")
+    assert assigned(text)["cfg.mixed_precision"] == recipe
+    assert text.count("mixed_precision") == 1
+    assert any("the first and the last layer in bf16" in line for line in remarks(text)) == (precision == "fp8")
+    with pytest.raises(Inexpressible, match="fp32 has none$"):
+        pipesched.hand_over(of_model(precision="fp32"), "megatron-bridge")
+
+
 def options(text: str) -> dict[str, str]:
     """The options of MaxText in a text."""
     return dict(word.split("=") for word in pasted(text).split())
