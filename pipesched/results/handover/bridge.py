@@ -17,7 +17,7 @@ OPTIONS = {  # of a model
     },
     "gathers": "cfg.model.cp_comm_type = 'all_gather'",
     "dispatcher deepep": "cfg.model.moe_token_dispatcher_type = 'flex'\n"
-    "cfg.model.moe_flex_dispatcher_backend = 'deepep'",
+    "cfg.model.moe_flex_dispatcher_backend = '{backend}'",
     "dispatcher alltoall": "cfg.model.moe_token_dispatcher_type = 'alltoall'",
     "dispatcher allgather": "cfg.model.moe_token_dispatcher_type = 'allgather'",
     "micro": "cfg.train.micro_batch_size = {micro}", "size": "cfg.train.global_batch_size = {size}",

@@ -44,8 +44,8 @@ def pasted(text: str) -> str:
 
 
 def of_model(
-    algorithm: str = "1f1b", *, model: str = "llama-3-8b", hardware: str = "h100-sxm", parallel: Any = None, micro: int = 1,
-    **training: Any,
+    algorithm: str = "1f1b", *, model: str = "llama-3-8b", hardware: str = "h100-sxm", parallel: Any = None,
+    micro: int = 1, **training: Any,
 ) -> Outcome:  # fmt: skip
     """The schedule of a model on 64 GPUs, 4 of them in a pipeline, in steps of 128 sequences of 8192 tokens."""
     sections = {
@@ -271,6 +271,29 @@ def test_primus_in_few_bits(precision: str, keys: dict[str, Any]) -> None:
     content = yaml.safe_load(pipesched.hand_over(of_model(hardware="b200", precision=precision), "primus"))
     found = {key: value for key, value in content.items() if key.startswith(("fp8", "fp4"))}
     assert (found, content["bf16"]) == (keys, True)
+
+
+@pytest.mark.parametrize(
+    ("hardware", "backend"), [("h100-sxm", "deepep"), ("b200", "deepep"), ("gb200", "hybridep"), ("gb300", "hybridep")]
+)
+def test_the_backend_of_flexible_dispatchers(hardware: str, backend: str) -> None:
+    """Where NVLink joins the nodes of a rack trainers refuse deepep, and the text has hybridep."""
+    outcome = of_model(model="mixtral-8x7b", hardware=hardware, parallel={"expert": 8})
+    assert flags(pipesched.hand_over(outcome, "megatron"))["moe_flex_dispatcher_backend"] == backend
+    assert f"moe_flex_dispatcher_backend = '{backend}'" in pipesched.hand_over(outcome, "megatron-bridge")
+    assert f"moe_flex_dispatcher_backend: {backend}" in pipesched.hand_over(outcome, "primus")
+    assert f"has no --moe-token-dispatcher-type flex --moe-flex-dispatcher-backend {backend}" in pipesched.hand_over(
+        outcome, "zero-bubble"
+    )
+
+
+@pytest.mark.parametrize("split", [1, 2])
+def test_torchtitan_splits_no_experts(split: int) -> None:
+    """Experts divided among tensor ranks are a remark; whole ones, which torchtitan has, are none."""
+    parallel = {"pipeline": 2, "tensor": 4, "expert": 4, "expert_tensor": split, "sequence": True}
+    outcome = of_model(model="mixtral-8x7b", parallel=parallel, layout="equal")
+    found = [line for line in remarks(pipesched.hand_over(outcome, "torchtitan")) if "expert tensor" in line]
+    assert found == [f"torchtitan has no option for expert tensor parallelism of {split}"] * (split > 1)
 
 
 def test_the_fork_of_a_model() -> None:
