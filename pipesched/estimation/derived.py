@@ -200,6 +200,7 @@ class SetupCutter:
             "experts": mixture.count, "active": mixture.active, "width": mixture.width, "shared": mixture.shared,
             "dense_layers": mixture.dense_layers, "expert_layers": model.layers - mixture.dense_layers,
             f"dispatcher {training.dispatcher or DEEPEP}": spreads,
+            "backend": "hybridep" if setup.hardware.nvlink_gpus else DEEPEP,  # trainers refuse DeepEP on racks
         }  # fmt: skip
         return {
             **vars(training), **vars(batch), **of_experts, "context": 0,

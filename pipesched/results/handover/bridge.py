@@ -17,7 +17,7 @@ OPTIONS = {  # of a model
     },
     "gathers": "cfg.model.cp_comm_type = 'all_gather'",
     "dispatcher deepep": "cfg.model.moe_token_dispatcher_type = 'flex'\n"
-    "cfg.model.moe_flex_dispatcher_backend = 'deepep'",
+    "cfg.model.moe_flex_dispatcher_backend = '{backend}'",
     "dispatcher alltoall": "cfg.model.moe_token_dispatcher_type = 'alltoall'",
     "dispatcher allgather": "cfg.model.moe_token_dispatcher_type = 'allgather'",
     "micro": "cfg.train.micro_batch_size = {micro}", "size": "cfg.train.global_batch_size = {size}",
@@ -28,11 +28,16 @@ OPTIONS = {  # of a model
     "cfg.model.recompute_num_layers = 1",
     "full_layers": "cfg.model.recompute_granularity = 'full'\ncfg.model.recompute_method = 'block'\n"
     "cfg.model.recompute_num_layers = {full_layers}",
-    "bf16": "cfg.mixed_precision = 'bf16_mixed'", "fp16": "cfg.mixed_precision = 'fp16_mixed'",
     "distributed_optimizer": "cfg.ddp.use_distributed_optimizer = True\ncfg.optimizer.use_distributed_optimizer = True",
     "overlapped": "cfg.ddp.overlap_grad_reduce = True\ncfg.ddp.overlap_param_gather = True",
     "bf16 gradients": "cfg.ddp.grad_reduce_in_fp32 = False",
 }  # fmt: skip
+RECIPES = {  # of mixed precision
+    "bf16": "bf16_mixed", "fp16": "fp16_mixed", "fp8": "bf16_with_fp8_current_scaling_mixed",
+    "fp8-blockwise": "bf16_with_fp8_subchannel_scaling_mixed", "mxfp8": "bf16_with_mxfp8_mixed",
+    "nvfp4": "bf16_with_nvfp4_mixed",
+}  # fmt: skip
+REMARKS = {"fp8": f"{RECIPES['fp8']} keeps the first and the last layer in bf16"}
 OVERLAP = "cfg.comm_overlap.overlap_moe_expert_parallel_comm = True"
 FROM = "Megatron-Bridge 0.6.2, where `cfg` is the ConfigContainer of your recipe, before it trains"
 
@@ -42,6 +47,9 @@ def answer(subject: Subject) -> Answer:
     found = megatron.answer(subject)
     if isinstance(found, Refusal):
         return Refusal(*(text.replace(megatron.NAME, NAME) for text in found))
+    precision = subject.known.get("precision")
+    if precision and precision not in RECIPES:
+        return Refusal(f"{NAME} has recipes of mixed precision for {', '.join(RECIPES)}; {precision} has none")
     lines = [f"cfg.model.pipeline_model_parallel_size = {subject.devices}"]
     chunks = subject.chunks if subject.chunks > 1 else None
     lines.append(f"cfg.model.virtual_pipeline_model_parallel_size = {chunks}")
@@ -51,8 +59,9 @@ def answer(subject: Subject) -> Answer:
         lines.append(f"cfg.model.microbatch_group_size_per_vp_stage = {subject.group_size}")
     lines += [OVERLAP] * (subject.family == OVERLAPPED)
     lines += [line for text in subject.told(OPTIONS) for line in text.split("\n")]
+    lines += [f"cfg.mixed_precision = {RECIPES[precision]!r}"] if precision else []
     batch = "".join(subject.told(megatron.DATA))
     count = subject.microbatches
     batch = batch or f"{count} microbatches a step: cfg.train.global_batch_size is {count} x micro_batch_size x data"
     sharding = [text.replace("\n", "; ") for text in subject.told_of_shard(OPTIONS)]
-    return HandoverText(lines, [FROM, batch, *sharding])
+    return HandoverText(lines, [FROM, batch, *subject.told(REMARKS), *sharding])

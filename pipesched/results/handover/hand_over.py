@@ -30,6 +30,7 @@ from pipesched.results.handover.subject import (
 )
 from pipesched.results.outcome import Outcome, run
 from pipesched.schedulers.interleaved import group_sizes
+from pipesched.schedulers.registry import own_name
 
 PARTS = {OPTIMIZER_STATES: "optimizer states", GRADIENTS: "gradients", WEIGHTS: "weights"}  # that a level adds
 ZERO_1 = (NOTHING, OPTIMIZER_STATES)  # the levels of frameworks that divide no more than optimizer states
@@ -124,7 +125,9 @@ def hand_over(
     found = to.answer(subject)
     if isinstance(found, Refusal):
         nearest = nearest_family(subject, to.has)
-        raise Inexpressible(f"{found.sentence}; the nearest that it has is {nearest}", nearest)
+        is_asked = nearest in (subject.family, own_name(subject.outcome.algorithm))
+        hint = "" if is_asked else f"; the nearest that it has is {nearest}"
+        raise Inexpressible(f"{found.sentence}{hint}", nearest)
     remarks = [*[subject.schedule.plan.note] * (grouped is not given), *found.remarks]
     by_layers = subject.problem.layers
     if layers is None and by_layers is not None and by_layers.blocks:

@@ -21,6 +21,7 @@ REMARKS = {
     "none": "recompute none: base.yml has remat_policy=full; choose one that saves all",
     "selective": "recompute: base.yml has remat_policy=full; choose one that saves what you keep",
     "full_layers": "recompute of {full_layers} layers a stage: MaxText has one remat_policy for all",
+    "low": "precision {precision}: base.yml trains in bf16 where `quantization` is not given; choose one",
     "expert_tensor": "MaxText has no option for expert tensor parallelism of {expert_tensor}",
 }
 SAVING = "recompute and offload by its remat_policy"

@@ -25,7 +25,7 @@ OPTIONS = {  # of a model
     "experts": "--num-experts {experts} --moe-router-topk {active} --moe-ffn-hidden-size {width}",
     "shared": "--moe-shared-expert-intermediate-size {shared}",
     "dense_layers": "--moe-layer-freq '([0]*{dense_layers}+[1]*{expert_layers})'",
-    "dispatcher deepep": "--moe-token-dispatcher-type flex --moe-flex-dispatcher-backend deepep",
+    "dispatcher deepep": "--moe-token-dispatcher-type flex --moe-flex-dispatcher-backend {backend}",
     "dispatcher alltoall": "--moe-token-dispatcher-type alltoall",
     "dispatcher allgather": "--moe-token-dispatcher-type allgather",
     "micro": "--micro-batch-size {micro}", "size": "--global-batch-size {size}", "sequence": "--seq-length {sequence}",

@@ -14,6 +14,7 @@ ALGORITHMS = {
 SHARD = {
     "distributed_optimizer": "use_distributed_optimizer: true, overlap_grad_reduce: true, overlap_param_gather: true"
 }
+KEYS = {"fp8_format": "fp8", "fp4_format": "fp4", "fp4_param_gather": "fp4_param"}  # where a flag is not the key
 ON = {"is_split": "sequence_parallel", "bf16": "bf16"}  # flags that are on where nothing is said
 SAVING = "offload of all activations (offload: true)"
 
@@ -35,7 +36,8 @@ def answer(subject: Subject) -> Answer:
         lines.append(f"num_virtual_stages_per_pipeline_rank: {subject.chunks}")
     for option in " ".join(["", *subject.told(OPTIONS)]).split(" --")[1:]:
         key, _, value = option.partition(" ")
-        lines.append(f"{key.replace('-', '_')}: {value or 'true'}")
+        flag = key.replace("-", "_")
+        lines.append(f"{KEYS.get(flag, flag)}: {value or 'true'}")
     lines += [f"{flag}: false" for key, flag in ON.items() if subject.known and not subject.known.get(key)]
     remarks = subject.told(DATA) or [f"{subject.microbatches} microbatches a step"]
     return HandoverText(lines, [*remarks, *subject.told_of_shard(SHARD)])

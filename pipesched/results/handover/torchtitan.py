@@ -46,7 +46,6 @@ KEPT = {  # what PyTorch does by itself
     "always": "PyTorch frees a stage behind each forward, and gathers it again for the next pass",
 }
 REMARKS = {  # on what has no option
-    "expert_tensor": f"{NAME} has no option for expert tensor parallelism of {{expert_tensor}}",
     "selective": "activation checkpointing: selective", "full": "activation checkpointing: full",
     "full_layers": "activation checkpointing: full of {full_layers} layers a stage",
     "precision": "precision: {precision}",
@@ -95,6 +94,8 @@ def answer(subject: Subject) -> Answer:
     texts += [f"--training.local_batch_size={micro * subject.microbatches}", *subject.told(OPTIONS)]
     main = " ".join(subject.told(MAIN)) or MAIN["microbatches"].format(microbatches=subject.microbatches)
     remarks.insert(0, f"{NAME} 0.3.0; main from 2026-08-20 on has other options in place of those of batches: {main}")
+    split = known.get("expert_tensor", 1)  # its experts are whole
+    remarks += [f"{NAME} has no option for expert tensor parallelism of {split}"] * (split > 1)
     remarks += [*subject.told(REMARKS), *subject.told_of_shard(SHARD)]
     if subject.problem.sharding.divides(WEIGHTS):
         remarks.append(KEPT["always" if subject.problem.sharding.gathers_each else "never"])

@@ -44,12 +44,13 @@ def pasted(text: str) -> str:
 
 
 def of_model(
-    algorithm: str = "1f1b", *, model: str = "llama-3-8b", parallel: Any = None, micro: int = 1, **training: Any
-) -> Outcome:
+    algorithm: str = "1f1b", *, model: str = "llama-3-8b", hardware: str = "h100-sxm", parallel: Any = None,
+    micro: int = 1, **training: Any,
+) -> Outcome:  # fmt: skip
     """The schedule of a model on 64 GPUs, 4 of them in a pipeline, in steps of 128 sequences of 8192 tokens."""
     sections = {
         "model": model,
-        "hardware": "h100-sxm",
+        "hardware": hardware,
         "parallel": {"gpus": 64, "pipeline": P, **(parallel or {})},
         "batch": {"sequence": 8192, "micro": micro, "global": 128},
         "training": {"flash_attention": False, "layout": [8] * P, **training},
@@ -254,6 +255,45 @@ def test_primus_of_a_model(name: str) -> None:
     assert content.pop("pipeline_model_parallel_layout").startswith("E")
     on = {"sequence_parallel": False, "bf16": False}
     assert content == {"pp_algorithm": "1f1b", **SIZE, **BATCH, **on, **expected}
+
+
+@pytest.mark.parametrize(
+    ("precision", "keys"),
+    [
+        ("fp8", {"fp8": "hybrid", "fp8_recipe": "tensorwise", "fp8_param_gather": True}),
+        ("fp8-blockwise", {"fp8": "e4m3", "fp8_recipe": "blockwise"}),
+        ("mxfp8", {"fp8": "e4m3", "fp8_recipe": "mxfp8", "fp8_param_gather": True}),
+        ("nvfp4", {"fp4": "e2m1", "fp4_recipe": "nvfp4", "fp4_param": True}),
+    ],
+)
+def test_primus_in_few_bits(precision: str, keys: dict[str, Any]) -> None:
+    """The keys are those of its trainer_base.yaml, which are not the names of all flags."""
+    content = yaml.safe_load(pipesched.hand_over(of_model(hardware="b200", precision=precision), "primus"))
+    found = {key: value for key, value in content.items() if key.startswith(("fp8", "fp4"))}
+    assert (found, content["bf16"]) == (keys, True)
+
+
+@pytest.mark.parametrize(
+    ("hardware", "backend"), [("h100-sxm", "deepep"), ("b200", "deepep"), ("gb200", "hybridep"), ("gb300", "hybridep")]
+)
+def test_the_backend_of_flexible_dispatchers(hardware: str, backend: str) -> None:
+    """Where NVLink joins the nodes of a rack trainers refuse deepep, and the text has hybridep."""
+    outcome = of_model(model="mixtral-8x7b", hardware=hardware, parallel={"expert": 8})
+    assert flags(pipesched.hand_over(outcome, "megatron"))["moe_flex_dispatcher_backend"] == backend
+    assert f"moe_flex_dispatcher_backend = '{backend}'" in pipesched.hand_over(outcome, "megatron-bridge")
+    assert f"moe_flex_dispatcher_backend: {backend}" in pipesched.hand_over(outcome, "primus")
+    assert f"has no --moe-token-dispatcher-type flex --moe-flex-dispatcher-backend {backend}" in pipesched.hand_over(
+        outcome, "zero-bubble"
+    )
+
+
+@pytest.mark.parametrize("split", [1, 2])
+def test_torchtitan_splits_no_experts(split: int) -> None:
+    """Experts divided among tensor ranks are a remark; whole ones, which torchtitan has, are none."""
+    parallel = {"pipeline": 2, "tensor": 4, "expert": 4, "expert_tensor": split, "sequence": True}
+    outcome = of_model(model="mixtral-8x7b", parallel=parallel, layout="equal")
+    found = [line for line in remarks(pipesched.hand_over(outcome, "torchtitan")) if "expert tensor" in line]
+    assert found == [f"torchtitan has no option for expert tensor parallelism of {split}"] * (split > 1)
 
 
 def test_the_fork_of_a_model() -> None:
@@ -604,6 +644,18 @@ def test_what_cannot_be_expressed(framework: str, names: list[str], chunks: int,
         with pytest.raises(Inexpressible, match=f"the nearest that it has is {nearest}$") as caught:
             pipesched.hand_over(made(name, chunks=chunks), framework)
         assert caught.value.nearest == nearest
+
+
+def test_what_was_asked_for_is_no_hint() -> None:
+    """A refusal of numbers names no nearest schedule where that is the one asked for."""
+    for outcome, framework in (
+        (made("1f1b", recompute="full"), "torchtitan"),
+        (made("interleaved", chunks=2, microbatches=9, group_size=4), "megatron"),
+        (of_model(model="mixtral-8x7b", parallel={"expert": 8}), "torchtitan"),
+    ):
+        with pytest.raises(Inexpressible) as caught:
+            pipesched.hand_over(outcome, framework)
+        assert "nearest" not in str(caught.value)
 
 
 def sliced(algorithm: str, slices: Any, **more: Any) -> Outcome:

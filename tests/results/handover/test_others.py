@@ -48,6 +48,26 @@ def test_bridge_of_a_model() -> None:
     assert (found["cfg.mixed_precision"], found["cfg.model.recompute_method"]) == ("bf16_mixed", "uniform")
 
 
+@pytest.mark.parametrize(
+    ("precision", "recipe"),
+    [
+        ("fp16", "fp16_mixed"),
+        ("fp8", "bf16_with_fp8_current_scaling_mixed"),
+        ("fp8-blockwise", "bf16_with_fp8_subchannel_scaling_mixed"),
+        ("mxfp8", "bf16_with_mxfp8_mixed"),
+        ("nvfp4", "bf16_with_nvfp4_mixed"),
+    ],
+)
+def test_bridge_has_a_recipe_for_each_precision(precision: str, recipe: str) -> None:
+    """One recipe is set, a remark says what it keeps in bf16, and fp32, which has none, is refused."""
+    text = pipesched.hand_over(of_model(hardware="b200", precision=precision), "megatron-bridge")
+    assert assigned(text)["cfg.mixed_precision"] == recipe
+    assert text.count("mixed_precision") == 1
+    assert any("the first and the last layer in bf16" in line for line in remarks(text)) == (precision == "fp8")
+    with pytest.raises(Inexpressible, match=r"fp32 has none$"):
+        pipesched.hand_over(of_model(precision="fp32"), "megatron-bridge")
+
+
 def options(text: str) -> dict[str, str]:
     """The options of MaxText in a text."""
     return dict(word.split("=") for word in pasted(text).split())
@@ -75,6 +95,14 @@ def test_maxtext_of_a_model(gather: str, once: str) -> None:
     found = options(pipesched.hand_over(pipesched.run(problem, "looped-bfs"), "maxtext"))
     assert (found["per_device_batch_size"], found["max_target_length"]) == ("2", "8192")
     assert (found["ici_fsdp_parallelism"], found["pipeline_fsdp_ag_once"]) == ("16", once)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp8"])
+def test_maxtext_in_few_bits(precision: str) -> None:
+    """FP8 is a remark: MaxText has quantizations of its own to choose from."""
+    outcome = of_model("looped-bfs", precision=precision, parallel={"chunks": 2}, layout="equal")
+    found = [line for line in remarks(pipesched.hand_over(outcome, "maxtext")) if "quantization" in line]
+    assert [line.partition(":")[0] for line in found] == ["precision fp8"] * (precision == "fp8")
 
 
 @pytest.mark.parametrize(

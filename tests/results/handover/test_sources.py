@@ -48,6 +48,8 @@ def texts(framework: str) -> list[str]:
         pipesched.run(late, "1f1b"), made("dualpipe-v-whole", chunks=2), of_model(shard="optimizer"),
         of_model("looped-bfs", parallel=looped, layout="equal", shard="weights"),
         of_model("1f1b", **experts, dispatcher="allgather", parallel={"expert": 8}),
+        *(of_model(hardware="b200", precision=one) for one in ("fp8", "fp8-blockwise", "mxfp8", "nvfp4")),
+        of_model(model="mixtral-8x7b", hardware="gb200", parallel={"expert": 8}),
     ]  # fmt: skip
     found = []
     for outcome in given:
