@@ -112,7 +112,8 @@ def costing(problem: Problem, share: Fraction) -> Problem:
     """
     ticks, count = problem.ticks, problem.slices.count
     scale = ticks.per_unit if count == 1 else 1
-    mean = max((sum(ticks.forward) + sum(ticks.backward)) // (3 * problem.stages), 1)
+    work = (ticks.forward, ticks.backward_input, ticks.backward_weight)
+    mean = max(sum(map(sum, work)) // (3 * problem.stages), 1)
 
     def between(times: Sequence[int]) -> tuple[Exact, ...]:
         return tuple(canonical(Fraction(count * int(mean + (time - mean) * share), scale)) for time in times)
