@@ -159,6 +159,8 @@ class Plan(Displayable):
             entries = [_two(entry, "network", device) for entry in program]
             _require_numbers([number for number, _ in entries], self.index, "network", device)
             _require_numbers([after for _, after in entries if after != NOTHING_BEFORE], self.index, "network", device)
+        for program in require_sequence(self.messages, "messages"):
+            require_type(program, MessageProgram, "a MessageProgram", "messages")
 
     def __getstate__(self) -> dict[str, Any]:
         return fields_of(self)

@@ -38,6 +38,7 @@ WITHOUT_FLAG = {
     "backward_input",
     "backward_weight",
     "layer",
+    "messages",  # in Python, what is read from its parts
     "mtp",
     "training.dispatcher",
     "first",

@@ -329,6 +329,6 @@ def test_units(tmp_path: Path, algorithm: str, arguments: dict[str, Any], op: st
     assert check(read(tmp_path / "edited.json")) == []
     assert state.plan(parameters={"p2p": "2"})
     assert max(board(state).problem.costs.p2p) == 2
-    assert not state.plan("zb-h1") or "slices" not in arguments
+    assert not state.plan("zb-auto") or "slices" not in arguments
     if "slices" in arguments:
         assert "slices" in state.message or "forward" in state.message

@@ -72,7 +72,7 @@ def test_each_algorithm_has_its_own_number() -> None:
     problem = make_problem(devices=4, microbatches=4, forward=5, slices={"count": "auto", "most": 9, "overhead": 1})
     outcomes = {entry.algorithm: entry.outcome for entry in compare(problem, "all") if entry.outcome}
     counts = {name: outcome.problem.slices.count for name, outcome in outcomes.items()}
-    assert counts == {"sequential": 5, "naive": 2, "seq-1f1b": 2, "interleaved": 2, "list": 2}
+    assert counts == {"sequential": 5, "naive": 2, "seq-1f1b": 2, "interleaved": 2, "zb-h1": 1, "zb-h2": 2, "list": 2}
     for command in (solve, frontier):
         with pytest.raises(ConfigError, match="must be a number here") as error:
             command(problem)
