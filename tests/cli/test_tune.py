@@ -63,8 +63,8 @@ def test_only_what_a_trainer_takes(cli: Cli) -> None:
     assert all("megatron" in row["runs_in"] for row in rows)
     table = cli("tune", "my.yaml", "zb-h1", "--pipeline", "4", "--quiet", "--width", "200").stdout
     assert (
-        "runs in: torchtitan (schedule.csv), pytorch, primus; not megatron, deepspeed: zb-h1 takes code;"
-        " not zero-bubble: Zero Bubble's fork of Megatron-LM cuts the layers evenly"
+        "runs in: torchtitan (schedule.csv), pytorch, primus; not megatron, deepspeed, megatron-bridge, maxtext: zb-h1"
+        " takes code; not zero-bubble: Zero Bubble's fork of Megatron-LM cuts the layers evenly"
     ) in table
     none = cli("tune", "my.yaml", "zb-h1", "--only", "megatron")
     assert (none.returncode, none.stderr) == (2, "pipesched: --only: megatron can run none of these: zb-h1\n")

@@ -169,5 +169,5 @@ def nearest_family(subject: Subject, has: Collection[str]) -> str:
     if subject.placement == "v":
         wanted = ["zb-v", *[deepspeed.WHOLE] * (subject.microbatches >= 2 * subject.devices), *wanted]
     if subject.placement == "bidirectional":
-        wanted = ["dualpipe-v", GROUPED, "1f1b"]
+        wanted = ["dualpipe-v", GROUPED, "1f1b", *maxtext.HAS]
     return next(name for name in wanted if name in has)
