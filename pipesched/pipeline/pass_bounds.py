@@ -85,7 +85,7 @@ def _first_beyond(ends: Ints, works: Ints, more: int) -> int:
     """
     order = np.argsort(ends)
     rising, own = ends[order], works[order]
-    last = np.flatnonzero(own.cumsum() - own <= rising - rising[0] + more)[-1]
+    last = np.flatnonzero(own.cumsum() - own <= in_range(rising - rising[0], more) + more)[-1]
     following = rising[rising > rising[last]]
     return int(following[0] if len(following) else rising[-1])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 from pipesched.core.arrays import column
 from pipesched.core.bounds import Job, jackson_preemptive
@@ -12,6 +12,7 @@ times = st.one_of(st.integers(0, 9), st.integers(0, 3))
 some = st.lists(st.builds(Job, times, times, times), min_size=1, max_size=40)
 
 
+@example([Job(0, 0, 0), Job(0, 0, 1)], 10**20)  # tails beyond 64 bits beside heads within
 @given(some, st.sampled_from([1, 10**20]))
 def test_fewer_jobs_take_as_long(jobs: list[Job], scale: int) -> None:
     """Jobs that become one, as all stretches without them are too short, leave Jackson's schedule as long as it is."""
