@@ -20,7 +20,7 @@ from pipesched.results.trainers import refused_by_pytorch, runs_in
 from pipesched.schedulers.registry import family
 from tests.examples import at_night_but, part
 from tests.replay import replay
-from tests.strategies import ALL_PLACEMENTS, LINEAR, LOOP, problems, texts_of
+from tests.strategies import placements_of, problems, texts_of
 
 Times = tuple[int, int]
 SIZES = st.one_of(st.none(), st.just("full"), st.integers(1, 15))
@@ -28,9 +28,7 @@ SIZES = st.one_of(st.none(), st.just("full"), st.integers(1, 15))
 
 def problems_of(name: str, **values: Any) -> st.SearchStrategy[Problem]:
     """Problems with the stages and the placement that a family asks for."""
-    kinds = {"linear": LINEAR, "loop": LOOP, "any": ALL_PLACEMENTS, "bidirectional": ("auto", "bidirectional")}
-    placements = kinds.get(family(name).placement, (family(name).placement,))
-    return problems(placements, most_devices=5, most_microbatches=9, saving=True, **values)
+    return problems(placements_of(name), most_devices=5, most_microbatches=9, saving=True, **values)
 
 
 def applied(problem: Problem, name: str, **options: Any) -> Outcome | None:
@@ -181,10 +179,11 @@ def test_full_recompute_is_a_longer_backward(name: str) -> None:
     @given(problems_of(name))
     def judged(problem: Problem) -> None:
         given_ = replace(problem, costs=replace(problem.costs, p2p=(0,) * (problem.stages - 1)))
-        saved = applied(given_, name, recompute="full")
+        grouped = {"group_size": problem.devices} if "group_size" in family(name).options else {}  # else each its best
+        saved = applied(given_, name, recompute="full", **grouped)
         if saved is None or saved.schedule.plan.pairs:
             return
-        ticks, plain = saved.problem.ticks, run(given_, name).schedule
+        ticks, plain = saved.problem.ticks, run(given_, name, **grouped).schedule
         longer = [half + again for half, again in zip(ticks.backward_input, ticks.recompute, strict=True)]
         costs = Costs(
             forward=ticks.forward,

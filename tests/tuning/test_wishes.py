@@ -22,7 +22,7 @@ def tuned(memory: float) -> pipesched.Tuning:
 
 @pytest.mark.slow
 @pytest.mark.nightly
-@pytest.mark.parametrize("memory", [3, 3.5, 4, 4.25])
+@pytest.mark.parametrize("memory", [2.4, 2.5, 3, 4.5])
 def test_a_wish_is_what_estimates_say(memory: float) -> None:
     """GB too much are those of its estimate, at most a tenth of the GPU; the rate is that with ample memory."""
     tuning = tuned(memory)
@@ -47,7 +47,7 @@ def test_a_wish_is_what_estimates_say(memory: float) -> None:
 @pytest.mark.slow
 def test_there_are_wishes_where_memory_is_short_and_none_where_it_is_ample() -> None:
     """So that the test above says something."""
-    assert sum(len(tuned(memory).wishes) for memory in (3, 3.5, 4, 4.25)) >= 4
+    assert sum(len(tuned(memory).wishes) for memory in (2.4, 2.5, 3, 4.5)) >= 4
     assert tuned(8).wishes == ()
 
 
