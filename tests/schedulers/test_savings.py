@@ -20,7 +20,7 @@ from pipesched.results.trainers import refused_by_pytorch, runs_in
 from pipesched.schedulers.registry import family
 from tests.examples import at_night_but, part
 from tests.replay import replay
-from tests.strategies import placements_of, problems, texts_of
+from tests.strategies import ALL_PLACEMENTS, LINEAR, LOOP, problems, texts_of
 
 Times = tuple[int, int]
 SIZES = st.one_of(st.none(), st.just("full"), st.integers(1, 15))
@@ -28,7 +28,9 @@ SIZES = st.one_of(st.none(), st.just("full"), st.integers(1, 15))
 
 def problems_of(name: str, **values: Any) -> st.SearchStrategy[Problem]:
     """Problems with the stages and the placement that a family asks for."""
-    return problems(placements_of(name), most_devices=5, most_microbatches=9, saving=True, **values)
+    kinds = {"linear": LINEAR, "loop": LOOP, "any": ALL_PLACEMENTS, "bidirectional": ("auto", "bidirectional")}
+    placements = kinds.get(family(name).placement, (family(name).placement,))
+    return problems(placements, most_devices=5, most_microbatches=9, saving=True, **values)
 
 
 def applied(problem: Problem, name: str, **options: Any) -> Outcome | None:
