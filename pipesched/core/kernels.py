@@ -128,13 +128,13 @@ def block_moves(
 ) -> int:  # fmt: skip
     """Find moves at the inner ends of the blocks of a critical path of machine `latest`; return three times how many.
 
-    A block is a machine, its first and its last position; a move is a machine, and the positions from and to. Where the
-    path forks, `toss` below 0.5 stays on the machine. Within a block the nearest task of each other `row` moves behind
-    the last one, unless `following` it comes between; and before the first one, unless `preceding` it does.
+    A block is a machine, its first and its last position. A move is a machine, and the positions from and to. Where the
+    path forks, `toss` below 0.5 stays on the machine. In a block the nearest task of each other `row` moves behind the
+    last task, but not over its `following` one; another moves before the first, but not over its `preceding` one.
     """
     here, base = latest, begins[latest]
-    at = begins[latest + 1] - base - 1
-    last, count = at, 0
+    last = at = begins[latest + 1] - base - 1
+    count, moves, stamp = 0, 0, 0
     while True:
         task = order[base + at]
         began = start[task]
@@ -150,32 +150,25 @@ def block_moves(
         if awaited < 0 and is_close:
             at -= 1
             continue
-        blocks[count] = here
-        blocks[count + 1] = at
-        blocks[count + 2] = last
+        blocks[count], blocks[count + 1], blocks[count + 2] = here, at, last
         count += 3
         if awaited < 0:
             break
         here = machine[awaited]
         base = begins[here]
-        last = position[awaited]
-        at = last
-    moves, stamp = 0, 0
+        last = at = position[awaited]
     for to_end in range(1, -1, -1):
         for block in range(3 * to_end, count - 3 * (1 - to_end), 3):
-            here = blocks[block]
+            here, low, high = blocks[block], blocks[block + 1], blocks[block + 2]
             base = begins[here]
             stamp += 1
-            length = blocks[block + 2] - blocks[block + 1] + 1
-            for place in range(length):
-                at = blocks[block + 2] - place if to_end else blocks[block + 1] + place
+            for place in range(high - low + 1):
+                at = high - place if to_end else low + place
                 task = order[base + at]
                 needed = following[task] if to_end else preceding[task]
                 is_met = 0 <= needed < len(seen) and seen[needed] == stamp
                 if place > 0 and row_seen[row[task]] != stamp and not is_met:
-                    found[moves] = here
-                    found[moves + 1] = at
-                    found[moves + 2] = blocks[block + 2] if to_end else blocks[block + 1]
+                    found[moves], found[moves + 1], found[moves + 2] = here, at, high if to_end else low
                     moves += 3
                 row_seen[row[task]] = stamp
                 seen[task] = stamp

@@ -66,8 +66,8 @@ def make_problem(
 
     Numbers may be int, float, Decimal, Fraction, the text of a number, or numpy's; of decimals 9 digits count, rounded
     half up. Where microbatches differ, an entry of a cost or of `activation` may list one for each microbatch, M in
-    all. Times are in the user's time unit, memory in the user's memory unit, unless they name another: "250us", "80GB"
-    (ns, us, ms, s; B, kB, MB, GB, TB, KiB, MiB, GiB, TiB), which `time_unit` or `unit` makes exact numbers.
+    all. Times are in the user's time unit, memory in the user's memory unit. Texts may name another, as "250us" and
+    "80GB" do, beside `time_unit` or `unit`: ns, us, ms, s; B, kB, MB, GB, TB, KiB, MiB, GiB, TiB.
 
     Args:
         name: A title for charts and tables.

@@ -189,8 +189,8 @@ class PassBounds:
 
     Of microbatches that are alike and go one way, the units of the first stand for all: `counts` says for how many.
     `work` is what operations count at least on their device, `path` what they last at least on the way of others: by
-    kind, stage and unit. A full B among split ones is I and W without a pause, each as short as either way lets it be,
-    so a bound for these holds for it too.
+    kind, stage and unit. A full B among split ones is I and W without a pause, each as short as either way lets it be.
+    So a bound for these holds for it too.
     """
 
     def __init__(self, problem: Problem, letters: str, *, paired: bool) -> None:
@@ -324,9 +324,9 @@ class PassBounds:
         """What the longest way of a unit takes, with what every other unit adds to it; 0 where that is not told.
 
         Two units that go the same way run the same operations on the same devices. Another unit is ahead of this one
-        at its first operation, or behind it at its last one, or overtakes it between two. In each case some operation
-        of it runs before, after or between those of this one, and takes its time from the same device as all others
-        that do so there. So each adds its shortest operation, and the latencies are the least of all units.
+        at its first operation, or behind it at its last one, or overtakes it between two. So some operation of it
+        runs before, after or between those of this one. It takes its time from the same device as all others that
+        do so there. So each adds its shortest operation, and the latencies are the least of all units.
         """
         if self.model.is_plain or (self.paired and self.model.overlap is not None):
             return 0  # of units that are alike, the work of a device counts no less

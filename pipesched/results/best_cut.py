@@ -1,8 +1,8 @@
 """The cut of layers into stages that takes least time under an algorithm: all cuts are tried, or a counted search.
 
-Of cuts within the budget the one of least makespan is the best; then the one whose fullest device holds least (less its
-budget); then the least sum of squares of counts; then the lexicographically largest layout. Nothing but counts of
-replays ends a search, so its answer is the same on every machine.
+Of cuts within the budget the one of least makespan is the best. Of equals it is the one whose fullest device holds
+least, less its budget; then the least sum of squares of counts; then the lexicographically largest layout. Counts of
+replays alone end a search, so its answer is the same on every machine.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Local search on the critical path of a schedule, under a memory limit.
 
-The critical path visits devices in blocks: operations that run back to back on one device between two hops. Only
-what changes the end of a block (another device waits for its last operation) or its start (its first operation has
-waited for another device) can shorten it: the neighbourhood of Nowicki and Smutnicki (1996) for job shops, with
-insertions in place of swaps.
+The critical path visits devices in blocks: operations that run back to back on one device between two hops. Another
+device waits for the last operation of a block, and its first operation has waited for another device. Only a change at
+either end can shorten the path: the neighbourhood of Nowicki and Smutnicki (1996) for job shops, here with insertions.
 """
 
 from __future__ import annotations
