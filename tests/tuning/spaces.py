@@ -148,7 +148,7 @@ def enumerated(config: Config, algorithms: Sequence[str], **more: Any) -> Iterat
         }
         plain = recompute["full"] if isinstance(recompute, dict) else recompute
         for algorithm in algorithms:
-            yield Found((*ways, micro, plain, shard, ranks), algorithm, estimated(one, algorithm))
+            yield Found((*ways, micro, plain, shard, ranks, None), algorithm, estimated(one, algorithm))
 
 
 def estimated(config: Config, algorithm: str) -> Estimate | None:
