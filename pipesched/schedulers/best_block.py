@@ -104,7 +104,7 @@ def _orders(case: Trials, designs: Sequence[Design]) -> Iterator[Orders]:
 def costing(problem: Problem, share: Fraction) -> Problem:
     """Return `problem` with costs between f = b = w without p2p (share 0) and those on its devices (share 1)."""
     ticks = problem.ticks
-    mean = max((sum(ticks.forward) + sum(ticks.backward)) // (3 * problem.stages), 1)
+    mean = sum(map(sum, (ticks.forward, ticks.backward_input, ticks.backward_weight))) // (3 * problem.stages) or 1
 
     def between(times: Sequence[int]) -> tuple[Exact, ...]:
         return tuple(canonical(Fraction(int(mean + (time - mean) * share), ticks.per_unit)) for time in times)
