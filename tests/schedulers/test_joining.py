@@ -121,6 +121,19 @@ def test_families_are_never_longer_than_without_joins(problem: Problem, algorith
     assert not [*violations(with_joins_)]
 
 
+def test_a_v_is_drawn_for_its_halves() -> None:
+    """A whole backward that is far from its halves changes no block, so the schedule with joins is no longer."""
+    halves: dict[str, Any] = {
+        "backward_input": [9, 0.25, 0.25, 9, 6.7, 2.75],
+        "backward_weight": [1, 7, 2.75, 0.25, 2, 0.25],
+    }
+    both = {**halves, "forward": [2.75, 9, 3.4, 2.75, 2, 9], "p2p": [3.4, 2.2, 2.75, 0.25, 3]}
+    sizes: dict[str, Any] = {"devices": 3, "stages": 6, "microbatches": 3}
+    apart = run(make_problem(**sizes, **both), "zb-v").metrics["makespan"]
+    joined_ = run(make_problem(**sizes, **both, backward=[8, 1, 4.3, 8, 0.25, 2.75]), "zb-v").metrics["makespan"]
+    assert joined_ <= apart
+
+
 def test_a_length_of_the_other_way_is_found() -> None:
     """The check knows both lengths: B as long as both halves, or an I as long as B, breaks a rule."""
     problem = problem_of(devices=1, microbatches=2, placement="linear")
