@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -29,7 +31,8 @@ from mutations import MUTATIONS, Mutation
 
 ROOT = Path(__file__).parents[1]
 COPIED = ("pipesched", "tests", "scripts", "configs", "pyproject.toml")
-TIMEOUT = 120  # seconds for the tests of one mutation
+TIMEOUT = 120  # seconds of the processor for the tests of one mutation, so that a loaded machine kills none
+PATIENCE = 1200  # seconds on the clock: a process that waits for ever uses no processor
 PLUGIN = """\
 from pathlib import Path
 from hypothesis import Phase, settings
@@ -76,11 +79,18 @@ def tested(copy: Path, tests: Sequence[str]) -> tuple[int | None, str]:
     command = [sys.executable, "-m", "pytest", "-x", "-p", "of_the_copy", "-p", "no:cacheprovider", *tests]
     try:
         run = subprocess.run(
-            command, cwd=copy, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False
+            command,
+            cwd=copy,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (TIMEOUT, TIMEOUT + 5)),
         )
     except subprocess.TimeoutExpired:
         return None, ""
-    return run.returncode, run.stdout + run.stderr
+    return None if run.returncode == -signal.SIGXCPU else run.returncode, run.stdout + run.stderr
 
 
 def unmutated(queue: SimpleQueue[Path], test: str) -> str:
