@@ -117,7 +117,7 @@ def plain(row: Row, seconds: float) -> str:
     """
     case, begin = KeepingCase(row.problem, row.objective), time.monotonic()
     alone = KeepingCase(replace(row.problem, microbatches=1), row.objective).graph
-    most = (sum(alone.durations) + 2 * sum(row.problem.ticks.p2p)) * row.problem.microbatches
+    most = (sum(alone.durations) + 2 * sum(row.problem.ticks.mean["p2p"])) * row.problem.microbatches
     answer = plain_model(case, 0, most).solve(Limits(seconds))
     value = "none" if answer.objective is None else f"{answer.objective * case.quantum}"
     return f"{value:>8} {answer.bound * case.quantum:>8} {time.monotonic() - begin:7.1f} s"

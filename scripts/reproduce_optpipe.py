@@ -88,7 +88,9 @@ def grid(fast: bool) -> Iterator[Cell]:
 def idle_time(schedule: Schedule) -> int:
     """Devices x makespan less the useful work, in ticks."""
     ticks, count = schedule.problem.ticks, schedule.problem.microbatches
-    return schedule.problem.devices * schedule.makespan_ticks - count * (sum(ticks.forward) + sum(ticks.backward))
+    return schedule.problem.devices * schedule.makespan_ticks - count * (
+        sum(ticks.mean["forward"]) + sum(ticks.mean["backward"])
+    )
 
 
 def measure(cell: Cell, seconds: float) -> Row:

@@ -259,7 +259,7 @@ class PlainSchedule(Plain):
     def changes(self, slot: Slot, start: int, end: int) -> Iterator[tuple[int, Fraction]]:
         """When a slot takes (above 0) and gives back (below 0) memory of its device, in grains."""
         for op in parts(slot):
-            whole = Fraction(self.problem.grains.activation[op.stage])
+            whole = Fraction(self.problem.grains.largest["activation"][op.stage])
             retain, keep = (
                 Fraction(str(share[op.stage])) for share in (self.problem.memory.retain, self.problem.memory.checkpoint)
             )
@@ -343,14 +343,14 @@ class PlainSchedule(Plain):
     def costs_of(self, slot: Slot, *, lasting: bool = False) -> list[Row]:
         """The costs in the duration of a slot; with `lasting` those that are more than nothing."""
         ops, ticks = parts(slot), self.problem.ticks
-        if len(ops) == 2 and ticks.overlap is not None:
-            return [(ops[0].stage, "overlap")] if ticks.overlap[ops[0].stage] or not lasting else []
+        if len(ops) == 2 and "overlap" in ticks.mean:
+            return [(ops[0].stage, "overlap")] if ticks.mean["overlap"][ops[0].stage] or not lasting else []
         return [(op.stage, op.kind) for op in ops if ticks.of(op.kind)[op.stage] or not lasting]
 
     @property
     def least_hops(self) -> Sequence[int]:
         """The least latency of each boundary."""
-        return self.problem.ticks.p2p
+        return self.problem.ticks.mean["p2p"]
 
     def makespan_with(self, scale: int, changed: Row | int | None, by: int) -> int:
         """The makespan at the earliest times, in parts of a tick, with one cost or one latency changed."""

@@ -208,7 +208,7 @@ def _peak(problem: Problem, slots: Sequence[str], start: dict[str, int], end: di
     """The largest activation memory, by sorted events: at one time what is freed counts before what is taken."""
     events: list[tuple[int, Fraction]] = []
     for op in (op for slot in slots for op in parts(slot)):
-        whole = Fraction(problem.grains.activation[op.stage])
+        whole = Fraction(problem.grains.largest["activation"][op.stage])
         retain = _share(problem.memory.retain[op.stage])
         if op.kind in "FL":
             events.append((start[name(op)], whole))

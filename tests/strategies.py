@@ -190,7 +190,7 @@ def limited(draw: st.DrawFn, most_microbatches: int = 9) -> Problem:
     """A problem as zb-auto runs it, with capacities between the floor and 2P activations."""
     free = draw(problems(most_devices=5, most_microbatches=most_microbatches, most_chunks=2))
     problem = prepare(free, family("zb-auto"))
-    most = 2 * problem.devices * max(problem.grains.activation) + max(problem.grains.caught)
+    most = 2 * problem.devices * max(problem.grains.largest["activation"]) + max(problem.grains.largest["caught"])
     split = replace(problem, costs=replace(problem.costs, split=True))
     floors = [least_capacity(split, device) for device in range(problem.devices)]
     return with_capacities(problem, [draw(st.integers(least, max(least, most))) for least in floors])

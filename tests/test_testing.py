@@ -27,7 +27,7 @@ def forgets_the_last(problem: Problem) -> Any:
 
 
 def by_costs(problem: Problem) -> Any:
-    is_long = problem.ticks.forward[0] > problem.ticks.backward[0] // 2
+    is_long = problem.ticks.mean["forward"][0] > problem.ticks.mean["backward"][0] // 2
     return run(problem, "naive" if is_long else "1f1b").schedule.plan
 
 

@@ -142,8 +142,9 @@ def least_headroom(problem: Problem, device: int, index: OpIndex) -> int:
     """
     if "B" in index.letters or "I" not in index.letters:
         return 0
-    ticks, caught = problem.ticks, problem.grains.caught
-    takes_time = [first + last > 0 for first, last in zip(ticks.backward_input, ticks.backward_weight, strict=True)]
+    mean, caught = problem.ticks.mean, problem.grains.largest["caught"]
+    halves = zip(mean["backward_input"], mean["backward_weight"], strict=True)
+    takes_time = [first + last > 0 for first, last in halves]
     stages = problem.settled_placement.stages_on(device)
     return min((caught[stage] if takes_time[stage] else 0 for stage in stages), default=0)
 
@@ -201,7 +202,8 @@ def capacity_edges(problem: Problem, index: OpIndex) -> Iterator[Edges]:
         if capacity is None:
             continue
         stages = problem.settled_placement.stages_on(device)
-        held = list(accumulate(problem.grains.activation[stage] for stage in stages))
+        largest = problem.grains.largest
+        held = list(accumulate(largest["activation"][stage] for stage in stages))
         room = capacity - least_headroom(problem, device, index)
         for chunk, stage in enumerate(stages):
             if not _takes_time(problem, stage, index):
@@ -210,13 +212,13 @@ def capacity_edges(problem: Problem, index: OpIndex) -> Iterator[Edges]:
             for earlier, sizes in zip(stages[: chunk + 1], held, strict=False):
                 yield from _after_free(index, stage, earlier, index.gradient, left, sizes)
                 if index.last != index.gradient:
-                    rest = min(problem.grains.retained[earlier], problem.grains.activation[earlier])
+                    rest = min(largest["retained"][earlier], largest["activation"][earlier])
                     yield from _after_free(index, stage, earlier, index.last, left, rest)
 
 
 def _takes_time(problem: Problem, stage: int, index: OpIndex) -> bool:
     """Return whether an activation is held for longer than an instant; if not, the start of its F proves nothing."""
-    return problem.ticks.forward[stage] + problem.ticks.of(index.gradient)[stage] > 0
+    return problem.ticks.mean["forward"][stage] + problem.ticks.of(index.gradient)[stage] > 0
 
 
 def _after_free(index: OpIndex, stage: int, freeing: int, kind: str, left: int, size: int) -> Iterator[Edges]:
@@ -228,8 +230,8 @@ def _after_free(index: OpIndex, stage: int, freeing: int, kind: str, left: int, 
 
 def says_all(problem: Problem, device: int, index: OpIndex) -> bool:
     """Return whether the capacity edges of a device are its whole budget: for one stage, freed at once."""
-    placement, grains = problem.settled_placement, problem.grains
+    placement, largest = problem.settled_placement, problem.grains.largest
     stages = placement.stages_on(device) if problem.model.is_plain else []
     if len(stages) != 1 or placement.mirrored or not _takes_time(problem, stages[0], index):
         return False
-    return index.last == index.gradient or grains.retained[stages[0]] in (0, grains.activation[stages[0]])
+    return index.last == index.gradient or largest["retained"][stages[0]] in (0, largest["activation"][stages[0]])

@@ -62,7 +62,7 @@ class Need(NamedTuple):
 class Kind:
     """One kind of operation.
 
-    `cost` names its duration (a field of Ticks), `takes` and `gives` the part of an activation (a column of
+    `cost` names its duration (a table of Ticks), `takes` and `gives` the part of an activation (a column of
     the model) that it takes at its start and gives back at its end. `forward_gives` is what the end of the forward
     gives back already where an operation of this kind will follow. `mark` fills its slot in a chart without colours.
     `scope` says what its operations are numbered by.

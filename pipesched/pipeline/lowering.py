@@ -130,7 +130,7 @@ def _rows(problem: Problem, index: OpIndex) -> Iterator[tuple[range, range, Ints
             if not (shift or need.stage):
                 yield before, after, none, -1
     ways = model.ways
-    if model.is_plain and len(model.rows.lasts["forward"][0]) == 1:  # one row for both directions
+    if model.is_plain and model.lasts.along is None:  # one row for both directions
         ways = [ways[0]._replace(microbatches=range(index.microbatches))]
     for stage, way in product(range(index.stages - 1), ways):
         here, there = model.where[stage : stage + 2, way.microbatches.start * index.slices]

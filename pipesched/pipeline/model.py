@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 
-from pipesched.core.arrays import Ints, column, in_range, np, total
+from pipesched.core.arrays import Ints, column, np
 from pipesched.pipeline.kinds import GRADIENT_LETTERS, KINDS
-from pipesched.pipeline.unit_costs import Route, UnitGrains, UnitTicks
+from pipesched.pipeline.unit_costs import Grains, Route, Ticks
 from pipesched.pipeline.units import FORWARD_ONLY
 
 COSTS = {kind.cost for kind in KINDS.values()}
@@ -27,14 +26,12 @@ class StepModel:
     `where[stage, unit]` is the device of a stage: two copies of the weights are other columns. `ticks[cost]` is what an
     operation of that cost lasts (the keys are `Kind.cost`), `overlap` a pair by stage and unit of its forward (None:
     the sum of its parts). `there` and `back` are the latencies of boundaries for forwards and for gradients, 0 inside a
-    device. Where units are plain, microbatches that are alike and go forwards and backwards, rows hold one number for
-    all of a direction.
+    device. Units are plain where microbatches are alike and go forwards and backwards.
     """
 
     ways: Sequence[Route]
-    rows: UnitTicks
-    held: UnitGrains
-    slices: int
+    lasts: Ticks
+    held: Grains
     mode: str
     is_plain: bool
     rounds: int = 1
@@ -42,22 +39,27 @@ class StepModel:
     @property
     def stages(self) -> int:
         """The number of stages."""
-        return len(self.held.activation)
+        return len(self.held.static)
+
+    @property
+    def slices(self) -> int:
+        """The number of slices of each microbatch."""
+        return self.held.slices
 
     @property
     def microbatches(self) -> int:
         """The number of microbatches."""
-        return sum(len(way.microbatches) for way in self.ways)
+        return self.units // self.slices
 
     @property
     def around(self) -> int:
         """The latency from the last stage to the first one of the next round."""
-        return 0 if self.where[0, 0] == self.where[-1, 0] else int(self.rows.around[0])
+        return 0 if self.where[0, 0] == self.where[-1, 0] else self.lasts.mean["around"][0]
 
     @property
     def units(self) -> int:
         """The number of units."""
-        return self.microbatches * self.slices
+        return self.held.units
 
     @cached_property
     def unlike(self) -> tuple[Ints, Ints]:
@@ -85,24 +87,6 @@ class StepModel:
         yield from self.ticks.values()
         yield from (self.there, self.back, *self.sizes.values(), *(() if self.overlap is None else (self.overlap,)))
 
-    def _table(self, rows: Sequence[Sequence[int]]) -> Ints:
-        """Return a table of rows, each of one number for all units, of one a direction, or of one for each."""
-        if not rows:
-            return np.zeros((0, self.units), dtype=np.int64)
-        if not self.is_plain:
-            table = np.stack([np.broadcast_to(column(row), self.units) for row in rows])
-            return in_range(table, total(table.ravel()))
-        values = column([*chain.from_iterable(rows)])
-        values = in_range(values, total(values) * self.units).reshape(len(rows), -1)
-        if values.shape[1] == 1:
-            return np.broadcast_to(values, (len(rows), self.units))
-        return values[:, self._along_ways([int(way.is_second) for way in self.ways])]
-
-    def _along_ways(self, values: Sequence[object]) -> Ints:
-        """Return a value of each way for all of its units."""
-        found: Ints = np.repeat(np.array(values).T, [len(way.microbatches) * self.slices for way in self.ways], axis=-1)
-        return found
-
     @cached_property
     def _zeros(self) -> Ints:
         return np.zeros((self.stages, self.units), dtype=np.int64)
@@ -112,37 +96,38 @@ class StepModel:
         """The device of each stage and unit."""
         if len(self.ways) == 1:
             return np.broadcast_to(np.array(self.ways[0].devices)[:, None], (self.stages, self.units))
-        return self._along_ways([way.devices for way in self.ways])
+        counts = [len(way.microbatches) * self.slices for way in self.ways]
+        there: Ints = np.repeat(np.array([way.devices for way in self.ways]).T, counts, axis=1)
+        return there
 
     @cached_property
     def ticks(self) -> Mapping[str, Ints]:
         """What operations last, by cost; costs that the problem has not are 0."""
-        lasts = self.rows.lasts
-        return {cost: self._table(lasts[cost]) if cost in lasts else self._zeros for cost in COSTS}
+        return {cost: self.lasts.each(cost) if cost in self.lasts.rows else self._zeros for cost in COSTS}
 
     @cached_property
     def overlap(self) -> Ints | None:
         """What pairs last by the stage and unit of their forward; None: the sum of their parts."""
-        return self._table(self.rows.lasts["overlap"]) if "overlap" in self.rows.lasts else None
+        return self.lasts.each("overlap") if "overlap" in self.lasts.rows else None
 
     @cached_property
     def there(self) -> Ints:
         """The latency of each boundary for forwards."""
-        return self._hops(self.rows.hops)
+        return self._hops("p2p")
 
     @cached_property
     def back(self) -> Ints:
         """The latency of each boundary for gradients."""
-        return self._hops(self.rows.hops_back)
+        return self._hops("p2p_back")
 
-    def _hops(self, rows: Sequence[Sequence[int]]) -> Ints:
-        hops: Ints = np.where(self.where[1:] == self.where[:-1], 0, self._table(rows))
+    def _hops(self, name: str) -> Ints:
+        hops: Ints = np.where(self.where[1:] == self.where[:-1], 0, self.lasts.each(name))
         return hops
 
     @cached_property
     def sizes(self) -> Mapping[str, Ints]:
         """What an activation holds, by column: activation, retained, checkpointed, cached (keys and values)."""
-        return {name: self._table(rows) for name, rows in self.held._asdict().items() if name != "per_unit"}
+        return {name: self.held.each(name) for name in self.held.rows}
 
     def column(self, name: str | None) -> Ints:
         """Return a column of the table of kinds (`takes`, `gives`, `forward_gives`), zeros for None."""

@@ -9,6 +9,7 @@ from math import lcm
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from pipesched.checks import cut, require_label, require_name, require_sequence, require_type, require_whole, shown
+from pipesched.core.arrays import np
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import BRIEF, Costs, exact_links, exact_speed, fields_of
@@ -20,7 +21,7 @@ from pipesched.pipeline.memory import KEPT, Memory
 from pipesched.pipeline.messages import MESSAGES, QUEUES, Messages
 from pipesched.pipeline.model import StepModel
 from pipesched.pipeline.placement import PLACEMENTS, Placement, placement_name
-from pipesched.pipeline.quantities import Exact, plain, to_fraction
+from pipesched.pipeline.quantities import Exact, plain, to_fraction, whole
 from pipesched.pipeline.shapes import (
     ByKey,
     ByName,
@@ -52,17 +53,7 @@ from pipesched.pipeline.step import (
 )
 from pipesched.pipeline.step_arguments import SHARD, SIDE
 from pipesched.pipeline.unit_arguments import MOST_ITEMS, SIZES, SLICE_COUNT, SLICES
-from pipesched.pipeline.unit_costs import (
-    Grains,
-    Route,
-    Ticks,
-    UnitGrains,
-    Units,
-    UnitTicks,
-    largest_grains,
-    unit_grains,
-    unit_ticks,
-)
+from pipesched.pipeline.unit_costs import Grains, Route, Ticks, Units, grains_of, ticks_of
 from pipesched.pipeline.units import AUTO, FORWARD_ONLY, MODES, TRAIN, WHOLE, Sizes, Slices, require_units
 from pipesched.pipeline.units_of_measure import TIME
 
@@ -354,19 +345,24 @@ class Problem(Displayable):
 
     @cached_property
     def ticks(self) -> Ticks:
-        """The costs in integer ticks, on the devices of the placement; at speed 1 without links while it is open.
-
-        Where the placement is mirrored these are of the first direction. Where the problem has units they are those of
-        the mean unit, which is for heuristics and texts; `model` has those of each.
-        """
-        return self.unit_ticks.of(alike=not self.has_units)
+        """The costs in integer ticks, on the devices of the placement; at speed 1 without links while it is open."""
+        units, ways, along = self.units, [Route(range(self.microbatches), None)], None
+        if self.has_units and self.placement is not None:
+            ways = self.ways
+        elif not self.has_units:
+            differs = self.placement is not None and not (self.speed is None and self.links is None)
+            devices = self.settled_placement.ways if differs else [None]
+            ways = [Route(range(n, n + 1), one) for n, one in enumerate(devices)]
+            units = Units(len(devices), None, WHOLE)
+            if len(devices) > 1:
+                along = np.repeat([int(way.is_second) for way in self.ways], [len(way[0]) for way in self.ways])
+        rows = ticks_of(self._fine_costs, units, ways, self.speed, self.links)
+        return Ticks(*rows, self.microbatches * self.slices.count, along)
 
     @cached_property
     def model(self) -> StepModel:
         """The passes on the integer grid, by stage and unit. Raises ConfigError while the placement is open."""
-        rows = self.unit_ticks, self.unit_grains
-        plain = not self.has_units
-        return StepModel(self.ways, *rows, self.slices.count, self.mode, is_plain=plain, rounds=self.rounds)
+        return StepModel(self.ways, self.ticks, self.grains, self.mode, is_plain=not self.has_units, rounds=self.rounds)
 
     @property
     def has_step(self) -> bool:
@@ -424,28 +420,6 @@ class Problem(Displayable):
         return Units(self.microbatches, self.sizes, self.slices)
 
     @cached_property
-    def unit_ticks(self) -> UnitTicks:
-        """What each unit lasts and sends, in integer ticks, on the devices of the placement.
-
-        Where all are alike it is the same for all of a direction.
-        """
-        units, ways = self.units, [Route(range(self.microbatches), None)]
-        if self.has_units and self.placement is not None:
-            ways = self.ways
-        elif not self.has_units:
-            differs = self.placement is not None and not (self.speed is None and self.links is None)
-            devices = self.settled_placement.ways if differs else [None]
-            ways = [Route(range(n, n + 1), one) for n, one in enumerate(devices)]
-            units = Units(len(devices), None, WHOLE)
-        return unit_ticks(self._fine_costs, units, ways, self.speed, self.links)
-
-    @cached_property
-    def unit_grains(self) -> UnitGrains:
-        """What each unit holds, in integer grains; where all are alike once for all."""
-        units = self.units if self.has_units else Units(1, None, WHOLE)
-        return unit_grains(self._kept, units, has_cached=self.has_units)
-
-    @cached_property
     def ways(self) -> list[Route]:
         """The runs of microbatches that go the same way: one, or several where the placement is mirrored."""
         placement, count, devices = self.settled_placement, self.microbatches, self.settled_placement.ways
@@ -455,19 +429,23 @@ class Problem(Displayable):
     @property
     def largest_hops(self) -> list[int]:
         """The largest latency of each boundary in ticks, of all ways over it."""
-        rows = zip(self.unit_ticks.hops, self.unit_ticks.hops_back, strict=True)
+        rows = zip(self.ticks.rows["p2p"], self.ticks.rows["p2p_back"], strict=True)
         return [max(*there, *back) for there, back in rows]
 
     @property
     def least_hops(self) -> list[int]:
         """The least latency of each boundary in ticks, of all ways over it."""
-        rows = zip(self.unit_ticks.hops, self.unit_ticks.hops_back, strict=True)
+        rows = zip(self.ticks.rows["p2p"], self.ticks.rows["p2p_back"], strict=True)
         return [min(*there, *back) for there, back in rows]
 
     @cached_property
     def grains(self) -> Grains:
-        """The memory of activations and weights in integer grains; of the largest microbatch where they differ."""
-        return largest_grains(self._kept, self.unit_grains, self.slices.count if self.has_units else 1)
+        """The memory of activations and weights in integer grains."""
+        units = self.units if self.has_units else Units(1, None, WHOLE)
+        per_unit, rows = grains_of(self._kept, units, has_cached=self.has_units)
+        budget = None if self.memory.budget is None else whole(self.memory.budget, per_unit)
+        fixed = self.slices.count, whole(self._kept.static, per_unit), budget
+        return Grains(per_unit, rows, self.microbatches * self.slices.count, None, *fixed)
 
     @property
     def settled_placement(self) -> Placement:

@@ -9,17 +9,20 @@ whole. Where all units are alike a row holds one number for all of them, or two:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import chain
 from math import gcd, lcm
 from operator import mul
 from typing import NamedTuple
 
+from pipesched.core.arrays import Ints, column, in_range, np, total
 from pipesched.core.clock import look
 from pipesched.pipeline.costs import PER_STAGE, SCALED, TRANSFER_TIMES, Costs, Entry, Links, at_speed
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.memory import Memory
-from pipesched.pipeline.quantities import Exact, grains_per_unit, in_one_scale, to_fraction, whole
+from pipesched.pipeline.quantities import Exact, grains_per_unit, in_one_scale, to_fraction
 from pipesched.pipeline.units import FACTORS, SHARED, Sizes, Slices
 
 Row = Sequence[int]  # one a unit
@@ -27,48 +30,77 @@ KEYS = tuple(key for key in PER_STAGE if key != "whole")  # what units last besi
 ONE = Fraction(1)
 
 
-class Ticks(NamedTuple):
-    """What operations last and edges cost, as integers: `per_unit` ticks are one of the user's time units.
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """Tables of integers by name, a row a stage (or a boundary) and a column a unit: `per_unit` are one of the user's.
 
-    They are of the mean unit. `p2p` is the latency of each boundary on the way of forwards, `p2p_back` on that of
-    gradients.
+    `rows` are of one number for all units, of one a direction (`along` says which is that of each unit), or of one for
+    each of so many `units`.
     """
 
     per_unit: int
-    forward: tuple[int, ...]
-    backward: tuple[int, ...]
-    backward_input: tuple[int, ...]
-    backward_weight: tuple[int, ...]
-    recompute: tuple[int, ...]
-    overlap: tuple[int, ...] | None
-    p2p: tuple[int, ...]
-    p2p_back: tuple[int, ...]
-    offload: tuple[int, ...] | None
-    reload: tuple[int, ...] | None
+    rows: Mapping[str, Sequence[Row]]
+    units: int
+    along: Ints | None
+
+    def each(self, name: str) -> Ints:
+        """Return a table. Where all units are alike its columns are one, seen several times (stride 0)."""
+        columns = {id(row): column(row) for row in self.rows[name]}
+        if not columns:
+            return np.zeros((0, self.units), dtype=np.int64)
+        values = np.stack([columns[id(row)] for row in self.rows[name]])
+        values = in_range(values, total(values.ravel()) * (self.units if values.shape[1] < self.units else 1))
+        if self.along is not None:
+            return values[:, self.along]
+        return np.broadcast_to(values, (len(values), self.units))
+
+
+@dataclass(frozen=True, eq=False)
+class Ticks(Tables):
+    """What operations last and edges cost, by the names of costs that the problem has, and `backward`.
+
+    `p2p` is the latency of each boundary on the way of forwards, `p2p_back` on that of gradients; `around` has one row,
+    from the last stage to the first one of the next round.
+    """
+
+    @cached_property
+    def mean(self) -> Mapping[str, tuple[int, ...]]:
+        """What the mean unit has, row by row, for heuristics and texts; of units alike one of the first way."""
+        every = {id(row): row for row in chain(*self.rows.values())}
+        mean = {name: row[0] if self.along is not None else (2 * sum(row) + len(row)) // (2 * len(row))
+                for name, row in every.items()}  # fmt: skip
+        return {key: tuple([mean[id(row)] for row in rows]) for key, rows in self.rows.items()}
 
     def of(self, letter: str) -> tuple[int, ...]:
-        """Return the duration of a kind of operation, stage by stage; empty for transfers that have no cost."""
-        lengths: tuple[int, ...] | None = getattr(self, KINDS[letter].cost)
-        return lengths or ()
+        """Return the mean duration of a kind of operation, stage by stage; empty for transfers that have no cost."""
+        return self.mean.get(KINDS[letter].cost, ())
 
 
-class Grains(NamedTuple):
-    """The memory of a problem as integers: `per_unit` grains are one of the user's memory units.
+@dataclass(frozen=True, eq=False)
+class Grains(Tables):
+    """The memory of a problem: what units hold, by stage, and what stays: `static` by stage, and each device's budget.
 
-    It is that of the largest microbatch of each stage, all of its slices together.
+    The tables are `activation`, `retained` (what the end of I leaves for W: a part of the activation, or more than all
+    of it), `checkpointed` (what the end of F leaves of an activation that is recomputed), and `cached`, the part that
+    keys and values are.
     """
 
-    per_unit: int
-    activation: tuple[int, ...]
-    retained: tuple[int, ...]  # what the end of I leaves for W: a part of the activation, or more than all of it
-    checkpointed: tuple[int, ...]  # what the end of F leaves of an activation that is recomputed
+    slices: int
     static: tuple[int, ...]
     budget: tuple[int, ...] | None
 
-    @property
-    def caught(self) -> tuple[int, ...]:
-        """What the start of I takes beside an activation, of which more than all is retained: gradients for W."""
-        return tuple(max(left - size, 0) for size, left in zip(self.activation, self.retained, strict=True))
+    @cached_property
+    def largest(self) -> Mapping[str, tuple[int, ...]]:
+        """What the largest microbatch of each stage holds, all of its slices together.
+
+        `caught` is what the start of I takes beside an activation, of which more than all is retained: gradients for W.
+        """
+        every = {id(row): row for row in chain(*self.rows.values())}
+        most = {name: max(sum(row[first : first + self.slices]) for first in range(0, len(row), self.slices))
+                for name, row in every.items()}  # fmt: skip
+        found = {key: tuple([most[id(row)] for row in rows]) for key, rows in self.rows.items()}
+        pairs = zip(found["activation"], found["retained"], strict=True)
+        return {**found, "caught": tuple(max(left - size, 0) for size, left in pairs)}
 
 
 class Units(NamedTuple):
@@ -127,29 +159,10 @@ class Route(NamedTuple):
     is_second: bool = False
 
 
-class UnitTicks(NamedTuple):
-    """Durations by field of Ticks and stage, and latencies by boundary on the way there and back, unit by unit."""
-
-    per_unit: int
-    lasts: Mapping[str, Sequence[Row]]
-    hops: Sequence[Row]
-    hops_back: Sequence[Row]
-    around: Row = (0,)  # from the last stage to the first one, of the next round
-
-    def of(self, *, alike: bool) -> Ticks:
-        """Return the ticks of the mean unit, for heuristics and texts; of units `alike` those of the first way."""
-        every = {id(row): row for row in chain(*self.lasts.values(), self.hops, self.hops_back)}
-        mean = {name: row[0] if alike else _mean(row) for name, row in every.items()}
-        known = [key for key in (*PER_STAGE, "backward") if key in Ticks._fields]
-        columns = {key: tuple(mean[id(row)] for row in self.lasts[key]) if key in self.lasts else None for key in known}
-        hops, back = (tuple(mean[id(row)] for row in rows) for rows in (self.hops, self.hops_back))
-        return Ticks(self.per_unit, **columns, p2p=hops, p2p_back=back)  # type: ignore[arg-type]
-
-
-def unit_ticks(
+def ticks_of(
     costs: Costs, units: Units, ways: Sequence[Route], speed: Sequence[Exact] | None, links: Links | None
-) -> UnitTicks:
-    """Return what the units last and send on these ways, in ticks that are the same for all placements."""
+) -> tuple[int, Mapping[str, Sequence[Row]]]:
+    """Return `per_unit` and `rows` of Ticks for units on these ways; a tick is the same for all placements."""
     exactly = _Times(costs, units, links)
     lasts = {key: [exactly.row(key, stage) for stage in range(costs.stages)] for key in exactly.keys}
     there, back = exactly.hops(ways)
@@ -172,8 +185,9 @@ def unit_ticks(
             joined += rescaled(part) if own == 1 else [int(at_speeds[value, more, own] * fine) for value in part]
         return joined
 
-    rows = {key: [on(key, stage) for stage in range(costs.stages)] for key in lasts}
-    return UnitTicks(fine, rows, [*map(rescaled, there)], [*map(rescaled, back)], rescaled(around))
+    rows: dict[str, Sequence[Row]] = {key: [on(key, stage) for stage in range(costs.stages)] for key in lasts}
+    hops = {"p2p": there, "p2p_back": back, "around": [around]}
+    return fine, {**rows, **{key: [*map(rescaled, latencies)] for key, latencies in hops.items()}}
 
 
 class _Times:
@@ -300,39 +314,19 @@ def _least(scales: Sequence[int]) -> int:
     return 10 ** max(powers) if rest == 1 else least
 
 
-def _mean(row: Row) -> int:
-    return (2 * sum(row) + len(row)) // (2 * len(row))
-
-
-class UnitGrains(NamedTuple):
-    """What units hold, by stage: columns of Grains, and `cached`, the part that keys and values are."""
-
-    per_unit: int
-    activation: Sequence[Row]
-    retained: Sequence[Row]
-    checkpointed: Sequence[Row]
-    cached: Sequence[Row]
-
-
-def unit_grains(memory: Memory, units: Units, *, has_cached: bool) -> UnitGrains:
-    """Return what the units hold, in the least grains that make every amount whole."""
+def grains_of(memory: Memory, units: Units, *, has_cached: bool) -> tuple[int, Mapping[str, Sequence[Row]]]:
+    """Return `per_unit` and `rows` of Grains for units: the least grains that make every amount whole."""
     exactly = _Sizes(memory, units)
     stages = len(memory.retain)
-    shares = ([1] * stages, memory.retain, memory.checkpoint, [memory.kv if has_cached else 0] * stages)
-    columns = [[*map(exactly.row, memory.activation, parts)] for parts in shares]
+    shares = {
+        "activation": [1] * stages,
+        "retained": memory.retain,
+        "checkpointed": memory.checkpoint,
+        "cached": [memory.kv if has_cached else 0] * stages,
+    }
+    columns = {name: [*map(exactly.row, memory.activation, parts)] for name, parts in shares.items()}
     rescaled = _rescaler(exactly.scale, exactly.least)
-    return UnitGrains(exactly.least, *([*map(rescaled, rows)] for rows in columns))
-
-
-def largest_grains(memory: Memory, known: UnitGrains, slices: int) -> Grains:
-    """Return the memory of the largest microbatch of each stage: that with the largest activation."""
-    columns = [known.activation, known.retained, known.checkpointed]
-    rows = {id(row): row for row in chain(*columns)}
-    most = {name: max(sum(row[first : first + slices]) for first in range(0, len(row), slices))
-            for name, row in rows.items()}  # fmt: skip
-    sizes, held, kept = (tuple(most[id(row)] for row in rows) for rows in columns)
-    budget = None if memory.budget is None else whole(memory.budget, known.per_unit)
-    return Grains(known.per_unit, sizes, held, kept, whole(memory.static, known.per_unit), budget)
+    return exactly.least, {name: [*map(rescaled, rows)] for name, rows in columns.items()}
 
 
 class _Sizes:

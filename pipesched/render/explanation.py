@@ -199,7 +199,7 @@ def _cost(explanation: Explanation, row: Sensitivity) -> int:
     if row.kind in STEP_KINDS:
         return max(schedule.graph.durations[number] for number in numbers_of(schedule.plan.index, row[:2]))
     if row.kind == OVERLAP:
-        return ticks.overlap[row.stage] if ticks.overlap is not None else 0
+        return ticks.mean["overlap"][row.stage] if "overlap" in ticks.mean else 0
     return ticks.of(row.kind)[row.stage]
 
 

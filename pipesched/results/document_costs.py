@@ -81,8 +81,7 @@ class FactorCosts:
 
     def rate(self, problem: Problem, key: str, stage: int) -> Rate:
         """Return what a stage takes of a work of 1 / `unit` by a cost; the microbatches of `problem` are alike."""
-        ticks = problem.unit_ticks
-        return Rate(Fraction(ticks.lasts[key][stage][0], ticks.per_unit * self.unit))
+        return Rate(Fraction(problem.ticks.rows[key][stage][0], problem.ticks.per_unit * self.unit))
 
     def size(self, load: DocumentLoad) -> Fraction:
         """Return the sum over documents of L / T0, to six decimals: what a microbatch holds and sends."""

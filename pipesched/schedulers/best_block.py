@@ -21,7 +21,7 @@ from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Exact, canonical
-from pipesched.pipeline.units import Slices
+from pipesched.pipeline.units import SHARED, Slices
 from pipesched.schedulers.block import Block, busiest, in_chunks, squeeze, with_weights
 from pipesched.schedulers.dispatch import Dispatcher, Policy
 from pipesched.schedulers.trials import Effort, Orders, Trials, trials
@@ -110,22 +110,16 @@ def costing(problem: Problem, share: Fraction) -> Problem:
 
     Its slices are alike, and the unit of time is then a tick, as their costs are parts of no decimal.
     """
-    ticks, count = problem.ticks, problem.slices.count
-    scale = ticks.per_unit if count == 1 else 1
-    work = (ticks.forward, ticks.backward_input, ticks.backward_weight)
-    mean = max(sum(map(sum, work)) // (3 * problem.stages), 1)
+    mean_unit, count = problem.ticks.mean, problem.slices.count
+    scale = problem.ticks.per_unit if count == 1 else 1
+    work: dict[str, Any] = {key: mean_unit[key] for key in SHARED}
+    mean = max(sum(map(sum, work.values())) // (3 * problem.stages), 1)
 
     def between(times: Sequence[int]) -> tuple[Exact, ...]:
         return tuple(canonical(Fraction(count * int(mean + (time - mean) * share), scale)) for time in times)
 
-    costs = replace(
-        problem.costs,
-        forward=between(ticks.forward),
-        backward_input=between(ticks.backward_input),
-        backward_weight=between(ticks.backward_weight),
-        p2p=(0,) * len(ticks.p2p),
-        resolution=scale,
-    )
+    tables: dict[str, Any] = {key: between(times) for key, times in work.items()}
+    costs = replace(problem.costs, **tables, p2p=(0,) * len(mean_unit["p2p"]), resolution=scale)
     part = (Fraction(1, count),) * count
     slices = problem.slices if count == 1 else Slices(count, part, (part,), (part,), (part,))
     return replace(problem, costs=costs, slices=slices, speed=None, links=None)
@@ -152,16 +146,16 @@ def v_block(problem: Problem, waits: Waits, *, stretched: bool = False) -> Block
 
     If `stretched`, every hop takes a sixth of the period, whatever it costs; else each takes its own time.
     """
-    ticks, devices, hops = problem.ticks, problem.settled_placement.devices, problem.devices - 1
+    mean, devices, hops = problem.ticks.mean, problem.settled_placement.devices, problem.devices - 1
     period = busiest(problem)
     visits = [*range(problem.stages), *reversed(range(problem.stages))]
-    lengths = [*ticks.forward, *reversed(ticks.backward_input)]
+    lengths = [*mean["forward"], *reversed(mean["backward_input"])]
     down, up, back_down, back_up, *turns = waits
     legs = ([wait] * hops for wait in (down, up, back_down, back_up))
     pauses = [pause for leg, turn in zip(legs, [*turns, 0], strict=True) for pause in (*leg, turn)]
     times = [0]  # in sixths of a tick, so that a slot is whole
     for here, there, length, pause in zip(visits, visits[1:], lengths, pauses, strict=False):
-        lag = 0 if devices[here] == devices[there] else ticks.p2p[here] if here < there else ticks.p2p_back[there]
+        lag = 0 if devices[here] == devices[there] else mean["p2p"][here] if here < there else mean["p2p_back"][there]
         times.append(times[-1] + (period if stretched else SLOTS * (length + lag)) + pause * period)
     offsets = [Fraction(time, SLOTS) for time in times]
     return with_weights(problem, offsets[: problem.stages], offsets[: problem.stages - 1 : -1], period)

@@ -70,8 +70,8 @@ class Block(NamedTuple):
 
 def works(problem: Problem) -> list[int]:
     """Return the work of each device for a microbatch, in ticks."""
-    ticks, placement = problem.ticks, problem.settled_placement
-    work = [forward + backward for forward, backward in zip(ticks.forward, ticks.backward, strict=True)]
+    mean, placement = problem.ticks.mean, problem.settled_placement
+    work = [forward + backward for forward, backward in zip(mean["forward"], mean["backward"], strict=True)]
     return [sum(work[stage] for stage in placement.stages_on(device)) for device in range(problem.devices)]
 
 
@@ -88,7 +88,7 @@ def in_chunks(problem: Problem) -> tuple[Problem, int]:
     retain = tuple(min(part, 1) for part in problem.memory.retain)
     memory = replace(problem.memory, activation=(1,) * problem.stages, retain=retain, kv=0)
     counted = replace(problem, memory=memory)
-    return counted, counted.grains.activation[0]
+    return counted, counted.grains.largest["activation"][0]
 
 
 def with_weights(problem: Problem, forwards: Sequence[Time], inputs: Sequence[Time], period: Time) -> Block:

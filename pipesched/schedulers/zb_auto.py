@@ -47,14 +47,18 @@ def greedy_orders(problem: Problem, capacities: Sequence[int], switches: Switche
     holds one activation and what its I takes: the oldest unfinished microbatch can always go on. O(operations x log
     devices).
     """
-    ticks, grains, devices, count = problem.ticks, problem.grains, problem.devices, problem.microbatches
-    times = column([*ticks.forward, *ticks.backward_input, *ticks.backward_weight])
-    size, kept = grains.activation, grains.retained
+    mean, largest, devices, count = problem.ticks.mean, problem.grains.largest, problem.devices, problem.microbatches
+    times = column([*mean["forward"], *mean["backward_input"], *mean["backward_weight"]])
+    size, kept = largest["activation"], largest["retained"]
     left = [whole - part for whole, part in zip(size, kept, strict=True)]
     changes = column([*(-whole for whole in size), *left, *kept])
-    latest = (sum(map(int, times)) + sum(ticks.p2p) + sum(ticks.p2p_back)) * (count + 1) * devices  # of a look
+    latest = (sum(map(int, times)) + sum(mean["p2p"]) + sum(mean["p2p_back"])) * (count + 1) * devices  # of a look
     rooms = column([*capacities])
-    fixed = (in_range(times, 4 * latest), changes, *map(column, (size, grains.caught, ticks.p2p, ticks.p2p_back)))
+    fixed = (
+        in_range(times, 4 * latest),
+        changes,
+        *map(column, (size, largest["caught"], mean["p2p"], mean["p2p_back"])),
+    )
     kernels = Kernels(*fixed, rooms)
     counts = [0] * (3 * devices) + [count] + [0] * (2 * devices - 1)  # all inputs of the first device are there
     columns = (column(switches.in_flight), *fixed, rooms.copy(), column(counts))
@@ -82,7 +86,8 @@ def zb_auto(problem: Problem, *, objective: str = "span") -> Plan:
     when the budget holds no microbatch.
     """
     require_least_capacity(replace(problem, costs=replace(problem.costs, split=True)))
-    enough = 2 * problem.devices * max(problem.grains.activation) + max(problem.grains.caught)
+    largest = problem.grains.largest
+    enough = 2 * problem.devices * max(largest["activation"]) + max(largest["caught"])
     capacities = [enough if capacity is None else capacity for capacity in problem.capacity_grains]
     case = trials(problem, KINDS, capacities, objective)
     return case.improved(case.best(_candidates(case)), EFFORT)
@@ -100,7 +105,7 @@ def _candidates(case: Trials) -> Iterator[Schedule]:
 def _switches(case: Trials) -> Iterator[Switches]:
     """Yield every setting of the greedy, those that win most often first."""
     devices, count = case.problem.devices, case.problem.microbatches
-    size = case.problem.grains.activation[0]
+    size = case.problem.grains.largest["activation"][0]
     held = case.capacities[0] // size if size else count
     flights = (
         [count] * devices,

@@ -133,7 +133,7 @@ def suits(case: Case) -> bool:
     problem, policy = case.problem, case.policy.exact
     if case.objective != "makespan" or not case.keeps_activations or problem.costs.overlap is not None:
         return False
-    if case.letters != case.index.letters and any(problem.grains.caught):  # which no whole backward catches
+    if case.letters != case.index.letters and any(problem.grains.largest["caught"]):  # which no whole backward catches
         return False
     largest = max(map(len, case.tasks_on))
     is_limited = any(capacity is not None for capacity in problem.capacity_grains)

@@ -174,10 +174,9 @@ def least_budget(problem: Problem, allowed: Allowed = KEEP_ONLY) -> int:
 
 def least_step(problem: Problem, allowed: Allowed) -> int:
     """Return the least difference in grains that two peaks can have."""
-    grains = problem.unit_grains
-    columns = [grains.activation, grains.retained, *([grains.checkpointed] if allowed.recompute else [])]
-    columns += [grains.cached] if problem.slices.count > 1 or problem.mode == FORWARD_ONLY else []
-    return gcd(*chain(*chain(*columns))) or 1
+    names = ["activation", "retained", *(["checkpointed"] if allowed.recompute else [])]
+    names += ["cached"] if problem.slices.count > 1 or problem.mode == FORWARD_ONLY else []
+    return gcd(*chain(*chain(*(problem.grains.rows[name] for name in names)))) or 1
 
 
 def within(problem: Problem, budget: int) -> Problem:

@@ -285,7 +285,7 @@ def shared_out(case: Case, pause: int) -> tuple[TaskGraph, list[int | None], lis
     for device, capacity in enumerate(problem.capacity_grains):
         if capacity is not None:
             stages = problem.settled_placement.stages_on(device)
-            sizes = [problem.grains.activation[stage] for stage in stages]
+            sizes = [problem.grains.largest["activation"][stage] for stage in stages]
             left = capacity - sum(caught[stage] for stage in stages)
             counts = _divide(left, sizes, [stays[stage] + pause for stage in stages], index.microbatches)
             for stage, count, size in zip(stages, counts, sizes, strict=True):

@@ -267,14 +267,14 @@ def _fitting(case: Case, way: Way, device: int) -> int:
     """
     problem, count = case.problem, case.index.microbatches
     capacity, stages = problem.capacity_grains[device], way.stages[device]
-    size = sum(problem.grains.activation[stage] for stage in stages)
+    size = sum(problem.grains.largest["activation"][stage] for stage in stages)
     if problem.rounds > 1:  # of which one after another may keep less than several in flight
         return problem.batches if capacity is None or not problem.memory.kv else 1
     if capacity is None or not size or problem.mode == FORWARD_ONLY:
         return count
     if problem.has_units:
         return min(1 + (capacity - least_capacity(problem, device)) // size, count)
-    caught = max(problem.grains.caught[stage] for stage in stages) if problem.costs.split else 0
+    caught = max(problem.grains.largest["caught"][stage] for stage in stages) if problem.costs.split else 0
     return min((capacity - caught) // size, count)
 
 

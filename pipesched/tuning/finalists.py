@@ -141,8 +141,8 @@ def _hidden(estimate: Estimate) -> float:
     hidden = 0
     for forward, backward in plan.pairs.items():
         stage, other = map(plan.index.stage_of, (forward, backward))
-        parts = ticks.forward[stage] + ticks.backward[other]
-        hidden += parts - (parts if ticks.overlap is None else ticks.overlap[stage])
+        parts = ticks.mean["forward"][stage] + ticks.mean["backward"][other]
+        hidden += parts - (ticks.mean["overlap"][stage] if "overlap" in ticks.mean else parts)
     return hidden / ticks.per_unit
 
 

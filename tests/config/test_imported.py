@@ -31,14 +31,14 @@ def test_built_in_costs() -> None:
     """Without a config: the built-in costs, and every size from the file."""
     problem, given = imported()
     assert (problem.devices, problem.stages, problem.microbatches, problem.placement) == (2, 2, 1, HOME)
-    assert (problem.ticks.forward, problem.ticks.backward) == ((5, 5), (10, 10))
+    assert (problem.ticks.mean["forward"], problem.ticks.mean["backward"]) == ((5, 5), (10, 10))
     assert (given.placement, given.costs) == (None, problem.costs)
 
 
 def test_groups_of_stages() -> None:
     """Six stages in the config are groups of three in the file."""
     problem, given = imported(stages=6, forward=[1, 2, 3, 4, 5, 6], placement="linear")
-    assert (given.stages, problem.stages, problem.ticks.forward) == (6, 2, (6, 15))
+    assert (given.stages, problem.stages, problem.ticks.mean["forward"]) == (6, 2, (6, 15))
     assert problem.placement == HOME
 
 
@@ -72,7 +72,7 @@ def test_the_costs_of_a_problem() -> None:
     """The same with the costs of a problem: of one that groups stages too, while sizes and placement must agree."""
     problem = make_problem(devices=2, stages=4, microbatches=1, forward=[1, 2, 3, 4], placement=[0, 0, 1, 1])
     fitted, given = timed_by(plan(), HOME, problem, "x.csv")
-    assert (given, fitted.stages, fitted.ticks.forward, fitted.placement) == (problem, 2, (3, 7), HOME)
+    assert (given, fitted.stages, fitted.ticks.mean["forward"], fitted.placement) == (problem, 2, (3, 7), HOME)
     with pytest.raises(ConfigError, match=r"^problem: 2 microbatches, but x\.csv has 1$"):
         timed_by(plan(), HOME, make_problem(devices=2, microbatches=2), "x.csv")
     with pytest.raises(ConfigError, match=r"^placement: x\.csv has its stages on devices \[0, 1\], not \[1, 0\]$"):

@@ -31,11 +31,15 @@ def agreed(given: Sequence[Exact] | None, counted: Sequence[int] | None, per_uni
 
 
 def times(key: str) -> Callable[[Problem], list[Fraction] | None]:
-    return lambda p: agreed(getattr(p.costs, key), getattr(p.ticks, key), p.ticks.per_unit)
+    return lambda p: agreed(getattr(p.costs, key), p.ticks.mean.get(key), p.ticks.per_unit)
 
 
 def sizes(key: str) -> Callable[[Problem], list[Fraction] | None]:
-    return lambda p: agreed(getattr(p.memory, key), getattr(p.grains, key), p.grains.per_unit)
+    return lambda p: agreed(
+        getattr(p.memory, key),
+        p.grains.largest[key] if key == "activation" else getattr(p.grains, key),
+        p.grains.per_unit,
+    )
 
 
 def shares(key: str, counted: str) -> Callable[[Problem], list[Fraction] | None]:
@@ -44,7 +48,7 @@ def shares(key: str, counted: str) -> Callable[[Problem], list[Fraction] | None]
     def read(problem: Problem) -> list[Fraction]:
         parts = [to_fraction(part) for part in getattr(problem.memory, key)]
         products = [part * to_fraction(size) for part, size in zip(parts, problem.memory.activation, strict=True)]
-        assert agreed(list(map(canonical, products)), getattr(problem.grains, counted), problem.grains.per_unit)
+        assert agreed(list(map(canonical, products)), problem.grains.largest[counted], problem.grains.per_unit)
         return parts
 
     return read

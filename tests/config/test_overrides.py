@@ -163,7 +163,9 @@ def test_built_in_default(overrides: dict[str, Any], expected: dict[str, Any]) -
 def test_built_in_activation_follows_the_stages() -> None:
     """Without a file a stage's activation is P/S of the final devices and stages."""
     problem = load_problem(devices=3, stages=9)
-    assert {Fraction(size, problem.grains.per_unit) for size in problem.grains.activation} == {Fraction(1, 3)}
+    assert {Fraction(size, problem.grains.per_unit) for size in problem.grains.largest["activation"]} == {
+        Fraction(1, 3)
+    }
     assert problem.grains.budget is None
 
 

@@ -225,7 +225,7 @@ def test_memory_of_a_document_is_exact(written: str, meant: Fraction) -> None:
     """A third that was written as a float is read as a third, and a decimal as that decimal."""
     text = dump(document(pipesched.run(pipesched.make_problem(devices=1, microbatches=1, activation=7), "1f1b")))
     problem = parse(text.replace('"activation": 7', f'"activation": {written}'), "x").problem
-    assert Fraction(problem.grains.activation[0], problem.grains.per_unit) == meant
+    assert Fraction(problem.grains.largest["activation"][0], problem.grains.per_unit) == meant
     assert to_fraction(problem.memory.activation[0]) == meant
 
 

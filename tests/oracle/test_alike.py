@@ -75,7 +75,7 @@ def test_both_searches_agree(problem: Problem, kinds: str, activations: int | No
     """The least makespan over every order is the same, also within a budget; no way in, work and way out is longer."""
     assume(problem.stages * problem.microbatches <= 6)
     if activations is not None:
-        most = max(problem.grains.activation) + max(problem.grains.caught)
+        most = max(problem.grains.largest["activation"]) + max(problem.grains.largest["caught"])
         problem = with_capacities(problem, [activations * most] * problem.devices)
     setup, best = setup_of(problem), optimum_alike(problem, kinds)
     found = optimum(setup, kinds)

@@ -94,17 +94,17 @@ class _Search:
             yield from (both for both in product(forwards, backwards) if len({self.device[op] for op in both}) == 1)
 
     def _fits(self, done: frozenset[Op], op: Op) -> bool:
-        device, memory = self.device[op], self.problem.grains
+        device, memory = self.device[op], self.problem.grains.largest
         capacity = self.problem.capacity_grains[device]
         if capacity is None or op.kind not in "FI":
             return True
         sign = {"F": 1, "B": -1}
         level = 0
         for other in (other for other in done if self.device[other] == device):
-            whole, kept = memory.activation[other.stage], memory.retained[other.stage]
+            whole, kept = memory["activation"][other.stage], memory["retained"][other.stage]
             level += {"I": kept - whole, "W": -kept}.get(other.kind, sign.get(other.kind, 0) * whole)
-        own = memory.activation[op.stage]
-        taken = own if op.kind == "F" else max(memory.retained[op.stage] - own, 0)
+        own = memory["activation"][op.stage]
+        taken = own if op.kind == "F" else max(memory["retained"][op.stage] - own, 0)
         return level + taken <= capacity
 
     def _append(self, done: frozenset[Op], state: _State, slot: tuple[Op, ...]) -> _State:

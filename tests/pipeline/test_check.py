@@ -345,7 +345,7 @@ def test_longer_p2p(problem: Problem, random: Random) -> None:
     """If some operation waited for a hop, the same times with a longer hop break a rule."""
     texts = random_plan(problem, random, split=0.5)
     schedule = scheduled(problem, texts)
-    costs = replace(problem.costs, p2p=tuple(hop + 1 for hop in problem.ticks.p2p))
+    costs = replace(problem.costs, p2p=tuple(hop + 1 for hop in problem.ticks.mean["p2p"]))
     longer = replace(problem, costs=costs)
     again = scheduled(longer, texts)
     caught = named(Schedule(longer, schedule.plan, schedule.start_ticks, schedule.end_ticks))

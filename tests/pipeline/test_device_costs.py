@@ -77,13 +77,13 @@ def test_transfers_last_their_cost_on_every_device() -> None:
 def test_links_have_a_direction() -> None:
     """An edge costs p2p and the link from its device; gradients go from the next stage's device back."""
     problem = make_problem(devices=2, p2p=2, links=[[0, 1], [5, 0]], placement="linear")
-    assert (problem.ticks.p2p, problem.ticks.p2p_back) == ((3,), (7,))
+    assert (problem.ticks.mean["p2p"], problem.ticks.mean["p2p_back"]) == ((3,), (7,))
 
 
 def test_no_latency_inside_a_device() -> None:
     """Neighbouring stages of one device are linked by nothing, whatever p2p and the links are."""
     problem = make_problem(devices=2, stages=4, p2p=2, links=[[0, 1], [1, 0]], placement="v")
-    assert problem.ticks.p2p == (3, 0, 3)
+    assert problem.ticks.mean["p2p"] == (3, 0, 3)
 
 
 FORMS = [

@@ -58,8 +58,8 @@ def test_fractions_are_weighted_by_the_activation() -> None:
     fused = fuse(problem, 1)
     assert fused.memory.retain == (0.625,)
     assert fused.memory.checkpoint == (0.075,)
-    assert Fraction(fused.grains.retained[0], fused.grains.per_unit) == Fraction(5, 2)
-    assert Fraction(fused.grains.checkpointed[0], fused.grains.per_unit) == Fraction(3, 10)
+    assert Fraction(fused.grains.largest["retained"][0], fused.grains.per_unit) == Fraction(5, 2)
+    assert Fraction(fused.grains.largest["checkpointed"][0], fused.grains.per_unit) == Fraction(3, 10)
 
 
 def test_absent_costs_stay_absent() -> None:
@@ -94,9 +94,9 @@ def test_in_two_steps(problem: Problem, more: int) -> None:
     )
     assert fuse(fuse(fine, 2 * problem.stages), problem.stages) == fuse(fine, problem.stages)
     fused = fuse(problem, problem.devices)
-    assert sum(fused.ticks.backward) == sum(problem.ticks.backward)
+    assert sum(fused.ticks.mean["backward"]) == sum(problem.ticks.mean["backward"])
     assert fused.ticks.per_unit == problem.ticks.per_unit
-    assert in_full(fused, fused.grains.retained) == in_full(problem, problem.grains.retained)
+    assert in_full(fused, fused.grains.largest["retained"]) == in_full(problem, problem.grains.largest["retained"])
     assert in_full(fused, fused.grains.static) == in_full(problem, problem.grains.static)
 
 

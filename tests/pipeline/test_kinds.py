@@ -27,7 +27,6 @@ from pipesched.pipeline.kinds import (
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
-from pipesched.pipeline.unit_costs import Ticks
 from tests.strategies import SETTLED, Texts, problems, random_saving_plan, saving_plan_of
 
 Times = dict[Op, tuple[int, int]]
@@ -112,17 +111,17 @@ def test_lengths_are_the_costs_of_the_table(letters: str) -> None:
     """Each operation lasts the cost that its kind names; a tick more is a wrong length."""
     times = by_table(letters)
     for op, (start, end) in times.items():
-        cost = getattr(PROBLEM.ticks, KINDS[op.kind].cost)[op.stage]
+        cost = PROBLEM.ticks.mean[KINDS[op.kind].cost][op.stage]
         sentence = f"{op} lasts {cost + 1}, not {cost}"
         assert sentence in list(violations(scheduled(letters, {**times, op: (start, end + 1)})))
 
 
 @pytest.mark.parametrize("letter", LETTERS)
 def test_every_kind_is_whole(letter: str) -> None:
-    """The names in the table are columns of Ticks and of the model, and letters are what they stand under."""
+    """The names in the table are tables of Ticks and of the model, and letters are what they stand under."""
     kind = KINDS[letter]
     assert kind.letter == letter
-    assert kind.cost in Ticks._fields or kind.cost == "backward"
+    assert kind.cost in PROBLEM.ticks.rows
     for column in (kind.takes, kind.gives, kind.forward_gives):
         assert PROBLEM.model.column(column).shape == (PROBLEM.stages, PROBLEM.microbatches)
     assert {need.letter for need in kind.needs} <= set(ALL_KINDS)

@@ -33,7 +33,9 @@ def test_one_microbatch_on_one_device_is_one() -> None:
     """The default activation P/S is exact, a third too."""
     for stages in (3, 6, 7, 9):
         problem = make_problem(devices=3, stages=stages)
-        assert {Fraction(size, problem.grains.per_unit) for size in problem.grains.activation} == {Fraction(3, stages)}
+        assert {Fraction(size, problem.grains.per_unit) for size in problem.grains.largest["activation"]} == {
+            Fraction(3, stages)
+        }
         assert set(map(to_fraction, problem.memory.activation)) == {Fraction(3, stages)}
 
 
@@ -44,8 +46,8 @@ def test_halves_of_a_backward(backward: Any, scale: int, half: int, whole: int) 
     """Given only the backward, each half is half of it, and no user meant it to be split."""
     problem = make_problem(devices=1, backward=backward)
     ticks = problem.ticks
-    assert (ticks.per_unit, ticks.backward_input, ticks.backward_weight) == (scale, (half,), (half,))
-    assert (ticks.backward, problem.costs.split) == ((whole,), False)
+    assert (ticks.per_unit, ticks.mean["backward_input"], ticks.mean["backward_weight"]) == (scale, (half,), (half,))
+    assert (ticks.mean["backward"], problem.costs.split) == ((whole,), False)
     assert problem.costs.backward == (float(backward),)
 
 
@@ -97,7 +99,12 @@ def test_retained_is_exact(problem: Problem) -> None:
     """`retain` and `checkpoint` are applied before scaling, so every part of an activation is whole in grains."""
     memory, grains = problem.memory, problem.grains
     for size, retain, checkpoint, retained, checkpointed in zip(
-        grains.activation, memory.retain, memory.checkpoint, grains.retained, grains.checkpointed, strict=True
+        grains.largest["activation"],
+        memory.retain,
+        memory.checkpoint,
+        grains.largest["retained"],
+        grains.largest["checkpointed"],
+        strict=True,
     ):
         assert retained == size * to_fraction(retain)
         assert checkpointed == size * to_fraction(checkpoint)

@@ -182,7 +182,7 @@ def test_what_comes_too_early_is_found(seed: int) -> None:
     schedule = pipesched.run(replace(problem, placement=pipesched.run(problem, "naive").problem.placement), "naive")
     starts, ends = [*schedule.schedule.start_ticks], [*schedule.schedule.end_ticks]
     number = random.randrange(flight, flight * rounds)
-    ready_at = ends[2 * flight * rounds + number - flight] + problem.ticks.p2p[0]
+    ready_at = ends[2 * flight * rounds + number - flight] + problem.ticks.mean["p2p"][0]
     length = ends[number] - starts[number]
     starts[number], ends[number] = ready_at - 1, ready_at - 1 + length
     wrong = Schedule(schedule.problem, schedule.schedule.plan, starts, ends)

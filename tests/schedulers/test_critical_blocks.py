@@ -43,7 +43,7 @@ def one_by_one(problem: Problem) -> Orders:
 def test_from_one_microbatch_at_a_time(activations: int, makespan: int) -> None:
     """P2 M4 at unit costs, where I frees half: as short as it gets. With room for one, no two ever overlap."""
     index = OpIndex("FIW", PROBLEM.stages, PROBLEM.microbatches)
-    capacity = activations * PROBLEM.grains.activation[0]
+    capacity = activations * PROBLEM.grains.largest["activation"][0]
     orders = shortened(PROBLEM, one_by_one(PROBLEM), capacity, rounds=400)
     schedule = schedule_plan(PROBLEM, Plan(index, orders))
     assert list(violations(schedule)) == []

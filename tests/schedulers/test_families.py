@@ -130,14 +130,15 @@ def test_the_same_model(problem: Problem) -> None:
     """Every family runs the same work on the same problem, fused or not, and keeps its microbatches."""
     outcomes = [entry.outcome for entry in compare(problem, every_name({})) if entry.outcome is not None]
     assert len(outcomes) >= 12
-    costs = problem.ticks
-    work = problem.microbatches * (sum(costs.forward) + sum(costs.backward))
+    work = problem.microbatches * sum(sum(problem.ticks.mean[key]) for key in ("forward", "backward"))
     for outcome in outcomes:
         schedule = outcome.schedule
         assert sum(schedule.busy_ticks) == work
         assert schedule.problem.microbatches == problem.microbatches
         assert schedule.problem.devices == problem.devices
-        held, whole = (Fraction(sum(one.grains.activation), one.grains.per_unit) for one in (schedule.problem, problem))
+        held, whole = (
+            Fraction(sum(one.grains.largest["activation"]), one.grains.per_unit) for one in (schedule.problem, problem)
+        )
         assert held == whole
 
 

@@ -87,7 +87,7 @@ def test_unknown_option() -> None:
 def test_linear_families_fuse(name: str, placement: Any) -> None:
     """S = kP runs fused into P stages, if the placement is open, linear, or spells linear out."""
     problem = prepare(make_problem(devices=3, stages=9, forward=[1, 2, 3] * 3, placement=placement), family(name))
-    assert (problem.stages, problem.ticks.forward) == (3, (6, 6, 6))
+    assert (problem.stages, problem.ticks.mean["forward"]) == (3, (6, 6, 6))
     assert problem.settled_placement.devices == (0, 1, 2)
 
 

@@ -29,12 +29,12 @@ def alike(plan: Plan) -> list[list[tuple[str, int]]]:
 
 def floor(problem: Problem, device: int) -> int:
     """What one microbatch holds on a device at its highest: the activations up to a stage, and what its I takes."""
-    caught = problem.grains.caught if problem.costs.split else (0,) * problem.stages
+    caught = problem.grains.largest["caught"] if problem.costs.split else (0,) * problem.stages
     highest = 0
     for mb in range(problem.microbatches):
         held = 0
         for stage in (s for s in range(problem.stages) if device_of(problem, s, mb) == device):
-            held += problem.grains.activation[stage]
+            held += problem.grains.largest["activation"][stage]
             highest = max(highest, held + caught[stage])
     return highest
 

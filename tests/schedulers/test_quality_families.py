@@ -30,8 +30,8 @@ def shared_work(case: str) -> int:
     """Return what the devices have to do, shared out evenly; an overlapped pair takes the cost of an overlap."""
     problem = free(case)
     ticks = problem.ticks
-    stages = map(sum, zip(ticks.forward, ticks.backward, strict=True))
-    return ceil_div(problem.microbatches * sum(ticks.overlap or stages), problem.devices)
+    stages = map(sum, zip(ticks.mean["forward"], ticks.mean["backward"], strict=True))
+    return ceil_div(problem.microbatches * sum(ticks.mean.get("overlap") or stages), problem.devices)
 
 
 MADE = Table(

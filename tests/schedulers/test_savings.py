@@ -100,15 +100,15 @@ def held(schedule: Schedule, stage: int, mb: int, time: int) -> int:
         number = index.number(Op(stage, kind, mb))
         if schedule.start_ticks[number] >= 0:
             span[kind] = schedule.start_ticks[number], schedule.end_ticks[number]
-    whole, last = grains.activation[stage], span["B" if "B" in span else "I"][1]
+    whole, last = grains.largest["activation"][stage], span["B" if "B" in span else "I"][1]
     if not span["F"][0] <= time:
         return 0
     if time >= last:
-        return grains.retained[stage] if "W" in span and time < span["W"][1] else 0
+        return grains.largest["retained"][stage] if "W" in span and time < span["W"][1] else 0
     if "I" in span and time >= span["I"][0]:
-        return max(whole, grains.retained[stage])
+        return max(whole, grains.largest["retained"][stage])
     if "R" in span and span["F"][1] <= time < span["R"][0]:
-        return grains.checkpointed[stage]
+        return grains.largest["checkpointed"][stage]
     if "O" in span and span["O"][1] <= time < span["L"][0]:
         return 0
     return whole
@@ -184,13 +184,15 @@ def test_full_recompute_is_a_longer_backward(name: str) -> None:
         if saved is None or saved.schedule.plan.pairs:
             return
         ticks, plain = saved.problem.ticks, run(given_, name, **grouped).schedule
-        longer = [half + again for half, again in zip(ticks.backward_input, ticks.recompute, strict=True)]
+        longer = [
+            half + again for half, again in zip(ticks.mean["backward_input"], ticks.mean["recompute"], strict=True)
+        ]
         costs = Costs(
-            forward=ticks.forward,
+            forward=ticks.mean["forward"],
             backward_input=tuple(longer),
-            backward_weight=ticks.backward_weight,
-            recompute=ticks.recompute,
-            p2p=ticks.p2p,
+            backward_weight=ticks.mean["backward_weight"],
+            recompute=ticks.mean["recompute"],
+            p2p=ticks.mean["p2p"],
         )
         expected = schedule_plan(replace(plain.problem, costs=costs), plain.plan)
         assert saved.schedule.makespan_ticks == expected.makespan_ticks

@@ -39,20 +39,13 @@ class EveryWay:
         table = {"F": "forward", "f": "forward", "B": "backward", "R": "recompute", "O": "offload", "L": "reload"}
         self.durations = {kind: self._lasts(key) for kind, key in table.items()}
         self.step = gcd(*(duration for row in self.durations.values() for duration in row))
-        held = problem.unit_grains if problem.has_units else None
-        rows = (held.activation, held.checkpointed) if held else ()
-        alike = problem.grains.activation, problem.grains.checkpointed
-        self.sizes, self.kept = (
-            [(rows[one][stage][mb] if rows else alike[one][stage]) for stage, mb in self.where] for one in (0, 1)
-        )
+        self.sizes, self.kept = (problem.grains.each(name).ravel().tolist() for name in ("activation", "checkpointed"))
 
     def _lasts(self, key: str) -> list[int]:
         """What operations of a kind last, for each activation."""
-        if self.problem.has_units:
-            rows = self.problem.unit_ticks.lasts.get(key)
-            return [rows[stage][mb] for stage, mb in self.where] if rows else []
-        row = getattr(self.problem.ticks, key)
-        return [row[stage] for stage, _ in self.where] if row else []
+        ticks = self.problem.ticks
+        found: list[int] = ticks.each(key).ravel().tolist() if key in ticks.rows else []
+        return found
 
     def makespan(self) -> int | None:
         """The least makespan in ticks; None when no order fits the budget."""

@@ -55,7 +55,7 @@ def test_the_optimum_of_tiny_problems(problem: Problem, objective: str, data: st
     assume(problem.stages * problem.microbatches <= 4)
     if data.draw(st.booleans()):
         floors = [least_capacity(problem, device) for device in range(problem.devices)]
-        most = 3 * problem.microbatches * max(problem.grains.activation)
+        most = 3 * problem.microbatches * max(problem.grains.largest["activation"])
         problem = with_capacities(problem, [data.draw(st.integers(least, max(least, most))) for least in floors])
     best = optimum_of_choices(problem, span=objective == "span")
     try:

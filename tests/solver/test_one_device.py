@@ -25,7 +25,7 @@ SMALL: dict[str, Any] = {
 
 def least_of(case: KeepingCase, device: int | None) -> int:
     """Return the least makespan of the model of a device, or of the plain model of all."""
-    most = sum(case.graph.durations) + sum(case.problem.ticks.p2p) * len(case.graph)
+    most = sum(case.graph.durations) + sum(case.problem.ticks.mean["p2p"]) * len(case.graph)
     model = plain_model(case, 0, most) if device is None else DeviceModel(case, device, 0, most)
     answer = model.solve(Limits(60, workers=1))
     assert answer.status == "optimal"

@@ -87,7 +87,7 @@ def test_against_every_order(problem: Any, by_span: bool, data: st.DataObject) -
     """Under any budget solve finds the value of the best of all orders, whatever is retained; no bound is above it."""
     assume(problem.stages * problem.microbatches <= 6)
     grains, index = problem.grains, OpIndex("FIW", problem.stages, problem.microbatches)
-    most = index.microbatches * (sum(grains.activation) + sum(grains.caught))
+    most = index.microbatches * (sum(grains.largest["activation"]) + sum(grains.largest["caught"]))
     tight = with_capacities(problem, [data.draw(st.integers(0, most)) for _ in range(problem.devices)])
     best = optimum(tight, "FIW", span=by_span)
     try:

@@ -171,7 +171,7 @@ def test_never_worse_than_a_heuristic_that_fits(problem: Problem, random: Random
         except (ConfigError, NoSchedule):
             continue
         is_fused = rival.problem.stages != problem.stages
-        holds_more_in_parts = any(problem.grains.caught) and ("B" in rival.plan.index.letters or is_fused)
+        holds_more_in_parts = any(problem.grains.largest["caught"]) and ("B" in rival.plan.index.letters or is_fused)
         if rival.fits and not holds_more_in_parts:
             assert found.schedule.makespan_ticks <= rival.makespan_ticks, name
 
@@ -193,7 +193,7 @@ def test_span_equals_the_plain_model(problem: Problem) -> None:
     from pipesched.core.cpsat import Limits
 
     case = KeepingCase(problem, "span")
-    most = sum(case.graph.durations) + sum(problem.ticks.p2p) * 2 * problem.microbatches
+    most = sum(case.graph.durations) + sum(problem.ticks.mean["p2p"]) * 2 * problem.microbatches
     plain = plain_model(case, 0, most).solve(Limits(5, workers=1))
     if plain.status != "optimal":
         return

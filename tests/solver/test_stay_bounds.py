@@ -113,9 +113,9 @@ def tight(draw: st.DrawFn) -> tuple[Problem, Allowed]:
 
 def plain_optimum(case: SavingCase) -> int | None:
     """The optimum of the model of the rules alone, without any bound; None if it is not proved in time."""
-    costs = (case.problem.ticks.recompute, case.problem.ticks.offload or (), case.problem.ticks.reload or ())
+    costs = [case.problem.ticks.of(letter) for letter in "ROL"]
     longest = sum(case.graph.durations) + case.problem.microbatches * sum(map(sum, costs))
-    longest += 2 * case.problem.microbatches * sum(case.problem.ticks.p2p)
+    longest += 2 * case.problem.microbatches * sum(case.problem.ticks.mean["p2p"])
     model = SavingModel(case, case.full, 0, longest)
     for rule in (model.dependencies, model.choices, model.devices, model.memory, model.objective):
         rule()

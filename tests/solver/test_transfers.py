@@ -82,7 +82,7 @@ def test_microbatches_in_order_would_cost_a_tick() -> None:
 def exact(problem: Problem, allowed: Allowed) -> int | None:
     """The optimum of the model alone, replayed."""
     case = SavingCase(problem, "makespan", allowed)
-    costs = (problem.ticks.recompute, problem.ticks.offload or (), problem.ticks.reload or ())
+    costs = [problem.ticks.of(letter) for letter in "ROL"]
     longest = sum(case.graph.durations) + problem.microbatches * sum(map(sum, costs))
     answer = saving_model(case, case.full, 0, longest).solve(Limits(60, workers=1))
     if answer.status == "infeasible":

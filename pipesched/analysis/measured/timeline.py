@@ -107,8 +107,9 @@ class Timeline(HasPage):
         """Why the step took as long as it did. Raises InvalidSchedule for one that breaks a rule."""
         if self.plan is None:
             return explain(self.outcome)
-        ticks = self.plan.problem.ticks
-        hops = [plain(Fraction(sum(both), 2 * ticks.per_unit)) for both in zip(ticks.p2p, ticks.p2p_back, strict=True)]
+        ticks, mean = self.plan.problem.ticks, self.plan.problem.ticks.mean
+        both_ways = zip(mean["p2p"], mean["p2p_back"], strict=True)
+        hops = [plain(Fraction(sum(both), 2 * ticks.per_unit)) for both in both_ways]
         return replace(explain(self.outcome), planned_p2p=hops)
 
     @property
@@ -199,12 +200,12 @@ def _planned(plan: Problem, letter: str, stage: int) -> int | float | None:
 
     Where microbatches differ it is the median of them.
     """
-    ticks, lasts = plan.ticks, plan.unit_ticks.lasts
-    if letter == OVERLAP and letter not in lasts:
-        return in_units(ticks.forward[stage] + ticks.backward[stage], ticks.per_unit)
-    rows = lasts.get(OVERLAP if letter == OVERLAP else KINDS[letter].cost)
-    row = rows and sorted(rows[stage] if plan.has_units else rows[stage][:1])
-    return plain(quantile(row, Fraction(1, 2)) / ticks.per_unit) if row else None
+    ticks, cost = plan.ticks, OVERLAP if letter == OVERLAP else KINDS[letter].cost
+    if cost not in ticks.rows:
+        both = ticks.mean["forward"][stage] + ticks.mean["backward"][stage]
+        return in_units(both, ticks.per_unit) if letter == OVERLAP else None
+    row = sorted(ticks.rows[cost][stage] if plan.has_units else ticks.rows[cost][stage][:1])
+    return plain(quantile(row, Fraction(1, 2)) / ticks.per_unit)
 
 
 def in_unit(plan: Outcome, unit: str) -> Outcome:

@@ -108,8 +108,8 @@ def rates_of(problem: Problem, costs: DocumentCosts, letters: str) -> StageRates
             return [Rate(Fraction(0))] * problem.stages
         return [costs.rate(problem, KINDS[letter].cost, stage) for stage in range(problem.stages)]
 
-    ticks = problem.unit_ticks
-    hops, back = ([Fraction(min(row), ticks.per_unit) for row in rows] for rows in (ticks.hops, ticks.hops_back))
+    ticks = problem.ticks
+    hops, back = ([Fraction(min(row), ticks.per_unit) for row in ticks.rows[key]] for key in ("p2p", "p2p_back"))
     return StageRates(rates("F"), rates(gradient), rates("W"), hops, back)
 
 

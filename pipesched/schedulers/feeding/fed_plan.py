@@ -302,11 +302,11 @@ def rules(problem: Problem) -> list[Order]:
 
 def works(problem: Problem) -> list[int]:
     """Return the work of each microbatch on all stages, F and B, on devices of speed 1: in ticks of that problem."""
-    lasts, count = replace(problem, speed=None, links=None).unit_ticks.lasts, problem.slices.count
+    ticks = replace(problem, speed=None, links=None).ticks
     kinds = ("forward",) if problem.mode == FORWARD_ONLY else ("forward", "backward")
-    units = [sum(column) for column in zip(*(row for kind in kinds for row in lasts[kind]), strict=True)]
-    units *= problem.microbatches * count // len(units)  # one for all that are alike
-    return [sum(units[first : first + count]) for first in range(0, len(units), count)]
+    units = np.vstack([ticks.each(kind) for kind in kinds]).sum(axis=0)
+    found: list[int] = units.reshape(-1, problem.slices.count).sum(axis=1).tolist()
+    return found
 
 
 class FedFamily:

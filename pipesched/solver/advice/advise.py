@@ -174,7 +174,7 @@ def _saving(name: str, require: Callable[[Problem], None], request: SolveRequest
 
 def _budget(name: str, sign: int, request: SolveRequest) -> AdvisedChange | None:
     memory, grains = request.problem.memory, request.problem.grains
-    one = sign * Fraction(max(grains.activation), grains.per_unit)  # of the largest microbatch
+    one = sign * Fraction(max(grains.largest["activation"]), grains.per_unit)  # of the largest microbatch
     if memory.budget is None or not one:
         return None
     budget = tuple(_short(to_fraction(limit) + one, request.policy.advice) for limit in memory.budget)

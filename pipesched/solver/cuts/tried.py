@@ -7,11 +7,11 @@ from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from heapq import heappop, heappush
-from itertools import accumulate, chain as chained, groupby, pairwise
+from itertools import accumulate, groupby, pairwise
 from math import ceil, inf
 from typing import NamedTuple
 
-from pipesched.core.arrays import ceil_div, round_up
+from pipesched.core.arrays import ceil_div, np, round_up, total
 from pipesched.core.clock import Clock, TimeIsUp, look, under
 from pipesched.errors import ConfigError, Deadlock, NoSchedule
 from pipesched.pipeline.bounds import Bound
@@ -296,15 +296,13 @@ def other_cuts(
 
 def work_bound(problem: Problem) -> Bound:
     """Return the bound on all cuts of a problem with units: all work, divided among all devices."""
-    lasts, per_unit = replace(problem, speed=None).unit_ticks.lasts, problem.unit_ticks.per_unit
-    scale = Fraction(per_unit, replace(problem, speed=None).unit_ticks.per_unit)
-    work = sum(sum(map(sum, lasts[key])) for key in ("forward", "backward"))
-    if "overlap" in lasts:  # a forward takes its own time, or that of its pair
-        pairs = zip(chained.from_iterable(lasts["forward"]), chained.from_iterable(lasts["overlap"]), strict=True)
-        work = min(work, sum(map(min, pairs)))
+    ticks, per_unit = replace(problem, speed=None).ticks, problem.ticks.per_unit
+    work = sum(total(ticks.each(key).ravel()) for key in ("forward", "backward"))
+    if "overlap" in ticks.rows:  # a forward takes its own time, or that of its pair
+        work = min(work, total(np.minimum(ticks.each("forward"), ticks.each("overlap")).ravel()))
     speeds = [*map(to_fraction, problem.speed or (1,) * problem.devices)]
     exactly = Fraction(1) if {*speeds} == {1} else 1 - SLACK
-    return Bound(int(exactly * work * scale / sum(speeds)), WORK, per_unit)
+    return Bound(int(exactly * work * per_unit / (ticks.per_unit * sum(speeds))), WORK, per_unit)
 
 
 def _next_bound(chain: Chain, fitting: _Fitting, order: CutsInOrder, policy: CutPolicy) -> float:

@@ -174,12 +174,12 @@ class DownAndUp:
     def __init__(self, block: BlockOperations) -> None:
         self.block = block
         index, problem = block.single.index, block.case.problem
-        devices = problem.settled_placement.devices
+        devices, largest = problem.settled_placement.devices, problem.grains.largest["activation"]
         self.way: list[_Device] = []
         for stage in range(problem.devices):
             second = problem.stages - 1 - stage
             rows = [index.row(kind, one)[0] for kind, one in (("F", stage), ("F", second), ("B", second), ("B", stage))]
-            sizes = problem.grains.activation[stage], problem.grains.activation[second]
+            sizes = largest[stage], largest[second]
             self.way.append(_Device(rows, sizes, problem.capacity_grains[devices[stage]]))
 
     @staticmethod

@@ -123,8 +123,8 @@ def test_the_work_of_a_step_is_the_same_in_other_microbatches() -> None:
     """A device that never waits takes as long for the batch, whatever its microbatches are."""
     for count in (1, 2, 3, 12, 24):
         changed = with_microbatches(BATCH, count)
-        work = Fraction(sum(changed.ticks.forward), changed.ticks.per_unit) * count
-        assert work == sum(BATCH.ticks.forward) / Fraction(BATCH.ticks.per_unit) * BATCH.microbatches
+        work = Fraction(sum(changed.ticks.mean["forward"]), changed.ticks.per_unit) * count
+        assert work == sum(BATCH.ticks.mean["forward"]) / Fraction(BATCH.ticks.per_unit) * BATCH.microbatches
 
 
 def test_other_microbatches_of_layers() -> None:
