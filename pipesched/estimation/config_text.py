@@ -68,7 +68,7 @@ def _write_pipeline(config: ConfigWriter, estimate: Estimate) -> None:
     config.put("stages", problem.stages)
     config.put("microbatches", problem.microbatches, f"of a step of {estimate.sequences} sequences")
     placement = problem.settled_placement
-    if placement.mirrored or family(algorithm).placement == ANY:
+    if len(placement.ways) > 1 or family(algorithm).placement == ANY:
         config.put("placement", f"{placement.written}")
     options = ", ".join(f"{key}: {flow(value)}" for key, value in estimate.options.items() if value is not None)
     config.put("algorithm", f"{{{algorithm}: {{{options}}}}}" if options else algorithm)

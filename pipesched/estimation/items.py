@@ -290,7 +290,7 @@ def partner(stages: Sequence[Stage], placement: Placement, number: int) -> int:
     """
     devices, last = placement.devices, placement.last
     is_v = last > 0 and len(devices) == 2 * (last + 1) and devices == devices[::-1]
-    if placement.mirrored or is_v:
+    if len(placement.ways) > 1 or is_v:
         return len(stages) - 1 - number
     there = placement.stages_on(devices[number])
     return max(there, key=lambda other: pair_time(stages[number], stages[other]))

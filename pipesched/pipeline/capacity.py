@@ -50,7 +50,7 @@ def least_capacity(problem: Problem, device: int, allowed: Allowed = KEEP_ONLY) 
 
     The stage that runs needs its whole activation, and with a split backward what its I takes beside it, while the
     earlier stages of the same device hold theirs of that microbatch: all of it, a checkpoint if it may be recomputed,
-    nothing if it may be offloaded. Where the placement is mirrored, a device runs one direction at a time, and of each
+    nothing if it may be offloaded. Of several directions, a device runs one at a time, and of each
     a single stage. The microbatch that needs most counts; its slices run one after another.
     """
     stages = problem.settled_placement.stages_on(device)
@@ -116,7 +116,7 @@ def require_least_capacity(problem: Problem, allowed: Allowed = KEEP_ONLY) -> No
         typed = shown(plain(rounded(Fraction(floor + static, scale), up=True)))
         would_fit = [Remedy(f"a budget of {typed} {unit} on device {device}", "budget")]
         largest = int(_peaks(problem, problem.settled_placement.stages_on(device)).max())  # any order must hold it
-        if largest <= capacity and not problem.settled_placement.mirrored:
+        if largest <= capacity and len(problem.settled_placement.ways) == 1:
             would_fit.append(Remedy("fewer stages a device", "stages"))
         actions = {"recompute": Allowed(recompute=True)}
         if problem.costs.offload is not None:
@@ -195,8 +195,8 @@ def _runs(group: Sequence[int]) -> Iterator[tuple[range, range]]:
 
 
 def capacity_edges(problem: Problem, index: OpIndex) -> Iterator[Edges]:
-    """Yield the edges that follow from the budget of each device; none where the placement is mirrored."""
-    if problem.settled_placement.mirrored or not problem.model.is_plain:
+    """Yield the edges that follow from the budget of each device; none where microbatches are not alike."""
+    if not problem.are_alike:
         return
     for device, capacity in enumerate(problem.capacity_grains):
         if capacity is None:
@@ -230,8 +230,8 @@ def _after_free(index: OpIndex, stage: int, freeing: int, kind: str, left: int, 
 
 def says_all(problem: Problem, device: int, index: OpIndex) -> bool:
     """Return whether the capacity edges of a device are its whole budget: for one stage, freed at once."""
-    placement, largest = problem.settled_placement, problem.grains.largest
-    stages = placement.stages_on(device) if problem.model.is_plain else []
-    if len(stages) != 1 or placement.mirrored or not _takes_time(problem, stages[0], index):
+    largest = problem.grains.largest
+    stages = problem.settled_placement.stages_on(device) if problem.are_alike else []
+    if len(stages) != 1 or not _takes_time(problem, stages[0], index):
         return False
     return index.last == index.gradient or largest["retained"][stages[0]] in (0, largest["activation"][stages[0]])

@@ -252,8 +252,8 @@ def excesses(schedule: Schedule) -> list[dict[str, int | float]]:
     if problem.memory.budget is None:
         return []
     held = [Fraction(peak, problem.grains.per_unit) for peak in replayed_peaks(schedule)]
-    for stage, (size, device) in enumerate(zip(problem.memory.static, placement.devices, strict=True)):
-        for there in (device, placement.last - device) if placement.mirrored else (device,):
+    for devices in placement.ways:
+        for stage, (size, there) in enumerate(zip(problem.memory.static, devices, strict=True)):
             held[there] += to_fraction(size) + _kept_of(problem, stage)
     for item in problem.side:
         for device in item.devices:

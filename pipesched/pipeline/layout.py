@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from heapq import heapify, heappop, heappush
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, starmap
 from typing import NamedTuple
 
 from pipesched.pipeline.cutting.runs import CutTask, least_cut
@@ -113,7 +113,7 @@ def _items(layers: Layers, key: str) -> list[Fraction]:
 def largest_work(
     layers: Layers, placement: Placement, speeds: Sequence[Fraction] | None = None
 ) -> tuple[int, Fraction]:
-    """Return the device with the most work, and how long it works on a microbatch (mirrored: the mean of its two)."""
+    """Return the device with the most work, and how long it works on a microbatch (the mean of several ways)."""
     groups = _groups(placement)
     columns = [layers.amounts(key) for key in WORK]
     stages = [sum(map(to_fraction, parts), Fraction(0)) for parts in zip(*columns, strict=True)]
@@ -133,17 +133,17 @@ def _slowest(group: Group, speeds: Sequence[Fraction] | None) -> int:
 
 
 def _groups(placement: Placement) -> list[Group]:
-    if not placement.mirrored:
-        return [Group(placement.stages_on(device), [device]) for device in range(placement.last + 1)]
-    pairs = ((device, placement.last - device) for device in range((placement.last + 2) // 2))
-    return [Group(placement.stages_on(pair[0]), sorted({*pair})) for pair in pairs]
+    devices: dict[tuple[int, ...], list[int]] = {}
+    for device in range(placement.last + 1):
+        devices.setdefault(tuple(placement.stages_on(device)), []).append(device)
+    return [*starmap(Group, devices.items())]
 
 
 def _in_flight(placement: Placement, microbatches: int) -> list[list[int]]:
     """Return the microbatches that each stage holds, for each way to count them: those of 1F1B, and a single one."""
     stages = len(placement.devices)
     single = [1] * stages
-    if placement.mirrored or placement.devices != tuple(range(stages)):
+    if placement != Placement(tuple(range(stages))):
         return [single]
     return [[min(stages - stage, microbatches) for stage in range(stages)], single]
 

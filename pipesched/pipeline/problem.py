@@ -280,7 +280,7 @@ class Problem(Displayable):
             "whole microbatches, not with `slices`": self.slices.are_several,
             "microbatches that are alike": unlike != (None, None, None),
             "passes alone, without gathers, shards and side work": any(step),
-            "placements of one direction": self.placement is not None and self.placement.mirrored,
+            "placements of one direction": self.placement is not None and len(self.placement.ways) > 1,
             f"as many microbatches in each, not {self.microbatches} in all": self.microbatches % self.rounds,
         }
         if wrong := next((what for what, is_wrong in refused.items() if is_wrong), None):
@@ -297,7 +297,7 @@ class Problem(Displayable):
         if self.mode == FORWARD_ONLY:
             require_step_of_forwards(self.clip, self.side, self.costs)
         require_step(self.shard, self.clip, self.side, self.costs, (self.devices, self.stages, self.microbatches))
-        if self.placement is not None and self.placement.mirrored:
+        if self.placement is not None and len(self.placement.ways) > 1:
             raise ConfigError(NO_STEP, "placement")
 
     def _require_lengths(self) -> None:
@@ -408,6 +408,11 @@ class Problem(Displayable):
         tables = self.costs.microbatches, self.memory.microbatches
         differs = self.sizes is not None or tables != (None, None)
         return differs or not self.slices.is_plain or self.mode == FORWARD_ONLY
+
+    @property
+    def are_alike(self) -> bool:
+        """Whether all microbatches are alike in all, also in the devices that they go through."""
+        return not self.has_units and len(self.settled_placement.ways) == 1
 
     @property
     def batches(self) -> int:

@@ -181,9 +181,9 @@ def fitted_to(problem: Problem, placement: Placement) -> Problem:
     """Return `problem` on a placement: cut for it if it may be cut anew, else fused to its number of stages.
 
     Raises NotApplicable where the groups of stages cannot be equal, or some stage would have nothing to do, and for a
-    mirrored placement of a problem with a step.
+    second copy of the stages in a problem with a step.
     """
-    if placement.mirrored and problem.has_step:
+    if len(placement.ways) > 1 and problem.has_step:
         raise NotApplicable(NO_STEP, "placement")
     if can_be_cut(problem):
         return recut(problem, placement)
@@ -309,8 +309,8 @@ def _saved_at_edges(problem: Problem, layers: Layers, device: int) -> Fraction:
 
 
 def _ticks_of_layer(problem: Problem, layers: Layers) -> int:
-    """Return the ticks that a device works on one layer; in a mirrored placement it runs half of the microbatches."""
-    count = problem.microbatches // 2 if problem.settled_placement.mirrored else problem.microbatches
+    """Return the ticks that a device works on one layer, for its part of the microbatches."""
+    count = problem.microbatches // len(problem.settled_placement.ways)
     factors = problem.units.factors("work")[:count]
     return int(layers.layer.work * problem.ticks.per_unit * sum(factors, Fraction(0)))
 

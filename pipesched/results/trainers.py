@@ -91,7 +91,7 @@ def refused_by_pytorch(schedule: Schedule) -> str | None:
             return (
                 f"PyTorch's schedules have no operation {letter} ({name}), and {count} stand here{ADVICE.get(name, '')}"
             )
-    if schedule.problem.settled_placement.mirrored:
+    if weight_copies(schedule) > 1:
         return (
             "PyTorch keeps each stage on one rank, and this bidirectional placement has two copies of each;"
             " dualpipe-v runs DualPipe's steps with one copy"
@@ -101,4 +101,4 @@ def refused_by_pytorch(schedule: Schedule) -> str | None:
 
 def weight_copies(schedule: Schedule) -> int:
     """Return how many copies of each stage's weights a schedule needs: 2 where it is bidirectional, else 1."""
-    return 2 if schedule.problem.settled_placement.mirrored else 1
+    return len(schedule.problem.settled_placement.ways)

@@ -115,7 +115,7 @@ def compare_rank(
     right = [train_unpipelined(expected, one, step) for step, one in enumerate(batches)][-1]
     placement, last = problem.settled_placement, problem.stages - 1
     mine, executed, levels = placement.stages_on(rank), list[str](), list[int]()
-    for stage in mine if placement.mirrored else ():
+    for stage in mine:
         if placement.devices[stage] != rank:  # the second copy gets the weights of the first one
             torch.nn.init.zeros_(modules[stage].first.weight)
 

@@ -56,9 +56,8 @@ class WeightCopies:
     def __init__(self, team: Team, placement: Placement, modules: Mapping[int, Any], tied: Tied = ()) -> None:
         self._groups: dict[Any, Any] = {}  # by the weight: the group that sums its gradient
         self._before: dict[Any, Any] = {}
-        homes = [{home, placement.last - home} if placement.mirrored else {home} for home in placement.devices]
         shared = weights_here(tied, modules)
-        pairs = [(home, placement.last - home) for home in placement.devices] if placement.mirrored else []
+        pairs = [(devices[0], devices[-1]) for devices in zip(*placement.ways, strict=True)]
         groups: dict[tuple[int, int], Any] = {}
         for low, high in sorted({(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]}):
             if team.rank in (low, high):
@@ -69,7 +68,7 @@ class WeightCopies:
                 apart = [tensor for tensor in tensors if not any(tensor is one for one in shared)]  # these are below
                 self._join(groups[min(home, other), max(home, other)], apart, int(home > other))
         for number, (names, weight) in enumerate(zip(tied, shared, strict=True)):
-            ranks = sorted(set[int]().union(*(homes[stage] for stage in names)))
+            ranks = sorted(set[int]().union(*(pairs[stage] for stage in names)))
             if weight is not None and len(ranks) > 1:
                 self._join(team.connect(f"tied{number}", tuple(ranks)), [weight], 0)
 

@@ -63,7 +63,7 @@ def saving_bounds(case: Case, letters: str) -> Iterator[Bound]:
         yield from problem_bounds(problem, letters, paired=paired)
         return
     known = [*work_bounds(problem, letters, paired=paired)]
-    if not paired and not problem.settled_placement.mirrored:
+    if not paired and len(problem.settled_placement.ways) == 1:
         known.append(_alone(case, problem.settled_placement.devices[0], case.heads))
     yield from known
     yield from alone_bounds(problem, letters, paired=paired, least=max(bound.ticks for bound in known))

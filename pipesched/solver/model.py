@@ -157,7 +157,7 @@ class PipelineModel(TunedModel):
         """Under the span, begin at 0 on the device of stage 0, with any microbatch: all times may move together."""
         problem = self.case.problem
         origin = self.case.origins[problem.settled_placement.devices[0]]
-        if origin.start is None and not problem.has_step and not problem.settled_placement.mirrored:
+        if origin.start is None and not problem.has_step and len(problem.settled_placement.ways) == 1:
             begins = [self.model.new_bool_var("") for _ in origin.tasks]
             self.model.add_bool_or(begins)
             for first, begin in zip(origin.tasks, begins, strict=True):
@@ -193,7 +193,7 @@ def full_model(case: Case, least: int, most: int) -> PipelineModel:
 def alike_weights(case: Case) -> list[list[tuple[int, int]]]:
     """Return the (I, W) of stages that share a device and whose W last and free the same: groups of several rows."""
     problem, index = case.problem, case.index
-    if index.last == index.gradient or problem.settled_placement.mirrored:
+    if index.last == index.gradient or len(problem.settled_placement.ways) > 1:
         return []
     graph, groups = case.graph, dict[tuple[int, int, int], list[tuple[int, int]]]()
     for own, weight in zip(index.of_kind(index.gradient), index.of_kind(index.last), strict=True):

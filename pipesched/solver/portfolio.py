@@ -261,7 +261,7 @@ def pools(case: Case) -> list[Pools]:
     """Return the choices of memory pools: shares for each stage, where devices hold several, then whole devices."""
     problem = case.problem
     whole = Pools("", case.graph, problem.capacity_grains, forward_headrooms(problem, case.index))
-    several = problem.stages > problem.devices and not problem.settled_placement.mirrored
+    several = problem.stages > problem.devices and len(problem.settled_placement.ways) == 1
     several = several and problem.mode != FORWARD_ONLY
     if problem.memory.budget is None or not several:
         return [whole]

@@ -94,7 +94,7 @@ def _solved(found: Estimate, seconds: float) -> Estimate | None:
 
     best: Outcome = found.outcome
     problem = best.schedule.problem
-    if problem.settled_placement.mirrored:
+    if len(problem.settled_placement.ways) > 1:
         return None  # two copies of the weights: `solve` finds such schedules for small problems only
     offloads = (False, True) if problem.costs.offload is not None else (False,)
     for offload in offloads:

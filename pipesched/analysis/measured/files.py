@@ -186,14 +186,14 @@ def _placement(
     stages = devices * max(primus.chunks_of(trace.content) for trace in traces)
     if given is None:
         loop = named_placement("loop", devices, stages)
-        fits = planned is not None and not planned.mirrored and len(planned.devices) == stages
+        fits = planned is not None and len(planned.ways) == 1 and len(planned.devices) == stages
         return planned if planned is not None and fits and planned.last == devices - 1 else loop
     placed = given if isinstance(given, Placement) else None
     if isinstance(given, str):
         placed = named_placement(given, devices, stages)
     elif placed is None:
         placed = explicit_placement(tuple(require_sequence(given, "placement")), devices)
-    if placed.mirrored:
+    if len(placed.ways) > 1:
         raise ConfigError("of both directions cannot be told from Primus's chunks", "placement")
     if placed.last != devices - 1 or len(placed.devices) != stages:
         raise ConfigError(

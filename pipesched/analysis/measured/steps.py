@@ -106,7 +106,7 @@ def _two_runs(said: Sequence[str]) -> InvalidSchedule:
 
 def _fed(placement: Placement, steps: Steps) -> Placement:
     """Return a placement with the microbatches that go the second way: those that enter at the device further on."""
-    if not placement.mirrored:
+    if len(placement.ways) == 1:
         return placement
     entries = [steps.home[Op._make((0, "F", microbatch, 0))] for microbatch in range(steps.microbatches)]
     seconds = [microbatch for microbatch, entry in enumerate(entries) if entry != entries[0]]
@@ -123,7 +123,7 @@ def placement_of(steps: Steps, devices: int, planned: Placement | None = None) -
 
     Raises InvalidSchedule for a stage on two ranks, unless all are in both directions.
     """
-    if planned is not None and planned.mirrored and len(planned.devices) == steps.stages:
+    if planned is not None and len(planned.ways) > 1 and len(planned.devices) == steps.stages:
         homes = (planned.device(op.stage, op.microbatch, steps.microbatches) for op in steps.home)
         if all(map(int.__eq__, homes, steps.home.values())):
             return planned

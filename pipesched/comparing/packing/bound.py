@@ -128,7 +128,7 @@ def packing_bound(
     work = sum_of([*rates.forward, *rates.gradient, *rates.weights])
     size = max(documents.longest_size - documents.lost_size, Fraction(0))
     found = [documents.one(0, way) + size * sum([*rates.hops, *rates.hops_back])]
-    if placement.mirrored:  # which way a microbatch goes is open: some device has the mean of all
+    if len(placement.ways) > 1:  # which way a microbatch goes is open: some device has the mean of all
         found.append(_mean(documents, work, share) / (placement.last + 1))
     else:
         for device in range(placement.last + 1):

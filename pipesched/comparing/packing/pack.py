@@ -348,5 +348,5 @@ class _Packer:
         rates, placement = rates_of(fitted, self.costs, letters), fitted.settled_placement
         found = packing_bound(amounts, rates, placement, self.share, geometric=not exact)
         each = sum(to_fraction(fitted.slices.overhead_of(KINDS[letter].cost)) for letter in letters)
-        stages = 0 if placement.mirrored else min(len(placement.stages_on(d)) for d in range(fitted.devices))
+        stages = 0 if len(placement.ways) > 1 else min(len(placement.stages_on(d)) for d in range(fitted.devices))
         return found + self.share.microbatches * stages * each

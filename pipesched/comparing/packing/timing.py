@@ -49,14 +49,10 @@ class Timed(NamedTuple):
 
 
 class TickTable(NamedTuple):
-    """What microbatches take, in ticks of which `per_unit` are a time unit.
-
-    On a `mirrored` placement all columns stand there twice: for the first direction, then for the second.
-    """
+    """What microbatches take, in ticks of which `per_unit` are a time unit; all columns stand there for each way."""
 
     times: LoadTable
     per_unit: int
-    mirrored: bool
 
 
 @lru_cache(maxsize=16)
@@ -146,8 +142,7 @@ class RankTimes:
                 continue
             table = table or self._table([*numbers], count, positions.letters)
             columns = np.array([[numbers[load] for load in rank] for rank in own]).T
-            if table.mirrored:
-                columns[count // 2 :] += len(numbers)
+            columns[count // 2 :] += table.times.hops.shape[1] - len(numbers)  # of the last way
             for begin in range(0, len(own), AT_ONCE):
                 part = own[begin : begin + AT_ONCE]
                 makespans = positions.exact_makespans(table.times, columns[:, begin : begin + AT_ONCE]).tolist()
@@ -170,15 +165,14 @@ class RankTimes:
     def _table(self, loads: Sequence[DocumentLoad], microbatches: int, letters: str) -> TickTable:
         """Return what microbatches of these loads take by these kinds of operations."""
         fitted = self.fitted(microbatches)
-        mirrored = fitted.settled_placement.mirrored
-        both = [*loads] * (1 + mirrored)
+        both = [*loads] * len(fitted.settled_placement.ways)
         problem = self.costs.problem(fitted, both)
         model, nothing = problem.model, np.zeros((1, len(both)), dtype=np.int64)
         lengths = np.vstack([model.ticks[KINDS[letter].cost] for letter in letters])
         hops = np.vstack([model.there, nothing, model.back, nothing])
         most = len(loads) * sum(total(table.max(axis=1)) for table in (lengths, hops))
         kind = np.int64 if most < LARGEST else object
-        return TickTable(LoadTable(lengths.astype(kind), hops.astype(kind)), problem.ticks.per_unit, mirrored)
+        return TickTable(LoadTable(lengths.astype(kind), hops.astype(kind)), problem.ticks.per_unit)
 
     def _planned(self, rank: Rank) -> Timed | None:
         if not rank:

@@ -366,7 +366,7 @@ def _tones(problem: Problem, index: OpIndex, palette: Palette) -> list[list[int]
     placement, count = problem.settled_placement, problem.microbatches
     firsts = {placement.is_second(part[0], count): part[0] for part in placement.directions(count)}  # of each way
     found: list[list[int]] = []
-    for first in (firsts.get(second, 0) for second in (False, True)[: 1 + placement.mirrored]):
+    for first in (firsts.get(second, 0) for second in (False, True)[: len(placement.ways)]):
         tones = []
         for letter in index.letters:
             for stage in range(index.stages):

@@ -141,7 +141,7 @@ class Subject:
     def placement(self) -> str:
         """The name of the stage map: linear (a stage a device), loop, v, bidirectional, or "" for any other."""
         placement, stages = self.problem.settled_placement, self.problem.stages
-        if placement.mirrored:
+        if len(placement.ways) > 1:
             return "bidirectional"
         if stages == self.devices:
             return "linear" if placement == named_placement("linear", self.devices, stages) else ""

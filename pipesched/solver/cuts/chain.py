@@ -24,14 +24,14 @@ SLACK = Fraction(5, 10**MOST_DIGITS)  # the part that rounding to so many digits
 class Devices(NamedTuple):
     """The device of each stage; of devices the speed and the memory (None: no limit), and the links between them.
 
-    `mirrored`: a second copy of the stages goes the other way, for half of the microbatches.
+    A second copy of the stages may be on the devices of `second`, for half of the microbatches.
     """
 
     of_stages: Sequence[int]
     speed: Sequence[Fraction]
     room: Sequence[Fraction] | None = None
     links: Sequence[Sequence[Fraction]] | None = None
-    mirrored: bool = False
+    second: Sequence[int] = ()
 
     def link(self, here: int, there: int) -> Fraction:
         """Return the latency from a device to another, beside that of the boundary."""
@@ -77,7 +77,7 @@ class Chain:
     @property
     def is_single(self) -> bool:
         """Whether each device has one stage."""
-        return not self.devices.mirrored and self.stages == len(self.devices.speed) == len({*self.devices.of_stages})
+        return not self.devices.second and self.stages == len(self.devices.speed) == len({*self.devices.of_stages})
 
     @cached_property
     def per_unit(self) -> int:
@@ -146,7 +146,7 @@ class Chain:
     @property
     def has_ways(self) -> bool:
         """Whether it is known what comes before the work of a device, and counts."""
-        return self.counts_ways and not self.devices.mirrored
+        return self.counts_ways and not self.devices.second
 
     @cached_property
     def ways(self) -> list[CutWay]:
@@ -271,7 +271,7 @@ class Chain:
             device = self.devices.of_stages[stage]
             loads[device] = _sum(loads[device], self.load(stage, begin, end))
             firsts.setdefault(device, stage)
-        if self.devices.mirrored:
+        if self.devices.second:
             loads = [Load(*(time // 2 for time in _sum(*pair))) for pair in zip(loads, loads[::-1], strict=True)]
         bounds = [self.bound(self.way_to(stage, ends), loads[device]) for device, stage in firsts.items()]
         return max(bounds), max(load.all for load in loads)
@@ -383,7 +383,7 @@ def lanes_of(chain: Chain, most: float, most_starts: float = inf) -> CutLanes | 
     of_stages, count = chain.devices.of_stages, len(chain.devices.speed)
     order = of_stages[:count]
     rows = [of_stages[start : start + count] for start in range(0, len(of_stages), count)]
-    if chain.devices.mirrored or len({*order}) < count or any(row not in (order, order[::-1]) for row in rows):
+    if chain.devices.second or len({*order}) < count or any(row not in (order, order[::-1]) for row in rows):
         return None
     backs = [row != order for row in rows]
     if any(one and other for one, other in pairwise(backs)):

@@ -43,7 +43,7 @@ def least_by_work(chain: Chain) -> int:
     rates = [1 / chain.least_time(speed) for speed in speeds]
     waits = [rate * _waiting(chain, device) for device, rate in enumerate(rates)] if chain.has_ways else []
     spread = ceil((sum(work) + sum(waits, Fraction(0))) / sum(rates))
-    sharing = 2 if chain.devices.mirrored else 1
+    sharing = 2 if chain.devices.second else 1
     holders, falling = ceil_div(len(speeds), sharing), sorted(work, reverse=True)
     sums = [0, *accumulate(falling)]
     together = max(sums[n] - sums[n - ceil_div(n, holders)] for n in range(1, len(sums), holders))
@@ -252,7 +252,7 @@ def chain_of(problem: Problem, allowed: Allowed = KEEP_ONLY, *, counts_ways: boo
         speed=[*map(to_fraction, problem.speed or (1,) * problem.devices)],
         room=None if budget is None else [*map(to_fraction, budget)],
         links=items.links if problem.links is None else [[*map(to_fraction, row)] for row in problem.links],
-        mirrored=placement.mirrored,
+        second=placement.ways[1] if len(placement.ways) > 1 else (),
     )
     return Chain(items, devices, problem.microbatches, counts_ways, not any(allowed))
 

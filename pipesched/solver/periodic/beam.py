@@ -189,7 +189,7 @@ class DownAndUp:
         devices, count = problem.settled_placement.devices, problem.devices
         is_v = len(devices) == 2 * count and len({*devices[:count]}) == count and devices[::-1] == devices
         plain = block.microbatches == 1 and block.case.index.letters == "FB" and all(block.durations)
-        return is_v and plain and not problem.settled_placement.mirrored
+        return is_v and plain and problem.are_alike
 
     def states(self, period: int) -> int:
         """Return how many choices of phases the device with most of them has."""

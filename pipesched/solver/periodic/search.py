@@ -344,7 +344,7 @@ def can_repeat(case: Case) -> bool:
     """Return whether blocks of the case can be repeated: in one direction, of whole microbatches that are alike, with
     activations that are kept, and with no step beside them."""
     problem = case.problem
-    is_plain = not (problem.settled_placement.mirrored or problem.has_units or problem.has_step)
+    is_plain = problem.are_alike and not problem.has_step
     return case.keeps_activations and is_plain and case.letters == case.index.letters
 
 
