@@ -7,8 +7,7 @@ a handful of variables: nothing is imported, and no answer depends on rounding.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
-from math import floor, gcd
+from math import gcd
 
 from pipesched.core.clock import look
 
@@ -34,18 +33,18 @@ def may_hold(rows: Sequence[Sequence[int]], limits: Sequence[int]) -> bool:
         point = _point(system, most)
         if point is None:
             continue
-        broken = next((number for number, value in enumerate(point) if value.denominator != 1), None)
+        broken = next((number for number, (value, scale) in enumerate(point) if value % scale), None)
         if broken is None:
             return True
-        below = floor(point[broken])
+        below = point[broken][0] // point[broken][1]
         unit = [int(number == broken) for number in range(len(point))]
         waiting.append(([*system, unit], [*most, below]))
         waiting.append(([*system, [-one for one in unit]], [*most, -below - 1]))
     return True
 
 
-def _point(rows: Sequence[Sequence[int]], limits: Sequence[int]) -> list[Fraction] | None:
-    """Return a rational point x >= 0 that keeps every row; None if there is none."""
+def _point(rows: Sequence[Sequence[int]], limits: Sequence[int]) -> list[tuple[int, int]] | None:
+    """Return a rational point x >= 0 that keeps every row, as numbers and their scales; None if there is none."""
     count = len(rows[0])
     table = [[*row, limit, 1] for row, limit in zip(rows, limits, strict=True)]
     outside, inside = list(range(count)), list(range(count, count + len(rows)))  # variables at 0, and the others
@@ -53,10 +52,10 @@ def _point(rows: Sequence[Sequence[int]], limits: Sequence[int]) -> list[Fractio
         below = (number for number, row in enumerate(table) if row[LIMIT] < 0)
         leaving = min(below, key=inside.__getitem__, default=None)
         if leaving is None:
-            point = [Fraction(0)] * count
+            point = [(0, 1)] * count
             for variable, row in zip(inside, table, strict=True):
                 if variable < count:
-                    point[variable] = Fraction(row[LIMIT], row[SCALE])
+                    point[variable] = row[LIMIT], row[SCALE]
             return point
         negative = (column for column in range(count) if table[leaving][column] < 0)
         entering = min(negative, key=outside.__getitem__, default=None)
