@@ -434,8 +434,8 @@ MUTATIONS = [
     Mutation(
         name="no threshold in the local search",
         file="schedulers/critical_blocks",
-        old="least + self.slack * (least - busy) * left // rounds",
-        new="least + self.slack * 0 * (left - busy) // rounds",
+        old="self.slack * (least - busy) * left //",
+        new="self.slack * 0 * (left - busy) //",
         tests=("schedulers/test_quality_critical_blocks",),
     ),
     Mutation(

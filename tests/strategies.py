@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from itertools import chain
 from random import Random
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ from pipesched.pipeline.capacity import least_capacity
 from pipesched.pipeline.ops import parse_op, parse_slot, parse_transfer
 from pipesched.pipeline.plan import Plan, plan_from_slots
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import exact
+from pipesched.pipeline.quantities import exact, grains_per_unit, whole
 from pipesched.schedulers.block import Block, with_weights
 from pipesched.schedulers.family import prepare
 from pipesched.schedulers.registry import family
@@ -167,12 +168,14 @@ def blocks(draw: st.DrawFn) -> tuple[Problem, Block]:
     times = {
         key: [exact(time) * problem.ticks.per_unit for time in value] for key, value in given.items() if key != "period"
     }
-    period = exact(given["period"]) * problem.ticks.per_unit
+    ticks = exact(given["period"]) * problem.ticks.per_unit
+    parts = grains_per_unit([ticks, *chain(*times.values())])
+    starts_of, period = {key: whole(value, parts) for key, value in times.items()}, int(ticks * parts)
     if "backward" in times:
-        return problem, Block({"F": times["forward"], "B": times["backward"]}, period)
+        return problem, Block({"F": starts_of["forward"], "B": starts_of["backward"]}, period, parts)
     if "backward_weight" not in times:
-        return problem, with_weights(problem, times["forward"], times["backward_input"], period)
-    return problem, Block(dict(zip("FIW", (times[key] for key in SPLIT), strict=True)), period)
+        return problem, with_weights(problem, starts_of["forward"], starts_of["backward_input"], period, parts)
+    return problem, Block(dict(zip("FIW", (starts_of[key] for key in SPLIT), strict=True)), period, parts)
 
 
 def with_capacities(problem: Problem, capacities: Sequence[int]) -> Problem:

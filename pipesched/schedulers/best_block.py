@@ -28,18 +28,18 @@ from pipesched.schedulers.trials import Effort, Orders, Trials, trials
 
 ALL = 1_000_000
 POLICIES = [  # those that win most often first
-    Policy(Fraction(1, 4), ahead=ALL),
+    Policy(1, ahead=ALL),
     Policy(ahead=1),
-    Policy(Fraction(3, 4)),
+    Policy(3),
     Policy(ahead=ALL),
-    Policy(Fraction(1, 2), ahead=2),
-    Policy(Fraction(1, 2), ahead=ALL),
+    Policy(2, ahead=2),
+    Policy(2, ahead=ALL),
     Policy(weight_first=False, ahead=ALL),
     Policy(ahead=2),
-    Policy(Fraction(1, 4)),
+    Policy(1),
 ]
 MOST_PLANNED = 150_000  # operations in all the plans that are tried together: about half a second
-EFFORT = Effort(operations=2_500_000, rounds=800, slack=Fraction(1, 8))
+EFFORT = Effort(operations=2_500_000, rounds=800, slack=125)
 FEWEST_TRIES = 4
 
 
@@ -105,8 +105,8 @@ def _orders(case: Trials, designs: Sequence[Design]) -> Iterator[Orders]:
             yield orders
 
 
-def costing(problem: Problem, share: Fraction) -> Problem:
-    """Return `problem` with costs between f = b = w without p2p (share 0) and those on its devices (share 1).
+def costing(problem: Problem, *, between: bool = False) -> Problem:
+    """Return `problem` with costs f = b = w without p2p, or with costs halfway `between` those and its own.
 
     Its slices are alike, and the unit of time is then a tick, as their costs are parts of no decimal.
     """
@@ -115,10 +115,11 @@ def costing(problem: Problem, share: Fraction) -> Problem:
     work: dict[str, Any] = {key: mean_unit[key] for key in SHARED}
     mean = max(sum(map(sum, work.values())) // (3 * problem.stages), 1)
 
-    def between(times: Sequence[int]) -> tuple[Exact, ...]:
-        return tuple(canonical(Fraction(count * int(mean + (time - mean) * share), scale)) for time in times)
+    def costs_of(times: Sequence[int]) -> tuple[Exact, ...]:
+        ticks = [(mean + time) // 2 if between else mean for time in times]
+        return tuple(canonical(Fraction(count * time, scale)) for time in ticks)
 
-    tables: dict[str, Any] = {key: between(times) for key, times in work.items()}
+    tables: dict[str, Any] = {key: costs_of(times) for key, times in work.items()}
     costs = replace(problem.costs, **tables, p2p=(0,) * len(mean_unit["p2p"]), resolution=scale)
     part = (Fraction(1, count),) * count
     slices = problem.slices if count == 1 else Slices(count, part, (part,), (part,), (part,))
@@ -157,18 +158,17 @@ def v_block(problem: Problem, waits: Waits, *, stretched: bool = False) -> Block
     for here, there, length, pause in zip(visits, visits[1:], lengths, pauses, strict=False):
         lag = 0 if devices[here] == devices[there] else mean["p2p"][here] if here < there else mean["p2p_back"][there]
         times.append(times[-1] + (period if stretched else SLOTS * (length + lag)) + pause * period)
-    offsets = [Fraction(time, SLOTS) for time in times]
-    return with_weights(problem, offsets[: problem.stages], offsets[: problem.stages - 1 : -1], period)
+    return with_weights(problem, times[: problem.stages], times[: problem.stages - 1 : -1], SLOTS * period, SLOTS)
 
 
 def v_blocks(problem: Problem, waits: Waits) -> list[Design]:
     """Return the block of `waits` designed for unit costs, for those of `problem`, and for costs between."""
-    unit, between = costing(problem, Fraction(0)), costing(problem, Fraction(1, 2))
+    unit, between = costing(problem), costing(problem, between=True)
     designs = [(unit, False), (problem, True), (problem, False), (between, False)]
     return [Design(costs, v_block(costs, waits, stretched=stretched)) for costs, stretched in designs]
 
 
 def published_peak(problem: Problem, waits: Waits) -> int:
     """Return the chunks that a device holds in the block for unit costs."""
-    unit = costing(problem, Fraction(0))
+    unit = costing(problem)
     return v_block(unit, waits).peak(unit)

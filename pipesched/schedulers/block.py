@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from fractions import Fraction
-from math import lcm
 from typing import NamedTuple
 
 from pipesched.core.arrays import Ints, column, in_range, np
@@ -21,20 +19,19 @@ from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.problem import Problem
 from pipesched.schedulers.plan_of import last_slice_first
 
-Time = int | Fraction
-
 
 class Block(NamedTuple):
-    """`offsets[kind][s]` is when the operation of that kind on stage s starts, in ticks after its microbatch begins;
-    the next microbatch begins `period` ticks later. Kinds are F and B, or F, I and W."""
+    """`offsets[kind][s]` is when the operation of that kind on stage s starts, after its microbatch begins; the next
+    microbatch begins a `period` later. Both are in 1/`parts` ticks. Kinds are F and B, or F, I and W."""
 
-    offsets: Mapping[str, Sequence[Time]]
-    period: Time
+    offsets: Mapping[str, Sequence[int]]
+    period: int
+    parts: int = 1
 
     def peak(self, problem: Problem) -> int:
         """Return the most activations that a device of `problem` holds in the steady state, counted in chunks."""
         last = "B" if "B" in self.offsets else "W"
-        lengths = problem.ticks.of(last)
+        lengths = [length * self.parts for length in problem.ticks.of(last)]
         peak = 0
         for device in range(problem.devices):
             stages = problem.settled_placement.stages_on(device)
@@ -43,17 +40,10 @@ class Block(NamedTuple):
             peak = max(peak, *held)
         return peak
 
-    def scaled(self, factor: Fraction) -> Block:
-        """Return the block with its offsets and its period multiplied by `factor`."""
-        offsets = {kind: [time * factor for time in times] for kind, times in self.offsets.items()}
-        return Block(offsets, self.period * factor)
-
     def times(self, index: OpIndex) -> Ints:
-        """Return the start of each operation in the repeated block, in parts of a tick so small that all are whole."""
-        offsets = [offset for kind in index.letters for offset in self.offsets[kind]]
-        parts = lcm(*(time.denominator for time in (self.period, *offsets)))
-        first = column([int(offset * parts) for offset in offsets])
-        period, units = int(self.period * parts), np.arange(index.units)
+        """Return the start of each operation in the repeated block, in parts of a tick."""
+        first = column([offset for kind in index.letters for offset in self.offsets[kind]])
+        period, units = self.period, np.arange(index.units)
         latest = int(first.max()) + (index.units + index.slices) * period
         late = np.asarray(last_slice_first(index, range(index.units))) + index.slices - 1  # after F of its last slice
         begins = in_range(np.stack([units] * index.stages + [late] * (len(first) - index.stages)), latest) * period
@@ -91,27 +81,26 @@ def in_chunks(problem: Problem) -> tuple[Problem, int]:
     return counted, counted.grains.largest["activation"][0]
 
 
-def with_weights(problem: Problem, forwards: Sequence[Time], inputs: Sequence[Time], period: Time) -> Block:
+def with_weights(
+    problem: Problem, forwards: Sequence[int], inputs: Sequence[int], period: int, parts: int = 1
+) -> Block:
     """Return the block of these offsets of F and I, with each W in the first free time of its device after its I.
 
-    All times are in ticks, those of F and I by stage.
+    All times are in 1/`parts` ticks, those of F and I by stage.
     """
-    parts = lcm(*(time.denominator for time in (period, *forwards, *inputs)))
     lengths = {kind: [length * parts for length in problem.ticks.of(kind)] for kind in "FIW"}
-    starts = {kind: [int(time * parts) for time in times] for kind, times in (("F", forwards), ("I", inputs))}
-    weights: list[Time] = [0] * problem.stages
+    starts, weights = {"F": forwards, "I": inputs}, [0] * problem.stages
     for device in range(problem.devices):
         stages = problem.settled_placement.stages_on(device)
         busy = [(starts[kind][stage], lengths[kind][stage]) for kind in "FI" for stage in stages]
         for stage in sorted(stages, key=starts["I"].__getitem__):
             earliest, length = starts["I"][stage] + lengths["I"][stage], lengths["W"][stage]
-            start = _first_free(earliest, length, busy, int(period * parts))
-            weights[stage] = start if parts == 1 else Fraction(start, parts)
-            busy.append((start, length))
-    return Block({"F": forwards, "I": inputs, "W": weights}, period)
+            weights[stage] = _first_free(earliest, length, busy, period)
+            busy.append((weights[stage], length))
+    return Block({**starts, "W": weights}, period, parts)
 
 
-def _alive(moment: Time, span: tuple[Time, Time, Time], period: Time) -> int:
+def _alive(moment: int, span: tuple[int, int, int], period: int) -> int:
     """Return how many repetitions of a residence last at a moment.
 
     `span` holds the start of its first operation, and the start and the length of its last. If the last takes no time,
@@ -121,7 +110,7 @@ def _alive(moment: Time, span: tuple[Time, Time, Time], period: Time) -> int:
     begun, ended = (moment - first) // period, (moment - last - length) // period
     if not length and (moment - last) % period == 0:
         ended -= 1
-    return int(begun - ended)
+    return begun - ended
 
 
 def _first_free(earliest: int, length: int, busy: Sequence[tuple[int, int]], period: int) -> int:

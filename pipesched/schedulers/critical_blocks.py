@@ -8,7 +8,6 @@ either end can shorten the path: the neighbourhood of Nowicki and Smutnicki (199
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from random import Random
 from typing import Any, NamedTuple
 
@@ -35,11 +34,11 @@ class CriticalBlockSearch:
     """A local search that shortens the largest over devices of (last end - `offsets[device]`), in ticks.
 
     `capacities` limits the memory of each device. `slack` is how much longer than the best orders their neighbours may
-    be at first, as a part of the idle time of the best.
+    be at first, in thousandths of the idle time of the best.
     """
 
     def __init__(
-        self, graph: TaskGraph, index: OpIndex, capacities: Sequence[int], offsets: Sequence[int], slack: Fraction
+        self, graph: TaskGraph, index: OpIndex, capacities: Sequence[int], offsets: Sequence[int], slack: int
     ) -> None:
         self.graph, self.index, self.capacities, self.offsets = graph, index, capacities, offsets
         self.random, self.slack = Random(0), slack
@@ -70,7 +69,7 @@ class CriticalBlockSearch:
             there = self._moved(here, move)
             left -= there is not None
             reached = 0 if there is None else self._length(here, there)
-            if there is None or reached > least + self.slack * (least - busy) * left // rounds:
+            if there is None or reached > least + self.slack * (least - busy) * left // (1000 * rounds):
                 here.move(move.device, move.target, move.source)
                 continue
             dry = dry if reached == length else 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from pipesched.checks import shown
@@ -16,9 +16,9 @@ from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import plain
+from pipesched.pipeline.quantities import grains_per_unit, in_units, whole
 from pipesched.pipeline.units_of_measure import TIME, Unit, read_number
-from pipesched.schedulers.block import Block, Time, busiest, in_chunks, squeeze as squeezed, with_weights, works
+from pipesched.schedulers.block import Block, busiest, in_chunks, squeeze as squeezed, with_weights, works
 from pipesched.schedulers.family import ANY, Family
 
 EXAMPLE = (  # two stages, B = 2F
@@ -66,20 +66,20 @@ def custom_block(
 
 def _note(problem: Problem, block: Block, held: int) -> str:
     """Say how many chunks the block holds, and whether its period is too short or too long for these costs."""
-    work, scale = busiest(problem), problem.ticks.per_unit
+    work, scale = busiest(problem) * block.parts, problem.ticks.per_unit * block.parts
     holds = f"holds {held} {'chunk' if held == 1 else 'chunks'} a device by residence"
     if block.period == work:
         return f"the block {holds}"
-    period, need = (shown(plain(Fraction(ticks) / scale)) for ticks in (block.period, work))
+    period, need = (shown(in_units(time, scale)) for time in (block.period, work))
     if block.period < work:
         return f"the block {holds}; its order counts, not its period {period}: a device works {need} for a microbatch"
-    device, idle = works(problem).index(max(works(problem))), float(1 - Fraction(work) / block.period)
+    device, idle = works(problem).index(max(works(problem))), (block.period - work) / block.period
     idles = f"device {device} works {need} on a microbatch, so it idles {idle:.0%} of each period"
     return f"block: period {period}, {idles}; it {holds}"
 
 
 def _block(problem: Problem, period: Any, starts: Mapping[str, Any]) -> Block:
-    """Return the block in ticks. Raises ConfigError for missing or bad values."""
+    """Return the block. Raises ConfigError for missing or bad values."""
     missing = [name for name, absent in (("period", period is None), ("forward", "F" not in starts)) if absent]
     if not {"B", "I"} & starts.keys():
         missing.append("backward")
@@ -94,12 +94,14 @@ def _block(problem: Problem, period: Any, starts: Mapping[str, Any]) -> Block:
     period_ticks = _ticks("period", period, problem)
     if not period_ticks:
         raise ConfigError(f"must be more than 0, not {shown(period)}", "period")
+    parts = grains_per_unit([period_ticks, *chain.from_iterable(offsets.values())])
+    begins, whole_period = {kind: whole(times, parts) for kind, times in offsets.items()}, int(period_ticks * parts)
     if "I" in offsets and "W" not in offsets:
-        return with_weights(problem, offsets["F"], offsets["I"], period_ticks)
-    return Block(offsets, period_ticks)
+        return with_weights(problem, begins["F"], begins["I"], whole_period, parts)
+    return Block(begins, whole_period, parts)
 
 
-def _starts(key: str, times: Any, problem: Problem) -> list[Time]:
+def _starts(key: str, times: Any, problem: Problem) -> list[Fraction]:
     if not isinstance(times, (list, tuple)):
         raise ConfigError(f"must be a list with one start for each stage, not {shown(times)}", key)
     if len(times) != problem.stages:
@@ -108,11 +110,11 @@ def _starts(key: str, times: Any, problem: Problem) -> list[Time]:
     return [_ticks(key, time, problem, entry=stage) for stage, time in enumerate(times)]
 
 
-def _ticks(key: str, value: Any, problem: Problem, entry: int | None = None) -> Time:
+def _ticks(key: str, value: Any, problem: Problem, entry: int | None = None) -> Fraction:
     time = read_number(value, Unit(TIME, problem.time_unit), key, entry) * problem.ticks.per_unit
     if time < 0:
         raise ConfigError(f"must be at least 0, not {shown(value)}", key, entry=entry)
-    return int(time) if time.denominator == 1 else time
+    return time
 
 
 def _in_order(problem: Problem, block: Block) -> None:
@@ -126,7 +128,7 @@ def _in_order(problem: Problem, block: Block) -> None:
     for (before, here), (after, there) in hops:
         first, second = block.offsets[before][here], block.offsets[after][there]
         if second < first:
-            early, late = (shown(plain(Fraction(time) / problem.ticks.per_unit)) for time in (second, first))
+            early, late = (shown(in_units(time, problem.ticks.per_unit * block.parts)) for time in (second, first))
             raise NotApplicable(
                 f"{after} of stage {there} starts at {early}, before {before} of stage {here} at {late}",
                 KEYS[after],

@@ -11,7 +11,6 @@ them; where too little is kept, a deadlock is possible.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -28,7 +27,7 @@ AT_ONCE = 100_000  # events between two looks at the clock
 class Policy(NamedTuple):
     """The choices that a block leaves open; what is best depends on the costs."""
 
-    patience: Fraction = Fraction(0)  # a W may keep the next operation waiting for this part of the W's length
+    patience: int = 0  # a W may keep the next operation waiting for so many quarters of the W's length
     weight_first: bool = True  # where memory keeps a ready F waiting: W before I
     ahead: int = 0  # an F overtakes others if its device would idle, with memory kept free for so many of them
 
@@ -57,8 +56,7 @@ class Dispatcher:
         None for a deadlock, to which an `ahead` smaller than what is overtaken can lead.
         """
         graph, size, devices, edges = self._graph, len(self._graph), len(capacities), len(self._graph.edges)
-        part, whole = policy.patience.numerator, policy.patience.denominator
-        grace = in_range(graph.duration, total(graph.duration) * part) * part // whole
+        grace = in_range(graph.duration, total(graph.duration) * policy.patience) * policy.patience // 4
         rooms = column([*capacities])
         kernels = Kernels(graph.duration, graph.edges.lag, graph.take, graph.give, rooms, grace)
         tasks = (graph.duration, graph.take, graph.give, graph.resource, grace)

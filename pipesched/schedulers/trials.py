@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import NamedTuple
 
 from pipesched.checks import look_up
@@ -28,7 +27,7 @@ class Effort(NamedTuple):
 
     operations: int
     rounds: int
-    slack: Fraction
+    slack: int
 
 
 @dataclass(frozen=True)

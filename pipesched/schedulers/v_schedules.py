@@ -6,7 +6,6 @@ some bubble, V-Min, where a microbatch never waits, about a third. 1F1B-V has fu
 
 from __future__ import annotations
 
-from fractions import Fraction
 from functools import partial
 
 from pipesched.core.arrays import ceil_div, lists, np
@@ -97,32 +96,32 @@ def v_min_chunks(problem: Problem) -> int:
 @of_the_mean
 def one_f_one_b_v(problem: Problem, *, objective: str = "span") -> Plan:
     """Run the block of `unit_block`, stretched to the given costs, or with its own costs, whichever is better."""
-    block, unit = unit_block(problem.devices), costing(problem, Fraction(0))
-    designs = [Design(design, block.scaled(Fraction(busiest(design), PERIOD))) for design in (unit, problem)]
+    designs = [Design(design, unit_block(design)) for design in (costing(problem), problem)]
     return best_of(problem, designs, one_f_one_b_v_chunks(problem), objective)
 
 
 def one_f_one_b_v_chunks(problem: Problem) -> int:
     """Return the published memory of 1F1B-V."""
-    unit = costing(problem, Fraction(0))
-    return unit_block(problem.devices).scaled(Fraction(busiest(unit), PERIOD)).peak(unit)
+    unit = costing(problem)
+    return unit_block(unit).peak(unit)
 
 
-def unit_block(devices: int) -> Block:
+def unit_block(problem: Problem) -> Block:
     """Return the block for B = 2F, with F as the unit of time: forwards every 1, backwards (from stage 2P-1) every 2.
 
     After every third backward there is a pause of 3, so that no two operations of a device meet modulo the period 6.
+    It is stretched to the costs of `problem`: a period is the work of the busiest device.
     """
-    stages = 2 * devices
-    slot = stages + (3 if devices % 3 == 0 else 0)
-    since_pause = (3 - (devices + 2) % 3) % 3
+    stages, period = problem.stages, busiest(problem)
+    slot = stages + (3 if problem.devices % 3 == 0 else 0)
+    since_pause = (3 - (problem.devices + 2) % 3) % 3
     backwards = []
     for _ in range(stages):
         if since_pause == 3:
             slot, since_pause = slot + 3, 0
-        backwards.append(slot)
+        backwards.append(slot * period)
         slot, since_pause = slot + 2, since_pause + 1
-    return Block({"F": range(stages), "B": backwards[::-1]}, PERIOD)
+    return Block({"F": range(0, stages * period, period), "B": backwards[::-1]}, PERIOD * period, PERIOD)
 
 
 _on_v = partial(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from itertools import islice, product
 from typing import NamedTuple
 
@@ -76,7 +75,7 @@ def greedy_orders(problem: Problem, capacities: Sequence[int], switches: Switche
 
 
 MOST_PLANNED = 300_000  # operations in all greedy schedules together: about half a second
-EFFORT = Effort(operations=300_000, rounds=400, slack=Fraction(1, 20))
+EFFORT = Effort(operations=300_000, rounds=400, slack=50)
 
 
 def zb_auto(problem: Problem, *, objective: str = "span") -> Plan:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import pytest
 from hypothesis import given
 
@@ -62,7 +60,7 @@ def test_what_v_half_holds(devices: int, peak: int) -> None:
 @pytest.mark.parametrize(("devices", "peak"), [(2, 4), (3, 6), (4, 6), (6, 10), (8, 12)])
 def test_what_1f1b_v_holds(devices: int, peak: int) -> None:
     """1F1B-V's published peaks."""
-    assert unit_block(devices).peak(unit(devices)) == peak
+    assert unit_block(unit(devices)).peak(unit(devices)) == peak
 
 
 @given(blocks())
@@ -70,9 +68,9 @@ def test_peak_is_the_most_residences_at_once(drawn: tuple[Problem, Block]) -> No
     """Repeating the block for long, and counting what is there when one in the middle starts an F: the peak."""
     problem, block = drawn
     last = "B" if "B" in block.offsets else "W"
-    lengths = problem.ticks.of(last)
+    lengths = [length * block.parts for length in problem.ticks.of(last)]
     longest = max(end + size for end, size in zip(block.offsets[last], lengths, strict=True))
-    reach = int(longest // block.period) + 2
+    reach = longest // block.period + 2
     most = 0
     for device in range(problem.devices):
         residences = [
@@ -101,9 +99,9 @@ def test_the_order_keeps_every_dependency(drawn: tuple[Problem, Block]) -> None:
 
 
 def test_times_of_a_repeated_block() -> None:
-    """Each microbatch begins a period after the one before; times are in halves of a tick where one offset needs it."""
+    """Each microbatch begins a period after the one before; times are in parts of a tick, here in halves."""
     index = OpIndex("FB", 2, 3)
-    whole, half = Block({"F": [0, 1], "B": [3, 2]}, 4), Block({"F": [0, 1], "B": [Fraction(7, 2), 2]}, 4)
+    whole, half = Block({"F": [0, 1], "B": [3, 2]}, 4), Block({"F": [0, 2], "B": [7, 4]}, 8, 2)
     assert whole.times(index).tolist() == [0, 4, 8, 1, 5, 9, 3, 7, 11, 2, 6, 10]
     assert half.times(index).tolist() == [0, 8, 16, 2, 10, 18, 7, 15, 23, 4, 12, 20]
 

@@ -29,7 +29,7 @@ def shortened(problem: Problem, orders: Orders, capacity: int, rounds: int) -> O
     """What the search makes of the makespan of these orders."""
     index = OpIndex("FIW", problem.stages, problem.microbatches)
     capacities, offsets = [capacity] * problem.devices, [0] * problem.devices
-    return CriticalBlockSearch(lower(problem, index), index, capacities, offsets, Fraction(0)).improve(orders, rounds)
+    return CriticalBlockSearch(lower(problem, index), index, capacities, offsets, 0).improve(orders, rounds)
 
 
 def one_by_one(problem: Problem) -> Orders:
@@ -82,9 +82,7 @@ def test_the_local_search_never_loses(problem: Problem, rounds: int, by_span: bo
     start = greedy_orders(problem, capacities, Switches([9] * problem.devices, False, 0, 0, 0))
     before = schedule_plan(problem, Plan(index, start))
     offsets = before.first_start_ticks if by_span else [0] * problem.devices
-    improved = CriticalBlockSearch(lower(problem, index), index, capacities, offsets, Fraction(1, 20)).improve(
-        start, rounds
-    )
+    improved = CriticalBlockSearch(lower(problem, index), index, capacities, offsets, 50).improve(start, rounds)
     after = schedule_plan(problem, Plan(index, improved))
     assert list(violations(after)) == []
     assert after.fits
@@ -110,9 +108,7 @@ def test_the_local_search_finds_the_optimum(switches: Switches) -> None:
     index = OpIndex("FIW", 8, 24)
     greedy = greedy_orders(problem, [capacity] * 8, switches)
     offsets = [device * (f + hop) for device in range(8)]
-    improved = CriticalBlockSearch(lower(problem, index), index, [capacity] * 8, offsets, Fraction(1, 20)).improve(
-        greedy, 200
-    )
+    improved = CriticalBlockSearch(lower(problem, index), index, [capacity] * 8, offsets, 50).improve(greedy, 200)
     before, after = (schedule_plan(problem, Plan(index, orders)).span_ticks for orders in (greedy, improved))
     assert before > after == 7 * (f + b + 2 * hop) + 24 * (f + b) + w
 

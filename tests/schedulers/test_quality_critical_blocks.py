@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import pytest
 
 from pipesched.pipeline.check import checked
@@ -15,7 +13,7 @@ from tests.quality_cases import split, split_trial, work_of
 from tests.quality_problems import SPLIT
 from tests.quality_table import Table
 
-ROUNDS, SLACK = 150, Fraction(1, 20)
+ROUNDS, SLACK = 150, 50
 
 
 def start_of(name: str, case: str) -> Schedule:

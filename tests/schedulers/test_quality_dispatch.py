@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import partial
 
 import pytest
@@ -14,8 +15,8 @@ from tests.quality_problems import ON_V
 from tests.quality_table import Table
 
 NAMED = {
-    f"patience {policy.patience}, ahead {policy.ahead}{'' if policy.weight_first else ', I before W'}": policy
-    for policy in (*POLICIES, Policy(), Policy(weight_first=False))
+    f"patience {Fraction(one.patience, 4)}, ahead {one.ahead}{'' if one.weight_first else ', I before W'}": one
+    for one in (*POLICIES, Policy(), Policy(weight_first=False))
 }
 
 

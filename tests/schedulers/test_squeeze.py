@@ -47,7 +47,7 @@ def test_1f1b_v(devices: int, microbatches: int, makespan: int, peak: int) -> No
     """The published makespans of 1F1B-V at f = 1, B = 2, at its peak."""
     problem = make_problem(devices=devices, stages=2 * devices, microbatches=microbatches, placement="v", activation=1)
     index = OpIndex("FB", problem.stages, microbatches)
-    orders = squeeze(lower(problem, index), index, unit_block(devices), [peak] * devices)
+    orders = squeeze(lower(problem, index), index, unit_block(problem), [peak] * devices)
     assert orders is not None
     found = replayed(problem, index, orders)
     assert (found.makespan, int(max(found.peak))) == (makespan, peak)
