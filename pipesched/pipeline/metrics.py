@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from functools import cached_property
 from itertools import chain, pairwise
 from operator import itemgetter, sub
@@ -31,7 +30,7 @@ from pipesched.pipeline.plan import (
     stages_along,
 )
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import in_units, plain
+from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.step import GRADIENTS, WEIGHTS
 
 WHOLE_WEIGHTS, WHOLE_GRADIENTS, SIDE = "weights", "gradients", "side"
@@ -404,14 +403,9 @@ class ScheduleMetrics:
         return self.useful_ticks.index(self.ideal_ticks)
 
     @property
-    def balanced_ticks(self) -> Fraction:
-        """The mean useful work of a device: the time of a step in which no device ever waits for another."""
-        return Fraction(sum(self.useful_ticks), self.problem.devices)
-
-    @property
     def balanced(self) -> int | float:
         """The mean useful work of a device: the time of a step in which no device ever waits, in the user's unit."""
-        return plain(self.balanced_ticks / self.problem.ticks.per_unit)
+        return in_units(sum(self.useful_ticks), self.problem.devices * self.problem.ticks.per_unit)
 
     @cached_property
     def _is_extra(self) -> Ints:

@@ -289,7 +289,7 @@ def saved_by_moving(schedule: Schedule) -> Fraction:
         return Fraction(max(works[device] - after, 0))
     stages = problem.settled_placement.stages_on(device)
     left = works[device] - min(_work(schedule, stage, device) for stage in stages) if len(stages) > 1 else 0
-    return works[device] - max(Fraction(max([left, *others])), schedule.balanced_ticks)
+    return works[device] - max(Fraction(max([left, *others])), Fraction(sum(works), problem.devices))
 
 
 def _saved_at_edges(problem: Problem, layers: Layers, device: int) -> Fraction:

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property, partial
 from itertools import chain, islice
-from math import ceil
 from typing import Any
 
-from pipesched.core.arrays import Ints, np
+from pipesched.core.arrays import Ints, ceil_div, np
 from pipesched.core.clock import Clock, look
 from pipesched.core.cpsat import Limits, TaskModel
 from pipesched.core.tasks import Edges, TaskGraph
@@ -85,8 +83,7 @@ class ChoosingCase(KeepingCase):
 
     @property
     def longest(self) -> int:
-        finer = Fraction(self.problem.ticks.per_unit, self.halves.problem.ticks.per_unit)  # ticks of halves alone
-        return int(self.halves.longest * finer)
+        return self.halves.longest * self.problem.ticks.per_unit // self.halves.problem.ticks.per_unit
 
     @cached_property
     def quantum(self) -> int:
@@ -262,8 +259,8 @@ def _solved(name: str, case: Case, schedule: Schedule, limits: Limits, clock: Cl
     if own not in case.alone:  # type: ignore[attr-defined]
         return
     policy = own.policy.exact
-    finer = Fraction(own.problem.ticks.per_unit, case.problem.ticks.per_unit)  # ticks of that way alone
-    least, most = own.bound().ticks, ceil(case.value(schedule) * finer) - 1
+    value = ceil_div(case.value(schedule) * own.problem.ticks.per_unit, case.problem.ticks.per_unit)  # of its own ticks
+    least, most = own.bound().ticks, value - 1
     seconds = clock.left - policy.after * own.most_operations
     if not own.has_model or most < least or seconds < policy.before * own.most_operations:
         return

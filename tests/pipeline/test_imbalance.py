@@ -48,7 +48,8 @@ def test_parts_of_the_bubble(problem: Problem, random: Random) -> None:
     assert schedule.imbalance + rest == pytest.approx(schedule.bubble)
     assert schedule.utilization == pytest.approx(1 - schedule.bubble)
     assert schedule.useful_ticks[schedule.bottleneck] == schedule.ideal_ticks == max(schedule.useful_ticks)
-    assert schedule.balanced_ticks == Fraction(sum(schedule.useful_ticks), problem.devices)
+    balanced = Fraction(sum(schedule.useful_ticks), problem.devices * problem.ticks.per_unit)
+    assert schedule.balanced == float(balanced)
 
 
 @given(problems(SETTLED, saving=True), st.randoms(use_true_random=False))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from fractions import Fraction
 from math import factorial, prod
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,7 +17,7 @@ from pipesched.checks import joined
 from pipesched.core.clock import look
 from pipesched.errors import ConfigError, NoSchedule
 from pipesched.pipeline.feeding import equals
-from pipesched.pipeline.quantities import in_units, plain
+from pipesched.pipeline.quantities import in_units
 from pipesched.schedulers.feeding.fed_plan import BEST, BY_RULE, FedFamily, FedPlan, Order, rules
 from pipesched.schedulers.feeding.ordering import Ordering
 
@@ -34,10 +33,10 @@ PARTS = 10  # of a search, between which walks are compared
 
 
 class Found(NamedTuple):
-    """An order with what decides: whether it is over the budget, and its makespan, in ticks or in the user's unit."""
+    """An order with what decides: whether it is over the budget, and its makespan in ticks."""
 
     over: bool
-    makespan: Fraction | int
+    makespan: int
     order: Order
 
 
@@ -174,7 +173,7 @@ class Plans:
         except NoSchedule as error:
             self._refusal = self._refusal or error
             return None
-        return Found(not found.fits, Fraction(found.makespan_ticks, found.problem.ticks.per_unit), order)
+        return Found(not found.fits, found.makespan_ticks, order)
 
     @property
     def best(self) -> Order:
@@ -204,7 +203,8 @@ def best_of_plans(known: FedFamily) -> Ordering:
             plans.planned(judge.best.order)
         for _ in range(most - len(plans.known)):
             plans.planned(tuple(neighbour([*plans.best], random)))
-    makespans = (None if one is None else plain(one.makespan) for one in by_rule[:2])
+    scale = problem.ticks.per_unit
+    makespans = (None if one is None else in_units(one.makespan, scale) for one in by_rule[:2])
     return Ordering(plans.best, BEST, is_exact, len(plans.known), *makespans)
 
 
