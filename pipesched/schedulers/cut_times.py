@@ -81,7 +81,8 @@ class CutTimes(SlotTimes):
     def __init__(self, problem: Problem, plan: Plan) -> None:
         self.problem, self.plan = problem, plan
         base = problem.model
-        self._slots = _CutSlots(plan, lower(problem, plan.index).edges, 1 if problem.are_alike else plan.index.units)
+        is_alike = base.is_plain and not problem.settled_placement.mirrored
+        self._slots = _CutSlots(plan, lower(problem, plan.index).edges, 1 if is_alike else plan.index.units)
         self._where, self._knows_pairs = base.where, base.overlap is not None
         self._kinds = kinds_of_items(problem)
         self._by_place = depends_on_place(problem)
