@@ -143,7 +143,7 @@ def _in_flight(placement: Placement, microbatches: int) -> list[list[int]]:
     """Return the microbatches that each stage holds, for each way to count them: those of 1F1B, and a single one."""
     stages = len(placement.devices)
     single = [1] * stages
-    if placement != Placement(tuple(range(stages))):
+    if placement.ways != [tuple(range(stages))]:
         return [single]
     return [[min(stages - stage, microbatches) for stage in range(stages)], single]
 

@@ -24,7 +24,6 @@ from pipesched.pipeline.capacity import capacity_edges, forward_headrooms, least
 from pipesched.pipeline.kinds import COMPUTATION_LETTERS, KEEP_ONLY, Allowed
 from pipesched.pipeline.lowering import lower, plan_of_times
 from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.schedulers.plan_of import one_forward_one_backward, split_one_forward_one_backward
@@ -87,7 +86,7 @@ def _further_ahead(case: Case, allowed: Allowed, tries: dict[_WarmUps, int]) -> 
     """Yield, with one stage a device, 1F1B, then orders whose first devices run ahead: half of them, then others."""
     devices, count = case.problem.devices, case.index.microbatches
     placement = case.problem.settled_placement
-    if placement != Placement(tuple(range(devices))):
+    if placement.ways != [tuple(range(devices))]:
         return
     for ahead in sorted(range(devices + 1), key=lambda ahead: ahead and abs(ahead - devices / 2) + 1):
         warm_ups = tuple(count if device < ahead else devices - device for device in range(devices))
