@@ -11,7 +11,7 @@ read as the simplest fraction with that float, so the document round-trips exact
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from itertools import chain, pairwise
@@ -52,6 +52,7 @@ def document(outcome: Outcome) -> dict[str, Any]:
     schedule, has_units = outcome.schedule, problems.is_of_units(outcome)
     version = json_text.VERSION_OF_UNITS if has_units or schedule.problem.has_step else json_text.VERSION
     is_latest = schedule.problem.costs.chooses or schedule.problem.messages is not None
+    op, waits = schedule.plan.index.op, schedule.plan.waits
     return {
         "format": FORMAT,
         "version": json_text.VERSION_OF_BOTH if is_latest else version,
@@ -62,51 +63,40 @@ def document(outcome: Outcome) -> dict[str, Any]:
         **problems.cut_document(outcome.cut),
         "metrics": outcome.metrics,
         "covers": outcome.covers,
-        "devices": [list(_slots(schedule, device)) for device in range(schedule.problem.devices)],
+        "devices": [_slots(schedule, device) for device in range(schedule.problem.devices)],
         **({"transfers": _transfers(schedule)} if schedule.plan.lanes else {}),
         **({"network": network_document(schedule)} if schedule.problem.has_step else {}),
         **({} if schedule.problem.messages is None else {QUEUE: queue_document(schedule)}),
-        **({"waits": _waits(schedule)} if schedule.plan.waits else {}),
+        **({"waits": [[str(op(after)), str(op(before))] for before, after in waits]} if waits else {}),
         **({} if outcome.report is None else {"solver": solver_document(outcome.report)}),
     }
 
 
-def _slots(schedule: Schedule, device: int) -> Iterator[dict[str, Any]]:
-    arrived, scale = schedule.arrival_ticks, schedule.problem.ticks.per_unit
-    for number, (slot, start, end) in zip(schedule.plan.orders[device], schedule.timeline(device), strict=True):
-        message = {"arrived": in_units(arrived[number], scale)} if arrived and arrived[number] != UNTIMED else {}
-        yield {"op": str(slot), "start": start, "end": end, **message}
+def _slots(schedule: Schedule, device: int) -> list[dict[str, Any]]:
+    slots = [{"op": str(slot), "start": start, "end": end} for slot, start, end in schedule.timeline(device)]
+    if arrived := schedule.arrival_ticks:
+        for number, slot in zip(schedule.plan.orders[device], slots, strict=True):
+            if arrived[number] != UNTIMED:
+                slot["arrived"] = in_units(arrived[number], schedule.problem.ticks.per_unit)
+    return slots
 
 
 def _transfers(schedule: Schedule) -> list[list[dict[str, Any]]]:
     """Return the offloads and loads of each device, in order of time."""
     index, scale = schedule.plan.index, schedule.problem.ticks.per_unit
     starts, ends = schedule.start_ticks, schedule.end_ticks
-    rows: list[list[dict[str, Any]]] = [[] for _ in range(schedule.problem.devices)]
-    moves = chain.from_iterable(chain.from_iterable(schedule.plan.lanes))
-    turns = _turns(schedule)
-    for move in sorted(moves, key=lambda number: (starts[number], ends[number])):
-        start, end = in_units(starts[move], scale), in_units(ends[move], scale)
-        turn = {"turn": turns[move]} if move in turns else {}
-        rows[schedule.graph.pools[move]].append({"op": str(index.op(move)), "start": start, "end": end, **turn})
-    return rows
-
-
-def _turns(schedule: Schedule) -> dict[int, int]:
-    """Return the places in their lane of transfers that two devices share it for and no time tells apart."""
-    starts, ends = schedule.start_ticks, schedule.end_ticks
-    turns: dict[int, int] = {}
-    for lane in chain.from_iterable(schedule.plan.lanes):
+    lanes = [*chain.from_iterable(schedule.plan.lanes)]
+    turns: dict[int, dict[str, int]] = {}  # in lanes that two devices share, of transfers that no time tells apart
+    for lane in lanes if schedule.problem.lane_pairs < schedule.problem.devices else ():
         for place, (one, other) in enumerate(pairwise(lane)):
             if (starts[one], ends[one]) == (starts[other], ends[other]):
-                turns |= {one: place, other: place + 1}
-    return turns if schedule.problem.lane_pairs < schedule.problem.devices else {}
-
-
-def _waits(schedule: Schedule) -> list[list[str]]:
-    """Return the wait edges of the plan: pairs (later, earlier)."""
-    op = schedule.plan.index.op
-    return [[str(op(after)), str(op(before))] for before, after in schedule.plan.waits]
+                turns |= {one: {"turn": place}, other: {"turn": place + 1}}
+    rows: list[list[dict[str, Any]]] = [[] for _ in range(schedule.problem.devices)]
+    for move in sorted(chain.from_iterable(lanes), key=lambda number: (starts[number], ends[number])):
+        start, end = in_units(starts[move], scale), in_units(ends[move], scale)
+        row = {"op": str(index.op(move)), "start": start, "end": end, **turns.get(move, {})}
+        rows[schedule.graph.pools[move]].append(row)
+    return rows
 
 
 def parse(text: str, name: str) -> Outcome:
@@ -150,7 +140,14 @@ def wrong_claims(text: str, outcome: Outcome) -> Iterator[str]:
     if isinstance(claimed, dict):
         others = {name: own for name, own in ours.items() if name not in ("lower_bound", "gap")}
         yield from _wrong_metrics("metrics", claimed, others)
-        yield from _wrong_bound(claimed, ours)
+        bound, makespan = claimed.get("lower_bound", ours["lower_bound"]), ours["makespan"]
+        if bound is not None:
+            if bound > makespan and not nearly_equal(bound, makespan):
+                yield f"metrics.lower_bound is {shown(bound)} in the document, above the makespan, {shown(makespan)}"
+            gap = (makespan - bound) / bound if bound else 0.0
+            if not nearly_equal(claimed.get("gap", gap), gap):
+                said = f"metrics.gap is {shown(claimed['gap'])} in the document"
+                yield f"{said}; makespan and lower bound have {shown(gap)}"
     yield from problems.wrong_order(outcome)
     layers, cut = outcome.problem.layers, outcome.cut
     if cut is not None and layers is not None and cut.layout != layers.layout:
@@ -172,17 +169,6 @@ def _wrong_metrics(where: str, claimed: Mapping[str, Any], ours: Mapping[str, An
             yield f"{where}.{name} is {shown(theirs)} in the document; its schedule has {shown(own)}"
 
 
-def _wrong_bound(claimed: dict[str, Any], ours: dict[str, Any]) -> Iterator[str]:
-    bound, makespan = claimed.get("lower_bound", ours["lower_bound"]), ours["makespan"]
-    if bound is None:
-        return
-    if bound > makespan and not nearly_equal(bound, makespan):
-        yield f"metrics.lower_bound is {shown(bound)} in the document, above the makespan, {shown(makespan)}"
-    gap = (makespan - bound) / bound if bound else 0.0
-    if not nearly_equal(claimed.get("gap", gap), gap):
-        yield f"metrics.gap is {shown(claimed['gap'])} in the document; makespan and lower bound have {shown(gap)}"
-
-
 def _schedule(problem: Problem, content: dict[str, Any]) -> Schedule:
     if problem.placement is None:
         raise ConfigError('problem.placement must be a list of devices or "bidirectional"')
@@ -196,11 +182,15 @@ def _schedule(problem: Problem, content: dict[str, Any]) -> Schedule:
     moves = written_entries(problem, content, "transfers", parse_transfer) if "transfers" in content else []
     network, queue = (read_issued(problem, content, key) for key in (NETWORK, QUEUE))
     slots = [[entry.slot for entry in row] for row in rows]
-    lanes, waits = _lanes(problem, moves), _parsed_waits(content)
-    sizes = problem.stages, problem.microbatches
-    plan = plan_from_slots(slots, *sizes, lanes, waits, problem.slices.count, programs_of(network), len(problem.side))
-    plan = with_parts(plan, name=name)
-    plan = with_queue(problem, plan, queue)
+    lanes: list[list[WrittenSlot]] = [[] for _ in range(problem.lane_pairs if moves else 0)]
+    for device, entries in enumerate(moves):
+        lanes[problem.lane_pair(device)].extend(entries)
+    by_time = (sorted(lane, key=lambda entry: entry[1:4]) for lane in lanes)  # by start, end and turn
+    transfers = ([entry.slot for entry in lane if isinstance(entry.slot, Op)] for lane in by_time)
+    waits, sizes = _parsed_waits(content), (problem.stages, problem.microbatches)
+    programs, sides = programs_of(network), len(problem.side)
+    plan = plan_from_slots(slots, *sizes, transfers, waits, problem.slices.count, programs, sides)
+    plan = with_queue(problem, with_parts(plan, name=name), queue)
     starts, ends, arrived = ([UNTIMED] * plan.index.size for _ in range(3))
     for entry in chain(*rows, *moves, *network, *queue):
         for op in entry.slot if isinstance(entry.slot, Pair) else (entry.slot,):
@@ -230,14 +220,6 @@ def _parsed_waits(content: dict[str, Any]) -> list[tuple[Op, Op]]:
     if not all(isinstance(pair, list) and len(pair) == 2 and all(isinstance(t, str) for t in pair) for pair in pairs):
         raise ConfigError("'waits' must hold pairs of operations: [later, earlier]")
     return [(parse_op(earlier), parse_op(later)) for later, earlier in pairs]
-
-
-def _lanes(problem: Problem, moves: Sequence[Sequence[WrittenSlot]]) -> Iterator[list[Op]]:
-    """Yield the transfers of each pair of lanes, in the order of their times."""
-    for lane in range(problem.lane_pairs if moves else 0):
-        row = [entry for device, entries in enumerate(moves) if problem.lane_pair(device) == lane for entry in entries]
-        row.sort(key=lambda entry: entry[1:4])  # by start, end and turn
-        yield [entry.slot for entry in row if isinstance(entry.slot, Op)]
 
 
 def _as_written(schedule: Schedule) -> Schedule:
