@@ -12,9 +12,9 @@ from rich.text import Text
 
 from pipesched.checks import joined
 from pipesched.config.estimate import changes
-from pipesched.estimation.hardware import NUMBERS, GpuModel
+from pipesched.estimation.hardware import NUMBERS
 from pipesched.estimation.hardware_reader import preset_hardware
-from pipesched.estimation.items import GB, STATES, Stage
+from pipesched.estimation.items import GB, STATES
 from pipesched.estimation.model_reader import HARDWARE, preset_names
 from pipesched.estimation.result import Estimate, TrainingStep, mean_entry, sizes_beside
 from pipesched.estimation.setup import SIZES, Setup
@@ -22,6 +22,7 @@ from pipesched.estimation.trace import Trace
 from pipesched.pipeline.kinds import KINDS, computation_letters
 from pipesched.pipeline.problem import Problem
 from pipesched.render.grid import fitting_columns, folded, grid, right, uncut, width_of, without_room
+from pipesched.render.marks import counted
 from pipesched.render.summary import BAD, MOST_LISTED, cut_said
 from pipesched.render.timescale import number, numbers_text
 from pipesched.render.trust import interval_text, trust_lines
@@ -30,36 +31,19 @@ from pipesched.results.outcome import Outcome
 
 def gpus_text(setup: Setup) -> str:
     """Return the GPUs of a setup: `64 h100-sxm with nvlink 200, own efficiency`."""
-    own = ", ".join(_own(setup.hardware))
-    return f"{setup.parallel.gpus:,} {setup.hardware.name}" + (f" with {own}" if own else "")
-
-
-def _own(hardware: GpuModel) -> Iterator[str]:
-    """Yield the numbers in which a GPU is not its preset."""
-    if hardware.name not in preset_names(HARDWARE):
-        return
-    known = preset_hardware(hardware.name)
-    for key in NUMBERS:
-        value = getattr(hardware, key)
-        if value != getattr(known, key):
-            yield f"{key} {number(value)}"
-    if hardware.efficiency != known.efficiency:
-        yield "own efficiency"
+    gpu = setup.hardware
+    known = preset_hardware(gpu.name) if gpu.name in preset_names(HARDWARE) else gpu
+    values = {key: getattr(gpu, key) for key in NUMBERS}
+    own = [f"{key} {number(value)}" for key, value in values.items() if value != getattr(known, key)]
+    own += ["own efficiency"] * (gpu.efficiency != known.efficiency)
+    return f"{setup.parallel.gpus:,} {gpu.name}" + (f" with {', '.join(own)}" if own else "")
 
 
 TITLES = {kind.cost: letter for letter, kind in KINDS.items() if letter in computation_letters(split=True)}
 AFTER = ("logits", "fixed", "total")
 BROKEN = {"gradients": "gra-\ndients", "optimizer": "opti-\nmizer", "activations": "acti-\nvations"}
 BROKEN |= {"unsharded": "un-\nsharded"}  # titles on two lines
-LEFT_OUT = (
-    "fixed",
-    "logits",
-    "unsharded",
-    "side",
-    "gradients",
-    "optimizer",
-    "weights",
-)  # for want of room, in this order
+LEFT_OUT = ("fixed", "logits", "unsharded", "side", "gradients", "optimizer", "weights")  # the first for want of room
 
 
 def estimate_view(estimate: Estimate, **_: bool) -> Group:
@@ -113,8 +97,11 @@ def stage_table(estimate: Estimate) -> Table:
     texts = []
     for stage, boundary in enumerate(p2p):
         times = (_ms(estimate.stage_time(stage, key)) for key in TITLES)
-        activation = f"{estimate.stage_activation(stage):.3f} GB"
-        texts.append((_holds(estimate.stages[stage]), *times, _ms(boundary) if boundary else "", activation))
+        activation, count = f"{estimate.stage_activation(stage):.3f} GB", estimate.stages[stage].count
+        layers = count("layer")
+        holds = ["embedding"] * count("embedding") + [counted(layers, "layer")] * bool(layers)
+        holds += ["MTP"] * count("mtp") + ["head"] * count("head")
+        texts.append((" + ".join(holds), *times, _ms(boundary) if boundary else "", activation))
     rows = ((numbers_text(numbers), *cells) for numbers, cells in _merged(texts))
     return grid(uncut("stage"), folded("holds"), *map(right, (*TITLES.values(), "p2p", "activation")), rows=rows)
 
@@ -137,15 +124,6 @@ def devices_lines(problem: Problem) -> Iterator[str]:
 
 def _ms(value: float) -> str:
     return f"{value:.3f}"
-
-
-def _holds(stage: Stage) -> str:
-    """Return what a stage holds: 10 layers, the embedding, the head."""
-    layers = stage.count("layer")
-    parts = ["embedding"] * stage.count("embedding")
-    parts += [f"{layers} layer{'s' * (layers != 1)}"] if layers else []
-    parts += ["MTP"] * stage.count("mtp") + ["head"] * stage.count("head")
-    return " + ".join(parts)
 
 
 class DeviceTable:

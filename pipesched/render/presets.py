@@ -60,20 +60,14 @@ def _billions(count: int) -> str:
     return f"{count / 1e9:.4g} B"
 
 
+NUMBERS = {"TFLOP/s": "tflops", "fp8": "fp8", "nvfp4": "nvfp4", "GB": "memory", "GB/s": "bandwidth", "NVLink": "nvlink"}
+NUMBERS |= {"PCIe": "pcie", "NIC": "nic"}
+
+
 def _hardware(row: Row) -> dict[str, str]:
-    keys = {
-        "TFLOP/s": "tflops",
-        "fp8": "fp8",
-        "nvfp4": "nvfp4",
-        "GB": "memory",
-        "GB/s": "bandwidth",
-        "NVLink": "nvlink",
-        "PCIe": "pcie",
-        "NIC": "nic",
-    }
     return {
         "hardware": row["name"],
-        **{title: "-" if row[key] is None else f"{float(row[key]):g}" for title, key in keys.items()},
+        **{title: "-" if row[key] is None else f"{float(row[key]):g}" for title, key in NUMBERS.items()},
         "a node": str(row["gpus_per_node"]),
         "fitted on": row["fitted_on"] or "-",
         "source": row["source"],

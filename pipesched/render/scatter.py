@@ -253,13 +253,10 @@ class _Plot:
                 sets.setdefault(points[0].mark, {})[tuple(point.mark for point in points)] = None
         for drawn, alternatives in sets.items():
             for place, marks in enumerate(alternatives):
-                yield from self._list("or" if place else f"{drawn}+ =", marks)
-
-    def _list(self, head: str, marks: Sequence[str]) -> Iterator[Item]:
-        """Yield the marks of a shared cell behind a head, in items of as many as fit on a line."""
-        most = max((self.width - len(head)) // 2, 1)
-        for first in range(0, len(marks), most):
-            yield [Segment(" ".join([head, *marks[first : first + most]]))]
+                head = "or" if place else f"{drawn}+ ="
+                most = max((self.width - len(head)) // 2, 1)  # that fit on a line
+                for first in range(0, len(marks), most):
+                    yield [Segment(" ".join([head, *marks[first : first + most]]))]
 
 
 def labels_along(ticks: Sequence[tuple[int, str]], width: int) -> tuple[str, list[int]]:

@@ -289,7 +289,10 @@ def schedule_data(outcome: Outcome, name: str, palette: Palette | None = None) -
     Raises NotApplicable where its times have too many digits for the page.
     """
     schedule, problem, index = outcome.schedule, outcome.problem, outcome.schedule.plan.index
-    _require_exact(schedule)
+    durations, lags = schedule.graph.durations, max(problem.largest_hops, default=0)
+    most = max(schedule.end_ticks, default=0) + sum(durations) + lags * len(durations)  # whatever the order
+    if most * problem.devices >= MOST_EXACT:
+        raise NotApplicable("html: the times of this schedule have more digits than a browser adds exactly")
     placement, overlap = problem.settled_placement, problem.model.overlap
     columns: Columns = {}
     return {
@@ -404,15 +407,6 @@ def _bounds(outcome: Outcome) -> dict[str, Any]:
         "free": lower_bound(free).ticks,
         "of_free": of_schedule(free),
     }
-
-
-def _require_exact(schedule: Schedule) -> None:
-    """Raise NotApplicable for times that JavaScript cannot add exactly, whatever the order."""
-    durations = schedule.graph.durations
-    lags = max(schedule.problem.largest_hops, default=0)
-    most = max(schedule.end_ticks, default=0) + sum(durations) + lags * len(durations)
-    if most * schedule.problem.devices >= MOST_EXACT:
-        raise NotApplicable("html: the times of this schedule have more digits than a browser adds exactly")
 
 
 def packed(plan: Plan, *columns: Sequence[int] | None) -> str:
