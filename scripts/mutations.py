@@ -133,8 +133,8 @@ MUTATIONS = [
     Mutation(
         name="scrambled rule keys",
         file="solver/portfolio",
-        old="return range(first, first + count * stages, stages)",
-        new="return [key * 7919 % (4 * count * stages) for key in range(first, first + count * stages, stages)]",
+        old="return range(first, first + count * step, step)",
+        new="return [key * 7919 % (4 * count * stages) for key in range(first, first + count * step, step)]",
         tests=("solver/test_quality_rules",),
     ),
     Mutation(
@@ -217,8 +217,8 @@ MUTATIONS = [
     Mutation(
         name="youngest microbatch first",
         file="solver/portfolio",
-        old="return range(first, first + count * stages, stages)",
-        new="return range(first, first + count * stages, stages)[::-1]",
+        old="return range(first, first + count * step, step)",
+        new="return range(first, first + count * step, step)[::-1]",
         tests=("solver/test_quality_rules",),
     ),
     Mutation(

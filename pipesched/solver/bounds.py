@@ -177,24 +177,20 @@ class DeviceModel(TunedModel):
         """Start each operation as long after others of the device as the way through other devices takes."""
         for task in self.own:
             look()
-            for after, ticks in self._ways(task):
+            graph, longest, pending = self.case.graph, {task: 0}, [task]
+            found: dict[int, int] = {}  # the operations of the device that it leads to: ticks from start to start
+            while pending:
+                here = pending.pop()
+                for after, lag in graph.successors[here]:
+                    ticks = longest[here] + graph.durations[here] + lag
+                    if after in self.number:
+                        found[after] = max(ticks, found.get(after, 0))
+                    elif ticks > longest.get(after, -1):
+                        longest[after] = ticks
+                        pending.append(after)
+            for after, ticks in found.items():
                 before, behind = self.starts[self.number[task]], self.starts[self.number[after]]
                 self.model.add(behind >= before + ticks // self.case.quantum)
-
-    def _ways(self, task: int) -> Iterator[tuple[int, int]]:
-        """Yield the operations of the device that a task leads to, and the ticks from start to start."""
-        graph, longest, pending = self.case.graph, {task: 0}, [task]
-        found: dict[int, int] = {}
-        while pending:
-            here = pending.pop()
-            for after, lag in graph.successors[here]:
-                ticks = longest[here] + graph.durations[here] + lag
-                if after in self.number:
-                    found[after] = max(ticks, found.get(after, 0))
-                elif ticks > longest.get(after, -1):
-                    longest[after] = ticks
-                    pending.append(after)
-        yield from found.items()
 
     def _orders(self) -> None:
         """Run microbatches in order, and add the precedences that follow from the budget."""

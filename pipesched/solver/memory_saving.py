@@ -8,7 +8,7 @@ must be over before its memory is needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -57,22 +57,18 @@ def with_savings(base: Schedule, allowed: Allowed, rule: SavingRule) -> Plan | N
         if not (memory.choose() and memory.run()):
             return None
         devices.append(memory)
+    pairs: list[tuple[list[tuple[int, int]], list[tuple[int, int]]]] = [([], []) for _ in range(problem.lane_pairs)]
+    for memory in devices if allowed.offload else ():  # by the times at which the base schedule would start transfers
+        for moves, kind in zip(pairs[problem.lane_pair(memory.device)], "OL", strict=True):
+            moves += [(time, index.number(Op(a[0], kind, a[1]))) for time, a in memory.moves[kind]]
+    lanes = [LanePair(*([number for _, number in sorted(moves)] for moves in pair)) for pair in pairs]
     return replace(
         plan,
         index=index,
         orders=[memory.order for memory in devices],
-        lanes=_lanes(problem, index, devices) if allowed.offload else (),
+        lanes=lanes if allowed.offload else (),
         waits=[wait for memory in devices for wait in memory_waits(memory.changes)],
     )
-
-
-def _lanes(problem: Problem, index: OpIndex, devices: Sequence[_MemorySimulation]) -> list[LanePair]:
-    """Return the transfers of each pair of lanes, by the times at which the base schedule would start them."""
-    pairs: list[tuple[list[tuple[int, int]], list[tuple[int, int]]]] = [([], []) for _ in range(problem.lane_pairs)]
-    for memory in devices:
-        for moves, kind in zip(pairs[problem.lane_pair(memory.device)], "OL", strict=True):
-            moves += [(time, index.number(Op(a[0], kind, a[1]))) for time, a in memory.moves[kind]]
-    return [LanePair(*([number for _, number in sorted(moves)] for moves in pair)) for pair in pairs]
 
 
 def _sizes(problem: Problem, column: str | None) -> Callable[[Activation], int]:

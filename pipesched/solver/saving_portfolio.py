@@ -35,12 +35,6 @@ from pipesched.solver.model import full_model, numbering_row, saving_model, sort
 from pipesched.solver.neighbourhood import improve
 
 
-def quick_candidates(case: Case, allowed: Allowed) -> Iterator[Candidate]:
-    """Yield schedules that fit the budget and are made quickly: at least one, if any order fits."""
-    yield from _further_ahead(case, allowed, {})
-    yield from with_rules(case, one_by_one(case), allowed)
-
-
 def with_rules(case: Case, base: Candidate, allowed: Allowed) -> Iterator[Candidate]:
     """Yield the schedules of `base` with its memory saved by each rule, as far as they fit."""
     if not base.schedule.plan.pairs:
@@ -92,16 +86,6 @@ def _further_ahead(case: Case, allowed: Allowed, tries: dict[_WarmUps, int]) -> 
         warm_ups = tuple(count if device < ahead else devices - device for device in range(devices))
         for rule in saving_rules(allowed):
             yield from _try(case, allowed, _WarmUps(warm_ups, rule), tries)
-
-
-def _device_by_device(case: Case, allowed: Allowed, tries: dict[_WarmUps, int]) -> Iterator[Candidate]:
-    """Yield the best of `tries` with another warm-up of a device, device by device."""
-    count = case.index.microbatches
-    warm_ups = range(count, 0, -max(count // case.policy.portfolio.warm_ups, 1))
-    for device, warm_up in product(range(case.problem.devices if tries else 0), warm_ups):
-        counts, rule = min(tries, key=tries.__getitem__)
-        changed = (*counts[:device], warm_up, *counts[device + 1 :])
-        yield from _try(case, allowed, _WarmUps(changed, rule), tries)
 
 
 def _try(case: Case, allowed: Allowed, warm_ups: _WarmUps, tries: dict[_WarmUps, int]) -> Iterator[Candidate]:
@@ -177,14 +161,19 @@ class SavingCase(Case):
         yield from _further_ahead(self, allowed, tries)
         for base in (*sorted(_bases(self), key=lambda base: self.value(base.schedule)), one_by_one(self)):
             yield from with_rules(self, base, allowed)
-        yield from _device_by_device(self, allowed, tries)
+        count = self.index.microbatches  # then the best with another warm-up of a device, device by device
+        warm_ups = range(count, 0, -max(count // self.policy.portfolio.warm_ups, 1))
+        for device, warm_up in product(range(self.problem.devices if tries else 0), warm_ups):
+            counts, rule = min(tries, key=tries.__getitem__)
+            changed = (*counts[:device], warm_up, *counts[device + 1 :])
+            yield from _try(self, allowed, _WarmUps(changed, rule), tries)
         yield from map(self._of_case, portfolio.ruled_candidates(self))
 
     def quick_ruled_candidates(self) -> Iterator[Candidate]:
         limits = enumerate(self.problem.capacity_grains)
         keeps = all(most is None or least_capacity(self.problem, device) <= most for device, most in limits)
-        found = portfolio.ruled_candidates(self) if keeps else quick_candidates(self, self.allowed)
-        return map(self._of_case, islice(found, 1))
+        saved = chain(_further_ahead(self, self.allowed, {}), with_rules(self, one_by_one(self), self.allowed))
+        return map(self._of_case, islice(portfolio.ruled_candidates(self) if keeps else saved, 1))
 
     def quick_named_candidates(self) -> Iterator[Candidate]:
         for base in portfolio.quick_named_candidates(self):

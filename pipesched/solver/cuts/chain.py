@@ -74,20 +74,13 @@ class Chain:
         """The number of stages."""
         return len(self.devices.of_stages)
 
-    @property
-    def is_single(self) -> bool:
-        """Whether each device has one stage."""
-        return not self.devices.mirrored and self.stages == len(self.devices.speed) == len({*self.devices.of_stages})
-
     @cached_property
     def per_unit(self) -> int:
         """The ticks in a time unit."""
         items, links = self.items, self.devices.links or ()
         columns = (items.forward, items.gradient, items.weight, items.pair or (), items.p2p, *links)
         scale = ticks_per_unit({value for column in columns for value in column})
-        return (
-            scale if {*self.devices.speed} == {1} else scale * 10**MOST_DIGITS
-        )  # durations have digits beyond those of costs
+        return scale if {*self.devices.speed} == {1} else scale * 10**MOST_DIGITS  # durations have more digits
 
     def ticks(self, time: Fraction) -> int:
         """Return a time in ticks, rounded down."""
@@ -188,18 +181,21 @@ class Chain:
 
     def least_latency(self, stage: int) -> int:
         """Return the least latency that the boundary before a stage may have."""
-        return self._least_latency if self._is_crossed[stage] else 0
-
-    @cached_property
-    def _least_latency(self) -> int:
-        return min(self._latencies, default=0)
+        return min(self._latencies, default=0) if self._is_crossed[stage] else 0
 
     def load(self, stage: int, begin: int, end: int) -> Load:
         """Return what a stage of the items from `begin` to the one before `end` does for each microbatch."""
-        key = self._alike[self.devices.of_stages[stage]], begin, end
-        found = self._loads.get(key)
+        device = self._alike[self.devices.of_stages[stage]]
+        found = self._loads.get((device, begin, end))
         if found is None:
-            found = self._loads[key] = self._load(*key)
+            speed = self.devices.speed[device]
+            times = {key: sums[end] - sums[begin] for key, sums in self._sums.items()}
+            if speed != 1:
+                times = {key: self.ticks(at_speed(Fraction(cost, self.per_unit), speed)) for key, cost in times.items()}
+            before = times["forward"] + times["gradient"] * self._counts_backwards
+            whole = before + times["weight"] * self._counts_backwards
+            pair = times.get("pair", whole)
+            found = self._loads[device, begin, end] = Load(min(whole, pair), min(before, pair))
         return found
 
     @cached_property
@@ -211,21 +207,12 @@ class Chain:
         """The first device of the same speed, for each device."""
         return [*map(self.devices.speed.index, self.devices.speed)]
 
-    def _load(self, device: int, begin: int, end: int) -> Load:
-        speed = self.devices.speed[device]
-        times = {key: self._lasts(sums[end] - sums[begin], speed) for key, sums in self._sums.items()}
-        before = times["forward"] + times["gradient"] * self._counts_backwards
-        whole = before + times["weight"] * self._counts_backwards
-        pair = times.get("pair", whole)
-        return Load(min(whole, pair), min(before, pair))
-
     @cached_property
     def _counts_backwards(self) -> bool:
         """Whether it is known what is left of a backward in a pair: it may be with the forward of another stage."""
-        return self.items.pair is None or self.is_single
-
-    def _lasts(self, cost: int, speed: Fraction) -> int:
-        return cost if speed == 1 else self.ticks(at_speed(Fraction(cost, self.per_unit), speed))
+        devices = self.devices
+        is_single = not devices.mirrored and self.stages == len(devices.speed) == len({*devices.of_stages})
+        return self.items.pair is None or is_single
 
     def bound(self, way: CutWay, load: Load) -> int:
         """Return the least makespan with a device that has this load, and this way before it."""
@@ -337,7 +324,8 @@ class CutLanes:
             begin, behind = (end, at) if back else (at, end)
             more = self.chain.load(number, begin, behind)
             own = Load(load.all + more.all, load.before + more.before)
-            if self.chain.bound(way, own) > self.most or not self._fits(number, place, (*moved, end)):
+            runs = [(min(pair), max(pair)) for pair in zip(place.at, (*moved, end), strict=False)]
+            if self.chain.bound(way, own) > self.most or not self.chain.fits(number, runs):
                 return
             yield from self._moved(number, place, way, (*moved, end), own)
 
@@ -352,19 +340,10 @@ class CutLanes:
             return range(at - 1, moved[-1] + 2 * behind - 1, -1) if behind else range(moved[-1], moved[-1] - 1, -1)
         return range(at + 1, right - behind + 1) if behind else range(right, right + 1)
 
-    def _fits(self, number: int, place: LanePlace, moved: tuple[int, ...]) -> bool:
-        runs = [(min(pair), max(pair)) for pair in zip(place.at, moved, strict=False)]
-        return self.chain.fits(number, runs)
-
     def _rest(self, place: LanePlace, at: tuple[int, ...]) -> int:
         """Return the work that is left for the devices behind."""
-        least, rest = self.chain.least_work, 0
-        for lane, (end, (_, right)) in enumerate(zip(at, place.regions, strict=True)):
-            if self.is_back[lane]:
-                rest -= least[right] - least[end]
-            else:
-                rest += least[right] - least[end]
-        return rest
+        least, lanes = self.chain.least_work, zip(self.is_back, at, place.regions, strict=True)
+        return sum((-1 if back else 1) * (least[right] - least[end]) for back, end, (_, right) in lanes)
 
     def ends(self, places: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         """Return where the stages of a cut end, by the places before each device and behind the last."""
