@@ -149,15 +149,11 @@ class StageRunner:
     def weight_gradient(self, microbatch: int) -> None:
         """Run W: the gradients of the weights, from what I caught."""
         held = self._held.pop(microbatch)
-        if held.groups is None:
-            self._weights_alone(held)
+        if held.groups is not None:
+            with _own_errors():
+                stage_backward_weight(iter(self._weights), held.groups)
             return
-        with _own_errors():
-            stage_backward_weight(iter(self._weights), held.groups)
-
-    def _weights_alone(self, held: _Held) -> None:
-        """Run a W whose I caught nothing: from the outputs on."""
-        gradients = held.gradients or []
+        gradients = held.gradients or []  # its I caught nothing: from the outputs on
         if not held.tokens:
             self._whole(held, gradients)
             return

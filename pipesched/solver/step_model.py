@@ -345,14 +345,11 @@ class WholeStepModel(StepTaskModel):
                     for task in passes:
                         stay = self.between(whole_from[task], self.end(task), self.horizon)
                         yield stay, grains.weights[stage]
-            if shard.divides(GRADIENTS) and self.step.reductions:
-                yield from self._gradients(stage, grains.gradients[stage])
-
-    def _gradients(self, stage: int, size: int) -> Iterator[Stay]:
-        for number, task in enumerate(self.step.reductions[stage]):
-            first = self.model.new_int_var(0, self.horizon, "")
-            self.model.add_min_equality(first, [self.starts[one] for one in self.step.reduced(stage, number)])
-            yield self.between(first, self.end(task), self.horizon), size
+            sums = self.step.reductions.get(stage, ()) if shard.divides(GRADIENTS) else ()
+            for number, task in enumerate(sums):
+                first = self.model.new_int_var(0, self.horizon, "")
+                self.model.add_min_equality(first, [self.starts[one] for one in self.step.reduced(stage, number)])
+                yield self.between(first, self.end(task), self.horizon), grains.gradients[stage]
 
     def _of_side(self, device: int) -> Iterator[Stay]:
         """Yield the stays of activations of side work, and of its outputs and their gradients."""

@@ -62,14 +62,6 @@ def _devices(schedule: Schedule) -> Sequence[int]:
     return some_devices(schedule.problem.devices, MOST_DEVICES) or range(schedule.problem.devices)
 
 
-def _label(op: Op, width: float) -> str:
-    """Return the microbatch of an operation, with its slice where that fits too."""
-    if not is_numbered(op.kind):
-        return str(op.stage)
-    text = f"{op.microbatch}.{op.slice}"
-    return text if op.is_sliced and len(text) * DIGIT < width else f"{op.microbatch}"
-
-
 class _Chart:
     """The rows of one schedule: a path for each colour, and the labels of slots for each colour of text."""
 
@@ -130,8 +122,11 @@ class _Chart:
                 self.boxes.setdefault((colour, len(parts)), []).append(box)
                 if width > NARROWEST_LABEL and len(parts) == 1:
                     at = f'x="{_short(x + width / 2)}" y="{_short(y + self.height - 5)}"'
-                    label = f"<text {at}>{_label(op, width)}</text>"
-                    self.labels.setdefault(text_on(colour), []).append(label)
+                    label = str(op.microbatch if is_numbered(op.kind) else op.stage)
+                    full = f"{label}.{op.slice}"  # with its slice where that fits too
+                    has_room = op.is_sliced and is_numbered(op.kind) and len(full) * DIGIT < width
+                    text = f"<text {at}>{full if has_room else label}</text>"
+                    self.labels.setdefault(text_on(colour), []).append(text)
 
     def _shares(self, device: int, y: float) -> str:
         """Return the share of each column in which a device works, as one area."""
