@@ -15,7 +15,7 @@ from rich.style import Style
 from rich.table import Column
 from rich.text import Text
 
-from pipesched.render.estimate import gpus_text
+from pipesched.render.estimate import faster_outside_lines, gpus_text, how_sure, item, named, published_lines
 from pipesched.render.grid import (
     GAP,
     fitting_columns,
@@ -32,7 +32,6 @@ from pipesched.render.palette import DIM
 from pipesched.render.scatter import Path, PlotPoint, Scatter, Wall
 from pipesched.render.summary import BAD, GOOD
 from pipesched.render.timescale import numbers_text
-from pipesched.render.trust import faster_outside_lines, how_sure, item, named, published_lines
 from pipesched.tuning.judged import against_first
 from pipesched.tuning.result import TimeShare, Tuning
 from pipesched.tuning.space import Layout

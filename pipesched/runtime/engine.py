@@ -14,9 +14,8 @@ from torch.profiler import record_function
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.ops import Op
 from pipesched.runtime.channels import Shape, Transfers, shapes_of
-from pipesched.runtime.graph import has_gradient
 from pipesched.runtime.program import RECEIVE, RUN, SEND, ProgramStep, taker_of
-from pipesched.runtime.stage import StageRunner
+from pipesched.runtime.stage import StageRunner, has_gradient
 
 
 class OperationRecord(NamedTuple):

@@ -20,7 +20,7 @@ from pipesched.pipeline.residences import residences
 from pipesched.solver.case import Case
 from pipesched.solver.model import TunedModel, latest_starts
 from pipesched.solver.search import Search
-from pipesched.solver.step_tasks import StepRules
+from pipesched.solver.step_model import StepRules
 
 
 def best_in_time(bounds: Iterator[Bound], quantum: int) -> Bound:

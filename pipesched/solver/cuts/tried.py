@@ -25,8 +25,7 @@ from pipesched.pipeline.schedule import Schedule
 from pipesched.results.outcome import run
 from pipesched.schedulers.family import Family, prepare
 from pipesched.schedulers.registry import compared
-from pipesched.solver.cuts.chain import SLACK, Chain, Devices
-from pipesched.solver.cuts.in_order import CutsInOrder, RankedCut, cuts_in_order
+from pipesched.solver.cuts.chain import SLACK, Chain, CutsInOrder, Devices, RankedCut, cuts_in_order
 from pipesched.solver.feasible import feasible
 from pipesched.solver.policy import CutPolicy
 
