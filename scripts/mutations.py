@@ -111,14 +111,14 @@ MUTATIONS = [
     ),
     Mutation(
         name="evict what is needed first",
-        file="solver/memory_saving",
+        file="solver/saving_portfolio",
         old="evicted = max(held - {own}, key=",
         new="evicted = min(held - {own}, key=",
         tests=("solver/test_quality_memory_saving",),
     ),
     Mutation(
         name="loads not just in time",
-        file="solver/memory_saving",
+        file="solver/saving_portfolio",
         old='latest = min(latest, self._time(self.backward[activation])) - _lasts(problem, "reload", activation)',
         new="latest = min(latest, self._time(self.backward[activation]))",
         tests=("solver/test_quality_memory_saving",),
@@ -133,8 +133,8 @@ MUTATIONS = [
     Mutation(
         name="scrambled rule keys",
         file="solver/portfolio",
-        old="return range(first, first + count * stages, stages)",
-        new="return [key * 7919 % (4 * count * stages) for key in range(first, first + count * stages, stages)]",
+        old="return range(first, first + count * step, step)",
+        new="return [key * 7919 % (4 * count * stages) for key in range(first, first + count * step, step)]",
         tests=("solver/test_quality_rules",),
     ),
     Mutation(
@@ -153,14 +153,14 @@ MUTATIONS = [
     ),
     Mutation(
         name="loads as early as memory allows",
-        file="solver/memory_saving",
+        file="solver/saving_portfolio",
         old="while position > earliest and ends[position - 1] > begin:",
         new="while position > earliest:",
         tests=("solver/test_quality_memory_saving",),
     ),
     Mutation(
         name="no spare memory",
-        file="solver/memory_saving",
+        file="solver/saving_portfolio",
         old="spare = self.rule.spare * max(",
         new="spare = 0 * max(",
         tests=("solver/test_quality_memory_saving",),
@@ -217,8 +217,8 @@ MUTATIONS = [
     Mutation(
         name="youngest microbatch first",
         file="solver/portfolio",
-        old="return range(first, first + count * stages, stages)",
-        new="return range(first, first + count * stages, stages)[::-1]",
+        old="return range(first, first + count * step, step)",
+        new="return range(first, first + count * step, step)[::-1]",
         tests=("solver/test_quality_rules",),
     ),
     Mutation(
@@ -622,7 +622,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="the next cuts are the worst",
-        file="solver/cuts/in_order",
+        file="solver/cuts/chain",
         old="best = heappop(queue)",
         new="best = queue.pop()",
         tests=("solver/cuts/test_every_cut",),

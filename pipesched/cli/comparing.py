@@ -50,8 +50,7 @@ def print_comparison(
     comparison: Comparison, given: Problem, wanted: Charts, chart: ChartOptions, screen: Screen, *, fold: bool
 ) -> None:
     """Print a chart for each algorithm and the table; of many algorithms the table first, and the best charts."""
-    from pipesched.render.chosen import are_few, drawn
-    from pipesched.render.comparison import ComparisonTable
+    from pipesched.render.comparison import ComparisonTable, are_few, drawn
 
     console = console_for(screen)
     table = ComparisonTable(comparison, ascii_only=screen.ascii_only, fold=fold)
@@ -74,7 +73,7 @@ def print_comparison(
 
 def require_drawable(comparison: Comparison, wanted: Charts, chart: ChartOptions) -> None:
     """Raise ConfigError for a window or devices that one of the charts to print has not."""
-    from pipesched.render.chosen import drawn, edge
+    from pipesched.render.comparison import drawn, edge
 
     chosen, end = drawn(comparison, wanted), chart.view().end
     for outcome in chosen:
@@ -85,7 +84,7 @@ def _print_charts(
     drawn: Sequence[Outcome], comparison: Comparison, given: Problem, chart: ChartOptions, screen: Screen
 ) -> None:
     """Print the charts on one scale, each with its heading; what is far longer than the best is cut, or folded."""
-    from pipesched.render.chosen import edge, not_drawn, some_devices
+    from pipesched.render.comparison import edge, not_drawn, some_devices
     from pipesched.render.gantt import fold_of
     from pipesched.render.summary import heading
 

@@ -86,9 +86,8 @@ def command(
 def _print_estimate(
     found: Estimate, console: Any, screen: Screen, ratios: Sequence[tuple[str, SpeedRatio]], *, chart: bool
 ) -> None:
-    from pipesched.render.estimate import estimate_view, fit_lines
+    from pipesched.render.estimate import against_lines, estimate_view, fit_lines
     from pipesched.render.gantt import Gantt
-    from pipesched.render.trust import against_lines
 
     console.print(estimate_view(found))
     for line in against_lines(ratios):

@@ -77,7 +77,7 @@ def _print_evidence(models: Sequence[str], screen: Screen) -> None:
     from pipesched.estimation.model_reader import preset_model
     from pipesched.estimation.trust.evidence import evidence_base
     from pipesched.estimation.trust.facts import shape_of
-    from pipesched.render.trust import evidence_table
+    from pipesched.render.estimate import evidence_table
 
     shapes = [shape_of(preset_model(name)) for name in models]
     runs = [run for run in evidence_base().runs if not shapes or run.compared.facts.model in shapes]
@@ -116,7 +116,7 @@ def _print_hardware(screen: Screen) -> None:
 
 def _print_presets(kind: str, presets: Iterable[Mapping[str, Any]], screen: Screen) -> None:
     from pipesched.documents.comparison import rows_document
-    from pipesched.render.presets import PresetTable
+    from pipesched.render.catalogue import PresetTable
 
     rows = list(presets)
     if screen.as_json:

@@ -19,7 +19,6 @@ from pipesched.results.frontier import Frontier, FrontierPoint
 from pipesched.results.outcome import Outcome
 from pipesched.results.status import Status
 from pipesched.schedulers.feeding.fed_plan import BEST
-from pipesched.schedulers.feeding.ordering import Ordering
 from pipesched.schedulers.options import GROUP_SIZE, OBJECTIVES, OPTIONS, ORDER, VARIED
 
 
@@ -86,13 +85,13 @@ def rows_document(name: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any
 
 
 def _row(entry: Entry) -> dict[str, Any]:
-    who = {"algorithm": entry.algorithm, **_file(entry.file)}
+    who = {"algorithm": entry.algorithm, **({"file": entry.file} if entry.file else {})}
     if entry.metrics is None:
         return {**who, "applicable": False, "reason": entry.reason, **failure(entry)}
     return {
-        **who,
-        **_options(entry.options),
-        **_order(entry.fed),
+        **who,  # the order is a list where microbatches are not fed as they are given
+        **{option: plain_values(value) for option, value in entry.options.items() if option != ORDER},
+        **({} if entry.fed is None else ordering_document(entry.fed)),
         **cut_document(entry.cut),
         "applicable": True,
         **picked(entry, "runs_in", "weights"),
@@ -105,19 +104,6 @@ def _row(entry: Entry) -> dict[str, Any]:
 def failure(row: Any) -> dict[str, bool]:
     """Return what a row without a schedule has beside its reason where code of one's own failed."""
     return {"failed": True} if row.failed else {}
-
-
-def _file(name: str) -> dict[str, str]:
-    return {"file": name} if name else {}
-
-
-def _order(ordering: Ordering | None) -> dict[str, Any]:
-    return {} if ordering is None else ordering_document(ordering)
-
-
-def _options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options but for the order, which a row has as a list where microbatches are not fed as they are given."""
-    return {option: plain_values(value) for option, value in options.items() if option != ORDER}
 
 
 def comparison_of(content: dict[str, Any]) -> Comparison:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 from pipesched.checks import require_name, require_whole, shown
@@ -15,7 +16,7 @@ from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.costs import HALVES, STEP_TIMES
 from pipesched.pipeline.declared import BY_KEY, BY_NAME, FIELDS, SECTIONS, keys_of
 from pipesched.pipeline.layer_arguments import KEYS, Blocks
-from pipesched.pipeline.layers import PARTS, RULES, Amount, LayerCosts
+from pipesched.pipeline.layers import PARTS, RULES, Amount
 from pipesched.pipeline.memory import KEPT, SHARES, SIZES
 from pipesched.pipeline.problem import PLAIN, Problem
 from pipesched.pipeline.quantities import plain, simplest
@@ -46,12 +47,6 @@ def step_document(problem: Problem) -> dict[str, Any]:
     }
 
 
-def messages_document(problem: Problem) -> dict[str, Any]:
-    """Return the queues of messages, and the order in them, of a problem that has queues."""
-    known = problem.messages
-    return {} if known is None else {"messages": {"queue": known.queue, "order": known.order}}
-
-
 def kept_said(problem: Problem) -> bool:
     """Return whether a document says weights, gradients and states: where there is a step, or some memory of them."""
     return problem.has_step or any(any(getattr(problem.memory, key)) for key in KEPT)
@@ -74,16 +69,14 @@ def layers_document(problem: Problem) -> dict[str, Any]:
         unsaid |= {"backward", *HALVES, "recompute"}
     if not kept_said(problem):
         unsaid |= {*KEPT}
-    parts = {key: _part(getattr(layers, key), unsaid) for key in layers.parts_said}
+    parts: dict[str, dict[str, Any]] = {part: {} for part in layers.parts_said}
+    for part, key in product(parts, (key for key in KEYS if key not in unsaid)):
+        if (value := getattr(getattr(layers, part), key)) is not None:
+            parts[part][key] = _plain(value)
     if layers.p2p is not None and layers.count != len(layers.layout):
         parts["layer"]["p2p"] = _plain(layers.p2p)
     blocks = {BLOCKS: True} if layers.blocks else {}
     return {"layers": layers.count, **parts, "layout": layers.layout_said, **blocks}
-
-
-def _part(costs: LayerCosts, unsaid: Set[str]) -> dict[str, Any]:
-    values = {key: getattr(costs, key) for key in KEYS if key not in unsaid}
-    return {key: _plain(value) for key, value in values.items() if value is not None}
 
 
 def _plain(amount: Amount) -> Any:
@@ -141,14 +134,11 @@ def with_tried(problem: Problem, content: Mapping[str, Any]) -> Problem:
         raise ConfigError(
             f"must list numbers of slices, each with its makespan, not {shown(tried)}", "slices", entry=TRIED
         )
-    pairs = tuple((_count(count), require_finite(makespan, "slices.tried")) for count, makespan in tried)
-    return replace(problem, slices=replace(problem.slices, tried=tuple(map(tuple, plain_values(pairs)))))
-
-
-def _count(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ConfigError(f"must be numbers of slices, not {shown(value)}", "slices", entry=TRIED)
-    return value
+    for count, makespan in tried:
+        if not isinstance(count, int) or isinstance(count, bool):
+            raise ConfigError(f"must be numbers of slices, not {shown(count)}", "slices", entry=TRIED)
+        require_finite(makespan, "slices.tried")
+    return replace(problem, slices=replace(problem.slices, tried=tuple(map(tuple, plain_values(tried)))))
 
 
 def order_document(outcome: Outcome) -> dict[str, Any]:
@@ -204,16 +194,10 @@ def read_ordering(content: Mapping[str, Any], microbatches: int | None = None) -
     said = content[ORDERING] if isinstance(content[ORDERING], dict) else {}
     if not isinstance(said.get("exact"), bool):
         raise ConfigError(f"must say whether the order is `exact`, not {shown(content[ORDERING])}", ORDERING)
-    makespans = {key: _makespan(said, key) for key in ("given", "verl")}
+    makespans = {key: said[key] for key in ("given", "verl") if said.get(key) is not None}
+    for key, makespan in makespans.items():
+        makespans[key] = plain_values(require_finite(makespan, f"{ORDERING}.{key}"))
     return Ordering(fed, BEST, said["exact"], require_whole(said.get("tried"), f"{ORDERING}.tried"), **makespans)
-
-
-def _makespan(said: Mapping[str, Any], key: str) -> int | float | None:
-    value = said.get(key)
-    if value is None:
-        return None
-    number: int | float = plain_values(require_finite(value, f"{ORDERING}.{key}"))
-    return number
 
 
 def fed_by(problem: Problem, ordering: Ordering | None) -> Problem:
@@ -254,7 +238,7 @@ MOST_PLACES = 30  # digits before or behind the point
 
 def problem_document(problem: Problem) -> dict[str, Any]:
     """Return the problem as a config with every default filled in."""
-    unsaid = {*(() if problem.memory.kv else ("kv",)), *(() if kept_said(problem) else KEPT)}
+    unsaid, queues = {*(() if problem.memory.kv else ("kv",)), *(() if kept_said(problem) else KEPT)}, problem.messages
     return {
         "name": problem.name,
         "devices": problem.devices,
@@ -268,7 +252,7 @@ def problem_document(problem: Problem) -> dict[str, Any]:
         **layers_document(problem),
         **({} if problem.speed is None else {"speed": [*map(plain, problem.speed)]}),
         **({} if problem.links is None else {"links": [[*map(plain, row)] for row in problem.links]}),
-        **messages_document(problem),
+        **({} if queues is None else {"messages": {"queue": queues.queue, "order": queues.order}}),
         **units_document(problem),
         "costs": {key: _value(getattr(problem.costs, key)) for key in costs_said(problem)},
         "memory": {key: _value(getattr(problem.memory, key)) for key in keys_of("memory") if key not in unsaid},

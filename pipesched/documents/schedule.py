@@ -11,36 +11,153 @@ read as the simplest fraction with that float, so the document round-trips exact
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from fractions import Fraction
 from itertools import chain, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipesched.checks import shown
 from pipesched.core.timing import UNTIMED
 from pipesched.documents import json_text, problem as problems
-from pipesched.documents.entries import (
-    NETWORK,
-    QUEUE,
-    WrittenSlot,
-    network_document,
-    programs_of,
-    queue_document,
-    read_issued,
-    with_queue,
-    written_entries,
-)
 from pipesched.documents.json_text import get, nearly_equal
+from pipesched.documents.problem import exact_time
 from pipesched.documents.solver import report_of, solver_document, wrong_solver_claims
 from pipesched.errors import ConfigError, InvalidSchedule, WrongOperation
-from pipesched.pipeline.ops import Op, Pair, parse_op, parse_slot, parse_transfer
-from pipesched.pipeline.plan import plan_from_slots, with_parts
+from pipesched.pipeline.message_programs import given_programs
+from pipesched.pipeline.ops import Op, Pair, Slot, parse_message, parse_network, parse_op, parse_slot, parse_transfer
+from pipesched.pipeline.plan import NOTHING_BEFORE, Plan, plan_from_slots, with_parts
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.results.outcome import MEASURED, Outcome
 from pipesched.results.status import Status
+
+
+class WrittenSlot(NamedTuple):
+    """A slot, a transfer or a network operation, with its times and that of its message in ticks.
+
+    `turn` orders transfers of equal times; `after` is the slot behind which a network operation is issued.
+    """
+
+    slot: Slot
+    start: int
+    end: int
+    turn: int
+    arrived: int = UNTIMED
+    after: Slot | None = None
+
+
+def written_entries(problem: Problem, content: Any, key: str, read: Callable[[str], Slot]) -> list[list[WrittenSlot]]:
+    """Return what a key of the document lists for each device. Raises ConfigError."""
+    devices = get(content, key, list)
+    if len(devices) != problem.devices:
+        raise ConfigError(f"{key!r} lists {len(devices)} devices; the problem has {problem.devices}")
+    if not all(isinstance(slots, list) for slots in devices):
+        raise ConfigError(f"{key!r} must hold a list of slots for each device")
+    return [[_entry(problem, slot, read) for slot in row] for row in devices]
+
+
+def _entry(problem: Problem, content: Any, read: Callable[[str], Slot]) -> WrittenSlot:
+    slot = read(get(content, "op", str))
+    start, end = _ticks(content, "start", problem), _ticks(content, "end", problem)
+    arrived = _ticks(content, "arrived", problem) if "arrived" in content else UNTIMED
+    turn = content.get("turn", 0)
+    if not isinstance(turn, int) or isinstance(turn, bool):
+        raise ConfigError(f"{content.get('op')}: 'turn' must be a whole number, not {shown(turn)}")
+    after = content.get("after")
+    if after is not None and not isinstance(after, str):
+        raise ConfigError(f"{content.get('op')}: 'after' must be the text of a slot, or null, not {shown(after)}")
+    return WrittenSlot(slot, start, end, turn, arrived, None if after is None else parse_slot(after))
+
+
+def _ticks(content: Mapping[str, Any], key: str, problem: Problem) -> int:
+    """Return the tick that a time was written for: the nearest one, if it is written that way."""
+    value, scale = content.get(key), problem.ticks.per_unit
+    if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
+        raise ConfigError(f"{content.get('op')}: {key!r} must be a number, not {shown(value)}")
+    exactly = exact_time(value)  # checks the range
+    ticks = round((exactly if isinstance(value, int) else Fraction(float(value))) * scale)
+    if ticks < 0 or in_units(ticks, scale) != (value if isinstance(value, int) else float(value)):
+        raise ConfigError(f"{content.get('op')}: {key} {shown(value)} is no sum of the problem's costs")
+    return ticks
+
+
+NETWORK, QUEUE = "network", "queue"
+
+
+def read_issued(problem: Problem, content: dict[str, Any], key: str) -> list[list[WrittenSlot]]:
+    """Return what a document says of each network lane, or of the messages of each device; nothing without a step.
+
+    So where messages are free. Raises ConfigError, also for what the problem has not.
+    """
+    if problem.has_step if key == NETWORK else problem.messages is not None:
+        return written_entries(problem, content, key, parse_network if key == NETWORK else parse_message)
+    if key in content:
+        step = "with a step: costs of gather or reduce, shard, side, .."
+        raise ConfigError(f"{key!r} is for a problem {step if key == NETWORK else 'whose `messages` queue'}")
+    return []
+
+
+def network_document(schedule: Schedule) -> list[list[dict[str, Any]]]:
+    """Return what each network lane moves, in the order of its program; `after` is the text of a slot, or null."""
+    return [
+        [
+            {"op": str(op), "start": start, "end": end, "after": None if after is None else str(after)}
+            for op, start, end, after in program
+        ]
+        for program in schedule.network
+    ]
+
+
+def queue_document(schedule: Schedule) -> list[list[dict[str, Any]]]:
+    """Return the ends of messages of each device in its order; `after` is the text of a slot, or null."""
+    plan, scale = schedule.plan, schedule.problem.ticks.per_unit
+    starts, ends = schedule.start_ticks, schedule.end_ticks
+    names: dict[int, str | None] = {NOTHING_BEFORE: None}
+    rows = []
+    for program in plan.messages:
+        row = []
+        for number, sends, after, _ in zip(*(values.tolist() for values in program), strict=True):
+            if after not in names:
+                names[after] = str(plan.slot(after))
+            times = {"start": in_units(starts[number], scale), "end": in_units(ends[number], scale)}
+            row.append({"op": str(plan.index.end(number, sends)), **times, "after": names[after]})
+        rows.append(row)
+    return rows
+
+
+def with_queue(problem: Problem, plan: Plan, rows: Sequence[Sequence[WrittenSlot]]) -> Plan:
+    """Return a plan with the messages that a document says.
+
+    Raises InvalidSchedule for one that is none of the plan, and for one whose ends have two times.
+    """
+    if problem.messages is None:
+        return plan
+    times: dict[int, tuple[WrittenSlot, int]] = {}
+    made = given_programs(problem, plan, programs_of(rows))
+    for device, row in enumerate(rows):
+        for entry in row:
+            assert isinstance(entry.slot, Op)
+            other, there = times.setdefault(made.index.number(entry.slot), (entry, device))
+            if (other.start, other.end) != (entry.start, entry.end):
+                ends = f"{other.slot} on device {there} and {entry.slot} on device {device}"
+                raise InvalidSchedule(f"{ends} are one message, but have two times")
+    return made
+
+
+def programs_of(network: Sequence[Sequence[WrittenSlot]]) -> list[list[tuple[Op, Op | None]]]:
+    """Return the operations of each lane, each with the slot behind which it is issued, of a pair its forward."""
+    return [
+        [
+            (entry.slot, entry.after.forward if isinstance(entry.after, Pair) else entry.after)
+            for entry in row
+            if isinstance(entry.slot, Op)
+        ]
+        for row in network
+    ]
+
 
 FORMAT = "pipesched.schedule"
 MOST_RESOLVED = 12  # digits behind the point, of the times of a measured schedule
@@ -52,6 +169,7 @@ def document(outcome: Outcome) -> dict[str, Any]:
     schedule, has_units = outcome.schedule, problems.is_of_units(outcome)
     version = json_text.VERSION_OF_UNITS if has_units or schedule.problem.has_step else json_text.VERSION
     is_latest = schedule.problem.costs.chooses or schedule.problem.messages is not None
+    op, waits = schedule.plan.index.op, schedule.plan.waits
     return {
         "format": FORMAT,
         "version": json_text.VERSION_OF_BOTH if is_latest else version,
@@ -62,51 +180,40 @@ def document(outcome: Outcome) -> dict[str, Any]:
         **problems.cut_document(outcome.cut),
         "metrics": outcome.metrics,
         "covers": outcome.covers,
-        "devices": [list(_slots(schedule, device)) for device in range(schedule.problem.devices)],
+        "devices": [_slots(schedule, device) for device in range(schedule.problem.devices)],
         **({"transfers": _transfers(schedule)} if schedule.plan.lanes else {}),
         **({"network": network_document(schedule)} if schedule.problem.has_step else {}),
         **({} if schedule.problem.messages is None else {QUEUE: queue_document(schedule)}),
-        **({"waits": _waits(schedule)} if schedule.plan.waits else {}),
+        **({"waits": [[str(op(after)), str(op(before))] for before, after in waits]} if waits else {}),
         **({} if outcome.report is None else {"solver": solver_document(outcome.report)}),
     }
 
 
-def _slots(schedule: Schedule, device: int) -> Iterator[dict[str, Any]]:
-    arrived, scale = schedule.arrival_ticks, schedule.problem.ticks.per_unit
-    for number, (slot, start, end) in zip(schedule.plan.orders[device], schedule.timeline(device), strict=True):
-        message = {"arrived": in_units(arrived[number], scale)} if arrived and arrived[number] != UNTIMED else {}
-        yield {"op": str(slot), "start": start, "end": end, **message}
+def _slots(schedule: Schedule, device: int) -> list[dict[str, Any]]:
+    slots = [{"op": str(slot), "start": start, "end": end} for slot, start, end in schedule.timeline(device)]
+    if arrived := schedule.arrival_ticks:
+        for number, slot in zip(schedule.plan.orders[device], slots, strict=True):
+            if arrived[number] != UNTIMED:
+                slot["arrived"] = in_units(arrived[number], schedule.problem.ticks.per_unit)
+    return slots
 
 
 def _transfers(schedule: Schedule) -> list[list[dict[str, Any]]]:
     """Return the offloads and loads of each device, in order of time."""
     index, scale = schedule.plan.index, schedule.problem.ticks.per_unit
     starts, ends = schedule.start_ticks, schedule.end_ticks
-    rows: list[list[dict[str, Any]]] = [[] for _ in range(schedule.problem.devices)]
-    moves = chain.from_iterable(chain.from_iterable(schedule.plan.lanes))
-    turns = _turns(schedule)
-    for move in sorted(moves, key=lambda number: (starts[number], ends[number])):
-        start, end = in_units(starts[move], scale), in_units(ends[move], scale)
-        turn = {"turn": turns[move]} if move in turns else {}
-        rows[schedule.graph.pools[move]].append({"op": str(index.op(move)), "start": start, "end": end, **turn})
-    return rows
-
-
-def _turns(schedule: Schedule) -> dict[int, int]:
-    """Return the places in their lane of transfers that two devices share it for and no time tells apart."""
-    starts, ends = schedule.start_ticks, schedule.end_ticks
-    turns: dict[int, int] = {}
-    for lane in chain.from_iterable(schedule.plan.lanes):
+    lanes = [*chain.from_iterable(schedule.plan.lanes)]
+    turns: dict[int, dict[str, int]] = {}  # in lanes that two devices share, of transfers that no time tells apart
+    for lane in lanes if schedule.problem.lane_pairs < schedule.problem.devices else ():
         for place, (one, other) in enumerate(pairwise(lane)):
             if (starts[one], ends[one]) == (starts[other], ends[other]):
-                turns |= {one: place, other: place + 1}
-    return turns if schedule.problem.lane_pairs < schedule.problem.devices else {}
-
-
-def _waits(schedule: Schedule) -> list[list[str]]:
-    """Return the wait edges of the plan: pairs (later, earlier)."""
-    op = schedule.plan.index.op
-    return [[str(op(after)), str(op(before))] for before, after in schedule.plan.waits]
+                turns |= {one: {"turn": place}, other: {"turn": place + 1}}
+    rows: list[list[dict[str, Any]]] = [[] for _ in range(schedule.problem.devices)]
+    for move in sorted(chain.from_iterable(lanes), key=lambda number: (starts[number], ends[number])):
+        start, end = in_units(starts[move], scale), in_units(ends[move], scale)
+        row = {"op": str(index.op(move)), "start": start, "end": end, **turns.get(move, {})}
+        rows[schedule.graph.pools[move]].append(row)
+    return rows
 
 
 def parse(text: str, name: str) -> Outcome:
@@ -150,7 +257,14 @@ def wrong_claims(text: str, outcome: Outcome) -> Iterator[str]:
     if isinstance(claimed, dict):
         others = {name: own for name, own in ours.items() if name not in ("lower_bound", "gap")}
         yield from _wrong_metrics("metrics", claimed, others)
-        yield from _wrong_bound(claimed, ours)
+        bound, makespan = claimed.get("lower_bound", ours["lower_bound"]), ours["makespan"]
+        if bound is not None:
+            if bound > makespan and not nearly_equal(bound, makespan):
+                yield f"metrics.lower_bound is {shown(bound)} in the document, above the makespan, {shown(makespan)}"
+            gap = (makespan - bound) / bound if bound else 0.0
+            if not nearly_equal(claimed.get("gap", gap), gap):
+                said = f"metrics.gap is {shown(claimed['gap'])} in the document"
+                yield f"{said}; makespan and lower bound have {shown(gap)}"
     yield from problems.wrong_order(outcome)
     layers, cut = outcome.problem.layers, outcome.cut
     if cut is not None and layers is not None and cut.layout != layers.layout:
@@ -172,17 +286,6 @@ def _wrong_metrics(where: str, claimed: Mapping[str, Any], ours: Mapping[str, An
             yield f"{where}.{name} is {shown(theirs)} in the document; its schedule has {shown(own)}"
 
 
-def _wrong_bound(claimed: dict[str, Any], ours: dict[str, Any]) -> Iterator[str]:
-    bound, makespan = claimed.get("lower_bound", ours["lower_bound"]), ours["makespan"]
-    if bound is None:
-        return
-    if bound > makespan and not nearly_equal(bound, makespan):
-        yield f"metrics.lower_bound is {shown(bound)} in the document, above the makespan, {shown(makespan)}"
-    gap = (makespan - bound) / bound if bound else 0.0
-    if not nearly_equal(claimed.get("gap", gap), gap):
-        yield f"metrics.gap is {shown(claimed['gap'])} in the document; makespan and lower bound have {shown(gap)}"
-
-
 def _schedule(problem: Problem, content: dict[str, Any]) -> Schedule:
     if problem.placement is None:
         raise ConfigError('problem.placement must be a list of devices or "bidirectional"')
@@ -196,11 +299,15 @@ def _schedule(problem: Problem, content: dict[str, Any]) -> Schedule:
     moves = written_entries(problem, content, "transfers", parse_transfer) if "transfers" in content else []
     network, queue = (read_issued(problem, content, key) for key in (NETWORK, QUEUE))
     slots = [[entry.slot for entry in row] for row in rows]
-    lanes, waits = _lanes(problem, moves), _parsed_waits(content)
-    sizes = problem.stages, problem.microbatches
-    plan = plan_from_slots(slots, *sizes, lanes, waits, problem.slices.count, programs_of(network), len(problem.side))
-    plan = with_parts(plan, name=name)
-    plan = with_queue(problem, plan, queue)
+    lanes: list[list[WrittenSlot]] = [[] for _ in range(problem.lane_pairs if moves else 0)]
+    for device, entries in enumerate(moves):
+        lanes[problem.lane_pair(device)].extend(entries)
+    by_time = (sorted(lane, key=lambda entry: entry[1:4]) for lane in lanes)  # by start, end and turn
+    transfers = ([entry.slot for entry in lane if isinstance(entry.slot, Op)] for lane in by_time)
+    waits, sizes = _parsed_waits(content), (problem.stages, problem.microbatches)
+    programs, sides = programs_of(network), len(problem.side)
+    plan = plan_from_slots(slots, *sizes, transfers, waits, problem.slices.count, programs, sides)
+    plan = with_queue(problem, with_parts(plan, name=name), queue)
     starts, ends, arrived = ([UNTIMED] * plan.index.size for _ in range(3))
     for entry in chain(*rows, *moves, *network, *queue):
         for op in entry.slot if isinstance(entry.slot, Pair) else (entry.slot,):
@@ -230,14 +337,6 @@ def _parsed_waits(content: dict[str, Any]) -> list[tuple[Op, Op]]:
     if not all(isinstance(pair, list) and len(pair) == 2 and all(isinstance(t, str) for t in pair) for pair in pairs):
         raise ConfigError("'waits' must hold pairs of operations: [later, earlier]")
     return [(parse_op(earlier), parse_op(later)) for later, earlier in pairs]
-
-
-def _lanes(problem: Problem, moves: Sequence[Sequence[WrittenSlot]]) -> Iterator[list[Op]]:
-    """Yield the transfers of each pair of lanes, in the order of their times."""
-    for lane in range(problem.lane_pairs if moves else 0):
-        row = [entry for device, entries in enumerate(moves) if problem.lane_pair(device) == lane for entry in entries]
-        row.sort(key=lambda entry: entry[1:4])  # by start, end and turn
-        yield [entry.slot for entry in row if isinstance(entry.slot, Op)]
 
 
 def _as_written(schedule: Schedule) -> Schedule:

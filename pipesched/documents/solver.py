@@ -67,7 +67,11 @@ MOST = 10**30
 
 def solver_document(report: SolveReport) -> dict[str, Any]:
     """Return the report of a solve: the value of its objective, the bound on it, and where both come from."""
-    best, repetition = report.heuristic, report.repetition
+    best, repetition, cuts = report.heuristic, report.repetition, report.cuts
+    of_cuts: dict[str, Any] = {}
+    if cuts is not None:
+        own = {"layout": list(cuts.layout), "chunks": cuts.chunks, "bound": cuts.bound.value, "status": cuts.status}
+        of_cuts = {"cut": own, "cuts": [{**cut._asdict(), "layout": list(cut.layout)} for cut in cuts.tried]}
     return {
         "status": report.status,
         "minimize": report.objective,
@@ -83,7 +87,7 @@ def solver_document(report: SolveReport) -> dict[str, Any]:
         "equal": list(report.equal),
         "repetition": None if repetition is None else repetition._asdict(),
         **({} if report.advice is None else {"advice": [one._asdict() for one in report.advice]}),
-        **({} if report.cuts is None else _cuts_document(report.cuts)),
+        **of_cuts,
     }
 
 
@@ -99,6 +103,8 @@ def report_of(content: Mapping[str, Any], metrics: object, schedule: Schedule) -
     known = metrics.get("lower_bound") if isinstance(metrics, Mapping) else None
     own = _bound({"lower_bound": 0 if known is None else known}, "lower_bound", per_unit, bound.reason)
     name = placement_name(schedule.problem.settled_placement, schedule.problem.devices)
+    best = _part(content, "heuristic", "a source and an objective")
+    again = _part(content, "repetition", "a placement, a period and more")
     return SolveReport(
         objective=objective,
         status=Status(_word(content, "status", [*map(str, Status)], "feasible")),
@@ -108,22 +114,16 @@ def report_of(content: Mapping[str, Any], metrics: object, schedule: Schedule) -
         seconds=float(_number(content, "seconds")),
         stopped_by=StoppedBy(_word(content, "stopped_by", [*map(str, StoppedBy)], "search")),
         source=_text(content, "source", "unknown"),
-        heuristic=_heuristic(content.get("heuristic")),
+        heuristic=None if best is None else BestHeuristic(_text(best, "source", ""), _plain(best, "objective")),
         placements=_names(content, "placements", [name]),
         equal=dict.fromkeys(_names(content, "equal", []), 0),
-        repetition=_repetition(content.get("repetition")),
+        repetition=None if again is None else _repetition(again),
         advice=advice_of(content.get("advice")),
         cuts=_cuts_of(content, per_unit),
         covers=_text(content, "covers", CHOSEN),
         cut_off=_names(content, "cut_off", []),
         not_tried=_names(content, "not_tried", []),
     )
-
-
-def _cuts_document(cuts: CutReport) -> dict[str, Any]:
-    """Return the cut of the answer, with what is known of it, and those that were tried."""
-    own = {"layout": list(cuts.layout), "chunks": cuts.chunks, "bound": cuts.bound.value, "status": cuts.status}
-    return {"cut": own, "cuts": [{**cut._asdict(), "layout": list(cut.layout)} for cut in cuts.tried]}
 
 
 def wrong_solver_claims(content: Mapping[str, Any], outcome: Outcome) -> Iterator[str]:
@@ -175,23 +175,22 @@ def _word(content: Mapping[str, Any], key: str, known: list[str] | tuple[str, ..
     return str(value)
 
 
-def _heuristic(content: object) -> BestHeuristic | None:
-    if content is None:
-        return None
-    if not isinstance(content, Mapping):
-        raise ConfigError(f"solver: 'heuristic' must hold a source and an objective, not {shown(content)}")
-    return BestHeuristic(_text(content, "source", ""), plain(Fraction(_number(content, "objective"))))
+def _part(content: Mapping[str, Any], key: str, what: str) -> Mapping[str, Any] | None:
+    part = content.get(key)
+    if part is not None and not isinstance(part, Mapping):
+        raise ConfigError(f"solver: {key!r} must hold {what}, not {shown(part)}")
+    return part
 
 
-def _repetition(content: object) -> Repetition | None:
-    if content is None:
-        return None
-    if not isinstance(content, Mapping):
-        raise ConfigError(f"solver: 'repetition' must hold a placement, a period and more, not {shown(content)}")
+def _plain(content: Mapping[str, Any], key: str) -> int | float:
+    return plain(Fraction(_number(content, key)))
+
+
+def _repetition(content: Mapping[str, Any]) -> Repetition:
     count = _number(content, "microbatches")
     if count != int(count) or count < 1:
         raise ConfigError(f"solver: 'microbatches' of 'repetition' must be a whole number, not {shown(count)}")
-    period, refuted = (plain(Fraction(_number(content, key))) for key in ("period", "refuted"))
+    period, refuted = _plain(content, "period"), _plain(content, "refuted")
     return Repetition(_text(content, "placement", ""), period, int(count), refuted)
 
 
@@ -214,8 +213,8 @@ def _cuts_of(content: Mapping[str, Any], per_unit: int) -> CutReport | None:
             chunks=_count(cut, "chunks"),
             placement=_text(cut, "placement", ""),
             layout=_layout(cut),
-            work=plain(Fraction(_number(cut, "work"))),
-            makespan=None if cut.get("makespan") is None else plain(Fraction(_number(cut, "makespan"))),
+            work=_plain(cut, "work"),
+            makespan=None if cut.get("makespan") is None else _plain(cut, "makespan"),
         )
         for cut in listed
     )

@@ -10,7 +10,7 @@ from pipesched.errors import ConfigError
 from pipesched.estimation.setup import SIZES
 from pipesched.estimation.trust.evidence import PublishedRun, SpeedRatio, Trust
 from pipesched.pipeline.step import NOTHING
-from pipesched.tuning.result import Doubt, NearMiss, OverMemory, Tuning
+from pipesched.tuning.result import Tuning
 from pipesched.tuning.space import Layout
 from pipesched.tuning.trial import Trial
 
@@ -73,12 +73,34 @@ def tuning_document(tuning: Tuning) -> dict[str, Any]:
         "rows": [_row(trial, gpus) for trial in tuning.rows],
         "pareto": [_row(trial, gpus) for trial in tuning.pareto],
         "parts": [share._asdict() for share in tuning.parts],
-        "wishes": [_over_memory(point, gpus) for point in tuning.wishes],
-        "doubts": [_doubt(doubt, gpus) for doubt in tuning.doubts],
-        "nearest": [_miss(miss, gpus) for miss in tuning.nearest],
+        "wishes": [
+            {**_point(one.layout, one.algorithm, gpus), "over": one.over, "most": one.most} for one in tuning.wishes
+        ],
+        "doubts": [
+            {
+                **picked(doubt, "share", "factor"),
+                "winner": _point(doubt.winner.point.layout, doubt.winner.point.algorithm, gpus),
+                "gain": doubt.gain,
+            }
+            for doubt in tuning.doubts
+        ],
+        "nearest": [
+            {**_point(one.layout, one.algorithm, gpus), "over": one.over, "help": list(one.help)}
+            for one in tuning.nearest
+        ],
         **picked(tuning, "tied", "fits"),
         "beyond": [{**_row(one.trial, gpus), "measure": one.measure} for one in tuning.beyond],
-        "published": [_published(run) for run in tuning.published],
+        "published": [
+            {
+                "run": run.run,
+                "source": run.compared.source,
+                "parallel": picked(run.compared.facts, *SIZES),
+                "gpus": run.compared.facts.gpus,
+                "measured": run.rate,
+                "estimated": run.estimated_rate,
+            }
+            for run in tuning.published
+        ],
         "measure": None if measure is None else {"layouts": [*measure.layouts], "gain": measure.gain},
         "notes": [*tuning.notes],
     }
@@ -103,18 +125,6 @@ def _row(trial: Trial, gpus: int | None) -> dict[str, Any]:
     }
 
 
-def _published(run: PublishedRun) -> dict[str, Any]:
-    facts = run.compared.facts
-    return {
-        "run": run.run,
-        "source": run.compared.source,
-        "parallel": picked(facts, *SIZES),
-        "gpus": facts.gpus,
-        "measured": run.rate,
-        "estimated": run.estimated_rate,
-    }
-
-
 def _point(layout: Layout, algorithm: str, gpus: int | None) -> dict[str, Any]:
     """Return what a point is, as a config spells it; where the GPUs are known, also them and the ranks of data."""
     parallel = layout.parallel
@@ -123,24 +133,9 @@ def _point(layout: Layout, algorithm: str, gpus: int | None) -> dict[str, Any]:
         parallel = {"gpus": gpus, **parallel, "data": gpus // ways}
     found = {"parallel": parallel, "micro": layout.micro, "recompute": layout.recompute_value, "algorithm": algorithm}
     found |= {} if layout.precision is None else {"precision": layout.precision}
-    return found if layout.shard is None else {**found, "shard": layout.shard, "shard_ranks": _ranks(layout, gpus)}
-
-
-def _ranks(layout: Layout, gpus: int | None) -> int | None:
-    """Return the ranks that divide what a level says; where nothing is divided, all with the same parameters."""
-    if gpus is None or (layout.shard_ranks is not None and layout.shard != NOTHING):
-        return layout.shard_ranks
-    return gpus // (layout.tensor * layout.pipeline)
-
-
-def _over_memory(point: OverMemory, gpus: int | None) -> dict[str, Any]:
-    return {**_point(point.layout, point.algorithm, gpus), "over": point.over, "most": point.most}
-
-
-def _doubt(doubt: Doubt, gpus: int | None) -> dict[str, Any]:
-    winner = _point(doubt.winner.point.layout, doubt.winner.point.algorithm, gpus)
-    return {**picked(doubt, "share", "factor"), "winner": winner, "gain": doubt.gain}
-
-
-def _miss(miss: NearMiss, gpus: int | None) -> dict[str, Any]:
-    return {**_point(miss.layout, miss.algorithm, gpus), "over": miss.over, "help": list(miss.help)}
+    if layout.shard is not None:
+        ranks = layout.shard_ranks
+        if gpus is not None and (ranks is None or layout.shard == NOTHING):  # all with the same parameters
+            ranks = gpus // (layout.tensor * layout.pipeline)
+        found |= {"shard": layout.shard, "shard_ranks": ranks}
+    return found

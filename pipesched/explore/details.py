@@ -116,17 +116,15 @@ def _gap_before(board: Board, task: int) -> str:
     texts = []
     for gap in board.gaps:
         if gap.waiting == task:
-            why = _if_first(board, gap.culprit, task) if gap.idle is Idle.ORDER else board.gap_words(gap)
+            if gap.idle is not Idle.ORDER:
+                why = board.gap_words(gap)
+            elif legal(board, gap.culprit).allow(position := place_of(board, task).position):
+                after = makespan_after(board, gap.culprit, position)
+                why = f"{board.name(gap.culprit)} could run; before {board.name(task)}: {after}"
+            else:
+                why = f"{board.name(gap.culprit)} could run, but not before {board.name(task)}"
             texts.append(f"{board.number(gap.end - gap.start)} {IDLE_MARKS[gap.idle].meaning}: {why}")
     return "; ".join(texts) or "none"
-
-
-def _if_first(board: Board, task: int, other: int) -> str:
-    """Say that a task of the same row could run, and what the makespan would be if it came before another one."""
-    name, position = board.name(task), place_of(board, other).position
-    if not legal(board, task).allow(position):
-        return f"{name} could run, but not before {board.name(other)}"
-    return f"{name} could run; before {board.name(other)}: {makespan_after(board, task, position)}"
 
 
 def pause_reasons(board: Board, pause: Pause) -> tuple[str, str]:

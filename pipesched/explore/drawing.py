@@ -20,13 +20,13 @@ from pipesched.explore.pipeline_board import PipelineBoard
 from pipesched.explore.state import State
 from pipesched.explore.unit_board import UnitBoard
 from pipesched.pipeline.kinds import Resource
-from pipesched.render.cells import Cells, ColourCells, LetterCells, Line
-from pipesched.render.gantt import is_by_kind
+from pipesched.render.cells import Line
+from pipesched.render.gantt import cells_of, is_by_kind
 from pipesched.render.legend import Item, LegendKey, Look, full_scale, memory_strip, peak_text, wrap
 from pipesched.render.marks import MEASURED_MEMORY
 from pipesched.render.palette import DIM, OVER
 from pipesched.render.rows import NETWORK_LANE, Row, Run, device_row, lane_rows
-from pipesched.render.timescale import TimeScale, Window, fit, operation_times, quantum
+from pipesched.render.timescale import TimeScale, Window, fit, quantum
 from pipesched.render.units_chart import UnitChart
 from pipesched.render.view import WIDE, LineFrame, axis
 
@@ -120,15 +120,7 @@ class PipelinePainter(Painter):
     def prepare(self, layout: LineFrame, critical: Set[int]) -> None:
         self.layout = layout
         self.by_kind = is_by_kind([self.schedule], layout.scales) and any(self.schedule.busy_ticks)
-        self.cells: Cells
-        if layout.colour:
-            scale = layout.scale
-            lasting = [time for time in operation_times(self.schedule) if time]
-            length = max(scale.window.end - scale.window.start, 1)
-            narrowest = min(lasting, default=0) * scale.columns // length
-            self.cells = ColourCells(self.schedule, "auto", narrowest, by_kind=self.by_kind, underlined=critical)
-        else:
-            self.cells = LetterCells(self.schedule, "auto", layout.ascii_only)
+        self.cells = cells_of(self.schedule, "auto", layout, by_kind=self.by_kind, underlined=critical)
 
     def row(self, number: int) -> Row:
         return device_row(self.schedule, number)

@@ -12,8 +12,7 @@ from pipesched.analysis.reasons.explanation import Sensitivity, idle_gap
 from pipesched.core.order_moves import moved, users_of
 from pipesched.core.reasons import NOTHING, Arc, Gap, TimedTasks
 from pipesched.errors import ConfigError, InvalidSchedule
-from pipesched.explore.board import LIVE, Amounts, Board, place_of
-from pipesched.explore.places import PlaceLimits
+from pipesched.explore.board import LIVE, Amounts, Board, PlaceLimits, place_of
 from pipesched.file_formats.files import content_of, read, refuse_existing, write_file
 from pipesched.file_formats.registry import SCHEDULE, format_for
 from pipesched.pipeline.check import checked, violations

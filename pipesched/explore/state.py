@@ -13,9 +13,8 @@ from typing import NamedTuple
 from pipesched.core.order_moves import moved
 from pipesched.core.reasons import NOTHING
 from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule
-from pipesched.explore.board import LIVE, Board, legal, place_of, refusal
+from pipesched.explore.board import LIVE, Board, PlaceLimits, legal, place_of, refusal
 from pipesched.explore.details import change, pause_reasons
-from pipesched.explore.places import PlaceLimits
 from pipesched.explore.planning import FormField, Move, Planned, Planner
 from pipesched.explore.sheet import (
     EditHistory,

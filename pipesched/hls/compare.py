@@ -60,7 +60,13 @@ def _remarks(tasks: TaskGraph, found: Sequence[RuleResult], optimum: HardwareOut
     least = optimum.schedule.latency
     if min(latencies) > least:
         yield f"No list schedule of these rules reaches {least} cycles; the best takes {min(latencies)}."
-    undecided = _undecided(tasks)
+    ranks = [rule(tasks) for rule in PRIORITIES.values()]
+    groups: dict[tuple[int, ...], list[int]] = {}  # of one class, ready at once, that every priority ranks equal
+    for task, before in enumerate(tasks.predecessors):
+        if not before:
+            groups.setdefault((tasks.resources[task], *(rank[task] for rank in ranks)), []).append(task)
+    crowded = [group for key, group in groups.items() if len(group) > tasks.unit_counts[key[0]]]
+    undecided = max(crowded, key=len, default=[])
     if undecided:
         operations = [optimum.schedule.graph.operations[task] for task in undecided[:SHOWN]]
         names = ", ".join(operation.text or operation.name for operation in operations)
@@ -71,17 +77,6 @@ def _remarks(tasks: TaskGraph, found: Sequence[RuleResult], optimum: HardwareOut
     best = [result.registers for result in found if result.latency == min(latencies)]
     if min(best) < max(best):
         yield f"Of the schedules of {min(latencies)} cycles, one needs {min(best)} registers and another {max(best)}."
-
-
-def _undecided(tasks: TaskGraph) -> list[int]:
-    """Return operations of one class, ready at once, that every priority ranks equal; more of them than units."""
-    ranks = [rule(tasks) for rule in PRIORITIES.values()]
-    groups: dict[tuple[int, ...], list[int]] = {}
-    for task, before in enumerate(tasks.predecessors):
-        if not before:
-            groups.setdefault((tasks.resources[task], *(rank[task] for rank in ranks)), []).append(task)
-    crowded = [group for key, group in groups.items() if len(group) > tasks.unit_counts[key[0]]]
-    return max(crowded, key=len, default=[])
 
 
 def _order_remark(tasks: TaskGraph, seed: int) -> Iterator[str]:

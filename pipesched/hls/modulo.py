@@ -124,20 +124,15 @@ def _repeated(graph: DataflowGraph, units: Units, classes: Sequence[int], bound:
     latencies = [units[number].latency for number in classes]
     for period in count(bound):
         waits = _waits(graph, latencies, period)
-        is_met = all(once.starts[after] >= once.starts[before] + wait for before, after, wait in waits)
-        if is_met and _are_free(units, classes, once.starts, period):
+        held = Counter(  # the units at every residue
+            (number, (start + cycle) % period)
+            for number, start in zip(classes, once.starts, strict=True)
+            for cycle in range(units[number].interval)
+        )
+        are_free = all(users <= units[number].count for (number, _), users in held.items())
+        if are_free and all(once.starts[after] >= once.starts[before] + wait for before, after, wait in waits):
             break
     return bound_to_units(graph, units, classes, once.starts, period)
-
-
-def _are_free(units: Units, classes: Sequence[int], starts: Sequence[int], period: int) -> bool:
-    """Return whether at every residue no more units are held than there are."""
-    held = Counter(
-        (number, (start + cycle) % period)
-        for number, start in zip(classes, starts, strict=True)
-        for cycle in range(units[number].interval)
-    )
-    return all(users <= units[number].count for (number, _), users in held.items())
 
 
 class _Loop:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush
@@ -78,27 +78,25 @@ class HardwareSchedule:
         all iterations that run at once count, and boundary t stands for t, t + interval, t + 2 interval, ... Of an
         input, the values of earlier iterations count, from the start of the iteration after their own.
         """
+        held = []  # the first and the last boundary at which a register holds each value of one iteration
+        for task, end in enumerate(self.ends):
+            uses = [edge for edge in self.graph.uses(task) if self.interval or not edge.distance]
+            if uses:
+                held.append((end, max(self._needed(edge.after, edge.distance) for edge in uses)))
+        if self.interval:
+            latest: dict[str, int] = {}
+            for name, task, distance in self.graph.delays:
+                latest[name] = max(latest.get(name, 0), self._needed(task, distance))
+            held += [(self.interval, boundary) for boundary in latest.values()]
         period = self.interval or self.latency + 1
         changes = [0] * (period + 1)
-        for first, last in self._held():
+        for first, last in held:
             whole, rest = divmod(last - first + 1, period)
             begin = first % period
             changes[0] += whole + (begin + rest >= period)
             changes[begin] += 1
             changes[(begin + rest) % period] -= 1
         return list(accumulate(changes))[:period]
-
-    def _held(self) -> Iterator[tuple[int, int]]:
-        """Yield the first and the last boundary at which a register holds each value of one iteration."""
-        for task, end in enumerate(self.ends):
-            uses = [edge for edge in self.graph.uses(task) if self.interval or not edge.distance]
-            if uses:
-                yield end, max(self._needed(edge.after, edge.distance) for edge in uses)
-        if self.interval:
-            last: dict[str, int] = {}
-            for name, task, distance in self.graph.delays:
-                last[name] = max(last.get(name, 0), self._needed(task, distance))
-            yield from ((self.interval, boundary) for boundary in last.values())
 
     def _needed(self, task: int, distance: int) -> int:
         """Return the start of a consumer `distance` iterations later."""

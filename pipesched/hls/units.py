@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pipesched.checks import (
     require_label,
@@ -63,7 +64,10 @@ def make_units(
     """
     units = _by_class(counts, "counts", 0, MOST_UNITS, "units") or DEFAULT
     waits = _by_class(latencies, "latencies", 1, MOST_CYCLES, "cycles")
-    in_pipelines = _names(pipelined)
+    listed: Any = pipelined
+    if not isinstance(listed, Iterable) or isinstance(listed, (str, bytes, Mapping)):
+        raise ConfigError(f"must be a list of unit classes, not {shown(listed)}", "pipelined")
+    in_pipelines = {require_text(name, "pipelined").casefold() for name in listed}
     for names, key in ((waits, "latencies"), (in_pipelines, "pipelined")):
         for name in names:
             require_name(units, name, "unit class", key)
@@ -85,13 +89,6 @@ def _by_class(numbers: object, key: str, least: int, most: int, what: str) -> di
         except ConfigError as error:
             raise ConfigError(f"{what} of class {shown(name)}: {error.message}", key) from None
     return read
-
-
-def _names(pipelined: object) -> set[str]:
-    """Return the names of classes in small letters. Raises ConfigError."""
-    if not isinstance(pipelined, Iterable) or isinstance(pipelined, (str, bytes, Mapping)):
-        raise ConfigError(f"must be a list of unit classes, not {shown(pipelined)}", "pipelined")
-    return {require_text(name, "pipelined").casefold() for name in pipelined}
 
 
 def class_name(operation_type: str, names: Iterable[str]) -> str:

@@ -1,20 +1,74 @@
-"""Several algorithms side by side: one table, the best marked, differences in percent."""
+"""Several algorithms side by side: one table, the best marked, differences in percent; and which are drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
+from pipesched.pipeline.quantities import in_units
+from pipesched.pipeline.schedule import Schedule
 from pipesched.render.grid import FittedTable
 from pipesched.render.summary import BAD, GOOD, sentence
 from pipesched.render.timescale import number
 from pipesched.results.comparison import Comparison, Entry, memory_of, refused
+from pipesched.results.outcome import Outcome
 from pipesched.results.status import Status
 from pipesched.results.trainers import PYTORCH
+
+FEW = 4  # algorithms that are all drawn; of more, the best ones
+BEST = 3
+LONGEST = 2  # times the best makespan: what is longer is cut there
+MANY_DEVICES, SHOWN_DEVICES = 16, 8
+
+
+def are_few(comparison: Comparison) -> bool:
+    """Return whether all that applies is drawn by default."""
+    return len([entry for entry in comparison if entry.applicable]) <= FEW
+
+
+def drawn(comparison: Comparison, wanted: int | str | None) -> list[Outcome]:
+    """Return the schedules to draw: `wanted` of them, the best first; of few ("all": of many) all in their order."""
+    if wanted == "all" or (wanted is None and are_few(comparison)):
+        return [entry.outcome for entry in comparison if entry.outcome]
+    ranked = [entry.outcome for entry in comparison.ranked() if entry.outcome]
+    return ranked[: BEST if wanted is None else int(wanted)]
+
+
+def edge(together: Sequence[Schedule], comparison: Comparison, end: object = None) -> int:
+    """Return the tick at which charts end: the last end of all, but at most LONGEST times that of the best.
+
+    Where an `end` is asked for it is the last of all. Ticks of charts that are drawn together are of one length, since
+    their problems are the same model.
+    """
+    best = comparison.best
+    ends = [schedule.last_ticks for schedule in together]
+    if best is None or best.outcome is None or end is not None:
+        return max(ends)
+    return min(max(ends), LONGEST * best.outcome.schedule.last_ticks)
+
+
+def some_devices(devices: int, many: int = MANY_DEVICES) -> list[int] | None:
+    """Return a few of more than `many` devices, evenly spread, with the first and the last; None for all of fewer."""
+    if devices <= many:
+        return None
+    return [number * (devices - 1) // (SHOWN_DEVICES - 1) for number in range(SHOWN_DEVICES)]
+
+
+def not_drawn(schedule: Schedule, until: int | None, rows: Sequence[int] | str | None) -> list[str]:
+    """Return in words which parts of a schedule are not drawn; `until` is the tick at which it may be cut."""
+    end, scale = schedule.last_ticks, schedule.problem.ticks.per_unit
+    remarks = []
+    if until is not None and end > until:
+        remarks.append(f"cut at {number(in_units(until, scale))}, ends at {number(in_units(end, scale))}")
+    shown = schedule.problem.devices if rows is None or isinstance(rows, str) else len(set(rows))
+    if shown < schedule.problem.devices:
+        remarks.append(f"{shown} of {schedule.problem.devices} devices")
+    return remarks
+
 
 MAKESPAN, PEAK, EXPOSED, OWN_BOUND = "\nmakespan", "peak\nmemory", "\nexposed", "vs own\nbound"
 KEPT_LONGEST = (MAKESPAN, PEAK, OWN_BOUND, "vs\nbest", EXPOSED, "runs\nin", "\nbubble", "of\nspan", "over\nideal")
@@ -45,8 +99,11 @@ class ComparisonTable:
         star, second = "*+" if ascii_only else "★☆"
         is_apart = best is not None and runnable is not None and runnable.rank[:3] != best.rank[:3]
         names, rows = [], []
-        for entry, others in _folded(self.comparison, fold=self.fold):
+        entries = [entry for entry in self.comparison if entry.applicable]
+        alike: Any = groupby(entries, lambda one: (one.rank[:3], one.runs_in, one.weights, one.file))
+        for entry, *folded in (group for _, group in alike) if self.fold else ([entry] for entry in entries):
             name, cells = _cells(entry, best, star)
+            others = len(folded)
             if others:
                 name.append(f" and {others} more")
             if is_apart and entry is runnable:
@@ -82,15 +139,6 @@ def frozen(comparison: Iterable[Entry]) -> Iterator[Text]:
     names = [*dict.fromkeys(entry.label for entry in comparison if entry.applicable and entry.frozen)]
     if names and not all(entry.frozen for entry in comparison if entry.applicable):
         yield Text(f"in the order that was given: {', '.join(names)}; the others plan anew", style="dim")
-
-
-def _folded(comparison: Comparison, *, fold: bool) -> list[tuple[Entry, int]]:
-    """Return the entries that apply, each with the number of those below that are folded into it."""
-    entries = [entry for entry in comparison if entry.applicable]
-    if not fold:
-        return [(entry, 0) for entry in entries]
-    alike = groupby(entries, lambda entry: (entry.rank[:3], entry.runs_in, entry.weights, entry.file))
-    return [(next(group), sum(1 for _ in group)) for _, group in alike]
 
 
 def units_of(comparison: Comparison) -> dict[str, str]:

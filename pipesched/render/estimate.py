@@ -1,65 +1,168 @@
-"""An estimate as tables: stages, devices, and the step."""
+"""An estimate as tables: stages, devices, and the step; how sure it is, and how it compares with another."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import chain, groupby
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from pipesched.checks import joined
 from pipesched.config.estimate import changes
-from pipesched.estimation.hardware import NUMBERS, GpuModel
+from pipesched.config.trust_section import FITS
+from pipesched.estimation.hardware import NUMBERS
 from pipesched.estimation.hardware_reader import preset_hardware
-from pipesched.estimation.items import GB, STATES, Stage
+from pipesched.estimation.items import GB, STATES
 from pipesched.estimation.model_reader import HARDWARE, preset_names
 from pipesched.estimation.result import Estimate, TrainingStep, mean_entry, sizes_beside
 from pipesched.estimation.setup import SIZES, Setup
 from pipesched.estimation.trace import Trace
+from pipesched.estimation.trust.evidence import Interval, OutsideField, PublishedRun, SpeedRatio, Trust
+from pipesched.estimation.trust.facts import RunFacts
 from pipesched.pipeline.kinds import KINDS, computation_letters
 from pipesched.pipeline.problem import Problem
 from pipesched.render.grid import fitting_columns, folded, grid, right, uncut, width_of, without_room
+from pipesched.render.marks import counted
 from pipesched.render.summary import BAD, MOST_LISTED, cut_said
 from pipesched.render.timescale import number, numbers_text
-from pipesched.render.trust import interval_text, trust_lines
 from pipesched.results.outcome import Outcome
+from pipesched.tuning.result import Tuning
+from pipesched.tuning.space import Layout
+
+
+def interval_text(interval: Interval, digits: int = 1, unit: str = "") -> str:
+    """Return what is expected, and the ends of the interval."""
+    low, expected, high = (f"{value:,.{digits}f}" for value in interval)
+    return f"expected {expected}{unit}, 80 % {low} to {high}"
+
+
+def trust_lines(trust: Trust) -> Iterator[RenderableType]:
+    """Yield what an estimate is based on, and each field that lies outside what was measured."""
+    beside = [f"{trust.own} run{'s' * (trust.own > 1)} of your own"] * bool(trust.own)
+    beside += [f"the runs of {trust.like}"] * (trust.like is not None)
+    yield Text(f"Based on published runs{''.join(f', {one}' for one in beside)}; the nearest:", style="dim")
+    for run in trust.evidence.nearest:
+        rate = f"{run.tokens_per_second_per_gpu:,.0f} tokens/s/GPU, estimated {run.error:+.1%}"
+        yield item(f"{run.run}: {rate}")
+    if trust.evidence.inside:
+        return
+    yield Text("Nobody has published a run with", style="dim")
+    for one in trust.evidence.outside:
+        yield item(outside_text(one))
+
+
+def outside_text(one: OutsideField) -> str:
+    """Return a field that lies outside, and what was measured."""
+    return f"{one.field} {one.value}; measured: {one.measured}"
+
+
+def against_lines(ratios: Iterable[tuple[str, SpeedRatio]]) -> Iterator[RenderableType]:
+    """Yield how the step compares with that of each other config."""
+    for name, one in ratios:
+        ends = f"{one.expected:.3f} of its step, 80 % {one.low:.3f} to {one.high:.3f}"
+        yield Text(f"against {name}: {ends}; {verdict(one)}")
+
+
+def verdict(one: SpeedRatio) -> str:
+    """Return which of two steps is faster, if that is known."""
+    if not one.is_decided:
+        return f"cannot be told apart (faster with {one.faster:.0%})"
+    return f"faster with {one.faster:.0%}" if one.faster > 0.5 else f"slower with {1 - one.faster:.0%}"
+
+
+LETTERS = {"tensor": "t", "pipeline": "p", "chunks": "v", "context": "c", "expert": "e", "micro": "b"}
+
+
+def evidence_table(runs: Sequence[PublishedRun]) -> RenderableType:
+    """Return a row for each published run: its rate, by how much our estimate of it is off, and how it was laid out."""
+    gpus, of, rate = right("\nGPUs"), uncut("\nof"), right("tokens/s\n/GPU")
+    table = grid(folded("\nrun"), gpus, of, folded("\nlayout"), rate, right("\nestimate"))
+    for one in runs:
+        facts, error = one.compared.facts, f"{one.estimated_rate / one.rate - 1:+.1%}"
+        table.add_row(one.run, f"{facts.gpus:,}", facts.gpu, _ways(facts), f"{one.rate:,.0f}", error)
+    meanings = ", ".join(f"{letter} {key}" for key, letter in LETTERS.items())
+    return Group(table, Text(f"{meanings}; estimate: how far ours is off", style="dim"))
+
+
+def how_sure(tuning: Tuning) -> Iterator[RenderableType]:
+    """Yield what is expected of the first row, on what evidence, and which rows to measure first."""
+    trust = tuning.rows[0].trust
+    if trust is None:
+        return
+    yield ""
+    yield Text(f"Row 1: {interval_text(trust.tokens_per_second_per_gpu, unit=' tokens/s/GPU')}.", style="bold")
+    after = " after your own runs" * bool(trust.own)
+    yield Text(f"Rows are in the order of what is expected{after}; the search was by estimates.")
+    if not tuning.rows[0].sure:
+        said = "Nothing surely fits; row 1 is the likeliest to" if tuning.fits == FITS[0] else "Row 1 may not fit"
+        yield Text(f"{said}: {trust.memory.expected:.1f} GB, 80 % {trust.memory.low:.1f} to {trust.memory.high:.1f}.")
+    yield from trust_lines(trust)
+    if tuning.measure is not None:
+        first, second = (number + 1 for number in tuning.measure.layouts)
+        gain = f"{tuning.measure.gain * 100:.{1 if tuning.measure.gain >= 0.0005 else 2}f} %"
+        yield Text(f"measure rows {first} and {second} first: on average the choice is then {gain} faster")
+
+
+def published_lines(tuning: Tuning) -> Iterator[RenderableType]:
+    """Yield the published runs of the same model and GPU, and whether the first row is faster than all of them."""
+    if not tuning.published:
+        return
+    yield from ("", Text("Published runs of this model on this GPU, the most alike first:", style="dim"))
+    for run in tuning.published:
+        ways = f"{run.compared.facts.gpus:,} GPUs, {_ways(run.compared.facts)}"
+        yield item(f"{run.run}: {ways}: {run.rate:,.0f} tokens/s/GPU, estimated {run.estimated_rate:,.0f}")
+    if tuning.is_above_published:
+        yield Text("row 1 is faster than all of them on as many GPUs, also at the low end of its 80 %")
+
+
+def faster_outside_lines(tuning: Tuning) -> Iterator[RenderableType]:
+    """Yield the points outside what was measured that are faster in the estimate, and what to measure for each."""
+    if not tuning.beyond:
+        return
+    yield from ("", Text("Faster in the estimate, but nobody has measured:", style="dim"))
+    best = tuning.rows[0].rate
+    for one in tuning.beyond:
+        rate = f"{one.trial.rate:,.1f} tokens/s/GPU, {one.trial.rate / best - 1:+.1%}"
+        yield item(f"{named(*one.trial.point)}: {rate}")
+        yield from (item(outside_text(field), 4) for field in one.outside)
+        yield item(f"measure {one.measure}", 4)
+
+
+def _ways(facts: RunFacts) -> str:
+    """Return the sizes of a published run that are not 1, and of tensor and pipeline in any case, by their letters."""
+    sizes = {letter: getattr(facts, key) for key, letter in LETTERS.items()}
+    return " ".join(f"{letter}{size}" for letter, size in sizes.items() if size > 1 or letter in "tp")
+
+
+def named(layout: Layout, algorithm: str) -> str:
+    """Return a point in words."""
+    return f"{layout}, {algorithm}" if algorithm else str(layout)
+
+
+def item(text: str, indent: int = 2, style: str = "") -> RenderableType:
+    """Return a line that is indented, also where it goes on."""
+    return Padding(Text(text, style=style), (0, 0, 0, indent), expand=False)
 
 
 def gpus_text(setup: Setup) -> str:
     """Return the GPUs of a setup: `64 h100-sxm with nvlink 200, own efficiency`."""
-    own = ", ".join(_own(setup.hardware))
-    return f"{setup.parallel.gpus:,} {setup.hardware.name}" + (f" with {own}" if own else "")
-
-
-def _own(hardware: GpuModel) -> Iterator[str]:
-    """Yield the numbers in which a GPU is not its preset."""
-    if hardware.name not in preset_names(HARDWARE):
-        return
-    known = preset_hardware(hardware.name)
-    for key in NUMBERS:
-        value = getattr(hardware, key)
-        if value != getattr(known, key):
-            yield f"{key} {number(value)}"
-    if hardware.efficiency != known.efficiency:
-        yield "own efficiency"
+    gpu = setup.hardware
+    known = preset_hardware(gpu.name) if gpu.name in preset_names(HARDWARE) else gpu
+    values = {key: getattr(gpu, key) for key in NUMBERS}
+    own = [f"{key} {number(value)}" for key, value in values.items() if value != getattr(known, key)]
+    own += ["own efficiency"] * (gpu.efficiency != known.efficiency)
+    return f"{setup.parallel.gpus:,} {gpu.name}" + (f" with {', '.join(own)}" if own else "")
 
 
 TITLES = {kind.cost: letter for letter, kind in KINDS.items() if letter in computation_letters(split=True)}
 AFTER = ("logits", "fixed", "total")
 BROKEN = {"gradients": "gra-\ndients", "optimizer": "opti-\nmizer", "activations": "acti-\nvations"}
 BROKEN |= {"unsharded": "un-\nsharded"}  # titles on two lines
-LEFT_OUT = (
-    "fixed",
-    "logits",
-    "unsharded",
-    "side",
-    "gradients",
-    "optimizer",
-    "weights",
-)  # for want of room, in this order
+LEFT_OUT = ("fixed", "logits", "unsharded", "side", "gradients", "optimizer", "weights")  # the first for want of room
 
 
 def estimate_view(estimate: Estimate, **_: bool) -> Group:
@@ -113,8 +216,11 @@ def stage_table(estimate: Estimate) -> Table:
     texts = []
     for stage, boundary in enumerate(p2p):
         times = (_ms(estimate.stage_time(stage, key)) for key in TITLES)
-        activation = f"{estimate.stage_activation(stage):.3f} GB"
-        texts.append((_holds(estimate.stages[stage]), *times, _ms(boundary) if boundary else "", activation))
+        activation, count = f"{estimate.stage_activation(stage):.3f} GB", estimate.stages[stage].count
+        layers = count("layer")
+        holds = ["embedding"] * count("embedding") + [counted(layers, "layer")] * bool(layers)
+        holds += ["MTP"] * count("mtp") + ["head"] * count("head")
+        texts.append((" + ".join(holds), *times, _ms(boundary) if boundary else "", activation))
     rows = ((numbers_text(numbers), *cells) for numbers, cells in _merged(texts))
     return grid(uncut("stage"), folded("holds"), *map(right, (*TITLES.values(), "p2p", "activation")), rows=rows)
 
@@ -137,15 +243,6 @@ def devices_lines(problem: Problem) -> Iterator[str]:
 
 def _ms(value: float) -> str:
     return f"{value:.3f}"
-
-
-def _holds(stage: Stage) -> str:
-    """Return what a stage holds: 10 layers, the embedding, the head."""
-    layers = stage.count("layer")
-    parts = ["embedding"] * stage.count("embedding")
-    parts += [f"{layers} layer{'s' * (layers != 1)}"] if layers else []
-    parts += ["MTP"] * stage.count("mtp") + ["head"] * stage.count("head")
-    return " + ".join(parts)
 
 
 class DeviceTable:

@@ -152,9 +152,8 @@ def _queue_words(gap: IdleGap, unit: str) -> str:
     until = f"{number(gap.until)} {unit}".rstrip()
     if not gap.places:
         return f"{who} {gap.culprit} stands behind {gap.behind}, which runs until {until}"
-    return (
-        f"{who} {gap.culprit} stands behind {gap.behind}, issued {gap.places} earlier, whose sender runs until {until}"
-    )
+    behind = f"{gap.behind}, issued {gap.places} earlier, whose sender runs until {until}"
+    return f"{who} {gap.culprit} stands behind {behind}"
 
 
 def _through(waiting: Slot, culprit: Slot) -> str:

@@ -7,7 +7,7 @@ turns. Network lanes stand below their device, and transfer lanes, or these belo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from fractions import Fraction
 from functools import cached_property
 from itertools import chain
@@ -98,6 +98,19 @@ def is_by_kind(schedules: Sequence[Schedule], scales: Sequence[TimeScale]) -> bo
     return is_narrow(schedules, scales) or any(row.is_crowded(*scales) for row in rows)
 
 
+def cells_of(
+    schedule: Schedule, label: str, layout: LineFrame, *, by_kind: bool, underlined: Set[int] = frozenset()
+) -> Cells:
+    """Return what draws the cells of a row: colours where there are, else letters."""
+    if not layout.colour:
+        return LetterCells(schedule, label, layout.ascii_only)
+    shortest = min((time for time in operation_times(schedule) if time), default=0)
+    start, end = layout.scale.window
+    narrowest = shortest * layout.scale.columns // max(end - start, 1)
+    look = {"by_kind": by_kind, "few": layout.few_colours}
+    return ColourCells(schedule, label, narrowest, underlined=underlined, **look)
+
+
 def helps(schedule: Schedule, fold: Fold, folded: Sequence[TimeScale], whole: Sequence[TimeScale]) -> bool:
     """Return whether slots get wider by a fold; with one chunk also whether enough of the timeline is left out."""
     narrow, wide = (in_all(scales) for scales in (whole, folded))
@@ -144,7 +157,13 @@ class Gantt(Displayable):
         require_type(self.schedule, Schedule, "a Schedule or an Outcome", "schedule")
         view = View(start, end, zoom, label, memory, rows=rows, fold=fold)
         self.ascii_only = require_flag(ascii_only, "ascii_only")
-        self.together = _together(together, self.schedule)
+        members = []
+        for member in require_sequence(together, "together"):
+            members.append(member.schedule if isinstance(member, Outcome) else member)
+            require_type(members[-1], Schedule, "Schedules or Outcomes", "together")
+        if {member.problem.ticks.per_unit for member in members} - {self.schedule.problem.ticks.per_unit}:
+            raise ConfigError("must be schedules whose ticks are as long as those of schedule", "together")
+        self.together: Sequence[Schedule] = members or (self.schedule,)
         longest = max(member.last_ticks for member in self.together)
         last = longest if until is None else require_whole(until, "until", least=int(longest > 0))
         self.window, self.label = view.window(self.schedule, last), label
@@ -162,16 +181,8 @@ class Gantt(Displayable):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         layout = self._layout(console, options)
         by_kind = layout.few_colours or is_by_kind(self.together, layout.scales)
-        cells: Cells
-        if layout.colour:
-            underlined = self.marks.underlined if self.marks else frozenset()
-            shortest = min((time for time in operation_times(self.schedule) if time), default=0)
-            start, end = layout.scale.window
-            narrowest = shortest * layout.scale.columns // max(end - start, 1)
-            look_of_cells = {"by_kind": by_kind, "few": layout.few_colours}
-            cells = ColourCells(self.schedule, self.label, narrowest, underlined=underlined, **look_of_cells)
-        else:
-            cells = LetterCells(self.schedule, self.label, layout.ascii_only)
+        underlined = self.marks.underlined if self.marks else frozenset()
+        cells = cells_of(self.schedule, self.label, layout, by_kind=by_kind, underlined=underlined)
         look = Look()
         marked = self._fold.period if self._fold and len(layout.scales) > 1 else None
         for position, device in enumerate(self.devices):
@@ -294,14 +305,3 @@ class Gantt(Displayable):
 def _columns(layout: LineFrame, options: ConsoleOptions) -> int:
     """Return the columns that a line has for time."""
     return max(options.max_width - layout.gutter - layout.tail, 2)
-
-
-def _together(members: Sequence[Schedule | Outcome], schedule: Schedule) -> Sequence[Schedule]:
-    """Return the schedules that share a layout; `schedule` alone without any. Raises ConfigError."""
-    listed = []
-    for member in require_sequence(members, "together"):
-        listed.append(member.schedule if isinstance(member, Outcome) else member)
-        require_type(listed[-1], Schedule, "Schedules or Outcomes", "together")
-    if {member.problem.ticks.per_unit for member in listed} - {schedule.problem.ticks.per_unit}:
-        raise ConfigError("must be schedules whose ticks are as long as those of schedule", "together")
-    return listed or (schedule,)

@@ -249,12 +249,10 @@ class LegendKey:
 
 def _occurs(kind: str, schedule: Schedule) -> bool:
     index, durations = schedule.plan.index, schedule.graph.durations
-    if kind in MESSAGE_KINDS:
+    if kind in MESSAGE_KINDS or (kind in STEP_KINDS and kind in index.kinds):
         return any(durations[number] for number in index.of_kind(kind))
     if kind not in index.kinds:
         return False
-    if kind in STEP_KINDS:
-        return any(durations[number] for number in index.of_kind(kind))
     if KINDS[kind].is_transfer:
         return bool(schedule.offloaded)
     return KINDS[kind].in_ideal or bool(schedule.recomputed)

@@ -41,8 +41,7 @@ def framed(result: object) -> str | None:
 
     A page that is too large is left out: the picture says how to write it to a file.
     """
-    from pipesched.render.html.page import embedded, page, titled
-    from pipesched.render.html.still import still
+    from pipesched.render.html.page import embedded, page, still, titled
 
     try:
         schedules = titled(result)

@@ -31,12 +31,7 @@ WHITE, GREY, BLACK = (255, 255, 255), (128, 128, 128), (0, 0, 0)
 # The lightness of a kind in the first chunk of a device, then in the last: of the darkest hue (or the first slice), and
 # of the lightest. F, I and W are a step of 1.6 apart whatever their microbatches: prints in grey tell them apart.
 LIGHT = {"F": (0.22, 0.335, 0.33, 0.41), "B": (0.096, 0.136, 0.15, 0.205), "I": (0.092, 0.133, 0.145, 0.2)}
-LIGHT |= {
-    "W": (0.55, 0.68, 0.67, 0.8),
-    "R": (0.55, 0.68, 0.67, 0.8),
-    "O": (0.4, 0.6, 0.5, 0.7),
-    "L": (0.13, 0.2, 0.2, 0.3),
-}
+LIGHT |= dict.fromkeys("WR", (0.55, 0.68, 0.67, 0.8)) | {"O": (0.4, 0.6, 0.5, 0.7), "L": (0.13, 0.2, 0.2, 0.3)}
 LIGHT |= {"E": (0.7, 0.85, 0.7, 0.85), "G": (0.06, 0.09, 0.06, 0.09)}
 LIGHT |= {f"SEND_{kind}": LIGHT[kind] for kind in "FBEG"}
 KIND_LIGHT = {"F": (0.205, 0.3), "B": (0.345, 0.5), "I": (0.105, 0.18), "W": (0.58, 0.82)}  # of hues of kinds

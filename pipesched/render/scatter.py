@@ -21,7 +21,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from pipesched.pipeline.quantities import plain, to_fraction
+from pipesched.pipeline.quantities import Exact, plain, to_fraction
 from pipesched.render.cells import Line
 from pipesched.render.comparison import MAKESPAN, PEAK, refusals, units_of
 from pipesched.render.grid import folded, grid, heads, right, shortened, uncut
@@ -253,13 +253,10 @@ class _Plot:
                 sets.setdefault(points[0].mark, {})[tuple(point.mark for point in points)] = None
         for drawn, alternatives in sets.items():
             for place, marks in enumerate(alternatives):
-                yield from self._list("or" if place else f"{drawn}+ =", marks)
-
-    def _list(self, head: str, marks: Sequence[str]) -> Iterator[Item]:
-        """Yield the marks of a shared cell behind a head, in items of as many as fit on a line."""
-        most = max((self.width - len(head)) // 2, 1)
-        for first in range(0, len(marks), most):
-            yield [Segment(" ".join([head, *marks[first : first + most]]))]
+                head = "or" if place else f"{drawn}+ ="
+                most = max((self.width - len(head)) // 2, 1)  # that fit on a line
+                for first in range(0, len(marks), most):
+                    yield [Segment(" ".join([head, *marks[first : first + most]]))]
 
 
 def labels_along(ticks: Sequence[tuple[int, str]], width: int) -> tuple[str, list[int]]:
@@ -301,12 +298,16 @@ def plot(pareto_points: Sequence[ParetoPoint], *, ascii_only: bool = False) -> S
     )
     looks = [OVER if not point.fits else BOLD if point.dominated_by is None else DIM for point, _ in marked]
     undominated = [point for point in pareto_points if point.fits and point.dominated_by is None]
+    limits, unit = problem.memory.budget, problem.memory.unit
+    ends: list[tuple[str, Exact]] = []  # of the budget; where it differs by device, the least and the most of it
+    if limits is not None:
+        ends = [("", limits[0])] if len(set(limits)) == 1 else [("least ", min(limits)), ("most ", max(limits))]
     return Scatter(
         [PlotPoint(p.memory, p.makespan, mark, look) for (p, mark), look in zip(marked, looks, strict=True)],
         x_title=with_unit("peak memory of the largest device", problem.memory.unit),
         y_title=with_unit("makespan", problem.time_unit),
         steps=sorted({(point.memory, point.makespan) for point in undominated}),
-        walls=_walls(pareto_points),
+        walls=[Wall(to_fraction(at), f"{which}budget {number(plain(at))} {unit}".rstrip()) for which, at in ends],
         ceiling=2 * min(point.makespan for point in pareto_points),
         ascii_only=ascii_only,
     )
@@ -322,39 +323,23 @@ def marks(pareto_points: Sequence[ParetoPoint]) -> list[str]:
     ]
 
 
-def _walls(pareto_points: Sequence[ParetoPoint]) -> list[Wall]:
-    """Return the budget; where it differs by device, the least and the most of it."""
-    problem = pareto_points[0].outcome.schedule.problem
-    limits = problem.memory.budget
-    if limits is None:
-        return []
-    ends = [("", limits[0])] if len(set(limits)) == 1 else [("least ", min(limits)), ("most ", max(limits))]
-    unit = problem.memory.unit
-    return [Wall(to_fraction(limit), f"{which}budget {number(plain(limit))} {unit}".rstrip()) for which, limit in ends]
-
-
 def _table(pareto_points: Sequence[ParetoPoint], units: Mapping[str, str], *, narrow: bool) -> Table:
     titles = (MAKESPAN, PEAK) if narrow else (MAKESPAN, "vs\nbest", "\nbubble", PEAK)
     name, *columns = heads(("\nalgorithm", *titles), units)
     table = grid(uncut(), folded(name.header, min_width=11), *columns, folded())
-    letters = marks(pareto_points)
+    letters, best = marks(pareto_points), pareto_points[0]
     for point, mark in zip(pareto_points, letters, strict=True):
-        cells = _cells(point, pareto_points[0])
+        apart = float(point.makespan / best.makespan - 1) if best.makespan else 0.0
+        behind = "best" if point.fits and point.makespan == best.makespan else f"{apart:+.1%}"
+        peak, bubble = number(plain(point.memory)), f"{point.outcome.schedule.bubble:.1%}"
+        memory = Text(peak) if point.fits else Text(f"{peak} over", style=BAD)
         style = DIM if point.dominated_by is not None else BOLD
-        middle = (cells[0], cells[-1]) if narrow else cells
+        middle: list[str | Text] = [number(plain(point.makespan)), *([] if narrow else [behind, bubble]), memory]
         said = "frontier" if point.fits else "over budget"
         if point.dominated_by is not None:
             said = f"dominated by {letters[point.dominated_by]}"
         table.add_row(mark, point.label, *middle, said, style=style)
     return table
-
-
-def _cells(point: ParetoPoint, best: ParetoPoint) -> tuple[str, str, str, Text]:
-    apart = float(point.makespan / best.makespan - 1) if best.makespan else 0.0
-    behind = "best" if point.fits and point.makespan == best.makespan else f"{apart:+.1%}"
-    peak = number(plain(point.memory))
-    memory = Text(peak) if point.fits else Text(f"{peak} over", style=BAD)
-    return number(plain(point.makespan)), behind, f"{point.outcome.schedule.bubble:.1%}", memory
 
 
 def frontier_view(frontier: Frontier, *, ascii_only: bool = False) -> Group:

@@ -23,8 +23,7 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.units import FORWARD_ONLY, SHARED, Shares, Sizes, Slices
 from pipesched.render.catalogue import CatalogueTable, catalogue_details
-from pipesched.render.chosen import drawn, edge, not_drawn, some_devices
-from pipesched.render.comparison import ComparisonTable
+from pipesched.render.comparison import ComparisonTable, drawn, edge, not_drawn, some_devices
 from pipesched.render.gantt import Gantt
 from pipesched.render.grid import folded, grid, uncut
 from pipesched.render.scatter import frontier_table, frontier_view

@@ -11,7 +11,7 @@ from rich.text import Text
 from pipesched.analysis.measured.timeline import OVERLAP, Timeline
 from pipesched.checks import joined
 from pipesched.pipeline.kinds import KINDS
-from pipesched.render.chosen import some_devices
+from pipesched.render.comparison import some_devices
 from pipesched.render.gantt import Gantt
 from pipesched.render.grid import grid, uncut
 from pipesched.render.marks import counted

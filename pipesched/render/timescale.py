@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from pipesched.core.arrays import ceil_div
 from pipesched.pipeline.kinds import KINDS
-from pipesched.pipeline.metrics import NETWORK, PARTS, StepTimes
+from pipesched.pipeline.metrics import NETWORK, PARTS
 from pipesched.pipeline.quantities import in_units, plain
 from pipesched.pipeline.schedule import Schedule
 
@@ -73,18 +73,12 @@ def fit_parts(windows: Sequence[Window], quantum: int, width: int, most: int) ->
     if not quanta:
         return [TimeScale(window, 1) for window in windows]
     columns = width // quanta * quanta if quanta <= width else width
-    totals = accumulate(end - start for start, end in windows)
-    ends = _apart([total * columns // most for total in totals])
-    return [TimeScale(window, end - begin) for window, (begin, end) in zip(windows, pairwise([0, *ends]), strict=True)]
-
-
-def _apart(ends: list[int]) -> list[int]:
-    """Return rising ends of parts, each of which then has a column at least; the last end stays if it can."""
-    last, count = max(ends[-1], len(ends)), len(ends)
-    rising: list[int] = []
-    for place, end in enumerate([*ends[:-1], last]):
-        rising.append(min(max(end, (rising[-1] if rising else 0) + 1), last - (count - 1 - place)))
-    return rising
+    ends = [total * columns // most for total in accumulate(end - start for start, end in windows)]
+    ends[-1] = max(ends[-1], len(ends))
+    rising = [0]  # ends of parts, each of which has a column at least; the last end stays if it can
+    for place, end in enumerate(ends, 1):
+        rising.append(min(max(end, rising[-1] + 1), ends[-1] - (len(ends) - place)))
+    return [TimeScale(window, end - begin) for window, (begin, end) in zip(windows, pairwise(rising), strict=True)]
 
 
 def quantum(schedules: Iterable[Schedule]) -> int:
@@ -174,31 +168,21 @@ def step_rows(schedule: Schedule, time: Callable[[int | float], str]) -> Iterato
     if not lasting.keys().isdisjoint(NETWORK):
         yield "exposed", time(step.network), "makespan less that in which gathers and reductions take no time"
     for part, times in lasting.items():
-        yield f"  {part}", _each(times, time), _shown(schedule, step, part, time)
-
-
-def _each(lasting: Sequence[int | float], time: Callable[[int | float], str]) -> str:
-    """Return how long a part lasts on each device that has it."""
-    found = [one for one in lasting if one]
-    least, most = min(found), max(found)
-    value = time(most) if least == most else f"{number(least)} to {time(most)}"
-    if len(found) == len(lasting):
-        return f"{value} a device" if len(lasting) > 1 else value
-    return f"{value} on {devices_text([device for device, one in enumerate(lasting) if one])}"
-
-
-def _shown(schedule: Schedule, step: StepTimes, part: str, time: Callable[[int | float], str]) -> str:
-    """Return how much of a part shows in the makespan, by which operations, and where it is hidden."""
-    said = f"{time(step.cost(part))} exposed"
-    if part not in NETWORK:
-        return said
-    exposed = step.exposed_of(part)
-    texts = [str(schedule.plan.index.op(one)) for one in exposed[:MOST_NAMED]]
-    if len(exposed) > MOST_NAMED:
-        texts.append(f"and {len(exposed) - MOST_NAMED} more")
-    named = f" ({', '.join(texts)})" if texts else ""
-    hidden = step.hidden_on(part)
-    return said + named + (f", hidden on {devices_text(hidden)}" if hidden else "")
+        owners = [device for device, one in enumerate(times) if one]
+        least, most = min(filter(None, times)), max(times)
+        each = time(most) if least == most else f"{number(least)} to {time(most)}"
+        if len(owners) < len(times):
+            each += f" on {devices_text(owners)}"
+        elif len(times) > 1:
+            each += " a device"
+        said = f"{time(step.cost(part))} exposed"
+        if part in NETWORK:  # by which operations, and where it is hidden
+            exposed, hidden = step.exposed_of(part), step.hidden_on(part)
+            texts = [str(schedule.plan.index.op(one)) for one in exposed[:MOST_NAMED]]
+            texts += [f"and {len(exposed) - MOST_NAMED} more"] * (len(exposed) > MOST_NAMED)
+            said += f" ({', '.join(texts)})" if texts else ""
+            said += f", hidden on {devices_text(hidden)}" if hidden else ""
+        yield f"  {part}", each, said
 
 
 def devices_text(devices: Sequence[int]) -> str:

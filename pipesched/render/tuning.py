@@ -15,7 +15,7 @@ from rich.style import Style
 from rich.table import Column
 from rich.text import Text
 
-from pipesched.render.estimate import gpus_text
+from pipesched.render.estimate import faster_outside_lines, gpus_text, how_sure, item, named, published_lines
 from pipesched.render.grid import (
     GAP,
     fitting_columns,
@@ -32,7 +32,6 @@ from pipesched.render.palette import DIM
 from pipesched.render.scatter import Path, PlotPoint, Scatter, Wall
 from pipesched.render.summary import BAD, GOOD
 from pipesched.render.timescale import numbers_text
-from pipesched.render.trust import faster_outside_lines, how_sure, item, named, published_lines
 from pipesched.tuning.judged import against_first
 from pipesched.tuning.result import TimeShare, Tuning
 from pipesched.tuning.space import Layout
@@ -158,7 +157,11 @@ class PointsTable:
             mark, layout, algorithm = widths[: len(named)]
             layout = min(layout, max(room - mark - algorithm, NARROWEST_LAYOUT))
             widths[: len(named)] = narrowed([mark, layout, algorithm], room)
-        columns = [_column(title, width) for title, width in zip(table, widths, strict=True)]
+        at_left = {title: title in (LAYOUT, ALGORITHM) or title.strip() in ("", "row") for title in table}
+        columns = [
+            Column(title, justify="left" if at_left[title] else "right", overflow="fold", width=width)
+            for title, width in zip(table, widths, strict=True)
+        ]
         remarks = [[item(remark, style="dim") for remark in line.remarks] for line in self.lines]
         below = {row: here for row, here in enumerate(remarks) if here}
         yield from with_lines_between(columns, [*zip(*table.values(), strict=True)], below)
@@ -185,12 +188,6 @@ class PointsTable:
 def _together(columns: Mapping[str, Sequence[Text | str]]) -> int:
     """Return the width of columns that stand side by side."""
     return sum(width_of(title, texts) for title, texts in columns.items()) + GAP * (len(columns) - 1)
-
-
-def _column(title: str, width: int) -> Column:
-    """Return a column of some width, in which a text that is longer goes on below."""
-    at_left = title in (LAYOUT, ALGORITHM) or title.strip() in ("", "row")
-    return Column(title, justify="left" if at_left else "right", overflow="fold", width=width)
 
 
 def brief(layout: Layout, sizes: Sequence[str]) -> str:

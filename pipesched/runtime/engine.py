@@ -14,9 +14,8 @@ from torch.profiler import record_function
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.ops import Op
 from pipesched.runtime.channels import Shape, Transfers, shapes_of
-from pipesched.runtime.graph import has_gradient
 from pipesched.runtime.program import RECEIVE, RUN, SEND, ProgramStep, taker_of
-from pipesched.runtime.stage import StageRunner
+from pipesched.runtime.stage import StageRunner, has_gradient
 
 
 class OperationRecord(NamedTuple):
@@ -138,7 +137,8 @@ class Engine:
                 if step.action == RUN:
                     self._operate(step)
                 elif step.action == RECEIVE:
-                    self._post(step)
+                    if self._channels.posts_early:  # where a receive must be in the order of the list
+                        self._receive(self._key(step.op), step.peer, self._channels.post)
                 elif step.action == SEND:
                     self._send(step)
                 elif self._collective is not None:  # the user's code does what the step has beside its passes
@@ -188,22 +188,15 @@ class Engine:
             if key in self._here:  # posted
                 self._here[key] = self._channels.arrived(self._here[key])
                 return turn
-            peer, tag = self._from[key], self._tag(key)
-            if key not in self._shapes:
-                self._shapes[key] = self._channels.receive_header(peer, tag + 1)
-            device = self._runners[key.target].device
-            self._here[key] = self._channels.receive(peer, tag, self._shapes[key], device)
+            self._receive(key, self._from[key], self._channels.receive)
         return turn
 
-    def _post(self, step: ProgramStep) -> None:
-        """Begin to receive, where a receive must be in the order of the list."""
-        if self._channels.posts_early:
-            key = self._key(step.op)
-            tag = self._tag(key)
-            if key not in self._shapes:
-                self._shapes[key] = self._channels.receive_header(step.peer, tag + 1)
-            device = self._runners[key.target].device
-            self._here[key] = self._channels.post(step.peer, tag, self._shapes[key], device)
+    def _receive(self, key: OperationKey, peer: int, take: Callable[..., Any]) -> None:
+        """Take a message from a rank, or begin to: its shapes come first where they are not known."""
+        tag = self._tag(key)
+        if key not in self._shapes:
+            self._shapes[key] = self._channels.receive_header(peer, tag + 1)
+        self._here[key] = take(peer, tag, self._shapes[key], self._runners[key.target].device)
 
     def _send(self, step: ProgramStep) -> None:
         key = self._key(step.op)

@@ -150,7 +150,7 @@ def train_rank(local_rank: int, job: TrainRequest, tell: Callable[..., Any]) -> 
     """Train the stages of this rank; the first one tells each step's loss when it ends, and returns the result."""
     device, rank, problem = take_device(local_rank, kind_of_device()), dist.get_rank(), job.schedule.problem
     if job.verify:
-        from pipesched.runtime.verifying import verify_rank
+        from pipesched.runtime.unpipelined import verify_rank
 
         return verify_rank(rank, job, Batches(job, device))
     pieces = model_source.joined(model_source.pieces_of(job.model), problem)
@@ -196,8 +196,9 @@ class Batches:
         self._usual: Callable[..., Any] | None = None
         self.inputs: Any = None
         self.targets: Any = None
-        source = job.source
-        self.loss = self._by_input if source.loss is None else source.loss_for(None)
+        self.loss: Callable[..., Any] = lambda *given: self._usual and self._usual(*given)
+        if job.source.loss is not None:
+            self.loss = job.source.loss_for(None)
 
     def take(self, step: int) -> None:
         """Take what a step trains on; random numbers are taken once."""
@@ -206,9 +207,6 @@ class Batches:
             batch = source.microbatches(step, count, self._job.seed)
             self._usual = self._usual or source.loss_for(batch.inputs)
             self.inputs, self.targets = moved((batch.inputs, batch.targets), self.device)
-
-    def _by_input(self, output: Any, target: Any) -> Any:
-        return None if self._usual is None else self._usual(output, target)
 
 
 def ended(losses: list[float], ranks: list[Any], stopped_by: str, reason: str | None = None) -> dict[str, Any]:

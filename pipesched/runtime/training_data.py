@@ -191,20 +191,17 @@ def loss_weights(weights: Any, count: int) -> list[float]:
     Raises ConfigError for another length, and for what is no such number.
     """
     given = require_entries(weights, "weights", count)
-    at = given.get if isinstance(given, Mapping) else given.__getitem__
-    return [_finite(at(entry), entry) for entry in range(count)]
-
-
-def _finite(value: Any, entry: int) -> float:
-    if isinstance(value, torch.Tensor) and value.numel() == 1:
-        value = value.item()
-    try:
-        number = float("nan") if isinstance(value, (str, bool)) else float(value)
-    except (TypeError, ValueError, OverflowError, RuntimeError):
-        number = float("nan")
-    if not isfinite(number):
-        raise ConfigError(f"must be a finite number, not {shown(value)}", "weights", entry=entry)
-    return number
+    at, found = given.get if isinstance(given, Mapping) else given.__getitem__, list[float]()
+    for entry, value in enumerate(map(at, range(count))):
+        one = value.item() if isinstance(value, torch.Tensor) and value.numel() == 1 else value
+        try:
+            number = float("nan") if isinstance(one, (str, bool)) else float(one)
+        except (TypeError, ValueError, OverflowError, RuntimeError):
+            number = float("nan")
+        if not isfinite(number):
+            raise ConfigError(f"must be a finite number, not {shown(one)}", "weights", entry=entry)
+        found.append(number)
+    return found
 
 
 def rows_of_microbatches(rows: Sequence[int], count: int) -> tuple[int, ...]:

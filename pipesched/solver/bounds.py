@@ -20,7 +20,7 @@ from pipesched.pipeline.residences import residences
 from pipesched.solver.case import Case
 from pipesched.solver.model import TunedModel, latest_starts
 from pipesched.solver.search import Search
-from pipesched.solver.step_tasks import StepRules
+from pipesched.solver.step_model import StepRules
 
 
 def best_in_time(bounds: Iterator[Bound], quantum: int) -> Bound:
@@ -159,7 +159,6 @@ class DeviceModel(TunedModel):
 
     def __init__(self, case: Case, device: int, least: int, most: int) -> None:
         super().__init__(case)
-        self.device = device
         self.own = case.tasks_on[device]
         self.number = {task: number for number, task in enumerate(self.own)}
         quantum, graph, latest = case.quantum, case.graph, latest_starts(case, most)
@@ -167,8 +166,15 @@ class DeviceModel(TunedModel):
             self.task(graph.durations[task] // quantum, case.heads[task] // quantum, latest[task] // quantum)
         self.horizon = max(map(add, latest, graph.durations)) // quantum
         self._distances()
-        self._orders()
-        self._memory()
+        problem, index = case.problem, case.index
+        for edges in (*order_edges(problem, index), *capacity_edges(problem, index)):
+            for before, behind, lag in edges:
+                if before in self.number and behind in self.number:
+                    self.after(self.number[before], self.number[behind], lag // quantum)
+        capacity, held = problem.capacity_grains[device], residences(problem, index, device)
+        if capacity is not None and held:
+            stays = [stay._replace(first=self.number[stay.first], last=self.number[stay.last]) for stay in held]
+            self.keep_within(stays, capacity)
         self.one_at_a_time(range(len(self.own)))
         after = tails(case.ordered)
         self.shortest([after[task] // quantum for task in self.own], ceil_div(least, quantum), most // quantum)
@@ -177,37 +183,17 @@ class DeviceModel(TunedModel):
         """Start each operation as long after others of the device as the way through other devices takes."""
         for task in self.own:
             look()
-            for after, ticks in self._ways(task):
+            graph, longest, pending = self.case.graph, {task: 0}, [task]
+            found: dict[int, int] = {}  # the operations of the device that it leads to: ticks from start to start
+            while pending:
+                here = pending.pop()
+                for after, lag in graph.successors[here]:
+                    ticks = longest[here] + graph.durations[here] + lag
+                    if after in self.number:
+                        found[after] = max(ticks, found.get(after, 0))
+                    elif ticks > longest.get(after, -1):
+                        longest[after] = ticks
+                        pending.append(after)
+            for after, ticks in found.items():
                 before, behind = self.starts[self.number[task]], self.starts[self.number[after]]
                 self.model.add(behind >= before + ticks // self.case.quantum)
-
-    def _ways(self, task: int) -> Iterator[tuple[int, int]]:
-        """Yield the operations of the device that a task leads to, and the ticks from start to start."""
-        graph, longest, pending = self.case.graph, {task: 0}, [task]
-        found: dict[int, int] = {}
-        while pending:
-            here = pending.pop()
-            for after, lag in graph.successors[here]:
-                ticks = longest[here] + graph.durations[here] + lag
-                if after in self.number:
-                    found[after] = max(ticks, found.get(after, 0))
-                elif ticks > longest.get(after, -1):
-                    longest[after] = ticks
-                    pending.append(after)
-        yield from found.items()
-
-    def _orders(self) -> None:
-        """Run microbatches in order, and add the precedences that follow from the budget."""
-        problem, index = self.case.problem, self.case.index
-        for edges in (*order_edges(problem, index), *capacity_edges(problem, index)):
-            for before, after, lag in edges:
-                if before in self.number and after in self.number:
-                    self.after(self.number[before], self.number[after], lag // self.case.quantum)
-
-    def _memory(self) -> None:
-        """Keep what the device holds at any time within its capacity."""
-        problem, index = self.case.problem, self.case.index
-        capacity, held = problem.capacity_grains[self.device], residences(problem, index, self.device)
-        if capacity is not None and held:
-            stays = [stay._replace(first=self.number[stay.first], last=self.number[stay.last]) for stay in held]
-            self.keep_within(stays, capacity)

@@ -28,36 +28,32 @@ def search_in_turn(search: Search, method: str, pool: Executor | None) -> None:
     Each case has a part of the time, the first one most; those that it cuts off divide what the others leave. With a
     pool, cases are searched in it before their turn.
     """
-    with closing(CasesAhead(pool, partial(_search_case, clock=None, method=method))) as ahead:
-        _go_on(search, method, ahead)
-
-
-def _go_on(search: Search, method: str, ahead: CasesAhead) -> None:
     waiting, cut_off = set(range(len(search.cases))), set[int]()
     unbegun: dict[int, float] = {}  # the time, in seconds, with which no model of a case could be begun
     policy = search.policy.cases
-    while search.best and search.clock.left > policy.end_part * search.limits.seconds:
-        numbers = [number for number in search.open if number in waiting]
-        if numbers:
-            search.is_begun = True
-            clock = search.clock.part(ahead.share(search, len(numbers)))
-            search.cut_off.discard(numbers[0])
-            if not ahead.took(search, numbers[0]):
-                given, search.limits = search.limits, ahead.limits(search.limits, len(numbers))
-                ahead.begin(search, numbers[1:], clock.left)
-                _search_case(search, numbers[0], clock, method)
-                search.limits = given
-            waiting.remove(numbers[0])
-            if clock.seconds > policy.used_part * clock.limit:
-                cut_off.add(numbers[0])
-            elif numbers[0] in search.cut_off:
-                unbegun[numbers[0]] = clock.limit
-        else:
-            share = ahead.share(search, len(cut_off) + len(unbegun))
-            waiting = cut_off | {number for number, seconds in unbegun.items() if share > seconds}
-            if not waiting:
-                return
-            cut_off, unbegun = set(), {}
+    with closing(CasesAhead(pool, partial(_search_case, clock=None, method=method))) as ahead:
+        while search.best and search.clock.left > policy.end_part * search.limits.seconds:
+            numbers = [number for number in search.open if number in waiting]
+            if numbers:
+                search.is_begun = True
+                clock = search.clock.part(ahead.share(search, len(numbers)))
+                search.cut_off.discard(numbers[0])
+                if not ahead.took(search, numbers[0]):
+                    given, search.limits = search.limits, ahead.limits(search.limits, len(numbers))
+                    ahead.begin(search, numbers[1:], clock.left)
+                    _search_case(search, numbers[0], clock, method)
+                    search.limits = given
+                waiting.remove(numbers[0])
+                if clock.seconds > policy.used_part * clock.limit:
+                    cut_off.add(numbers[0])
+                elif numbers[0] in search.cut_off:
+                    unbegun[numbers[0]] = clock.limit
+            else:
+                share = ahead.share(search, len(cut_off) + len(unbegun))
+                waiting = cut_off | {number for number, seconds in unbegun.items() if share > seconds}
+                if not waiting:
+                    return
+                cut_off, unbegun = set(), {}
 
 
 def _search_case(search: Search, number: int, clock: Clock | None, method: str) -> None:
@@ -190,7 +186,7 @@ def _tries(search: Search, case: Case, clock: Clock) -> Iterator[Schedule]:
     """Yield schedules within the budget of the case."""
     for candidate in case.ruled_candidates():
         yield candidate.schedule
-    if case.has_model and case.index.size <= case.policy.polish.large and can_begin(case, clock):
+    if case.has_model and case.index.size <= case.policy.cases.large and can_begin(case, clock):
         model = case.model(min(search.bound.ticks, search.value), search.value)
         answer = model.solve(search.limits._replace(seconds=seconds_for(case, clock), gap=1.0))
         if answer.starts:

@@ -206,7 +206,13 @@ class ChoosingCase(KeepingCase):
         return self._better([schedule_plan(self.problem, made)], made)
 
     def model(self, least: int, most: int) -> TaskModel:
-        return choice_model(self, least, most)
+        model = ChoiceModel(self, least, most)
+        model.dependencies()
+        model.devices()
+        model.order()
+        model.memory(beside_capacity=False)
+        model.objective()
+        return model
 
     def replay(self, starts: Sequence[int]) -> Schedule:
         """Return the schedule of an order; where no W is timed, its I is a whole backward."""
@@ -337,14 +343,3 @@ class ChoiceModel(PipelineModel):
             present = self.presences[stay.last] if is_caught else None
             intervals.append(self.between(self.begin(stay), self.end(stay.last), self.horizon, present))
         self.hold(intervals, [stay.size for stay in stays], capacity)
-
-
-def choice_model(case: ChoosingCase, least: int, most: int) -> ChoiceModel:
-    """Return the model with every rule of a case that chooses; [least, most] are in ticks."""
-    model = ChoiceModel(case, least, most)
-    model.dependencies()
-    model.devices()
-    model.order()
-    model.memory(beside_capacity=False)
-    model.objective()
-    return model

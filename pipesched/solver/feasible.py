@@ -128,9 +128,8 @@ def in_same_ticks(problems: Sequence[Problem]) -> list[Problem]:
 
 def _split_as(problem: Problem, cut: Problem) -> Problem:
     """Return a problem that was cut anew with its backward whole or split as that of another, whatever is derived."""
-    if cut.costs.split == problem.costs.split:
-        return cut
-    return replace(cut, costs=replace(cut.costs, split=problem.costs.split))
+    split = problem.costs.split
+    return cut if cut.costs.split == split else replace(cut, costs=replace(cut.costs, split=split))
 
 
 def _called(problem: Problem, name: str) -> Iterator[Placement]:

@@ -13,7 +13,7 @@ from functools import partial
 from threading import Event as StopEvent
 from typing import TYPE_CHECKING, Any
 
-from pipesched.checks import require_callable, require_number, require_type, require_whole
+from pipesched.checks import MOST_SECONDS, MOST_WORKERS, require_callable, require_number, require_type, require_whole
 from pipesched.core.clock import Clock, TimeIsUp
 from pipesched.errors import NoSchedule
 from pipesched.executors.opening import FEWEST_OPERATIONS, chosen, cores_of_each, lent, workers_of
@@ -85,14 +85,13 @@ def frontier(
     require_callable(listener, "listener")
     if stop is not None:
         require_type(stop, StopEvent, "a threading.Event or None", "stop")
-    ranges = DEFAULT.ranges
-    clock = Clock(require_number(time_limit, "time_limit", most=ranges.most_seconds, above=True), stop)
+    clock = Clock(require_number(time_limit, "time_limit", most=MOST_SECONDS, above=True), stop)
     settings: dict[str, Any] = {
         "objective": objective, "gap": gap, "workers": workers, "seed": seed, "placement": placement,
         "split_backward": split_backward, "offload": offload, "recompute": recompute, "method": method,
         "polish": polish, "chunks": chunks,
     }  # fmt: skip
-    runs = chosen(executor, require_whole(jobs, "jobs", most=ranges.most_jobs))
+    runs = chosen(executor, require_whole(jobs, "jobs", most=MOST_WORKERS))
     floor = min(least_budget(one, allowed) for one in placed_with(problem, placement, chunks or ()))
     with lent(runs, FEWEST_OPERATIONS) as pool, closing(WorkAhead[Outcome](pool)) as ahead:
         budgets = _Budgets(problem, clock, listener, settings, ahead)

@@ -9,18 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
-from pipesched.checks import MOST_SECONDS, MOST_WORKERS
-
-
-@dataclass(frozen=True)
-class RangePolicy:
-    """The largest arguments of a solve."""
-
-    most_seconds: int = MOST_SECONDS  # seconds: as of every search
-    most_workers: int = MOST_WORKERS  # threads: as of every search
-    most_jobs: int = MOST_WORKERS  # processes: as of every search
-    most_seed: int = 2**31 - 1  # seeds: CP-SAT takes 32 bits
-
 
 @dataclass(frozen=True)
 class BoundPolicy:
@@ -33,7 +21,7 @@ class BoundPolicy:
 
 @dataclass(frozen=True)
 class PortfolioPolicy:
-    """Heuristics: the families, and list scheduling by rules."""
+    """Heuristics: the families, list scheduling by rules, and justification, which is that back and forth."""
 
     part: float = 0.15  # of the time limit: until rules of list scheduling end; the families may take all of it
     fed_part: float = 0.15  # of the time limit: for the best orders of microbatches that differ, at most
@@ -46,6 +34,8 @@ class PortfolioPolicy:
     looser: tuple[float | None, ...] = (1.5, 2, 3, None)  # budgets: limits of orders in which memory is saved
     held: tuple[float, ...] = (1.0, 0.5, 0.0)  # of what a step holds at most: left free of the budget, in turn
     warm_ups: int = 16  # tries: of other warm-ups of a device, about, where memory is saved
+    fruitless: int = 30  # rounds: of justification without success, after which it ends
+    noise: int = 8  # longest operations: by which its priorities are disturbed, at most
 
 
 @dataclass(frozen=True)
@@ -76,7 +66,7 @@ class CasePolicy:
     used_part: float = 0.9  # of the time that a case was given: with more than that used, its time was up
     end_part: float = 0.02  # of the time limit: with less than that left, it was the limit that ended a search
     easy: int = 300  # operations: up to so many, CP-SAT needs no better schedule first
-    large: int = 3_500  # operations: with more, CP-SAT cannot prove, and periods are searched before slow families
+    large: int = 3_500  # operations: with more, CP-SAT cannot prove, nor polish; periods come before slow families
     most_counted: int = 2**50  # quanta of all operations: with more, no search counts in 64 bits
 
 
@@ -94,14 +84,7 @@ class ExactPolicy:
     most_on_device: int = 120  # operations on a device: with more, it does not prove even that device
     most_ruled: int = 36  # passes on a device: with more, the model leaves out which gathers they need, and when
     device_effort: float = 12.0  # deterministic seconds of CP-SAT: for the model of a device
-
-
-@dataclass(frozen=True)
-class JustificationPolicy:
-    """Justification: list scheduling back and forth."""
-
-    fruitless: int = 30  # rounds: without success, after which the search ends
-    noise: int = 8  # longest operations: by which priorities are disturbed, at most
+    most_seed: int = 2**31 - 1  # seeds: the largest, as CP-SAT takes 32 bits
 
 
 @dataclass(frozen=True)
@@ -139,7 +122,6 @@ class PolishPolicy:
     part: float = 0.1  # of the time limit: for all rounds, at most, once the best value is known
     round_part: float = 0.34  # of the time left: that one round may take
     rounds: int = 24  # rounds: each halves the budgets that are left
-    large: int = 3_500  # operations: with more, CP-SAT finds no other schedule of the same objective in time
 
 
 @dataclass(frozen=True)
@@ -228,13 +210,11 @@ class CommandPolicy:
 class SolvePolicy:
     """The policy of a solve: a part for each of its steps."""
 
-    ranges: RangePolicy = RangePolicy()  # of arguments
     bounds: BoundPolicy = BoundPolicy()  # solver/bounds.py
     portfolio: PortfolioPolicy = PortfolioPolicy()  # solver/portfolio.py, solver/saving_portfolio.py
     cuts: CutPolicy = CutPolicy()  # solver/cuts/
     cases: CasePolicy = CasePolicy()  # solver/case_search.py
     exact: ExactPolicy = ExactPolicy()  # solver/bounds.py, solver/model.py and the like
-    justification: JustificationPolicy = JustificationPolicy()  # solver/portfolio.py
     windows: WindowPolicy = WindowPolicy()  # solver/neighbourhood.py
     moves: MovePolicy = MovePolicy()  # solver/step_case.py
     polish: PolishPolicy = PolishPolicy()  # solver/case_search.py

@@ -51,35 +51,25 @@ def least_slack(case: Case) -> list[int]:
     return list(map(add, case.heads, longest_tail(case)))
 
 
-def _by_kind(kinds: str, deep: int, case: Case) -> list[int]:
-    """Rank by kind in this order (B is as I), then the oldest microbatch, then the first stage (deep -1: the last)."""
+def _by_kind(kinds: str, deep: int, case: Case, *, by_stage: bool = False) -> list[int]:
+    """Rank by kind in this order (B is as I), then the oldest microbatch, then the first stage (deep -1: the last).
+
+    With `by_stage` the stage comes before the microbatch.
+    """
     stages, count = case.index.stages, case.index.units
 
     def keys(kind: str, stage: int) -> range:
-        first = _rank(kinds, kind) * count * stages + (stage if deep > 0 else stages - 1 - stage)
-        return range(first, first + count * stages, stages)
+        place = stage if deep > 0 else stages - 1 - stage
+        start, step = (place * count, 1) if by_stage else (place, stages)
+        first = kinds.index("I" if kind == "B" else kind) * count * stages + start
+        return range(first, first + count * step, step)
 
     return case.index.spread(keys)
-
-
-def _by_stage(kinds: str, case: Case) -> list[int]:
-    """Rank by kind in this order (B is as I), then the deepest stage, then the oldest microbatch."""
-    stages, count = case.index.stages, case.index.units
-
-    def keys(kind: str, stage: int) -> range:
-        first = (_rank(kinds, kind) * stages + stages - 1 - stage) * count
-        return range(first, first + count)
-
-    return case.index.spread(keys)
-
-
-def _rank(kinds: str, kind: str) -> int:
-    return kinds.index("I" if kind == "B" else kind)
 
 
 RULES: dict[str, Rule] = {  # the best of the most cases first: of large problems only the first few are tried
     "backward-first": partial(_by_kind, "IFW", 1),
-    "deepest-backward-first": partial(_by_stage, "IFW"),
+    "deepest-backward-first": partial(_by_kind, "IFW", -1, by_stage=True),
     "longest-tail": longest_tail,
     "forward-first": partial(_by_kind, "FIW", 1),
     "backward-deep-first": partial(_by_kind, "IFW", -1),
@@ -340,7 +330,7 @@ SOURCE = "justification"
 
 def justify(case: Case, schedule: Schedule, limits: Limits, clock: Clock) -> Iterator[Candidate]:
     """Yield ever better schedules of a case by passes back and forth, under each choice of memory pools in turn."""
-    random, policy = Random(limits.seed), case.policy.justification
+    random, policy = Random(limits.seed), case.policy.portfolio
     longest, every = max(case.graph.durations), pools(case)
     best, least, fruitless = list(schedule.start_ticks), case.value(schedule), 0
     while fruitless < policy.fruitless and not clock.is_over:

@@ -9,6 +9,8 @@ from threading import Event as StopEvent
 from typing import TYPE_CHECKING, Any
 
 from pipesched.checks import (
+    MOST_SECONDS,
+    MOST_WORKERS,
     require_callable,
     require_flag,
     require_name,
@@ -82,12 +84,11 @@ class SolveRequest:
             object.__setattr__(self, "budget", None)  # a copy may have another problem
         if self.stop is not None:
             require_type(self.stop, StopEvent, "a threading.Event or None", "stop")
-        ranges = self.policy.ranges
         limits = Limits(
-            seconds=require_number(self.time_limit, "time_limit", most=ranges.most_seconds, above=True),
+            seconds=require_number(self.time_limit, "time_limit", most=MOST_SECONDS, above=True),
             gap=require_number(self.gap, "gap"),
-            workers=require_whole(self.workers, "workers", most=ranges.most_workers),
-            seed=require_whole(self.seed, "seed", most=ranges.most_seed),
+            workers=require_whole(self.workers, "workers", most=MOST_WORKERS),
+            seed=require_whole(self.seed, "seed", most=self.policy.exact.most_seed),
             stop=self.stop,
         )
         object.__setattr__(self, "limits", limits)
@@ -108,7 +109,7 @@ class SolveRequest:
             object.__setattr__(self, "hint", run(self.problem, self.hint))  # type: ignore[arg-type]
         if self.start is not None and not isinstance(self.start, Schedule):
             raise ConfigError("must be a Schedule, an Outcome, or an algorithm", "hint")
-        jobs = require_whole(self.jobs, "jobs", most=ranges.most_jobs)
+        jobs = require_whole(self.jobs, "jobs", most=MOST_WORKERS)
         object.__setattr__(self, "runs", chosen(self.executor, jobs))
         self._require_open_cut()
 

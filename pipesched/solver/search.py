@@ -228,22 +228,14 @@ def take_first(search: Search) -> None:
         search.at(f"first schedule, {case.name}")
         with suppress(TimeIsUp), under(clock):
             if any(search.offer(number, candidate, heuristic=True) for candidate in first_candidates(case)):
-                if search.clock.is_over:
-                    _say_so(search, number)
+                candidate = search.candidates[number]
+                if search.clock.is_over and candidate is not None and not search.clock.is_stopped:
+                    schedule = candidate.schedule
+                    what = f"to make and check one schedule of {schedule.plan.index.size:,} operations"
+                    plan = replace(schedule.plan, note=f"{what} takes longer than the `time_limit`: no other was tried")
+                    noted = timed_schedule(schedule.problem, plan, schedule.times, schedule.graph)
+                    search.candidates[number] = search.best = candidate._replace(schedule=noted)
                 return
-
-
-def _say_so(search: Search, number: int) -> None:
-    """Note in the plan of a case's best schedule that there was no time for another one."""
-    candidate = search.candidates[number]
-    if candidate is None or search.clock.is_stopped:
-        return
-    schedule = candidate.schedule
-    operations = f"{schedule.plan.index.size:,} operations"
-    note = f"to make and check one schedule of {operations} takes longer than the `time_limit`: no other was tried"
-    plan = replace(schedule.plan, note=note)
-    noted = timed_schedule(schedule.problem, plan, schedule.times, schedule.graph)
-    search.candidates[number] = search.best = candidate._replace(schedule=noted)
 
 
 def first_candidates(case: Case) -> Iterator[Candidate]:

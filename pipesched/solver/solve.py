@@ -220,13 +220,6 @@ def _cuts(search: Search, number: int) -> CutReport:
     return CutReport(tried[number].layout, tried[number].chunks, bound, status, tuple(tried))
 
 
-def _choice(problem: Problem, cuts: CutReport | None) -> CutChoice | None:
-    """Return what is known of a cut where the best one was looked for."""
-    if cuts is None or not seeks_best(problem):
-        return None
-    return CutChoice(cuts.layout, BEST, len(cuts.tried), all_cuts(problem))
-
-
 def _run(search: Search, request: SolveRequest, pool: Executor | None, periods: PeriodicPhase) -> StoppedBy:
     """Go through all steps until one of them closes the gap, then lower the memory; return what ended them."""
     try:
@@ -432,22 +425,6 @@ def _take_hint(search: Search, hint: Schedule) -> None:
     raise ConfigError("is no schedule of this model on a placement that is tried here", "hint")
 
 
-def _cut_off(search: Search) -> tuple[str, ...]:
-    """Return the searches for bounds that had too little time; none where the best is proved."""
-    if search.value == search.bound.ticks:
-        return ()
-    exact = (f"{PROVING}, {search.cases[number].name}" for number in search.open if number in search.cut_off)
-    return tuple(dict.fromkeys([*search.cut_off_bounds, *exact]))
-
-
-def _not_tried(search: Search, request: SolveRequest, given: Tried) -> tuple[str, ...]:
-    """Return the algorithms for which there was no time, or none on their best cuts; none where the best is proved."""
-    if search.value == search.bound.ticks:
-        return ()
-    left = families_on(request.split_problem, given.problems) if search.is_family_left else ()
-    return tuple(dict.fromkeys([*given.not_tried, *(name for name in left if name not in search.seen)]))
-
-
 def _outcome(
     search: Search, request: SolveRequest, given: Tried, stopped_by: StoppedBy, periods: PeriodicPhase
 ) -> Outcome:
@@ -459,12 +436,21 @@ def _outcome(
         bound = replace(bound, reason=f"the least over all cuts: {bound.reason}")
     number = search.candidates.index(search.best)
     objective = search.cases[number].objective
-    cuts, case = _cuts(search, number) if is_open else None, search.cases[number]
+    cuts, case, choice = _cuts(search, number) if is_open else None, search.cases[number], None
+    if cuts is not None and seeks_best(problem := search.best.schedule.problem):
+        choice = CutChoice(cuts.layout, BEST, len(cuts.tried), all_cuts(problem))
     placements = tuple(dict.fromkeys(one.name for one in search.cases))
+    cut_off: list[str] = []
+    not_tried: list[str] = []
+    if search.value != search.bound.ticks:
+        exact = (f"{PROVING}, {search.cases[one].name}" for one in search.open if one in search.cut_off)
+        cut_off = [*search.cut_off_bounds, *exact]
+        left = families_on(request.split_problem, given.problems) if search.is_family_left else ()
+        not_tried = [*given.not_tried, *(name for name in left if name not in search.seen)]
     return Outcome(
         "solve",
         search.best.schedule,
-        cut=_choice(search.best.schedule.problem, cuts),
+        cut=choice,
         report=SolveReport(
             objective=objective,
             status=Status.OPTIMAL if search.value == search.bound.ticks else Status.FEASIBLE,
@@ -479,8 +465,8 @@ def _outcome(
             equal=search.equal,
             repetition=periods.report(number),
             cuts=cuts,
-            cut_off=_cut_off(search),
-            not_tried=_not_tried(search, request, given),
+            cut_off=tuple(dict.fromkeys(cut_off)),  # searches for bounds that had too little time
+            not_tried=tuple(dict.fromkeys(not_tried)),  # at all, or on their best cuts
             covers=of_search(case.problem, request.allowed, placements, given.chunks),
         ),
     )

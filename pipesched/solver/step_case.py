@@ -32,8 +32,7 @@ from pipesched.solver.bounds import best_in_time, step_bounds
 from pipesched.solver.case import Candidate, Case, Improvement, ranks_of
 from pipesched.solver.portfolio import refined
 from pipesched.solver.saving_portfolio import KeepingCase, SavingCase
-from pipesched.solver.step_model import WholeStepModel, step_model
-from pipesched.solver.step_tasks import StepRules
+from pipesched.solver.step_model import StepRules, WholeStepModel, step_model
 
 Rows = list[list[Op]]
 Searched = Callable[[Case], Iterator[Candidate]]

@@ -91,7 +91,10 @@ class ConfigWriter:
     def put(self, key: str, value: object, remark: str = "", *, off: bool = False) -> None:
         """Write a key with the text of its value and a comment behind it; `off` makes the whole line a comment."""
         line = f"{self._indent}{'# ' if off else ''}{key}: {value}" + (f"  # {remark}" if remark else "")
-        self._lines += _cut(line, self._width) if self._width else [line]
+        while self._width and len(line) > self._width and (cut := line.rfind(", ", 0, self._width) + 1) > 0:
+            self._lines.append(line[:cut])
+            line = "    " + line[cut:].lstrip()
+        self._lines.append(line)
 
     def numbers(
         self, key: str, values: Sequence[Number | Numbers], remark: str = "", *, off: bool = False, listed: bool = False
@@ -179,15 +182,3 @@ def fill(starter: str, values: Mapping[str, object], remarks: Mapping[str, str])
     for name, remark in remarks.items():
         text = text.replace(f"{{{name}}}", remark)
     return text
-
-
-def _cut(line: str, width: int) -> list[str]:
-    """Return a line of a list, cut behind commas."""
-    lines = []
-    while len(line) > width:
-        cut = line.rfind(", ", 0, width) + 1
-        if cut <= 0:
-            break
-        lines.append(line[:cut])
-        line = "    " + line[cut:].lstrip()
-    return [*lines, line]

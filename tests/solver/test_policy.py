@@ -23,11 +23,11 @@ from pipesched.solver.solve import solve_request
 V = pipesched.make_problem(devices=4, stages=8, microbatches=12, forward=5, backward=10, p2p=1, budget=3, placement="v")
 
 DEFAULTS: dict[str, dict[str, Any]] = {
-    "ranges": {"most_seconds": 1_000_000, "most_workers": 1_000, "most_jobs": 1_000, "most_seed": 2**31 - 1},
     "bounds": {"part": 0.4, "least": 0.05, "most_steps": 2_000_000},
     "portfolio": {
         "part": 0.15, "fed_part": 0.15, "ties_part": 0.1, "ties_least": 2.0, "slow": 1_000, "one_limit": 10_000,
         "all_ties": 1_000, "pauses": (0, 2, 10), "looser": (1.5, 2, 3, None), "held": (1.0, 0.5, 0.0), "warm_ups": 16,
+        "fruitless": 30, "noise": 8,
     },
     "cuts": {
         "count": 3, "most": 1_000, "part": 0.4, "families_part": 0.6, "families_least": 2.0, "slow_part": 0.2,
@@ -41,14 +41,14 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "exact": {
         "before": 4e-4, "after": 5e-5, "small": 300, "relaxed": 1_000, "probed": 2_000, "near": 1.1,
         "least_on_device": 48, "most_on_device": 120, "most_ruled": 36, "device_effort": 12.0,
+        "most_seed": 2**31 - 1,
     },
-    "justification": {"fruitless": 30, "noise": 8},
     "windows": {
         "first_size": 120, "least_size": 30, "most_size": 1_000, "growth": 1.15, "shrinkage": 0.8, "fruitless": 300,
         "pause_part": 0.5, "loading": 0.4, "effort": 0.1, "each": 2, "draws": 8,
     },
     "moves": {"part": 0.03, "fruitless": 200, "each": 4, "farthest": 6, "most_aheads": 16},
-    "polish": {"part": 0.1, "round_part": 0.34, "rounds": 24, "large": 3_500},
+    "polish": {"part": 0.1, "round_part": 0.34, "rounds": 24},
     "periods": {
         "part": 0.4, "part_alone": 0.8, "first_part": 0.2, "large_part": 0.35, "search_part": 0.6, "refuted_part": 0.5,
         "least": 300, "unrolled": 20_000, "presolve": 2e-3, "most_microbatches": 3, "most_on_device": 24,

@@ -9,7 +9,7 @@ import pytest
 
 from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits
-from pipesched.solver.policy import JustificationPolicy, SolvePolicy
+from pipesched.solver.policy import PortfolioPolicy, SolvePolicy
 from pipesched.solver.portfolio import justify, pools
 from tests.quality_cases import best_value, bound_of, keeping
 from tests.quality_problems import PROBLEMS
@@ -20,7 +20,7 @@ def reached(seed: str, case: str) -> int | None:
     """Return the makespan after justification of the quick list schedule."""
     known = keeping(case)
     if seed == "without noise":
-        known = replace(known, policy=SolvePolicy(justification=JustificationPolicy(fruitless=len(pools(known)))))
+        known = replace(known, policy=SolvePolicy(portfolio=PortfolioPolicy(fruitless=len(pools(known)))))
     quick = next(known.quick_ruled_candidates())
     better = justify(known, quick.schedule, Limits(seed=int(seed == "seed 1")), Clock())
     return best_value(known, chain([quick], better))

@@ -9,7 +9,7 @@ import pytest
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.solver.case import Candidate
-from pipesched.solver.memory_saving import saving_rules, with_savings
+from pipesched.solver.saving_portfolio import saving_rules, with_savings
 from tests.quality_cases import best_value, limit_of_saving, roomy, saving
 from tests.quality_problems import SAVING
 from tests.quality_table import Table

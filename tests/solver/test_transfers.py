@@ -19,9 +19,15 @@ from pipesched.pipeline.lowering import plan_of_times
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.results.outcome import run
-from pipesched.solver.memory_saving import RECOMPUTE as RECOMPUTE_RULE, SavingRule, saving_rules, with_savings
 from pipesched.solver.model import SavingModel, saving_model
-from pipesched.solver.saving_portfolio import SavingCase, one_by_one
+from pipesched.solver.saving_portfolio import (
+    RECOMPUTE as RECOMPUTE_RULE,
+    SavingCase,
+    SavingRule,
+    one_by_one,
+    saving_rules,
+    with_savings,
+)
 from pipesched.solver.solve import solve
 from tests.examples import part
 from tests.solver.every_way import least_makespan

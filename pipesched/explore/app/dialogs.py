@@ -249,18 +249,6 @@ class Read(Dialog):
             yield Static(self.text, markup=False)
 
 
-def keys_text(*, empty: bool) -> RenderableType:
-    """Return the help: what keys and mouse do."""
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(style="bold", min_width=9)
-    for key in KEYS:
-        if key.mode != "empty" or empty:
-            table.add_row(Text(key.shown), Text(key.text))
-    for name, what in MOUSE:
-        table.add_row(Text(name), Text(what))
-    return table
-
-
 class Asking(Screen[None]):
     """A screen whose keys open dialogs about a state."""
 
@@ -295,7 +283,12 @@ class Asking(Screen[None]):
         await self._open(Read(panels.why_text(self.state)))
 
     async def action_keys(self) -> None:
-        await self._open(Read(keys_text(empty=self.has_pool)))
+        """Say what keys and mouse do."""
+        table = Table.grid(padding=(0, 2, 0, 0))
+        table.add_column(style="bold", min_width=9)
+        for name, what in [(key.shown, key.text) for key in KEYS if key.mode != "empty" or self.has_pool] + [*MOUSE]:
+            table.add_row(Text(name), Text(what))
+        await self._open(Read(table))
 
     async def action_algorithm(self) -> None:
         def plan(name: str | None) -> None:

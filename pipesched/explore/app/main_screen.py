@@ -56,7 +56,7 @@ class Work(Generic[Result]):
 
     def _run(self) -> None:
         try:
-            self._found.append(self._call(self.stop, self._tell))
+            self._found.append(self._call(self.stop, partial(setattr, self, "said")))
         except TimeIsUp:
             self.error = f"{self._name}: stopped"
         except PipeschedError as error:
@@ -64,9 +64,6 @@ class Work(Generic[Result]):
             self.error = f"{self._name}: {why}"
         except BaseException as error:
             self._crash = error
-
-    def _tell(self, text: str) -> None:
-        self.said = text
 
     @property
     def is_running(self) -> bool:
@@ -318,17 +315,18 @@ class MainScreen(Asking):
             self.state.move_by(steps)
             self.show()
             return
+
+        def move_on() -> None:
+            steps, self._steps = self._steps, 0
+            if steps:
+                self.state.move_by(steps)
+            self.show()
+
         if not self._steps:
-            self.set_timer(REST, self._move_on)
+            self.set_timer(REST, move_on)
         self._steps += steps
         self.state.message = f"{self.state.sheet.selected_name} by {self._steps:+}"
         self._say()
-
-    def _move_on(self) -> None:
-        steps, self._steps = self._steps, 0
-        if steps:
-            self.state.move_by(steps)
-        self.show()
 
     def action_undo(self) -> None:
         self.state.undo()

@@ -276,7 +276,14 @@ class Chart:
         for bar in self.bars:
             if bar.op.kind in labels:
                 style, letters = labels[bar.op.kind]
-                self._write(bar, label_text(bar.op, style, self.view.first_microbatch), letters)
+                text = label_text(bar.op, style, self.view.first_microbatch)
+                left, right = max(bar.left, self.window.start / self.unit), min(bar.right, self.window.end / self.unit)
+                colour = self._colour(bar.op)
+                look: Any = {"ha": "center", "va": "center_baseline", "clip_on": True}
+                if bar.op.kind in FALLING:
+                    look["bbox"] = {"facecolor": unit_rgb(colour), "edgecolor": "none", "pad": 0.4}  # clear of stripes
+                look |= {"color": unit_rgb(text_on(colour)), "fontsize": letters}
+                self.axes.text((left + right) / 2, (bar.top + bar.bottom) / 2, text, **look)
 
     def points(self) -> tuple[float, float]:
         """Return the points of a time unit, and of a unit of height, when the axes have their final size."""
@@ -340,14 +347,6 @@ class Chart:
         if self.by_kind or microbatch is None:
             return colour_of(None, op.kind, chunk, self.chunks)
         return colour_of(microbatch, op.kind, chunk, self.chunks, place_of(op.slice, self.slices))
-
-    def _write(self, bar: Bar, text: str, letters: float) -> None:
-        left, right = max(bar.left, self.window.start / self.unit), min(bar.right, self.window.end / self.unit)
-        colour = self._colour(bar.op)
-        look: Any = {"ha": "center", "va": "center_baseline", "clip_on": True, "color": unit_rgb(text_on(colour))}
-        if bar.op.kind in FALLING:
-            look["bbox"] = {"facecolor": unit_rgb(colour), "edgecolor": "none", "pad": 0.4}  # clear of stripes
-        self.axes.text((left + right) / 2, (bar.top + bar.bottom) / 2, text, fontsize=letters, **look)
 
 
 def labels_of(charts: Sequence[Chart]) -> dict[str, tuple[str, float]]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from matplotlib.patches import Patch
 
 from pipesched.errors import ConfigError
-from pipesched.render.chosen import SHOWN_DEVICES, drawn, edge, not_drawn, some_devices
+from pipesched.render.comparison import SHOWN_DEVICES, drawn, edge, not_drawn, some_devices
 from pipesched.render.figure.chart import (
     TITLE_INCHES,
     Chart,

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
-from matplotlib.text import Annotation
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from pipesched.errors import ConfigError
@@ -69,8 +68,7 @@ def frontier_figure(
         axes = plot_axes(figure)
         best = sorted({(point.peak, point.makespan) for point in points if not point.dominated})
         if best:  # stairs: with that much memory, none of these schedules is shorter
-            peaks, makespans = zip(*best, strict=True)
-            axes.step(peaks, makespans, where="post", color=MARK, linewidth=THICK)
+            axes.step(*zip(*best, strict=True), where="post", color=MARK, linewidth=THICK)
         _marks(axes, points)
         if limit is not None:
             above: Any = {"transform": axes.get_xaxis_transform(), "ha": "center", "va": "bottom", "fontsize": font(1)}
@@ -79,21 +77,16 @@ def frontier_figure(
         axes.set_xlabel(with_unit(titles[0], memory_unit))
         axes.set_ylabel(with_unit(titles[1], time_unit))
         axes.margins(0.12)
-        _scales(axes, points)
+        makespans = [point.makespan for point in points if point.makespan > 0]
+        if makespans and max(makespans) > WIDE_RANGE * min(makespans):  # a logarithmic axis shows near ones too
+            axes.set_yscale("log")
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 2.5, 3, 4, 5, 6, 8)))
+            axes.yaxis.set_minor_formatter(NullFormatter())
+        plain_numbers(axes.xaxis, axes.yaxis)
         legend(figure, list(_key(points, proved)))
         settle(figure)
         _names(axes, points)
         return figure
-
-
-def _scales(axes: Axes, points: Sequence[Trade]) -> None:
-    """Put plain numbers along both axes; makespans far apart get a logarithmic one, which shows near ones too."""
-    makespans = [point.makespan for point in points if point.makespan > 0]
-    if makespans and max(makespans) > WIDE_RANGE * min(makespans):
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 2.5, 3, 4, 5, 6, 8)))
-        axes.yaxis.set_minor_formatter(NullFormatter())
-    plain_numbers(axes.xaxis, axes.yaxis)
 
 
 def _marks(axes: Axes, points: Sequence[Trade]) -> None:
@@ -128,7 +121,13 @@ def _names(axes: Axes, points: Sequence[Trade]) -> None:
     spots = sorted(at.values(), key=lambda together: together[0].dominated)
     if not spots:
         return
-    notes = [_note(axes, ", ".join(point.label for point in together), together[0]) for together in spots]
+    look: Any = {"xytext": (0, 0), "textcoords": "offset points", "va": "center", "ha": "center", "fontsize": font(1)}
+    look["arrowprops"] = {"arrowstyle": "-", "linewidth": 0.3, "color": GREY, "shrinkA": 0, "shrinkB": 2}
+    notes = []
+    for together in spots:
+        point, names = together[0], ", ".join(point.label for point in together)
+        colour = GREY if point.dominated else "black"
+        notes.append(axes.annotate(names, (point.peak, point.makespan), color=colour, **look))
     extents = [note.get_window_extent() for note in notes]
     marks = axes.transData.transform([(together[0].peak, together[0].makespan) for together in spots]).tolist()
     paths = [line.get_transform().transform(line.get_xydata()).tolist() for line in axes.lines]
@@ -140,14 +139,6 @@ def _names(axes: Axes, points: Sequence[Trade]) -> None:
         note.set_position((box.centre[0] - mark[0], box.centre[1] - mark[1]))
         if note.arrow_patch:  # close to its mark a name needs no line
             note.arrow_patch.set_visible(needs_line(box, mark))
-
-
-def _note(axes: Axes, name: str, point: Trade) -> Annotation:
-    """Return a name on its mark, with the line that it may need."""
-    line = {"arrowstyle": "-", "linewidth": 0.3, "color": GREY, "shrinkA": 0, "shrinkB": 2}
-    look: Any = {"va": "center", "ha": "center", "fontsize": font(1), "arrowprops": line}
-    look["color"] = GREY if point.dominated else "black"
-    return axes.annotate(name, (point.peak, point.makespan), xytext=(0, 0), textcoords="offset points", **look)
 
 
 def solved_figure(frontier: Frontier, view: View) -> Drawing:

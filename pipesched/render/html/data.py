@@ -221,23 +221,6 @@ def _cell(values: Sequence[int], columns: Columns) -> Cell:
     return values[0] if len({*values}) == 1 else [columns.setdefault(tuple(values), len(columns))]
 
 
-def _rows(problem: Problem, index: OpIndex, columns: Columns) -> Iterator[tuple[Cell, ...]]:
-    """Yield what the operations of each row last, take at their start and give back at their end."""
-    model = problem.model
-    for letter in index.letters:
-        tables = (model.ticks[KINDS[letter].cost], model.takes(letter), model.gives(letter))
-        for rows in zip(*(table.tolist() for table in tables), strict=True):
-            yield tuple(_cell(row, columns) for row in rows)
-
-
-def _given(problem: Problem, index: OpIndex, columns: Columns) -> Iterator[tuple[int, Cell]]:
-    """Yield each row behind which a forward already gives something back, and how much."""
-    for letter in index.letters:
-        given = KINDS[letter].forward_gives
-        for stage, sizes in enumerate(problem.model.column(given).tolist() if given is not None else ()):
-            yield index.row_of(index.row(letter, stage).start), _cell(sizes, columns)
-
-
 def _arcs(problem: Problem, index: OpIndex, columns: Columns) -> Iterator[tuple[int | list[int], ...]]:
     """Yield the precedences between rows: two rows, latency, boundary; the first unit and the one behind the last.
 
@@ -289,9 +272,11 @@ def schedule_data(outcome: Outcome, name: str, palette: Palette | None = None) -
     Raises NotApplicable where its times have too many digits for the page.
     """
     schedule, problem, index = outcome.schedule, outcome.problem, outcome.schedule.plan.index
-    _require_exact(schedule)
-    placement, overlap = problem.settled_placement, problem.model.overlap
-    columns: Columns = {}
+    durations, lags = schedule.graph.durations, max(problem.largest_hops, default=0)
+    most = max(schedule.end_ticks, default=0) + sum(durations) + lags * len(durations)  # whatever the order
+    if most * problem.devices >= MOST_EXACT:
+        raise NotApplicable("html: the times of this schedule have more digits than a browser adds exactly")
+    placement, model, columns = problem.settled_placement, problem.model, Columns()
     return {
         "name": name,
         "algorithm": outcome.algorithm,
@@ -303,10 +288,20 @@ def schedule_data(outcome: Outcome, name: str, palette: Palette | None = None) -
         "letters": index.letters,
         "kinds": [KINDS[letter].name for letter in index.letters],
         "useful": [KINDS[letter].in_ideal for letter in index.letters],
-        "rows": [*_rows(problem, index, columns)],
-        "given": [*_given(problem, index, columns)],
+        "rows": [  # what the operations of each row last, take at their start and give back at their end
+            tuple(_cell(row, columns) for row in rows)
+            for letter in index.letters
+            for tables in [(model.ticks[KINDS[letter].cost], model.takes(letter), model.gives(letter))]
+            for rows in zip(*(table.tolist() for table in tables), strict=True)
+        ],
+        "given": [  # each row behind which a forward already gives something back, and how much
+            (index.row_of(index.row(letter, stage).start), _cell(sizes, columns))
+            for letter in index.letters
+            if (given := KINDS[letter].forward_gives) is not None
+            for stage, sizes in enumerate(model.column(given).tolist())
+        ],
         "arcs": [*_arcs(problem, index, columns)],
-        "overlap": None if overlap is None else [_cell(row, columns) for row in overlap.tolist()],
+        "overlap": None if model.overlap is None else [_cell(row, columns) for row in model.overlap.tolist()],
         "columns": [*columns],  # of all that stands above
         "slices": index.slices,
         **({} if problem.speed is None else {"names": [*map(problem.device_name, range(problem.devices))]}),
@@ -404,15 +399,6 @@ def _bounds(outcome: Outcome) -> dict[str, Any]:
         "free": lower_bound(free).ticks,
         "of_free": of_schedule(free),
     }
-
-
-def _require_exact(schedule: Schedule) -> None:
-    """Raise NotApplicable for times that JavaScript cannot add exactly, whatever the order."""
-    durations = schedule.graph.durations
-    lags = max(schedule.problem.largest_hops, default=0)
-    most = max(schedule.end_ticks, default=0) + sum(durations) + lags * len(durations)
-    if most * schedule.problem.devices >= MOST_EXACT:
-        raise NotApplicable("html: the times of this schedule have more digits than a browser adds exactly")
 
 
 def packed(plan: Plan, *columns: Sequence[int] | None) -> str:

@@ -34,7 +34,6 @@ from pipesched.results.outcome import Advice, Outcome, SolveReport
 from pipesched.results.status import Status, StoppedBy
 from pipesched.solver.case import Candidate
 from pipesched.solver.feasible import cases_of
-from pipesched.solver.policy import AdvicePolicy
 from pipesched.solver.request import SolveRequest
 from pipesched.solver.search import Search, quick_rounds
 
@@ -177,17 +176,13 @@ def _budget(name: str, sign: int, request: SolveRequest) -> AdvisedChange | None
     one = sign * Fraction(max(grains.largest["activation"]), grains.per_unit)  # of the largest microbatch
     if memory.budget is None or not one:
         return None
-    budget = tuple(_short(to_fraction(limit) + one, request.policy.advice) for limit in memory.budget)
-    changed = cut_again(replace(request.problem, memory=replace(memory, budget=budget)))
+    budget = list[Exact]()
+    for limit in memory.budget:  # one of many digits is rounded up to a few, as it is typed
+        amount = to_fraction(limit) + one
+        scale = 10 ** max(request.policy.advice.digits - len(str(int(amount))), 0)
+        budget.append(canonical(amount if rounded(amount) == amount else Fraction(ceil(amount * scale), scale)))
+    changed = cut_again(replace(request.problem, memory=replace(memory, budget=tuple(budget))))
     return _of_problem(name, request, changed)._replace(tightens=sign < 0)
-
-
-def _short(amount: Fraction, policy: AdvicePolicy) -> Exact:
-    """Return an amount of memory as it is, or where it has many digits the next one of a few: a budget is typed."""
-    if rounded(amount) == amount:
-        return canonical(amount)
-    scale = 10 ** max(policy.digits - len(str(int(amount))), 0)
-    return canonical(Fraction(ceil(amount * scale), scale))
 
 
 def _chunks(word: str, count: int, request: SolveRequest) -> AdvisedChange | None:

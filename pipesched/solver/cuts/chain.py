@@ -2,6 +2,9 @@
 
 The bound of a cut: a device begins when the forwards of the items before its first stage are done, runs its work for
 all microbatches, and where its last operation is no weight gradient, the gradient still goes back through those items.
+
+All cuts of lanes come in the order of their bounds. Dynamic programming over (device, place) gives the least bound with
+which the rest can be cut, and the least largest work; a search that goes on with the best beginning meets them so.
 """
 
 from __future__ import annotations
@@ -10,10 +13,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from heapq import heapify, heappop, heappush
 from itertools import accumulate, combinations, pairwise
 from math import comb, gcd, inf
 from typing import NamedTuple
 
+from pipesched.core.clock import look
 from pipesched.pipeline.costs import at_speed
 from pipesched.pipeline.cutting.runs import CutItems
 from pipesched.pipeline.quantities import MOST_DIGITS, grains_per_unit, ticks_per_unit
@@ -74,20 +79,13 @@ class Chain:
         """The number of stages."""
         return len(self.devices.of_stages)
 
-    @property
-    def is_single(self) -> bool:
-        """Whether each device has one stage."""
-        return not self.devices.second and self.stages == len(self.devices.speed) == len({*self.devices.of_stages})
-
     @cached_property
     def per_unit(self) -> int:
         """The ticks in a time unit."""
         items, links = self.items, self.devices.links or ()
         columns = (items.forward, items.gradient, items.weight, items.pair or (), items.p2p, *links)
         scale = ticks_per_unit({value for column in columns for value in column})
-        return (
-            scale if {*self.devices.speed} == {1} else scale * 10**MOST_DIGITS
-        )  # durations have digits beyond those of costs
+        return scale if {*self.devices.speed} == {1} else scale * 10**MOST_DIGITS  # durations have more digits
 
     def ticks(self, time: Fraction) -> int:
         """Return a time in ticks, rounded down."""
@@ -188,18 +186,21 @@ class Chain:
 
     def least_latency(self, stage: int) -> int:
         """Return the least latency that the boundary before a stage may have."""
-        return self._least_latency if self._is_crossed[stage] else 0
-
-    @cached_property
-    def _least_latency(self) -> int:
-        return min(self._latencies, default=0)
+        return min(self._latencies, default=0) if self._is_crossed[stage] else 0
 
     def load(self, stage: int, begin: int, end: int) -> Load:
         """Return what a stage of the items from `begin` to the one before `end` does for each microbatch."""
-        key = self._alike[self.devices.of_stages[stage]], begin, end
-        found = self._loads.get(key)
+        device = self._alike[self.devices.of_stages[stage]]
+        found = self._loads.get((device, begin, end))
         if found is None:
-            found = self._loads[key] = self._load(*key)
+            speed = self.devices.speed[device]
+            times = {key: sums[end] - sums[begin] for key, sums in self._sums.items()}
+            if speed != 1:
+                times = {key: self.ticks(at_speed(Fraction(cost, self.per_unit), speed)) for key, cost in times.items()}
+            before = times["forward"] + times["gradient"] * self._counts_backwards
+            whole = before + times["weight"] * self._counts_backwards
+            pair = times.get("pair", whole)
+            found = self._loads[device, begin, end] = Load(min(whole, pair), min(before, pair))
         return found
 
     @cached_property
@@ -211,21 +212,12 @@ class Chain:
         """The first device of the same speed, for each device."""
         return [*map(self.devices.speed.index, self.devices.speed)]
 
-    def _load(self, device: int, begin: int, end: int) -> Load:
-        speed = self.devices.speed[device]
-        times = {key: self._lasts(sums[end] - sums[begin], speed) for key, sums in self._sums.items()}
-        before = times["forward"] + times["gradient"] * self._counts_backwards
-        whole = before + times["weight"] * self._counts_backwards
-        pair = times.get("pair", whole)
-        return Load(min(whole, pair), min(before, pair))
-
     @cached_property
     def _counts_backwards(self) -> bool:
         """Whether it is known what is left of a backward in a pair: it may be with the forward of another stage."""
-        return self.items.pair is None or self.is_single
-
-    def _lasts(self, cost: int, speed: Fraction) -> int:
-        return cost if speed == 1 else self.ticks(at_speed(Fraction(cost, self.per_unit), speed))
+        devices = self.devices
+        is_single = not devices.second and self.stages == len(devices.speed) == len({*devices.of_stages})
+        return self.items.pair is None or is_single
 
     def bound(self, way: CutWay, load: Load) -> int:
         """Return the least makespan with a device that has this load, and this way before it."""
@@ -337,7 +329,8 @@ class CutLanes:
             begin, behind = (end, at) if back else (at, end)
             more = self.chain.load(number, begin, behind)
             own = Load(load.all + more.all, load.before + more.before)
-            if self.chain.bound(way, own) > self.most or not self._fits(number, place, (*moved, end)):
+            runs = [(min(pair), max(pair)) for pair in zip(place.at, (*moved, end), strict=False)]
+            if self.chain.bound(way, own) > self.most or not self.chain.fits(number, runs):
                 return
             yield from self._moved(number, place, way, (*moved, end), own)
 
@@ -352,19 +345,10 @@ class CutLanes:
             return range(at - 1, moved[-1] + 2 * behind - 1, -1) if behind else range(moved[-1], moved[-1] - 1, -1)
         return range(at + 1, right - behind + 1) if behind else range(right, right + 1)
 
-    def _fits(self, number: int, place: LanePlace, moved: tuple[int, ...]) -> bool:
-        runs = [(min(pair), max(pair)) for pair in zip(place.at, moved, strict=False)]
-        return self.chain.fits(number, runs)
-
     def _rest(self, place: LanePlace, at: tuple[int, ...]) -> int:
         """Return the work that is left for the devices behind."""
-        least, rest = self.chain.least_work, 0
-        for lane, (end, (_, right)) in enumerate(zip(at, place.regions, strict=True)):
-            if self.is_back[lane]:
-                rest -= least[right] - least[end]
-            else:
-                rest += least[right] - least[end]
-        return rest
+        least, lanes = self.chain.least_work, zip(self.is_back, at, place.regions, strict=True)
+        return sum((-1 if back else 1) * (least[right] - least[end]) for back, end, (_, right) in lanes)
 
     def ends(self, places: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         """Return where the stages of a cut end, by the places before each device and behind the last."""
@@ -391,3 +375,146 @@ def lanes_of(chain: Chain, most: float, most_starts: float = inf) -> CutLanes | 
     if comb(len(chain), backs.count(False) - 1) > most_starts:
         return None
     return CutLanes(chain, order, backs, most)
+
+
+class RankedCut(NamedTuple):
+    """A cut: its bound, its largest work of a device for one microbatch, both in ticks, and where its stages end."""
+
+    bound: int
+    work: int
+    ends: tuple[int, ...]
+
+
+class Least(NamedTuple):
+    """The least bound that a place leads to, and the least largest work; infinite where no cut goes on from there."""
+
+    bound: float = inf
+    work: float = inf
+
+
+class _Beginning(NamedTuple):
+    """The first devices of a cut: what the whole has at least, and what they have; of equals the longest come first."""
+
+    bound: float
+    work: float
+    left: int  # devices
+    places: tuple[tuple[int, ...], ...]
+    regions: tuple[tuple[int, int], ...]
+    latency: int
+    own: tuple[int, int]
+
+
+class TooManyMoves(Exception):
+    """Raised where there are more ways to cut than can be gone through."""
+
+
+def cuts_in_order(
+    chain: Chain, most: float = inf, most_moves: int | None = None, most_starts: float = inf
+) -> CutsInOrder | None:
+    """Return the cuts of a chain by their bounds, up to `most` ticks; None where these cannot be gone through."""
+    lanes = lanes_of(chain, most, most_starts)
+    try:
+        return None if lanes is None else CutsInOrder(lanes, most_moves)
+    except TooManyMoves:
+        return None
+
+
+class CutsInOrder:
+    """The cuts of lanes with which one microbatch fits each device. Raises TooManyMoves.
+
+    `ahead` is a bound of all that were not yielded, infinite where there is none: of those above `lanes.most` that.
+    """
+
+    def __init__(self, lanes: CutLanes, most_moves: int | None = None) -> None:
+        self.lanes, self.chain = lanes, lanes.chain
+        self._begins = [*lanes.begins()]
+        self._moves = self._all_moves(most_moves)
+        self._least = self._least_of_rest()
+        self.ahead = self.least
+
+    @property
+    def least(self) -> float:
+        """The least bound of a cut, but where latencies differ by boundary maybe less; infinite where none fits."""
+        return min([*(self._of(0, place).bound for place in self._begins), self.lanes.most])
+
+    def _of(self, number: int, place: LanePlace) -> Least:
+        return self._least[number].get(place, Least())
+
+    def __iter__(self) -> Iterator[RankedCut]:
+        return self.within(None)
+
+    def within(self, most: int | None) -> Iterator[RankedCut]:
+        """Yield the cuts by their bounds, then by their largest work, until `most` beginnings were made longer."""
+        count, made = len(self.lanes.order), 0
+        queue = [
+            _Beginning(*self._of(0, place), count, (place.at,), place.regions, 0, (0, 0)) for place in self._begins
+        ]
+        heapify(queue)
+        while queue and queue[0].bound < inf and made != most:
+            look()
+            best = heappop(queue)
+            if best.left:
+                made += 1
+                for longer in self._longer(best):
+                    heappush(queue, longer)
+            self.ahead = min(queue[0].bound if queue else inf, self.lanes.most)
+            if not best.left:
+                yield RankedCut(*best.own, self.lanes.ends(best.places))
+
+    def _longer(self, first: _Beginning) -> Iterator[_Beginning]:
+        """Yield what a beginning becomes with what the next device may take."""
+        number, place = len(self.lanes.order) - first.left, LanePlace(first.places[-1], first.regions)
+        latency = first.latency + self._latency(number, place)
+        way = self._way(number, place, latency)
+        for move in self._moves[number].get(place, ()):
+            own = max(first.own[0], self.chain.bound(way, move.load)), max(first.own[1], move.load.all)
+            rest = self._of(number + 1, LanePlace(move.at, first.regions))
+            most = max(own[0], rest.bound), max(own[1], rest.work)
+            if most[0] <= self.lanes.most and rest.bound < inf:
+                yield _Beginning(*most, first.left - 1, (*first.places, move.at), first.regions, latency, own)
+
+    def _latency(self, number: int, place: LanePlace) -> int:
+        """Return the latency of the boundary before the first stage of a device."""
+        return self.chain.latency(number, place.at[0]) if number else 0
+
+    def _way(self, number: int, place: LanePlace, latency: int) -> CutWay:
+        (there, back), hop = self.chain.ways[place.at[0]], self.chain.hops[number]
+        return CutWay(there + hop.there + latency, back + hop.back + latency)
+
+    def _all_moves(self, most: int | None) -> list[dict[LanePlace, list[LaneMove]]]:
+        """Return for each device and place what it may take, with the least latencies of any cut on the way there."""
+        found, made = list[dict[LanePlace, list[LaneMove]]](), 0
+        self._latencies: list[dict[LanePlace, int]] = [dict.fromkeys(self._begins, 0)]
+        for number in range(len(self.lanes.order)):
+            here: dict[LanePlace, list[LaneMove]] = {}
+            behind: dict[LanePlace, int] = {}
+            for place, before in self._latencies[-1].items():
+                look()
+                latency = self._latencies[-1][place] = before + self._latency(number, place)
+                here[place] = [*self.lanes.moves(number, place, self._way(number, place, latency))]
+                made += len(here[place])
+                if most is not None and made > most:
+                    raise TooManyMoves
+                for move in here[place]:
+                    following = LanePlace(move.at, place.regions)
+                    behind[following] = min(latency, behind.get(following, latency))
+            found.append(here)
+            self._latencies.append(behind)
+        return found
+
+    def _least_of_rest(self) -> list[dict[LanePlace, Least]]:
+        """Return for each device and place the least bound, and the least largest work, of it and those behind."""
+        least = [dict.fromkeys(self._latencies[-1], Least(0, 0))]
+        for number in range(len(self.lanes.order) - 1, -1, -1):
+            here: dict[LanePlace, Least] = {}
+            for place, moves in self._moves[number].items():
+                look()
+                way, best, work = self._way(number, place, self._latencies[number][place]), inf, inf
+                for move in moves:
+                    rest = least[-1].get(LanePlace(move.at, place.regions), Least())
+                    best = min(best, max(self.chain.bound(way, move.load), rest.bound))
+                    work = min(work, max(move.load.all, rest.work))
+                if best < inf:
+                    here[place] = Least(best, work)
+            least.append(here)
+        return least[::-1]

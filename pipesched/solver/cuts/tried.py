@@ -25,8 +25,7 @@ from pipesched.pipeline.schedule import Schedule
 from pipesched.results.outcome import run
 from pipesched.schedulers.family import Family, prepare
 from pipesched.schedulers.registry import compared
-from pipesched.solver.cuts.chain import SLACK, Chain, Devices
-from pipesched.solver.cuts.in_order import CutsInOrder, RankedCut, cuts_in_order
+from pipesched.solver.cuts.chain import SLACK, Chain, CutsInOrder, Devices, RankedCut, cuts_in_order
 from pipesched.solver.feasible import feasible
 from pipesched.solver.policy import CutPolicy
 
@@ -41,23 +40,19 @@ def least_by_work(chain: Chain) -> int:
     speeds = chain.devices.speed
     work = [chain.microbatches * (after - before) for before, after in pairwise(chain.least_work)]
     rates = [1 / chain.least_time(speed) for speed in speeds]
-    waits = [rate * _waiting(chain, device) for device, rate in enumerate(rates)] if chain.has_ways else []
-    spread = ceil((sum(work) + sum(waits, Fraction(0))) / sum(rates))
+    waits, stages = Fraction(0), [*chain.devices.of_stages]
+    for device, rate in enumerate(rates) if chain.has_ways else ():
+        first = stages.index(device)
+        way, hop = chain.ways[first], chain.hops[first]
+        latency = sum(chain.least_latency(stage) for stage in range(1, first + 1))
+        back = 0 if any(chain.items.weight) else way.back + hop.back + latency
+        waits += rate * (way.there + hop.there + latency + back)
+    spread = ceil((sum(work) + waits) / sum(rates))
     sharing = 2 if chain.devices.second else 1
     holders, falling = ceil_div(len(speeds), sharing), sorted(work, reverse=True)
     sums = [0, *accumulate(falling)]
     together = max(sums[n] - sums[n - ceil_div(n, holders)] for n in range(1, len(sums), holders))
     return round_up(max(spread, int(together * chain.fastest) // sharing), chain.quantum)
-
-
-def _waiting(chain: Chain, device: int) -> int:
-    """Return the ticks in which a device waits at least, at its begin and at its end."""
-    stages: Sequence[int] = chain.devices.of_stages
-    first = stages.index(device)
-    way, hop = chain.ways[first], chain.hops[first]
-    latency = sum(chain.least_latency(stage) for stage in range(1, first + 1))
-    goes_home = not any(chain.items.weight)
-    return way.there + hop.there + latency + (way.back + hop.back + latency if goes_home else 0)
 
 
 def cuts_near(chain: Chain, ends: tuple[int, ...], most: int) -> Iterator[RankedCut]:
@@ -66,19 +61,14 @@ def cuts_near(chain: Chain, ends: tuple[int, ...], most: int) -> Iterator[Ranked
     while queue:
         best = heappop(queue)
         yield best
-        for near in _moved(best.ends):
-            if near not in seen and len(seen) < most:
-                look()
-                seen.add(near)
-                heappush(queue, RankedCut(*chain.bound_of(near), near))
-
-
-def _moved(ends: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Yield the cuts in which one stage but the last ends an item earlier or later, and none is empty."""
-    for stage, (begin, end, behind) in enumerate(zip((0, *ends), ends, ends[1:], strict=False)):
-        for moved in (end - 1, end + 1):
-            if begin < moved < behind:
-                yield (*ends[:stage], moved, *ends[stage + 1 :])
+        here = best.ends
+        for stage, (begin, end, behind) in enumerate(zip((0, *here), here, here[1:], strict=False)):
+            for moved in (end - 1, end + 1):  # one stage but the last ends an item earlier or later, none is empty
+                near = (*here[:stage], moved, *here[stage + 1 :])
+                if begin < moved < behind and near not in seen and len(seen) < most:
+                    look()
+                    seen.add(near)
+                    heappush(queue, RankedCut(*chain.bound_of(near), near))
 
 
 ONE_BY_ONE = "the least over all cuts: first input, work and way home of a device"
@@ -157,22 +147,21 @@ def of_families(problem: Problem, problems: Sequence[Problem], clock: Clock, slo
 
 def fused_for_families(problem: Problem, problems: Sequence[Problem]) -> list[Problem]:
     """Return a problem with the stages of each algorithm that has fewer, on a placement of `problems`."""
-    found, known = dict[Placement, Problem](), {one.settled_placement for one in problems}
-    for family in _families(problem):
-        with suppress(ConfigError):
-            own = prepare(problem, family)
-            if own.placement is not None and own.placement not in known and _is_among(own, problems):
-                found[own.placement] = replace(own, costs=replace(own.costs, split=problem.costs.split))
-    return [*found.values()]
+    own = {one.placement: one for one in families_on(problem, problems).values()}
+    for placement in {one.settled_placement for one in problems} & own.keys():
+        del own[placement]
+    return [replace(one, costs=replace(one.costs, split=problem.costs.split)) for one in own.values()]
 
 
-def families_on(problem: Problem, problems: Sequence[Problem]) -> Iterator[str]:
-    """Yield the names of the algorithms that run a problem on the stages of one of others, or on blocks of them."""
+def families_on(problem: Problem, problems: Sequence[Problem]) -> dict[str, Problem]:
+    """Return a problem as algorithms run it on the stages of one of others, or on blocks of them, by their names."""
+    found = dict[str, Problem]()
     for family in _families(problem):
         with suppress(ConfigError):
             own = prepare(problem, family)
             if own.placement is not None and _is_among(own, problems):
-                yield family.name
+                found[family.name] = own
+    return found
 
 
 def _families(problem: Problem) -> list[Family]:
@@ -313,7 +302,9 @@ def _next_bound(chain: Chain, fitting: _Fitting, order: CutsInOrder, policy: Cut
         following = fitting.take(cuts)
         return order.ahead if following is None else following
     fitting.take(cut._replace(ends=_parts(cut.ends, runs)) for cut in cuts)
-    return _in_parts(order.least, chain)  # what stands side by side on a device may be cut in other ways
+    # What stands side by side on a device may be cut in other ways, and its durations are rounded one by one.
+    is_exact = order.least == inf or all(map(chain.is_exact, chain.devices.speed))
+    return order.least if is_exact else int(order.least * (1 - SLACK))
 
 
 class _Fitting:
@@ -332,20 +323,14 @@ class _Fitting:
             if cut.ends in (self.own, ()) or cut.ends in self.found:
                 continue
             made = cut_at(self.problem, cut.ends)
-            if not _fits(made, self.allowed):
+            try:
+                require_least_capacity(made, self.allowed)
+            except NoSchedule:
                 continue
             if len(self.found) == self.count:
                 return cut.bound
             self.found[cut.ends] = made
         return None
-
-
-def _fits(problem: Problem, allowed: Allowed) -> bool:
-    try:
-        require_least_capacity(problem, allowed)
-    except NoSchedule:
-        return False
-    return True
 
 
 def _runs(chain: Chain) -> list[int]:
@@ -366,12 +351,6 @@ def _order(chain: Chain, own: Sequence[int], above: float, policy: CutPolicy) ->
     return cuts_in_order(
         joined, inf if above == inf else int(bound * (1 + above)), policy.most_moves, policy.most_starts
     )
-
-
-def _in_parts(least: float, chain: Chain) -> float:
-    """Return a bound of joined stages for stages whose durations are rounded one by one."""
-    is_exact = all(map(chain.is_exact, chain.devices.speed))
-    return least if is_exact or least == inf else int(least * (1 - SLACK))
 
 
 def _parts(ends: Sequence[int], runs: Sequence[int]) -> tuple[int, ...]:

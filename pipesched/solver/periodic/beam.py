@@ -9,7 +9,7 @@ that make activations wait least, where waiting is weighted by the devices whose
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import permutations
+from itertools import permutations, product
 from math import comb
 from typing import NamedTuple
 
@@ -214,7 +214,8 @@ class DownAndUp:
         lengths = [self.block.durations[number] for number in device.numbers]
         shapes = []
         for order in permutations(range(1, 4)):
-            for pauses in _pauses(period - sum(lengths)):
+            idle = period - sum(lengths)
+            for pauses in (three for three in product(range(idle + 1), repeat=3) if sum(three) <= idle):
                 shape, end = [0] * 4, lengths[0]
                 for number, pause in zip(order, pauses, strict=True):
                     shape[number] = end + pause
@@ -336,13 +337,3 @@ def _turns(start: Array, gap: int, after: Array, period: int) -> Array:
     """Return how many whole periods later an operation starts than its phase `after` says."""
     turns: Array = -((after - start - gap) // period)
     return turns
-
-
-def _pauses(idle: int) -> list[tuple[int, int, int]]:
-    """Return all pauses before three operations that sum up to `idle` at most."""
-    return [
-        (one, two, three)
-        for one in range(idle + 1)
-        for two in range(idle + 1 - one)
-        for three in range(idle + 1 - one - two)
-    ]

@@ -40,7 +40,12 @@ class BlockOperations:
         self.single, self.quantum = single, case.quantum
         order, count, each = topological_order(single.graph), len(single.graph), range(microbatches)
         self.order = [number + copy * count for copy in each for number in order]
-        before, gaps = _hops(single, order, self.quantum)
+        before, gaps = [NO_HOP] * count, [0] * count
+        rank = {number: place for place, number in enumerate(order)}
+        for number in order:
+            if waits := single.graph.predecessors[number]:  # all else that it waits for comes before its last wait
+                last, lag = max(waits, key=lambda wait: rank[wait[0]])
+                before[number], gaps[number] = last, (single.graph.durations[last] + lag) // self.quantum
         self.durations = [time // self.quantum for time in single.graph.durations] * microbatches
         self.devices = list(single.graph.pools) * microbatches
         self.before = [last + copy * count if last >= 0 else NO_HOP for copy in each for last in before]
@@ -144,15 +149,3 @@ class BlockOperations:
             return [(blocks[copy][number] + turn * period) * self.quantum for turn, copy in turns]
 
         return index.spread(row)
-
-
-def _hops(single: Case, order: Sequence[int], quantum: int) -> tuple[list[int], list[int]]:
-    """Return `before` and `gaps` of one microbatch: all else that an operation waits for comes before its last wait."""
-    rank = {number: place for place, number in enumerate(order)}
-    before, gaps = [NO_HOP] * len(order), [0] * len(order)
-    for number in order:
-        waits = single.graph.predecessors[number]
-        if waits:
-            last, lag = max(waits, key=lambda wait: rank[wait[0]])
-            before[number], gaps[number] = last, (single.graph.durations[last] + lag) // quantum
-    return before, gaps

@@ -25,7 +25,7 @@ from pipesched.results.outcome import Repetition
 from pipesched.solver.case import PERIODIC, Candidate, Case
 from pipesched.solver.model import sorted_rows
 from pipesched.solver.periodic.beam import Beam, DownAndUp
-from pipesched.solver.periodic.operations import NO_HOP, Array, BlockOperations
+from pipesched.solver.periodic.operations import NO_HOP, BlockOperations
 from pipesched.solver.search import Search
 
 NEVER_FULL = 2**62
@@ -67,17 +67,13 @@ class Seeker:
             fits = np.flatnonzero((peaks <= limits).all(axis=1))
             if len(fits):
                 return PeriodicSchedule(starts[int(fits[0])].tolist(), period, self.block.microbatches)
-            self._raise_prices(peaks[0])
+            shares = [  # memory of devices that hold too much gets dearer, that of others cheaper
+                0.0 if most is None else (peak - most) / max(most, 1)
+                for peak, most in zip(peaks[0].tolist(), self.block.capacities, strict=True)
+            ]
+            self.prices *= np.exp(self.policy.pressure * np.clip(shares, -1, 1))
+            self.prices /= self.prices.mean()
         return None
-
-    def _raise_prices(self, peaks: Array) -> None:
-        """Make the memory of devices that hold too much dearer, and that of others cheaper."""
-        shares = [
-            0.0 if most is None else (peak - most) / max(most, 1)
-            for peak, most in zip(peaks.tolist(), self.block.capacities, strict=True)
-        ]
-        self.prices *= np.exp(self.policy.pressure * np.clip(shares, -1, 1))
-        self.prices /= self.prices.mean()
 
 
 class PeriodSearch:

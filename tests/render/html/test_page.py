@@ -12,8 +12,7 @@ import pytest
 
 import pipesched
 from pipesched.errors import ConfigError, InvalidSchedule, NotApplicable
-from pipesched.render.html.page import ENGINE, VIEW, asset, compact, page, program, style
-from pipesched.render.html.still import still
+from pipesched.render.html.page import ENGINE, VIEW, asset, compact, page, program, still, style
 from pipesched.render.palette import colour_of, place_of
 from tests.stepped import TIED
 from tests.unit_schedules import sliced

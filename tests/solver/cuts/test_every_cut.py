@@ -10,8 +10,7 @@ from random import Random
 import pytest
 
 from pipesched.pipeline.cutting.runs import CutItems
-from pipesched.solver.cuts.chain import Chain, Devices
-from pipesched.solver.cuts.in_order import cuts_in_order
+from pipesched.solver.cuts.chain import Chain, Devices, cuts_in_order
 from pipesched.solver.cuts.tried import least_by_work
 
 NOTHING = Fraction(0)
