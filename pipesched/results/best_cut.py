@@ -357,10 +357,13 @@ class _Planning:
             self._plan(ends or own)
         tried, most, ranked = 0, PLANNED, list[Ends]()
         begun: Ends | None = None
+        times: CutTimes | None = None
         while len(self.found) < most:
             best = self._best
             if best != begun:
-                cuts = _Cuts(CutTimes(self.problem, self.make.plan(cut_at(self.problem, best))), best)
+                plan = self.make.plan(cut_at(self.problem, best))
+                times = CutTimes(self.problem, plan) if times is None else times.under(plan)
+                cuts = _Cuts(times, best)
                 ranked, begun = _ranked(cuts), best
                 tried = max(tried, len(cuts.known) or cuts.all)
                 operations = MOST_SLOW if self.make.is_slow else MOST_PLANNED
