@@ -365,7 +365,9 @@ class Layers:
 
 
 def _mean(weighed: Sequence[tuple[Fraction, Fraction]]) -> Exact:
-    """Return the mean of parts, each behind its weight; the plain one where no weight is more than 0."""
+    """Return the mean of parts, each behind its weight; the plain one where all are 0; 0 of no parts."""
+    if not weighed:
+        return 0
     if not any(weight for weight, _ in weighed):
         weighed = [(Fraction(1), part) for _, part in weighed]
     return canonical(
