@@ -306,6 +306,7 @@ def test_too_few_layers_for_the_chunks_of_some() -> None:
         assert rows[name].reason == "12 stages need at least 12 layers; the model has 9"
     with pytest.raises(NotApplicable, match="12 stages need at least 12 layers; the model has 9"):
         pipesched.solve(problem, time_limit=1)
-    for given in ({"devices": 10}, {"placement": "loop"}):
+    others: list[dict[str, Any]] = [{"devices": 10}, {"placement": "loop"}]
+    for given in others:
         with pytest.raises(ConfigError, match="layers"):
             pipesched.make_problem(**{"devices": 4, "chunks": 3, "layers": 9, **given})

@@ -118,8 +118,8 @@ def test_a_search_is_as_good_as_the_design_asks(given: dict[str, Any], name: str
 
 def test_cuts_that_are_tried_are_work_for_processes() -> None:
     """All families on their best cuts are enough for processes, a few on few cuts or on a given one are not."""
-    open_cut, small = make_problem(**DEEPSEEK), make_problem(**FORWARDS)
-    given = make_problem(**DEEPSEEK, layout="balanced")
+    cases: list[dict[str, Any]] = [DEEPSEEK, {**DEEPSEEK, "layout": "balanced"}, FORWARDS]
+    open_cut, given, small = (make_problem(**case) for case in cases)
     assert 25 * work_of(open_cut) > FEWEST_OPERATIONS > 3 * work_of(open_cut)
     assert work_of(given) == 2 * 32 * 48
     assert 25 * work_of(small) < FEWEST_OPERATIONS
