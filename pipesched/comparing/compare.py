@@ -13,6 +13,7 @@ from pipesched.errors import ConfigError, NoSchedule, NotApplicable, OwnCodeFail
 from pipesched.executors.opening import chosen, lent
 from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.problem import Problem, require_problem
+from pipesched.results.best_cut import work_of
 from pipesched.results.comparison import Comparison, Entry
 from pipesched.results.outcome import run
 from pipesched.schedulers.options import ORDER, checked_option, checked_options, options_of
@@ -129,7 +130,7 @@ def run_calls(
     calls: Sequence[Call], executor: Executor | str | None, listener: Callable[[str], None] | None = None
 ) -> Iterator[Entry]:
     """Yield the entries of calls, of any problems, in their order, as they come; `listener` hears their names."""
-    work = sum(2 * problem.stages * problem.microbatches for problem, *_ in calls) if len(calls) > 1 else 0
+    work = sum(work_of(problem) for problem, *_ in calls) if len(calls) > 1 else 0
     with lent(runs_of([call[1] for call in calls], executor), work) as pool:
         entries: Iterator[Entry] = map(_entry, calls)
         if pool is not None:

@@ -6,6 +6,7 @@ other call is lost.
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
@@ -136,6 +137,7 @@ class _Worker:
 def _serve(connection: Connection) -> None:
     """Run the calls that come, in a process of its own, until the other end of the connection is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.set_threshold(100_000)
     with suppress(EOFError, OSError):
         while True:
             connection.send_bytes(_answer(connection.recv_bytes()))

@@ -89,7 +89,7 @@ def read_layers(given: GivenLayers, devices: int, stages: int, time: Unit, size:
         key: _costs({**shares, **entries[key]}, {"forward": 0}, entries["layer"]) for key in PARTS[1:]
     }
     layers = Layers(layer, layout=(count,), rule=GIVEN, p2p=_latencies(given, count, stages, time), **parts)
-    made = _laid_out(given.layout, layers, stages)
+    made = _laid_out(given.layout, layers, stages, devices)
     if (given.mtp is None) != all(stage.mtp == 0 for stage in made.items):
         raise _lacks_mtp(given.mtp)
     return made
@@ -150,8 +150,11 @@ def _latencies(given: GivenLayers, count: int, stages: int, time: Unit) -> tuple
     return latencies if len({*latencies}) > 1 or rows_of(latencies) > 1 else None
 
 
-def _laid_out(layout: Any, layers: Layers, stages: int) -> Layers:
-    """Return layers with a layout that is given, or with equal counts until a rule finds it. Raises ConfigError."""
+def _laid_out(layout: Any, layers: Layers, stages: int, devices: int) -> Layers:
+    """Return layers with a layout that is given, or with equal counts until a rule finds it. Raises ConfigError.
+
+    Too few for all stages fill the first ones, if there is one a device: a family with fewer stages cuts them anew.
+    """
     count, first, last = layers.count, layers.first, layers.last
     if is_several(layout):
         counts = _listed_layout([one[1] if isinstance(one, StageItems) else one for one in layout], count, stages)
@@ -163,9 +166,11 @@ def _laid_out(layout: Any, layers: Layers, stages: int) -> Layers:
         raise ConfigError(what, "layout")
     rule = BEST if layout is None else require_name((BEST, BALANCED, EQUAL), layout, "layout", "layout")
     least = least_counts(stages, first, last)
-    if count < sum(least):
+    if count >= sum(least):
+        return replace(layers, layout=equal_layout(count, least), rule=rule)
+    if count < sum(least_counts(devices, first, last)) or stages <= devices:
         raise ConfigError(f"must be at least {sum(least)} for {stages} stages, not {count}", "layers")
-    return replace(layers, layout=equal_layout(count, least), rule=rule)
+    return replace(layers, layout=(1,) * count + (0,) * (stages - count), rule=rule)
 
 
 def values_across(model: Layers, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -210,7 +210,7 @@ class Layers:
         """The number of layers."""
         return sum(self.layout)
 
-    @property
+    @cached_property
     def resolution(self) -> int:
         """The ticks in a time unit that make the times of every layout whole."""
         values = (getattr(getattr(self, part), key) for part in PARTS for key in TIMES)
@@ -260,19 +260,27 @@ class Layers:
 
     def amounts(self, key: str) -> tuple[Entry, ...]:
         """Return what each stage of the layout has of `key`, a field of LayerCosts that adds up."""
-        inside, stages = [self.of_span(key, begin, end) for begin, end in self.spans], len(self.layout)
-        beside = (canonical(self.beside(stage, stages, key)) for stage in range(stages))
-        return tuple(added(both) if both[1] else both[0] for both in zip(inside, beside, strict=True))
+        found, stages = self.of_spans(key, self.spans), len(self.layout)
+        for stage in range(stages) if self.items else {0, stages - 1}:
+            if beside := self.beside(stage, stages, key):
+                found[stage] = added((found[stage], canonical(beside)))
+        return tuple(found)
 
-    def of_span(self, key: str, begin: int, end: int) -> Entry:
-        """Return what the layers from one up to another have of `key`, a field of LayerCosts that adds up."""
-        listed = getattr(self.layer, key)
-        if not isinstance(listed, tuple):
-            return canonical((end - begin) * self.layer.amount(key))
-        if rows_of(listed) > 1:
-            return added(listed[begin:end])
-        sums = prefix_sums(listed)
-        return canonical(sums[end] - sums[begin])
+    def of_spans(self, key: str, spans: Iterable[tuple[int, int]]) -> list[Entry]:
+        """Return what the layers of each span have of `key`, a field of LayerCosts that adds up."""
+        sums, listed = self._sums.get(key), getattr(self.layer, key)
+        if sums is not None:
+            return [canonical(sums[end] - sums[begin]) for begin, end in spans]
+        if isinstance(listed, tuple):
+            return [added(listed[begin:end]) for begin, end in spans]
+        each = self.layer.amount(key)
+        return [canonical((end - begin) * each) for begin, end in spans]
+
+    @cached_property
+    def _sums(self) -> dict[str, Sequence[Fraction]]:
+        """What the first 0, 1, .. layers have of each field that lists one number a layer."""
+        rows = {key: getattr(self.layer, key) for key in self.layer.lengths}
+        return {key: prefix_sums(row) for key, row in rows.items() if rows_of(row) == 1}
 
     def shares(self, key: str) -> tuple[Exact, ...] | None:
         """Return the mean `retain` or `checkpoint` of each stage, by activation; None where layers have none.
@@ -357,7 +365,9 @@ class Layers:
 
 
 def _mean(weighed: Sequence[tuple[Fraction, Fraction]]) -> Exact:
-    """Return the mean of parts, each behind its weight; the plain one where no weight is more than 0."""
+    """Return the mean of parts, each behind its weight; the plain one where all are 0; 0 of no parts."""
+    if not weighed:
+        return 0
     if not any(weight for weight, _ in weighed):
         weighed = [(Fraction(1), part) for _, part in weighed]
     return canonical(

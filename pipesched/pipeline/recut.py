@@ -221,10 +221,13 @@ def opened(problem: Problem) -> Problem:
 def balanced_for(problem: Problem) -> Problem:
     """Return `problem` with the layout that its rule finds for its placement (left open: for loop, or linear).
 
-    The placement stays open where it was. Layers without a rule stay as they are.
+    The placement stays open where it was. Layers without a rule stay as they are, and too few for so many stages.
     """
-    if problem.layers is None or problem.layers.rule == GIVEN:
+    layers = problem.layers
+    if layers is None or layers.rule == GIVEN:
         return problem
+    if problem.placement is None and layers.count < sum(least_counts(problem.stages, layers.first, layers.last)):
+        return problem  # who asks for so many stages says that
     placement = problem.placement or _likely_placement(problem.devices, problem.stages)
     return replace(recut(problem, placement), placement=problem.placement)
 

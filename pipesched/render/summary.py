@@ -167,7 +167,8 @@ def _solve_rows(
         yield "cut off", "", f"{', '.join(report.cut_off)}: with more time the bound may be higher"
     yield "found by", report.source, ""
     if report.not_tried:
-        yield "not tried", "", f"{', '.join(report.not_tried)}: there was no time"
+        there = "" if cuts is None else " for their best cuts"
+        yield "not tried", "", f"{', '.join(report.not_tried)}: there was no time{there}"
     if report.equal:
         equal = (f"{name} at {number(held)} {unit}".rstrip() if held else name for name, held in report.equal.items())
         yield "equal", "", ", ".join(equal)

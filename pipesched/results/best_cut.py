@@ -23,14 +23,24 @@ from pipesched.pipeline.layout import equal_layout
 from pipesched.pipeline.plan import Plan, mismatch
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import grains_per_unit
-from pipesched.pipeline.recut import all_cuts, cut_at, ends_of, items_of, kinds_of_items, layers_before, layout_of
+from pipesched.pipeline.recut import (
+    all_cuts,
+    cut_at,
+    ends_of,
+    items_of,
+    kinds_of_items,
+    layers_before,
+    layout_of,
+    seeks_best,
+)
 from pipesched.pipeline.schedule import Schedule, timed_plan
 from pipesched.schedulers.cut_times import CutPath, CutTimes
 
 MOST_TRIED = 4_000_000  # operations of all cuts: of more a search tries some
 MOST_SEARCHED = 16_000_000  # operations that a search replays
 PLANNED, LEAST_PLANNED = 17, 5  # cuts that are planned anew, where an order follows from costs
-MOST_PLANNED, MOST_SLOW = 100_000, 40_000  # operations in all their plans: of fast algorithms, and of slow ones
+MOST_PLANNED, MOST_SLOW = 100_000, 80_000  # operations in all their plans: of fast algorithms, and of slow ones
+REPLAYED = 30  # operations of cuts that are replayed while one is scheduled
 BATCH = 32  # neighbours that are timed together
 MOST_PAIRS = 48  # single moves of which pairs are tried
 DESCENTS = 3  # starts from which a search goes down
@@ -319,6 +329,13 @@ def best_cut(problem: Problem, make: CutMaker) -> tuple[Problem, CutChoice]:
     return _chosen(cut_at(problem, ends), tried)
 
 
+def work_of(problem: Problem) -> int:
+    """Return about how many operations a family schedules of a problem; those of cuts that are tried count in part."""
+    work = 2 * problem.stages * problem.microbatches
+    cuts = all_cuts(problem) or MOST_TRIED if seeks_best(problem) else 0
+    return work + min(cuts * work, MOST_TRIED) // REPLAYED
+
+
 def best_cut_of(problem: Problem, plan: Plan) -> Problem:
     """Return `problem`, whose cut is open, on its placement with the best cut under the order of a given plan.
 
@@ -357,10 +374,13 @@ class _Planning:
             self._plan(ends or own)
         tried, most, ranked = 0, PLANNED, list[Ends]()
         begun: Ends | None = None
+        times: CutTimes | None = None
         while len(self.found) < most:
             best = self._best
             if best != begun:
-                cuts = _Cuts(CutTimes(self.problem, self.make.plan(cut_at(self.problem, best))), best)
+                plan = self.make.plan(cut_at(self.problem, best))
+                times = CutTimes(self.problem, plan) if times is None else times.under(plan)
+                cuts = _Cuts(times, best)
                 ranked, begun = _ranked(cuts), best
                 tried = max(tried, len(cuts.known) or cuts.all)
                 operations = MOST_SLOW if self.make.is_slow else MOST_PLANNED

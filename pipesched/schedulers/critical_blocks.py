@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, NamedTuple
 
-from pipesched.core.arrays import Kernels, column, lists, np
+from pipesched.core.arrays import Kernels, column, np
 from pipesched.core.clock import look
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import Retiming, Times
@@ -65,7 +65,7 @@ class CriticalBlockSearch:
             if not moves:
                 dry, moves = dry + 1, self._moves(here, times)
                 continue
-            move = moves.pop()
+            move = BlockMove(*moves.pop())
             there = self._moved(here, move)
             left -= there is not None
             reached = 0 if there is None else self._length(here, there)
@@ -92,7 +92,7 @@ class CriticalBlockSearch:
         order = self._kernels.give(orders.order_of(move.device))
         return orders.tried() if self._kernels.run.fits(order, *self._memory, self.capacities[move.device]) else None
 
-    def _moves(self, orders: Retiming, times: Times) -> list[BlockMove]:
+    def _moves(self, orders: Retiming, times: Times) -> list[Sequence[int]]:
         """Return the moves at the inner ends of the blocks of a critical path, shuffled.
 
         Where paths are equally long, or fork, take a random one.
@@ -107,7 +107,6 @@ class CriticalBlockSearch:
         found = kernels.blank(6 * size)
         written = [kernels.blank(count) for count in (3 * size, len(self._row) // self.index.units, size)]
         count = kernels.run.block_moves(*given, device, self.random.random, *written, found)
-        flat = lists(found[:count])
-        moves = [BlockMove(*flat[at : at + 3]) for at in range(0, count, 3)]
+        moves: list[Sequence[int]] = np.reshape(found[:count], (-1, 3)).tolist()
         self.random.shuffle(moves)
         return moves

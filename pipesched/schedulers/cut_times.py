@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from copy import copy
 from functools import cached_property
 from math import lcm
 from typing import NamedTuple
@@ -82,7 +83,8 @@ class CutTimes(SlotTimes):
         self.problem, self.plan = problem, plan
         base = problem.model
         is_alike = base.is_plain and not problem.settled_placement.mirrored
-        self._slots = _CutSlots(plan, lower(problem, plan.index).edges, 1 if is_alike else plan.index.units)
+        self._edges, columns = lower(problem, plan.index).edges, 1 if is_alike else plan.index.units
+        self._slots = _CutSlots(plan, self._edges, columns)
         self._where, self._knows_pairs = base.where, base.overlap is not None
         self._kinds = kinds_of_items(problem)
         self._by_place = depends_on_place(problem)
@@ -95,6 +97,16 @@ class CutTimes(SlotTimes):
         own = ends_of(problem)
         self._own = [*zip((0, *own), own, strict=False)]
         self._known = 0
+
+    def under(self, plan: Plan) -> CutTimes:
+        """Return the same of another plan, which replace these: of the same operations they keep what is known."""
+        if plan.index != self.plan.index:
+            return CutTimes(self.problem, plan)
+        other = copy(self)
+        other.plan, other._slots = plan, _CutSlots(plan, self._edges, self.columns)
+        for name in ("_tables", "_lasting", "_giving", "_lag", "_rows_of_pools"):  # of its slots
+            vars(other).pop(name, None)
+        return other
 
     @property
     def columns(self) -> int:

@@ -119,7 +119,7 @@ def with_fewer_layers(problem: Problem, family: Family, recompute: Any) -> Probl
         shares.append(canonical(1 - freed / whole) if whole else part)
     return replace(
         problem,
-        costs=replace(problem.costs, recompute=tuple(layers.of_span("recompute", *span) for span in spans)),
+        costs=replace(problem.costs, recompute=tuple(layers.of_spans("recompute", spans))),
         memory=replace(problem.memory, checkpoint=tuple(shares)),
     )
 

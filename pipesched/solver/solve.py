@@ -196,7 +196,8 @@ def _tried(request: SolveRequest, clock: Clock) -> Tried:
         return tried(placed, count, policy, request.allowed, part, counts_ways=counts_ways)
 
     def families() -> FamilyCuts:
-        parts = (part * request.limits.seconds for part in (policy.families_part, policy.slow_part))
+        slow = policy.families_part if request.method == "portfolio" else policy.slow_part  # nothing long follows
+        parts = (part * request.limits.seconds for part in (policy.families_part, slow))
         return of_families(problem, placed, *(clock.part(max(part, policy.families_least)) for part in parts))
 
     fused = [] if problem.has_units else fused_for_families(problem, placed)
@@ -227,11 +228,12 @@ def _run(search: Search, request: SolveRequest, pool: Executor | None, periods: 
         search.clock.limit -= kept
         with closing(PortfoliosAhead(pool, _try_portfolio)) as portfolios:
             left = _heuristics(search, request.start, periods, portfolios)
+        first = _best(search)
         periods.go_on()
         if request.method not in {"portfolio", "periodic"}:
             search_in_turn(search, request.method, pool)
         search.clock.limit += kept
-        _shorten(search)
+        _shorten(search, [one for one in first if one[1] is not search.best])  # which the portfolio alone does
         stopped_by = _stopped_by(search)
         _break_ties(search, left)
         is_named = search.rank is not None and not search.rank.is_anonymous
@@ -313,15 +315,19 @@ def _named(search: Search) -> list[Iterator[Candidate]]:
     return named
 
 
-def _shorten(search: Search) -> None:
-    """Make the best schedule shorter by single moves in the order of a device, until none helps."""
-    best = search.best
-    if best is None or search.value == search.bound.ticks or search.cases[0].objective != "makespan":
-        return
-    number = search.candidates.index(best)
-    search.at(f"moves, {search.cases[number].name}")
-    candidates = (Candidate(f"{best.source}, moves", one) for one in shortened(best.schedule))
-    search.try_all(number, candidates, search.clock)
+def _best(search: Search) -> list[tuple[int, Candidate]]:
+    """Return the best candidate with the number of its case, if there is one."""
+    return [(number, one) for number, one in enumerate(search.candidates) if one is not None and one is search.best]
+
+
+def _shorten(search: Search, others: Sequence[tuple[int, Candidate]] = ()) -> None:
+    """Make the best schedule, and then others, shorter by single moves in the order of a device, until none helps."""
+    for number, own in [*_best(search), *others]:
+        if search.value == search.bound.ticks or search.cases[0].objective != "makespan":
+            return
+        search.at(f"moves, {search.cases[number].name}")
+        candidates = (Candidate(f"{own.source}, moves", one) for one in shortened(own.schedule))
+        search.try_all(number, candidates, search.clock)
 
 
 def _try_families(search: Search, named: Sequence[Iterator[Candidate]]) -> None:

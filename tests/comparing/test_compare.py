@@ -295,3 +295,18 @@ def test_a_refusal_has_no_key_in_its_text() -> None:
     assert str(caught.value) == caught.value.message
     assert str(caught.value).startswith("interleaved needs a multiple of 4 stages")
     assert pipesched.compare(pipesched.make_problem(devices=4, stages=6), "interleaved")[0].reason == str(caught.value)
+
+
+def test_too_few_layers_for_the_chunks_of_some() -> None:
+    """Families with fewer stages run, others say why not; where no row could run, the problem is refused."""
+    problem = pipesched.make_problem(devices=4, chunks=3, layers=9, microbatches=8)
+    rows = pipesched.compare(problem, ["1f1b", "interleaved", "zb-v", "list"])
+    assert [entry.cut and len(entry.cut.layout) for entry in rows] == [4, None, 8, None]
+    for name in ("interleaved", "list"):
+        assert rows[name].reason == "12 stages need at least 12 layers; the model has 9"
+    with pytest.raises(NotApplicable, match="12 stages need at least 12 layers; the model has 9"):
+        pipesched.solve(problem, time_limit=1)
+    others: list[dict[str, Any]] = [{"devices": 10}, {"placement": "loop"}]
+    for given in others:
+        with pytest.raises(ConfigError, match="layers"):
+            pipesched.make_problem(**{"devices": 4, "chunks": 3, "layers": 9, **given})

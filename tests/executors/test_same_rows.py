@@ -43,6 +43,17 @@ def test_compare(pool: Executor) -> None:
     assert [entry.algorithm for entry in together] == NAMES
 
 
+def test_compare_on_best_cuts(pool: Executor) -> None:
+    """The cut of each entry too, and what is known of it."""
+    problem = pipesched.make_problem(
+        devices=3, chunks=2, layers=11, microbatches=6, layer={"forward": 1, "backward": 2}
+    )
+    names = ["1f1b", "interleaved", "zb-v", "list", "hanayo"]
+    together, alone = (pipesched.compare(problem, names, executor=one) for one in (pool, None))
+    assert rows(together) == rows(alone)
+    assert [entry.cut for entry in together] == [entry.cut for entry in alone]
+
+
 def test_sweep(pool: Executor) -> None:
     settings: dict[str, Any] = {"overrides": {"devices": 4, "stages": 4}}
     values = [2, 4, 6, 8, 10]

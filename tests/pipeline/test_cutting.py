@@ -84,6 +84,7 @@ def holds(task: CutTask, ends: Ends | None, cost: int | None) -> bool:
 def test_each_search_finds_the_least_of_all_cuts(task: CutTask) -> None:
     """The chosen search, and each other that suits, answers the least cost; none where no cut is within memory."""
     least, runs, lanes = least_of_all(task), runs_of(task), lanes_of(task)
+    assert least is None or task.least() <= least
     assert holds(task, least_cut(task), least)
     if runs is not None:
         assert holds(task, cut_runs(task, runs), least)
@@ -110,6 +111,18 @@ def test_of_very_many_cuts_one_is_nearly_the_best(kind: str, devices: int, chunk
     best = least_cost(task, LaneSearch(task, lanes, ENOUGH).any_within)
     assert best is not None
     assert 1000 * task.cost(found) <= (1000 + NEARLY) * task.cost(best)
+
+
+def test_lanes_are_cut_within_memory_at_once() -> None:
+    """A cut of lanes within tight memory, and the least cost by the pigeonhole of items, take few looks."""
+    work, static = sums([1, *[4] * 29, 2]), sums([1] * 31)
+    holders = named_placement("wave", 4, 16).devices
+    task = CutTask(work, static, (0,) * 32, holders, (1,) * 4, (8,) * 4, (1,) * 16)
+    lanes = lanes_of(task)
+    assert lanes is not None
+    assert task.least() == 32  # one holder has 8 of the 29: their mean is below 30
+    found = least_cost(task, LaneSearch(task, lanes, 2_000).any_within)
+    assert holds(task, found, 32)
 
 
 def test_the_stages_of_a_run_share_its_items() -> None:

@@ -277,7 +277,7 @@ def test_what_is_refused(change: dict[str, Any], message: str) -> None:
     [
         ({"forward": [1, 2]}, "forward: a list here needs 8 numbers (one a stage); this one has 2"),
         ({"layout": [4, 4, 4, 4]}, "layout: lists 16 layers; `stages` is 8"),
-        ({"chunks": 3}, "stages: must be at least 12 for 12 stages, not 8"),
+        ({"devices": 9}, "stages: must be at least the number of devices (9), not 8"),
         ({"layout": None}, None),
         ({"layout": None, "chunks": 2}, "chunks: give either `stages`, or the `chunks` of a device"),
     ],
@@ -291,6 +291,12 @@ def test_what_is_refused_of_blocks(change: dict[str, Any], message: str | None) 
     with pytest.raises(ConfigError) as caught:
         make_problem(**given)
     assert str(caught.value).startswith(message)
+
+
+def test_a_stage_without_layers_retains_nothing() -> None:
+    """The part that is retained is a mean over layers, which an empty stage of a given layout has not."""
+    layer = {"forward": 1, "backward": 2, "retain": 0.5}
+    assert make_problem(devices=3, layers=8, layer=layer, layout=[4, 0, 4]).memory.retain == (0.5, 0, 0.5)
 
 
 def test_latencies_between_as_many_layers_as_stages() -> None:

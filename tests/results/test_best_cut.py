@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from pipesched.errors import NoSchedule, NotApplicable
+from pipesched.executors.opening import FEWEST_OPERATIONS
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.layers import least_counts
 from pipesched.pipeline.problem import Problem
+from pipesched.results.best_cut import work_of
 from pipesched.results.outcome import Outcome, run
 
 SETTLED = ("1f1b", "interleaved", "looped-bfs", "zb-h1", "interleaved-zb", "naive", "eager-1f1b", "grouped-interleaved")
@@ -111,6 +113,16 @@ def test_a_search_is_as_good_as_the_design_asks(given: dict[str, Any], name: str
     assert outcome.schedule.fits
     assert outcome.cut is not None
     assert outcome.cut.all is None
+    assert outcome.cut.planned == (17 if name == "zb-v" else None)
+
+
+def test_cuts_that_are_tried_are_work_for_processes() -> None:
+    """All families on their best cuts are enough for processes, a few on few cuts or on a given one are not."""
+    cases: list[dict[str, Any]] = [DEEPSEEK, {**DEEPSEEK, "layout": "balanced"}, FORWARDS]
+    open_cut, given, small = (make_problem(**case) for case in cases)
+    assert 25 * work_of(open_cut) > FEWEST_OPERATIONS > 3 * work_of(open_cut)
+    assert work_of(given) == 2 * 32 * 48
+    assert 25 * work_of(small) < FEWEST_OPERATIONS
 
 
 def random_model(random: Random) -> dict[str, Any]:

@@ -9,6 +9,10 @@ import pytest
 
 from pipesched.analysis.reasons.explain import explain
 from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.schedule import Schedule
+from pipesched.results.timed_moves import shortened
+from pipesched.solver.case import Candidate
+from pipesched.solver.search import Search
 from pipesched.solver.solve import solve
 
 
@@ -35,3 +39,21 @@ def test_no_move_that_fits_shortens_the_answer(seed: int) -> None:
     found = explain(solve(make_problem(**given(seed)), method="portfolio", time_limit=20, advice=False))
     assert found.moves_complete
     assert not [move for move in found.moves if move.fits]
+
+
+def test_what_the_portfolio_ends_with_is_reached_by_auto_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that finds a little less, from which no move goes on, does not keep away the moves of the portfolio."""
+    problem = make_problem(**given(68))
+    alone = solve(problem, method="portfolio", time_limit=20, advice=False)
+    ends: list[Schedule] = []
+
+    def search(found: Search, *_: object) -> None:
+        assert found.best is not None
+        number, source = found.candidates.index(found.best), found.best.schedule
+        ends.append(next(iter(shortened(source))))
+        found.offer(number, Candidate("other", ends[0]))
+
+    monkeypatch.setattr("pipesched.solver.solve.search_in_turn", search)
+    monkeypatch.setattr("pipesched.solver.solve.shortened", lambda one: () if one is ends[0] else shortened(one))
+    both = solve(problem, time_limit=20, advice=False, polish=False)
+    assert ends[0].makespan > both.schedule.makespan == alone.schedule.makespan

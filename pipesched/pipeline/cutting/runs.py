@@ -7,15 +7,17 @@ all those up to a furthest one.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from itertools import combinations, groupby, pairwise
+from itertools import accumulate, combinations, groupby, pairwise
 from math import comb
 from typing import NamedTuple
 
 Ends = Sequence[int]  # where each stage ends; the last one at the number of items
 Decide = Callable[[int | None], Ends | None]  # a cut that costs no more than so much (None: anything), if there is one
+COMMON = 8  # sizes of items, of which a bound counts how many holders take
 NEAR = 64  # a part of the cost: with less between the bounds each next try asks for less than the best cut
 
 
@@ -63,11 +65,16 @@ class CutTask(NamedTuple):
         return [self.work[-1] if cost is None else cost // weight for weight in self.weights]
 
     def least(self) -> int:
-        """Return a cost that no cut is below: all work in proportion to what holders cost."""
+        """Return a cost that no cut is below: there holders take all work, and the items of the commonest sizes."""
+        sizes = sorted(end - begin for begin, end in pairwise(self.work))
+        common = [size for size, _ in Counter(sizes).most_common(COMMON) if size]
+        needed = [(1, self.work[-1]), *((size, len(sizes) - bisect_left(sizes, size)) for size in common)]
         low, high = -1, max(self.weights) * self.work[-1]
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (low, middle) if sum(self.limits(middle)) >= self.work[-1] else (middle, high)
+            limits = self.limits(middle)
+            is_enough = all(sum(limit // size for limit in limits) >= count for size, count in needed)
+            low, high = (low, middle) if is_enough else (middle, high)
         return high
 
 
@@ -359,6 +366,11 @@ def _places(total: int, limits: Sequence[int]) -> Iterator[list[int]]:
         yield from ([first, *rest] for rest in _places(total - first, limits[1:]))
 
 
+def _from_each_on(amounts: Sequence[int]) -> list[int]:
+    """Return the sums of the amounts from each one on, and of none."""
+    return [*accumulate(reversed(amounts), initial=0)][::-1]
+
+
 class _LaneGaps:
     """The gaps that lanes leave, from their starts on."""
 
@@ -367,9 +379,8 @@ class _LaneGaps:
         self.work, self.held, order = task.work, search.held, search.lanes.order
         self.limits = [limits[holder] for holder in order]
         self.room = None if task.room is None else [task.room[holder] for holder in order]
-        self.spare = [0] * (search.count + 1)  # what the holders from one on may have together
-        for number in range(search.count - 1, -1, -1):
-            self.spare[number] = self.spare[number + 1] + self.limits[number]
+        self.spare = _from_each_on(self.limits)  # what the holders from one on may have together
+        self.roomy = _from_each_on(self.room or [0] * search.count)  # and room
         self.back = search.lanes.is_back
         bounds: list[tuple[int, int]] = []  # of each lane; two that meet share theirs
         entries = iter(start)
@@ -409,24 +420,27 @@ class _LaneGaps:
 
     def _next(self, number: int, state: State) -> Iterator[State]:
         """Yield how far the lanes may come with one holder more."""
-        is_last, remaining = number == self.search.count - 1, self._remaining(state)
-        if remaining > self.spare[number]:
+        needed = self._remaining(state, self.work) - self.spare[number + 1]
+        if needed > self.limits[number]:
             return
-        needed = remaining - self.spare[number + 1]
-        room = None if self.room is None else self.room[number]
-        yield from self._moved(number, state, (), self.limits[number], room, needed, is_last)
+        room = filling = 0
+        if self.held is not None and self.room is not None:
+            room, filling = self.room[number], self._remaining(state, self.held) - self.roomy[number + 1]
+            if filling > room:
+                return
+        yield from self._moved(number, state, (), self.limits[number], room, needed, filling)
 
-    def _remaining(self, state: State) -> int:
-        work, total = self.work, 0
+    def _remaining(self, state: State, sums: Sequence[int]) -> int:
+        total = 0
         for lane, at in enumerate(state):
             left, right = self.bounds[lane]
-            total += work[at] - work[left] if self.back[lane] else work[right] - work[at]
+            total += sums[at] - sums[left] if self.back[lane] else sums[right] - sums[at]
             if self.search.meets[lane]:  # both count what is between the two, and what is beyond the other
-                total -= work[right] - work[left]
+                total -= sums[right] - sums[left]
         return total
 
     def _moved(
-        self, number: int, state: State, moved: State, limit: int, room: int | None, needed: int, is_last: bool
+        self, number: int, state: State, moved: State, limit: int, room: int, needed: int, filling: int
     ) -> Iterator[State]:
         lane = len(moved)
         if lane == len(state):
@@ -434,21 +448,16 @@ class _LaneGaps:
             return
         work, at, back = self.work, state[lane], self.back[lane]
         self.looked[0] -= 1
-        for end in self._ends_of(number, state, moved, limit, needed, is_last):
+        for end in self._ends_of(number, state, moved, needed, filling):
             begin, behind = (end, at) if back else (at, end)
             used = work[behind] - work[begin]
-            if used > limit:
+            held = 0 if self.held is None else self.held[behind] - self.held[begin]
+            if used > limit or held > room:
                 return
-            left = room
-            if left is not None and self.held is not None:
-                left -= self.held[behind] - self.held[begin]
-                if left < 0:
-                    return
-            yield from self._moved(number, state, (*moved, end), limit - used, left, needed - used, is_last)
+            left = (limit - used, room - held, needed - used, filling - held)
+            yield from self._moved(number, state, (*moved, end), *left)
 
-    def _ends_of(
-        self, number: int, state: State, moved: State, limit: int, needed: int, is_last: bool
-    ) -> Iterator[int] | range:
+    def _ends_of(self, number: int, state: State, moved: State, needed: int, filling: int) -> range:
         """Return how far a lane may come, nearest first, so that the holders behind have an item each."""
         lane = len(moved)
         at, back, behind = state[lane], self.back[lane], self.search.count - 1 - number
@@ -459,15 +468,15 @@ class _LaneGaps:
         elif is_met:
             right = state[lane + 1] - behind - 1
         far, near = (left + behind, at - 1) if back else (right - behind, at + 1)
-        if is_last:  # it takes what is left; of two lanes that meet the first one item
+        if not behind:  # it takes what is left; of two lanes that meet the first one item
             near = near if is_met else left if back else right
             return range(near, near + (left <= near <= right))
-        if lane == len(state) - 1 and needed > 0:  # less would be too much for the holders behind
-            work = self.work
-            if back:
-                near = min(near, bisect_right(work, work[at] - needed) - 1)
-            else:
-                near = max(near, bisect_left(work, work[at] + needed))
+        if lane == len(state) - 1:  # less would be too much for the holders behind
+            for sums, least in ((self.work, needed), (self.held or (), filling)):
+                if least > 0 and back:
+                    near = min(near, bisect_right(sums, sums[at] - least) - 1)
+                elif least > 0:
+                    near = max(near, bisect_left(sums, sums[at] + least))
         return range(near, far - 1, -1) if back else range(near, far + 1)
 
     def _ends(self, path: Sequence[State]) -> Ends:
