@@ -81,7 +81,7 @@ def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
                 taken.update(option.names)
     name = function.__module__.rpartition(".")[2]
     if not names.keys().isdisjoint(PROBLEMS) and name not in OF_FILES:
-        shown.append(options.OWN_FAMILIES.parameter("families", "The algorithm", list[str] | None))
+        shown.append(options.OWN_FAMILIES.parameter("families", "The algorithm"))
     shown.append(options.QUIET.parameter("quiet", "Output"))
 
     def command(quiet: bool = False, families: Sequence[str] | None = None, **values: Any) -> Any:

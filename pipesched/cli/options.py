@@ -67,8 +67,8 @@ def number_of(flag: str, text: str) -> float:
 class CommandOption(NamedTuple):
     """An option with its `usage`: `-o/--output FILE`; without a word for a value it is a switch.
 
-    `read` takes the flag and the text behind it. `absent` is the value of an option that is not given; of a switch it
-    is False, or None where it can be switched off too.
+    `read` takes the flag and the text behind it, or with `repeats` the texts. `absent` is the value of an option that
+    is not given; of a switch it is False, or None where it can be switched off too.
     """
 
     usage: str
@@ -76,6 +76,7 @@ class CommandOption(NamedTuple):
     read: Callable[[str, Any], Any] = as_text
     absent: Any = None
     hidden: bool = False
+    repeats: bool = False
 
     @property
     def names(self) -> list[str]:
@@ -89,7 +90,7 @@ class CommandOption(NamedTuple):
 
     def value(self, given: Any) -> Any:
         """Return the value of what was given. Raises ConfigError."""
-        return self.absent if given is None else self.read(self.flag, given)
+        return self.absent if given is None or given == () else self.read(self.flag, given)
 
     def info(self, panel: str | None = None) -> Any:
         """Return it as Typer knows it, in a panel of the help."""
@@ -102,7 +103,7 @@ class CommandOption(NamedTuple):
         is_switch = " " not in self.usage
         absent = False if is_switch and "/--no-" not in self.usage else None
         default = absent if kind is None or self.absent is None else self.absent
-        kind = kind or (bool if is_switch else str) | None
+        kind = kind or (bool if is_switch else list[str] if self.repeats else str) | None
         annotation = Annotated[kind, self.info(panel)]
         return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
@@ -305,6 +306,13 @@ class TuningOptions(NamedTuple):
         return given(**{name: value for name, value in self._asdict().items() if name != "names"})
 
 
+def _only(flag: str, texts: Sequence[str]) -> str:
+    """Return the one text. Raises ConfigError for several, of which the last would count alone."""
+    if len(texts) > 1:
+        raise ConfigError(f"{flag}: varies one field at a time, not {' and '.join(texts)}; give one value of the other")
+    return texts[0]
+
+
 def _measure(_flag: str, text: str) -> str:
     from pipesched.render.sweep import name_of_measure
 
@@ -322,6 +330,8 @@ class ComparisonOptions(NamedTuple):
         "--sweep FIELD=VALUES",
         "vary a field: microbatches=4,8,16,32, a range 8:96:8, or words, shard=optimizer,weights; prints the bubble"
         " against it",
+        _only,
+        repeats=True,
     )
     show: str | None = option(
         "--show MEASURE",
@@ -383,7 +393,9 @@ class Screen(NamedTuple):
 
 
 QUIET: CommandOption = option("--quiet", "no progress, no timing")  # of every command
-OWN_FAMILIES: CommandOption = option("--family FILE.py", "your own algorithms: a file of Python; may be repeated")
+OWN_FAMILIES: CommandOption = option(
+    "--family FILE.py", "your own algorithms: a file of Python; may be repeated", repeats=True
+)
 
 
 class Target(NamedTuple):
