@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -215,7 +215,9 @@ def read_contestants(
 ) -> tuple[NamedContestants, ProblemSource]:
     """Return what is compared, and the problem: without a config that of the first document. Raises ConfigError."""
     from pipesched.comparing.contestants import GivenAlgorithm, GivenPlan, contestants, name_files, problem_of_plans
+    from pipesched.config.load import load_config
     from pipesched.config.rounding import rounding_note
+    from pipesched.pipeline.suspicions import other_stages
     from pipesched.text.given import Given
 
     plans = contestants(name_files(files)) if files else None
@@ -227,6 +229,11 @@ def read_contestants(
         source = source._replace(document=problem_of_plans(plans))
         if source.document is not None:
             note_on_stderr(f"the problem is that of {source.document.name}")
+            counts = {name: value for name, value in source.overrides.items() if name in ("stages", "chunks")}
+            with suppress(ConfigError):  # which is said where the problem is read
+                before, now = (load_config(source.document, given).problem for given in ({}, counts))
+                if note := other_stages("with other stages", now, before):
+                    note_on_stderr(note)
         elif orders:
             whose = f"the built-in default's{', or in options' * bool(source.overrides)}: name a config for others"
             note_on_stderr(f"of {', '.join(orders)} only the order counts; costs and memory are {whose}")
