@@ -101,7 +101,7 @@ def catalogue_rows(families: Iterable[Family], refusals: Mapping[str, str] | Non
             "options": list(family.options),
             "elsewhere": family.elsewhere,
             "source": family.paper,
-            **({"origin": family.origin, "summary": family.summary} if family.origin else {}),
+            **({"origin": family.origin, "summary": family.summary, "title": family.title} if family.origin else {}),
             **({} if refusal is None else {"applies": not refusal, "reason": refusal or APPLIES}),
         }
 
@@ -125,6 +125,7 @@ def _paragraph(family: Family, spell: Spelling) -> Table:
     if family.required:
         options = f"in a config: {', '.join(family.options)}"
     for name, value in (
+        *[("title", family.title)] * bool(family.title),
         *[("order", family.summary)] * bool(family.summary),
         ("needs", family.needs),
         ("placement", family.placement),

@@ -33,6 +33,7 @@ from pipesched.render.scatter import Path, PlotPoint, Scatter, Wall
 from pipesched.render.summary import BAD, GOOD
 from pipesched.render.timescale import numbers_text
 from pipesched.render.trust import faster_outside_lines, how_sure, item, named, published_lines
+from pipesched.schedulers.registry import called
 from pipesched.tuning.judged import against_first
 from pipesched.tuning.result import TimeShare, Tuning
 from pipesched.tuning.space import Layout
@@ -178,7 +179,7 @@ class PointsTable:
         else:
             found |= {f"\n{LETTERS[size]}": [_size(layout, size) for layout in layouts] for size in sizes}
         looks = [GOOD if trial.rate == self.best and trial.fits else "" for trial in self.trials]
-        names = [Text(trial.point.algorithm, style=look) for trial, look in zip(self.trials, looks, strict=True)]
+        names = [Text(called(one.point.algorithm), style=look) for one, look in zip(self.trials, looks, strict=True)]
         return {**{title: [*map(Text, texts)] for title, texts in found.items()}, ALGORITHM: names}
 
 

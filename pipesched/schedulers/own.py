@@ -93,9 +93,10 @@ def family(name: str | OwnFunction | None = None, function: OwnFunction | None =
         function: It takes a Problem, with its placement and as many stages as `placement` says. It returns a Plan, or
             for each device the texts of its operations, as `pipesched.plan` takes them. Its other parameters are
             options. `NotApplicable("why")` says no.
-        **facts: `placement`, `chunks` (stages a device) and `is_multiple`; `needs`, `bubble`, `memory`, `source` and
-            `elsewhere`, texts for people; `splits_backward`, `has_pairs`, `slices`, `forward_only`, `obeys_budget`,
-            `settled_order`, `looks_at_each` and the other fields of `Family`: what others may rely on.
+        **facts: `placement`, `chunks` (stages a device) and `is_multiple`; `title`, what pictures and tables call it
+            ("GEMS"); `needs`, `bubble`, `memory`, `source` and `elsewhere`, texts for people; `splits_backward`,
+            `has_pairs`, `slices`, `forward_only`, `obeys_budget`, `settled_order`, `looks_at_each` and the other fields
+            of `Family`: what others may rely on.
 
     Returns:
         The function itself.
@@ -179,6 +180,9 @@ def register(known: Family, function: OwnFunction) -> None:
     before = OWN.get(require_free(known.name, KNOWN, "an algorithm"))
     if before is not None and _definition(before.plan.function).isdisjoint(_definition(function)):  # type: ignore[attr-defined]
         raise ConfigError(f"{known.name!r} is taken: {before.origin} has a family of that name", "name")
+    others = {name for one in OWN.values() if one is not before for name in (one.name, one.title)}
+    if known.title and known.title in {*KNOWN, *others}:
+        raise ConfigError(f"{known.title!r} is taken: another algorithm is called so", "title")
     known.name.family = known  # type: ignore[attr-defined]
     OWN[str(known.name)] = _BY_FUNCTION[id(function)] = known
 

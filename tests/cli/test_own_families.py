@@ -135,13 +135,26 @@ def test_failure_is_no_refusal(cli: Cli, command: list[str], function: str, said
         assert "the moon is full" in done.stdout
 
 
+@pytest.mark.parametrize(
+    "command", ["run", "compare", "compare --pareto", "compare --sweep microbatches=4,8", "robust --samples 5",
+                "explain", "compare --stages 5", "export --to chrome-trace", "list"]
+)  # fmt: skip
+def test_its_title(cli: Cli, command: str) -> None:
+    """A family with a title is called so in whatever a person reads: charts, tables, plots, reasons, a trace."""
+    Path("mine.py").write_text(FILE.replace('"slow-last",', '"slow-last", title="SLOW",'), encoding="utf-8")
+    name, *more = command.split()
+    done = cli(name, "slow-last", "--family", "mine.py", *more)
+    assert "SLOW" in done.stdout
+    assert "slow-last" not in done.stdout.replace("slow-last needs", "") or name in ("list", "export")
+
+
 def test_list_says_where_it_is_from(cli: Cli) -> None:
     """Its row has its file and line, and its first sentence."""
     done = cli("list", "--family", "mine.py")
     assert re.search(r"^slow-last \(mine.py:4\) +linear +All forwards", done.stdout, re.MULTILINE)
 
     [row] = json.loads(cli("list", "slow-last", "--family", "mine.py", "--json").stdout)["rows"]
-    assert (row["origin"], row["summary"]) == ("mine.py:4", "All forwards, then all backwards.")
+    assert (row["origin"], row["summary"], row["title"]) == ("mine.py:4", "All forwards, then all backwards.", "")
 
 
 @pytest.mark.parametrize(

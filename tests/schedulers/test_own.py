@@ -185,6 +185,29 @@ def test_names() -> None:
         pipesched.compare(PROBLEM, [says_no, _another()])
 
 
+def test_its_title_is_what_people_see(tmp_path: Path) -> None:
+    """Figures and pages say the title; documents, and what is typed, the name; a title that is taken is refused."""
+    pipesched.family("mine", as_1f1b, placement="linear", title="Our GEMS (1)")
+    pair = pipesched.compare(PROBLEM, ["1f1b", "mine"])
+    assert [entry.label for entry in pair] == ["1f1b", "Our GEMS (1)"]
+    titles = [axes.get_title("left") for axes in pipesched.figure(pair).axes]
+    assert [title.partition(":")[0] for title in titles] == ["1f1b", "Our GEMS (1)"]
+    assert pipesched.figure("mine", problem=PROBLEM).axes[0].get_title("left").startswith("Our GEMS (1)  4 devices")
+    swept = pipesched.sweep(None, "microbatches", [4, 8], ["1f1b", "mine"])
+    for result in (swept, pipesched.robustness(pair, samples=10)):
+        texts = [text.get_text() for text in pipesched.figure(result).legends[0].get_texts()]
+        assert "Our GEMS (1)" in texts
+    pipesched.write(pair, tmp_path / "pair.html")
+    assert '"name":"Our GEMS (1)"' in (tmp_path / "pair.html").read_text(encoding="utf-8").replace('": "', '":"')
+    assert pair["mine"].outcome is not None
+    assert pair["mine"].outcome.algorithm == "mine"
+    for taken in ("gpipe", "mine", "Our GEMS (1)"):
+        with pytest.raises(ConfigError, match=r"title: .* is taken: another algorithm is called so"):
+            pipesched.family("other", says_no, title=taken)
+    with pytest.raises(ConfigError, match="title: must be one line of text"):
+        pipesched.family("other", says_no, title="two\nlines")
+
+
 def _another() -> Callable[[Problem], Any]:
     def says_no(problem: Problem) -> Any:
         return None
