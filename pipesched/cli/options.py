@@ -16,7 +16,7 @@ from pipesched.checks import MOST_SECONDS, MOST_WORKERS, require_name
 from pipesched.errors import ConfigError
 from pipesched.pipeline.quantities import parse_number
 from pipesched.pipeline.shapes import ByKey, ByName, Either, Field, Flag, Label, ListOf, OneOf, Searched
-from pipesched.schedulers.options import OPTIONS
+from pipesched.schedulers.options import OPTIONS, TAKEN
 
 
 def as_text(_flag: str, text: str) -> str:
@@ -170,7 +170,41 @@ def option_of(field: Field, *, switches_off: bool = False, searched: bool = Fals
     return option(f"{flag} {shape.several}", text, read)
 
 
+def own_values(flag: str, texts: Sequence[str]) -> dict[str, Any]:
+    """Return options of an algorithm by their names, of texts NAME=VALUE: a value means what it does in a config."""
+    from pipesched.text.yaml_reader import parse_yaml
+
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        key, listed = name.strip().replace("-", "_"), "," in value and value.strip()[0] not in "[{'\""
+        if not equals or not key.isidentifier() or not value.strip():
+            raise ConfigError(f"{flag}: write NAME=VALUE, for instance depth=2, not {text!r}")
+        if key in found or key in TAKEN:
+            raise ConfigError(f"{flag} {key}: {'is given twice' if key in found else 'no algorithm has this option'}")
+        try:
+            found[key] = parse_yaml(f"[{value}]" if listed else value, key).plain()
+        except ConfigError:
+            raise ConfigError(f"{flag} {key}: must be a value as in a config, not {value!r}") from None
+    return found
+
+
+def algorithm_options(own: dict[str, Any], **flags: Any) -> dict[str, Any]:
+    """Return the options of an algorithm that were given, by flags of their own and by --option. Raises ConfigError."""
+    named = given(**flags)
+    if twice := [key for key in own if key in named]:
+        raise ConfigError(f"{OWN.flag} {twice[0]}: is given twice, by {ALGORITHM[twice[0]].flag} too")
+    return {**named, **own}
+
+
 ALGORITHM = {key: option_of(one) for key, one in OPTIONS.items() if one.flag is not None}
+OWN = option(
+    "--option NAME=VALUE",
+    "any option of the algorithm, one of your own too; may be repeated",
+    own_values,
+    absent={},
+    repeats=True,
+)
 FAMILY_OPTIONS = {key: one for key, one in ALGORITHM.items() if key != "seed"}  # beside a seed of another meaning
 VARIATION: dict[str, CommandOption] = {
     "noise": option("--noise X", "coefficient of variation of each operation's duration; default 0.05", as_value),

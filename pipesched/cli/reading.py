@@ -166,7 +166,7 @@ def asked_outcome(words: Sequence[str], algo: str | None, source: ProblemSource,
     files = [name for name in names if name == "-" or is_file(name) or (not is_known(name) and Path(name).is_file())]
     if files:
         others = [name for name in names if name != files[0]] + ([] if algo is None else ["--algo"])
-        others += [ALGORITHM_FLAGS[key] for key in options]
+        others += [ALGORITHM_FLAGS.get(key, f"--option {key}") for key in options]
         if others or len(names) > 1:
             raise ConfigError(f"{(others or names)[0]}: {files[0]} is a schedule already; give one of them")
         return read_schedule(files[0], source).outcome

@@ -121,9 +121,9 @@ def _title(family: Family) -> Text:
 def _paragraph(family: Family, spell: Spelling) -> Table:
     table = grid(Column(style="dim", min_width=9), folded(), header=False)
     table.title, table.title_style, table.title_justify = _title(family), "", "left"
-    options = ", ".join(spell(f"`{option}`") for option in family.options)
+    options = ", ".join(one if family.origin or family.required else spell(f"`{one}`") for one in family.options)
     if family.required:
-        options = f"in a config: {', '.join(family.options)}"
+        options += f" ({' and '.join(family.required)} must be given)"
     for name, value in (
         *[("title", family.title)] * bool(family.title),
         *[("order", family.summary)] * bool(family.summary),

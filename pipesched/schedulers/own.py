@@ -10,6 +10,7 @@ import sys
 from ast import ClassDef, FunctionDef, parse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
+from decimal import Decimal
 from importlib import import_module
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from warnings import warn
 
 from pipesched.checks import require_label, require_name, require_type, shown
-from pipesched.errors import ConfigError, PipeschedWarning
+from pipesched.errors import ConfigError, NotApplicable, PipeschedWarning
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.door import blamed, installed, loaded, package_of, place, place_of, require_free
 from pipesched.pipeline.plan import Plan
@@ -29,7 +30,7 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.pipeline.typed_plan import plan as typed_plan
 from pipesched.schedulers.family import ANY, SIMULATED, Family
-from pipesched.schedulers.options import COMMON
+from pipesched.schedulers.options import COMMON, TAKEN
 from pipesched.schedulers.registry import KNOWN, OWN
 
 if TYPE_CHECKING:
@@ -128,6 +129,9 @@ class OwnPlan:
 
     def __call__(self, problem: Problem, **options: Any) -> Plan:
         options.pop("judge", None)  # what families that choose among group sizes are given
+        options = _in_floats(options)
+        if missing := [one for one in _options(self.function)[1] if one not in options]:
+            raise NotApplicable(f"{self.name} needs its option `{missing[0]}`, which has no default", missing[0])
         with blamed(self.name, *place_of(self.function)):
             made = self.function(problem, **options)
             if not isinstance(made, (Plan, list, tuple)):
@@ -147,6 +151,15 @@ class OwnPlan:
         ):
             if is_so and breaks:
                 raise ConfigError(f"returns a plan that its facts exclude; say {what}")
+
+
+def _in_floats(value: Any) -> Any:
+    """Return options as a function computes with them: those of a config that are no whole numbers as floats."""
+    if isinstance(value, dict):
+        return {key: _in_floats(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [*map(_in_floats, value)]
+    return float(value) if isinstance(value, Decimal) else value
 
 
 def made_family(function: OwnFunction, name: str, facts: dict[str, Any] | None = None) -> Family:
@@ -276,8 +289,10 @@ def _options(function: OwnFunction) -> tuple[tuple[str, ...], tuple[str, ...]]:
     except (TypeError, ValueError):
         raise ConfigError(f"must be a function of a problem, not {shown(function)}", "function") from None
     named = [one for one in others if one.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)]
-    if taken := [one.name for one in named if one.name in COMMON]:
-        raise ConfigError(f"has a parameter `{taken[0]}`, an option that every family has already", "function")
+    for one in named:
+        if one.name in (*COMMON, *TAKEN):
+            whose = "an option that every family has already" if one.name in COMMON else "a name that is taken"
+            raise ConfigError(f"has a parameter {one.name}, {whose}; choose another", "function")
     required = tuple(one.name for one in named if one.default is Parameter.empty)
     return tuple(one.name for one in named), required
 

@@ -148,6 +148,98 @@ def test_its_title(cli: Cli, command: str) -> None:
     assert "slow-last" not in done.stdout.replace("slow-last needs", "") or name in ("list", "export")
 
 
+AHEAD = """import pipesched
+
+
+@pipesched.family("ahead", placement="linear")
+def ahead(problem, *, depth=1, mode="warm", lead=None):
+    if mode != "warm" or lead not in (None, 0.5, [1, 2], True):
+        raise pipesched.NotApplicable(f"got {mode!r}, {lead!r}")
+    orders = []
+    for device in range(problem.devices):
+        first = min(problem.devices - device - 1 + depth, problem.microbatches)
+        order = [f"{device}F{m}" for m in range(first)]
+        for m in range(problem.microbatches):
+            order += [f"{device}F{m + first}"] * (m + first < problem.microbatches) + [f"{device}B{m}"]
+        orders.append(order)
+    return orders
+
+
+def needy(problem, depth):
+    return ahead(problem, depth=depth)
+"""
+
+
+@pytest.mark.parametrize(
+    "command", ["run", "compare 1f1b", "compare 1f1b --sweep microbatches=4,8 --show memory", "explain", "list 1f1b",
+                "robust 1f1b --samples 2", "export --to pytorch-csv", "train --steps 1", "export -o x.svg --to svg"]
+)  # fmt: skip
+def test_its_options(cli: Cli, command: str) -> None:
+    """An option of one's own counts in each command that makes its schedule; one that it has not is said by name."""
+    if "train" in command:
+        pytest.importorskip("torch")
+    Path("ahead.py").write_text(AHEAD, encoding="utf-8")
+    name, *more = command.split()
+    arguments = (name, "ahead", "--family", "ahead.py", *more)
+    if name == "list":
+        assert "No such option: --option" in cli(*arguments, "--option", "depth=3").stderr
+        return
+    found = []
+    for depth in ("1", "3"):
+        done = cli(*arguments, "--option", f"depth={depth}", "--devices=2", *["--force"] * ("svg" in command))
+        assert done.returncode == 0, done.stderr
+        found.append(Path("x.svg").read_text(encoding="utf-8") if "svg" in command else done.stdout)
+    assert found[0] != found[1] or name == "train"
+    done = cli(*arguments, "--option", "dpth=3", *["--force"] * ("svg" in command))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.search(r"^pipesched: --option dpth: .*did you mean `?depth`?\?", done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [(["mode=cold", "lead=0.5"], "got 'cold', 0.5"), (["mode=c", "lead=[1, 2]"], "got 'c', [1, 2]"),
+     (["mode=c", "lead=1,2"], "got 'c', [1, 2]"), (["mode=c", "lead=true"], "got 'c', True"),
+     (["depth"], "--option: write NAME=VALUE, for instance depth=2, not 'depth'"),
+     (["depth=["], "--option depth: must be a value as in a config, not '['"),
+     (["depth=1", "depth=2"], "--option depth: is given twice"),
+     (["jobs=2"], "--option jobs: no algorithm has this option"),
+     (["lead=0.5", "mode=c", "tie=bfs"], "--option tie: is given twice, by --tie too")],
+)  # fmt: skip
+def test_values_of_its_options(cli: Cli, options: list[str], said: str) -> None:
+    """A value is what it is in a config, a list with commas too; what is no value, or stands twice, is one message."""
+    Path("ahead.py").write_text(AHEAD, encoding="utf-8")
+    flags = [flag for text in options for flag in ("--option", text)] + ["--tie", "dfs"] * ("tie=bfs" in options)
+    done = cli("run", "ahead", "--family", "ahead.py", *flags)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"pipesched: {said}\n")
+    if "got" in said:
+        values = ", ".join(text.replace("lead=1,2", "lead=[1, 2]").replace("=", ": ") for text in options)
+        Path("model.yaml").write_text(f"devices: 4\nalgorithm: {{ahead: {{{values}}}}}\n")
+        assert cli("run", "-c", "model.yaml", "--family", "ahead.py").stderr == done.stderr
+
+
+def test_an_option_without_a_default(cli: Cli) -> None:
+    """One that must be given is asked for by its name, in a run and in a row; list says so."""
+    Path("ahead.py").write_text(AHEAD, encoding="utf-8")
+    said = "needy needs its option `depth`, which has no default"
+    assert said in cli("run", "ahead.py:needy").stderr
+    assert said in cli("compare", "1f1b", "ahead.py:needy").stdout
+    assert cli("run", "ahead.py:needy", "--option", "depth=2", "--stages=4").returncode == 0
+    assert "depth (depth must be given)" in cli("list", "ahead.py:needy").stdout
+
+
+def test_a_sweep_over_its_option(cli: Cli) -> None:
+    """A number that it takes is varied like a field, beside algorithms without it, and the document is read back."""
+    Path("ahead.py").write_text(AHEAD, encoding="utf-8")
+    arguments = ("compare", "1f1b", "ahead", "--family", "ahead.py", "--sweep", "depth=0:2", "--show", "memory")
+    done = cli(*arguments, "--devices=4", "--stages=4", "-o", "swept.json")
+    table = [line.split() for line in done.stdout.splitlines()[-4:]]
+    assert table == [["depth", "1f1b", "ahead"], ["0", "4", "4"], ["1", "4", "5"], ["2", "4", "6"]]
+    shown = cli("show", "swept.json").stdout.splitlines()[-4:]
+    assert [line.split()[0] for line in shown] == ["depth", "0", "1", "2"]
+    assert "unknown field 'depth'" in cli("compare", "1f1b", "--sweep", "depth=0:2").stderr
+    assert "--option depth: has no effect" in cli(*arguments, "--option", "depth=1").stderr
+
+
 def test_list_says_where_it_is_from(cli: Cli) -> None:
     """Its row has its file and line, and its first sentence."""
     done = cli("list", "--family", "mine.py")

@@ -6,6 +6,7 @@ import doctest
 import sys
 from collections.abc import Callable
 from concurrent.futures import Executor
+from inspect import Parameter, signature
 from pathlib import Path
 from pickle import dumps, loads
 from types import ModuleType
@@ -16,8 +17,11 @@ from hypothesis import given
 
 import pipesched
 from pipesched import ConfigError, NoSchedule, NotApplicable, Problem, make_problem
+from pipesched.comparing.sweep import compared_points
+from pipesched.config.estimate import estimate_of
 from pipesched.errors import OwnCodeFailed
 from pipesched.schedulers import own
+from pipesched.schedulers.options import TAKEN
 from pipesched.schedulers.registry import FAMILIES, OWN, family, is_known
 from tests.strategies import problems
 
@@ -175,8 +179,10 @@ def test_names() -> None:
     for wrong, said in (((5,), "name: must be one line of text"), (("other", 5), "function: must be a function")):
         with pytest.raises(ConfigError, match=said):
             pipesched.family(*wrong)
-    with pytest.raises(ConfigError, match="has a parameter `order`, an option that every family has"):
+    with pytest.raises(ConfigError, match="has a parameter order, an option that every family has"):
         pipesched.family("other", lambda problem, order: problem or order)
+    with pytest.raises(ConfigError, match="has a parameter plans, a name that is taken; choose another"):
+        pipesched.family("other", lambda problem, plans: problem or plans)
     with pytest.raises(ConfigError, match="unknown fact 'colour'"):
         pipesched.family("other", as_1f1b, colour="red")
     with pytest.raises(ConfigError, match="did you mean 'mine'"):
@@ -213,6 +219,14 @@ def _another() -> Callable[[Problem], Any]:
         return None
 
     return says_no
+
+
+@pytest.mark.parametrize("function", [pipesched.run, pipesched.compare, pipesched.sweep, estimate_of, compared_points])
+def test_no_option_is_called_as_a_parameter(function: Callable[..., Any]) -> None:
+    """What takes options of families by their names has no parameter that one could be called."""
+    *own, options = signature(function).parameters.values()
+    assert options.kind is Parameter.VAR_KEYWORD
+    assert {one.name for one in own} <= {*TAKEN}
 
 
 def test_data_loads_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
