@@ -20,6 +20,7 @@ from pipesched.schedulers.registry import aliases
 WIDE = 140  # columns from which bubble and memory stand in columns of their own
 APPLIES = "yes"
 IDLE = " idle"  # in a formula of time
+PEAK = "peak memory in microbatches"
 NARROW = 60  # columns from which anything but the names is shown
 
 
@@ -64,12 +65,12 @@ class CatalogueTable:
             return {}
         if width < WIDE:
             formulas = [_bubble(one) if one.summary else f"{one.bubble}; {one.memory}" for one in self.families]
-            return {"bubble, or idle time; peak memory": formulas}
+            return {f"bubble, or idle time; {PEAK}": formulas}
         bubbles = [_bubble(family) for family in self.families]
         return {
             "bubble": ["" if IDLE in one else one for one in bubbles],
             "idle time": [one.replace(IDLE, "") if IDLE in one else "" for one in bubbles],
-            "peak memory": [family.memory for family in self.families],
+            PEAK: [family.memory for family in self.families],
         }
 
 
@@ -82,7 +83,7 @@ def keys_table(fields: Iterable[Field]) -> Table:
 def catalogue_details(families: Iterable[Family], spell: Spelling = as_parameters) -> Group:
     """Return a paragraph for each family, with all that there is to know before using it, and what all have."""
     *first, last = (spell(f"`{option}`") for option in COMMON)
-    common = f"\nevery family also takes {', '.join(first)} and {last}"
+    common = f"\nmemory is in microbatches of a device; every family also takes {', '.join(first)} and {last}"
     return Group(*(_paragraph(family, spell) for family in families), Text(common, style="dim"))
 
 
