@@ -34,6 +34,13 @@ def test_charts_share_one_time_scale(picture: Callable[[bytes], Any]) -> None:
     assert seen.at(4, 300 / 330) == (255, 255, 255)
 
 
+def test_neighbours_have_an_edge_where_there_is_room() -> None:
+    """Forwards side by side are told apart in one chart, whatever has no room for edges in another."""
+    figure = pipesched.figure(entries("1f1b", "zb-v", "naive", microbatches=12), inches=2.5)
+    widths = [{width for one in axes.collections for width in one.get_linewidths()} for axes in figure.axes]
+    assert [0.4 in found for found in widths] == [True, False, True]
+
+
 def test_captions_and_one_legend(texts: Texts) -> None:
     """Each chart has its metrics above it; the time axis and the legend stand once."""
     found = texts(image_of(entries("naive", "1f1b", "interleaved"), View(), "svg"))
