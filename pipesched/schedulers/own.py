@@ -11,6 +11,7 @@ from ast import ClassDef, FunctionDef, parse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from warnings import warn
 
 from pipesched.checks import require_label, require_name, require_type, shown
-from pipesched.errors import ConfigError, NotApplicable, PipeschedWarning
+from pipesched.errors import ConfigError, NotApplicable, OwnCodeFailed, PipeschedWarning
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.door import blamed, installed, loaded, package_of, place, place_of, require_free
 from pipesched.pipeline.plan import Plan
@@ -135,7 +136,9 @@ class OwnPlan:
         with blamed(self.name, *place_of(self.function)):
             made = self.function(problem, **options)
             if not isinstance(made, (Plan, list, tuple)):
-                raise ConfigError(f"must return a Plan, or a list of operations for each device, not {shown(made)}")
+                getattr(made, "close", lambda: None)()  # of a coroutine, which would say so too
+                what = "and returns nothing" if made is None else f"not {shown(made)}"
+                raise ConfigError(f"must return a Plan, or a list of operations for each device, {what}")
             plan = made if isinstance(made, Plan) else typed_plan(problem, made)
             self._require_facts(plan)
             checked(schedule_plan(problem, plan))
@@ -180,12 +183,14 @@ def made_family(function: OwnFunction, name: str, facts: dict[str, Any] | None =
     return own.family
 
 
-def family_of(function: OwnFunction) -> Family:
-    """Return the family of a function: as it was registered, else by the function's name. Raises ConfigError."""
+def family_of(function: OwnFunction, attribute: str = "") -> Family:
+    """Return the family of a function: as it was registered, else by the name of an attribute, or its own.
+
+    Raises ConfigError.
+    """
+    name = attribute.lower().replace("_", "-") or _name_of(function)
     known = _BY_FUNCTION.get(id(function))
-    if known is None:
-        known = made_family(function, require_free(_name_of(function), KNOWN, "an algorithm"))
-    return known
+    return known or made_family(function, require_free(name, KNOWN, "an algorithm"))
 
 
 def register(known: Family, function: OwnFunction) -> None:
@@ -208,7 +213,12 @@ def _definition(function: OwnFunction) -> set[tuple[str, str]]:
 def look_for(name: str | None, *, packages: bool) -> None:
     """Register the families of PIPESCHED_FAMILIES, and that of a name in installed packages; without a name all."""
     for file in filter(None, os.environ.get(PATHS, "").split(os.pathsep)):
-        load_families(file)
+        try:
+            load_families(file)
+        except OwnCodeFailed:
+            raise
+        except ConfigError as error:
+            raise ConfigError(f"{PATHS}: {error.message}") from None
     for entry in installed(GROUP).values() if packages and (name is None or name not in OWN) else ():
         if entry.name not in OWN and name in (None, entry.name):
             _take(entry)
@@ -242,7 +252,8 @@ def load_file(file: str) -> ModuleType:
     if path in _LOADED:
         return _LOADED[path]
     if not Path(path).is_file():
-        raise ConfigError(f"{file}: there is no such file of Python")
+        what = "is a folder; name a file in it" if Path(path).is_dir() else "there is no such file of Python"
+        raise ConfigError(f"{file}: {what}")
     name = f"pipesched_own_{len(_LOADED)}_{Path(file).stem}"
     spec = spec_from_file_location(name, path, loader=SourceFileLoader(name, path))
     assert spec is not None
@@ -250,6 +261,8 @@ def load_file(file: str) -> ModuleType:
     module = module_from_spec(spec)
     module.__own_file__ = path  # type: ignore[attr-defined]  # by which other processes find it
     sys.modules[name] = module
+    if (folder := str(Path(path).parent)) not in sys.path:
+        sys.path.append(folder)  # it imports what stands beside it, as a script does
     try:
         with blamed("cannot be loaded", path):
             spec.loader.exec_module(module)
@@ -278,8 +291,11 @@ def family_at(place: str) -> Family:
             module = import_module(where)
     function = getattr(module, attribute, None)
     if not callable(function):
-        raise ConfigError(f"{where} has no function {shown(attribute)}", "algorithm")
-    return family_of(function)
+        near = get_close_matches(attribute, [name for name, one in vars(module).items() if callable(one)], n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ConfigError(f"{where} has no function {shown(attribute)}{hint}", "algorithm")
+    with blamed(attribute, *place_of(function)):
+        return family_of(function, attribute)
 
 
 def _options(function: OwnFunction) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -287,7 +303,8 @@ def _options(function: OwnFunction) -> tuple[tuple[str, ...], tuple[str, ...]]:
     try:
         _, *others = signature(function).parameters.values()
     except (TypeError, ValueError):
-        raise ConfigError(f"must be a function of a problem, not {shown(function)}", "function") from None
+        name = getattr(function, "__name__", type(function).__name__)
+        raise ConfigError(f"takes no problem; it begins with `def {name}(problem`", "function") from None
     named = [one for one in others if one.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)]
     for one in named:
         if one.name in (*COMMON, *TAKEN):

@@ -150,7 +150,11 @@ ZERO_BUBBLE = _on_v(
 )
 
 HALF = _on_v(
-    name="v-half", plan=v_half, bubble="by simulation", memory="P/2 + 1 (P/2 + 1/2 for odd P)", most_chunks=v_half_chunks
+    name="v-half",
+    plan=v_half,
+    bubble="by simulation",
+    memory="P/2 + 1 (P/2 + 1/2 for odd P)",
+    most_chunks=v_half_chunks,
 )
 
 LEAST = _on_v(

@@ -54,10 +54,7 @@ _linear = partial(
     slices=True,
 )
 H1 = _linear(
-    name="zb-h1",
-    plan=zb_h1,
-    bubble="(P-1)(f+b-w) idle when w <= f, b",
-    memory="min(M, P); n slices: min(nM, P-1+n)/n",
+    name="zb-h1", plan=zb_h1, bubble="(P-1)(f+b-w) idle when w <= f, b", memory="min(M, P); n slices: min(nM, P-1+n)/n"
 )
 H2 = _linear(
     name="zb-h2",

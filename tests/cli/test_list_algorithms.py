@@ -109,7 +109,9 @@ def test_all_about_some(cli: Cli) -> None:
     result = cli("list", "interleaved", "GPipe", "--width", "200")
     assert (result.returncode, result.stderr) == (0, "")
     about, _, common = result.stdout.rstrip().rpartition("\n\n")
-    said = "memory is in microbatches of a device; every family also takes --recompute, --offload, --order and --side-rule"
+    said = (
+        "memory is in microbatches of a device; every family also takes --recompute, --offload, --order and --side-rule"
+    )
     assert common == said
     first, second = about.split("naive (gpipe, afab, fill-drain)")
     assert first.splitlines()[0].strip() == "interleaved"

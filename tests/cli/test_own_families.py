@@ -253,15 +253,47 @@ def test_list_says_where_it_is_from(cli: Cli) -> None:
     ("text", "said"),
     [(FILE.replace("slow-last", "1f1b"), "wrong.py:4: cannot be loaded: name: '1f1b' is taken"),
      ("import nothing_such\n", "wrong.py:1: cannot be loaded: ModuleNotFoundError"),
+     ("x = (\n", "wrong.py:1: cannot be loaded: SyntaxError: '(' was never closed\n"),
+     ("\0", "wrong.py: cannot be loaded: SyntaxError: source code"),
+     ("import sys\nsys.exit(0)\n", "wrong.py:2: cannot be loaded: SystemExit: 0\n"),
+     ("def f():\n    f()\nf()\n", "wrong.py:2: cannot be loaded: RecursionError"),
+     (FILE.replace("placement=", "placment="), "wrong.py:4: cannot be loaded: family: unknown fact 'placment'; did"),
+     (FILE.replace("last(problem)", "last()"), "wrong.py:4: cannot be loaded: function: takes no problem; it begins"),
+     (FILE.replace("slow_last", "other"), "wrong.py:4: cannot be loaded: name: 'slow-last' is taken: mine.py:4 has a"),
      ("x = 1\n", "wrong.py registers no family: write @pipesched.family above a function")],
 )  # fmt: skip
 def test_a_file_that_is_wrong(cli: Cli, tmp_path: Path, text: str, said: str) -> None:
     """What a file does wrong while it is loaded is one message with its name, and nothing runs."""
     (tmp_path / "wrong.py").write_text(text, encoding="utf-8")
-    done = cli("run", "1f1b", "--family", "wrong.py")
+    done = cli("run", "1f1b", "--family", "mine.py", "--family", "wrong.py")
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
-    assert "no such file" in cli("run", "1f1b", "--family", "absent.py").stderr
+    assert done.stderr.startswith(f"pipesched: {said}")
+    assert done.stderr.count("\n") == 1
+
+
+def test_what_is_no_file(cli: Cli, tmp_path: Path) -> None:
+    """A file that is absent is no folder; a function goes by its attribute, an unknown one has the nearest name."""
+    (tmp_path / "folder.py").mkdir()
+    absent, folder = (cli("run", "1f1b", "--family", name).stderr for name in ("absent.py", "folder.py"))
+    assert absent == "pipesched: absent.py: there is no such file of Python\n"
+    assert folder == "pipesched: folder.py: is a folder; name a file in it\n"
+    said = cli("list", env={PATHS: "absent.py"}).stderr
+    assert said == absent.replace("absent", "PIPESCHED_FAMILIES: absent")
+    assert "mine.py has no function 'slow_lst'; did you mean 'slow_last'?" in cli("run", "mine.py:slow_lst").stderr
+    more = "from functools import partial\n\nslow = partial(slow_last)\nbad = lambda: 0\n"
+    (tmp_path / "more.py").write_text(FILE.replace("slow-last", "more") + more, encoding="utf-8")
+    assert json.loads(cli("run", "more.py:slow", "--stages=4", "--json").stdout)["algorithm"] == "slow"
+    assert re.match(r"pipesched: more.py:\d+: bad: function: takes no problem; ", cli("run", "more.py:bad").stderr)
+
+
+def test_a_file_imports_what_stands_beside_it(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a script does: a helper of a file in another folder is found."""
+    monkeypatch.setattr("sys.path", [*sys.path])
+    (tmp_path / "paper").mkdir()
+    (tmp_path / "paper" / "rows_of_paper.py").write_text("KINDS = 'FB'\n", encoding="utf-8")
+    text = FILE.replace("import pipesched\n", "import pipesched\nfrom rows_of_paper import KINDS\n", 1)
+    (tmp_path / "paper" / "own.py").write_text(text.replace('in "FB"', "in KINDS"), encoding="utf-8")
+    assert cli("run", "slow-last", "--family", "paper/own.py").returncode == 0
 
 
 def test_documents_and_configs_load_nothing(cli: Cli, tmp_path: Path) -> None:

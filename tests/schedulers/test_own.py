@@ -110,6 +110,26 @@ def returns_nothing(problem: Problem) -> Any:
     return None
 
 
+def yields(problem: Problem) -> Any:
+    yield from as_1f1b(problem)
+
+
+async def waits(problem: Problem) -> Any:
+    return as_1f1b(problem)
+
+
+def calls_itself(problem: Problem) -> Any:
+    return calls_itself(problem)
+
+
+def plans_of_another(problem: Problem) -> Any:
+    return pipesched.run(make_problem(devices=2, microbatches=2), "1f1b").schedule.plan
+
+
+def says_twice(problem: Problem) -> Any:
+    return [[*row, row[0]] for row in as_1f1b(problem)]
+
+
 def leaves_some_out(problem: Problem) -> Any:
     return [row[:-1] for row in as_1f1b(problem)]
 
@@ -133,7 +153,12 @@ def says_no(problem: Problem) -> Any:
 WRONG: list[tuple[Callable[[Problem], Any], int, str]] = [  # line behind the first, what the message says
     (raises, 1, "raises: ZeroDivisionError: "),
     (ends_the_program, 1, "ends-the-program: SystemExit: 0"),
-    (returns_nothing, 0, "must return a Plan, or a list of operations for each device, not null"),
+    (returns_nothing, 0, "must return a Plan, or a list of operations for each device, and returns nothing"),
+    (yields, 0, "must return a Plan, or a list of operations for each device, not <generator"),
+    (waits, 0, "must return a Plan, or a list of operations for each device, not <coroutine"),
+    (calls_itself, 1, "calls-itself: RecursionError: "),
+    (plans_of_another, 0, "plans-of-another: .*2 devices"),
+    (says_twice, 0, "says-twice: orders: .*stands twice in the plan"),
     (leaves_some_out, 0, "leaves-some-out: .*0B7"),
     (says_nonsense, 0, "says-nonsense: orders.*'hello'"),
     (waits_for_itself, 0, "waits-for-itself: .*deadlock"),
