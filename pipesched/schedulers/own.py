@@ -134,7 +134,7 @@ class OwnPlan:
         if missing := [one for one in _options(self.function)[1] if one not in options]:
             raise NotApplicable(f"{self.name} needs its option `{missing[0]}`, which has no default", missing[0])
         with blamed(self.name, *place_of(self.function)):
-            made = self.function(problem, **options)
+            made: Any = self.function(problem, **options)
             if not isinstance(made, (Plan, list, tuple)):
                 getattr(made, "close", lambda: None)()  # of a coroutine, which would say so too
                 what = "and returns nothing" if made is None else f"not {shown(made)}"

@@ -37,7 +37,7 @@ def test_charts_share_one_time_scale(picture: Callable[[bytes], Any]) -> None:
 def test_neighbours_have_an_edge_where_there_is_room() -> None:
     """Forwards side by side are told apart in one chart, whatever has no room for edges in another."""
     figure = pipesched.figure(entries("1f1b", "zb-v", "naive", microbatches=12), inches=2.5)
-    widths = [{width for one in axes.collections for width in one.get_linewidths()} for axes in figure.axes]
+    widths = [{width for one in axes.collections for width in one.get_linewidth()} for axes in figure.axes]
     assert [0.4 in found for found in widths] == [True, False, True]
 
 
