@@ -21,6 +21,7 @@ WIDE = 140  # columns from which bubble and memory stand in columns of their own
 APPLIES = "yes"
 IDLE = " idle"  # in a formula of time
 PEAK = "peak memory in microbatches"
+LONGEST = len("naive (gpipe, afab, fill-drain)")  # of the names that never wrap; longer ones do, beyond a third
 NARROW = 60  # columns from which anything but the names is shown
 
 
@@ -28,7 +29,7 @@ class CatalogueTable:
     """A line for each family: name, aliases, placement, and the formulas of bubble and memory.
 
     `refusals` say of each family why it does not suit a problem (empty: it does), and replace the formulas. Nothing is
-    cut: formulas wrap.
+    cut: formulas wrap, and very long names.
     """
 
     def __init__(self, families: Iterable[Family], refusals: Mapping[str, str] | None = None) -> None:
@@ -36,10 +37,11 @@ class CatalogueTable:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         names, width = self._names(options.max_width), options.max_width
-        longest = [max(cell.cell_len for cell in (Text(heading), *cells)) for heading, cells in names.items()]
+        most = max(width // 3, LONGEST)
+        longest = [min(max(cell.cell_len for cell in (Text(key), *cells)), most) for key, cells in names.items()]
         table = grid()
         for heading, least in zip(names, longest, strict=True):
-            table.add_column(heading, no_wrap=True, min_width=min(least, width))
+            table.add_column(heading, overflow="fold", width=min(least, width))
         if self.refusals is None:
             formulas = self._formulas(width)
             left = width - sum(longest) - GAP * (len(longest) + len(formulas) - 1)
@@ -53,7 +55,7 @@ class CatalogueTable:
         yield table
 
     def _names(self, width: int) -> dict[str, list[Text]]:
-        """Return the columns that are never cut; on a narrow screen names alone."""
+        """Return the columns beside the formulas; on a narrow screen names alone."""
         if width < NARROW:
             return {"algorithm": [Text(family.name, style="bold") for family in self.families]}
         titles = [_title(family) for family in self.families]

@@ -249,6 +249,18 @@ def test_list_says_where_it_is_from(cli: Cli) -> None:
     assert (row["origin"], row["summary"], row["title"]) == ("mine.py:4", "All forwards, then all backwards.", "")
 
 
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_list_wraps_a_long_name(cli: Cli, width: int) -> None:
+    """A very long name wraps, is read whole, and leaves the placements and formulas of all others their room."""
+    name = "a-schedule-that-somebody-invented-one-evening-and-named-so-that-everybody-knows-what-it-is-about"
+    Path("mine.py").write_text(FILE.replace("slow-last", name), encoding="utf-8")
+    printed = cli("list", "--family", "mine.py", "--width", str(width)).stdout
+    assert max(map(len, printed.splitlines())) <= width
+    assert re.search(r"^chimera +bidirectional  \(P-2\)", printed, re.MULTILINE)
+    room = max(width // 3, 31)
+    assert name in "".join(line[:room].strip() for line in printed.splitlines())
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [(FILE.replace("slow-last", "1f1b"), "wrong.py:4: cannot be loaded: name: '1f1b' is taken"),
