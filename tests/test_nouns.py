@@ -254,7 +254,7 @@ WRONG: dict[tuple[str, str], list[Any]] = {
     ("family", "splits_backward"): [1, "yes"],
     **{
         ("family", key): [None, 1, "two\nlines"]
-        for key in ("same_with_one_stage", "same_without_slices", "with_slices", "origin", "summary")
+        for key in ("same_with_one_stage", "same_without_slices", "with_slices", "origin", "summary", "title")
     },
     ("bound", "ticks"): [None, -1, 1.5, "x", True],
     ("bound", "reason"): [None, 1, "two\nlines"],

@@ -115,11 +115,11 @@ def _swept(
     from pipesched.config.load import algorithm_of, load_values
     from pipesched.config.values import assumes_halves
 
-    comparing.require_unvaried(str(asked.sweep), source.overrides)
     with reading.flags_of_problem(source):
         values = load_values(source.document or reading.config_source(source.config), source.overrides)
     configured = algorithm_of(values)
     chosen = named.algorithms(configured, everything=asked.everything, plotted=asked.pareto)
+    comparing.require_unvaried(str(asked.sweep), source.overrides, chosen)
     own = comparing.own_options(configured, chosen)
     with comparing.located(configured, options), doing(f"comparing over {asked.sweep}") as say:
         settings = {"plans": named.plans, "each": own, "executor": executor, **options}

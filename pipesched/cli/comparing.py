@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +15,6 @@ from pipesched.cli.output import chart_of, console_for, print_where_idle, workin
 from pipesched.cli.reading import flags_of_problem, note_on_stderr, note_values
 from pipesched.errors import ConfigError
 from pipesched.pipeline.units_of_measure import has_unit
-from pipesched.schedulers.options import VARIED
 
 if TYPE_CHECKING:
     from pipesched.comparing.contestants import Contestant
@@ -105,20 +104,20 @@ def _print_charts(
 
 def read_sweep(text: str, values: Values, algorithms: str | Sequence[str], **settings: Any) -> Sweep:
     """Return the sweep of FIELD=VALUES over the values of a config. Raises ConfigError."""
-    from pipesched.comparing.sweep import compared_points, varied_field, varied_points
+    from pipesched.comparing.sweep import compared_points, is_option, varied_field, varied_points
     from pipesched.results.comparison import VARIED_WORDS, Sweep
     from pipesched.text.given import Given
 
     name, _, listed = text.partition("=")
     field, parts = _parameter(name.strip()), [part.strip() for part in listed.split(",") if part.strip()]
-    is_option = field in VARIED
-    words = VARIED_WORDS.get(field if is_option else varied_field(field).key, ())
+    option = is_option(field, algorithms)
+    words = VARIED_WORDS.get(field if option else varied_field(field).key, ())
     varied = _values(parts, words)
     if not varied:
         raise ConfigError("--sweep: no values; write for instance microbatches=4,8,16,32")
     with flags_of_problem():
-        key, points = varied_points(values, field, varied)
-    note_values(values if is_option else {**values, varied_field(field).name: Given(varied, "--sweep")})
+        key, points = varied_points(values, field, varied, algorithms)
+    note_values(values if option else {**values, varied_field(field).name: Given(varied, "--sweep")})
     return Sweep(key, compared_points(points, algorithms, **settings))
 
 
@@ -134,12 +133,12 @@ def _values(parts: Sequence[str], words: Collection[str]) -> list[Any]:
     return [*map(parse_value, texts)]
 
 
-def require_unvaried(text: str, overrides: Mapping[str, Any]) -> None:
+def require_unvaried(text: str, overrides: Mapping[str, Any], algorithms: str | Sequence[str]) -> None:
     """Raise ConfigError for an option of the problem that each value of the sweep would replace."""
-    from pipesched.comparing.sweep import replaces, varied_field
+    from pipesched.comparing.sweep import is_option, replaces, varied_field
 
     parameter = _parameter(text.partition("=")[0].strip())
-    if parameter in VARIED:
+    if is_option(parameter, algorithms):
         return
     field = varied_field(parameter)
     name = "" if field.key.endswith("]") else field.name  # of one device the others keep theirs
@@ -214,7 +213,9 @@ def read_contestants(
 ) -> tuple[NamedContestants, ProblemSource]:
     """Return what is compared, and the problem: without a config that of the first document. Raises ConfigError."""
     from pipesched.comparing.contestants import GivenAlgorithm, GivenPlan, contestants, name_files, problem_of_plans
+    from pipesched.config.load import load_config
     from pipesched.config.rounding import rounding_note
+    from pipesched.pipeline.suspicions import other_stages
     from pipesched.text.given import Given
 
     plans = contestants(name_files(files)) if files else None
@@ -226,6 +227,11 @@ def read_contestants(
         source = source._replace(document=problem_of_plans(plans))
         if source.document is not None:
             note_on_stderr(f"the problem is that of {source.document.name}")
+            counts = {name: value for name, value in source.overrides.items() if name in ("stages", "chunks")}
+            with suppress(ConfigError):  # which is said where the problem is read
+                before, now = (load_config(source.document, given).problem for given in ({}, counts))
+                if note := other_stages("with other stages", now, before):
+                    note_on_stderr(note)
         elif orders:
             whose = f"the built-in default's{', or in options' * bool(source.overrides)}: name a config for others"
             note_on_stderr(f"of {', '.join(orders)} only the order counts; costs and memory are {whose}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from pipesched.cli import chart_options as charts, options, problem_options as problems
@@ -38,8 +39,10 @@ GROUPS = {  # parameter of a command -> its options
     "space": OptionGroup("The problem", problems.SPACE, problems.problem_source),
     "tuning": _record("The search", options.TuningOptions),
     "trust": _record("The evidence", options.TrustOptions),
-    "algorithm": OptionGroup("The algorithm", options.ALGORITHM, options.given),
-    "family_options": OptionGroup("The algorithm", options.FAMILY_OPTIONS, options.given),
+    "algorithm": OptionGroup("The algorithm", {**options.ALGORITHM, "own": options.OWN}, options.algorithm_options),
+    "family_options": OptionGroup(
+        "The algorithm", {**options.FAMILY_OPTIONS, "own": options.OWN}, options.algorithm_options
+    ),
     "search": _record("The search", options.SearchOptions),
     "variation": OptionGroup("The variation", options.VARIATION, options.given),
     "rules": _record("The algorithm", options.Rules),
@@ -81,7 +84,7 @@ def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
                 taken.update(option.names)
     name = function.__module__.rpartition(".")[2]
     if not names.keys().isdisjoint(PROBLEMS) and name not in OF_FILES:
-        shown.append(options.OWN_FAMILIES.parameter("families", "The algorithm", list[str] | None))
+        shown.append(options.OWN_FAMILIES.parameter("families", "The algorithm"))
     shown.append(options.QUIET.parameter("quiet", "Output"))
 
     def command(quiet: bool = False, families: Sequence[str] | None = None, **values: Any) -> Any:
@@ -94,13 +97,25 @@ def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
             for group, kept in names.items()
         }
         _require_effect(read)
-        with progress_of(name, quiet=quiet):
+        given = {*read.get("algorithm", ()), *read.get("family_options", ())}
+        with progress_of(name, quiet=quiet), _about_options(given):
             return function(**{p.name: values[p.name] for p in own if p.name not in GROUPS}, **read)
 
     command.__name__, command.__doc__ = function.__name__, function.__doc__
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
     command.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     return command
+
+
+@contextmanager
+def _about_options(given: Collection[str]) -> Iterator[None]:
+    """Let an error about an option that has no flag of its own, inside the block, say how it was given."""
+    try:
+        yield
+    except ConfigError as error:
+        if error.where or error.key not in given or error.key in ALGORITHM_FLAGS:
+            raise
+        raise type(error)(spell(error.message), error.key, where=f"{options.OWN.flag} {error.key}") from None
 
 
 def _require_effect(read: Mapping[str, Any]) -> None:

@@ -16,7 +16,7 @@ from pipesched.checks import MOST_SECONDS, MOST_WORKERS, require_name
 from pipesched.errors import ConfigError
 from pipesched.pipeline.quantities import parse_number
 from pipesched.pipeline.shapes import ByKey, ByName, Either, Field, Flag, Label, ListOf, OneOf, Searched
-from pipesched.schedulers.options import OPTIONS
+from pipesched.schedulers.options import OPTIONS, TAKEN
 
 
 def as_text(_flag: str, text: str) -> str:
@@ -67,8 +67,8 @@ def number_of(flag: str, text: str) -> float:
 class CommandOption(NamedTuple):
     """An option with its `usage`: `-o/--output FILE`; without a word for a value it is a switch.
 
-    `read` takes the flag and the text behind it. `absent` is the value of an option that is not given; of a switch it
-    is False, or None where it can be switched off too.
+    `read` takes the flag and the text behind it, or with `repeats` the texts. `absent` is the value of an option that
+    is not given; of a switch it is False, or None where it can be switched off too.
     """
 
     usage: str
@@ -76,6 +76,7 @@ class CommandOption(NamedTuple):
     read: Callable[[str, Any], Any] = as_text
     absent: Any = None
     hidden: bool = False
+    repeats: bool = False
 
     @property
     def names(self) -> list[str]:
@@ -89,7 +90,7 @@ class CommandOption(NamedTuple):
 
     def value(self, given: Any) -> Any:
         """Return the value of what was given. Raises ConfigError."""
-        return self.absent if given is None else self.read(self.flag, given)
+        return self.absent if given is None or given == () else self.read(self.flag, given)
 
     def info(self, panel: str | None = None) -> Any:
         """Return it as Typer knows it, in a panel of the help."""
@@ -102,7 +103,7 @@ class CommandOption(NamedTuple):
         is_switch = " " not in self.usage
         absent = False if is_switch and "/--no-" not in self.usage else None
         default = absent if kind is None or self.absent is None else self.absent
-        kind = kind or (bool if is_switch else str) | None
+        kind = kind or (bool if is_switch else list[str] if self.repeats else str) | None
         annotation = Annotated[kind, self.info(panel)]
         return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
@@ -169,7 +170,41 @@ def option_of(field: Field, *, switches_off: bool = False, searched: bool = Fals
     return option(f"{flag} {shape.several}", text, read)
 
 
+def own_values(flag: str, texts: Sequence[str]) -> dict[str, Any]:
+    """Return options of an algorithm by their names, of texts NAME=VALUE: a value means what it does in a config."""
+    from pipesched.text.yaml_reader import parse_yaml
+
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        key, listed = name.strip().replace("-", "_"), "," in value and value.strip()[0] not in "[{'\""
+        if not equals or not key.isidentifier() or not value.strip():
+            raise ConfigError(f"{flag}: write NAME=VALUE, for instance depth=2, not {text!r}")
+        if key in found or key in TAKEN:
+            raise ConfigError(f"{flag} {key}: {'is given twice' if key in found else 'no algorithm has this option'}")
+        try:
+            found[key] = parse_yaml(f"[{value}]" if listed else value, key).plain()
+        except ConfigError:
+            raise ConfigError(f"{flag} {key}: must be a value as in a config, not {value!r}") from None
+    return found
+
+
+def algorithm_options(own: dict[str, Any], **flags: Any) -> dict[str, Any]:
+    """Return the options of an algorithm that were given, by flags of their own and by --option. Raises ConfigError."""
+    named = given(**flags)
+    if twice := [key for key in own if key in named]:
+        raise ConfigError(f"{OWN.flag} {twice[0]}: is given twice, by {ALGORITHM[twice[0]].flag} too")
+    return {**named, **own}
+
+
 ALGORITHM = {key: option_of(one) for key, one in OPTIONS.items() if one.flag is not None}
+OWN = option(
+    "--option NAME=VALUE",
+    "any option of the algorithm, one of your own too; may be repeated",
+    own_values,
+    absent={},
+    repeats=True,
+)
 FAMILY_OPTIONS = {key: one for key, one in ALGORITHM.items() if key != "seed"}  # beside a seed of another meaning
 VARIATION: dict[str, CommandOption] = {
     "noise": option("--noise X", "coefficient of variation of each operation's duration; default 0.05", as_value),
@@ -305,6 +340,13 @@ class TuningOptions(NamedTuple):
         return given(**{name: value for name, value in self._asdict().items() if name != "names"})
 
 
+def _only(flag: str, texts: Sequence[str]) -> str:
+    """Return the one text. Raises ConfigError for several, of which the last would count alone."""
+    if len(texts) > 1:
+        raise ConfigError(f"{flag}: varies one field at a time, not {' and '.join(texts)}; give one value of the other")
+    return texts[0]
+
+
 def _measure(_flag: str, text: str) -> str:
     from pipesched.render.sweep import name_of_measure
 
@@ -322,6 +364,8 @@ class ComparisonOptions(NamedTuple):
         "--sweep FIELD=VALUES",
         "vary a field: microbatches=4,8,16,32, a range 8:96:8, or words, shard=optimizer,weights; prints the bubble"
         " against it",
+        _only,
+        repeats=True,
     )
     show: str | None = option(
         "--show MEASURE",
@@ -383,7 +427,9 @@ class Screen(NamedTuple):
 
 
 QUIET: CommandOption = option("--quiet", "no progress, no timing")  # of every command
-OWN_FAMILIES: CommandOption = option("--family FILE.py", "your own algorithms: a file of Python; may be repeated")
+OWN_FAMILIES: CommandOption = option(
+    "--family FILE.py", "your own algorithms: a file of Python; may be repeated", repeats=True
+)
 
 
 class Target(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -166,7 +166,7 @@ def asked_outcome(words: Sequence[str], algo: str | None, source: ProblemSource,
     files = [name for name in names if name == "-" or is_file(name) or (not is_known(name) and Path(name).is_file())]
     if files:
         others = [name for name in names if name != files[0]] + ([] if algo is None else ["--algo"])
-        others += [ALGORITHM_FLAGS[key] for key in options]
+        others += [ALGORITHM_FLAGS.get(key, f"--option {key}") for key in options]
         if others or len(names) > 1:
             raise ConfigError(f"{(others or names)[0]}: {files[0]} is a schedule already; give one of them")
         return read_schedule(files[0], source).outcome
@@ -227,12 +227,19 @@ def read_schedule(name: str, source: ProblemSource) -> ReadSchedule:
 
 def _timing(source: ProblemSource) -> Any:
     from pipesched.config.load import ImportedProblem, imported_problem, load_values
+    from pipesched.config.values import problem_of
+    from pipesched.pipeline.suspicions import other_stages
 
     config = config_source(source.config)
 
     def timing(plan: Any, placement: Any, file: str) -> ImportedProblem:
         imported = imported_problem(plan, placement, config, source.overrides, file)
-        note_values(load_values(config, source.overrides))
+        values = load_values(config, source.overrides)
+        note_values(values)
+        if config is not None and "stages" not in values:
+            with suppress(ConfigError):  # it has costs of so many stages as the file, and not of its own
+                why = f"{config.name} gives no stages, so those of {file} count"
+                _note(filter(None, [other_stages(why, imported.given, problem_of(values))]), None)
         return imported
 
     return timing

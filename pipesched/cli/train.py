@@ -94,7 +94,7 @@ def command(
         given |= {"--seed": seed, "--trace": trace, "--traceback": traceback or None}
         given |= {"--config": problem.config, "--rows": rows, "--verify": verify or None}
         given |= {PROBLEM_FLAGS.get(key, "options of the problem"): value for key, value in problem.overrides.items()}
-        given |= {ALGORITHM_FLAGS[key]: value for key, value in algorithm.items()}
+        given |= {ALGORITHM_FLAGS.get(key, f"--option {key}"): value for key, value in algorithm.items()}
         for flag, text in given.items():
             if text not in (None, [], DEFAULTS.get(flag)):
                 raise ConfigError(f"{flag}: has no effect with --self-test, which has a model and plans of its own")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from pipesched.checks import require_mapping, require_sequence, require_whole, shown
@@ -117,7 +118,8 @@ def comparison_calls(
         takers = [algorithm for algorithm in families if key in options_of(algorithm)]
         if not takers:
             nobody = f"none of {', '.join(names)}" if names else "no algorithm that is compared"
-            raise ConfigError(f"{nobody} takes the option `{key}`", key)
+            near = get_close_matches(key, {name for one in families for name in options_of(one)}, n=1)
+            raise ConfigError(f"{nobody} takes the option `{key}`{f'; did you mean `{near[0]}`?' if near else ''}", key)
         checked_option(takers[0], key, value)
     calls: list[Call] = []
     for name in names:

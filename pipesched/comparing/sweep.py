@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pipesched.checks import require_mapping, require_name, shown
+from pipesched.checks import require_mapping, require_name, require_number, shown
 from pipesched.comparing.compare import Algorithms, chosen_executor, comparison_calls, read_plans, run_calls
 from pipesched.comparing.contestants import problem_of_plans
 from pipesched.errors import ConfigError
@@ -19,7 +19,7 @@ from pipesched.pipeline.quantities import OutOfLimits, exact, plain, to_fraction
 from pipesched.pipeline.units_of_measure import TIME, Unit, count_of, first_entries, has_unit, is_several, read_number
 from pipesched.results.comparison import VARIED_WORDS, Comparison, Sweep, SweepPoint
 from pipesched.schedulers.options import GROUP_SIZE, VARIED, checked_option
-from pipesched.schedulers.registry import family
+from pipesched.schedulers.registry import family, is_known
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -52,7 +52,8 @@ def sweep(
         path_or_text: As for `load`; None is the problem of the first schedule among `plans`, else the built-in default.
         field: What to vary: a parameter of `make_problem` (`microbatches`), or its key in a config (`costs.forward`);
             `speed[2]` is the speed of device 2 alone. Or `shard`, what data-parallel ranks divide, and `shard.ahead`,
-            `shard.ranks`, `shard.reduce`, `shard.gather`. Or `messages`. Or an option: `order`, `side_rule` ..
+            `shard.ranks`, `shard.reduce`, `shard.gather`. Or `messages`. Or an option: `order`, `side_rule`, ..,
+            one of a function too, where it is a number.
         values: The values it takes, at most 10,000; texts with units too ("250us"), and words: of `shard` its levels,
             of `messages` free, edge, pair, rank and device, of `shard.ahead` numbers, full and auto, of `order` given,
             verl, longest, shortest and best, of `side_rule` first and bubbles, of `group_size` numbers and best.
@@ -69,14 +70,14 @@ def sweep(
     given = {} if overrides is None else require_mapping(overrides, "values by the parameters they set", "overrides")
     listed, read = _listed(values), read_plans(plans)
     base = load_values(problem_of_plans(read) if path_or_text is None else path_or_text, given)
-    if str(field) not in VARIED:
+    if not is_option(str(field), algorithms):
         varied, halves = varied_field(field), {"backward_input", "backward_weight"}
         others = halves if varied.name == "backward" else {"backward"} if varied.name in halves else set()
         others = set() if {"backward", *halves} <= base.keys() else others
         for name, value in given.items() if _device_of(varied) is None else ():
             if value is not None and (name in others or (name == varied.name and replaces(varied, value))):
                 raise ConfigError(f"gives `{name}`, which `field` {varied.key} varies or replaces", "overrides")
-    key, points = varied_points(base, field, listed)
+    key, points = varied_points(base, field, listed, algorithms)
     settings: dict[str, Any] = {"plans": read, "each": each, "jobs": jobs, "executor": executor}
     settings["listener"] = listener
     return Sweep(key, compared_points(points, algorithms, **settings, **options))
@@ -90,12 +91,21 @@ class VariedPoint(NamedTuple):
     options: Mapping[str, Any] = {}
 
 
-def varied_points(base: Values, field: str, values: Sequence[Any]) -> tuple[str, list[VariedPoint]]:
+def is_option(field: str, algorithms: Algorithms | None) -> bool:
+    """Return whether a field is an option that may be varied: that of a function too, where one is compared."""
+    named = [algorithms] if isinstance(algorithms, str) or callable(algorithms) else algorithms or ()
+    own = (family(one) for one in named if field not in VARIED and is_known(one, loads=True))
+    return field in VARIED or any(one.origin and field in one.options for one in own)
+
+
+def varied_points(
+    base: Values, field: str, values: Sequence[Any], algorithms: Algorithms | None
+) -> tuple[str, list[VariedPoint]]:
     """Return the key of what a sweep varies, and its points: of values of a config, or of an option of families.
 
     Raises ConfigError for a field that is none of these, and for a bad value.
     """
-    if field not in VARIED:
+    if not is_option(field, algorithms):
         varied = varied_field(field)
         return varied.key, [VariedPoint(*point) for point in sweep_points(base, varied, values)]
     from pipesched.config.values import problem_of
@@ -105,6 +115,8 @@ def varied_points(base: Values, field: str, values: Sequence[Any]) -> tuple[str,
         checked_option(family("interleaved"), field, value)
         if field == GROUP_SIZE
         else require_name(VARIED_WORDS[field], value, field, "values")
+        if field in VARIED
+        else plain(Fraction(require_number(value, "values")))
         for value in values
     ]
     return field, [VariedPoint(value, problem, {field: value}) for value in listed]

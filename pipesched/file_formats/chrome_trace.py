@@ -22,6 +22,7 @@ from pipesched.pipeline.step import SideItem
 from pipesched.pipeline.units_of_measure import TIME
 from pipesched.render.rows import message_lanes
 from pipesched.results.outcome import Outcome
+from pipesched.schedulers.registry import called
 
 PROCESS = 1  # viewers keep process and thread 0 for the idle task
 COLOURS = {  # a kind's name among the viewer's reserved colours; Perfetto colours by the name without its digits
@@ -66,7 +67,7 @@ def document(outcome: Outcome) -> dict[str, Any]:
     unit = UNNAMED if known is None else TIME.units[known] / TIME.units["us"]
     clock = TimeUnit(problem.ticks.per_unit, unit)
     schedule, slices = outcome.schedule, list[Slice]()
-    names = [_metadata("process_name", 0, {"name": f"{outcome.algorithm}  {problem.name}".rstrip()})]
+    names = [_metadata("process_name", 0, {"name": f"{called(outcome.algorithm)}  {problem.name}".rstrip()})]
     for number, (name, order) in enumerate(_threads(schedule), 1):  # viewers keep thread 0 for the idle task
         names.append(_metadata("thread_name", number, {"name": name}))
         names.append(_metadata("thread_sort_index", number, {"sort_index": number - 1}))

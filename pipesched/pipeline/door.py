@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
 from functools import cache
 from inspect import unwrap
 from pathlib import Path
@@ -61,11 +61,10 @@ def place_of(function: Callable[..., Any]) -> tuple[str, int]:
 
 
 def place(file: str, line: int) -> str:
-    """Return a place as messages say it: below the current folder as seen from there."""
-    try:
-        return f"{Path(file).relative_to(Path.cwd())}:{line}"
-    except (ValueError, OSError):
-        return f"{file}:{line}"
+    """Return a place as messages say it: below the current folder as seen from there; line 0 is none."""
+    with suppress(ValueError, OSError):
+        file = str(Path(file).relative_to(Path.cwd()))
+    return f"{file}:{line}" if line else file
 
 
 @contextmanager
@@ -89,6 +88,6 @@ def blamed(what: str, file: str, line: int = 0) -> Iterator[None]:
             trace = trace.tb_next
         if isinstance(error, SyntaxError) and error.filename == file:
             at = error.lineno or at
-        said = cut(str(error), MOST_LETTERS)
+        said = cut(error.msg if isinstance(error, SyntaxError) else str(error), MOST_LETTERS)
         kind = "" if isinstance(error, ConfigError) else f"{type(error).__name__}: "
-        raise OwnCodeFailed(f"{place(file, at) if at else file}: {what}: {kind}{said}".rstrip(": ")) from error
+        raise OwnCodeFailed(f"{place(file, at)}: {what}: {kind}{said}".rstrip(": ")) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
 
 from pipesched.checks import joined, shown
 from pipesched.pipeline.costs import in_one
@@ -26,10 +27,23 @@ def other_models(field: str, problems: Sequence[Problem]) -> str | None:
 
     `field` is the key that is varied, `problems` are those of its values.
     """
-    works = {sum(map(to_fraction, in_one((*problem.costs.forward, *problem.costs.backward)))) for problem in problems}
-    if field not in ("stages", "chunks") or len(works) <= 1:
+    if field not in ("stages", "chunks") or len({*map(_work, problems)}) <= 1:
         return None
     return f"{field}: costs are one a stage, so each value trains a model of another size; `layers` keeps the model"
+
+
+def other_stages(why: str, now: Problem, before: Problem) -> str | None:
+    """Return a sentence about costs one a stage that other numbers of stages make another model, None where not."""
+    was = _work(before)
+    if not was or _work(now) == was:
+        return None
+    times = f"{float(_work(now) / was):.4g} times that of {before.stages}"
+    return f"{why}: costs are one a stage, and {now.stages} of them are a model {times}; `layers` keeps the model"
+
+
+def _work(problem: Problem) -> Fraction:
+    """Return what a microbatch takes on all stages."""
+    return sum(map(to_fraction, in_one((*problem.costs.forward, *problem.costs.backward))), Fraction())
 
 
 def fused_stages(given: Problem, schedules: Iterable[tuple[str, Schedule]]) -> str | None:

@@ -20,6 +20,8 @@ from pipesched.schedulers.registry import aliases
 WIDE = 140  # columns from which bubble and memory stand in columns of their own
 APPLIES = "yes"
 IDLE = " idle"  # in a formula of time
+PEAK = "peak memory in microbatches"
+LONGEST = len("naive (gpipe, afab, fill-drain)")  # of the names that never wrap; longer ones do, beyond a third
 NARROW = 60  # columns from which anything but the names is shown
 
 
@@ -27,7 +29,7 @@ class CatalogueTable:
     """A line for each family: name, aliases, placement, and the formulas of bubble and memory.
 
     `refusals` say of each family why it does not suit a problem (empty: it does), and replace the formulas. Nothing is
-    cut: formulas wrap.
+    cut: formulas wrap, and very long names.
     """
 
     def __init__(self, families: Iterable[Family], refusals: Mapping[str, str] | None = None) -> None:
@@ -35,10 +37,11 @@ class CatalogueTable:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         names, width = self._names(options.max_width), options.max_width
-        longest = [max(cell.cell_len for cell in (Text(heading), *cells)) for heading, cells in names.items()]
+        most = max(width // 3, LONGEST)
+        longest = [min(max(cell.cell_len for cell in (Text(key), *cells)), most) for key, cells in names.items()]
         table = grid()
         for heading, least in zip(names, longest, strict=True):
-            table.add_column(heading, no_wrap=True, min_width=min(least, width))
+            table.add_column(heading, overflow="fold", width=min(least, width))
         if self.refusals is None:
             formulas = self._formulas(width)
             left = width - sum(longest) - GAP * (len(longest) + len(formulas) - 1)
@@ -52,7 +55,7 @@ class CatalogueTable:
         yield table
 
     def _names(self, width: int) -> dict[str, list[Text]]:
-        """Return the columns that are never cut; on a narrow screen names alone."""
+        """Return the columns beside the formulas; on a narrow screen names alone."""
         if width < NARROW:
             return {"algorithm": [Text(family.name, style="bold") for family in self.families]}
         titles = [_title(family) for family in self.families]
@@ -64,12 +67,12 @@ class CatalogueTable:
             return {}
         if width < WIDE:
             formulas = [_bubble(one) if one.summary else f"{one.bubble}; {one.memory}" for one in self.families]
-            return {"bubble, or idle time; peak memory": formulas}
+            return {f"bubble, or idle time; {PEAK}": formulas}
         bubbles = [_bubble(family) for family in self.families]
         return {
             "bubble": ["" if IDLE in one else one for one in bubbles],
             "idle time": [one.replace(IDLE, "") if IDLE in one else "" for one in bubbles],
-            "peak memory": [family.memory for family in self.families],
+            PEAK: [family.memory for family in self.families],
         }
 
 
@@ -82,7 +85,7 @@ def keys_table(fields: Iterable[Field]) -> Table:
 def catalogue_details(families: Iterable[Family], spell: Spelling = as_parameters) -> Group:
     """Return a paragraph for each family, with all that there is to know before using it, and what all have."""
     *first, last = (spell(f"`{option}`") for option in COMMON)
-    common = f"\nevery family also takes {', '.join(first)} and {last}"
+    common = f"\nmemory is in microbatches of a device; every family also takes {', '.join(first)} and {last}"
     return Group(*(_paragraph(family, spell) for family in families), Text(common, style="dim"))
 
 
@@ -101,7 +104,7 @@ def catalogue_rows(families: Iterable[Family], refusals: Mapping[str, str] | Non
             "options": list(family.options),
             "elsewhere": family.elsewhere,
             "source": family.paper,
-            **({"origin": family.origin, "summary": family.summary} if family.origin else {}),
+            **({"origin": family.origin, "summary": family.summary, "title": family.title} if family.origin else {}),
             **({} if refusal is None else {"applies": not refusal, "reason": refusal or APPLIES}),
         }
 
@@ -121,10 +124,11 @@ def _title(family: Family) -> Text:
 def _paragraph(family: Family, spell: Spelling) -> Table:
     table = grid(Column(style="dim", min_width=9), folded(), header=False)
     table.title, table.title_style, table.title_justify = _title(family), "", "left"
-    options = ", ".join(spell(f"`{option}`") for option in family.options)
+    options = ", ".join(one if family.origin or family.required else spell(f"`{one}`") for one in family.options)
     if family.required:
-        options = f"in a config: {', '.join(family.options)}"
+        options += f" ({' and '.join(family.required)} must be given)"
     for name, value in (
+        *[("title", family.title)] * bool(family.title),
         *[("order", family.summary)] * bool(family.summary),
         ("needs", family.needs),
         ("placement", family.placement),

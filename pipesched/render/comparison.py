@@ -123,7 +123,7 @@ class ComparisonTable:
                 schedule = None if best.outcome is None else best.outcome.schedule
                 said = sentence(best.metrics, self.comparison.time_unit, schedule).plain
                 yield Text("")
-                yield Text(f"{best.algorithm}: ", style="bold").append(said, style="not bold")
+                yield Text(f"{best.label}: ", style="bold").append(said, style="not bold")
         if len({entry.cut.layout for entry in self.comparison if entry.cut is not None}) > 1:
             yield Text(
                 "each algorithm has its own cut, the best found; a layout that is given is the same for all",

@@ -30,6 +30,7 @@ from pipesched.render.marks import counted
 from pipesched.render.summary import BAD, MOST_LISTED, cut_said
 from pipesched.render.timescale import number, numbers_text
 from pipesched.results.outcome import Outcome
+from pipesched.schedulers.registry import called
 from pipesched.tuning.result import Tuning
 from pipesched.tuning.space import Layout
 
@@ -176,7 +177,7 @@ def estimate_view(estimate: Estimate, **_: bool) -> Group:
         *map(Text, cut_lines(estimate.outcome)),
         *map(Text, devices_lines(estimate.problem)),
         "",
-        Text(f"GB of a GPU at its peak, under {estimate.outcome.algorithm}:", style="dim"),
+        Text(f"GB of a GPU at its peak, under {called(estimate.outcome.algorithm)}:", style="dim"),
         DeviceTable(estimate),
         "",
         grid(uncut(style="dim"), right(), folded(), rows=_step_rows(estimate, estimate.step), header=False)
@@ -282,7 +283,7 @@ def _merged(rows: Sequence[tuple[str, ...]]) -> Iterator[tuple[list[int], tuple[
 def _step_rows(estimate: Estimate, step: TrainingStep) -> Iterator[tuple[str, str, str]]:
     schedule = estimate.outcome.schedule
     counted = "every score of attention counts" if estimate.whole else "causal: half of attention's scores count"
-    yield "pipeline", f"{step.pipeline:,.1f} ms", f"{step.algorithm}, bubble {schedule.bubble:.1%}"
+    yield "pipeline", f"{step.pipeline:,.1f} ms", f"{called(step.algorithm)}, bubble {schedule.bubble:.1%}"
     late = schedule.step.exposed if schedule.step is not None and estimate.has_step else ()
     named = f": {joined([*late], MOST_LISTED)}" if late else ""
     what = f"of gradients and parameters, what nothing hides{named}"

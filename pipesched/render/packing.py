@@ -15,6 +15,7 @@ from pipesched.render.marks import counted, with_unit
 from pipesched.render.summary import BAD, GOOD, cut_said
 from pipesched.render.timescale import number
 from pipesched.results.packing import Packing, PackingBaseline
+from pipesched.schedulers.registry import called
 
 
 def packing_view(packing: Packing, **_: bool) -> Group:
@@ -24,7 +25,7 @@ def packing_view(packing: Packing, **_: bool) -> Group:
     left = f", without {len(packing.dropped)} above the cap," if packing.dropped else ""
     what = f"{counted(number, 'document')}{pieces} of {sum(packing.tokens):,} tokens{left}"
     bins = f"{counted(packing.ranks, 'rank')} x {counted(packing.microbatches, 'microbatch', 'es')}"
-    heading = Text(f"{what} on {bins} of at most {packing.cap:,}, fed to {packing.algorithm}")
+    heading = Text(f"{what} on {bins} of at most {packing.cap:,}, fed to {called(packing.algorithm)}")
     return Group(heading, "", _ranks(packing), "", _rules(packing), "", *_ends(packing))
 
 
@@ -61,7 +62,7 @@ def _faults(one: PackingBaseline, packing: Packing) -> Iterator[str]:
     if one.empty and not one.left:
         yield f"{one.empty:,} of {packing.ranks * packing.microbatches:,} microbatches empty"
     if one.makespan is None and not one.left:
-        yield f"{packing.algorithm} has no schedule of it"
+        yield f"{called(packing.algorithm)} has no schedule of it"
     elif not one.fits and not (one.left or one.empty or one.most_tokens > packing.cap):
         yield "over budget"
 
@@ -81,5 +82,5 @@ def _ends(packing: Packing) -> Iterator[Text]:
         less = f"{1 - makespan / packing.makespan:.1%} less"
         yield Text(f"more microbatches are shorter: {count} take {number(makespan)}, {less}")
     if packing.exact:
-        yield Text(f"the best of all packings and orders for {packing.algorithm}", style=GOOD)
+        yield Text(f"the best of all packings and orders for {called(packing.algorithm)}", style=GOOD)
     yield Text("idle: of the devices' time until the slowest rank is done", style="dim")

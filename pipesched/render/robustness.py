@@ -22,6 +22,7 @@ from pipesched.render.summary import GOOD
 from pipesched.render.timescale import number
 from pipesched.render.view import line
 from pipesched.results.comparison import refused
+from pipesched.schedulers.registry import called
 
 SHARE, SLOW, MAKESPAN = "best\nshare", "worst\nstraggler", "no\nnoise"
 KEPT_LONGEST = ("\nmean", "\np95", SLOW, SHARE, MAKESPAN, "\nstd", "\np99", "\np50")
@@ -54,7 +55,7 @@ class RobustnessTable:
             if row.over:
                 listed = ((one["device"], number(one["memory"]), number(one["budget"])) for one in row.over)
                 held = ", ".join(f"device {device} holds {most} of {budget}" for device, most, budget in listed)
-                yield Text(f"{row.algorithm} is over budget: {held}")
+                yield Text(f"{called(row.algorithm)} is over budget: {held}")
             if not row.applicable:
                 yield Text(refused(row))
 
@@ -64,7 +65,7 @@ class RobustnessTable:
         decimals = min(max([0, *(digits - 1 - floor(log10(value)) for value, digits in wanted if value > 0)]), 9)
         most = max((row.best_share for row in self.rows if row.best_share is not None), default=None)
         styles = [GOOD if len(self.rows) > 1 and row.fits and row.best_share == most else "" for row in self.rows]
-        names = [Text(row.algorithm, style=style) for row, style in zip(self.rows, styles, strict=True)]
+        names = [Text(called(row.algorithm), style=style) for row, style in zip(self.rows, styles, strict=True)]
         yield FittedTable(names, [_cells(row, decimals) for row in self.rows], KEPT_LONGEST)
         found = self.robustness
         devices = f" and {found.device_noise:.4g} a device" if found.device_noise else ""
@@ -126,7 +127,7 @@ class Histograms:
         height = TALL if len(self.rows) <= FEW else LOW
         parts, floor_glyph, tick_glyph, mark_glyph = glyphs
         for place, row in enumerate(self.rows):
-            yield [Segment(shortened(row.algorithm, width), BOLD)]
+            yield [Segment(shortened(called(row.algorithm), width), BOLD)]
             for bars in _bars(_counts(row.makespans, ruler), height, parts):
                 yield [Segment(bars.rstrip(), ink(place, "F"))]
             floor = [floor_glyph] * width

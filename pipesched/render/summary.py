@@ -29,6 +29,7 @@ from pipesched.results.covered import in_chunks
 from pipesched.results.outcome import Advice, Outcome, SolveReport
 from pipesched.results.status import Status, StoppedBy
 from pipesched.schedulers.feeding.ordering import Ordering
+from pipesched.schedulers.registry import called
 
 GOOD, BAD = "bold green", "bold red"
 LEAST_SHOWN = 0.0005  # of the makespan: less imbalance is not mentioned
@@ -67,7 +68,7 @@ def heading(outcome: Outcome, given: Problem | None = None) -> Text:
         parts.append("forwards alone")
     if problem.name:
         parts.insert(0, problem.name)
-    return Text(outcome.algorithm, style="bold").append("  " + ", ".join(parts), style="not bold")
+    return Text(called(outcome.algorithm), style="bold").append("  " + ", ".join(parts), style="not bold")
 
 
 def summary(

@@ -25,6 +25,7 @@ from pipesched.render.scatter import Path, PlotPoint, Scatter
 from pipesched.render.summary import FORMULAS, GOOD
 from pipesched.render.timescale import number
 from pipesched.results.comparison import Entry, Sweep, SweepPoint, memory_of
+from pipesched.schedulers.registry import called
 
 BUBBLE = "bubble"
 MICROBATCHES = "microbatches"
@@ -197,7 +198,8 @@ def _cell(entry: Entry, value: float | None, best: float | None, measure: Measur
 def _notes(sweep: Sweep, point: SweepPoint) -> Iterator[str]:
     for row in point.comparison:
         if row.metrics is None:
-            yield f"{row.algorithm}{' failed' * row.failed} at {words_of(sweep.field)} {_text(point)}: {row.reason}"
+            where = f"{' failed' * row.failed} at {words_of(sweep.field)} {_text(point)}"
+            yield f"{called(row.algorithm)}{where}: {row.reason}"
         elif not row.metrics["fits"]:
             yield "! over budget"
     yield from (text.plain for text in frozen(point.comparison))

@@ -32,6 +32,7 @@ from pipesched.render.palette import DIM
 from pipesched.render.scatter import Path, PlotPoint, Scatter, Wall
 from pipesched.render.summary import BAD, GOOD
 from pipesched.render.timescale import numbers_text
+from pipesched.schedulers.registry import called
 from pipesched.tuning.judged import against_first
 from pipesched.tuning.result import TimeShare, Tuning
 from pipesched.tuning.space import Layout
@@ -181,7 +182,7 @@ class PointsTable:
         else:
             found |= {f"\n{LETTERS[size]}": [_size(layout, size) for layout in layouts] for size in sizes}
         looks = [GOOD if trial.rate == self.best and trial.fits else "" for trial in self.trials]
-        names = [Text(trial.point.algorithm, style=look) for trial, look in zip(self.trials, looks, strict=True)]
+        names = [Text(called(one.point.algorithm), style=look) for one, look in zip(self.trials, looks, strict=True)]
         return {**{title: [*map(Text, texts)] for title, texts in found.items()}, ALGORITHM: names}
 
 

@@ -33,12 +33,12 @@ from pipesched.results.outcome import Outcome
 from pipesched.results.trainers import PYTORCH, TRAINERS, runs_in, takes, weight_copies
 from pipesched.schedulers.feeding.ordering import Ordering
 from pipesched.schedulers.options import OPTIONS, VARIED, labelled
-from pipesched.schedulers.registry import own_name
+from pipesched.schedulers.registry import called, own_name
 
 
 def refused(row: Any) -> str:
     """Return the sentence of a row without a schedule: that it does not apply, or failed, and its reason."""
-    return f"{row.algorithm} {'failed' if row.failed else 'does not apply'}: {row.reason}"
+    return f"{called(row.algorithm)} {'failed' if row.failed else 'does not apply'}: {row.reason}"
 
 
 class SpeedStanding(Protocol):
@@ -101,7 +101,7 @@ class Entry:
     @property
     def label(self) -> str:
         """The name of the algorithm, with what it recomputes and offloads and its order: "1f1b, recompute full"."""
-        return labelled(self.algorithm, self.options)
+        return labelled(called(self.algorithm), self.options)
 
     @property
     def applicable(self) -> bool:
@@ -266,7 +266,7 @@ class ParetoPoint(NamedTuple):
     @property
     def label(self) -> str:
         """The name of the algorithm, with what it recomputes and offloads."""
-        return labelled(self.outcome.algorithm, self.options)
+        return labelled(called(self.outcome.algorithm), self.options)
 
     @property
     def fits(self) -> bool:

@@ -45,7 +45,7 @@ from pipesched.schedulers.feeding.search import ordering_of
 from pipesched.schedulers.joining import joined
 from pipesched.schedulers.options import COMMON, OBJECTIVES, OFFLOAD, ORDER, RECOMPUTE, SIDE_RULE, checked_options
 from pipesched.schedulers.plan_of import Timing, plan_of
-from pipesched.schedulers.registry import family
+from pipesched.schedulers.registry import called, family
 
 
 def require_kept_budget(family: Family, schedule: Schedule, allowed: Allowed) -> None:
@@ -232,8 +232,8 @@ class Outcome(HasPage):
 
     @property
     def title(self) -> str:
-        """The name of the algorithm, and of the problem if it has one."""
-        return f"{self.algorithm} {self.problem.name}".rstrip()
+        """What people call the algorithm, and the name of the problem if it has one."""
+        return f"{called(self.algorithm)} {self.problem.name}".rstrip()
 
     @property
     def problem(self) -> Problem:

@@ -51,8 +51,8 @@ class Family(Displayable):
     (`same_with_one_stage`), or without slices (`same_without_slices`: a comparison of all leaves it out there), and
     `with_slices` is the family that is theirs with them; it times many plans, for most of a second (`is_slow`); its
     plans hold so many activations on a device at most (`most_chunks`, None: not told). It runs slices of microbatches
-    (`slices`), and it has an order of forward passes alone, then with slices too (`forward_only`). `origin` is where
-    the function of a user stands, file and line, and `summary` its first sentence.
+    (`slices`), and it has an order of forward passes alone, then with slices too (`forward_only`). Of a user's function
+    `origin` is where it stands, file and line, `summary` its first sentence, `title` what tables call it.
 
     Raises ConfigError, about the field at fault, for what is none of these.
     """
@@ -84,10 +84,11 @@ class Family(Displayable):
     most_chunks: Callable[[Problem], int] | None = None
     origin: str = ""
     summary: str = ""
+    title: str = ""
 
     def __post_init__(self) -> None:
         labels = ("name", "needs", "bubble", "memory", "paper", "elsewhere")
-        for key in (*labels, "same_with_one_stage", "same_without_slices", "with_slices", "origin", "summary"):
+        for key in (*labels, "same_with_one_stage", "same_without_slices", "with_slices", "origin", "summary", "title"):
             require_label(getattr(self, key), key)
         require_type(self.plan, Callable, "a function", "plan")
         for key in ("requires", "most_chunks"):

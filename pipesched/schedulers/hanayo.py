@@ -33,7 +33,7 @@ FAMILY = Family(
     is_multiple=True,
     needs="S = 2WP for W waves, any M",
     bubble="by simulation",
-    memory="min(2WM, 2WP) chunks at most",
+    memory="at most min(M, P)",
     paper="Hanayo (Liu et al. 2023, arXiv 2308.15762)",
     looks_at_each=True,
 )

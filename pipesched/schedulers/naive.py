@@ -96,7 +96,7 @@ LOOPED = Family(
     is_multiple=True,
     needs="S = VP, any M",
     bubble="(P-1)/(VM+P-1) when M >= P",
-    memory="VM chunks",
+    memory="M",
     paper="Breadth-First Pipeline Parallelism (Lamy-Poirier 2023, arXiv 2211.05953)",
     elsewhere="PyTorch ScheduleLoopedBFS",
     settled_order=True,

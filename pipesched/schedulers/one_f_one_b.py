@@ -57,7 +57,7 @@ SLICED = Family(
     placement="linear",
     needs="any M; slices (n = 1: 1f1b)",
     bubble="(P-1)/(nM+P-1)",
-    memory="min(nM, P-d-1+n) slices",
+    memory="min(nM, P-d-1+n)/n",
     paper="Seq1F1B (Sun et al. 2024, arXiv 2406.03488)",
     elsewhere="thunlp/Seq1F1B, zero-bubble (num_seq_splits)",
     settled_order=True,

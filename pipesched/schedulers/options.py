@@ -23,6 +23,10 @@ _STARTS = ListOf(Number(TIME))
 RECOMPUTE, OFFLOAD, ORDER, SIDE_RULE = "recompute", "offload", "order", "side_rule"
 COMMON = (RECOMPUTE, OFFLOAD, ORDER, SIDE_RULE)  # what every family takes
 VARIED = (ORDER, SIDE_RULE, GROUP_SIZE)  # those that a sweep may vary
+TAKEN = (  # parameters of what takes options too, and keys of documents before theirs: no option is called so
+    "algorithm", "algorithms", "config", "each", "executor", "family", "field", "file", "jobs", "judge", "like",
+    "listener", "measured", "overrides", "path_or_text", "plans", "points", "problem", "timed", "values", "whole",
+)  # fmt: skip
 LONGEST = 24  # letters of a list beside a name
 FIRST, BUBBLES = SIDE_RULES = ("first", "bubbles")  # by which side work stands among the slots of a family
 OBJECTIVES = {  # each as a key of schedules, with the other to break ties
@@ -117,9 +121,10 @@ def checked_option(family: Family, key: str, value: Any) -> Any:
     """Return the value of one option of a family. Raises as `checked_options` does."""
     known = options_of(family)
     if key not in known:
-        takes = ", ".join(f"`{option}`" for option in known)
-        near = get_close_matches(key, known, n=1)
-        hint = f"did you mean `{near[0]}`? " if near else ""
+        said = {option: f"`{option}`" for option in known}  # an own one has no flag, whatever its name
+        said |= {option: option for option in family.options if family.origin}
+        near, takes = get_close_matches(key, known, n=1), ", ".join(said.values())
+        hint = f"did you mean {said[near[0]]}? " if near else ""
         raise NotApplicable(f"{family.name} has no option `{key}`; {hint}it takes {takes}", key)
     is_own = family.origin and key in family.options  # which the function itself looks at
     return value if value is None or is_own else _shaped(key, OPTIONS[key].shape, value)

@@ -10,6 +10,8 @@ import sys
 from ast import ClassDef, FunctionDef, parse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
+from decimal import Decimal
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
@@ -21,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from warnings import warn
 
 from pipesched.checks import require_label, require_name, require_type, shown
-from pipesched.errors import ConfigError, PipeschedWarning
+from pipesched.errors import ConfigError, NotApplicable, OwnCodeFailed, PipeschedWarning
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.door import blamed, installed, loaded, package_of, place, place_of, require_free
 from pipesched.pipeline.plan import Plan
@@ -29,7 +31,7 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.pipeline.typed_plan import plan as typed_plan
 from pipesched.schedulers.family import ANY, SIMULATED, Family
-from pipesched.schedulers.options import COMMON
+from pipesched.schedulers.options import COMMON, TAKEN
 from pipesched.schedulers.registry import KNOWN, OWN
 
 if TYPE_CHECKING:
@@ -93,9 +95,10 @@ def family(name: str | OwnFunction | None = None, function: OwnFunction | None =
         function: It takes a Problem, with its placement and as many stages as `placement` says. It returns a Plan, or
             for each device the texts of its operations, as `pipesched.plan` takes them. Its other parameters are
             options. `NotApplicable("why")` says no.
-        **facts: `placement`, `chunks` (stages a device) and `is_multiple`; `needs`, `bubble`, `memory`, `source` and
-            `elsewhere`, texts for people; `splits_backward`, `has_pairs`, `slices`, `forward_only`, `obeys_budget`,
-            `settled_order`, `looks_at_each` and the other fields of `Family`: what others may rely on.
+        **facts: `placement`, `chunks` (stages a device) and `is_multiple`; `title`, what pictures and tables call it
+            ("GEMS"); `needs`, `bubble`, `memory`, `source` and `elsewhere`, texts for people; `splits_backward`,
+            `has_pairs`, `slices`, `forward_only`, `obeys_budget`, `settled_order`, `looks_at_each` and the other fields
+            of `Family`: what others may rely on.
 
     Returns:
         The function itself.
@@ -127,10 +130,15 @@ class OwnPlan:
 
     def __call__(self, problem: Problem, **options: Any) -> Plan:
         options.pop("judge", None)  # what families that choose among group sizes are given
+        options = _in_floats(options)
+        if missing := [one for one in _options(self.function)[1] if one not in options]:
+            raise NotApplicable(f"{self.name} needs its option `{missing[0]}`, which has no default", missing[0])
         with blamed(self.name, *place_of(self.function)):
-            made = self.function(problem, **options)
+            made: Any = self.function(problem, **options)
             if not isinstance(made, (Plan, list, tuple)):
-                raise ConfigError(f"must return a Plan, or a list of operations for each device, not {shown(made)}")
+                getattr(made, "close", lambda: None)()  # of a coroutine, which would say so too
+                what = "and returns nothing" if made is None else f"not {shown(made)}"
+                raise ConfigError(f"must return a Plan, or a list of operations for each device, {what}")
             plan = made if isinstance(made, Plan) else typed_plan(problem, made)
             self._require_facts(plan)
             checked(schedule_plan(problem, plan))
@@ -146,6 +154,15 @@ class OwnPlan:
         ):
             if is_so and breaks:
                 raise ConfigError(f"returns a plan that its facts exclude; say {what}")
+
+
+def _in_floats(value: Any) -> Any:
+    """Return options as a function computes with them: those of a config that are no whole numbers as floats."""
+    if isinstance(value, dict):
+        return {key: _in_floats(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [*map(_in_floats, value)]
+    return float(value) if isinstance(value, Decimal) else value
 
 
 def made_family(function: OwnFunction, name: str, facts: dict[str, Any] | None = None) -> Family:
@@ -166,12 +183,14 @@ def made_family(function: OwnFunction, name: str, facts: dict[str, Any] | None =
     return own.family
 
 
-def family_of(function: OwnFunction) -> Family:
-    """Return the family of a function: as it was registered, else by the function's name. Raises ConfigError."""
+def family_of(function: OwnFunction, attribute: str = "") -> Family:
+    """Return the family of a function: as it was registered, else by the name of an attribute, or its own.
+
+    Raises ConfigError.
+    """
+    name = attribute.lower().replace("_", "-") or _name_of(function)
     known = _BY_FUNCTION.get(id(function))
-    if known is None:
-        known = made_family(function, require_free(_name_of(function), KNOWN, "an algorithm"))
-    return known
+    return known or made_family(function, require_free(name, KNOWN, "an algorithm"))
 
 
 def register(known: Family, function: OwnFunction) -> None:
@@ -179,6 +198,9 @@ def register(known: Family, function: OwnFunction) -> None:
     before = OWN.get(require_free(known.name, KNOWN, "an algorithm"))
     if before is not None and _definition(before.plan.function).isdisjoint(_definition(function)):  # type: ignore[attr-defined]
         raise ConfigError(f"{known.name!r} is taken: {before.origin} has a family of that name", "name")
+    others = {name for one in OWN.values() if one is not before for name in (one.name, one.title)}
+    if known.title and known.title in {*KNOWN, *others}:
+        raise ConfigError(f"{known.title!r} is taken: another algorithm is called so", "title")
     known.name.family = known  # type: ignore[attr-defined]
     OWN[str(known.name)] = _BY_FUNCTION[id(function)] = known
 
@@ -191,7 +213,12 @@ def _definition(function: OwnFunction) -> set[tuple[str, str]]:
 def look_for(name: str | None, *, packages: bool) -> None:
     """Register the families of PIPESCHED_FAMILIES, and that of a name in installed packages; without a name all."""
     for file in filter(None, os.environ.get(PATHS, "").split(os.pathsep)):
-        load_families(file)
+        try:
+            load_families(file)
+        except OwnCodeFailed:
+            raise
+        except ConfigError as error:
+            raise ConfigError(f"{PATHS}: {error.message}") from None
     for entry in installed(GROUP).values() if packages and (name is None or name not in OWN) else ():
         if entry.name not in OWN and name in (None, entry.name):
             _take(entry)
@@ -225,7 +252,8 @@ def load_file(file: str) -> ModuleType:
     if path in _LOADED:
         return _LOADED[path]
     if not Path(path).is_file():
-        raise ConfigError(f"{file}: there is no such file of Python")
+        what = "is a folder; name a file in it" if Path(path).is_dir() else "there is no such file of Python"
+        raise ConfigError(f"{file}: {what}")
     name = f"pipesched_own_{len(_LOADED)}_{Path(file).stem}"
     spec = spec_from_file_location(name, path, loader=SourceFileLoader(name, path))
     assert spec is not None
@@ -233,6 +261,8 @@ def load_file(file: str) -> ModuleType:
     module = module_from_spec(spec)
     module.__own_file__ = path  # type: ignore[attr-defined]  # by which other processes find it
     sys.modules[name] = module
+    if (folder := str(Path(path).parent)) not in sys.path:
+        sys.path.append(folder)  # it imports what stands beside it, as a script does
     try:
         with blamed("cannot be loaded", path):
             spec.loader.exec_module(module)
@@ -261,8 +291,11 @@ def family_at(place: str) -> Family:
             module = import_module(where)
     function = getattr(module, attribute, None)
     if not callable(function):
-        raise ConfigError(f"{where} has no function {shown(attribute)}", "algorithm")
-    return family_of(function)
+        near = get_close_matches(attribute, [name for name, one in vars(module).items() if callable(one)], n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ConfigError(f"{where} has no function {shown(attribute)}{hint}", "algorithm")
+    with blamed(attribute, *place_of(function)):
+        return family_of(function, attribute)
 
 
 def _options(function: OwnFunction) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -270,10 +303,13 @@ def _options(function: OwnFunction) -> tuple[tuple[str, ...], tuple[str, ...]]:
     try:
         _, *others = signature(function).parameters.values()
     except (TypeError, ValueError):
-        raise ConfigError(f"must be a function of a problem, not {shown(function)}", "function") from None
+        name = getattr(function, "__name__", type(function).__name__)
+        raise ConfigError(f"takes no problem; it begins with `def {name}(problem`", "function") from None
     named = [one for one in others if one.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)]
-    if taken := [one.name for one in named if one.name in COMMON]:
-        raise ConfigError(f"has a parameter `{taken[0]}`, an option that every family has already", "function")
+    for one in named:
+        if one.name in (*COMMON, *TAKEN):
+            whose = "an option that every family has already" if one.name in COMMON else "a name that is taken"
+            raise ConfigError(f"has a parameter {one.name}, {whose}; choose another", "function")
     required = tuple(one.name for one in named if one.default is Parameter.empty)
     return tuple(one.name for one in named), required
 

@@ -131,6 +131,11 @@ def own_name(name: str) -> str:
     return KNOWN.get(name.lower(), name)
 
 
+def called(name: str) -> str:
+    """Return what people call an algorithm in pictures and tables: its name, unless a family of a user has a title."""
+    return (OWN[name].title if name in OWN else "") or name
+
+
 def aliases(name: str) -> list[str]:
     """Return the other names of a family."""
     return [alias for alias, target in ALIASES.items() if target == name]

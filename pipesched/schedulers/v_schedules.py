@@ -141,7 +141,7 @@ ZERO_BUBBLE = _on_v(
     plan=zb_v,
     needs="S = 2P, any M; slices; splits the backward",
     bubble="none in span at f = b = w and M >= 2P; else by simulation",
-    memory="min(2M, 2P) chunks; n slices: min(nM, P-1+n) of both",
+    memory="min(M, P); n slices: min(nM, P-1+n)/n",
     paper="Zero Bubble Pipeline Parallelism (Qi et al. 2024, arXiv 2401.10241)",
     elsewhere="PyTorch ScheduleZBVZeroBubble, the authors' Megatron fork",
     slices=True,
@@ -149,14 +149,18 @@ ZERO_BUBBLE = _on_v(
 )
 
 HALF = _on_v(
-    name="v-half", plan=v_half, bubble="by simulation", memory="P+2 chunks (P+1 for odd P)", most_chunks=v_half_chunks
+    name="v-half",
+    plan=v_half,
+    bubble="by simulation",
+    memory="P/2 + 1 (P/2 + 1/2 for odd P)",
+    most_chunks=v_half_chunks,
 )
 
 LEAST = _on_v(
     name="v-min",
     plan=v_min,
     bubble="by simulation; grows where f, b and w differ",
-    memory="about 2P/3 + 2 chunks",
+    memory="about P/3 + 1",
     most_chunks=v_min_chunks,
 )
 
@@ -165,7 +169,7 @@ WHOLE = _on_v(
     plan=one_f_one_b_v,
     needs="S = 2P, any M",
     bubble="by simulation",
-    memory="about 4P/3 chunks (4, 6, 12, 22 at P = 2, 4, 8, 16)",
+    memory="about 2P/3 (2, 3, 6, 11 at P = 2, 4, 8, 16)",
     splits_backward=False,
     most_chunks=one_f_one_b_v_chunks,
 )

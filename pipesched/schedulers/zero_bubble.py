@@ -54,14 +54,11 @@ _linear = partial(
     slices=True,
 )
 H1 = _linear(
-    name="zb-h1",
-    plan=zb_h1,
-    bubble="(P-1)(f+b-w) idle when w <= f, b",
-    memory="min(M, P); n slices: min(nM, P-1+n) of them",
+    name="zb-h1", plan=zb_h1, bubble="(P-1)(f+b-w) idle when w <= f, b", memory="min(M, P); n slices: min(nM, P-1+n)/n"
 )
 H2 = _linear(
     name="zb-h2",
     plan=zb_h2,
     bubble="in span max(0, (P-1)(f+b-2w)) idle when w <= f",
-    memory="min(M, 2P-1); n slices: min(nM, 2P-2+n) of them",
+    memory="min(M, 2P-1); n slices: min(nM, 2P-2+n)/n",
 )

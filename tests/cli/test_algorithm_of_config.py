@@ -188,4 +188,4 @@ def test_the_list_says_where_the_options_stand(cli: Cli) -> None:
     """The options of a block are keys of a config, not of the command line."""
     rows = {row["name"]: row for row in json.loads(cli("list", "--json").stdout)["rows"]}
     assert rows["block"]["options"][:2] == ["period", "forward"]
-    assert "in a config: period, forward" in " ".join(cli("list", "block").stdout.split())
+    assert "squeeze (period and forward must be given)" in " ".join(cli("list", "block").stdout.split())

@@ -118,6 +118,15 @@ def test_sweep_of_costs(cli: Cli) -> None:
     assert found[0]["metrics"]["makespan"] < found[1]["metrics"]["makespan"]
 
 
+def test_two_sweeps(cli: Cli) -> None:
+    """A second --sweep is refused in one message that has both, in any form, and nothing is printed beside it."""
+    for second in ("devices=2,4", "microbatches=16"):
+        result = cli("compare", "1f1b", "--sweep", "microbatches=4,8", f"--sweep={second}", "--json")
+        assert (result.returncode, result.stdout) == (2, "")
+        both = f"not microbatches=4,8 and {second}"
+        assert result.stderr == f"pipesched: --sweep: varies one field at a time, {both}; give one value of the other\n"
+
+
 def test_sweep_where_some_do_not_apply(cli: Cli) -> None:
     """Where an algorithm does not apply, its row of the sweep says why, and the table still stands."""
     arguments = ("1f1b", "list", "--sweep", "stages=4,5")

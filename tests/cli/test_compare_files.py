@@ -53,6 +53,17 @@ def test_words_that_are_files(cli: Cli, words: list[str], names: list[str] | Non
         assert all(("file" in row) == (row["algorithm"] not in ("1f1b", "zb-h1")) for row in listed)
 
 
+@pytest.mark.parametrize(
+    ("more", "count"), [(["--chunks", "2"], 4), (["--stages=4"], 4), (["--devices=2"], 2), ([], 2)]
+)
+def test_other_stages_than_those_of_the_file(cli: Cli, more: list[str], count: int) -> None:
+    """Options that give the model of a file more stages double it, which a note says once."""
+    done = cli("compare", "interleaved", "mine.json", *more, "--charts", "none")
+    said = "and 4 of them are a model 2 times that of 2; --layers keeps the model"
+    noted = f"pipesched: note: with other stages: costs are one a stage, {said}\n"
+    assert done.stderr == "pipesched: note: the problem is that of mine.json\n" + noted * (count == 4)
+
+
 def test_rows_are_those_of_the_algorithms(cli: Cli) -> None:
     """The metrics of a file are those of the algorithm that wrote it, on this problem: here with other costs."""
     listed = rows(cli, "1f1b", "zb-h1", "mine.json", "theirs.csv", "model.yaml", "--forward", "1", "--p2p", "0")

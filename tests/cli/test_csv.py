@@ -49,6 +49,20 @@ def test_document_of_a_csv(cli: Cli) -> None:
     assert document["algorithm"] == "kept"
 
 
+@pytest.mark.parametrize("size", [4, 8, 16])
+@pytest.mark.parametrize("more", ["", "stages: 4\n", "layers: 8\n"], ids=["alone", "stages", "layers"])
+def test_a_file_that_makes_another_model(cli: Cli, size: int, more: str) -> None:
+    """A config without stages trains a model of as many as the file has: a note says so, where that is another."""
+    keep(cli, "interleaved", "--devices", "4", "--stages", str(size))
+    costs = "layer: {forward: 5}\n" if "layers" in more else "costs: {forward: 5}\n"
+    Path("model.yaml").write_text(f"devices: 4\nmicrobatches: 8\n{more}{costs}")
+    done = cli("show", "kept.csv", "-c", "model.yaml")
+    times = f"and {size} of them are a model {size // 4} times that of 4; `layers` keeps the model"
+    said = f"pipesched: note: model.yaml gives no stages, so those of kept.csv count: costs are one a stage, {times}\n"
+    assert (said == done.stderr) == (not more and size > 4)
+    assert ("costs are one a stage" in done.stderr) == (not more and size > 4)
+
+
 def test_check_says_that_all_is_well(cli: Cli) -> None:
     """A good file from standard input, with a byte order mark: exit 0 and one line."""
     text = keep(cli, *INTERLEAVED)

@@ -99,6 +99,7 @@ def test_shares_and_times_have_columns_of_their_own(cli: Cli) -> None:
     assert lines["1f1b"][share:].startswith("(P-1)/(M+P-1) ")
     assert not lines["1f1b"][time : time + 10].strip()
     assert not lines["zb-h1"][share:time].strip()
+    assert "peak memory in microbatches" in cli("list", "--width", "200").stdout
     assert lines["zb-h1"][time:].startswith("(P-1)(f+b-w) when w <= f, b ")
 
 
@@ -108,7 +109,10 @@ def test_all_about_some(cli: Cli) -> None:
     result = cli("list", "interleaved", "GPipe", "--width", "200")
     assert (result.returncode, result.stderr) == (0, "")
     about, _, common = result.stdout.rstrip().rpartition("\n\n")
-    assert common == "every family also takes --recompute, --offload, --order and --side-rule"
+    said = (
+        "memory is in microbatches of a device; every family also takes --recompute, --offload, --order and --side-rule"
+    )
+    assert common == said
     first, second = about.split("naive (gpipe, afab, fill-drain)")
     assert first.splitlines()[0].strip() == "interleaved"
     for text, name in ((first, "interleaved"), (second, "naive")):

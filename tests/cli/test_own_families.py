@@ -135,28 +135,177 @@ def test_failure_is_no_refusal(cli: Cli, command: list[str], function: str, said
         assert "the moon is full" in done.stdout
 
 
+@pytest.mark.parametrize(
+    "command", ["run", "compare", "compare --pareto", "compare --sweep microbatches=4,8", "robust --samples 5",
+                "explain", "compare --stages 5", "export --to chrome-trace", "list"]
+)  # fmt: skip
+def test_its_title(cli: Cli, command: str) -> None:
+    """A family with a title is called so in whatever a person reads: charts, tables, plots, reasons, a trace."""
+    Path("mine.py").write_text(FILE.replace('"slow-last",', '"slow-last", title="SLOW",'), encoding="utf-8")
+    name, *more = command.split()
+    done = cli(name, "slow-last", "--family", "mine.py", *more)
+    assert "SLOW" in done.stdout
+    assert "slow-last" not in done.stdout.replace("slow-last needs", "") or name in ("list", "export")
+
+
+AHEAD = """import pipesched
+
+
+@pipesched.family("ahead", placement="linear")
+def ahead(problem, *, depth=1, mode="warm", lead=None):
+    if mode != "warm" or lead not in (None, 0.5, [1, 2], True):
+        raise pipesched.NotApplicable(f"got {mode!r}, {lead!r}")
+    orders = []
+    for device in range(problem.devices):
+        first = min(problem.devices - device - 1 + depth, problem.microbatches)
+        order = [f"{device}F{m}" for m in range(first)]
+        for m in range(problem.microbatches):
+            order += [f"{device}F{m + first}"] * (m + first < problem.microbatches) + [f"{device}B{m}"]
+        orders.append(order)
+    return orders
+
+
+def needy(problem, depth):
+    return ahead(problem, depth=depth)
+"""
+
+
+@pytest.mark.parametrize(
+    "command", ["run", "compare 1f1b", "compare 1f1b --sweep microbatches=4,8 --show memory", "explain", "list 1f1b",
+                "robust 1f1b --samples 2", "export --to pytorch-csv", "train --steps 1", "export -o x.svg --to svg"]
+)  # fmt: skip
+def test_its_options(cli: Cli, command: str) -> None:
+    """An option of one's own counts in each command that makes its schedule; one that it has not is said by name."""
+    if "train" in command:
+        pytest.importorskip("torch")
+    Path("ahead.py").write_text(AHEAD, encoding="utf-8")
+    name, *more = command.split()
+    arguments = (name, "ahead", "--family", "ahead.py", *more)
+    if name == "list":
+        assert "No such option: --option" in cli(*arguments, "--option", "depth=3").stderr
+        return
+    found = []
+    for depth in ("1", "3"):
+        done = cli(*arguments, "--option", f"depth={depth}", "--devices=2", *["--force"] * ("svg" in command))
+        assert done.returncode == 0, done.stderr
+        found.append(Path("x.svg").read_text(encoding="utf-8") if "svg" in command else done.stdout)
+    assert found[0] != found[1] or name == "train"
+    done = cli(*arguments, "--option", "dpth=3", *["--force"] * ("svg" in command))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.search(r"^pipesched: --option dpth: .*did you mean `?depth`?\?", done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [(["mode=cold", "lead=0.5"], "got 'cold', 0.5"), (["mode=c", "lead=[1, 2]"], "got 'c', [1, 2]"),
+     (["mode=c", "lead=1,2"], "got 'c', [1, 2]"), (["mode=c", "lead=true"], "got 'c', True"),
+     (["depth"], "--option: write NAME=VALUE, for instance depth=2, not 'depth'"),
+     (["depth=["], "--option depth: must be a value as in a config, not '['"),
+     (["depth=1", "depth=2"], "--option depth: is given twice"),
+     (["jobs=2"], "--option jobs: no algorithm has this option"),
+     (["lead=0.5", "mode=c", "tie=bfs"], "--option tie: is given twice, by --tie too")],
+)  # fmt: skip
+def test_values_of_its_options(cli: Cli, options: list[str], said: str) -> None:
+    """A value is what it is in a config, a list with commas too; what is no value, or stands twice, is one message."""
+    Path("ahead.py").write_text(AHEAD, encoding="utf-8")
+    flags = [flag for text in options for flag in ("--option", text)] + ["--tie", "dfs"] * ("tie=bfs" in options)
+    done = cli("run", "ahead", "--family", "ahead.py", *flags)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"pipesched: {said}\n")
+    if "got" in said:
+        values = ", ".join(text.replace("lead=1,2", "lead=[1, 2]").replace("=", ": ") for text in options)
+        Path("model.yaml").write_text(f"devices: 4\nalgorithm: {{ahead: {{{values}}}}}\n")
+        assert cli("run", "-c", "model.yaml", "--family", "ahead.py").stderr == done.stderr
+
+
+def test_an_option_without_a_default(cli: Cli) -> None:
+    """One that must be given is asked for by its name, in a run and in a row; list says so."""
+    Path("ahead.py").write_text(AHEAD, encoding="utf-8")
+    said = "needy needs its option `depth`, which has no default"
+    assert said in cli("run", "ahead.py:needy").stderr
+    assert said in cli("compare", "1f1b", "ahead.py:needy").stdout
+    assert cli("run", "ahead.py:needy", "--option", "depth=2", "--stages=4").returncode == 0
+    assert "depth (depth must be given)" in cli("list", "ahead.py:needy").stdout
+
+
+def test_a_sweep_over_its_option(cli: Cli) -> None:
+    """A number that it takes is varied like a field, beside algorithms without it, and the document is read back."""
+    Path("ahead.py").write_text(AHEAD, encoding="utf-8")
+    arguments = ("compare", "1f1b", "ahead", "--family", "ahead.py", "--sweep", "depth=0:2", "--show", "memory")
+    done = cli(*arguments, "--devices=4", "--stages=4", "-o", "swept.json")
+    table = [line.split() for line in done.stdout.splitlines()[-4:]]
+    assert table == [["depth", "1f1b", "ahead"], ["0", "4", "4"], ["1", "4", "5"], ["2", "4", "6"]]
+    shown = cli("show", "swept.json").stdout.splitlines()[-4:]
+    assert [line.split()[0] for line in shown] == ["depth", "0", "1", "2"]
+    assert "unknown field 'depth'" in cli("compare", "1f1b", "--sweep", "depth=0:2").stderr
+    assert "--option depth: has no effect" in cli(*arguments, "--option", "depth=1").stderr
+
+
 def test_list_says_where_it_is_from(cli: Cli) -> None:
     """Its row has its file and line, and its first sentence."""
     done = cli("list", "--family", "mine.py")
     assert re.search(r"^slow-last \(mine.py:4\) +linear +All forwards", done.stdout, re.MULTILINE)
 
     [row] = json.loads(cli("list", "slow-last", "--family", "mine.py", "--json").stdout)["rows"]
-    assert (row["origin"], row["summary"]) == ("mine.py:4", "All forwards, then all backwards.")
+    assert (row["origin"], row["summary"], row["title"]) == ("mine.py:4", "All forwards, then all backwards.", "")
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_list_wraps_a_long_name(cli: Cli, width: int) -> None:
+    """A very long name wraps, is read whole, and leaves the placements and formulas of all others their room."""
+    name = "a-schedule-that-somebody-invented-one-evening-and-named-so-that-everybody-knows-what-it-is-about"
+    Path("mine.py").write_text(FILE.replace("slow-last", name), encoding="utf-8")
+    printed = cli("list", "--family", "mine.py", "--width", str(width)).stdout
+    assert max(map(len, printed.splitlines())) <= width
+    assert re.search(r"^chimera +bidirectional  \(P-2\)", printed, re.MULTILINE)
+    room = max(width // 3, 31)
+    assert name in "".join(line[:room].strip() for line in printed.splitlines())
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [(FILE.replace("slow-last", "1f1b"), "wrong.py:4: cannot be loaded: name: '1f1b' is taken"),
      ("import nothing_such\n", "wrong.py:1: cannot be loaded: ModuleNotFoundError"),
+     ("x = (\n", "wrong.py:1: cannot be loaded: SyntaxError: '(' was never closed\n"),
+     ("\0", "wrong.py: cannot be loaded: SyntaxError: source code"),
+     ("import sys\nsys.exit(0)\n", "wrong.py:2: cannot be loaded: SystemExit: 0\n"),
+     ("def f():\n    f()\nf()\n", "wrong.py:2: cannot be loaded: RecursionError"),
+     (FILE.replace("placement=", "placment="), "wrong.py:4: cannot be loaded: family: unknown fact 'placment'; did"),
+     (FILE.replace("last(problem)", "last()"), "wrong.py:4: cannot be loaded: function: takes no problem; it begins"),
+     (FILE.replace("slow_last", "other"), "wrong.py:4: cannot be loaded: name: 'slow-last' is taken: mine.py:4 has a"),
      ("x = 1\n", "wrong.py registers no family: write @pipesched.family above a function")],
 )  # fmt: skip
 def test_a_file_that_is_wrong(cli: Cli, tmp_path: Path, text: str, said: str) -> None:
     """What a file does wrong while it is loaded is one message with its name, and nothing runs."""
     (tmp_path / "wrong.py").write_text(text, encoding="utf-8")
-    done = cli("run", "1f1b", "--family", "wrong.py")
+    done = cli("run", "1f1b", "--family", "mine.py", "--family", "wrong.py")
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
-    assert "no such file" in cli("run", "1f1b", "--family", "absent.py").stderr
+    assert done.stderr.startswith(f"pipesched: {said}")
+    assert done.stderr.count("\n") == 1
+
+
+def test_what_is_no_file(cli: Cli, tmp_path: Path) -> None:
+    """A file that is absent is no folder; a function goes by its attribute, an unknown one has the nearest name."""
+    (tmp_path / "folder.py").mkdir()
+    absent, folder = (cli("run", "1f1b", "--family", name).stderr for name in ("absent.py", "folder.py"))
+    assert absent == "pipesched: absent.py: there is no such file of Python\n"
+    assert folder == "pipesched: folder.py: is a folder; name a file in it\n"
+    said = cli("list", env={PATHS: "absent.py"}).stderr
+    assert said == absent.replace("absent", "PIPESCHED_FAMILIES: absent")
+    assert "mine.py has no function 'slow_lst'; did you mean 'slow_last'?" in cli("run", "mine.py:slow_lst").stderr
+    more = "from functools import partial\n\nslow = partial(slow_last)\nbad = lambda: 0\n"
+    (tmp_path / "more.py").write_text(FILE.replace("slow-last", "more") + more, encoding="utf-8")
+    assert json.loads(cli("run", "more.py:slow", "--stages=4", "--json").stdout)["algorithm"] == "slow"
+    assert re.match(r"pipesched: more.py:\d+: bad: function: takes no problem; ", cli("run", "more.py:bad").stderr)
+
+
+def test_a_file_imports_what_stands_beside_it(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a script does: a helper of a file in another folder is found."""
+    monkeypatch.setattr("sys.path", [*sys.path])
+    (tmp_path / "paper").mkdir()
+    (tmp_path / "paper" / "rows_of_paper.py").write_text("KINDS = 'FB'\n", encoding="utf-8")
+    text = FILE.replace("import pipesched\n", "import pipesched\nfrom rows_of_paper import KINDS\n", 1)
+    (tmp_path / "paper" / "own.py").write_text(text.replace('in "FB"', "in KINDS"), encoding="utf-8")
+    assert cli("run", "slow-last", "--family", "paper/own.py").returncode == 0
 
 
 def test_documents_and_configs_load_nothing(cli: Cli, tmp_path: Path) -> None:

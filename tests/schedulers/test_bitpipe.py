@@ -9,7 +9,8 @@ from pipesched import Outcome, make_problem, run
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.pipeline.placement import Placement
 
-# The first two devices of the authors' figures of P = 4, M = 4 and 8; the others are theirs in the other direction.
+# The first two devices of the figures of P = 4, M = 4 and 8 in the authors' repository (docs/BitPipe_images: BitPipe-v
+# and scale-moreb); the others are theirs in the other direction.
 FIGURES = {
     4: [
         "0F0 0F1 3F2 4F2 3F3 4F3 7F0 7B0 7F1 7B1 4B2 3B2 4B3 3B3 0B0 0B1",
@@ -34,7 +35,7 @@ def chunks(devices: int, microbatches: int, backward: int = 2) -> Outcome:
 
 @pytest.mark.parametrize(("microbatches", "makespan"), [(4, 28), (8, 53)])
 def test_the_published_figures(microbatches: int, makespan: int) -> None:
-    """P = 4 with B = 2F: operation by operation as in the figures, as long as there, and 7 or 8 chunks on a device."""
+    """P = 4 with B = 2F: the orders of the figures; timed, so many forwards, and 7 or 8 chunks on a device."""
     schedule = chunks(4, microbatches).schedule
     assert schedule.problem.placement == Placement((0, 1, 2, 3, 3, 2, 1, 0), mirrored=True)
     rows = [" ".join(map(str, schedule.plan.slots(device))) for device in range(4)]
@@ -48,7 +49,7 @@ def test_the_published_figures(microbatches: int, makespan: int) -> None:
 
 @given(st.integers(1, 6), st.integers(1, 4))
 def test_what_it_idles_and_holds(half: int, units: int) -> None:
-    """At B = f half of Chimera's bubble; at B = 2f 2(P-2) forwards of a chunk, and P-3 more for each further unit.
+    """Of our orders: at B = f half of Chimera's bubble; at B = 2f 2(P-2) forwards, and P-3 more for each further unit.
 
     Device d holds 3P/2 + 1 + min(d, P-1-d) chunks.
     """

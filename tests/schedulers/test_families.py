@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import pytest
@@ -151,3 +153,30 @@ def test_which_split_the_backward(name: str) -> None:
     problem = make_problem(devices=4, stages=stages, microbatches=8, forward=1, backward=2, placement=where)
     letters = run(problem, name).schedule.plan.index.letters
     assert ("I" in letters) is (family(name).splits_backward is True)
+
+
+HELD = {  # with a formula of memory that holds whatever the times are; with slices
+    False: "sequential naive 1f1b seq-1f1b eager-1f1b 1f1b-overlap interleaved interleaved-overlap looped-bfs"
+    " grouped-interleaved gis-h zb-h1 zb-h2 interleaved-zb zb-v v-half dualpipe dualpipe-v dualpipe-v-whole hanayo",
+    True: "seq-1f1b zb-h1 zb-h2 zb-v",
+}
+
+
+@pytest.mark.parametrize("slices", [1, 2])
+@pytest.mark.parametrize(("devices", "microbatches"), [(4, 8), (2, 6), (5, 10)])
+def test_memory_formulas(devices: int, microbatches: int, slices: int) -> None:
+    """What the list says of memory, in microbatches of a device, is what a schedule holds, for any number of chunks."""
+    for name, chunks in product(HELD[slices > 1].split(), (2, 3)):
+        values: dict[str, Any] = {"devices": devices, "stages": chunks * devices, "microbatches": microbatches}
+        problem = make_problem(**values, forward=1, backward_input=1, backward_weight=1, slices=slices)
+        try:
+            schedule = run(problem, name).schedule
+        except NotApplicable:
+            continue
+        text, _, sliced = family(name).memory.removeprefix("at most ").partition("; n slices: ")
+        odd = re.search(r"\((.*) for odd P", text)
+        text = sliced if slices > 1 and sliced else odd[1] if odd and devices % 2 else re.split("; V| \\(P", text)[0]
+        code = re.sub(r"(?<=[0-9A-Zn)])(?=[A-Zdgn(])(?<!min)", "*", text)
+        known = {"P": devices, "M": microbatches, "V": schedule.problem.stages // devices, "d": 0, "n": slices}
+        known["g"] = -(-devices // 2) if name == "gis-h" else devices
+        assert max(schedule.peak_memory) == pytest.approx(eval(code, {"min": min, **known})), (name, text)

@@ -6,6 +6,7 @@ import doctest
 import sys
 from collections.abc import Callable
 from concurrent.futures import Executor
+from inspect import Parameter, signature
 from pathlib import Path
 from pickle import dumps, loads
 from types import ModuleType
@@ -16,8 +17,11 @@ from hypothesis import given
 
 import pipesched
 from pipesched import ConfigError, NoSchedule, NotApplicable, Problem, make_problem
+from pipesched.comparing.sweep import compared_points
+from pipesched.config.estimate import estimate_of
 from pipesched.errors import OwnCodeFailed
 from pipesched.schedulers import own
+from pipesched.schedulers.options import TAKEN
 from pipesched.schedulers.registry import FAMILIES, OWN, family, is_known
 from tests.strategies import problems
 
@@ -106,6 +110,26 @@ def returns_nothing(problem: Problem) -> Any:
     return None
 
 
+def yields(problem: Problem) -> Any:
+    yield from as_1f1b(problem)
+
+
+async def waits(problem: Problem) -> Any:
+    return as_1f1b(problem)
+
+
+def calls_itself(problem: Problem) -> Any:
+    return calls_itself(problem)
+
+
+def plans_of_another(problem: Problem) -> Any:
+    return pipesched.run(make_problem(devices=2, microbatches=2), "1f1b").schedule.plan
+
+
+def says_twice(problem: Problem) -> Any:
+    return [[*row, row[0]] for row in as_1f1b(problem)]
+
+
 def leaves_some_out(problem: Problem) -> Any:
     return [row[:-1] for row in as_1f1b(problem)]
 
@@ -129,7 +153,12 @@ def says_no(problem: Problem) -> Any:
 WRONG: list[tuple[Callable[[Problem], Any], int, str]] = [  # line behind the first, what the message says
     (raises, 1, "raises: ZeroDivisionError: "),
     (ends_the_program, 1, "ends-the-program: SystemExit: 0"),
-    (returns_nothing, 0, "must return a Plan, or a list of operations for each device, not null"),
+    (returns_nothing, 0, "must return a Plan, or a list of operations for each device, and returns nothing"),
+    (yields, 0, "must return a Plan, or a list of operations for each device, not <generator"),
+    (waits, 0, "must return a Plan, or a list of operations for each device, not <coroutine"),
+    (calls_itself, 1, "calls-itself: RecursionError: "),
+    (plans_of_another, 0, "plans-of-another: .*2 devices"),
+    (says_twice, 0, "says-twice: orders: .*stands twice in the plan"),
     (leaves_some_out, 0, "leaves-some-out: .*0B7"),
     (says_nonsense, 0, "says-nonsense: orders.*'hello'"),
     (waits_for_itself, 0, "waits-for-itself: .*deadlock"),
@@ -175,8 +204,10 @@ def test_names() -> None:
     for wrong, said in (((5,), "name: must be one line of text"), (("other", 5), "function: must be a function")):
         with pytest.raises(ConfigError, match=said):
             pipesched.family(*wrong)
-    with pytest.raises(ConfigError, match="has a parameter `order`, an option that every family has"):
+    with pytest.raises(ConfigError, match="has a parameter order, an option that every family has"):
         pipesched.family("other", lambda problem, order: problem or order)
+    with pytest.raises(ConfigError, match="has a parameter plans, a name that is taken; choose another"):
+        pipesched.family("other", lambda problem, plans: problem or plans)
     with pytest.raises(ConfigError, match="unknown fact 'colour'"):
         pipesched.family("other", as_1f1b, colour="red")
     with pytest.raises(ConfigError, match="did you mean 'mine'"):
@@ -185,11 +216,42 @@ def test_names() -> None:
         pipesched.compare(PROBLEM, [says_no, _another()])
 
 
+def test_its_title_is_what_people_see(tmp_path: Path) -> None:
+    """Figures and pages say the title; documents, and what is typed, the name; a title that is taken is refused."""
+    pipesched.family("mine", as_1f1b, placement="linear", title="Our GEMS (1)")
+    pair = pipesched.compare(PROBLEM, ["1f1b", "mine"])
+    assert [entry.label for entry in pair] == ["1f1b", "Our GEMS (1)"]
+    titles = [axes.get_title("left") for axes in pipesched.figure(pair).axes]
+    assert [title.partition(":")[0] for title in titles] == ["1f1b", "Our GEMS (1)"]
+    assert pipesched.figure("mine", problem=PROBLEM).axes[0].get_title("left").startswith("Our GEMS (1)  4 devices")
+    swept = pipesched.sweep(None, "microbatches", [4, 8], ["1f1b", "mine"])
+    for result in (swept, pipesched.robustness(pair, samples=10)):
+        texts = [text.get_text() for text in pipesched.figure(result).legends[0].get_texts()]
+        assert "Our GEMS (1)" in texts
+    pipesched.write(pair, tmp_path / "pair.html")
+    assert '"name":"Our GEMS (1)"' in (tmp_path / "pair.html").read_text(encoding="utf-8").replace('": "', '":"')
+    assert pair["mine"].outcome is not None
+    assert pair["mine"].outcome.algorithm == "mine"
+    for taken in ("gpipe", "mine", "Our GEMS (1)"):
+        with pytest.raises(ConfigError, match=r"title: .* is taken: another algorithm is called so"):
+            pipesched.family("other", says_no, title=taken)
+    with pytest.raises(ConfigError, match="title: must be one line of text"):
+        pipesched.family("other", says_no, title="two\nlines")
+
+
 def _another() -> Callable[[Problem], Any]:
     def says_no(problem: Problem) -> Any:
         return None
 
     return says_no
+
+
+@pytest.mark.parametrize("function", [pipesched.run, pipesched.compare, pipesched.sweep, estimate_of, compared_points])
+def test_no_option_is_called_as_a_parameter(function: Callable[..., Any]) -> None:
+    """What takes options of families by their names has no parameter that one could be called."""
+    *own, options = signature(function).parameters.values()
+    assert options.kind is Parameter.VAR_KEYWORD
+    assert {one.name for one in own} <= {*TAKEN}
 
 
 def test_data_loads_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

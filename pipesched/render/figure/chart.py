@@ -238,8 +238,8 @@ class Chart:
         across = self._points_per_unit(self.view.inches * POINTS)
         self.narrow = {bar.op.kind for bar in self.bars if bar.width * across < NARROW}
 
-    def draw(self, narrow: Set[str]) -> None:
-        """Draw all that does not depend on the final size of the axes; slots of `narrow` kinds have no edges."""
+    def draw(self) -> None:
+        """Draw all that does not depend on the final size of the axes; slots of kinds that are narrow have no edges."""
         axes, devices, lanes = self.axes, self.layout.devices, self.layout.lanes
         axes.set_xlim(self.window.start / self.unit, max(self.window.end, self.window.start + 1) / self.unit)
         axes.set_ylim(self.layout.height - GAP / 2, -GAP / 2)
@@ -257,7 +257,7 @@ class Chart:
             together = [bar for bar in self.bars if bar.op.kind == kind]
             boxes = [rectangle(bar.left, bar.right, bar.top, bar.bottom) for bar in together]
             colours = [unit_rgb(self._colour(bar.op)) for bar in together]
-            edge, width = ("face", 0.1) if kind in narrow else ("white", 0.4)
+            edge, width = ("face", 0.1) if kind in self.narrow else ("white", 0.4)
             slots = PolyCollection(boxes, facecolors=colours, edgecolors=edge, linewidths=width)
             axes.add_collection(slots, autolim=False)
         if self.memory:
@@ -375,7 +375,7 @@ def draw_charts(figure: Drawing, charts: Sequence[Chart]) -> None:
     """Complete a figure with a legend, then with stripes and labels, by one rule for all of its charts."""
     narrow = set().union(*(chart.narrow for chart in charts))
     for chart in charts:
-        chart.draw(narrow)
+        chart.draw()
     legend(figure, list(key(charts, narrow)))
     settle(figure)
     labels = labels_of(charts)

@@ -28,6 +28,7 @@ from pipesched.render.palette import HUES
 from pipesched.render.view import FONT, View
 from pipesched.results.comparison import Comparison
 from pipesched.results.outcome import Outcome
+from pipesched.schedulers.registry import called
 
 SHAPES = (0.4, 0.95)  # the least and the most height over width that rows are made higher or lower for
 LOWEST, HIGHEST = 0.5, 1.6  # times their usual height
@@ -74,7 +75,7 @@ def _charts(outcomes: Sequence[Outcome], comparison: Comparison, view: View) -> 
             schedule = outcome.schedule
             metrics = f"makespan {makespan(schedule)}, bubble {schedule.bubble:.1%}, peak {_peak(outcome):g}"
             remarks = not_drawn(schedule, window.end, view.rows)
-            title = wrapped("; ".join([f"{outcome.algorithm}: {metrics}", *remarks]), view.inches)
+            title = wrapped("; ".join([f"{called(outcome.algorithm)}: {metrics}", *remarks]), view.inches)
             chart.axes.set_title(title, loc="left", pad=2)
             chart.axes.tick_params(axis="x", labelbottom=chart is charts[-1])
         charts[-1].axes.set_xlabel(with_unit("time", schedules[-1].problem.time_unit), labelpad=2)
@@ -100,7 +101,7 @@ def _bars(outcomes: Sequence[Outcome], best: int | float | None, view: View) -> 
             values = [measure(outcome) for outcome in outcomes]
             bars = axes.barh(range(len(outcomes)), values, height=0.72, color=colours)
             axes.bar_label(bars, [f"{value:{digits}}" for value in values], padding=2, fontsize=font(1))
-            axes.set_yticks(range(len(outcomes)), [outcome.algorithm for outcome in outcomes])
+            axes.set_yticks(range(len(outcomes)), [called(outcome.algorithm) for outcome in outcomes])
             axes.set_ylim(len(outcomes) - 0.4, -0.6)
             axes.set_xlim(0, 1.25 * max(*values, 1e-9))
             axes.tick_params(axis="y", length=0)

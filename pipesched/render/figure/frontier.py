@@ -21,6 +21,7 @@ from pipesched.render.palette import HUES
 from pipesched.render.view import View
 from pipesched.results.comparison import ParetoPoint
 from pipesched.results.frontier import Frontier
+from pipesched.schedulers.registry import called
 
 SHAPE = 0.62  # height over width
 THICK = 0.9  # points, of every line
@@ -165,8 +166,8 @@ def pareto_figure(pareto_points: Sequence[ParetoPoint], view: View) -> Drawing:
     if not pareto_points:
         raise ConfigError("there is nothing to draw: none of the algorithms applies")
     points = [
-        Trade(point.outcome.algorithm, float(point.makespan), float(point.memory), point.dominated_by is not None)
-        for point in pareto_points
+        Trade(called(one.outcome.algorithm), float(one.makespan), float(one.memory), one.dominated_by is not None)
+        for one in pareto_points
     ]
     problem = pareto_points[0].outcome.problem
     limits = set(problem.memory.budget or ())

@@ -18,6 +18,7 @@ from pipesched.render.palette import HUES
 from pipesched.render.sweep import PlotMark, best_lines, measure_named, title_of, title_of_field
 from pipesched.render.view import View
 from pipesched.results.comparison import Sweep
+from pipesched.schedulers.registry import called
 
 SHAPE = 0.55  # height over width
 THICK = 1.2  # points, of every line
@@ -107,4 +108,4 @@ def _draw_row(axes: Axes, place: int, row: RobustnessRow) -> Key:
     up = [0.0, *(100 * (point + 1) / count for point in points)]
     axes.plot(across, up, drawstyle="steps-post", color=colour, linestyle=dash, linewidth=1.2, zorder=2 + place)
     axes.plot([row.makespan], [0], linestyle="none", marker="o", color=colour, markersize=3.5, zorder=3, clip_on=False)
-    return Line2D([], [], color=colour, linestyle=dash, linewidth=1.2), row.algorithm
+    return Line2D([], [], color=colour, linestyle=dash, linewidth=1.2), called(row.algorithm)

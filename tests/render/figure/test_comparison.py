@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -32,6 +33,14 @@ def test_charts_share_one_time_scale(picture: Callable[[bytes], Any]) -> None:
     assert (seen.at(0, 320 / 330), seen.at(3, 320 / 330)) == (colour_of(7, "B"), (240, 240, 240))
     assert seen.at(4, 280 / 330) == colour_of(7, "B", 0, 2)
     assert seen.at(4, 300 / 330) == (255, 255, 255)
+
+
+def test_neighbours_have_an_edge_where_there_is_room() -> None:
+    """Forwards side by side are told apart in one chart, whatever has no room for edges in another."""
+    figure = pipesched.figure(entries("1f1b", "zb-v", "naive", microbatches=12), inches=2.5)
+    widths: list[list[Any]] = [[one.get_linewidth() for one in axes.collections] for axes in figure.axes]
+    widths = [[*chain(*found)] for found in widths]
+    assert [0.4 in found for found in widths] == [True, False, True]
 
 
 def test_captions_and_one_legend(texts: Texts) -> None:

@@ -366,6 +366,15 @@ def test_no_table_is_clipped(open_page: Open, width: int) -> None:
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.parametrize("width", [1300, 700])
+def test_a_long_title_wraps(open_page: Open, width: int) -> None:
+    """In the table of schedules a very long title wraps, with a space or without, and leaves every number seen."""
+    entries = [replace(one, algorithm=text * 40) for one, text in zip(THREE, ("ab", "a b ", "c", "d"), strict=True)]
+    page = open_page(replace(THREE, entries=tuple(entries)), width=width)
+    until(page, "all.rows.length > 1")
+    assert page.evaluate("all.parentElement.scrollWidth <= all.parentElement.clientWidth")
+
+
 def test_a_kept_copy(open_page: Open) -> None:
     """A copy keeps the edits that it has; what happens to one leaves the other, and links leave the copy out."""
     page = open_page(ONE)
