@@ -445,7 +445,8 @@ def _not_tried(search: Search, request: SolveRequest, given: Tried) -> tuple[str
     if search.value == search.bound.ticks:
         return ()
     left = families_on(request.split_problem, given.problems) if search.is_family_left else ()
-    return tuple(dict.fromkeys([*given.not_tried, *(name for name in left if name not in search.seen)]))
+    cuts = (f"{name} on its best cut" if name in search.seen else name for name in given.not_tried)
+    return tuple(dict.fromkeys([*cuts, *(name for name in left if name not in search.seen)]))
 
 
 def _outcome(
