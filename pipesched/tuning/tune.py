@@ -23,7 +23,7 @@ from pipesched.checks import (
     require_whole,
 )
 from pipesched.config.trust_section import FITS
-from pipesched.config.trusted import Measured, judge_of
+from pipesched.config.trusted import MIXED, Measured, judge_of
 from pipesched.config.values import Source
 from pipesched.core.clock import Clock, TimeIsUp
 from pipesched.estimation.trust.inside import Judge
@@ -126,6 +126,7 @@ def tune(
         space = replace(space, fits=require_name(FITS, fits, "way to fit", "fits"))
     like = space.like if like is None else like
     judge, notes = judge_of(like, measured, low=space.is_low)
+    notes += (MIXED,) * space.is_mixed
     solves = (algorithms is None or SOLVE in algorithms) and (only is None or takes_orders(only))
     work = FEWEST_OPERATIONS if space.points >= FEWEST_POINTS else 0
     with open_journal(resume, space) as journal, lent(runs_of(space.algorithms, runs), work) as pool:
