@@ -35,6 +35,7 @@ def estimate_document(estimate: Estimate, against: Iterable[tuple[str, SpeedRati
         "fits": estimate.fits,
         "step": _step(estimate),
         **({} if estimate.trust is None else {"trust": trust_document(estimate.trust)}),
+        **({} if estimate.expected is None else {"expected": estimate.expected._asdict()}),
         **({"against": against_document(against)} if against else {}),
         "notes": list(estimate.notes),
     }

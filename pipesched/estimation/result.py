@@ -33,6 +33,7 @@ from pipesched.pipeline.quantities import in_units, to_fraction
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.results.outcome import Outcome
 
+RATES = 6  # fields of a TrainingStep before those that fall where it takes longer
 BESIDE_STATES = ("activations", "unsharded", "side")  # what comes and goes
 
 
@@ -83,6 +84,17 @@ class TrainingStep(NamedTuple):
     model_tflops_per_gpu: float
     mfu: float
     hfu: float
+
+    @property
+    def gpu_hours_per_trillion(self) -> float:
+        """The GPU-hours of 10^12 tokens."""
+        return 10**12 / self.tokens_per_second_per_gpu / 3600
+
+    def taking(self, time: float) -> TrainingStep:
+        """Return the step where it takes so many milliseconds, each part longer and each rate lower alike."""
+        longer, numbers = time / self.time, tuple[Any, ...](self)
+        times, rates = numbers[1:RATES], numbers[RATES:]
+        return TrainingStep(self.algorithm, *(one * longer for one in times), *(one / longer for one in rates))
 
 
 @dataclass(frozen=True, repr=False)
@@ -315,14 +327,9 @@ class Estimate(Displayable):
         return self.trust.against(other.trust)
 
     @property
-    def gpu_hours_per_trillion(self) -> float:
-        """The GPU-hours of 10^12 tokens."""
-        return 10**12 / self.step.tokens_per_second_per_gpu / 3600
-
-    @property
-    def days_per_trillion(self) -> float:
-        """The days of 10^12 tokens on the GPUs of the setup."""
-        return self.gpu_hours_per_trillion / self.setup.parallel.gpus / 24
+    def expected(self) -> TrainingStep | None:
+        """The step as published runs let expect it; None where how sure it is was not asked."""
+        return None if self.trust is None else self.step.taking(self.trust.time.expected)
 
 
 def mean_entry(entry: Entry) -> float:

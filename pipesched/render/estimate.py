@@ -195,11 +195,15 @@ def _step_rows(estimate: Estimate, step: TrainingStep) -> Iterator[tuple[str, st
     yield "step", f"{step.time:,.1f} ms", "" if trust is None else interval_text(trust.time)
     rates = "" if trust is None else interval_text(trust.tokens_per_second_per_gpu)
     yield "tokens/s/GPU", f"{step.tokens_per_second_per_gpu:,.1f}", rates
-    yield "TFLOP/s/GPU", f"{step.model_tflops_per_gpu:.1f}", f"of {number(estimate.setup.peak)}"
-    yield "MFU", f"{step.mfu:.1%}", counted
-    yield "HFU", f"{step.hfu:.1%}", "recompute counts too"
-    hours, days = estimate.gpu_hours_per_trillion, estimate.days_per_trillion
-    yield "10^12 tokens", f"{days:,.1f} days", f"{hours:,.0f} GPU-hours"
+    both = [step] if estimate.expected is None else [step, estimate.expected]
+    days = [f"{one.gpu_hours_per_trillion / estimate.setup.parallel.gpus / 24:,.1f} days" for one in both]
+    for name, texts, said in (
+        ("TFLOP/s/GPU", [f"{one.model_tflops_per_gpu:.1f}" for one in both], f"of {number(estimate.setup.peak)}"),
+        ("MFU", [f"{one.mfu:.1%}" for one in both], counted),
+        ("HFU", [f"{one.hfu:.1%}" for one in both], "recompute counts too"),
+        ("10^12 tokens", days, f"{both[-1].gpu_hours_per_trillion:,.0f} GPU-hours"),
+    ):
+        yield name, texts[0], "; ".join([*(f"expected {text}" for text in texts[1:]), said])
 
 
 def fit_lines(estimate: Estimate) -> Iterator[Text]:
