@@ -19,6 +19,7 @@ from pipesched.estimation.model_reader import HARDWARE, preset_names
 from pipesched.estimation.result import Estimate, TrainingStep, mean_entry, sizes_beside
 from pipesched.estimation.setup import SIZES, Setup
 from pipesched.estimation.trace import Trace
+from pipesched.estimation.trust.evidence import Trust
 from pipesched.pipeline.kinds import KINDS, computation_letters
 from pipesched.pipeline.problem import Problem
 from pipesched.render.grid import fitting_columns, folded, grid, right, uncut, width_of, without_room
@@ -79,9 +80,15 @@ def estimate_view(estimate: Estimate, **_: bool) -> Group:
         grid(uncut(style="dim"), right(), folded(), rows=_step_rows(estimate, estimate.step), header=False)
         if estimate.fits
         else Text(over_text(estimate), style=BAD),
-        *(("", *trust_lines(estimate.trust)) if estimate.trust is not None and estimate.fits else ()),
+        *(("", *_unsure(estimate.trust), *trust_lines(estimate.trust)) if estimate.trust and estimate.fits else ()),
         *(Text(f"note: {note}") for note in estimate.notes),
     )
+
+
+def _unsure(trust: Trust) -> Iterator[Text]:
+    """Yield that it may not fit, where the upper end of its memory says so."""
+    if not trust.sure:
+        yield Text(f"It may not fit: {interval_text(trust.memory, unit=' GB')} on the fullest device.", style=BAD)
 
 
 def heading(estimate: Estimate) -> str:
@@ -215,7 +222,8 @@ def fit_lines(estimate: Estimate) -> Iterator[Text]:
     yield Text("It fits with")
     for change in found:
         most = max(device.total for device in change.estimate.devices)
-        yield Text(f"  {change.text}: {_gb(most)} GB, {change.rate:,.1f} tokens/s/GPU")
+        unsure = "" if change.sure else "; may not fit"
+        yield Text(f"  {change.text}: {_gb(most)} GB, {change.rate:,.1f} tokens/s/GPU{unsure}")
 
 
 def trace_table(found: Trace) -> Iterator[RenderableType]:
