@@ -256,7 +256,6 @@ class TrainingSetup:
         "how tokens get to experts on other ranks: deepep (default; once to a node), alltoall (once for each expert) or"
         " allgather (all to all)",
         None,
-        flag=None,
         example="deepep",
     )
     shard: str | None = declare(

@@ -120,6 +120,7 @@ def test_every_option_sets_its_key() -> None:
     """Each option stands for a key of a section; what spells a number is one, but for names."""
     estimation = GROUPS["estimation"]
     levels = {"training.shard": "weights", "parallel.shard_ranks": "8", "training.precision": "fp8"}
+    levels |= {"training.dispatcher": "alltoall"}
     given = {**dict.fromkeys([*SETUP_FLAGS, *ESTIMATE_FLAGS], "7"), **levels}
     sizes = ("gpus", "tensor", "pipeline", "context", "expert", "expert_tensor", "chunks")
     assert estimation.read(given).overrides == {
@@ -127,7 +128,7 @@ def test_every_option_sets_its_key() -> None:
         "hardware": "7",
         "parallel": {**dict.fromkeys(sizes, 7), "shard_ranks": 8},
         "batch": {"sequence": 7, "micro": 7, "global": 7},
-        "training": {"precision": "fp8", "optimizer": 7, "recompute": {"full": 7}, "shard": "weights"},
+        "training": {"precision": "fp8", "optimizer": 7, "recompute": {"full": 7}, "shard": "weights", "dispatcher": "alltoall"},
     }
     assert estimation.read({"training.recompute": "full"}).overrides == {"training": {"recompute": "full"}}
     assert {*SETUP_FLAGS, *ESTIMATE_FLAGS} <= set(estimation.options)
