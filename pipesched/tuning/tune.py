@@ -136,7 +136,10 @@ def tune(
             found.wishes = _wishes(found.search, pool, clock)
             found.finished = _finished(found.search, pool, clock, SOLVE_SECONDS if solves else 0.0, judge)
             _judge(found, judge, top, pool, clock)
-    return replace(answer(replace(space, like=like), found, judge, top, clock), notes=(*space.notes, *notes))
+    tuning = answer(replace(space, like=like), found, judge, top, clock)
+    missing = sum(row.trust is None for row in tuning.rows)
+    late = f"time was up before it was known how sure {missing} of {len(tuning.rows)} rows are: these are as estimated"
+    return replace(tuning, notes=(*space.notes, *notes, *[late] * bool(missing)))
 
 
 def _judge(found: Findings, judge: Judge, top: int, pool: Executor | None, clock: Clock) -> None:
