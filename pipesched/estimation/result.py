@@ -16,7 +16,6 @@ from pipesched.estimation.communication import data_terms
 from pipesched.estimation.derived import SetupCutter, memory_with
 from pipesched.estimation.hardware import GpuModel
 from pipesched.estimation.items import GB, STATES, Items, Stage
-from pipesched.estimation.layout import layout_text
 from pipesched.estimation.memory import fixed
 from pipesched.estimation.parameters import ParameterCounts, layer_flops, parameters, training_flops
 from pipesched.estimation.setup import FULL, SELECTIVE, Setup
@@ -25,7 +24,7 @@ from pipesched.estimation.terms import PER_MS, Term, Terms, total
 from pipesched.estimation.times import optimizer_terms
 from pipesched.estimation.trust.evidence import SpeedRatio, Trust
 from pipesched.pipeline.costs import Entry, in_one
-from pipesched.pipeline.layout_text import StageItems, stages_of
+from pipesched.pipeline.layout_text import StageItems, layout_text, stages_of
 from pipesched.pipeline.memory import KEPT
 from pipesched.pipeline.metrics import NETWORK, PARTS, SIDE
 from pipesched.pipeline.problem import Problem
@@ -146,7 +145,7 @@ class Estimate(Displayable):
     @property
     def layout(self) -> str:
         """What each stage holds, as Megatron-LM writes it."""
-        return layout_text(self.setup.model, self.stage_items)
+        return layout_text(self.setup.model.letters, self.stage_items)
 
     @property
     def stage_items(self) -> tuple[StageItems, ...]:

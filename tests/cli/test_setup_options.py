@@ -128,7 +128,13 @@ def test_every_option_sets_its_key() -> None:
         "hardware": "7",
         "parallel": {**dict.fromkeys(sizes, 7), "shard_ranks": 8},
         "batch": {"sequence": 7, "micro": 7, "global": 7},
-        "training": {"precision": "fp8", "optimizer": 7, "recompute": {"full": 7}, "shard": "weights", "dispatcher": "alltoall"},
+        "training": {
+            "precision": "fp8",
+            "optimizer": 7,
+            "recompute": {"full": 7},
+            "shard": "weights",
+            "dispatcher": "alltoall",
+        },
     }
     assert estimation.read({"training.recompute": "full"}).overrides == {"training": {"recompute": "full"}}
     assert {*SETUP_FLAGS, *ESTIMATE_FLAGS} <= set(estimation.options)

@@ -148,7 +148,7 @@ def test_patterns_are_read_and_written() -> None:
     run = setup(RECORDS[NEMOTRON], {"pipeline": 4, "expert": 2}, layout=text)
     stages = read_layout(run, text)
     assert [stage.layers for stage in stages] == [14, 16, 11, 11]
-    assert layout_text(model, stages) == text
+    assert layout_text(model.letters, stages) == text
     assert f"--hybrid-layer-pattern '{text}'" in "\n".join(layout_lines(model, stages, 4))
     with pytest.raises(ConfigError, match=r"must be the pattern of the model with \| between stages: MEMEM"):
         read_layout(run, "ME|MEM")
