@@ -277,7 +277,10 @@ def _head(keys: ModelKeys, hidden: int, heads: int) -> int:
     if not keys.has("head_dim") and hidden % heads:
         what = f"{keys.name('hidden_size')} {hidden} does not divide by {keys.name('num_attention_heads')} {heads}"
         raise keys.error("head_dim", f"is missing: {what}")
-    return keys.whole("head_dim", hidden // heads or None)
+    size = keys.whole("head_dim", hidden // heads or None)
+    if keys.has("model_type") and not keys.has("head_dim") and keys.name("hidden_size") == "hidden_size":
+        keys.taken["head_dim"] = size  # types that rename it have no such key
+    return size
 
 
 def _bias(keys: ModelKeys, nature: ModelType) -> str:

@@ -104,6 +104,19 @@ def test_a_decoder_without_a_type_is_of_the_whole_models() -> None:
     assert read_model({"text_config": LLAMA}) == read_model(LLAMA)
 
 
+def test_the_size_of_a_head_that_is_left_out_is_told() -> None:
+    """The type's own, or what hidden size and heads make, in a note; not where it is given, or no type is named."""
+    sizes = {**LLAMA, "num_key_value_heads": 2}
+    told = {
+        kind: [*model_notes({**sizes, "model_type": kind, **more})]
+        for kind, more in (("llama", {}), ("qwen3", {}), ("qwen2", {"head_dim": 16}), ("olmo2", {"head_dim": None}))
+    }
+    of_head = {kind: [note for note in notes if "head_dim" in note] for kind, notes in told.items()}
+    said = "left out, so as transformers has them: head_dim {}"
+    assert of_head == {"llama": [said.format(16)], "qwen3": [said.format(128)], "qwen2": [], "olmo2": [said.format(16)]}
+    assert not any("head_dim" in note for note in model_notes(sizes))
+
+
 def test_what_is_null_is_missing() -> None:
     """Null stands for the default: every head has keys, four times the width for GPT-2's MLP."""
     model: ModelShape = read_model({**LLAMA, "num_key_value_heads": None, "head_dim": None})
@@ -160,7 +173,7 @@ def test_what_is_refused(change: dict[str, Any], key: str, message: str) -> None
 def test_notes() -> None:
     """What a config says that does not count is told: the format of storage, a sliding window that is in use."""
     assert [note.split()[0] for note in model_notes(content_of("deepseek-v3"))] == ["quantization_config"]
-    assert list(model_notes(content_of("qwen2.5-72b"))) == []
+    assert list(model_notes({**content_of("qwen2.5-72b"), "head_dim": 128})) == []
     assert "sliding_window 4096" in next(iter(model_notes({**LLAMA, "sliding_window": 4096})))
 
 
