@@ -68,10 +68,11 @@ def command(
             if value:
                 raise ConfigError(f"{flag}: has no effect with --no-trust, which leaves out how sure the estimate is")
     elif shown:
-        found = judged(found, config.trust, *trust)
-        for file in against or ():
-            other = given_config(ProblemSource(file, {}), notes=False)
-            ratios.append((file, found.against(judged(estimate_of(other), other.trust))))
+        others = [given_config(ProblemSource(file, {}), notes=False) for file in against or ()]
+        compared = [*map(estimate_of, others)]
+        found = judged(found, config.trust, *trust, compared)
+        for file, other, one in zip(against or (), others, compared, strict=True):
+            ratios.append((file, found.against(judged(one, other.trust, others=[found]))))
     with saving(found, "estimate", target):
         if trace is not None:
             _print_trace(found, trace, screen)

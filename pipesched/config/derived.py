@@ -42,6 +42,7 @@ class Derived(NamedTuple):
 
 def derived(values: Mapping[str, Given]) -> Derived:
     """Return the problem of values that describe a training run. Raises ConfigError that says where they stand."""
+    values = _divided_by_setup(values)
     sections = _sections(values)
     setup, notes = _read(values, sections)
     given = {name: value.value for name, value in values.items() if name not in (*SETUP_NAMES, *INSTEAD, "algorithm")}
@@ -56,7 +57,28 @@ def derived(values: Mapping[str, Given]) -> Derived:
 
 def setup_notes(values: Mapping[str, Given]) -> tuple[str, ...]:
     """Return what to know of a problem that is derived from these values. Raises ConfigError as `derived` does."""
+    values = _divided_by_setup(values)
     return _read(values, _sections(values)).notes
+
+
+def _divided_by_setup(values: Mapping[str, Given]) -> Mapping[str, Given]:
+    """Return values in which overrides of what ranks divide, and of how many do, are those of the training run.
+
+    So `shard` means the same in every command; keys of it that stand in a file, and its other keys, are the problem's.
+    """
+    given = values.get("shard")
+    if given is None or given.where is not None:
+        return values
+    entries = {"level": given.value} if isinstance(given.value, str) else given.value
+    if not isinstance(entries, Mapping):
+        return values
+    found, left = {**values}, {**entries}
+    for key, (section, name) in {"level": ("training", "shard"), "ranks": ("parallel", "shard_ranks")}.items():
+        if key in left and key not in given.inside:
+            below = found[section].value if section in found else None
+            found[section] = Given(merged(below, {name: left.pop(key)}, section))
+    del found["shard"]
+    return {**found, "shard": given._replace(value=left)} if left else found
 
 
 def _read(values: Mapping[str, Given], sections: Sections) -> ReadSetup:

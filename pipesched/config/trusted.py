@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import log
 from pathlib import Path
@@ -25,6 +25,10 @@ FARTHEST = 4.0  # spreads: a run of one's own that is farther off names itself
 KEY = "measured"
 BESIDE = ("step", "steps")  # keys of a run that are no keys of a config
 Measured = str | Path | Sequence[tuple[Any, Any]]
+MIXED = (
+    "steps in 16 bits stand beside some in 8 or 4: all are judged by published runs in few bits and their twins in 16;"
+    " alone, a step in 16 bits is judged by runs in 16 bits, and something else may be expected of it"
+)
 
 
 class OwnRun(NamedTuple):
@@ -168,7 +172,18 @@ def estimate(
     return judged(found, config.trust, like, measured) if require_flag(trust, "trust") else found
 
 
-def judged(found: Estimate, said: TrustSection, like: str | None = None, measured: Measured | None = None) -> Estimate:
-    """Return an estimate with how sure it is; `said` is what its config says of that. Raises ConfigError."""
-    judge, notes = judge_of(said.like if like is None else like, measured, low=found.setup.recipe is not None)
+def judged(
+    found: Estimate,
+    said: TrustSection,
+    like: str | None = None,
+    measured: Measured | None = None,
+    others: Iterable[Estimate] = (),
+) -> Estimate:
+    """Return an estimate with how sure it is; `said` is what its config says of that. Raises ConfigError.
+
+    What is compared shares one base: that of few bits where it or one of the `others` is in few.
+    """
+    low = any(one.setup.recipe is not None for one in (found, *others))
+    judge, notes = judge_of(said.like if like is None else like, measured, low=low)
+    notes += (MIXED,) * (low and found.setup.recipe is None)
     return replace(found, trust=judge.trust(found), notes=(*found.notes, *notes))

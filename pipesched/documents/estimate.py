@@ -61,6 +61,7 @@ def estimate_document(estimate: Estimate, against: Iterable[tuple[str, SpeedRati
         "fits": estimate.fits,
         "step": step,
         **({} if estimate.trust is None else {"trust": trust_document(estimate.trust)}),
+        **({} if estimate.expected is None else {"expected": estimate.expected._asdict()}),
         **({"against": against_document(against)} if against else {}),
         "notes": list(estimate.notes),
     }

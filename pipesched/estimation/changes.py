@@ -14,6 +14,8 @@ from pipesched.estimation.derived import budget_of
 from pipesched.estimation.items import GB, Items
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import FULL, NONE, SELECTIVE, Parallel, Setup, TokenBatch, TrainingSetup
+from pipesched.estimation.trust.evidence import evidence_base
+from pipesched.estimation.trust.inside import memory_margin
 from pipesched.pipeline.step import LEVELS
 
 SUGGESTED = 3
@@ -43,9 +45,14 @@ class FittingChange(NamedTuple):
         """The tokens a second of a GPU."""
         return self.estimate.step.tokens_per_second_per_gpu
 
+    @property
+    def sure(self) -> bool:
+        """Whether it fits also where it holds as much as the interval of its memory says."""
+        return memory_margin(self.estimate, evidence_base().memory.high) >= 0
+
 
 class MissingChange(NamedTuple):
-    """A change of a setup that does not fit: the setup with it, and bytes that its fullest device holds at least."""
+    """A change of a setup that does not surely fit: the setup with it, and bytes of its fullest device, at least."""
 
     values: Mapping[str, Any]
     setup: Setup
@@ -53,21 +60,22 @@ class MissingChange(NamedTuple):
 
 
 def changes_that_fit(setup: Setup, again: Again, beside: Fraction = Fraction(0)) -> list[FittingChange]:
-    """Return the changes with which a setup that does not fit does, the fastest first, at most SUGGESTED.
+    """Return the changes with which a setup that does not fit does, at most SUGGESTED.
 
-    One key changes where that is enough; where fewer than SUGGESTED are, two keys, and more where even these are not.
+    Those that surely fit come first, then the fastest. One key changes where that is surely enough; where fewer than
+    SUGGESTED are, two keys, and more where even these are not.
     `again` estimates a setup; `beside` are the bytes that each device holds beside the model.
     """
     found, others = _tried(setup, again, beside)
-    rounds = MOST_ROUNDS if len(found) < SUGGESTED else 0
-    while rounds and not (found and rounds < MOST_ROUNDS) and others:
+    rounds = MOST_ROUNDS if sum(change.sure for change in found) < SUGGESTED else 0
+    while rounds and not (any(change.sure for change in found) and rounds < MOST_ROUNDS) and others:
         rounds -= 1
         tried = [_tried(first.setup, again, beside, first.values) for first in others[:MOST_PAIRED]]
         fitting = [change for more, _ in tried for change in more]
         found += [change for change in fitting if not any(_ends_with(change, one) for one in found)]
         others = sorted((miss for _, more in tried for miss in more), key=attrgetter("held"))
     best = {frozenset(change.written): change for change in sorted(found, key=lambda change: change.rate)}
-    return sorted(best.values(), key=lambda change: -change.rate)[:SUGGESTED]
+    return sorted(best.values(), key=lambda change: (not change.sure, -change.rate))[:SUGGESTED]
 
 
 def _ends_with(change: FittingChange, other: FittingChange) -> bool:
@@ -90,38 +98,29 @@ def _written(value: Any) -> str:
 def _tried(
     setup: Setup, again: Again, beside: Fraction, before: Mapping[str, Any] = MappingProxyType({})
 ) -> tuple[list[FittingChange], list[MissingChange]]:
-    """Return the changes of one key with which a setup fits, and those with which it needs less memory, least first."""
+    """Return the changes of one key with which a setup fits, and those with which it surely does not, least first."""
     fitting: list[FittingChange] = []
     others: list[MissingChange] = []
     for key, change in CHANGES:
         try:
-            changed = change(setup)
-            both = {} if changed is None else _both(before, key, attrgetter(key)(changed))
-            found = None if changed is None else _found(both, changed, again, beside)
+            if (changed := change(setup)) is None:
+                continue
+            items, both = Items(changed), _both(before, key, attrgetter(key)(changed))
+            held = items.stage(0, len(items)).states / changed.parallel.pipeline + beside
+            found = again(changed) if held <= budget_of(changed) * GB else None  # not cut where even these are too much
         except PipeschedError:
             continue
-        if isinstance(found, FittingChange):
-            fitting.append(found)
-        elif found is not None:
-            others.append(found)
+        fits = [FittingChange(both, found)] if found is not None and found.fits else []
+        fitting += fits
+        if not any(one.sure for one in fits):
+            most = held if found is None else max(device.total for device in found.devices)
+            others.append(MissingChange(both, changed, most))
     trained = [found.estimate.setup.training for found in fitting]
     if any(one.recompute == FULL and one.full_layers is None for one in trained):  # else fewer layers do not fit either
         fewest = _fewest_layers(setup, before, again)
         fitting += [] if fewest is None else [fewest]
     others.sort(key=attrgetter("held"))
     return fitting, others
-
-
-def _found(values: Mapping[str, Any], setup: Setup, again: Again, beside: Fraction) -> FittingChange | MissingChange:
-    """Return whether a setup fits; it is not cut into stages where even weights and states alone are too much."""
-    items = Items(setup)
-    states = items.stage(0, len(items)).states / setup.parallel.pipeline + beside
-    if states > budget_of(setup) * GB:
-        return MissingChange(values, setup, states)
-    found = again(setup)
-    if found.fits:
-        return FittingChange(values, found)
-    return MissingChange(values, setup, max(device.total for device in found.devices))
 
 
 def _fewest_layers(setup: Setup, before: Mapping[str, Any], again: Again) -> FittingChange | None:
@@ -136,8 +135,9 @@ def _fewest_layers(setup: Setup, before: Mapping[str, Any], again: Again) -> Fit
             found = again(replace(setup, training=training))
         except PipeschedError:
             return None
-        if found.fits:
-            best, high = FittingChange(_both(before, "training.recompute", {FULL: middle}), found), middle - 1
+        change = FittingChange(_both(before, "training.recompute", {FULL: middle}), found)
+        if found.fits and change.sure:
+            best, high = change, middle - 1
         else:
             low = middle + 1
     return best

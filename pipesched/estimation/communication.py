@@ -62,7 +62,7 @@ def _dispatch(setup: Setup, mixture: Experts, own: float, times: float) -> Term:
     experts, and by a gather to all ranks. They go over both kinds of links at once: the longer one's time counts.
     """
     hardware, e = setup.hardware, setup.parallel.expert
-    inside = min(e, max(1, hardware.neighbours // setup.parallel.expert_tensor))
+    inside = min(e, max(1, setup.neighbours // setup.parallel.expert_tensor))
     nodes, ways = -(-e // inside), times * own
     if setup.training.dispatcher == ALLGATHER:
         return across_ranks(setup, DISPATCH_AND_COMBINE, ways * (e - 1), e, apart=setup.parallel.expert_tensor)
@@ -119,7 +119,7 @@ def hop_times(setup: Setup, hops: Iterable[tuple[int, int]], copies: Iterable[in
 
 def is_across(setup: Setup, here: int, there: int) -> bool:
     """Return whether any GPU of a device sends to another node, when it sends to its peer in another device."""
-    ranks, node = setup.parallel.gpus // setup.parallel.pipeline, setup.hardware.neighbours
+    ranks, node = setup.parallel.gpus // setup.parallel.pipeline, setup.neighbours
     return any((here * ranks + rank) // node != (there * ranks + rank) // node for rank in (0, ranks - 1))
 
 
@@ -158,7 +158,7 @@ def around_ring(setup: Setup, name: str, sent: float, group: ShardGroup, *, gath
     ranks, apart = group.ranks, group.apart
     term = across_ranks(setup, name, sent, ranks, apart=apart)
     term = _as_gather(setup, term, ranks * apart) if gathers else term
-    nodes = -(-ranks // max(1, setup.hardware.neighbours // apart))
+    nodes = -(-ranks // max(1, setup.neighbours // apart))
     hop = HOP_PCIE if setup.hardware.nvlink is None else HOP_NVLINK
     late, hops = 0.0, []
     for count, each in ((ranks - nodes, hop), (nodes - 1, HOP_NETWORK)):
@@ -180,7 +180,7 @@ def tied_terms(setup: Setup, placement: Placement) -> Terms:
 
 def _as_gather(setup: Setup, term: Term, gpus: int) -> Term:
     """Return the term of a gather over so many GPUs: over many nodes it is slower than a reduction."""
-    if gpus < WIDE * setup.hardware.neighbours:
+    if gpus < WIDE * setup.neighbours:
         return term
     return term._replace(value=float(term.value) / GATHERED, formula=f"{term.formula} / {GATHERED:g} of many nodes")
 
@@ -193,8 +193,8 @@ def across_ranks(setup: Setup, name: str, sent: float, ranks: int, *, apart: int
     """
     hardware = setup.hardware
     link, rate = "link in the node", hardware.inside
-    if ranks * apart > hardware.neighbours:
-        ways = max(1, hardware.neighbours // apart)
+    if ranks * apart > setup.neighbours:
+        ways = max(1, setup.neighbours // apart)
         link = "network" if ways == 1 else f"network of {ways} ranks,"
         rate = min(rate, hardware.outside * ways)
     return _sent(setup, name, sent, link, rate, exposed)
@@ -208,7 +208,7 @@ def next_rank(setup: Setup, sent: float) -> Term:
     """
     hardware, apart = setup.hardware, setup.parallel.tensor
     link, rate, hop = "link in the node", hardware.inside, HOP_PCIE if hardware.nvlink is None else HOP_NVLINK
-    if setup.parallel.context * apart > hardware.neighbours:
+    if setup.parallel.context * apart > setup.neighbours:
         card = hardware.nic / min(hardware.gpus_per_nic, apart)
         link, rate, hop = "network", min(rate, card), HOP_NETWORK
     term = _sent(setup, "message", sent, link, rate)

@@ -217,7 +217,7 @@ class SetupCutter:
             "tokens": batch.micro * batch.sequence, f"{training.gradients} gradients": True,
             f"optimizer {training.optimizer}": training.optimizer != ADAM,
             f"{training.recompute}{training.full_layers or ''}": True,
-            "stages": stages_of(self.ends, model.layers, model.mtp),
+            "stages": stages_of(self.ends, model.layers, model.mtp), "letters": model.letters,
         }  # fmt: skip
 
     def require_recompute(self) -> None:

@@ -92,11 +92,6 @@ class GpuModel:
                 raise ConfigError(f"must be more than 0 and at most {MOST:,.0f}, not {value}", name)
 
     @property
-    def neighbours(self) -> int:
-        """How many GPUs the links of a node join: those of a rack where NVLink goes from node to node."""
-        return max(self.gpus_per_node, self.nvlink_gpus or 0)
-
-    @property
     def inside(self) -> float:
         """The link of a GPU to others of its node, in GB/s a direction."""
         return self.pcie if self.nvlink is None else self.nvlink

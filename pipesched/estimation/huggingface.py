@@ -7,6 +7,7 @@ keys of ours may stand beside them and come first: mlp, norm, bias, positions, t
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -131,6 +132,8 @@ def _kinds(keys: ModelKeys, nature: ModelType) -> list[str]:
         every = keys.whole("every", nature.every, least=0)
         offset = keys.whole("offset", every - 1 if nature.offset is None else nature.offset, least=-1)
         found = [nature.other if not every or layer % every != offset else FULL for layer in range(layers)]
+        if len(kinds := Counter(found)) > 1 and not keys.has("every"):
+            keys.taken[LISTS[0]] = " and ".join(f"{count} {kind}" for kind, count in kinds.items())
     shared = keys.numbers("indexer_types")
     return [SHARED if "shared" in shared[layer : layer + 1] else one for layer, one in enumerate(found)]
 
@@ -277,7 +280,10 @@ def _head(keys: ModelKeys, hidden: int, heads: int) -> int:
     if not keys.has("head_dim") and hidden % heads:
         what = f"{keys.name('hidden_size')} {hidden} does not divide by {keys.name('num_attention_heads')} {heads}"
         raise keys.error("head_dim", f"is missing: {what}")
-    return keys.whole("head_dim", hidden // heads or None)
+    size = keys.whole("head_dim", hidden // heads or None)
+    if keys.has("model_type") and not keys.has("head_dim") and keys.name("hidden_size") == "hidden_size":
+        keys.taken["head_dim"] = size  # types that rename it have no such key
+    return size
 
 
 def _bias(keys: ModelKeys, nature: ModelType) -> str:

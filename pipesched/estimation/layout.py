@@ -6,13 +6,13 @@ Users give Megatron-LM's text, or list the layers of each stage.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any
 
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.estimation.model import ModelShape
 from pipesched.estimation.setup import Setup
-from pipesched.pipeline.layout_text import StageItems, megatron_text, read_megatron_text, stages_of_counts
+from pipesched.pipeline.layout_text import StageItems, layout_text, read_megatron_text, stages_of_counts
 from pipesched.results.handover.subject import torchtitan_modules
 
 
@@ -20,7 +20,7 @@ def layout_lines(model: ModelShape, stages: Sequence[StageItems], devices: int) 
     """Yield what to give to Megatron-LM and to torchtitan for stages of a model on so many devices."""
     yield "# Megatron-LM"
     flag = "--hybrid-layer-pattern" if model.letters else "--pipeline-model-parallel-layout"
-    yield f"--pipeline-model-parallel-size {devices} {flag} '{layout_text(model, stages)}'"
+    yield f"--pipeline-model-parallel-size {devices} {flag} '{layout_text(model.letters, stages)}'"
     yield ""
     yield "# torchtitan: module_fqns_per_model_part"
     try:
@@ -40,15 +40,12 @@ def layout_document(model: ModelShape, stages: Sequence[StageItems]) -> dict[str
         modules: Any = torchtitan_modules(stages)
     except NotApplicable:
         modules = None
-    return {"format": "pipesched.layout", "version": 1, "megatron": layout_text(model, stages), "torchtitan": modules}
-
-
-def layout_text(model: ModelShape, stages: Sequence[StageItems]) -> str:
-    """Return stages as Megatron-LM writes them: of hybrid layers as their pattern with | between stages, MEM|EM*E."""
-    if not model.letters:
-        return megatron_text(stages)
-    ends = [0, *accumulate(stage.layers for stage in stages)]
-    return "|".join(model.letters[begin:end] for begin, end in pairwise(ends))
+    return {
+        "format": "pipesched.layout",
+        "version": 1,
+        "megatron": layout_text(model.letters, stages),
+        "torchtitan": modules,
+    }
 
 
 def ends_of_layout(setup: Setup, layout: tuple[int, ...] | str, stages: int) -> tuple[int, ...]:

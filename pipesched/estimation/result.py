@@ -16,7 +16,6 @@ from pipesched.estimation.communication import data_terms
 from pipesched.estimation.derived import SetupCutter, memory_with
 from pipesched.estimation.hardware import GpuModel
 from pipesched.estimation.items import GB, STATES, Items, Stage
-from pipesched.estimation.layout import layout_text
 from pipesched.estimation.memory import fixed
 from pipesched.estimation.parameters import ParameterCounts, layer_flops, parameters, training_flops
 from pipesched.estimation.setup import FULL, SELECTIVE, Setup
@@ -25,7 +24,7 @@ from pipesched.estimation.terms import PER_MS, Term, Terms, total
 from pipesched.estimation.times import optimizer_terms
 from pipesched.estimation.trust.evidence import SpeedRatio, Trust
 from pipesched.pipeline.costs import Entry, in_one
-from pipesched.pipeline.layout_text import StageItems, stages_of
+from pipesched.pipeline.layout_text import StageItems, layout_text, stages_of
 from pipesched.pipeline.memory import KEPT
 from pipesched.pipeline.metrics import NETWORK, PARTS, SIDE
 from pipesched.pipeline.problem import Problem
@@ -33,6 +32,7 @@ from pipesched.pipeline.quantities import in_units, to_fraction
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.results.outcome import Outcome
 
+RATES = 6  # fields of a TrainingStep before those that fall where it takes longer
 BESIDE_STATES = ("activations", "unsharded", "side")  # what comes and goes
 
 
@@ -84,6 +84,17 @@ class TrainingStep(NamedTuple):
     mfu: float
     hfu: float
 
+    @property
+    def gpu_hours_per_trillion(self) -> float:
+        """The GPU-hours of 10^12 tokens."""
+        return 10**12 / self.tokens_per_second_per_gpu / 3600
+
+    def taking(self, time: float) -> TrainingStep:
+        """Return the step where it takes so many milliseconds, each part longer and each rate lower alike."""
+        longer, numbers = time / self.time, tuple[Any, ...](self)
+        times, rates = numbers[1:RATES], numbers[RATES:]
+        return TrainingStep(self.algorithm, *(one * longer for one in times), *(one / longer for one in rates))
+
 
 @dataclass(frozen=True, repr=False)
 class Estimate(Displayable):
@@ -134,7 +145,7 @@ class Estimate(Displayable):
     @property
     def layout(self) -> str:
         """What each stage holds, as Megatron-LM writes it."""
-        return layout_text(self.setup.model, self.stage_items)
+        return layout_text(self.setup.model.letters, self.stage_items)
 
     @property
     def stage_items(self) -> tuple[StageItems, ...]:
@@ -315,14 +326,9 @@ class Estimate(Displayable):
         return self.trust.against(other.trust)
 
     @property
-    def gpu_hours_per_trillion(self) -> float:
-        """The GPU-hours of 10^12 tokens."""
-        return 10**12 / self.step.tokens_per_second_per_gpu / 3600
-
-    @property
-    def days_per_trillion(self) -> float:
-        """The days of 10^12 tokens on the GPUs of the setup."""
-        return self.gpu_hours_per_trillion / self.setup.parallel.gpus / 24
+    def expected(self) -> TrainingStep | None:
+        """The step as published runs let expect it; None where how sure it is was not asked."""
+        return None if self.trust is None else self.step.taking(self.trust.time.expected)
 
 
 def mean_entry(entry: Entry) -> float:

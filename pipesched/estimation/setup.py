@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import NamedTuple
 
 from pipesched.checks import require_flag, require_name, require_number, require_sequence, require_whole, shown
@@ -256,7 +257,6 @@ class TrainingSetup:
         "how tokens get to experts on other ranks: deepep (default; once to a node), alltoall (once for each expert) or"
         " allgather (all to all)",
         None,
-        flag=None,
         example="deepep",
     )
     shard: str | None = declare(
@@ -445,6 +445,18 @@ class Setup:
     def of_layer(self, layer: int) -> Setup:
         """Return the setup as if all layers were like that one."""
         return replace(self, model=self.model.of(layer)) if self.model.kinds else self
+
+    @cached_property
+    def neighbours(self) -> int:
+        """How many GPUs of the run the links of a node join; of a rack (`nvlink_gpus`) those that it has of the run.
+
+        Racks have equal parts of a run, 64 of 72 where it has 256, unless they would be half empty.
+        """
+        node, rack, gpus = self.hardware.gpus_per_node, self.hardware.nvlink_gpus or 0, self.parallel.gpus
+        if rack <= node:
+            return node
+        even = max(size for size in range(1, rack + 1) if gpus % size == 0)
+        return even if 2 * even > rack else rack
 
     @property
     def of_microbatches(self) -> list[Setup]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import accumulate, groupby, pairwise
 from typing import NamedTuple
 
 from pipesched.checks import require_text, shown
@@ -64,6 +64,14 @@ def megatron_text(stages: Sequence[StageItems]) -> str:
     ]
     rows = ((text, len([*equal])) for text, equal in groupby(texts))
     return "".join(min(f"{text}|" * count, f"({text}|)*{count}", key=len) for text, count in rows) + last
+
+
+def layout_text(letters: str, stages: Sequence[StageItems]) -> str:
+    """Return stages as Megatron-LM writes them: of hybrid `letters` their pattern with | between stages, MEM|EM*E."""
+    if not letters:
+        return megatron_text(stages)
+    ends = [0, *accumulate(stage.layers for stage in stages)]
+    return "|".join(letters[begin:end] for begin, end in pairwise(ends))
 
 
 def _repeated(letter: str, count: int) -> str:

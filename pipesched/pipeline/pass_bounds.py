@@ -304,7 +304,7 @@ class PassBounds:
     def step(self) -> StepJobs:
         """The work of the step beside the passes."""
         passes = [self._passes(stage) for stage in range(self.model.stages)] if self.problem.has_step else []
-        return StepJobs(self.problem, passes)
+        return StepJobs(self.problem, passes, paired=self.paired)
 
     def _passes(self, stage: int) -> StagePasses:
         before, after, path = (table[:, stage] for table in (self.heads, self.tails, self.path))

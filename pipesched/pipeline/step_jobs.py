@@ -139,24 +139,34 @@ class SharedWork(NamedTuple):
 class StepJobs:
     """The jobs of a step, by what is known of the passes of its stages."""
 
-    def __init__(self, problem: Problem, passes: Sequence[StagePasses]) -> None:
+    def __init__(self, problem: Problem, passes: Sequence[StagePasses], *, paired: bool) -> None:
         self.problem, self.passes, self.ends = problem, passes, step_ends(problem)
         self._there = problem.settled_placement.devices
         self.slots: list[list[Job]] = [[] for _ in range(problem.devices)]
         self.lanes: list[list[Job]] = [[] for _ in range(problem.devices)]
         self.shared: list[SharedWork] = []
         if problem.has_step:
-            self._gathers()
+            self._gathers(paired=paired)
             self._reductions()
             self._optimizers()
             self._side()
 
-    def _gathers(self) -> None:
-        """Let all passes of a stage follow its gather."""
-        for stage, device in enumerate(self._there if gathers(self.problem) else ()):
+    def _gathers(self, *, paired: bool) -> None:
+        """Let all passes of a stage follow its gather, or all but the first F those for which it is gathered again.
+
+        These come between two slots of its device, which does nothing meanwhile. Each F frees its stage, but for one in
+        a pair with a backward of the same stage; the first is in none. Behind the last F of a step comes its backward.
+        """
+        problem = self.problem
+        units = 1 if paired else problem.microbatches * problem.slices.count - (problem.mode == FORWARD_ONLY)
+        for stage, device in enumerate(self._there if gathers(problem) else ()):
             one = self.passes[stage]
             tail = max(one.work + one.tail, one.after_first)
-            self.lanes[device].append(Job(0, self.problem.step_ticks.gather[stage], tail))
+            self.lanes[device].append(Job(0, problem.step_ticks.gather[stage], tail))
+            if problem.sharding.gathers_each and units:
+                again = Job(one.head, units * problem.step_ticks.gather[stage], one.tail)
+                self.lanes[device].append(again)
+                self.slots[device].append(again)
 
     def _reductions(self) -> None:
         """Let reductions follow all passes of their stage, or those of their microbatch; tied ones all others."""

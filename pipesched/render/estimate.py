@@ -183,9 +183,15 @@ def estimate_view(estimate: Estimate, **_: bool) -> Group:
         grid(uncut(style="dim"), right(), folded(), rows=_step_rows(estimate, estimate.step), header=False)
         if estimate.fits
         else Text(over_text(estimate), style=BAD),
-        *(("", *trust_lines(estimate.trust)) if estimate.trust is not None and estimate.fits else ()),
+        *(("", *_unsure(estimate.trust), *trust_lines(estimate.trust)) if estimate.trust and estimate.fits else ()),
         *(Text(f"note: {note}") for note in estimate.notes),
     )
+
+
+def _unsure(trust: Trust) -> Iterator[Text]:
+    """Yield that it may not fit, where the upper end of its memory says so."""
+    if not trust.sure:
+        yield Text(f"It may not fit: {interval_text(trust.memory, unit=' GB')} on the fullest device.", style=BAD)
 
 
 def heading(estimate: Estimate) -> str:
@@ -293,11 +299,15 @@ def _step_rows(estimate: Estimate, step: TrainingStep) -> Iterator[tuple[str, st
     yield "step", f"{step.time:,.1f} ms", "" if trust is None else interval_text(trust.time)
     rates = "" if trust is None else interval_text(trust.tokens_per_second_per_gpu)
     yield "tokens/s/GPU", f"{step.tokens_per_second_per_gpu:,.1f}", rates
-    yield "TFLOP/s/GPU", f"{step.model_tflops_per_gpu:.1f}", f"of {number(estimate.setup.peak)}"
-    yield "MFU", f"{step.mfu:.1%}", counted
-    yield "HFU", f"{step.hfu:.1%}", "recompute counts too"
-    hours, days = estimate.gpu_hours_per_trillion, estimate.days_per_trillion
-    yield "10^12 tokens", f"{days:,.1f} days", f"{hours:,.0f} GPU-hours"
+    both = [step] if estimate.expected is None else [step, estimate.expected]
+    days = [f"{one.gpu_hours_per_trillion / estimate.setup.parallel.gpus / 24:,.1f} days" for one in both]
+    for name, texts, said in (
+        ("TFLOP/s/GPU", [f"{one.model_tflops_per_gpu:.1f}" for one in both], f"of {number(estimate.setup.peak)}"),
+        ("MFU", [f"{one.mfu:.1%}" for one in both], counted),
+        ("HFU", [f"{one.hfu:.1%}" for one in both], "recompute counts too"),
+        ("10^12 tokens", days, f"{both[-1].gpu_hours_per_trillion:,.0f} GPU-hours"),
+    ):
+        yield name, texts[0], "; ".join([*(f"expected {text}" for text in texts[1:]), said])
 
 
 def fit_lines(estimate: Estimate) -> Iterator[Text]:
@@ -309,7 +319,8 @@ def fit_lines(estimate: Estimate) -> Iterator[Text]:
     yield Text("It fits with")
     for change in found:
         most = max(device.total for device in change.estimate.devices)
-        yield Text(f"  {change.text}: {_gb(most)} GB, {change.rate:,.1f} tokens/s/GPU")
+        unsure = "" if change.sure else "; may not fit"
+        yield Text(f"  {change.text}: {_gb(most)} GB, {change.rate:,.1f} tokens/s/GPU{unsure}")
 
 
 def trace_table(found: Trace) -> Iterator[RenderableType]:

@@ -202,7 +202,10 @@ def _help(space: Space, layout: Layout, algorithm: str, clock: Clock) -> tuple[s
         with under(clock):
             look()
             found = estimate_of_point(TrialTask(SpacePoint(layout, algorithm), space.setup(layout), space.given))
-            return tuple(f"{change.text}: {change.rate:,.1f} tokens/s/GPU" for change in changes(found))
+            return tuple(
+                f"{change.text}: {change.rate:,.1f} tokens/s/GPU{'' if change.sure else '; may not fit'}"
+                for change in changes(found)
+            )
     except (PipeschedError, TimeIsUp):
         return ()
 

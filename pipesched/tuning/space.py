@@ -145,6 +145,11 @@ class Space:
         return not {*LOW}.isdisjoint(self.candidates.get(OF_PRECISION, (self.training.precision,)))
 
     @property
+    def is_mixed(self) -> bool:
+        """Whether some of its points are in 8 or 4 bits, and some in 16."""
+        return self.is_low and not {*LOW}.issuperset(self.candidates.get(OF_PRECISION, ()))
+
+    @property
     def capacity(self) -> Fraction:
         """The GB that a GPU may hold."""
         return to_fraction(self.hardware.memory) if self.budget is None else memory_with(self.budget) / GB

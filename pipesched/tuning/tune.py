@@ -23,7 +23,7 @@ from pipesched.checks import (
     require_whole,
 )
 from pipesched.config.trust_section import FITS
-from pipesched.config.trusted import Measured, judge_of
+from pipesched.config.trusted import MIXED, Measured, judge_of
 from pipesched.config.values import Source
 from pipesched.core.clock import Clock, TimeIsUp
 from pipesched.estimation.trust.inside import Judge
@@ -126,6 +126,7 @@ def tune(
         space = replace(space, fits=require_name(FITS, fits, "way to fit", "fits"))
     like = space.like if like is None else like
     judge, notes = judge_of(like, measured, low=space.is_low)
+    notes += (MIXED,) * space.is_mixed
     solves = (algorithms is None or SOLVE in algorithms) and (only is None or takes_orders(only))
     work = FEWEST_OPERATIONS if space.points >= FEWEST_POINTS else 0
     with open_journal(resume, space) as journal, lent(runs_of(space.algorithms, runs), work) as pool:
@@ -135,7 +136,10 @@ def tune(
             found.wishes = _wishes(found.search, pool, clock)
             found.finished = _finished(found.search, pool, clock, SOLVE_SECONDS if solves else 0.0, judge)
             _judge(found, judge, top, pool, clock)
-    return replace(answer(replace(space, like=like), found, judge, top, clock), notes=(*space.notes, *notes))
+    tuning = answer(replace(space, like=like), found, judge, top, clock)
+    missing = sum(row.trust is None for row in tuning.rows)
+    late = f"time was up before it was known how sure {missing} of {len(tuning.rows)} rows are: these are as estimated"
+    return replace(tuning, notes=(*space.notes, *notes, *[late] * bool(missing)))
 
 
 def _judge(found: Findings, judge: Judge, top: int, pool: Executor | None, clock: Clock) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from pipesched.config.trusted import MIXED
+
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 TEXT = """\
 model: llama-3-8b
@@ -48,7 +50,39 @@ def test_the_document_has_trust(cli: Cli) -> None:
     assert against["config"] == "t4.yaml"
     assert 0 <= against["faster"] <= 1
     plain = json.loads(cli("estimate", "t2.yaml", "--no-trust", "--json").stdout)
-    assert plain.keys() == content.keys() - {"trust", "against"}
+    assert plain.keys() == content.keys() - {"trust", "expected", "against"}
+
+
+def test_precisions_are_compared_by_one_base(cli: Cli) -> None:
+    """The ratio is that of what is expected of both; a note says that 16 bits alone are judged otherwise."""
+    Path("fp8.yaml").write_text(TEXT % 2 + "training: {precision: fp8}\n")
+    alone, beside, low = (
+        json.loads(cli("estimate", *words, "--json").stdout)
+        for words in (["t2.yaml"], ["t2.yaml", "--against", "fp8.yaml"], ["fp8.yaml", "--against", "t2.yaml"])
+    )
+    expected = {id(one): one["trust"]["time"]["expected"] for one in (alone, beside, low)}
+    ratio = expected[id(beside)] / expected[id(low)]
+    assert beside["against"][0]["ratio"]["expected"] == pytest.approx(ratio)
+    assert low["against"][0]["ratio"]["expected"] == pytest.approx(1 / ratio)
+    assert expected[id(alone)] != expected[id(beside)]
+    assert (MIXED in beside["notes"], MIXED in low["notes"], MIXED in alone["notes"]) == (True, False, False)
+
+
+def test_rates_are_also_those_of_the_expected_step(cli: Cli) -> None:
+    """TFLOP/s, MFU and days go with the time that is expected, in the document and beside what is estimated."""
+    content = json.loads(cli("estimate", "t2.yaml", "--json").stdout)
+    step, expected = content["step"], content["expected"]
+    longer = content["trust"]["time"]["expected"] / step["time"]
+    assert longer != 1
+    assert (expected["time"], expected["algorithm"]) == (pytest.approx(step["time"] * longer), step["algorithm"])
+    rate = content["trust"]["tokens_per_second_per_gpu"]["expected"]
+    assert expected["tokens_per_second_per_gpu"] == pytest.approx(rate)
+    for key in ("model_tflops_per_gpu", "mfu", "hfu"):
+        assert expected[key] == pytest.approx(step[key] / longer)
+    printed = cli("estimate", "t2.yaml", "--width", "120").stdout
+    assert f"{step['mfu']:.1%}  expected {expected['mfu']:.1%}; " in printed
+    assert f"expected {1e12 / expected['tokens_per_second_per_gpu'] / 86400 / 16:,.1f} days; " in printed
+    assert "expected" not in cli("estimate", "t2.yaml", "--no-trust").stdout
 
 
 def test_what_lies_outside_is_told(cli: Cli) -> None:

@@ -40,7 +40,6 @@ WITHOUT_FLAG = {
     "layer",
     "messages",  # in Python, what is read from its parts
     "mtp",
-    "training.dispatcher",
     "first",
     "last",
 } | {

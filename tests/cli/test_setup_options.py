@@ -95,10 +95,32 @@ def test_levels_are_told_by_their_flags(cli: Cli, options: list[str], message: s
     assert result.stderr.startswith(f"pipesched: {message}")
 
 
+def test_a_level_means_the_same_in_every_command(cli: Cli) -> None:
+    """Of a model on GPUs `--shard` divides what the training run divides, also over a file and in a hand-over."""
+    step = json.loads(cli("estimate", *words(), "--shard", "weights", "--json").stdout)["step"]["time"]
+    run = json.loads(cli("run", "1f1b", *words(), "--shard", "weights", "--json").stdout)
+    assert run["metrics"]["makespan"] == step
+    given = "--parallelism.data_parallel_shard_degree="
+    Path("c.yaml").write_text(f"{FILE}training: {{shard: optimizer}}\nshard: {{reduce: each}}\n")
+    for source, options, degree in (
+        (words(), (), 1), (words(), ("--shard", "weights"), 2), (("-c", "c.yaml"), ("--shard", "weights"), 2),
+    ):  # fmt: skip
+        text = cli("export", "--algo", "1f1b", *source, *options, "--for", "torchtitan").stdout
+        assert f"{given}{degree} " in text
+    for options, message in (
+        (["--shard", "weights", "--shard-ranks", "3"], "--shard-ranks: must divide data x context = 2"),
+        (["--shard-ranks", "2"], "--shard-ranks: has no effect without"),
+    ):
+        result = cli("run", "1f1b", *words(), *options)
+        assert (result.returncode, result.stdout) == (2, "")
+        assert message in result.stderr
+
+
 def test_every_option_sets_its_key() -> None:
     """Each option stands for a key of a section; what spells a number is one, but for names."""
     estimation = GROUPS["estimation"]
     levels = {"training.shard": "weights", "parallel.shard_ranks": "8", "training.precision": "fp8"}
+    levels |= {"training.dispatcher": "alltoall"}
     given = {**dict.fromkeys([*SETUP_FLAGS, *ESTIMATE_FLAGS], "7"), **levels}
     sizes = ("gpus", "tensor", "pipeline", "context", "expert", "expert_tensor", "chunks")
     assert estimation.read(given).overrides == {
@@ -106,7 +128,13 @@ def test_every_option_sets_its_key() -> None:
         "hardware": "7",
         "parallel": {**dict.fromkeys(sizes, 7), "shard_ranks": 8},
         "batch": {"sequence": 7, "micro": 7, "global": 7},
-        "training": {"precision": "fp8", "optimizer": 7, "recompute": {"full": 7}, "shard": "weights"},
+        "training": {
+            "precision": "fp8",
+            "optimizer": 7,
+            "recompute": {"full": 7},
+            "shard": "weights",
+            "dispatcher": "alltoall",
+        },
     }
     assert estimation.read({"training.recompute": "full"}).overrides == {"training": {"recompute": "full"}}
     assert {*SETUP_FLAGS, *ESTIMATE_FLAGS} <= set(estimation.options)

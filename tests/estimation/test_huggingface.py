@@ -16,7 +16,6 @@ from pipesched.estimation.model_types import type_names
 from pipesched.estimation.parameters import parameters
 
 FILES = {path.stem: path for path in sorted((Path(__file__).parents[1] / "data" / "models").glob("*.json"))}
-UNKNOWN = "gpt-neox-20b"
 LLAMA: dict[str, Any] = {
     "num_hidden_layers": 2,
     "hidden_size": 64,
@@ -47,7 +46,7 @@ def test_published_files_without_a_preset(name: str, total: float) -> None:
 
 def test_every_file_is_read() -> None:
     """All files but the one of an unknown family are models, named by their own name where they have one."""
-    models = {name: read_model(content_of(name)) for name in FILES if name != UNKNOWN}
+    models = {name: read_model(content_of(name)) for name in FILES}
     assert models["llama-2-7b"].name == "meta-llama/Llama-2-7b-hf"
     assert models["mixtral-8x7b"].name == "mixtral"
     assert {name for name, model in models.items() if model.experts} >= {"deepseek-v3", "qwen3-30b-a3b"}
@@ -56,8 +55,14 @@ def test_every_file_is_read() -> None:
 def test_an_unknown_family_names_the_way_out() -> None:
     """The message lists the families that are known, and how to describe any other."""
     with pytest.raises(ConfigError) as caught:
-        read_model(content_of(UNKNOWN))
-    for part in ("unknown model_type 'gpt_neox'", "llama", "deepseek_v3", "`model` as a mapping", "without model_type"):
+        read_model({**content_of("llama-2-7b"), "model_type": "longcat_flash", "architectures": ["LongcatFlash"]})
+    for part in (
+        "unknown model_type 'longcat_flash'",
+        "llama",
+        "deepseek_v3",
+        "`model` as a mapping",
+        "without model_type",
+    ):
         assert part in caught.value.message
 
 
@@ -102,6 +107,28 @@ def test_a_decoder_without_a_type_is_of_the_whole_models() -> None:
     with pytest.raises(ConfigError, match="unknown model_type 'gemma3'"):
         read_model({"model_type": "gemma3", "text_config": LLAMA})
     assert read_model({"text_config": LLAMA}) == read_model(LLAMA)
+
+
+def test_the_size_of_a_head_that_is_left_out_is_told() -> None:
+    """The type's own, or what hidden size and heads make, in a note; not where it is given, or no type is named."""
+    sizes = {**LLAMA, "num_key_value_heads": 2}
+    told = {
+        kind: [*model_notes({**sizes, "model_type": kind, **more})]
+        for kind, more in (("llama", {}), ("qwen3", {}), ("qwen2", {"head_dim": 16}), ("olmo2", {"head_dim": None}))
+    }
+    of_head = {kind: [note for note in notes if "head_dim" in note] for kind, notes in told.items()}
+    said = "left out, so as transformers has them: head_dim {}"
+    assert of_head == {"llama": [said.format(16)], "qwen3": [said.format(128)], "qwen2": [], "olmo2": [said.format(16)]}
+    assert not any("head_dim" in note for note in model_notes(sizes))
+
+
+def test_kinds_of_layers_that_are_left_out_are_told() -> None:
+    """Those by turns as the type has them, with how many of each; not where the file lists them or says how often."""
+    content = {**LLAMA, "num_hidden_layers": 6, "num_key_value_heads": 2, "head_dim": 16, "model_type": "gemma2"}
+    said = "layer_types 3 sliding_attention and 3 full_attention"
+    assert any(said in note for note in model_notes(content))
+    given = {"layer_types": ["sliding_attention", "full_attention"] * 3}
+    assert not any("layer_types" in note for note in model_notes({**content, **given}))
 
 
 def test_what_is_null_is_missing() -> None:
@@ -160,7 +187,7 @@ def test_what_is_refused(change: dict[str, Any], key: str, message: str) -> None
 def test_notes() -> None:
     """What a config says that does not count is told: the format of storage, a sliding window that is in use."""
     assert [note.split()[0] for note in model_notes(content_of("deepseek-v3"))] == ["quantization_config"]
-    assert list(model_notes(content_of("qwen2.5-72b"))) == []
+    assert list(model_notes({**content_of("qwen2.5-72b"), "head_dim": 128})) == []
     assert "sliding_window 4096" in next(iter(model_notes({**LLAMA, "sliding_window": 4096})))
 
 

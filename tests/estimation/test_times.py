@@ -11,7 +11,14 @@ from typing import Any
 import pytest
 
 from pipesched.estimation.attention import core_flops
-from pipesched.estimation.communication import boundary_time, data_terms, expert_terms, message_terms, tensor_terms
+from pipesched.estimation.communication import (
+    boundary_time,
+    data_terms,
+    expert_terms,
+    is_across,
+    message_terms,
+    tensor_terms,
+)
 from pipesched.estimation.hardware import Efficiency, GpuModel
 from pipesched.estimation.hardware_reader import preset_hardware
 from pipesched.estimation.model_reader import preset_model
@@ -111,6 +118,28 @@ def test_a_token_goes_once_to_each_node() -> None:
     rack = replace(given, hardware=replace(GPU, nvlink_gpus=72))
     (inside,) = expert_terms(rack)
     assert inside.value == pytest.approx(2 * 2 * given.tokens * 4096 * 31 * (1 - (31 / 32) ** 8) / 300e9 * 1e3)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "each"), [(32, 72), (64, 64), (256, 64), (288, 72), (96, 48), (148, 37), (4 * 71, 71)]
+)
+def test_one_rule_says_what_a_rack_joins(gpus: int, each: int) -> None:
+    """Racks of 72 have equal parts of a run: for messages between stages, for tokens of experts, for collectives."""
+    hardware, batch = replace(GPU, nvlink_gpus=72, gpus_per_node=4), TokenBatch(4096, 1, gpus)
+    given = a_setup("qwen3-30b-a3b", parallel={"gpus": gpus, "tensor": 1, "pipeline": 2}, hardware=hardware)
+    given = replace(given, batch=batch)
+    assert given.neighbours == each
+
+
+def test_stages_of_a_rack_hold_their_experts() -> None:
+    """Of 256 GPUs in 4 racks, devices of 64 and of 32: tokens stay in a rack, and messages cross where devices do."""
+    hardware = replace(GPU, nvlink_gpus=72, gpus_per_node=4)
+    for pipeline, expert, across in ((4, 64, [True] * 3), (8, 32, [False, True] * 3 + [False])):
+        parallel = {"gpus": 256, "tensor": 1, "pipeline": pipeline, "expert": expert}
+        given = a_setup("qwen3-235b-a22b", parallel=parallel, hardware=hardware)
+        assert [is_across(given, device, device + 1) for device in range(pipeline - 1)] == across
+        (term,) = expert_terms(given)
+        assert "link in the node" in term.formula
 
 
 def test_experts_spare_the_tensor_communication_of_an_mlp() -> None:

@@ -13,6 +13,7 @@ from rich.console import Console
 import pipesched
 from pipesched.config.estimate import changes
 from pipesched.config.load import load_config
+from pipesched.config.trusted import judge_of
 from pipesched.documents.estimate import estimate_document
 from pipesched.errors import ConfigError
 from pipesched.estimation.config_text import config_text
@@ -21,7 +22,9 @@ from pipesched.estimation.items import GB
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import Setup
 from pipesched.estimation.trace import trace
-from pipesched.render.estimate import cut_lines, estimate_view, sentence, stage_table
+from pipesched.estimation.trust.evidence import evidence_base
+from pipesched.estimation.trust.inside import memory_margin
+from pipesched.render.estimate import cut_lines, estimate_view, fit_lines, sentence, stage_table
 from tests.estimation.setups import setup
 
 
@@ -239,9 +242,40 @@ def test_changes_fit_and_the_fastest_comes_first() -> None:
     listed = changes(found)
     assert 1 <= len(listed) <= 3
     assert all(change.estimate.fits for change in listed)
-    rates = [change.rate for change in listed]
-    assert rates == sorted(rates, reverse=True)
+    order = [(not change.sure, -change.rate) for change in listed]
+    assert order == sorted(order)
     assert changes(estimate(setup())) == []
+
+
+def test_advice_fits_as_surely_as_rows_of_a_search() -> None:
+    """By the upper end of the interval of its memory: what surely fits comes first, what may not says so.
+
+    A fit that the estimate alone promises is no reason to stop looking: then pairs of changes are tried.
+    """
+    high, base = evidence_base().memory.high, {"parallel": {"tensor": 1, "pipeline": 2}}
+    marked = []
+    for memory in (9, 10, 11, 12):
+        found = estimate(setup(memory=memory, **base))
+        listed = changes(found)
+        assert [change.sure for change in listed] == [memory_margin(one.estimate, high) >= 0 for one in listed]
+        assert listed[0].sure
+        lines = [line.plain.endswith("; may not fit") for line in [*fit_lines(found)][1:]]
+        marked += [*zip((not change.sure for change in listed), lines, strict=True)]
+    assert all(is_unsure == says for is_unsure, says in marked)
+    assert any(is_unsure for is_unsure, _ in marked)
+
+
+def test_an_estimate_that_may_not_fit_says_so() -> None:
+    """In its view, with the interval of the fullest device, as `sure` does in the document."""
+    most = max(float(device.total) / GB for device in estimate(setup()).devices)
+    shown = []
+    for memory in (80, round(most + 0.1, 1)):
+        found = estimate(setup(memory=memory))
+        assert found.fits
+        with (console := Console(width=100, color_system=None)).capture() as capture:
+            console.print(estimate_view(replace(found, trust=judge_of()[0].trust(found))))
+        shown.append("It may not fit: expected " in capture.get())
+    assert shown == [False, True]
 
 
 def test_the_config_of_the_tutorial_is_up_to_date() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
 from hypothesis import assume, given, strategies as st
 
+import pipesched
 from pipesched import make_problem, plan, schedule_plan
 from pipesched.pipeline.bounds import lower_bound
 from tests.oracle.drawn import Config
@@ -30,3 +32,13 @@ def test_no_bound_is_above_the_optimum(config: Config, random: Random, is_split:
     best = optimum(step, kinds, any_ahead=True)
     assert best is not None
     assert lower_bound(schedule).ticks <= best * schedule.problem.ticks.per_unit
+
+
+@pytest.mark.parametrize(("devices", "microbatches", "least"), [(1, 1, 11), (1, 3, 25), (1, 8, 60), (2, 8, 63)])
+def test_each_gather_counts(devices: int, microbatches: int, least: int) -> None:
+    """Gathers of 4 before each F and behind the last one, while the device does nothing: 4 (M + 1) beside 3 M."""
+    shard = {"level": "weights", "gather": "each"}
+    problem = pipesched.make_problem(devices=devices, microbatches=microbatches, gather=4, shard=shard)
+    outcome = pipesched.run(problem, "1f1b")
+    assert outcome.bound.value == least
+    assert devices > 1 or outcome.schedule.makespan == least

@@ -12,7 +12,7 @@ from pipesched.documents.solver import report_of, solver_document
 from pipesched.pipeline.arguments import make_problem
 from pipesched.results.outcome import SolveReport
 from pipesched.schedulers.registry import algorithms
-from pipesched.solver.cuts.tried import chain_of, fused_for_families, least_by_work
+from pipesched.solver.cuts.tried import FamilyCuts, chain_of, fused_for_families, least_by_work
 from pipesched.solver.feasible import placed
 from pipesched.solver.solve import solve
 from tests.fake_clock import FakeClock
@@ -67,6 +67,13 @@ def test_algorithms_without_time_are_named(fake_clock: FakeClock) -> None:
     assert {*report.not_tried} <= {algorithm.name for algorithm in algorithms()}
     content = solver_document(report)
     assert report_of(content, outcome.metrics, outcome.schedule).not_tried == report.not_tried
+
+
+def test_what_was_tried_on_other_cuts_is_not_called_untried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An algorithm without time for its best cut, which ran on others, says so; one that ran on none is named alone."""
+    left = FamilyCuts([], ["interleaved", "zb-v"])
+    monkeypatch.setattr("pipesched.solver.solve.of_families", lambda *_: left)
+    assert solved(time_limit=20).not_tried == ("interleaved on its best cut", "zb-v")
 
 
 def test_a_report_has_its_bound_as_a_number() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import pipesched
+from pipesched.config.trusted import MIXED
 from pipesched.documents.tuning import tuning_document
 from pipesched.errors import ConfigError
 from pipesched.tuning.space_reader import read_space
@@ -40,6 +41,22 @@ def test_rows_have_a_precision() -> None:
     assert ", fp8" in str(tuning.best.point.layout) or "bf16" in str(tuning.best.point.layout)
     alone = pipesched.tune(None, ["1f1b"], beyond=True, **with_precision("fp8"))
     assert "precision" not in tuning_document(alone)["rows"][0]
+
+
+def test_precisions_are_judged_as_estimates_are_compared() -> None:
+    """What is expected of rows in 8 and in 16 bits stands in the ratio of both estimates, and a note says by what."""
+    tuning = pipesched.tune(None, ["1f1b"], top=100, beyond=True, **SPACE)
+    rates = {}
+    for row in tuning.rows:
+        assert row.trust is not None
+        rates[row.point.layout.precision, row.point.layout.pipeline] = row.trust.tokens_per_second_per_gpu.expected
+    one, other = (
+        pipesched.estimate(None, **{**SPACE, "parallel": {"gpus": 8, "tensor": 1}, "training": {"precision": name}})
+        for name in ("fp8", "bf16")
+    )
+    assert one.against(other).expected == pytest.approx(rates["bf16", 1] / rates["fp8", 1])
+    assert tuning.notes == (MIXED,)
+    assert pipesched.tune(None, ["1f1b"], beyond=True, **with_precision("fp8")).notes == ()
 
 
 def test_auto_is_what_the_gpu_has() -> None:

@@ -198,7 +198,7 @@ def test_a_time_limit_holds(
 
 @pytest.mark.parametrize("spec", [None, "local:2"])
 def test_a_stop_event_ends_it_with_the_best_so_far(spec: str | None) -> None:
-    """It is set in the midst of the search; what is known then is the answer."""
+    """It is set in the midst of the search; what is known then is the answer, and a note says what nobody judged."""
     stop, seen = Event(), []
 
     def listener(progress: Progress) -> None:
@@ -213,6 +213,10 @@ def test_a_stop_event_ends_it_with_the_best_so_far(spec: str | None) -> None:
     assert [one.simulated for one in seen] == sorted(one.simulated for one in seen)
     assert seen[-1].best is not None
     assert seen[-1].best.point == fastest(tuning).point
+    missing = sum(row.trust is None for row in tuning.rows)
+    assert missing
+    assert [f" how sure {missing} of {len(tuning.rows)} rows are" in note for note in tuning.notes] == [True]
+    assert tuned().notes == ()
 
 
 @pytest.mark.nightly

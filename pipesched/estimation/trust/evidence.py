@@ -54,6 +54,7 @@ class Standing(NamedTuple):
     def against(self, other: Standing) -> SpeedRatio:
         """Return the time of this step over that of another of the same source, whose effect cancels.
 
+        Of steps in 16 and in few bits by what is known of both; alone, that in 16 bits may be expected otherwise.
         Raises ConfigError where they are no steps of one model on as many GPUs.
         """
         mine, theirs = self.run.facts, other.run.facts

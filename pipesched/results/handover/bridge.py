@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from pipesched.pipeline.layout_text import megatron_text
+from collections.abc import Mapping
+from typing import Any
+
+from pipesched.pipeline.layout_text import layout_text
 from pipesched.results.handover import megatron
 from pipesched.results.handover.subject import OVERLAPPED, Answer, HandoverText, Refusal, Subject
 
@@ -30,13 +33,13 @@ OPTIONS = {  # of a model
     "cfg.model.recompute_num_layers = {full_layers}",
     "distributed_optimizer": "cfg.ddp.use_distributed_optimizer = True\ncfg.optimizer.use_distributed_optimizer = True",
     "overlapped": "cfg.ddp.overlap_grad_reduce = True\ncfg.ddp.overlap_param_gather = True",
-    "bf16 gradients": "cfg.ddp.grad_reduce_in_fp32 = False",
 }  # fmt: skip
 RECIPES = {  # of mixed precision
     "bf16": "bf16_mixed", "fp16": "fp16_mixed", "fp8": "bf16_with_fp8_current_scaling_mixed",
     "fp8-blockwise": "bf16_with_fp8_subchannel_scaling_mixed", "mxfp8": "bf16_with_mxfp8_mixed",
     "nvfp4": "bf16_with_nvfp4_mixed",
 }  # fmt: skip
+IMPORT = "from megatron.bridge.training.mixed_precision import get_mixed_precision_config"
 REMARKS = {"fp8": f"{RECIPES['fp8']} keeps the first and the last layer in bf16"}
 OVERLAP = "cfg.comm_overlap.overlap_moe_expert_parallel_comm = True"
 FROM = "Megatron-Bridge 0.6.2, where `cfg` is the ConfigContainer of your recipe, before it trains"
@@ -54,14 +57,32 @@ def answer(subject: Subject) -> Answer:
     chunks = subject.chunks if subject.chunks > 1 else None
     lines.append(f"cfg.model.virtual_pipeline_model_parallel_size = {chunks}")
     if subject.layers is not None:
-        lines.append(f"cfg.model.pipeline_model_parallel_layout = {megatron_text(subject.layers)!r}")
+        key = "hybrid_layer_pattern" if subject.pattern else "pipeline_model_parallel_layout"
+        lines.append(f"cfg.model.{key} = {layout_text(subject.pattern, subject.layers)!r}")
     if chunks and subject.group_size != subject.devices:
         lines.append(f"cfg.model.microbatch_group_size_per_vp_stage = {subject.group_size}")
     lines += [OVERLAP] * (subject.family == OVERLAPPED)
     lines += [line for text in subject.told(OPTIONS) for line in text.split("\n")]
-    lines += [f"cfg.mixed_precision = {RECIPES[precision]!r}"] if precision else []
+    lines += _recipe(subject.known, precision) if precision else []
     batch = "".join(subject.told(megatron.DATA))
     count = subject.microbatches
     batch = batch or f"{count} microbatches a step: cfg.train.global_batch_size is {count} x micro_batch_size x data"
     sharding = [text.replace("\n", "; ") for text in subject.told_of_shard(OPTIONS)]
     return HandoverText(lines, [FROM, batch, *subject.told(REMARKS), *sharding])
+
+
+def _recipe(known: Mapping[str, Any], precision: str) -> list[str]:
+    """Return the recipe of mixed precision, and what is otherwise in it: it overwrites `cfg.ddp` and `cfg.model`."""
+    recipe, usual = f"{RECIPES[precision]!r}", {"grad_reduce_in_fp32": precision != "fp16"}
+    given = {"grad_reduce_in_fp32": known["gradients"] != "bf16"}
+    if f"{precision} weights" in megatron.OPTIONS:  # recipes of these gather them so
+        given[gather := "fp4_param_gather" if precision == "nvfp4" else "fp8_param_gather"] = known[
+            f"{precision} weights"
+        ]
+        usual[gather] = True
+    own = [f"cfg.mixed_precision.{key} = {bool(value)}" for key, value in given.items() if bool(value) != usual[key]]
+    return (
+        [IMPORT, f"cfg.mixed_precision = get_mixed_precision_config({recipe})", *own]
+        if own
+        else [f"cfg.mixed_precision = {recipe}"]
+    )

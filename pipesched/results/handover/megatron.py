@@ -7,7 +7,7 @@ from typing import Any
 
 from pipesched.pipeline.costs import in_one
 from pipesched.pipeline.feeding import typical
-from pipesched.pipeline.layout_text import StageItems, megatron_text
+from pipesched.pipeline.layout_text import StageItems, layout_text
 from pipesched.pipeline.quantities import plain
 from pipesched.results.handover.subject import GROUPED, OVERLAPPED, Answer, HandoverText, Refusal, Subject
 
@@ -51,6 +51,7 @@ MODEL = {
     " --ffn-hidden-size {ffn} --num-attention-heads {heads} --num-query-groups {kv_heads}",
     "channels": "--kv-channels {channels}", "mtp": "--mtp-num-layers {mtp}",
 }  # fmt: skip
+MTP_PATTERN = "the pattern of an MTP layer is yours to give, behind the layers: /*E, once for each"
 SAVING = "recompute and offload by layer or module (--recompute-*, --fine-grained-activation-offloading)"
 
 
@@ -66,7 +67,8 @@ def answer(subject: Subject) -> Answer:
         return Refusal(wrong)
     flags = [pipeline_flag(subject)]
     if subject.layers is not None:  # in a layout stage k is on rank k mod P
-        flags.append(f"--pipeline-model-parallel-layout '{megatron_text(subject.layers)}'")
+        flag = "--hybrid-layer-pattern" if subject.pattern else "--pipeline-model-parallel-layout"
+        flags.append(f"{flag} '{layout_text(subject.pattern, subject.layers)}'")
     elif subject.chunks > 1:
         flags.append(f"--num-virtual-stages-per-pipeline-rank {subject.chunks}")
     if subject.chunks > 1 and subject.group_size != subject.devices:
@@ -74,6 +76,7 @@ def answer(subject: Subject) -> Answer:
     flags += [*[OVERLAP] * overlaps, *subject.told(OPTIONS)]
     remarks = [microbatch_remark(subject), *_differences(subject)][:2] + [CONDITIONS] * (overlaps and not known)
     remarks += _of_versions(subject.layers or ())
+    remarks += [MTP_PATTERN] * bool(subject.pattern and known["mtp"])
     sharding = [*subject.told(OPTIMIZERS), *subject.told(GROUPS), *subject.told_of_shard(SHARD)]
     own = [" ".join([*subject.told(MODEL), ".."])] if known else []
     return HandoverText([" ".join(flags)], [*remarks, *sharding, *own])

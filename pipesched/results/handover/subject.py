@@ -168,6 +168,11 @@ class Subject:
         shard = facts_of_shard(self.problem.shard, facts["data"], facts["context"] or 1)
         return {**facts, **numbers, "step": size * facts["sequence"], **shard}
 
+    @property
+    def pattern(self) -> str:
+        """The letters of the layers of a hybrid model, as Megatron-LM has them; "" for layers that attend."""
+        return str(self.known.get("letters", ""))
+
     def told(self, table: Mapping[str, str]) -> list[str]:
         """Return the texts of a table whose keys the model knows, with its values."""
         return [text.format(**self.known) for key, text in table.items() if self.known.get(key)]
@@ -264,13 +269,16 @@ def subject_of(schedule: object, layers: object = None, made_by: str = "") -> Su
         found = read_megatron_text(str(layers))
         if len(found) != stages:
             raise ConfigError(f"is for {len(found)} stages; there are {stages}", "layers")
-        return Subject(checked, found, made_by, fed)
-    counts = [
-        require_whole(count, "layers", entry=entry) for entry, count in enumerate(require_sequence(layers, "layers"))
-    ]
-    if len(counts) != stages:
-        raise ConfigError(f"needs {stages} numbers (one a stage); this has {len(counts)}", "layers")
-    return Subject(checked, stages_of_counts(counts), made_by, fed)
+    else:
+        entries = enumerate(require_sequence(layers, "layers"))
+        counts = [require_whole(count, "layers", entry=entry) for entry, count in entries]
+        if len(counts) != stages:
+            raise ConfigError(f"needs {stages} numbers (one a stage); this has {len(counts)}", "layers")
+        found = stages_of_counts(counts)
+    subject, total = Subject(checked, found, made_by, fed), sum(stage.layers for stage in found)
+    if subject.known and total != subject.known["layers"]:
+        raise ConfigError(f"has {total} layers; the model has {subject.known['layers']}", "layers")
+    return subject
 
 
 def _by_places(outcome: Outcome) -> tuple[Outcome, str]:

@@ -7,6 +7,7 @@ import ast
 import json
 import re
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,6 +37,11 @@ def made(algorithm: str, devices: int = P, chunks: int = 1, microbatches: int = 
         offload=1,
     )
     return pipesched.run(problem, algorithm, **options)
+
+
+PATTERN = "MEMEM*EMEMEM*E|MEMEM*EMEMEM*E|MEMEM*EMEMEMEM|*EMEMEMEME"
+MODEL = Path(pipesched.__file__).parent.parent / "docs" / "tutorial" / "hybrid"
+HYBRID: dict[str, Any] = {"model": str(MODEL), "parallel": {"expert": 4}, "layout": PATTERN}
 
 
 def pasted(text: str) -> str:
@@ -751,6 +757,28 @@ def test_layouts_that_later_versions_take() -> None:
     assert flags(text)["pipeline_model_parallel_layout"] == "Et*4|m|m|L*3"
     later = "megatron-core 0.19.2 takes no 3 losses (L) and no MTP layers on 2 stages: a later one is needed"
     assert remarks(text)[1:] == [later]
+
+
+def test_the_pattern_of_a_hybrid_model() -> None:
+    """Megatron-LM and its Bridge take its letters with | between stages; who takes no such layers refuses it."""
+    text = pipesched.hand_over(of_model(**HYBRID), "megatron")
+    assert f"--hybrid-layer-pattern '{PATTERN}'" in text
+    assert "--pipeline-model-parallel-layout" not in text
+    assert "--moe-layer-freq" not in text
+    assert f"cfg.model.hybrid_layer_pattern = '{PATTERN}'" in pipesched.hand_over(of_model(**HYBRID), "megatron-bridge")
+    cut = pipesched.hand_over(of_model(**HYBRID), "megatron", layers=[13] * 4)
+    assert "--hybrid-layer-pattern 'MEMEM*EMEMEM*|EMEMEM*EMEMEM|*EMEMEM*EMEME|MEM*EMEMEMEME'" in cut
+    for framework in ("primus", "zero-bubble"):
+        with pytest.raises(Inexpressible, match=r"layers .* alike, and those of this model are MEMEM"):
+            pipesched.hand_over(of_model(**HYBRID), framework)
+
+
+def test_layers_are_those_of_the_model() -> None:
+    """A list or a text of more or fewer layers than the model has is refused, which Megatron-LM would do later."""
+    for layers in ([5] * 4, "Et*5|t*5|t*5|t*5L"):
+        with pytest.raises(ConfigError, match="has 20 layers; the model has 32") as caught:
+            pipesched.hand_over(of_model(), "megatron", layers=layers)
+        assert caught.value.key == "layers"
 
 
 def test_the_order_counts() -> None:

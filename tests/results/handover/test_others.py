@@ -16,8 +16,10 @@ def assigned(text: str) -> dict[str, Any]:
     """What a snippet sets, by the names."""
     found: dict[str, Any] = {}
     for line in ast.parse(pasted(text)).body:
-        assert isinstance(line, ast.Assign)
-        found[ast.unparse(line.targets[0])] = ast.literal_eval(line.value)
+        if not isinstance(line, ast.ImportFrom):
+            assert isinstance(line, ast.Assign)
+            value = line.value.args[0] if isinstance(line.value, ast.Call) else line.value
+            found[ast.unparse(line.targets[0])] = ast.literal_eval(value)
     return found
 
 
@@ -62,10 +64,33 @@ def test_bridge_has_a_recipe_for_each_precision(precision: str, recipe: str) -> 
     """One recipe is set, a remark says what it keeps in bf16, and fp32, which has none, is refused."""
     text = pipesched.hand_over(of_model(hardware="b200", precision=precision), "megatron-bridge")
     assert assigned(text)["cfg.mixed_precision"] == recipe
-    assert text.count("mixed_precision") == 1
+    assert text.count("cfg.mixed_precision = ") == 1
     assert any("the first and the last layer in bf16" in line for line in remarks(text)) == (precision == "fp8")
     with pytest.raises(Inexpressible, match=r"fp32 has none$"):
         pipesched.hand_over(of_model(precision="fp32"), "megatron-bridge")
+
+
+@pytest.mark.parametrize(
+    ("training", "own"),
+    [
+        ({}, {}),
+        ({"gradients": "bf16"}, {"grad_reduce_in_fp32": False}),
+        ({"precision": "fp16"}, {"grad_reduce_in_fp32": True}),
+        ({"precision": "fp16", "gradients": "bf16"}, {}),
+        ({"precision": "fp8", "gradients": "bf16", "distributed_optimizer": False},
+         {"grad_reduce_in_fp32": False, "fp8_param_gather": False}),
+        ({"precision": "nvfp4", "distributed_optimizer": False}, {"fp4_param_gather": False}),
+    ],
+)  # fmt: skip
+def test_what_a_recipe_overwrites_is_set_in_it(training: dict[str, Any], own: dict[str, bool]) -> None:
+    """Gradients and gathers that a recipe of mixed precision has otherwise; nothing of it stands in `cfg.ddp`."""
+    text = pipesched.hand_over(of_model(hardware="b200", **training), "megatron-bridge")
+    found = assigned(text)
+    assert {key: value for key, value in found.items() if key.startswith("cfg.mixed_precision.")} == {
+        f"cfg.mixed_precision.{key}": value for key, value in own.items()
+    }
+    assert "cfg.ddp.grad_reduce_in_fp32" not in found
+    assert ("import get_mixed_precision_config" in text) == bool(own)
 
 
 def options(text: str) -> dict[str, str]:

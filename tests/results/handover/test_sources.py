@@ -8,10 +8,11 @@ import re
 import shlex
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Optional
 
 import pytest
 import yaml
@@ -21,7 +22,16 @@ from pipesched.pipeline.layout_text import megatron_text, read_megatron_text
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.dualpipe import dualpipe_v_whole
 from tests.results.handover.packages import classes, fields_of, literals, unpacked
-from tests.results.handover.test_hand_over import MODELS, TITAN_MODELS, TORCHTITAN, made, of_model, pasted
+from tests.results.handover.test_hand_over import (
+    HYBRID,
+    MODELS,
+    PATTERN,
+    TITAN_MODELS,
+    TORCHTITAN,
+    made,
+    of_model,
+    pasted,
+)
 
 pytestmark = pytest.mark.nightly
 Source = Callable[[str], Path]
@@ -49,7 +59,8 @@ def texts(framework: str) -> list[str]:
         of_model("looped-bfs", parallel=looped, layout="equal", shard="weights"),
         of_model("1f1b", **experts, dispatcher="allgather", parallel={"expert": 8}),
         *(of_model(hardware="b200", precision=one) for one in ("fp8", "fp8-blockwise", "mxfp8", "nvfp4")),
-        of_model(model="mixtral-8x7b", hardware="gb200", parallel={"expert": 8}),
+        of_model(model="mixtral-8x7b", hardware="gb200", parallel={"expert": 8}), of_model(**HYBRID),
+        of_model(hardware="b200", precision="mxfp8", gradients="bf16", distributed_optimizer=False),
     ]  # fmt: skip
     found = []
     for outcome in given:
@@ -148,31 +159,57 @@ def test_megatrons_layouts(source: Source) -> None:
             assert theirs == ["E" * e + "t" * t + "m" * m + "L" * losses for e, t, m, losses in stages]
 
 
+def test_megatrons_patterns(source: Source) -> None:
+    """Its own reader finds the stages and the layers of the pattern of a hybrid model."""
+    path = source("megatron") / "megatron/core/models/hybrid/hybrid_layer_allocation.py"
+    names = ("Symbols", "ParsedHybridPattern", "_validate_pattern", "parse_hybrid_pattern",
+             "get_hybrid_total_layer_count", "get_hybrid_total_pipeline_segment_count")  # fmt: skip
+    body = [node for node in ast.parse(path.read_text("utf-8")).body if getattr(node, "name", "") in names]
+    space: dict[str, Any] = {"Optional": Optional, "dataclass": dataclass}
+    exec(compile(ast.Module(body, []), str(path), "exec"), space)
+    text = pipesched.hand_over(of_model(**HYBRID), "megatron")
+    (pattern,) = re.findall(r"--hybrid-layer-pattern '(.*?)'", text)
+    assert space["get_hybrid_total_pipeline_segment_count"](pattern) == 4
+    assert space["get_hybrid_total_layer_count"](pattern) == 52
+    assert space["parse_hybrid_pattern"](pattern).main_pattern == PATTERN
+
+
 def test_bridge(source: Source) -> None:
     """Each name is a field of its configs or of those of megatron-core that they extend."""
     roots = source("bridge"), source("megatron")
     known: dict[str, dict[str, str]] = {}
     patterns = ("megatron/bridge/training/*.py", "megatron/bridge/models/gpt_provider.py",
+                "megatron/bridge/models/hybrid/hybrid_provider.py",
                 "megatron/training/config/*.py", "megatron/bridge/data/**/*.py",
                 "megatron/core/**/*config*.py")  # fmt: skip
     for root in roots:
         for node in classes(root, *patterns):
             known.setdefault(node.name, {}).update(fields_of(node))
     parts = {
-        "model": {**known["TransformerConfig"], **known["ModelParallelConfig"], **known["GPTModelProvider"]},
+        "model": {
+            **known["TransformerConfig"],
+            **known["ModelParallelConfig"],
+            **known["GPTModelProvider"],
+            **known["HybridModelProvider"],
+        },
         "train": known["TrainingConfig"],
         "ddp": known["DistributedDataParallelConfig"],
         "optimizer": known["OptimizerConfig"],
         "comm_overlap": known["CommOverlapConfig"],
+        "mixed_precision": known["MixedPrecisionConfig"],
         "dataset": {name: kind for one in known.values() for name, kind in one.items() if name == "seq_length"},
     }
     recipes = (roots[0] / "megatron/bridge/training/mixed_precision.py").read_text("utf-8")
     for text in texts("megatron-bridge"):
         for line in pasted(text).splitlines():
+            if line.startswith("from "):
+                assert line.startswith("from megatron.bridge.training.mixed_precision import ")
+                assert f"def {line.rpartition(' ')[2]}(" in recipes
+                continue
             name, _, value = line.partition(" = ")
             _, part, *field = name.split(".")
-            if part == "mixed_precision":
-                assert f"def {ast.literal_eval(value)}(" in recipes
+            if not field:
+                assert f"def {value.removeprefix('get_mixed_precision_config(').strip(')')[1:-1]}(" in recipes
                 continue
             allowed = literals(parts[part][field[0]])
             assert not allowed or ast.literal_eval(value) in (*allowed, None), line
