@@ -58,5 +58,9 @@ cpdef void fetches(Int[::1] begins, Int[::1] stops, Int[::1] stage, Int[::1] oth
 
 cpdef Int take_turns(Int[::1] order, Int[::1] stops, Int[::1] idle, Int[::1] need_first, Int[::1] need,
                      Int[::1] made_first, Int[::1] made, Int[::1] sender, Int[::1] receiver, Int[::1] sent,
-                     Int[::1] place, Int[::1] left, Int[::1] last, Int[::1] turns, Int[::1] free, Int[::1] found,
-                     Int[::1] sends, Int[::1] after, Int[::1] behind)
+                     Int[::1] place, Int[::1] left, Int[::1] last, Int[::1] turns, Int[::1] free, Int[::1] run,
+                     Int[::1] found, Int[::1] sends, Int[::1] after, Int[::1] behind)
+
+cpdef Int run_in_turn(Int[::1] order, Int[::1] first, Int[::1] before, Int[::1] lag, Int[::1] duration,
+                      Int[::1] machine, Int[::1] source, Int[::1] target, Int[::1] length, Int[::1] one, Int[::1] two,
+                      Int beyond, Int[::1] clock, Int[::1] ready, Int[::1] start, Int[::1] end)

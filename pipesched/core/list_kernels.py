@@ -552,17 +552,18 @@ def take_turns(
     order: Sequence[int], stops: Sequence[int], idle: Sequence[int], need_first: Sequence[int], need: Sequence[int],
     made_first: Sequence[int], made: Sequence[int], sender: Sequence[int], receiver: Sequence[int],
     sent: MutableSequence[int], place: MutableSequence[int], left: MutableSequence[int], last: MutableSequence[int],
-    turns: MutableSequence[int], free: MutableSequence[int], found: MutableSequence[int], sends: MutableSequence[int],
-    after: MutableSequence[int], behind: MutableSequence[int],
+    turns: MutableSequence[int], free: MutableSequence[int], run: MutableSequence[int], found: MutableSequence[int],
+    sends: MutableSequence[int], after: MutableSequence[int], behind: MutableSequence[int],
 ) -> int:  # fmt: skip
     """Put both ends of each message where the machines are when it is made, as they run in turns; return what is left.
 
     Each turn of a machine is one task of its part of `order`, if all messages that it needs are `sent`, or one of the
     `idle` turns before that. What has no sender and no receiver (-1) is waited for alone. Machine
     m stands at `place[m]`, with `left[m]` idle turns before; its ends come from
-    `free[m]` on, each behind the task `last[m]` and so many `turns[m]`.
+    `free[m]` on, each behind the task `last[m]` and so many `turns[m]`. What has `run` is listed, messages by their
+    numbers behind those of all tasks.
     """
-    machines, remaining = len(stops), 0
+    machines, remaining, done, tasks = len(stops), 0, 0, len(need_first) - 1
     for machine in range(machines):
         remaining += stops[machine] - place[machine]
     moved = True
@@ -590,19 +591,61 @@ def take_turns(
             place[machine] = at + 1
             last[machine] = task
             turns[machine] = 0
+            run[done] = task
+            done += 1
             if at + 1 < stops[machine]:
                 left[machine] = idle[at + 1]
             for out in range(made_first[task], made_first[task + 1]):
                 message = made[out]
                 sent[message] = 1
+                if sender[message] >= 0:
+                    run[done] = tasks + message
+                    done += 1
                 for end in range(2):
                     here = sender[message] if end == 0 else receiver[message]
                     if here < 0:
                         continue
                     entry = free[here]
                     free[here] = entry + 1
-                    found[entry] = message
+                    found[entry] = tasks + message
                     sends[entry] = 1 - end
                     after[entry] = last[here]
                     behind[entry] = turns[here]
     return remaining
+
+
+def run_in_turn(
+    order: Sequence[int], first: Sequence[int], before: Sequence[int], lag: Sequence[int], duration: Sequence[int],
+    machine: Sequence[int], source: Sequence[int], target: Sequence[int], length: Sequence[int], one: Sequence[int],
+    two: Sequence[int], beyond: int, clock: MutableSequence[int], ready: MutableSequence[int],
+    start: MutableSequence[int], end: MutableSequence[int],
+) -> int:  # fmt: skip
+    """Time tasks in this order, each as early as its waits and its machine allow; return how many.
+
+    Those behind all with waits are messages: each waits for its `source` and both its machines, so many `beyond` those
+    of tasks, and its `target` for it. It ends where a task waits for one that has not ended.
+    """
+    tasks = len(first) - 1
+    for at in range(len(order)):
+        task = order[at]
+        if task < tasks:
+            here = machine[task]
+            now = max(clock[here], ready[task])
+            for wait in range(first[task], first[task + 1]):
+                if end[before[wait]] < 0:
+                    return at
+                now = max(now, end[before[wait]] + lag[wait])
+            start[task] = now
+            now += duration[task]
+            clock[here] = now
+        else:
+            message = task - tasks
+            here, there, other = beyond + one[message], beyond + two[message], target[message]
+            now = max(clock[here], clock[there], end[source[message]])
+            start[task] = now
+            now += length[message]
+            clock[here] = now
+            clock[there] = now
+            ready[other] = max(ready[other], now)
+        end[task] = now
+    return len(order)

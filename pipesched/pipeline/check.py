@@ -59,8 +59,8 @@ class TimeTables:
             for values in (schedule.times.start, schedule.times.end)
         )
         devices = len(self.plan.orders)
-        self.orders = self.plan.lines[:devices]
-        self.lanes = self.plan.lines[devices : devices + 2 * len(self.plan.lanes)]
+        self.orders = self.plan.own_lines[:devices]
+        self.lanes = self.plan.own_lines[devices : devices + 2 * len(self.plan.lanes)]
         self.pairs = column(self.plan.pairs.keys()), column(self.plan.pairs.values())
 
     def of(self, values: Ints, kind: str) -> Ints:

@@ -50,10 +50,9 @@ class TablesOfTimes(Protocol):
 
 def due_messages(tables: TablesOfTimes) -> Due:
     """Return all messages that the operations of a plan need."""
-    parts = [Due(*map(column, ((),) * 6)), *_of_passes(tables), *_of_side_work(tables)]
-    every = Due(*map(np.concatenate, zip(*parts, strict=True)))
+    every = Due(*map(np.concatenate, zip(*_of_passes(tables), *_of_side_work(tables), strict=True)))
     crosses = every.sender != every.receiver
-    return Due(*(values[crosses] for values in every))
+    return every if crosses.all() else Due(*(values[crosses] for values in every))
 
 
 def _of_passes(tables: TablesOfTimes) -> Iterator[Due]:
@@ -101,28 +100,38 @@ def incomplete_messages(tables: TablesOfTimes) -> Iterator[str]:
     if len(plan.messages) != tables.problem.devices:
         yield f"the plan has messages of {len(plan.messages)} devices; the problem has {tables.problem.devices}"
         return
-    due, first = tables.due, index.first_message
-    homes = np.full((2, index.size - first), -1)
-    homes[1, due.number - first], homes[0, due.number - first] = due.sender, due.receiver
-    sends, number = (np.concatenate([getattr(one, key) for one in plan.messages]) for key in ("sends", "number"))
-    there = np.repeat(np.arange(len(plan.messages)), [len(one.number) for one in plan.messages])
-    for at in np.flatnonzero(homes[sends, number - first] != there).tolist():
-        yield f"{index.end(int(number[at]), int(sends[at]))} on device {there[at]} is none of the plan's"
-    count = np.bincount(sends * homes.shape[1] + number - first, minlength=homes.size).reshape(homes.shape)
-    for end, at in np.argwhere((count != 1) & (homes >= 0)).tolist():
-        what = f"stands {count[end, at]} times" if count[end, at] else "is missing"
-        yield f"{index.end(at + first, end)} {what} on device {homes[end, at]}"
+    yield from _misplaced_ends(tables)
     place = np.full(index.size + 1, -2)
     place[NOTHING_BEFORE] = -1
     for device, (program, order) in enumerate(zip(plan.messages, tables.orders, strict=True)):
         place[order] = np.arange(len(order))
         behind = place[program.after]
         place[order] = -2
+        if len(behind) and behind[0] >= -1 and (behind[1:] >= behind[:-1]).all():
+            continue
         for at in np.flatnonzero((behind == -2) | (behind < np.append(-1, behind[:-1]))).tolist():
             name = index.end(int(program.number[at]), int(program.sends[at]))
             yield f"{name} on device {device} stands behind no slot of it, or goes back behind an earlier message"
-    for number in due.number[tables.start[due.number] < 0].tolist():
+    for number in tables.due.number[tables.start[tables.due.number] < 0].tolist():
         yield f"{index.op(number)} starts before time 0"
+
+
+def _misplaced_ends(tables: TablesOfTimes) -> Iterator[str]:
+    """Yield ends of messages that are missing, stand twice, or on a device where none is due."""
+    index, programs, due = tables.index, tables.plan.messages, tables.due
+    first, width = index.first_message, index.size - index.first_message
+    homes, stands = np.full(2 * width, -1, dtype=np.int32), np.zeros(2 * width, dtype=bool)
+    homes[due.number - first], homes[due.number - first + width] = due.receiver, due.sender
+    ends = [one.number - first + one.sends * width for one in programs]
+    for device, row in enumerate(ends):
+        stands[row] = True
+        for at in row[homes[row] != device].tolist():
+            yield f"{index.end(at % width + first, at // width)} on device {device} is none of the plan's"
+    if not sum(map(len, ends)) == 2 * len(due.number) == np.count_nonzero(stands):
+        count = np.bincount(np.concatenate(ends), minlength=2 * width)
+        for at in np.flatnonzero((count != 1) & (homes >= 0)).tolist():
+            what = f"stands {count[at]} times" if count[at] else "is missing"
+            yield f"{index.end(at % width + first, at // width)} {what} on device {homes[at]}"
 
 
 def wrong_messages(tables: TablesOfTimes) -> Iterator[str]:
@@ -130,26 +139,28 @@ def wrong_messages(tables: TablesOfTimes) -> Iterator[str]:
     if tables.problem.messages is None:
         return
     due, start, end, index = tables.due, tables.start, tables.end, tables.index
-    lasts = end[due.number] - start[due.number]
+    begins, delivered = start[due.number], end[due.number]
+    lasts = delivered - begins
     for at in np.flatnonzero(lasts != due.lasts).tolist():
         yield f"{index.op(int(due.number[at]))} lasts {tables.time(lasts[at])}, not {tables.time(due.lasts[at])}"
     ready = np.zeros(index.size, dtype=end.dtype)
     ready[due.number] = end[due.source]
     for row in _rows(tables, due):
         before, after = row[:-1], row[1:]
-        is_message = after >= index.first_message
-        np.maximum.at(ready, after[is_message], end[before[is_message]])
-        late = ~is_message & (before >= index.first_message) & (start[after] < end[before])
-        for at in np.flatnonzero(late).tolist():
-            yield f"{index.op(int(after[at]))} starts before {index.op(int(before[at]))} has ended on the same device"
-    for at in np.flatnonzero(start[due.number] != ready[due.number]).tolist():
+        ready[after] = np.maximum(ready[after], end[before])  # each stands in a row once
+        if tables.problem.messages.queue == "device":
+            is_late = (after < index.first_message) & (before >= index.first_message) & (start[after] < end[before])
+            for at in np.flatnonzero(is_late).tolist():
+                first, then = (index.op(int(row[at])) for row in (before, after))
+                yield f"{then} starts before {first} has ended on the same device"
+    for at in np.flatnonzero(begins != ready[due.number]).tolist():
         number = int(due.number[at])
-        what = f"{index.op(number)} starts at {tables.time(start[number])}, not at {tables.time(ready[number])}"
+        what = f"{index.op(number)} starts at {tables.time(begins[at])}, not at {tables.time(ready[number])}"
         yield f"{what}, when it is made and at the head of its queues"
-    for at in np.flatnonzero(start[due.target] < end[due.number]).tolist():
+    for at in np.flatnonzero(start[due.target] < delivered).tolist():
         one, number = int(due.target[at]), int(due.number[at])
         what = f"{index.op(one)} starts at {tables.time(start[one])}, before {index.op(number)} is delivered"
-        yield f"{what} at {tables.time(end[number])}"
+        yield f"{what} at {tables.time(delivered[at])}"
 
 
 def _rows(tables: TablesOfTimes, due: Due) -> Iterator[Ints]:

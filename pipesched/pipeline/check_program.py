@@ -327,7 +327,7 @@ class CheckedProgram:
 
     def _use(self, moves: dict[int, tuple[list[int], list[int]]]) -> Iterator[tuple[tuple[int, int, int], str]]:
         """Note the gather of each slot, of a pair those of both parts; yield slots whose stage is sharded."""
-        order = self.plan.lines[self.device]
+        order = self.plan.own_lines[self.device]
         order = order[order < self.index.passes]
         pairs = np.isin(self.pairs[0], order)
         used, slot = (np.append(order, both[pairs]) for both in (self.pairs[1], self.pairs[0]))

@@ -18,7 +18,7 @@ from pipesched.pipeline.message_programs import (
     with_queues,
     without_messages,
 )
-from pipesched.pipeline.messages import BEST, EDGE, OF_FILE, ON_DEVICE, PAIR, PYTORCH, Messages
+from pipesched.pipeline.messages import BEST, EDGE, OF_FILE, ON_DEVICE, PYTORCH, Messages
 from pipesched.pipeline.plan import NOTHING_BEFORE, MessageProgram, Plan
 from pipesched.pipeline.problem import Problem
 
@@ -38,7 +38,8 @@ def with_messages(problem: Problem, plan: Plan) -> tuple[Problem, Plan]:
         return resolved(problem, known.order or OF_FILE), plan
     if known.order == OF_FILE:
         raise ConfigError("file: the plan says no SEND and RECV", "messages", entry="order")
-    problem, plan = resolved(problem, known.order or PYTORCH), pytorch_programs(problem, plan)
+    problem = resolved(problem, known.order or PYTORCH)
+    plan = pytorch_programs(problem, plan)
     return problem, plan if known.order != BEST else BestOrder(problem, plan).plan()
 
 
@@ -56,7 +57,7 @@ class BestOrder:
         self.queue = problem.messages.queue
         self.sent, self.first = Sent(problem, plan), plan.index.first_message
         graph = lower_plan(with_queues(problem, Messages(EDGE)), plan)
-        lines = plan.lines[: len(plan.machines)]
+        lines = plan.own_lines
         self.graph = graph.changed(edges=[graph.edges, *(Edges(line[:-1], line[1:]) for line in lines if len(line))])
         self.lines = lines
         self.ends = np.concatenate([line[-1:] for line in lines])
@@ -65,10 +66,8 @@ class BestOrder:
     def _lay_out(self) -> None:
         """Give numbers to the resources that messages need, and the lines of those that need the same ones."""
         sent, queue, devices = self.sent, self.queue, self.problem.devices
+        (edge, _), (one, two) = map(sent.queues, (EDGE, queue))
         here, there = (np.where(sent.is_run, ends, NOTHING_BEFORE) for ends in (sent.sender, sent.receiver))
-        pair = np.minimum(here, there) * devices + np.maximum(here, there)
-        edge = here * devices + there
-        one, two = {EDGE: (edge, edge), PAIR: (pair, pair)}.get(queue, (here, there))
         none = np.full(self.first, NOTHING_BEFORE)
         self.here, self.there = np.append(none, here), np.append(none, there)
         for device, line in enumerate(self.lines[:devices]):

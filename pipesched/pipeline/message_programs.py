@@ -6,15 +6,18 @@ its tensor, and the RECV of the one that needs it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from typing import NamedTuple
 
 from pipesched.core.arrays import Ints, Kernels, column, np
 from pipesched.core.clock import look
 from pipesched.core.tasks import NOWHERE, Edges, TaskGraph, WaitTable
+from pipesched.core.timing import UNTIMED, Times
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.pipeline.kinds import GRADIENT_LETTERS
-from pipesched.pipeline.messages import EDGE, ON_DEVICE, Messages
+from pipesched.pipeline.messages import EDGE, ON_DEVICE, PAIR, Messages
 from pipesched.pipeline.model import StepModel
 from pipesched.pipeline.ops import Op, OpIndex, ScopedRows
 from pipesched.pipeline.plan import NOTHING_BEFORE, MessageProgram, Plan, ends_of_stages, with_parts
@@ -34,10 +37,11 @@ class Sent:
     """
 
     def __init__(self, problem: Problem, plan: Plan) -> None:
-        self._problem, self._plan, model = problem, plan, problem.model
+        self._problem, self._plan, self.model = problem, plan, problem.model
+        model = self.model
         self.index = index = _with_messages(plan.index, model)
         self._planned = np.zeros(index.first_message, dtype=bool)  # of the operations of devices
-        for numbers in (*plan.lines[: len(plan.orders)], column(plan.pairs.values())):
+        for numbers in (*plan.own_lines[: len(plan.orders)], column(plan.pairs.values())):
             self._planned[numbers] = True
         parts = [(column(()),) * 5, *self._passes(model), *self._side(model)]
         source, target, self.sender, self.receiver, self.length = (
@@ -88,9 +92,27 @@ class Sent:
                     both = (own[0], passes, own[1], there) if kind == "E" else (passes, own[0], there, own[1])
                     yield (*both, lag)
 
+    def queues(self, queue: str) -> tuple[Ints, Ints]:
+        """Return numbers for the queues of each message at its two ends."""
+        here, there = self.sender, self.receiver
+        if queue not in (EDGE, PAIR):
+            return here, there
+        first, second = (np.minimum(here, there), np.maximum(here, there)) if queue == PAIR else (here, there)
+        both = first * self._problem.devices + second
+        return both, both
+
     def programs(self, rows: Sequence[MessageProgram]) -> Plan:
         """Return the plan with these programs of its devices."""
-        return with_parts(self._plan, index=self.index, messages=rows)
+        found = with_parts(self._plan, index=self.index, messages=rows)
+        vars(found)["own_lines"] = self._plan.own_lines
+        return found
+
+
+class Turns(NamedTuple):
+    """The messages of a plan, and all operations and messages in an order in which PyTorch's runtime can run them."""
+
+    sent: Sent
+    order: Ints
 
 
 def _with_messages(index: OpIndex, model: StepModel) -> OpIndex:
@@ -118,14 +140,15 @@ def pytorch_programs(problem: Problem, plan: Plan) -> Plan:
     look()
     plan = without_messages(plan)
     sent, devices = Sent(problem, plan), len(plan.orders)
-    lines, there = plan.lines[:devices], np.flatnonzero(sent.is_run)
+    lines, there = plan.own_lines[:devices], np.flatnonzero(sent.is_run)
     stops = np.cumsum([0, *map(len, lines)])
-    order, begins = np.concatenate([column(()), *lines]).astype(np.int64), stops[:-1]
+    order, begins = np.concatenate([column(()), *lines]), stops[:-1]
     idle = _turns(problem, plan, order, stops)
     waits = _waits(plan, order)
     number = np.append(there, len(sent.is_run) + np.arange(len(waits)))
     keys = (np.append(tasks_of[there], waits[:, at]) for at, tasks_of in ((1, sent.target), (0, sent.source)))
-    needs, makes = (WaitTable(key, number, 0 * number, sent.index.first_message) for key in keys)
+    none = 0 * number
+    needs, makes = (WaitTable(key, number, none, sent.index.first_message) for key in keys)
     sender, receiver = (np.append(ends, 0 * waits[:, 0] + NOTHING_BEFORE) for ends in (sent.sender, sent.receiver))
     ends = np.bincount(sent.sender[there], minlength=devices) + np.bincount(sent.receiver[there], minlength=devices)
     bounds, kernels = np.cumsum([0, *ends.tolist()]), Kernels()
@@ -133,17 +156,20 @@ def pytorch_programs(problem: Problem, plan: Plan) -> Plan:
     left = idle[np.minimum(begins, len(idle) - 1)]
     state = [kernels.blank(len(sender)), *map(kernels.give, (begins.copy(), left))]
     state += [kernels.blank(devices, NOTHING_BEFORE), kernels.blank(devices), kernels.give(bounds[:-1].copy())]
-    found = [kernels.blank(int(bounds[-1])) for _ in range(4)]
-    if kernels.lists.take_turns(*map(kernels.give, given), *state, *found):
+    run, *found = (kernels.blank(count) for count in (len(order) + len(there), *(int(bounds[-1]),) * 4))
+    if kernels.lists.take_turns(*map(kernels.give, given), *state, run, *found):
         raise InvalidSchedule("the operations of the plan wait for each other")
-    numbers, sends, after, behind = map(column, found)
+    columns = [*map(column, found)]
     parts = [slice(*both) for both in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)]
-    columns = numbers + sent.index.first_message, sends, after, behind
-    return sent.programs([MessageProgram(*(values[part] for values in columns)) for part in parts])
+    made = sent.programs([MessageProgram(*(values[part] for values in columns)) for part in parts])
+    vars(made)["turns"] = Turns(sent, column(run))
+    return made
 
 
 def _waits(plan: Plan, order: Ints) -> Ints:
     """Return the waits of slots for slots as rows (before, after), which turns keep too; of pairs by their forwards."""
+    if not plan.waits:
+        return column(()).reshape(0, 2)
     forward = {backward: one for one, backward in plan.pairs.items()}
     pairs = [[forward.get(number, number) for number in pair] for pair in plan.waits]
     found = column([*chain.from_iterable(pairs)]).reshape(-1, 2)
@@ -156,27 +182,26 @@ def _turns(problem: Problem, plan: Plan, order: Ints, stops: Ints) -> Ints:
     is_divided = problem.sharding.divides(WEIGHTS) and bool(plan.network)
     reductions = index.of_kind("REDUCE_GRAD") if index.scoped else range(0)
     if not is_divided:
-        numbers = np.stack([order, order])
-        numbers[1, np.isin(order, column(plan.pairs.keys()))] = column(
-            [plan.pairs[one] for one in order.tolist() if one in plan.pairs] if plan.pairs else ()
-        )
-        is_pass = order < index.passes
-        stage, other = np.where(is_pass, numbers // index.units % index.stages, NOTHING_BEFORE)
-        other = np.where(other == stage, NOTHING_BEFORE, other)
+        stage, other = order // index.units % index.stages, np.full(len(order), NOTHING_BEFORE)
+        if plan.pairs:
+            at = np.flatnonzero(np.isin(order, column(plan.pairs.keys())))
+            other[at] = column(map(plan.pairs.__getitem__, order[at].tolist())) // index.units % index.stages
+            other[other == stage] = NOTHING_BEFORE
+        if index.scoped:
+            stage[order >= index.passes] = NOTHING_BEFORE
         kernels = Kernels()
         coming = [kernels.blank(index.stages) for _ in range(2)], kernels.blank(index.stages, NOTHING_BEFORE)
         found = kernels.blank(len(turns))
         columns = map(kernels.give, (stops[:-1], stops[1:], stage, other))
         kernels.lists.fetches(*columns, AHEAD, *coming[0], coming[1], found)
         turns = column(found)
-    there = problem.model.where
+    counts = Counter(chain.from_iterable(map(set[int], zip(*(way.devices for way in problem.model.ways), strict=True))))
     for device, slots in enumerate(plan.orders):
         place = {number: at for at, number in enumerate(slots)} if is_divided else {}
         program = plan.network[device] if is_divided else ()
         frees = index.of_kind("REDUCE_TIED")
         behind = [place.get(after, -1) for number, after in program if number not in frees]
-        count = int((there == device).any(axis=1).sum())
-        ends = ends_of_stages(slots, plan.pairs, index, count)
+        ends = ends_of_stages(slots, plan.pairs, index, counts[device])
         reduced = {index.stage_of(number) for number, _ in program if number in reductions}
         behind += [at for stage, at in ends.items() if stage not in reduced]
         places = column(behind) + 1
@@ -262,6 +287,29 @@ def with_message_tasks(graph: TaskGraph, problem: Problem, plan: Plan) -> TaskGr
     )
 
 
+def times_in_turn(graph: TaskGraph, problem: Problem, plan: Plan, lengths: Ints | None) -> Times | None:
+    """Return the times of a plan in PyTorch's order, in one pass over its turns; None where these do not say all.
+
+    `graph` is without messages, which stand in two queues each. `lengths` are own ones, in ticks.
+    """
+    turns, devices = vars(plan).get("turns"), problem.devices
+    if turns is None or turns.sent.model is not problem.model or plan.lanes or plan.network or problem.messages is None:
+        return None
+    sent, queue, first, waits = turns.sent, problem.messages.queue, len(graph), graph.waits
+    duration, length = (graph.duration, sent.length) if lengths is None else (lengths[:first], lengths[first:])
+    machine, beyond = np.zeros(first, dtype=np.int64), 0 if queue == ON_DEVICE else devices
+    for device, line in enumerate(plan.own_lines):
+        machine[line] = device
+    kernels = Kernels(duration, waits.lag, length)
+    given = (turns.order, waits.first, waits.task, waits.lag, duration, machine, sent.source, sent.target, length)
+    clock, ready = kernels.blank(devices * (devices + 1)), kernels.blank(first)
+    start, end = (kernels.blank(first + len(length), UNTIMED) for _ in range(2))
+    done = kernels.lists.run_in_turn(
+        *map(kernels.give, (*given, *sent.queues(queue))), beyond, clock, ready, start, end
+    )
+    return Times(start, end) if done == len(turns.order) else None
+
+
 def queues_of(plan: Plan, queue: str) -> Iterator[Ints]:
     """Yield what goes one after another, in order: messages, and tasks; not what `Plan.queues` has."""
     for device in range(len(plan.messages) * (queue != EDGE)):
@@ -270,7 +318,7 @@ def queues_of(plan: Plan, queue: str) -> Iterator[Ints]:
 
 def merged(plan: Plan, device: int) -> Ints:
     """Return all that a device issues: its slots, and its messages behind them."""
-    line, program = plan.lines[device], plan.messages[device]
+    line, program = plan.own_lines[device], plan.messages[device]
     place = np.full(plan.index.size + 1, -1)
     place[line] = np.arange(len(line))
     keys = np.concatenate([place[program.after], np.arange(len(line))])

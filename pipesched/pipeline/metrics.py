@@ -299,7 +299,7 @@ class ScheduleMetrics:
 
     @property
     def _lines(self) -> list[Ints]:
-        return self.plan.lines[: len(self.plan.orders)]
+        return self.plan.own_lines[: len(self.plan.orders)]
 
     @cached_property
     def makespan_ticks(self) -> int:
@@ -522,7 +522,7 @@ class ScheduleMetrics:
         return self._steps(device, [stay for stay in self._beside if stay.device == device and stay.what != without])
 
     def _steps(self, device: int, beside: Sequence[Stay]) -> Iterator[tuple[int, int]]:
-        tasks, more = np.append(self.plan.lines[device], self._transfers[device]), _changes(beside)
+        tasks, more = np.append(self.plan.own_lines[device], self._transfers[device]), _changes(beside)
         times = np.concatenate([self.times.start[tasks], self.times.end[tasks], more[0]])
         changes = np.concatenate([self.graph.take[tasks], -self.graph.give[tasks], more[1]])
         return _levels(times, changes)

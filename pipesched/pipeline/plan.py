@@ -101,13 +101,14 @@ def stages_along(slots: Iterable[int], pairs: Mapping[int, int], index: OpIndex,
 def ends_of_stages(order: Sequence[int], pairs: Mapping[int, int], index: OpIndex, count: int) -> dict[int, int]:
     """Return the place in a device's order of the last B or W of each of its `count` stages, found from the end."""
     weights = [index.of_kind(kind) for kind in "BW" if kind in index.letters]
-    found: dict[int, int] = {}
+    units, found = index.units, dict[int, int]()
     for place in range(len(order) - 1, -1, -1):
         number = pairs.get(order[place], order[place])
-        if any(number in row for row in weights):
-            found.setdefault(index.stage_of(number), place)
-            if len(found) == count:
-                break
+        for row in weights:
+            if number in row:
+                found.setdefault((number - row.start) // units, place)
+        if len(found) == count:
+            break
     return found
 
 
@@ -180,9 +181,14 @@ class Plan(Displayable):
         return [*self.orders, *chain(*self.lanes), *self.network_lanes]
 
     @cached_property
+    def own_lines(self) -> list[Ints]:
+        """The orders of `machines` as arrays, those of the devices first."""
+        return [*map(column, self.machines)]
+
+    @cached_property
     def lines(self) -> list[Ints]:
-        """The orders of `machines` as arrays, those of the devices first; behind them those of `queues`."""
-        return [*map(column, self.machines), *self.queues]
+        """The orders of `machines`, and behind them those of `queues`."""
+        return [*self.own_lines, *self.queues]
 
     @cached_property
     def queues(self) -> list[Ints]:

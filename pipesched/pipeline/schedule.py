@@ -11,7 +11,7 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 from pipesched.checks import require_flag, require_sequence, require_type, shown
-from pipesched.core.arrays import np
+from pipesched.core.arrays import column, np
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import Times, earliest_times
 from pipesched.display import HasPage
@@ -20,7 +20,7 @@ from pipesched.pipeline.check_program import checked_programs, misplaced_step, u
 from pipesched.pipeline.costs import fields_of
 from pipesched.pipeline.lowering import lower_plan
 from pipesched.pipeline.message_orders import with_messages
-from pipesched.pipeline.message_programs import with_message_tasks, with_queues
+from pipesched.pipeline.message_programs import times_in_turn, with_message_tasks, with_queues, without_messages
 from pipesched.pipeline.messages import Messages
 from pipesched.pipeline.metrics import ScheduleMetrics
 from pipesched.pipeline.ops import Op, Slot
@@ -130,7 +130,7 @@ class Schedule(ScheduleMetrics, HasPage):
         """
         index, starts = self.plan.index, self.start_ticks
         firsts, places = index.row("F", 0)[:: index.slices], np.full(index.size, -1)
-        for line in self.plan.lines[: len(self.plan.orders)]:
+        for line in self.plan.own_lines[: len(self.plan.orders)]:
             places[line] = np.arange(len(line))
         placement, count = self.problem.settled_placement, index.microbatches
 
@@ -193,7 +193,12 @@ def schedule_plan(problem: Problem, plan: Plan, lengths: Sequence[int] | None = 
         wrong = [*misplaced_step(problem, plan), *chain.from_iterable(one.wrong for one in programs)]
     if wrong:
         raise InvalidSchedule("the plan breaks the rules of its problem: " + "; ".join(wrong[:3]), wrong)
-    return timed_plan(*with_messages(problem, plan), lengths)
+    try:
+        chosen = with_messages(problem, plan)
+    except InvalidSchedule:
+        timed_plan(with_queues(problem, None), without_messages(plan))  # which says the circle
+        raise
+    return timed_plan(*chosen, lengths)
 
 
 def queued(schedule: Schedule, messages: Messages | None) -> Schedule:
@@ -220,11 +225,14 @@ def timed_plan(
 
     `free` is its graph without its messages, where that is there already.
     """
-    graph = lower_plan(problem, plan) if free is None else with_message_tasks(free, problem, plan)
-    if lengths is not None:
-        graph = graph.changed(durations=_lengths(lengths, plan.index.size))
+    own = None if lengths is None else column(_lengths(lengths, plan.index.size))
+    graph = lower_plan(problem, without_messages(plan)) if free is None else free
+    times = times_in_turn(graph, problem, plan, own) if plan.messages else None
     try:
-        times = earliest_times(graph, plan.lines)
+        if times is None:
+            graph = with_message_tasks(graph, problem, plan) if plan.messages else graph
+            graph = graph if own is None else graph.changed(durations=own)
+            times = earliest_times(graph, plan.lines)
     except Deadlock as error:
         raise Deadlock(_explain(error, plan), error.cycle, error.awaited) from None
     except InvalidSchedule:
@@ -236,7 +244,8 @@ def timed_plan(
         for number, time in reshard_times(plan, ends):
             starts[number] = ends[number] = time
         times = Times(starts, ends)
-    return timed_schedule(problem, plan, times, graph, own_lengths=lengths is not None)
+    whole = graph if len(graph) == plan.index.size else None
+    return timed_schedule(problem, plan, times, whole, own_lengths=lengths is not None)
 
 
 def best_ahead(problem: Problem, timed: Callable[[Problem], Schedule]) -> Schedule:
@@ -254,14 +263,15 @@ def best_ahead(problem: Problem, timed: Callable[[Problem], Schedule]) -> Schedu
 
 
 def timed_schedule(
-    problem: Problem, plan: Plan, times: Times, graph: TaskGraph, *, own_lengths: bool = False
+    problem: Problem, plan: Plan, times: Times, graph: TaskGraph | None, *, own_lengths: bool = False
 ) -> Schedule:
-    """Return a Schedule that need not lower its plan again, because `graph` is its task graph; times are in ticks.
+    """Return a Schedule that need not lower its plan again if `graph` is its task graph; times are in ticks.
 
     Nothing is checked: problem, plan and times are those that the graph was made of, and that it gave.
     """
     schedule = object.__new__(Schedule)
-    vars(schedule).update(problem=problem, plan=plan, times=times, graph=graph, own_lengths=own_lengths)
+    vars(schedule).update(problem=problem, plan=plan, times=times, own_lengths=own_lengths)
+    vars(schedule).update({} if graph is None else {"graph": graph})
     return schedule
 
 

@@ -26,14 +26,15 @@ def with_step_tasks(graph: TaskGraph, problem: Problem, plan: Plan) -> TaskGraph
     """
     step = _Step(problem, plan)
     tasks = [*step.tasks(len(graph.unit_counts))]
-    data, whole = Edges.joined([graph.edges, *step.needs()]), Edges.joined(step.residency())
+    needs, whole = [*step.needs()], Edges.joined(step.residency())
+    data = Edges.joined([graph.edges.where(slice(len(graph.edges) - len([*waits_of(plan)]))), *needs])  # waits are last
     durations, resources, pools = (column(values) for values in zip(*tasks, strict=True)) if tasks else [column(())] * 3
     nothing = np.zeros(len(tasks), dtype=np.int64)
     return TaskGraph(
         np.append(graph.duration, durations),
         np.append(graph.resource, resources),
         (*graph.unit_counts, *[1] * problem.devices),
-        [data, whole, step.late_gathers(data, whole), step.issued(), *step.tied()],
+        [graph.edges, *needs, whole, step.late_gathers(data, whole), step.issued(), *step.tied()],
         np.append(graph.take, nothing),
         np.append(graph.give, nothing),
         np.append(graph.pool, pools),
@@ -282,7 +283,7 @@ class _Step:
                 coming.update(by_slot.get(slot, ()))
 
     def late_gathers(self, data: Edges, whole: Edges) -> Edges:
-        """Return what gathers wait for where nothing is gathered ahead: for all that the slot behind them waits for."""
+        """Return what gathers wait for where nothing is gathered ahead: for all data of the slot behind them."""
         if not self.problem.sharding.gathers_each:
             return Edges((), ())
         by_slot = data.where(np.argsort(data.after, kind="stable"))

@@ -363,8 +363,10 @@ def run(problem: Problem, algorithm: str | Callable[..., Any], **options: Any) -
     fed = FedFamily(sliced, chosen, plan, timed)
     with _explained(chosen, given):
         ordering = None if wanted is None else ordering_of(fed, wanted)
+        if messages is not None and not (sliced.has_step or any(saved)):  # timed once, in the queues
+            fed.timed = lambda one, made: schedule_plan(with_queues(one, messages), made)
         schedule = fed.schedule(None if ordering is None else ordering.order)
-    schedule = checked(queued(schedule, messages))
+    schedule = checked(schedule if schedule.problem.messages else queued(schedule, messages))
     is_grouped = GROUPS in chosen.options and given.get(GROUPS, BEST) == BEST
     require_kept_budget(chosen, schedule, saved)
     return Outcome(str(chosen.name), schedule, ordering=ordering, is_grouped=is_grouped, cut=cut)

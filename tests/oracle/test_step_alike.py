@@ -117,6 +117,16 @@ def test_known_plans(config: Config, rows: list[str]) -> None:
     assert lower_bound(schedule).ticks <= schedule.makespan_ticks
 
 
+@pytest.mark.parametrize("before", ["1UNSHARD1", "0F1"])
+def test_waits_of_a_slot_that_is_gathered_late(before: str) -> None:
+    """Where nothing is gathered ahead, a gather waits for the data of its slot, not for what else that waits for."""
+    config: Config = {"devices": 2, "microbatches": 2, "forward": [5, 1], "gather": 2}
+    config |= {"shard": {"level": "weights", "ranks": 2, "gather": "each"}}
+    rows, step = [["0F0", "0F1", "0B0", "0B1"], ["1F0", "1B0", "1F1", "1B1"]], read_step(config)
+    texts = by_rule(step, rows, fed(rows))._replace(waits=[(before, "1B0")])
+    require_alike(scheduled(make_problem(**config), texts), step, replay_step(step, texts))
+
+
 @given(step_configs(), st.randoms(use_true_random=False), CHANCES, CHANCES, CHANCES)
 def test_random_plans(config: Config, random: Random, split: float, pair: float, again: float) -> None:
     """Halves, pairs, recompute, side work anywhere, lanes in any order, waits: the same times and metrics."""

@@ -319,7 +319,7 @@ class FedFamily:
     def __init__(
         self, problem: Problem, family: Family, make: Callable[[Problem], Plan], timed: Timing = schedule_plan
     ) -> None:
-        self.problem, self.family, self._make, self._timed = problem, family, make, timed
+        self.problem, self.family, self._make, self.timed = problem, family, make, timed
 
     @cached_property
     def positions(self) -> Plan:
@@ -338,6 +338,6 @@ class FedFamily:
         Where the placement is mirrored, that of its problem says which of them go the second way.
         """
         if order is None:
-            return self._timed(self.problem, self.positions)
+            return self.timed(self.problem, self.positions)
         placement = self.problem.settled_placement.fed(order)
-        return self._timed(replace(self.problem, placement=placement), self.plan(order))
+        return self.timed(replace(self.problem, placement=placement), self.plan(order))
