@@ -1,7 +1,7 @@
 """Compare what this build answers with the corpus (tests/data/corpus.json.gz), and say where it differs.
 
-With --write the corpus gets the answers of this build, for the problems that it has and the commands of today; with
---draw it gets new problems too, which others than those of today may be, with another version of hypothesis.
+With --write the corpus gets the answers of this build, for the problems that it has, the commands of today, and
+families that it lacks; with --draw it gets new problems too, which others than those of today may be, with another version of hypothesis.
 """
 
 from __future__ import annotations
@@ -20,8 +20,12 @@ def written(problems: Sequence[dict[str, Any]]) -> dict[str, Any]:
     from tests.corpus import answers_of
     from tests.corpus_documents import KINDS, answered
 
+    from pipesched.schedulers.registry import FAMILIES
+
+    runs = [[answer["run"] for answer in entry.get("runs", ())] for entry in problems]
+    added = [[name, {}] for name in FAMILIES if all(name != run[0] for row in runs for run in row)]
     entries = [
-        {**entry, **answers_of(entry["config"], [answer["run"] for answer in entry["runs"]])} for entry in problems
+        {**entry, **answers_of(entry["config"], [*row, *added])} for entry, row in zip(problems, runs, strict=True)
     ]
     return {"problems": entries, **answered(KINDS)}
 

@@ -63,7 +63,10 @@ def layouts(count: int, stages: int) -> Iterator[tuple[int, ...]]:
 
 
 def legal(given: dict[str, Any], layout: tuple[int, ...]) -> Problem | None:
-    """The problem of a layout, if every stage has something to do."""
+    """The problem of a layout, if every stage has something to do: layers, or what comes first or last."""
+    ends = ("first", *["middle"] * (len(layout) - 2), "last") if len(layout) > 1 else ("first",)
+    if not all(count or any((given.get(end) or {}).values()) for count, end in zip(layout, ends, strict=True)):
+        return None
     try:
         return make_problem(**given, layout=layout)
     except ConfigError:
