@@ -452,8 +452,8 @@ def _outcome(
         exact = (f"{PROVING}, {search.cases[one].name}" for one in search.open if one in search.cut_off)
         cut_off = [*search.cut_off_bounds, *exact]
         left = families_on(request.split_problem, given.problems) if search.is_family_left else ()
-        cuts = (f"{name} on its best cut" if name in search.seen else name for name in given.not_tried)
-        not_tried = [*cuts, *(name for name in left if name not in search.seen)]
+        on_cuts = (f"{name} on its best cut" if name in search.seen else name for name in given.not_tried)
+        not_tried = [*on_cuts, *(name for name in left if name not in search.seen)]
     return Outcome(
         "solve",
         search.best.schedule,

@@ -102,10 +102,10 @@ def test_a_level_means_the_same_in_every_command(cli: Cli) -> None:
     assert run["metrics"]["makespan"] == step
     given = "--parallelism.data_parallel_shard_degree="
     Path("c.yaml").write_text(f"{FILE}training: {{shard: optimizer}}\nshard: {{reduce: each}}\n")
-    for source, options, degree in (
+    for source, chosen, degree in (
         (words(), (), 1), (words(), ("--shard", "weights"), 2), (("-c", "c.yaml"), ("--shard", "weights"), 2),
     ):  # fmt: skip
-        text = cli("export", "--algo", "1f1b", *source, *options, "--for", "torchtitan").stdout
+        text = cli("export", "--algo", "1f1b", *source, *chosen, "--for", "torchtitan").stdout
         assert f"{given}{degree} " in text
     for options, message in (
         (["--shard", "weights", "--shard-ranks", "3"], "--shard-ranks: must divide data x context = 2"),
