@@ -7,7 +7,7 @@ needs, takes and gives; between two devices the latency of the boundary is added
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from itertools import chain, groupby, product
+from itertools import chain, groupby
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -129,17 +129,13 @@ def _rows(problem: Problem, index: OpIndex) -> Iterator[tuple[range, range, Ints
                 yield before[first + shift :: count], after[first::count], none[first::count], -1
             if not (shift or need.stage):
                 yield before, after, none, -1
-    ways = model.ways
-    if model.is_plain and model.lasts.along is None:  # one row for both directions
-        ways = [ways[0]._replace(microbatches=range(index.microbatches))]
-    for stage, way in product(range(index.stages - 1), ways):
-        here, there = model.where[stage : stage + 2, way.microbatches.start * index.slices]
-        part, boundary = index.in_units(way.microbatches), stage if here != there else -1
+    for stage in range(index.stages - 1):
+        boundary = -1 if model.where[stage, 0] == model.where[stage + 1, 0] else stage  # and so on the way back
         for letter, need in needs:
             if need.stage:
                 there, here = (stage, stage + 1) if need.stage < 0 else (stage + 1, stage)
                 lags = (model.there if need.stage < 0 else model.back)[stage]
-                yield index.row(need.letter, there)[part], index.row(letter, here)[part], lags[part], boundary
+                yield index.row(need.letter, there), index.row(letter, here), lags, boundary
     if model.rounds > 1:  # the next round of a microbatch begins behind its last stage
         before, after = index.row("F", index.stages - 1)[: -problem.batches], index.row("F", 0)[problem.batches :]
         lags = np.full(len(after), model.around)

@@ -54,6 +54,11 @@ class Tables:
             return values[:, self.along]
         return np.broadcast_to(values, (len(values), self.units))
 
+    def by_row(self, choose: Callable[[Row], int]) -> dict[str, tuple[int, ...]]:
+        """Return what `choose` makes of each row; it looks once at one that stands there several times."""
+        chosen = {name: choose(row) for name, row in {id(row): row for row in chain(*self.rows.values())}.items()}
+        return {key: tuple([chosen[id(row)] for row in rows]) for key, rows in self.rows.items()}
+
 
 @dataclass(frozen=True, eq=False)
 class Ticks(Tables):
@@ -66,10 +71,9 @@ class Ticks(Tables):
     @cached_property
     def mean(self) -> Mapping[str, tuple[int, ...]]:
         """What the mean unit has, row by row, for heuristics and texts; of units alike one of the first way."""
-        every = {id(row): row for row in chain(*self.rows.values())}
-        mean = {name: row[0] if self.along is not None else (2 * sum(row) + len(row)) // (2 * len(row))
-                for name, row in every.items()}  # fmt: skip
-        return {key: tuple([mean[id(row)] for row in rows]) for key, rows in self.rows.items()}
+        if self.along is not None:
+            return self.by_row(lambda row: row[0])
+        return self.by_row(lambda row: (2 * sum(row) + len(row)) // (2 * len(row)))
 
     def of(self, letter: str) -> tuple[int, ...]:
         """Return the mean duration of a kind of operation, stage by stage; empty for transfers that have no cost."""
@@ -95,10 +99,8 @@ class Grains(Tables):
 
         `caught` is what the start of I takes beside an activation, of which more than all is retained: gradients for W.
         """
-        every = {id(row): row for row in chain(*self.rows.values())}
-        most = {name: max(sum(row[first : first + self.slices]) for first in range(0, len(row), self.slices))
-                for name, row in every.items()}  # fmt: skip
-        found = {key: tuple([most[id(row)] for row in rows]) for key, rows in self.rows.items()}
+        count = self.slices
+        found = self.by_row(lambda row: max(sum(row[first : first + count]) for first in range(0, len(row), count)))
         pairs = zip(found["activation"], found["retained"], strict=True)
         return {**found, "caught": tuple(max(left - size, 0) for size, left in pairs)}
 

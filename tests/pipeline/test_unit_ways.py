@@ -7,7 +7,7 @@ from itertools import chain
 from random import Random
 from typing import Any
 
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 from pipesched import make_problem, plan
 from pipesched.core.arrays import column
@@ -96,6 +96,24 @@ def test_residences_are_what_a_schedule_holds(config: Config, random: Random, sp
         ]
         held = [sum(size for begin, end, size in stays if begin <= time < end) for time, _, _ in stays]
         assert max(held, default=0) == schedule.peak_grains[device]
+
+
+@given(few)
+@example({"devices": 2, "placement": "bidirectional", "speed": [1, 0.5], "p2p": 3})
+@example({"devices": 3, "microbatches": 4, "placement": "linear", "forward": 10**12, "p2p": 1e-9})
+def test_tables_have_a_column_a_unit(config: Config) -> None:
+    """The mean unit and the largest microbatch are those of the columns; of one that all have, it is seen each time."""
+    problem = make_problem(**config)
+    ticks, grains, units = problem.ticks, problem.grains, problem.model.units
+    for cost, rows in ticks.rows.items():
+        table = ticks.each(cost)
+        assert table.shape == (len(rows), units)
+        mean = [(2 * sum(row) + units) // (2 * units) for row in table.tolist()]
+        assert [*ticks.mean[cost]] == (mean if ticks.along is None else table[:, 0].tolist())
+        assert not (problem.are_alike and units > 1 and table.strides[1])
+    for name in grains.rows:
+        sizes = grains.each(name).reshape(problem.stages, problem.microbatches, -1).sum(axis=2)
+        assert [*grains.largest[name]] == sizes.max(axis=1).tolist()
 
 
 def test_groups_that_are_alike() -> None:
