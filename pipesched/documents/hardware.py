@@ -6,10 +6,9 @@ from typing import Any
 
 from pipesched.core.reasons import classes
 from pipesched.documents.json_text import picked
-from pipesched.hls.compare import RuleTable
 from pipesched.hls.explanation import HardwareExplanation
 from pipesched.hls.modulo import Intervals
-from pipesched.hls.outcome import HardwareOutcome
+from pipesched.hls.outcome import HardwareOutcome, RuleTable
 
 
 def hardware_document(outcome: HardwareOutcome, bounds: Intervals | None = None) -> dict[str, Any]:

@@ -8,11 +8,10 @@
 (6, 3, 'optimal')
 """
 
-from pipesched.hls.compare import RuleTable
 from pipesched.hls.explanation import HardwareExplanation, explain_hardware as explain
 from pipesched.hls.graph import DataflowGraph, Delay, Dependence, Operation
 from pipesched.hls.modulo import interval_bounds
-from pipesched.hls.outcome import HardwareOutcome, list_outcome
+from pipesched.hls.outcome import HardwareOutcome, RuleTable, list_outcome
 from pipesched.hls.program import parse_program
 from pipesched.hls.schedule import HardwareSchedule
 from pipesched.hls.search import compare_rules, pipeline, solve

@@ -1,13 +1,20 @@
-"""From a dataflow graph and units to a checked schedule: by a rule of the list scheduler, or the shortest one."""
+"""From a dataflow graph and units to a checked schedule: by a rule of the list scheduler, or the shortest one.
+
+A table shows every priority with every tie on one graph, beside the optimum, with remarks on what decides there.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from random import Random
+from typing import NamedTuple
 
 from pipesched.checks import require_label, require_name, require_type, require_whole
 from pipesched.core.cpsat import Limits
-from pipesched.core.listsched import list_schedule
+from pipesched.core.listsched import length_of, list_schedule
 from pipesched.core.optimum import lower_bound, shortest
+from pipesched.core.tasks import TaskGraph, arrow
 from pipesched.core.ties import PRIORITIES, TIES
 from pipesched.hls.graph import DataflowGraph
 from pipesched.hls.schedule import HardwareSchedule, checked, place_on_units
@@ -81,3 +88,92 @@ def solve(graph: DataflowGraph, units: Units, limits: Limits) -> HardwareOutcome
     schedule = checked(HardwareSchedule(graph, units, classes, best.starts, instances))
     status = "optimal" if best.is_proved else "feasible"
     return HardwareOutcome(schedule, best.method, best.bound, best.proof, status, best.stopped_by)
+
+
+COMPARED = tuple(tie for tie in TIES if tie != "dfs")  # dfs is another name of lifo
+ORDERS = 20  # random orders of the operations
+MOST_PERMUTED = 2_000  # operations times orders that are worth the wait, for each tie
+SHOWN = 6  # names in a remark
+
+
+class RuleResult(NamedTuple):
+    """One list schedule: its latency in cycles and its registers."""
+
+    latency: int
+    registers: int
+
+
+@dataclass(frozen=True, repr=False)
+class RuleTable:
+    """Latency and registers of every rule (priority, tie), the optimum, and remarks: one sentence each."""
+
+    results: dict[tuple[str, str], RuleResult]
+    optimum: HardwareOutcome
+    remarks: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"RuleTable({len(self.results)} rules, {self.optimum})"
+
+
+def compare_rules(graph: DataflowGraph, units: Units, limits: Limits) -> RuleTable:
+    """Return the table of a graph on these units; `limits` are those of the search for the optimum.
+
+    Raises ConfigError for an operation without a unit.
+    """
+    results = {}
+    for priority in PRIORITIES:
+        for tie in COMPARED:
+            schedule = list_outcome(graph, units, priority=priority, tie=tie, seed=limits.seed).schedule
+            results[priority, tie] = RuleResult(schedule.latency, schedule.registers)
+    optimum = solve(graph, units, limits)
+    tasks = lower(graph, units, assign_classes(graph, units))
+    return RuleTable(results, optimum, tuple(_remarks(tasks, [*results.values()], optimum, limits.seed)))
+
+
+def _remarks(tasks: TaskGraph, found: Sequence[RuleResult], optimum: HardwareOutcome, seed: int) -> Iterator[str]:
+    latencies = [result.latency for result in found]
+    least = optimum.schedule.latency
+    if min(latencies) > least:
+        yield f"No list schedule of these rules reaches {least} cycles; the best takes {min(latencies)}."
+    ranks = [rule(tasks) for rule in PRIORITIES.values()]
+    groups: dict[tuple[int, ...], list[int]] = {}  # of one class, ready at once, that every priority ranks equal
+    for task, before in enumerate(tasks.predecessors):
+        if not before:
+            groups.setdefault((tasks.resources[task], *(rank[task] for rank in ranks)), []).append(task)
+    crowded = [group for key, group in groups.items() if len(group) > tasks.unit_counts[key[0]]]
+    undecided = max(crowded, key=len, default=[])
+    if undecided:
+        operations = [optimum.schedule.graph.operations[task] for task in undecided[:SHOWN]]
+        names = ", ".join(operation.text or operation.name for operation in operations)
+        more = f" and {len(undecided) - SHOWN} more" if len(undecided) > SHOWN else ""
+        yield f"Every priority ranks {names}{more} equal: which of them go first, only the tie decides."
+    if len(tasks) * ORDERS <= MOST_PERMUTED:
+        yield from _order_remark(tasks, seed)
+    best = [result.registers for result in found if result.latency == min(latencies)]
+    if min(best) < max(best):
+        yield f"Of the schedules of {min(latencies)} cycles, one needs {min(best)} registers and another {max(best)}."
+
+
+def _order_remark(tasks: TaskGraph, seed: int) -> Iterator[str]:
+    """Yield what `input` and `pairing` give with the operations in other orders, if that makes a difference."""
+    random = Random(seed)
+    orders = [random.sample(range(len(tasks)), len(tasks)) for _ in range(ORDERS)]
+    ranges = {}
+    for tie in ("input", "pairing"):
+        lengths = []
+        for order in orders:
+            mixed = permuted(tasks, order)
+            lengths.append(length_of(mixed, list_schedule(mixed, priority="alap", tie=tie).starts))
+        ranges[tie] = (min(lengths), max(lengths))
+    if ranges["input"] != ranges["pairing"] or ranges["input"][0] != ranges["input"][1]:
+        texts = [f"{tie} {low}" if low == high else f"{tie} {low} to {high}" for tie, (low, high) in ranges.items()]
+        yield f"With the operations in {ORDERS} random orders (priority alap): {', '.join(texts)} cycles."
+
+
+def permuted(graph: TaskGraph, order: Sequence[int]) -> TaskGraph:
+    """Return the graph with its tasks renumbered: new task i is old task order[i]."""
+    number = {task: new for new, task in enumerate(order)}
+    columns = (graph.durations, graph.resources, graph.deliveries)
+    durations, resources, deliveries = ([column[task] for task in order] for column in columns)
+    edges = [arrow(number[before], number[after], lag) for before, after, lag in graph.arrows()]
+    return TaskGraph(durations, resources, graph.unit_counts, edges, deliveries=deliveries)

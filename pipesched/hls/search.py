@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pipesched.checks import MOST_SECONDS, MOST_WORKERS, require_number, require_whole
 from pipesched.core.cpsat import Limits
-from pipesched.hls import compare, modulo, outcome
-from pipesched.hls.compare import RuleTable
+from pipesched.hls import modulo, outcome
 from pipesched.hls.graph import DataflowGraph
-from pipesched.hls.outcome import MOST_SEED, HardwareOutcome
+from pipesched.hls.outcome import MOST_SEED, HardwareOutcome, RuleTable
 from pipesched.hls.units import Units
 
 
@@ -63,7 +62,7 @@ def compare_rules(
     Raises:
         ConfigError: A bad argument, or an operation without a unit.
     """
-    return compare.compare_rules(graph, units, _limits(time_limit, workers, seed))
+    return outcome.compare_rules(graph, units, _limits(time_limit, workers, seed))
 
 
 def _limits(time_limit: float, workers: int, seed: int) -> Limits:

@@ -35,9 +35,9 @@ from pipesched.tuning.result import Tuning
 from pipesched.tuning.space import Layout
 
 
-def interval_text(interval: Interval, digits: int = 1, unit: str = "") -> str:
+def interval_text(interval: Interval, unit: str = "") -> str:
     """Return what is expected, and the ends of the interval."""
-    low, expected, high = (f"{value:,.{digits}f}" for value in interval)
+    low, expected, high = (f"{value:,.1f}" for value in interval)
     return f"expected {expected}{unit}, 80 % {low} to {high}"
 
 

@@ -10,11 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from pipesched.core.reasons import Idle, classes
-from pipesched.hls.compare import COMPARED, RuleResult, RuleTable
 from pipesched.hls.explanation import HardwareExplanation, OperationReasons, Unit, UnitGap
 from pipesched.hls.graph import Operation
 from pipesched.hls.modulo import Intervals
-from pipesched.hls.outcome import HardwareOutcome
+from pipesched.hls.outcome import COMPARED, HardwareOutcome, RuleResult, RuleTable
 from pipesched.render.grid import fitting, folded, grid, uncut, width_of
 from pipesched.render.legend import explained, wrap
 from pipesched.render.marks import IDLE_MARKS, counted
@@ -72,9 +71,15 @@ def rule_table(table: RuleTable, width: int) -> Group:
 
     Ties that do not fit side by side into `width` columns get a table of their own.
     """
+    room, ties, grids = width - max(len(priority) for priority, _ in table.results), list(COMPARED), []
+    cells = {tie: [_cell(cell) for rule, cell in table.results.items() if rule[1] == tie] for tie in ties}
+    while ties:
+        count = max(fitting((width_of(tie.replace("-", "-\n"), cells[tie]) for tie in ties), room), 1)
+        grids.append(_grid(table, ties[:count]))
+        ties = ties[count:]
     return Group(
         Text("latency/registers of list schedules, by priority and tie", style="dim"),
-        *(_grid(table, ties) for ties in _side_by_side(table, width)),
+        *grids,
         "",
         Text("pairing: first what completes the operands of an operation whose others were issued", style="dim"),
         _optimum_line(table.optimum),
@@ -84,16 +89,6 @@ def rule_table(table: RuleTable, width: int) -> Group:
 
 def _cell(result: RuleResult) -> str:
     return f"{result.latency}/{result.registers}"
-
-
-def _side_by_side(table: RuleTable, width: int) -> Iterator[list[str]]:
-    """Yield the ties in groups that fit side by side, at least one in each."""
-    room, ties = width - max(len(priority) for priority, _ in table.results), list(COMPARED)
-    cells = {tie: [_cell(cell) for rule, cell in table.results.items() if rule[1] == tie] for tie in ties}
-    while ties:
-        count = max(fitting((width_of(tie.replace("-", "-\n"), cells[tie]) for tie in ties), room), 1)
-        yield ties[:count]
-        ties = ties[count:]
 
 
 def _grid(table: RuleTable, ties: Sequence[str]) -> Table:

@@ -141,9 +141,9 @@ def fill_of_kind(kind: str) -> Style:
 
 
 @lru_cache(maxsize=4096)
-def ink(microbatch: int | None, kind: str, chunk: int = 0, chunks: int = 1) -> Style:
-    """Return the style of marks and lines: the colour of `fill` as a foreground."""
-    return Style(color=fill(microbatch, kind, chunk, chunks).bgcolor)
+def ink(number: int) -> Style:
+    """Return the style of the marks of a line or a row: the colour of the forward of a microbatch as a foreground."""
+    return Style(color=fill(number, "F").bgcolor)
 
 
 def break_mark(*, ascii_only: bool) -> Segment:

@@ -129,7 +129,7 @@ class Histograms:
         for place, row in enumerate(self.rows):
             yield [Segment(shortened(called(row.algorithm), width), BOLD)]
             for bars in _bars(_counts(row.makespans, ruler), height, parts):
-                yield [Segment(bars.rstrip(), ink(place, "F"))]
+                yield [Segment(bars.rstrip(), ink(place))]
             floor = [floor_glyph] * width
             for column, _ in ticks:
                 floor[column] = tick_glyph

@@ -280,8 +280,7 @@ def sweep_plot(sweep: Sweep, show: str = BUBBLE, *, ascii_only: bool = False) ->
         return None
     letters = [*ascii_lowercase, *ascii_uppercase]
     looks = {
-        name: (letters[number % len(letters)], ink(number, "F"), line)
-        for number, (name, line) in enumerate(lines.items())
+        name: (letters[number % len(letters)], ink(number), line) for number, (name, line) in enumerate(lines.items())
     }
     return Scatter(
         [PlotPoint(x, y, mark, style if fit else OVER) for mark, style, line in looks.values() for x, y, fit in line],

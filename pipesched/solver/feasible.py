@@ -32,10 +32,10 @@ AUTO = "auto"
 
 
 def cases_of(
-    problem: Problem, names: str | Sequence[str] | None, objective: str, allowed: Allowed, policy: SolvePolicy = DEFAULT
+    problem: Problem, names: str | Sequence[str] | None, allowed: Allowed, policy: SolvePolicy = DEFAULT
 ) -> list[Case]:
-    """Return a case for each placement that holds a microbatch. Raises as `placed` and `feasible` do."""
-    return as_cases(feasible(placed(problem, names), allowed), objective, allowed, policy)
+    """Return a case of the makespan for each placement with room for a microbatch. Raises as `placed`, `feasible`."""
+    return as_cases(feasible(placed(problem, names), allowed), "makespan", allowed, policy)
 
 
 def as_cases(problems: Sequence[Problem], objective: str, allowed: Allowed, policy: SolvePolicy) -> list[Case]:

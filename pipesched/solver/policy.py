@@ -219,7 +219,7 @@ class SolvePolicy:
     moves: MovePolicy = MovePolicy()  # solver/step_case.py
     polish: PolishPolicy = PolishPolicy()  # solver/case_search.py
     periods: PeriodPolicy = PeriodPolicy()  # solver/periodic/
-    advice: AdvicePolicy = AdvicePolicy()  # solver/advice/
+    advice: AdvicePolicy = AdvicePolicy()  # solver/advice.py
     ahead: AheadPolicy = AheadPolicy()  # what is sent to other processes
     frontier: FrontierPolicy = FrontierPolicy()  # solver/frontier.py
     command: CommandPolicy = CommandPolicy()  # cli/progress.py

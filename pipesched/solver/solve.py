@@ -31,7 +31,7 @@ from pipesched.results.cuts import CutReport, TriedCut
 from pipesched.results.outcome import Outcome, SolveReport
 from pipesched.results.status import Status, StoppedBy
 from pipesched.results.timed_moves import shortened
-from pipesched.solver.advice.advise import advised, kept_seconds
+from pipesched.solver.advice import advised, kept_seconds
 from pipesched.solver.ahead import PortfoliosAhead
 from pipesched.solver.case import Candidate
 from pipesched.solver.case_search import (

@@ -7,9 +7,8 @@ import json
 from pipesched.core.cpsat import Limits
 from pipesched.documents.hardware import hardware_document, rules_document
 from pipesched.documents.json_text import dump
-from pipesched.hls.compare import compare_rules
 from pipesched.hls.modulo import interval_bounds, pipeline
-from pipesched.hls.outcome import list_outcome
+from pipesched.hls.outcome import compare_rules, list_outcome
 from pipesched.hls.program import parse_program
 from pipesched.hls.units import make_units
 

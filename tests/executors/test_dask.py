@@ -47,7 +47,8 @@ def test_killed_workers_lose_nothing(dask: str, tmp_path: Path) -> None:
         victim = executor.submit(os.getpid).result()
         results = map_batches(executor, work, range(40))
         begun = [next(results) for _ in range(2)]
-        os.kill(victim, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # a call may have killed it first
+            os.kill(victim, signal.SIGKILL)
         assert begun + list(results) == [number * number for number in range(40)]
     assert {int(mark.name) for mark in tmp_path.iterdir()} == {3, 20}
 

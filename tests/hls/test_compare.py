@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pipesched.core.cpsat import Limits
 from pipesched.core.ties import PRIORITIES
-from pipesched.hls.compare import COMPARED, compare_rules
-from pipesched.hls.outcome import list_outcome
+from pipesched.hls.outcome import COMPARED, compare_rules, list_outcome
 from pipesched.hls.program import parse_program
 from tests.hls.conftest import Classic, UnitsOf
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pipesched import hls
 from pipesched.core.cpsat import Limits
-from pipesched.hls import compare, modulo, outcome
+from pipesched.hls import modulo, outcome
 
 GRAPH = hls.parse_program("p = a+b\nq = e+f\nr = c+d\ns = g+h\ny = p*r + q*s")
 UNITS = hls.make_units({"add": 2, "mul": 1})
@@ -21,7 +21,7 @@ def test_answers_are_those_of_the_search_with_limits() -> None:
     assert (found.objective, found.bound, found.status) == (due.objective, due.bound, "optimal") == (4, 4, "optimal")
     loop, own = hls.pipeline(GRAPH, UNITS, **settings), modulo.pipeline(GRAPH, UNITS, limits)
     assert (loop.objective, loop.bound) == (own.objective, own.bound)
-    table, rules = hls.compare_rules(GRAPH, UNITS, **settings), compare.compare_rules(GRAPH, UNITS, limits)
+    table, rules = hls.compare_rules(GRAPH, UNITS, **settings), outcome.compare_rules(GRAPH, UNITS, limits)
     assert (table.results, table.remarks) == (rules.results, rules.remarks)
 
 

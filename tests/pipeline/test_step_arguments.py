@@ -20,7 +20,7 @@ from pipesched.pipeline.quantities import to_fraction
 from pipesched.pipeline.readers import with_budget
 from pipesched.pipeline.recut import fitted_to, fuse
 from pipesched.pipeline.step import Shard, SideItem
-from pipesched.solver.advice.advise import with_microbatches
+from pipesched.solver.advice import with_microbatches
 from tests.strategies import problems
 
 VISION: dict[str, Any] = {"name": "vision", "forward": 3, "backward": 6}

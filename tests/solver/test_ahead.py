@@ -48,7 +48,7 @@ class ByHand(Executor):
 
 def search_of(seconds: float = 60) -> Search:
     """A search of two placements."""
-    return Search(cases_of(SEVERAL, None, "makespan", KEEP_ONLY, EVERY_SIZE), Limits(seconds=seconds), Clock(seconds))
+    return Search(cases_of(SEVERAL, None, KEEP_ONLY, EVERY_SIZE), Limits(seconds=seconds), Clock(seconds))
 
 
 def test_calls_by_number() -> None:

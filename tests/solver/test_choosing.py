@@ -74,7 +74,7 @@ def test_bounds_are_never_above_the_optimum(problem: Problem) -> None:
     assume(problem.stages * problem.microbatches <= 4)
     best = optimum_of_choices(problem)
     assert best is not None
-    (case,) = cases_of(problem, None, "makespan", KEEP_ONLY)
+    (case,) = cases_of(problem, None, KEEP_ONLY)
     assert case.bound().ticks <= best
 
 

@@ -110,14 +110,14 @@ def test_a_solve_takes_it() -> None:
 def test_every_case_has_it(allowed: Allowed) -> None:
     """Those of a solve, and those that advice tries."""
     asked = SolvePolicy(cases=CasePolicy(easy=1))
-    assert all(case.policy is asked for case in cases_of(V, None, "makespan", allowed, asked))
-    assert all(case.policy is DEFAULT for case in cases_of(V, None, "makespan", allowed))
+    assert all(case.policy is asked for case in cases_of(V, None, allowed, asked))
+    assert all(case.policy is DEFAULT for case in cases_of(V, None, allowed))
 
 
 def test_what_is_large_is_its_to_say() -> None:
     """Rules with every tie, and how CP-SAT searches, by the number of operations."""
-    (case,) = cases_of(V, None, "makespan", KEEP_ONLY, SolvePolicy(portfolio=PortfolioPolicy(all_ties=191)))
+    (case,) = cases_of(V, None, KEEP_ONLY, SolvePolicy(portfolio=PortfolioPolicy(all_ties=191)))
     assert case.index.size == 192
     assert not any(candidate.source.startswith("list (none") for candidate in ruled_candidates(case))
-    (case,) = cases_of(V, None, "makespan", KEEP_ONLY, SolvePolicy(exact=ExactPolicy(small=191, relaxed=191)))
+    (case,) = cases_of(V, None, KEEP_ONLY, SolvePolicy(exact=ExactPolicy(small=191, relaxed=191)))
     assert not full_model(case, 0, 10_000).is_small

@@ -17,7 +17,7 @@ from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.schedulers.registry import compared
-from pipesched.solver.advice.advise import changes
+from pipesched.solver.advice import changes
 from pipesched.solver.portfolio import fed_candidates, named_candidates, ruled_candidates
 from pipesched.solver.request import SolveRequest
 from pipesched.solver.saving_portfolio import KeepingCase

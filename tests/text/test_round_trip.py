@@ -23,7 +23,7 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import rounded, to_fraction
 from pipesched.pipeline.recut import fuse
 from pipesched.results.outcome import Quartiles
-from pipesched.solver.advice.advise import as_typed, changed_arguments
+from pipesched.solver.advice import as_typed, changed_arguments
 from pipesched.text.writer import ConfigText, dump
 from tests.torch_ranks import needs_torch
 from tests.tuning.spaces import SPACE

@@ -320,8 +320,10 @@ class CutLanes:
     ) -> Iterator[LaneMove]:
         lane = len(moved)
         if lane == len(self.is_back):
+            least, lanes = self.chain.least_work, zip(self.is_back, moved, place.regions, strict=True)
+            rest = sum((-1 if back else 1) * (least[right] - least[end]) for back, end, (_, right) in lanes)
             left = self.most - way.there
-            if left == inf or self._rest(place, moved) <= self._rates[number + 1] * left * 1.000_000_000_001:
+            if left == inf or rest <= self._rates[number + 1] * left * 1.000_000_000_001:
                 yield LaneMove(moved, load)
             return
         at, back = place.at[lane], self.is_back[lane]
@@ -344,11 +346,6 @@ class CutLanes:
         if back:
             return range(at - 1, moved[-1] + 2 * behind - 1, -1) if behind else range(moved[-1], moved[-1] - 1, -1)
         return range(at + 1, right - behind + 1) if behind else range(right, right + 1)
-
-    def _rest(self, place: LanePlace, at: tuple[int, ...]) -> int:
-        """Return the work that is left for the devices behind."""
-        least, lanes = self.chain.least_work, zip(self.is_back, at, place.regions, strict=True)
-        return sum((-1 if back else 1) * (least[right] - least[end]) for back, end, (_, right) in lanes)
 
     def ends(self, places: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         """Return where the stages of a cut end, by the places before each device and behind the last."""

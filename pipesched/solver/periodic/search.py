@@ -24,8 +24,7 @@ from pipesched.pipeline.schedule import Schedule
 from pipesched.results.outcome import Repetition
 from pipesched.solver.case import PERIODIC, Candidate, Case
 from pipesched.solver.model import sorted_rows
-from pipesched.solver.periodic.beam import Beam, DownAndUp
-from pipesched.solver.periodic.operations import NO_HOP, BlockOperations
+from pipesched.solver.periodic.beam import NO_HOP, Beam, BlockOperations, DownAndUp
 from pipesched.solver.search import Search
 
 NEVER_FULL = 2**62

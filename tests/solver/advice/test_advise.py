@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings, strategies as st
 
 import pipesched
 from pipesched.results.outcome import Advice, SolveReport
-from pipesched.solver.advice.advise import kept_seconds
+from pipesched.solver.advice import kept_seconds
 from pipesched.solver.policy import AdvicePolicy, SolvePolicy
 from pipesched.solver.request import SolveRequest
 from pipesched.solver.solve import solve_request

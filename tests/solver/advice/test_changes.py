@@ -13,7 +13,7 @@ import pytest
 
 import pipesched
 from pipesched.pipeline.problem import Problem
-from pipesched.solver.advice.advise import AdvisedChange, changes, typed, with_microbatches
+from pipesched.solver.advice import AdvisedChange, changes, typed, with_microbatches
 from pipesched.solver.request import SolveRequest
 
 CONFIGS = Path(__file__).parents[3] / "configs"

@@ -12,8 +12,7 @@ import pipesched
 from pipesched.core.cpsat import Limits
 from pipesched.pipeline.capacity import least_capacity
 from pipesched.pipeline.problem import Problem
-from pipesched.solver.periodic.beam import DownAndUp
-from pipesched.solver.periodic.operations import BlockOperations
+from pipesched.solver.periodic.beam import BlockOperations, DownAndUp
 from pipesched.solver.periodic.search import PeriodicSchedule, PeriodModel
 from pipesched.solver.saving_portfolio import KeepingCase
 from tests.solver.periodic.test_periods import repeats

@@ -16,7 +16,7 @@ from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.capacity import least_capacity
 from pipesched.pipeline.check import violations
 from pipesched.pipeline.problem import Problem
-from pipesched.solver.periodic.operations import BlockOperations
+from pipesched.solver.periodic.beam import BlockOperations
 from pipesched.solver.periodic.search import PeriodicSchedule, PeriodModel, PeriodSearch, Seeker, unrolled
 from pipesched.solver.saving_portfolio import KeepingCase
 from tests.examples import part

@@ -336,7 +336,7 @@ class _Trial:
     def __init__(self, change: AdvisedChange, request: SolveRequest, clock: Clock) -> None:
         self.change, self.request, self.clock = change, request, clock
         problem = replace(change.problem, costs=replace(change.problem.costs, split=change.split))
-        cases = cases_of(problem, request.placement, "makespan", change.allowed, request.policy)
+        cases = cases_of(problem, request.placement, change.allowed, request.policy)
         self.search = Search(cases, request.limits, clock)
 
     def try_quickly(self, effort: _Effort, makespan: Fraction) -> None:

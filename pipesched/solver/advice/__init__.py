@@ -1,1 +1,0 @@
-"""Advice: which one change of a solve's problem or settings would make its schedule shorter, by heuristics alone."""
