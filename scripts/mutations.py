@@ -47,6 +47,13 @@ MUTATIONS = [
         tests=("comparing/test_quality_packing",),
     ),
     Mutation(
+        name="no exchanges at random in packings",
+        file="comparing/packing/search",
+        old="for left in range(rounds, 0, -1):",
+        new="for left in range(0 * rounds, 0, -1):",
+        tests=("comparing/test_quality_packing",),
+    ),
+    Mutation(
         name="no document moves",
         file="comparing/packing/search",
         old="for _ in range(steps):",

@@ -55,7 +55,8 @@ def of_search(
     `placements` are the names of those that it tries. `chunks` are the numbers of stages a device whose cuts all count;
     None where there is one cut, or one a placement.
     """
-    balanced = f"balanced cuts into {problem.stages} stages" if is_cut_open(problem) else ""
+    limited = "" if problem.memory.budget is None else " for the budget"
+    balanced = f"cuts into {problem.stages} stages balanced{limited}" if is_cut_open(problem) else ""
     cut = balanced or ("this cut" if problem.layers is not None else "")
     cut = f"all cuts, {in_chunks(chunks)}" if chunks else cut
     places = f"{'placement' if len(placements) == 1 else 'placements'} {joined([*placements])}"

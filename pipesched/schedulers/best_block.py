@@ -16,6 +16,7 @@ from functools import lru_cache, wraps
 from itertools import chain, islice, product
 from typing import Any, NamedTuple
 
+from pipesched.core.tasks import TaskGraph
 from pipesched.pipeline.feeding import typical
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.plan import Plan
@@ -78,11 +79,14 @@ def best_of(
     kinds = "".join(designs[0].block.offsets)
     counted, chunk = in_chunks(problem)
     case = trials(counted, kinds, [peak * chunk] * problem.devices, objective)
-    drawn: list[Design] = []
+    graphs, drawn = [(problem, case.graph)], list[tuple[TaskGraph, Block]]()
     for design in designs:
-        alike = Design(in_chunks(design.problem)[0], design.block)
-        if alike not in drawn:
-            drawn.append(alike)
+        graph = next((graph for one, graph in graphs if one == design.problem), None)
+        if graph is None:
+            graph = lower(in_chunks(design.problem)[0], case.index)
+            graphs.append((design.problem, graph))
+        if (graph, design.block) not in drawn:
+            drawn.append((graph, design.block))
     tries = max(MOST_PLANNED // case.index.size, FEWEST_TRIES)
     first = [*map(case.timed, known)]
     if case.index.slices > 1:
@@ -91,14 +95,13 @@ def best_of(
     return case.improved(case.best(chain(first, map(case.timed, orders))), EFFORT)
 
 
-def _orders(case: Trials, designs: Sequence[Design]) -> Iterator[Orders]:
+def _orders(case: Trials, designs: Sequence[tuple[TaskGraph, Block]]) -> Iterator[Orders]:
     """Yield the orders of each design, squeezed and then dispatched by each policy, where they fit."""
-    graphs = [lower(design.problem, case.index) for design in designs]
-    for graph, design in zip(graphs, designs, strict=True):
-        orders = squeeze(graph, case.index, design.block, case.capacities)
+    for graph, block in designs:
+        orders = squeeze(graph, case.index, block, case.capacities)
         if orders:
             yield orders
-    dispatchers = [Dispatcher(graph, case.index, design.block) for graph, design in zip(graphs, designs, strict=True)]
+    dispatchers = [Dispatcher(graph, case.index, block) for graph, block in designs]
     for policy, dispatcher in product(POLICIES, dispatchers):
         orders = dispatcher.orders(case.capacities, policy)
         if orders:

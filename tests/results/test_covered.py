@@ -22,6 +22,7 @@ from pipesched.pipeline.capacity import least_capacity
 from pipesched.pipeline.placement import named_placement, placement_name
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import to_fraction
+from pipesched.pipeline.readers import with_budget
 from pipesched.pipeline.recut import balanced_for, layout_of
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.html.data import schedule_data
@@ -54,8 +55,11 @@ def is_there(said: Said, schedule: Schedule) -> bool:
         return False
     if stages is not None and problem.stages != int(stages[1]):
         return False
-    if "balanced cuts" in words and layout_of(problem) != layout_of(balanced_for(problem)):
-        return False
+    if "stages balanced" in words:
+        limit = float(said.where.split()[1]) if said.where.startswith("frontier") else None
+        balanced = balanced_for(problem) if limit is None else with_budget(problem, limit)
+        if layout_of(problem) != layout_of(balanced):
+            return False
     place = re.search(r"placements? (.+?)(?:, backwards|, within|, without|, activations|$)", words)
     if place is not None and not words.startswith("this"):
         return placement_name(problem.settled_placement, problem.devices) in place[1].split(", ")
@@ -160,6 +164,17 @@ def test_no_algorithm_is_below_a_bound_over_cuts_that_covers_it(seed: int) -> No
     """Also where the cut is open, and each algorithm has its own."""
     with suppress(NoSchedule):
         check(make_problem(**model(Random(seed))))
+
+
+@pytest.mark.slow
+def test_a_balanced_cut_is_one_for_the_budget() -> None:
+    """The bound of a point of a frontier is of the cut that is balanced within its budget, which its words say."""
+    layer: dict[str, Any] = {"forward": 1, "activation": 1, "backward_input": 1, "backward_weight": 1}
+    last = {"forward": 5, "backward_input": 3, "backward_weight": 2}
+    given: dict[str, Any] = {"devices": 2, "layers": 5, "microbatches": 5, "layer": layer, "last": last}
+    problem = make_problem(**given, budget=6, slices={"count": 2, "attention": 0.5})
+    check(problem)
+    assert "balanced for the budget" in frontier(problem, method="portfolio", time_limit=5).covers
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 3, 4, 6, 7])

@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from heapq import heapify, heappop, heappush, heapreplace
 from itertools import chain
+from random import Random
 from typing import NamedTuple
 
 from pipesched.comparing.packing.bins import (
@@ -29,6 +30,8 @@ MOST_GIVEN = 500  # documents of the slowest rank that may leave it
 WHOLE = 1 << 32  # the work of all documents together, in the whole numbers of a search
 ROUNDS_ALIKE, ROUNDS = 32, 32  # steps towards the best works of one rank, and then of all beside long documents
 STEPS, CASES = 32, 240  # moves of documents, and the cases that are looked at for one
+ROAMED, PAIRS = 200, 32  # rounds of exchanges at random, and the pairs that are looked at for one
+LONGER = 500  # a part of the makespan: so much longer a rank may get in the first of them
 CAPS = 6  # smaller ones that are tried where a budget is not kept
 OVER = 1 << 59  # what a rank takes more at least where it is over its budget: more than any rank takes
 MOST_OVER = 4  # times that
@@ -83,7 +86,7 @@ def improve(bins: Bins, steps: int, most: int) -> None:
         if not (
             _give(bins, slowest, fast, most)
             or _shift(bins, slowest, most)
-            or any(_trade(bins, slowest, rank, most) for rank in fast)
+            or any(_trade(bins, slowest, rank, most) for rank in [slowest, *fast])
         ):
             return
 
@@ -136,33 +139,62 @@ def _best(first: Ints, second: Ints) -> int:
     return int(np.lexsort((first + second, np.maximum(first, second)))[0])
 
 
-def _trade(bins: Bins, slow: int, fast: int, most: int) -> bool:
-    """Exchange a document of a slow rank for a shorter one of a fast rank, if that makes the slower of both shorter."""
-    m, work, tokens = bins.microbatches, bins.documents.work, bins.documents.tokens
-    given, got = (_some(bins.documents_of(rank), most) for rank in (slow, fast))
+def _trade(bins: Bins, slow: int, other: int, most: int) -> bool:
+    """Exchange a document of a slow rank for a shorter one, if that makes the slower of both ranks shorter.
+
+    The other one may be in another microbatch of the rank itself.
+    """
+    work = bins.documents.work
+    given, got = (_some(bins.documents_of(rank), most) for rank in (slow, other))
     i, j = (pair.ravel() for pair in np.meshgrid(given, got, indexing="ij"))
-    source, target = bins.bin_of[i], bins.bin_of[j]
-    fits = (work[i] > work[j]) & (bins.room[target] >= tokens[i] - tokens[j])
-    i, j, source, target = i[fits], j[fits], source[fits], target[fits]
-    part = bins.takes[slow] - bins.takes[fast]
+    is_less = work[i] > work[j]
+    i, j = i[is_less], j[is_less]
+    part = bins.takes[slow] - bins.takes[other]
     share = bins.work[bins.of_rank(slow)].sum() * (part / (2 * max(int(bins.takes[slow]), 1)))
-    near = np.argsort(np.abs(work[i] - work[j] - share), kind="stable")[:most]
-    if not len(near):
+    near = np.argsort(np.abs(work[i] - work[j] - share), kind="stable")
+    return _exchange(bins, i[near], j[near], most, int(bins.takes[slow]))
+
+
+def _exchange(bins: Bins, i: Ints, j: Ints, most: int, below: int) -> bool:
+    """Exchange the best of the first pairs of documents, of two ranks or of one, if these then take less than that."""
+    m, tokens = bins.microbatches, bins.documents.tokens
+    source, target = bins.bin_of[i], bins.bin_of[j]
+    more = tokens[i] - tokens[j]
+    fits = np.flatnonzero((source != target) & (bins.room[target] >= more) & (bins.room[source] >= -more))[:most]
+    if not len(fits):
         return False
-    i, j, source, target = i[near], j[near], source[near], target[near]
-    cases, both = np.arange(len(near)), []
-    for rank, rows, sign in ((slow, source, -1), (fast, target, 1)):
-        works, sizes = bins.cases(rank, len(near))
-        works[rows % m, cases] += sign * (work[i] - work[j])
-        sizes[rows % m, cases] += sign * (bins.documents.size[i] - bins.documents.size[j])
-        both.append(bins.taking(works, sizes))
-    best = _best(*both)
-    if max(both[0][best], both[1][best]) >= bins.takes[slow]:
+    i, j, source, target = i[fits], j[fits], source[fits], target[fits]
+    ranks = (int(source[0]) // m, int(target[0]) // m)
+    cells = {rank: bins.cases(rank, len(fits)) for rank in ranks}
+    for rank, rows, sign in zip(ranks, (source, target), (-1, 1), strict=True):
+        for held, amounts in zip(cells[rank], (bins.documents.work, bins.documents.size), strict=True):
+            held[rows % m, np.arange(len(fits))] += sign * (amounts[i] - amounts[j])
+    takes = {rank: bins.taking(*held) for rank, held in cells.items()}
+    best = _best(takes[ranks[0]], takes[ranks[1]])
+    if max(taken[best] for taken in takes.values()) >= below:
         return False
     bins.put(int(i[best]), int(target[best]))
     bins.put(int(j[best]), int(source[best]))
-    bins.takes[slow], bins.takes[fast] = both[0][best], both[1][best]
+    for rank, taken in takes.items():
+        bins.takes[rank] = taken[best]
     return True
+
+
+def roam(bins: Bins, rounds: int, most: int) -> None:
+    """Exchange documents of the slowest rank and any one; its members are then the best that came by.
+
+    Of each round's pairs, drawn at random, the best is taken also where it makes a rank a little longer than the
+    slowest: by ever less (Threshold accepting, Dueck and Scheuer 1990).
+    """
+    random, least, kept = Random(0), int(bins.takes.max()), bins.bin_of.copy()
+    for left in range(rounds, 0, -1):
+        slowest = int(bins.takes.argmax())
+        ranks = (bins.documents_of(rank) for rank in (slowest, random.randrange(bins.ranks)))
+        i, j = (documents[random.choices(range(len(documents)), k=most)] for documents in ranks)
+        _exchange(bins, i, j, most, int(bins.takes[slowest]) + 1 + least * left // (LONGER * rounds))
+        if (longest := int(bins.takes.max())) < least:
+            least, kept = longest, bins.bin_of.copy()
+    bins.bin_of = kept
 
 
 def _shift(bins: Bins, rank: int, most: int) -> bool:
@@ -258,6 +290,7 @@ class _PackingSearch:
             return []
         best = min(made, key=lambda bins: (int(bins.takes.max()), sum(bins.takes.tolist())))
         improve(best, STEPS, CASES)
+        roam(best, ROAMED, PAIRS)
         members = best.members
         found = [members[n : n + self.microbatches] for n in range(0, len(members), self.microbatches)]
         return [found if self.times.is_settled(self.microbatches) else self._ordered(found)]

@@ -9,7 +9,7 @@ import pytest
 
 import pipesched
 from pipesched.comparing.packing.bins import Bins, DocumentSizes
-from pipesched.comparing.packing.search import improve
+from pipesched.comparing.packing.search import improve, roam
 from pipesched.comparing.packing.timing import positions_of
 from pipesched.core.arrays import Ints
 
@@ -56,3 +56,19 @@ def test_steps_are_counted() -> None:
         longest.append(int(bins.takes.max()))
     assert longest == sorted(longest, reverse=True)
     assert longest[0] > longest[-1]
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_exchanges_at_random_keep_the_best(ranks: int) -> None:
+    """Of what comes by the members of the best are kept, none of them too full: never longer, often shorter."""
+    gained = 0
+    for seed in range(8):
+        bins, _ = made(seed, ranks)
+        improve(bins, 40, 100)
+        before = int(bins.takes.max())
+        roam(bins, 100, 16)
+        known = Bins(bins.documents, bins.members, M, CAP, bins.taking)
+        assert int(known.takes.max()) <= before
+        assert known.room.min() >= 0
+        gained += int(known.takes.max()) < before
+    assert gained >= (0 if ranks == 1 else 4)
