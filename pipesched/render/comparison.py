@@ -45,10 +45,11 @@ class ComparisonTable:
         star, second = "*+" if ascii_only else "★☆"
         is_apart = best is not None and runnable is not None and runnable.rank[:3] != best.rank[:3]
         names, rows = [], []
-        for entry, others in _folded(self.comparison, fold=self.fold):
+        entries = [entry for entry in self.comparison if entry.applicable]
+        alike = lambda one: (one.rank[:3], one.runs_in, one.weights, one.file) if self.fold else id(one)  # noqa: E731
+        for entry, *others in (group for _, group in groupby(entries, alike)):
             name, cells = _cells(entry, best, star)
-            if others:
-                name.append(f" and {others} more")
+            name.append(f" and {len(others)} more" * bool(others))
             if is_apart and entry is runnable:
                 name.append(f" {second}")
             names.append(name)
@@ -82,15 +83,6 @@ def frozen(comparison: Iterable[Entry]) -> Iterator[Text]:
     names = [*dict.fromkeys(entry.label for entry in comparison if entry.applicable and entry.frozen)]
     if names and not all(entry.frozen for entry in comparison if entry.applicable):
         yield Text(f"in the order that was given: {', '.join(names)}; the others plan anew", style="dim")
-
-
-def _folded(comparison: Comparison, *, fold: bool) -> list[tuple[Entry, int]]:
-    """Return the entries that apply, each with the number of those below that are folded into it."""
-    entries = [entry for entry in comparison if entry.applicable]
-    if not fold:
-        return [(entry, 0) for entry in entries]
-    alike = groupby(entries, lambda entry: (entry.rank[:3], entry.runs_in, entry.weights, entry.file))
-    return [(next(group), sum(1 for _ in group)) for _, group in alike]
 
 
 def units_of(comparison: Comparison) -> dict[str, str]:

@@ -14,7 +14,7 @@ from pipesched.checks import joined
 from pipesched.config.estimate import changes
 from pipesched.estimation.hardware import NUMBERS, GpuModel
 from pipesched.estimation.hardware_reader import preset_hardware
-from pipesched.estimation.items import GB, STATES, Stage
+from pipesched.estimation.items import GB, STATES
 from pipesched.estimation.model_reader import HARDWARE, preset_names
 from pipesched.estimation.result import Estimate, TrainingStep, mean_entry, sizes_beside
 from pipesched.estimation.setup import SIZES, Setup
@@ -114,8 +114,10 @@ def stage_table(estimate: Estimate) -> Table:
     texts = []
     for stage, boundary in enumerate(p2p):
         times = (_ms(estimate.stage_time(stage, key)) for key in TITLES)
-        activation = f"{estimate.stage_activation(stage):.3f} GB"
-        texts.append((_holds(estimate.stages[stage]), *times, _ms(boundary) if boundary else "", activation))
+        activation, of = f"{estimate.stage_activation(stage):.3f} GB", estimate.stages[stage].count
+        layers = [f"{of('layer')} layer{'s' * (of('layer') != 1)}"] * bool(of("layer"))
+        holds = ["embedding"] * of("embedding") + layers + ["MTP"] * of("mtp") + ["head"] * of("head")
+        texts.append((" + ".join(holds), *times, _ms(boundary) if boundary else "", activation))
     rows = ((numbers_text(numbers), *cells) for numbers, cells in _merged(texts))
     return grid(uncut("stage"), folded("holds"), *map(right, (*TITLES.values(), "p2p", "activation")), rows=rows)
 
@@ -138,15 +140,6 @@ def devices_lines(problem: Problem) -> Iterator[str]:
 
 def _ms(value: float) -> str:
     return f"{value:.3f}"
-
-
-def _holds(stage: Stage) -> str:
-    """Return what a stage holds: 10 layers, the embedding, the head."""
-    layers = stage.count("layer")
-    parts = ["embedding"] * stage.count("embedding")
-    parts += [f"{layers} layer{'s' * (layers != 1)}"] if layers else []
-    parts += ["MTP"] * stage.count("mtp") + ["head"] * stage.count("head")
-    return " + ".join(parts)
 
 
 class DeviceTable:

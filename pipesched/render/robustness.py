@@ -60,7 +60,8 @@ class RobustnessTable:
                 yield Text(refused(row))
 
     def _table(self) -> RenderResult:
-        decimals = _decimals(max(row.p99 for row in self.rows), min(row.std for row in self.rows))
+        digits = ((max(row.p99 for row in self.rows), DIGITS), (min(row.std for row in self.rows), DIGITS_OF_STD))
+        decimals = min(max([0, *(count - 1 - floor(log10(value)) for value, count in digits if value > 0)]), 9)
         most = max((row.best_share for row in self.rows if row.best_share is not None), default=None)
         styles = [GOOD if len(self.rows) > 1 and row.fits and row.best_share == most else "" for row in self.rows]
         names = [Text(called(row.algorithm), style=style) for row, style in zip(self.rows, styles, strict=True)]
@@ -91,12 +92,6 @@ def _cells(row: RobustnessRow, decimals: int) -> dict[str, str]:
         SHARE: "over budget" if row.best_share is None else f"{row.best_share:.1%}",
         SLOW: "" if worst is None else f"d{worst} {number(row.worst_makespan)} {row.price:+.1%}",
     }
-
-
-def _decimals(longest: float, least_std: float) -> int:
-    """Return how many decimals times have: enough for the digits of the longest and of the least deviation."""
-    wanted = [(longest, DIGITS), (least_std, DIGITS_OF_STD)]
-    return min(max([0, *(digits - 1 - floor(log10(value)) for value, digits in wanted if value > 0)]), 9)
 
 
 HistogramGlyphs = tuple[str, str, str, str]  # parts of a bar up to a full cell; the axis, its ticks, and a mark on it

@@ -5,7 +5,7 @@ Of each measure it says what it means, its number, its name and its unit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any, NamedTuple
@@ -163,7 +163,13 @@ def sweep_table(sweep: Sweep, show: str = BUBBLE) -> Group:
         known = [value for value in fitting if value is not None]
         best = (max if measure.more_is_better else min)(known, default=None)
         rows.append([_cell(*pair, best, measure) for pair in zip(point.comparison, values, strict=True)])
-        notes |= dict.fromkeys(_notes(sweep, point))
+        for row in point.comparison:
+            at = f" at {words_of(sweep.field)} {_text(point)}: {row.reason}"
+            if row.metrics is None:
+                notes[called(row.algorithm) + " failed" * row.failed + at] = None
+            elif not row.metrics["fits"]:
+                notes["! over budget"] = None
+        notes |= dict.fromkeys(text.plain for text in frozen(point.comparison))
     asks_for_time = name_of_measure(show) == "microbatch" and sweep.field == MICROBATCHES
     elbow = [_elbow(sweep)] if asks_for_time else []
     head = measure.name if measure.is_share else title_of(sweep, measure)  # cells have their %
@@ -193,16 +199,6 @@ def _cell(entry: Entry, value: float | None, best: float | None, measure: Measur
         return Text("n/a", style="dim")
     within = fits(entry)
     return Text(f"{measure.text(value)}{'' if within else '!'}", style=GOOD if within and value == best else "")
-
-
-def _notes(sweep: Sweep, point: SweepPoint) -> Iterator[str]:
-    for row in point.comparison:
-        if row.metrics is None:
-            where = f"{' failed' * row.failed} at {words_of(sweep.field)} {_text(point)}"
-            yield f"{called(row.algorithm)}{where}: {row.reason}"
-        elif not row.metrics["fits"]:
-            yield "! over budget"
-    yield from (text.plain for text in frozen(point.comparison))
 
 
 def _elbow(sweep: Sweep) -> str | None:

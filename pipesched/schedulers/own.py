@@ -221,21 +221,16 @@ def look_for(name: str | None, *, packages: bool) -> None:
             raise ConfigError(f"{PATHS}: {error.message}") from None
     for entry in installed(GROUP).values() if packages and (name is None or name not in OWN) else ():
         if entry.name not in OWN and name in (None, entry.name):
-            _take(entry)
+            function, whose = loaded(entry), package_of(entry)
+            known = _BY_FUNCTION.get(id(function)) or made_family(function, entry.name)
+            if known.name != entry.name:
+                raise ConfigError(f"{whose} declares {entry.name!r}, and its function is the family {known.name!r}")
+            register(replace(known, origin=whose), function)
 
 
 def declared() -> Sequence[str]:
     """Return the names of families that installed packages declare, whether they are loaded or not."""
     return [*installed(GROUP)]
-
-
-def _take(entry: Any) -> None:
-    """Register the family of an entry point, under its name."""
-    function, whose = loaded(entry), package_of(entry)
-    known = _BY_FUNCTION.get(id(function)) or made_family(function, entry.name)
-    if known.name != entry.name:
-        raise ConfigError(f"{whose} declares {entry.name!r}, and its function is the family {known.name!r}")
-    register(replace(known, origin=whose), function)
 
 
 def load_families(file: str) -> None:

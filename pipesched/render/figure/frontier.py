@@ -80,21 +80,16 @@ def frontier_figure(
         axes.set_xlabel(with_unit(titles[0], memory_unit))
         axes.set_ylabel(with_unit(titles[1], time_unit))
         axes.margins(0.12)
-        _scales(axes, points)
+        makespans = [point.makespan for point in points if point.makespan > 0]
+        if makespans and max(makespans) > WIDE_RANGE * min(makespans):  # a logarithm shows near ones too
+            axes.set_yscale("log")
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 2.5, 3, 4, 5, 6, 8)))
+            axes.yaxis.set_minor_formatter(NullFormatter())
+        plain_numbers(axes.xaxis, axes.yaxis)
         legend(figure, list(_key(points, proved)))
         settle(figure)
         _names(axes, points)
         return figure
-
-
-def _scales(axes: Axes, points: Sequence[Trade]) -> None:
-    """Put plain numbers along both axes; makespans far apart get a logarithmic one, which shows near ones too."""
-    makespans = [point.makespan for point in points if point.makespan > 0]
-    if makespans and max(makespans) > WIDE_RANGE * min(makespans):
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 2.5, 3, 4, 5, 6, 8)))
-        axes.yaxis.set_minor_formatter(NullFormatter())
-    plain_numbers(axes.xaxis, axes.yaxis)
 
 
 def _marks(axes: Axes, points: Sequence[Trade]) -> None:
