@@ -214,7 +214,7 @@ def scheduled(problem: Problem, name: str, given: Contestant) -> Outcome:
         raise NotApplicable(given.refusal)
     from pipesched.file_formats.pytorch_rules import planned
 
-    file, own, layers = given.file or "the plan", given.problem and given.problem.layers, problem.layers
+    file, own, layers = given.file or "the plan", getattr(given.problem, "layers", None), problem.layers
     if own is not None and layers is not None and own.count == layers.count and can_be_cut(problem):
         problem = with_layout(problem, own.layout)
     try:

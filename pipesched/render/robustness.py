@@ -127,7 +127,10 @@ class Histograms:
         parts, floor_glyph, tick_glyph, mark_glyph = glyphs
         for place, row in enumerate(self.rows):
             yield [Segment(shortened(called(row.algorithm), width), BOLD)]
-            for bars in _bars(_counts(row.makespans, ruler), height, parts):
+            counts, full = _counts(row.makespans, ruler), len(parts) - 1  # a sample has the least part of a bar
+            levels = [-(-count * height * full // max(counts)) for count in counts]
+            for below in reversed(range(height)):
+                bars = "".join(parts[min(max(level - below * full, 0), full)] for level in levels)
                 yield [Segment(bars.rstrip(), ink(place, "F"))]
             floor = [floor_glyph] * width
             for column, _ in ticks:
@@ -147,11 +150,3 @@ def _counts(makespans: Sequence[float], ruler: Ruler) -> Sequence[int]:
     columns = np.rint((np.asarray(makespans) - low) * ((ruler.cells - 1) / length)).astype(int)
     counts: list[int] = np.bincount(np.clip(columns, 0, ruler.cells - 1), minlength=ruler.cells).tolist()
     return counts
-
-
-def _bars(counts: Sequence[int], height: int, parts: str) -> Iterator[str]:
-    """Yield the lines of bars from the top; a column with a sample has at least the least part of a bar."""
-    full = len(parts) - 1
-    levels = [-(-count * height * full // max(counts)) for count in counts]
-    for below in reversed(range(height)):
-        yield "".join(parts[min(max(level - below * full, 0), full)] for level in levels)

@@ -116,9 +116,13 @@ def _rows(outcome: Outcome, timing: bool, memory: bool, spell: Spelling) -> Iter
         yield "slices", str(problem.slices.count), _tried(problem.slices)
     yield "span", time(schedule.span), FORMULAS["span"] + ", a network lane or a stage" * beside
     each = f"microbatches a {problem.time_unit or 'unit of time'}: {problem.batches} in flight / round"
-    yield from () if schedule.round_time is None else (
-        ("round", time(schedule.round_time), "mean time from the end of a round to that of the next one"),
-        ("throughput", f"{schedule.throughput:.4g}", each),
+    yield from (
+        ()
+        if schedule.round_time is None
+        else (
+            ("round", time(schedule.round_time), "mean time from the end of a round to that of the next one"),
+            ("throughput", f"{schedule.throughput:.4g}", each),
+        )
     )
     yield "ideal", time(schedule.ideal), f"{FORMULAS['ideal']}, without recompute" if schedule.recomputed else ""
     yield from _useless(schedule, time)

@@ -162,7 +162,11 @@ def sweep_table(sweep: Sweep, show: str = BUBBLE) -> Group:
         fitting = [value for value, entry in zip(values, point.comparison, strict=True) if fits(entry)]
         known = [value for value in fitting if value is not None]
         best = (max if measure.more_is_better else min)(known, default=None)
-        rows.append([_cell(*pair, best, measure) for pair in zip(point.comparison, values, strict=True)])
+        cells: list[Text] = []
+        for entry, value in zip(point.comparison, values, strict=True):
+            text = "n/a" if value is None else f"{measure.text(value)}{'' if fits(entry) else '!'}"
+            cells.append(Text(text, "dim" if value is None else GOOD if fits(entry) and value == best else ""))
+        rows.append(cells)
         for row in point.comparison:
             at = f" at {words_of(sweep.field)} {_text(point)}: {row.reason}"
             if row.metrics is None:
@@ -192,13 +196,6 @@ def _oriented(sweep: Sweep, rows: Sequence[Sequence[Text]]) -> Table:
 
 def _text(point: SweepPoint) -> str:
     return point.value if isinstance(point.value, str) else number(point.value)
-
-
-def _cell(entry: Entry, value: float | None, best: float | None, measure: Measure) -> Text:
-    if value is None:
-        return Text("n/a", style="dim")
-    within = fits(entry)
-    return Text(f"{measure.text(value)}{'' if within else '!'}", style=GOOD if within and value == best else "")
 
 
 def _elbow(sweep: Sweep) -> str | None:

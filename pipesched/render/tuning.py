@@ -159,7 +159,10 @@ class PointsTable:
             mark, layout, algorithm = widths[: len(named)]
             layout = min(layout, max(room - mark - algorithm, NARROWEST_LAYOUT))
             widths[: len(named)] = narrowed([mark, layout, algorithm], room)
-        columns = [_column(title, width) for title, width in zip(table, widths, strict=True)]
+        left = {title for title in table if title in (LAYOUT, ALGORITHM) or title.strip() in ("", "row")}
+        columns = [Column(title, overflow="fold", width=width) for title, width in zip(table, widths, strict=True)]
+        for column, title in zip(columns, table, strict=True):
+            column.justify = "left" if title in left else "right"
         remarks = [[item(remark, style="dim") for remark in line.remarks] for line in self.lines]
         below = {row: here for row, here in enumerate(remarks) if here}
         yield from with_lines_between(columns, [*zip(*table.values(), strict=True)], below)
@@ -186,12 +189,6 @@ class PointsTable:
 def _together(columns: Mapping[str, Sequence[Text | str]]) -> int:
     """Return the width of columns that stand side by side."""
     return sum(width_of(title, texts) for title, texts in columns.items()) + GAP * (len(columns) - 1)
-
-
-def _column(title: str, width: int) -> Column:
-    """Return a column of some width, in which a text that is longer goes on below."""
-    at_left = title in (LAYOUT, ALGORITHM) or title.strip() in ("", "row")
-    return Column(title, justify="left" if at_left else "right", overflow="fold", width=width)
 
 
 def brief(layout: Layout, sizes: Sequence[str]) -> str:

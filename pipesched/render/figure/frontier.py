@@ -72,7 +72,13 @@ def frontier_figure(
         if best:  # stairs: with that much memory, none of these schedules is shorter
             peaks, makespans = zip(*best, strict=True)
             axes.step(peaks, makespans, where="post", color=MARK, linewidth=THICK)
-        _marks(axes, points)
+        for dominated, colour, size in ((True, PASSED, 10), (False, MARK, 18)):
+            chosen = [point for point in points if point.dominated == dominated]
+            faces = ["white" if point.open else colour for point in chosen]
+            look: Any = {"s": size, "facecolors": faces, "edgecolors": [colour] * len(chosen), "linewidths": 0.9}
+            axes.scatter([one.peak for one in chosen], [one.makespan for one in chosen], zorder=3, **look)
+        gaps = [[(one.peak, one.bound), (one.peak, one.makespan)] for one in points if one.bound is not None]
+        axes.add_collection(LineCollection(gaps, colors=MARK, linewidths=THICK, linestyles=DOTTED))
         if limit is not None:
             above: Any = {"transform": axes.get_xaxis_transform(), "ha": "center", "va": "bottom", "fontsize": font(1)}
             axes.axvline(limit, color="black", linewidth=THICK, linestyle=DASHES)
@@ -80,8 +86,8 @@ def frontier_figure(
         axes.set_xlabel(with_unit(titles[0], memory_unit))
         axes.set_ylabel(with_unit(titles[1], time_unit))
         axes.margins(0.12)
-        makespans = [point.makespan for point in points if point.makespan > 0]
-        if makespans and max(makespans) > WIDE_RANGE * min(makespans):  # a logarithm shows near ones too
+        times = [point.makespan for point in points if point.makespan > 0]
+        if times and max(times) > WIDE_RANGE * min(times):  # a logarithm shows near ones too
             axes.set_yscale("log")
             axes.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 2.5, 3, 4, 5, 6, 8)))
             axes.yaxis.set_minor_formatter(NullFormatter())
@@ -90,16 +96,6 @@ def frontier_figure(
         settle(figure)
         _names(axes, points)
         return figure
-
-
-def _marks(axes: Axes, points: Sequence[Trade]) -> None:
-    for dominated, colour, size in ((True, PASSED, 10), (False, MARK, 18)):
-        chosen = [point for point in points if point.dominated == dominated]
-        faces = ["white" if point.open else colour for point in chosen]
-        look: Any = {"s": size, "facecolors": faces, "edgecolors": [colour] * len(chosen), "linewidths": 0.9}
-        axes.scatter([point.peak for point in chosen], [point.makespan for point in chosen], zorder=3, **look)
-    gaps = [[(point.peak, point.bound), (point.peak, point.makespan)] for point in points if point.bound is not None]
-    axes.add_collection(LineCollection(gaps, colors=MARK, linewidths=THICK, linestyles=DOTTED))
 
 
 def _key(points: Sequence[Trade], proved: str) -> Iterator[Key]:
