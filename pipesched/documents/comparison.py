@@ -19,7 +19,6 @@ from pipesched.results.frontier import Frontier, FrontierPoint
 from pipesched.results.outcome import Outcome
 from pipesched.results.status import Status
 from pipesched.schedulers.feeding.fed_plan import BEST
-from pipesched.schedulers.feeding.ordering import Ordering
 from pipesched.schedulers.options import GROUP_SIZE, OBJECTIVES, OPTIONS, ORDER, VARIED
 
 
@@ -92,7 +91,7 @@ def _row(entry: Entry) -> dict[str, Any]:
     return {
         **who,
         **_options(entry.options),
-        **_order(entry.fed),
+        **({} if entry.fed is None else ordering_document(entry.fed)),
         **cut_document(entry.cut),
         "applicable": True,
         **picked(entry, "runs_in", "weights"),
@@ -109,10 +108,6 @@ def failure(row: Any) -> dict[str, bool]:
 
 def _file(name: str) -> dict[str, str]:
     return {"file": name} if name else {}
-
-
-def _order(ordering: Ordering | None) -> dict[str, Any]:
-    return {} if ordering is None else ordering_document(ordering)
 
 
 def _options(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -67,7 +67,10 @@ MOST = 10**30
 
 def solver_document(report: SolveReport) -> dict[str, Any]:
     """Return the report of a solve: the value of its objective, the bound on it, and where both come from."""
-    best, repetition = report.heuristic, report.repetition
+    best, repetition, cuts, cut = report.heuristic, report.repetition, report.cuts, {}
+    if cuts is not None:
+        own = {"layout": list(cuts.layout), "chunks": cuts.chunks, "bound": cuts.bound.value, "status": cuts.status}
+        cut = {"cut": own, "cuts": [{**one._asdict(), "layout": list(one.layout)} for one in cuts.tried]}
     return {
         "status": report.status,
         "minimize": report.objective,
@@ -83,7 +86,7 @@ def solver_document(report: SolveReport) -> dict[str, Any]:
         "equal": list(report.equal),
         "repetition": None if repetition is None else repetition._asdict(),
         **({} if report.advice is None else {"advice": [one._asdict() for one in report.advice]}),
-        **({} if report.cuts is None else _cuts_document(report.cuts)),
+        **cut,
     }
 
 
@@ -118,12 +121,6 @@ def report_of(content: Mapping[str, Any], metrics: object, schedule: Schedule) -
         cut_off=_names(content, "cut_off", []),
         not_tried=_names(content, "not_tried", []),
     )
-
-
-def _cuts_document(cuts: CutReport) -> dict[str, Any]:
-    """Return the cut of the answer, with what is known of it, and those that were tried."""
-    own = {"layout": list(cuts.layout), "chunks": cuts.chunks, "bound": cuts.bound.value, "status": cuts.status}
-    return {"cut": own, "cuts": [{**cut._asdict(), "layout": list(cut.layout)} for cut in cuts.tried]}
 
 
 def wrong_solver_claims(content: Mapping[str, Any], outcome: Outcome) -> Iterator[str]:

@@ -10,7 +10,7 @@ from pipesched.errors import ConfigError
 from pipesched.estimation.setup import SIZES
 from pipesched.estimation.trust.evidence import PublishedRun, SpeedRatio, Trust
 from pipesched.pipeline.step import NOTHING
-from pipesched.tuning.result import Doubt, NearMiss, OverMemory, Tuning
+from pipesched.tuning.result import Tuning
 from pipesched.tuning.space import Layout
 from pipesched.tuning.trial import Trial
 
@@ -64,6 +64,10 @@ def tuning_document(tuning: Tuning) -> dict[str, Any]:
     Nothing in it differs from run to run.
     """
     gpus, measure = None if tuning.estimate is None else tuning.estimate.setup.parallel.gpus, tuning.measure
+
+    def at(one: Any) -> dict[str, Any]:
+        return _point(one.layout, one.algorithm, gpus)
+
     return {
         "format": "pipesched.tuning",
         "version": 1,
@@ -73,9 +77,12 @@ def tuning_document(tuning: Tuning) -> dict[str, Any]:
         "rows": [_row(trial, gpus) for trial in tuning.rows],
         "pareto": [_row(trial, gpus) for trial in tuning.pareto],
         "parts": [share._asdict() for share in tuning.parts],
-        "wishes": [_over_memory(point, gpus) for point in tuning.wishes],
-        "doubts": [_doubt(doubt, gpus) for doubt in tuning.doubts],
-        "nearest": [_miss(miss, gpus) for miss in tuning.nearest],
+        "wishes": [{**at(one), "over": one.over, "most": one.most} for one in tuning.wishes],
+        "doubts": [
+            {**picked(one, "share", "factor"), "winner": at(one.winner.point), "gain": one.gain}
+            for one in tuning.doubts
+        ],
+        "nearest": [{**at(one), "over": one.over, "help": list(one.help)} for one in tuning.nearest],
         **picked(tuning, "tied", "fits"),
         "beyond": [{**_row(one.trial, gpus), "measure": one.measure} for one in tuning.beyond],
         "published": [_published(run) for run in tuning.published],
@@ -131,16 +138,3 @@ def _ranks(layout: Layout, gpus: int | None) -> int | None:
     if gpus is None or (layout.shard_ranks is not None and layout.shard != NOTHING):
         return layout.shard_ranks
     return gpus // (layout.tensor * layout.pipeline)
-
-
-def _over_memory(point: OverMemory, gpus: int | None) -> dict[str, Any]:
-    return {**_point(point.layout, point.algorithm, gpus), "over": point.over, "most": point.most}
-
-
-def _doubt(doubt: Doubt, gpus: int | None) -> dict[str, Any]:
-    winner = _point(doubt.winner.point.layout, doubt.winner.point.algorithm, gpus)
-    return {**picked(doubt, "share", "factor"), "winner": winner, "gain": doubt.gain}
-
-
-def _miss(miss: NearMiss, gpus: int | None) -> dict[str, Any]:
-    return {**_point(miss.layout, miss.algorithm, gpus), "over": miss.over, "help": list(miss.help)}

@@ -140,20 +140,16 @@ class OwnPlan:
                 what = "and returns nothing" if made is None else f"not {shown(made)}"
                 raise ConfigError(f"must return a Plan, or a list of operations for each device, {what}")
             plan = made if isinstance(made, Plan) else typed_plan(problem, made)
-            self._require_facts(plan)
+            splits = self.facts.get("splits_backward")
+            for what, is_so, breaks in (  # bounds rest on these facts
+                ("has_pairs=True", bool(plan.pairs), not self.facts.get("has_pairs")),
+                ("splits_backward=None", bool(plan.count("I")), splits is False),
+                ("splits_backward=None", bool(plan.count("B")), splits is True),
+            ):
+                if is_so and breaks:
+                    raise ConfigError(f"returns a plan that its facts exclude; say {what}")
             checked(schedule_plan(problem, plan))
         return plan
-
-    def _require_facts(self, plan: Plan) -> None:
-        """Raise ConfigError for a plan that is unlike what the family says of its plans, on which bounds rest."""
-        splits = self.facts.get("splits_backward")
-        for what, is_so, breaks in (
-            ("has_pairs=True", bool(plan.pairs), not self.facts.get("has_pairs")),
-            ("splits_backward=None", bool(plan.count("I")), splits is False),
-            ("splits_backward=None", bool(plan.count("B")), splits is True),
-        ):
-            if is_so and breaks:
-                raise ConfigError(f"returns a plan that its facts exclude; say {what}")
 
 
 def _in_floats(value: Any) -> Any:
