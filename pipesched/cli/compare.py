@@ -104,7 +104,10 @@ def _compared(
         return compared
     left = compared.only(comparison.only)
     _note_left_out(comparison.only, named.algorithms(config.algorithm, **how), _names_of([compared]), _names_of([left]))
-    _note_regrouped(compared, left)
+    before = [entry.outcome for entry in compared]
+    for entry in left:
+        if entry.outcome is not None and entry.outcome not in before:  # in other groups, because it refuses the best
+            print(f"pipesched: note: {entry.label}: {entry.outcome.schedule.plan.note}", file=sys.stderr)
     return left
 
 
@@ -148,14 +151,6 @@ def _note_left_out(trainer: str, chosen: str | Sequence[str], every: Sequence[st
         raise ConfigError(f"--only: {trainer} can run none of these as they are: {', '.join(out)}")
     if out and chosen != ALL:
         print(f"pipesched: note: --only {trainer} leaves out {', '.join(out)}", file=sys.stderr)
-
-
-def _note_regrouped(compared: Comparison, left: Comparison) -> None:
-    """Say on stderr which schedules run in other groups than their best, because a trainer refuses those."""
-    before = [entry.outcome for entry in compared]
-    for entry in left:
-        if entry.outcome is not None and entry.outcome not in before:
-            print(f"pipesched: note: {entry.label}: {entry.outcome.schedule.plan.note}", file=sys.stderr)
 
 
 def _answer_sweep(sweep: Sweep, show: str | None, chart: ChartOptions, target: Target, screen: Screen) -> None:

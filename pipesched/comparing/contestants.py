@@ -214,24 +214,18 @@ def scheduled(problem: Problem, name: str, given: Contestant) -> Outcome:
         raise NotApplicable(given.refusal)
     from pipesched.file_formats.pytorch_rules import planned
 
-    file = given.file or "the plan"
+    file, own, layers = given.file or "the plan", getattr(given.problem, "layers", None), problem.layers
+    if own is not None and layers is not None and own.count == layers.count and can_be_cut(problem):
+        problem = with_layout(problem, own.layout)
     try:
         placement = placement_of(given.plan) if given.placement is None else given.placement
-        fitted = timed_by(given.plan, placement, _on_cut_of(given, problem), file).fitted
+        fitted = timed_by(given.plan, placement, problem, file).fitted
         return Outcome(name, checked(schedule_plan(fitted, planned(fitted, given.plan))))
     except ConfigError as error:
         lacks = "the problem has " if error.key == "problem" else ""
         raise NotApplicable(f"{lacks}{error.message}") from None
     except InvalidSchedule as error:
         raise NotApplicable(str(error)) from None
-
-
-def _on_cut_of(given: GivenPlan, problem: Problem) -> Problem:
-    """Return a problem on the cut of a plan that has one, of as many layers, where it may be cut anew."""
-    own, layers = None if given.problem is None else given.problem.layers, problem.layers
-    if own is None or layers is None or own.count != layers.count or not can_be_cut(problem):
-        return problem
-    return with_layout(problem, own.layout)
 
 
 def _run(problem: Problem, name: str, given: GivenAlgorithm) -> Outcome:

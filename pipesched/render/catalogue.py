@@ -36,7 +36,10 @@ class CatalogueTable:
         self.families, self.refusals = list(families), refusals
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        names, width = self._names(options.max_width), options.max_width
+        names, width = {"algorithm": [Text(family.name, style="bold") for family in self.families]}, options.max_width
+        if width >= NARROW:
+            placements = [Text(family.placement) for family in self.families]
+            names = {"algorithm": [*map(_title, self.families)], "placement": placements}
         most = max(width // 3, LONGEST)
         longest = [min(max(cell.cell_len for cell in (Text(key), *cells)), most) for key, cells in names.items()]
         table = grid()
@@ -53,13 +56,6 @@ class CatalogueTable:
         for row in zip(*names.values(), *formulas.values(), strict=True):
             table.add_row(*row)
         yield table
-
-    def _names(self, width: int) -> dict[str, list[Text]]:
-        """Return the columns beside the formulas; on a narrow screen names alone."""
-        if width < NARROW:
-            return {"algorithm": [Text(family.name, style="bold") for family in self.families]}
-        titles = [_title(family) for family in self.families]
-        return {"algorithm": titles, "placement": [Text(family.placement) for family in self.families]}
 
     def _formulas(self, width: int) -> dict[str, list[str]]:
         """Return the columns of bubble and memory that have room."""

@@ -21,23 +21,18 @@ from pipesched.schedulers.registry import called
 def packing_view(packing: Packing, **_: bool) -> Group:
     """Return what was packed, a row a rank, a row for each other rule, and how far the best may be."""
     pieces = "" if packing.pieces is None else f" in {len(packing.lengths)} pieces"
-    number = len(packing.lengths) - len(packing.dropped) if packing.pieces is None else packing.pieces[-1][0] + 1
+    documents = len(packing.lengths) - len(packing.dropped) if packing.pieces is None else packing.pieces[-1][0] + 1
     left = f", without {len(packing.dropped)} above the cap," if packing.dropped else ""
-    what = f"{counted(number, 'document')}{pieces} of {sum(packing.tokens):,} tokens{left}"
+    what = f"{counted(documents, 'document')}{pieces} of {sum(packing.tokens):,} tokens{left}"
     bins = f"{counted(packing.ranks, 'rank')} x {counted(packing.microbatches, 'microbatch', 'es')}"
     heading = Text(f"{what} on {bins} of at most {packing.cap:,}, fed to {called(packing.algorithm)}")
-    return Group(heading, "", _ranks(packing), "", _rules(packing), "", *_ends(packing))
-
-
-def _ranks(packing: Packing) -> RenderableType:
     makespan = with_unit("makespan", packing.base.time_unit)
     table = grid(right("rank"), right("tokens"), right("work"), right(makespan), right("idle"), uncut(""))
     for rank, (tokens, works) in enumerate(zip(packing.tokens, packing.work, strict=True)):
-        is_slowest = rank == packing.slowest
         cells = (str(rank), f"{tokens:,}", number(sum(works)), number(packing.makespans[rank]))
-        mark = "slowest" if is_slowest else ""
-        table.add_row(*cells, f"{packing.idle(rank):.1%}", mark, style="bold" if is_slowest else "")
-    return table
+        mark, style = ("slowest", "bold") if rank == packing.slowest else ("", "")
+        table.add_row(*cells, f"{packing.idle(rank):.1%}", mark, style=style)
+    return Group(heading, "", table, "", _rules(packing), "", *_ends(packing))
 
 
 def _rules(packing: Packing) -> RenderableType:

@@ -107,13 +107,23 @@ def _rows(outcome: Outcome, timing: bool, memory: bool, spell: Spelling) -> Iter
     if outcome.report is None or outcome.report.objective != "makespan":
         yield "lower bound", time(outcome.lower_bound), f"{outcome.bound.reason}; for {outcome.covers}"
     if outcome.report is None:
-        yield "gap", *_gap(outcome)
+        is_best, formula = outcome.status == Status.OPTIMAL, "(makespan - lower bound) / lower bound"
+        gap = Text(outcome.standing, style=GOOD) if is_best else Text(f"{outcome.gap:.2%}")
+        yield "gap", gap, "makespan = lower bound" if is_best else formula
     if outcome.ordering is not None:
         yield "order", *_order(outcome.ordering, outcome.algorithm)
     if problem.slices.tried:
         yield "slices", str(problem.slices.count), _tried(problem.slices)
     yield "span", time(schedule.span), FORMULAS["span"] + ", a network lane or a stage" * beside
-    yield from _round(schedule, time)
+    each = f"microbatches a {problem.time_unit or 'unit of time'}: {problem.batches} in flight / round"
+    yield from (
+        ()
+        if schedule.round_time is None
+        else (
+            ("round", time(schedule.round_time), "mean time from the end of a round to that of the next one"),
+            ("throughput", f"{schedule.throughput:.4g}", each),
+        )
+    )
     yield "ideal", time(schedule.ideal), f"{FORMULAS['ideal']}, without recompute" if schedule.recomputed else ""
     yield from _useless(schedule, time)
     yield from _layers(outcome, time)
@@ -186,12 +196,6 @@ def _solve_rows(
         yield "repetition", rate, f"{said}, of such schedules alone"
     if timing:
         yield "time", f"{report.seconds:.2f} s", f"stopped by {report.stopped_by}"
-
-
-def _gap(outcome: Outcome) -> tuple[Text, str]:
-    if outcome.status == Status.OPTIMAL:
-        return Text(outcome.standing, style=GOOD), "makespan = lower bound"
-    return Text(f"{outcome.gap:.2%}"), "(makespan - lower bound) / lower bound"
 
 
 def _tried(slices: Slices) -> str:
@@ -320,14 +324,6 @@ def sentence(metrics: Mapping[str, Any], unit: str = "", schedule: Schedule | No
         f"A step takes {times[0]}; devices do useful work {useful:.0%} of it;"
         f" perfectly balanced, without waiting, it would take {times[1]}."
     )
-
-
-def _round(schedule: Schedule, time: Callable[[int | float], str]) -> Iterator[tuple[str, str, str]]:
-    """Yield what a round takes, and how many microbatches go through one in a unit of time."""
-    if schedule.round_time is not None:
-        flight, unit = schedule.problem.batches, schedule.problem.time_unit or "unit of time"
-        yield "round", time(schedule.round_time), "mean time from the end of a round to that of the next one"
-        yield "throughput", f"{schedule.throughput:.4g}", f"microbatches a {unit}: {flight} in flight / round"
 
 
 def _saved(outcome: Outcome, spell: Spelling) -> Iterator[tuple[str, str, str]]:

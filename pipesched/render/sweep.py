@@ -5,7 +5,7 @@ Of each measure it says what it means, its number, its name and its unit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any, NamedTuple
@@ -162,8 +162,18 @@ def sweep_table(sweep: Sweep, show: str = BUBBLE) -> Group:
         fitting = [value for value, entry in zip(values, point.comparison, strict=True) if fits(entry)]
         known = [value for value in fitting if value is not None]
         best = (max if measure.more_is_better else min)(known, default=None)
-        rows.append([_cell(*pair, best, measure) for pair in zip(point.comparison, values, strict=True)])
-        notes |= dict.fromkeys(_notes(sweep, point))
+        cells: list[Text] = []
+        for entry, value in zip(point.comparison, values, strict=True):
+            text = "n/a" if value is None else f"{measure.text(value)}{'' if fits(entry) else '!'}"
+            cells.append(Text(text, "dim" if value is None else GOOD if fits(entry) and value == best else ""))
+        rows.append(cells)
+        for row in point.comparison:
+            at = f" at {words_of(sweep.field)} {_text(point)}: {row.reason}"
+            if row.metrics is None:
+                notes[called(row.algorithm) + " failed" * row.failed + at] = None
+            elif not row.metrics["fits"]:
+                notes["! over budget"] = None
+        notes |= dict.fromkeys(text.plain for text in frozen(point.comparison))
     asks_for_time = name_of_measure(show) == "microbatch" and sweep.field == MICROBATCHES
     elbow = [_elbow(sweep)] if asks_for_time else []
     head = measure.name if measure.is_share else title_of(sweep, measure)  # cells have their %
@@ -186,23 +196,6 @@ def _oriented(sweep: Sweep, rows: Sequence[Sequence[Text]]) -> Table:
 
 def _text(point: SweepPoint) -> str:
     return point.value if isinstance(point.value, str) else number(point.value)
-
-
-def _cell(entry: Entry, value: float | None, best: float | None, measure: Measure) -> Text:
-    if value is None:
-        return Text("n/a", style="dim")
-    within = fits(entry)
-    return Text(f"{measure.text(value)}{'' if within else '!'}", style=GOOD if within and value == best else "")
-
-
-def _notes(sweep: Sweep, point: SweepPoint) -> Iterator[str]:
-    for row in point.comparison:
-        if row.metrics is None:
-            where = f"{' failed' * row.failed} at {words_of(sweep.field)} {_text(point)}"
-            yield f"{called(row.algorithm)}{where}: {row.reason}"
-        elif not row.metrics["fits"]:
-            yield "! over budget"
-    yield from (text.plain for text in frozen(point.comparison))
 
 
 def _elbow(sweep: Sweep) -> str | None:

@@ -114,7 +114,10 @@ class UnitChart:
         below = ["".join((MARK if self._is_marked(run) else " ") * run.width for run in runs)]
         below.append("".join(self._label(run).ljust(run.width) for run in runs))
         if self.period:
-            below.append("".join(self._iteration(run).ljust(run.width) for run in runs))
+            turns = (
+                "" if run.slot is None or run.shared else str(run.slot // len(self.schedule.graph)) for run in runs
+            )
+            below.append("".join(turn.ljust(run.width) for turn, run in zip(turns, runs, strict=True)))
         return [[Segment(kinds)], *([Segment(text.rstrip())] for text in below if text.strip())]
 
     def _filled(self, run: Run) -> Segment:
@@ -151,9 +154,6 @@ class UnitChart:
         if text:
             self.numbered.add(task)
         return self.names[task][-run.width :]
-
-    def _iteration(self, run: Run) -> str:
-        return "" if run.slot is None or run.shared else str(run.slot // len(self.schedule.graph))
 
     def registers(self, layout: LineFrame) -> Iterator[Segment]:
         """Yield the strip of registers in use at the boundary with which a cycle begins."""

@@ -148,13 +148,6 @@ class _Cuts:
         return [*dict.fromkeys([best, *map(tuple, cuts[order].tolist())])]
 
 
-def _every(cuts: _Cuts) -> list[Ends]:
-    """Time all cuts, and return the best ones."""
-    inner = [*combinations(range(1, cuts.items), cuts.stages - 1)]
-    ends = np.hstack([np.array(inner, np.int64).reshape(len(inner), -1), np.full((len(inner), 1), cuts.items)])
-    return cuts.ranked(ends, *cuts.time(ends))
-
-
 class _Search:
     """Goes down from several cuts by moves of a layer, and by two of them at once, until none helps."""
 
@@ -356,7 +349,11 @@ def _chosen(problem: Problem, tried: int, planned: int | None = None) -> tuple[P
 
 def _ranked(cuts: _Cuts) -> list[Ends]:
     """Return the best cuts, of all or of those that a search tries."""
-    return _every(cuts) if cuts.all * cuts.times.slots <= MOST_TRIED else _Search(cuts).ranked()
+    if cuts.all * cuts.times.slots > MOST_TRIED:
+        return _Search(cuts).ranked()
+    inner = [*combinations(range(1, cuts.items), cuts.stages - 1)]
+    ends = np.hstack([np.array(inner, np.int64).reshape(len(inner), -1), np.full((len(inner), 1), cuts.items)])
+    return cuts.ranked(ends, *cuts.time(ends))
 
 
 class _Planning:

@@ -85,7 +85,12 @@ def grouped(problem: Problem, rule: Rule, group_size: Size, judge: Judge | None 
     if size < 1:
         raise NotApplicable(f"{rule.name} needs a group size of at least 1, not {size}", "group_size")
     if not _runs(problem, rule, size):
-        raise NotApplicable(_refusal(problem, rule, size), "group_size")
+        near = sorted({*group_sizes(problem), problem.microbatches}, key=lambda one: abs(one - size))
+        sides = ([one for one in near if one < size], [one for one in near if one > size])
+        sizes = [next((str(one) for one in side if _runs(problem, rule, one)), "") for side in sides]
+        what = f"{rule.name} with group size {size} deadlocks on {problem.devices} devices with {problem.microbatches}"
+        nearest = f"nearest group sizes that run: {', '.join(filter(None, sizes))}"
+        raise NotApplicable(f"{what} microbatches; {nearest}", "group_size")
     return _arrange(problem, rule, size)
 
 
@@ -163,16 +168,6 @@ def grouped_by(problem: Problem, rule: Rule, wanted: int, advice: str = "") -> P
     larger = next((size for size in range(wanted + 1, most) if is_enough(size)), most)
     note = f"group size {larger}: groups of {wanted} deadlock with {problem.microbatches} microbatches"
     return _arrange(problem, rule, larger, note)
-
-
-def _refusal(problem: Problem, rule: Rule, wanted: int) -> str:
-    near = sorted({*group_sizes(problem), problem.microbatches}, key=lambda size: abs(size - wanted))
-    sides = ([size for size in near if size < wanted], [size for size in near if size > wanted])
-    sizes = [next((str(size) for size in side if _runs(problem, rule, size)), "") for side in sides]
-    return (
-        f"{rule.name} with group size {wanted} deadlocks on {problem.devices} devices with"
-        f" {problem.microbatches} microbatches; nearest group sizes that run: {', '.join(filter(None, sizes))}"
-    )
 
 
 def _runs(problem: Problem, rule: Rule, group: int) -> bool:

@@ -140,20 +140,16 @@ class OwnPlan:
                 what = "and returns nothing" if made is None else f"not {shown(made)}"
                 raise ConfigError(f"must return a Plan, or a list of operations for each device, {what}")
             plan = made if isinstance(made, Plan) else typed_plan(problem, made)
-            self._require_facts(plan)
+            splits = self.facts.get("splits_backward")
+            for what, is_so, breaks in (  # bounds rest on these facts
+                ("has_pairs=True", bool(plan.pairs), not self.facts.get("has_pairs")),
+                ("splits_backward=None", bool(plan.count("I")), splits is False),
+                ("splits_backward=None", bool(plan.count("B")), splits is True),
+            ):
+                if is_so and breaks:
+                    raise ConfigError(f"returns a plan that its facts exclude; say {what}")
             checked(schedule_plan(problem, plan))
         return plan
-
-    def _require_facts(self, plan: Plan) -> None:
-        """Raise ConfigError for a plan that is unlike what the family says of its plans, on which bounds rest."""
-        splits = self.facts.get("splits_backward")
-        for what, is_so, breaks in (
-            ("has_pairs=True", bool(plan.pairs), not self.facts.get("has_pairs")),
-            ("splits_backward=None", bool(plan.count("I")), splits is False),
-            ("splits_backward=None", bool(plan.count("B")), splits is True),
-        ):
-            if is_so and breaks:
-                raise ConfigError(f"returns a plan that its facts exclude; say {what}")
 
 
 def _in_floats(value: Any) -> Any:
@@ -221,21 +217,16 @@ def look_for(name: str | None, *, packages: bool) -> None:
             raise ConfigError(f"{PATHS}: {error.message}") from None
     for entry in installed(GROUP).values() if packages and (name is None or name not in OWN) else ():
         if entry.name not in OWN and name in (None, entry.name):
-            _take(entry)
+            function, whose = loaded(entry), package_of(entry)
+            known = _BY_FUNCTION.get(id(function)) or made_family(function, entry.name)
+            if known.name != entry.name:
+                raise ConfigError(f"{whose} declares {entry.name!r}, and its function is the family {known.name!r}")
+            register(replace(known, origin=whose), function)
 
 
 def declared() -> Sequence[str]:
     """Return the names of families that installed packages declare, whether they are loaded or not."""
     return [*installed(GROUP)]
-
-
-def _take(entry: Any) -> None:
-    """Register the family of an entry point, under its name."""
-    function, whose = loaded(entry), package_of(entry)
-    known = _BY_FUNCTION.get(id(function)) or made_family(function, entry.name)
-    if known.name != entry.name:
-        raise ConfigError(f"{whose} declares {entry.name!r}, and its function is the family {known.name!r}")
-    register(replace(known, origin=whose), function)
 
 
 def load_families(file: str) -> None:
