@@ -16,10 +16,11 @@ from pipesched.estimation.communication import boundary_time
 from pipesched.estimation.derived import derive
 from pipesched.estimation.huggingface import model_notes, read_model
 from pipesched.estimation.items import Items, copies_sent
-from pipesched.estimation.layout import layout_lines, layout_text, read_layout
+from pipesched.estimation.layout import layout_lines, read_layout
 from pipesched.estimation.model import ModelShape, Seen
 from pipesched.estimation.parameters import layer_flops, parameters
 from pipesched.estimation.setup_reader import setup_of
+from pipesched.pipeline.layout_text import layout_text
 
 RECORDS = {
     record["name"]: record["config"]
