@@ -53,7 +53,7 @@ def torchtitan_modules(stages: Sequence[StageItems]) -> list[list[str]]:
     without a module, for which there would be no optimizer.
     """
     if any(stage.mtp for stage in stages):
-        raise NotApplicable("torchtitan has no layers of multi-token prediction (MTP); leave them out of the model")
+        raise NotApplicable("torchtitan has no layers of multi-token prediction (MTP): `num_nextn_predict_layers` 0")
     if (losses := sum(stage.head for stage in stages)) > 1:
         raise NotApplicable(f"torchtitan has one loss, and here {losses} stand")
     modules, layer = list[list[str]](), 0
