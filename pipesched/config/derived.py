@@ -66,11 +66,9 @@ def _divided_by_setup(values: Mapping[str, Given]) -> Mapping[str, Given]:
 
     So `shard` means the same in every command; keys of it that stand in a file, and its other keys, are the problem's.
     """
-    given = values.get("shard")
-    if given is None or given.where is not None:
-        return values
+    given = values.get("shard", Given(None))
     entries = {"level": given.value} if isinstance(given.value, str) else given.value
-    if not isinstance(entries, Mapping):
+    if given.where is not None or not isinstance(entries, Mapping):
         return values
     found, left = {**values}, {**entries}
     for key, (section, name) in {"level": ("training", "shard"), "ranks": ("parallel", "shard_ranks")}.items():

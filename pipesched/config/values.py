@@ -204,7 +204,9 @@ def put(values: Values, field: Field, given: Given) -> None:
         _drop_built_in(values, "stages", "forward", "backward")
     elif field.name == "sizes" or is_table(field, given.value):  # whose lists say how many microbatches there are
         _drop_built_in(values, "microbatches")
-    values[field.name] = _on_top(field, values[field.name], given) if _has_entries(values, field, given) else given
+    both = (values[field.name].value, given.value) if field.name in values and field.name in declared.MAPPINGS else ()
+    has_entries = any(isinstance(one, Mapping) for one in both) and not any(isinstance(one, READ) for one in both)
+    values[field.name] = _on_top(field, values[field.name], given) if has_entries else given
 
 
 def _drop_built_in(values: Values, *names: str) -> None:
@@ -220,12 +222,6 @@ def is_table(field: Field, value: Any) -> bool:
         items = (item for item in entries if isinstance(item, Mapping))
         return any(is_several(item.get(key)) for item in items for key in ("forward", "backward"))
     return field.name in TABLED and any(map(is_several, entries))
-
-
-def _has_entries(values: Values, field: Field, given: Given) -> bool:
-    """Return whether a value goes entry by entry on top of the one that there is, as that of `sizes`."""
-    both = (values[field.name].value, given.value) if field.name in values and field.name in declared.MAPPINGS else ()
-    return any(isinstance(one, Mapping) for one in both) and not any(isinstance(one, READ) for one in both)
 
 
 def _on_top(field: Field, below: Given, above: Given) -> Given:

@@ -98,21 +98,15 @@ def _write_costs(entries: _Entries, estimate: Estimate) -> None:
         if costs.overlap is not None:
             entries.put("overlap", costs.overlap, "a pair F&B, network of experts beside compute")
     entries.put("p2p", costs.p2p or (0,), "a microbatch's activations on their way to the next stage")
-    if has_wholes:
-        _write_transfers(entries, estimate)
+    if has_wholes and costs.offload is not None:
+        entries.put("offload", costs.offload, f"an activation over PCIe at {estimate.setup.hardware.pcie:g} GB/s")
+    if has_wholes and costs.reload is not None and costs.reload != costs.offload:
+        entries.put("reload", costs.reload)
     for key, remark in ONCE.items():
         if getattr(costs, key) is not None:
             entries.put(key, getattr(costs, key), remark)
     if costs.tied is not None:
         entries.put("tied", (costs.tied,), "the gradients of a vocabulary at both ends, as a message")
-
-
-def _write_transfers(entries: _Entries, estimate: Estimate) -> None:
-    costs = estimate.problem.costs
-    if costs.offload is not None:
-        entries.put("offload", costs.offload, f"an activation over PCIe at {estimate.setup.hardware.pcie:g} GB/s")
-    if costs.reload is not None and costs.reload != costs.offload:
-        entries.put("reload", costs.reload)
 
 
 def _write_memory(entries: _Entries, estimate: Estimate) -> None:

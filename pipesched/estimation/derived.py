@@ -229,25 +229,14 @@ class SetupCutter:
 
     def cut(self, problem: Problem, placement: Placement) -> Problem:
         """Return `problem` with the stages of a placement: as the setup gives them, of equal counts, or balanced."""
-        self._require_items(len(placement.devices))
-        mine = self._with_chunks(len(placement.devices) // problem.devices)
-        return mine._ending(mine._ends(problem, placement)).problem(problem, placement)
-
-    def _require_items(self, stages: int) -> None:
-        """Raise NotApplicable for more stages than there are items."""
-        most = items_of(self.setup.model)
+        stages, most, parallel, mine = len(placement.devices), items_of(self.setup.model), self.setup.parallel, self
         if stages > most:
-            raise NotApplicable(
-                f"{stages} stages need as many layers; the model has {most}, its embedding and its head included",
-                "layers",
-            )
-
-    def _with_chunks(self, chunks: int) -> SetupCutter:
-        """Return the cutter of the same setup with so many stages a device, whose messages are as many."""
-        parallel = self.setup.parallel
-        if parallel.chunks == chunks or self.setup.training.layout not in (None, *WORDS):
-            return self
-        return replace(self, setup=replace(self.setup, parallel=replace(parallel, chunks=chunks)))
+            what = f"{stages} stages need as many layers; the model has {most}, its embedding and its head included"
+            raise NotApplicable(what, "layers")
+        if parallel.chunks != stages // problem.devices and self.setup.training.layout in (None, *WORDS):
+            setup = replace(self.setup, parallel=replace(parallel, chunks=stages // problem.devices))
+            mine = replace(self, setup=setup)  # of a setup with so many stages a device, whose messages are as many
+        return mine._ending(mine._ends(problem, placement)).problem(problem, placement)
 
     def _ends(self, problem: Problem, placement: Placement) -> tuple[int, ...]:
         """Return where stages end: as given, with equal counts, or the balanced cut of what items take and hold."""

@@ -183,15 +183,9 @@ def estimate_view(estimate: Estimate, **_: bool) -> Group:
         grid(uncut(style="dim"), right(), folded(), rows=_step_rows(estimate, estimate.step), header=False)
         if estimate.fits
         else Text(over_text(estimate), style=BAD),
-        *(("", *_unsure(estimate.trust), *trust_lines(estimate.trust)) if estimate.trust and estimate.fits else ()),
+        *(("", *trust_lines(estimate.trust)) if estimate.trust is not None and estimate.fits else ()),
         *(Text(f"note: {note}") for note in estimate.notes),
     )
-
-
-def _unsure(trust: Trust) -> Iterator[Text]:
-    """Yield that it may not fit, where the upper end of its memory says so."""
-    if not trust.sure:
-        yield Text(f"It may not fit: {interval_text(trust.memory, unit=' GB')} on the fullest device.", style=BAD)
 
 
 def heading(estimate: Estimate) -> str:
@@ -299,6 +293,9 @@ def _step_rows(estimate: Estimate, step: TrainingStep) -> Iterator[tuple[str, st
     yield "step", f"{step.time:,.1f} ms", "" if trust is None else interval_text(trust.time)
     rates = "" if trust is None else interval_text(trust.tokens_per_second_per_gpu)
     yield "tokens/s/GPU", f"{step.tokens_per_second_per_gpu:,.1f}", rates
+    if trust is not None and not trust.sure:
+        most = max(device.total for device in estimate.devices)
+        yield "memory", f"{_gb(most)} GB", f"{interval_text(trust.memory)}: may not fit"
     both = [step] if estimate.expected is None else [step, estimate.expected]
     days = [f"{one.gpu_hours_per_trillion / estimate.setup.parallel.gpus / 24:,.1f} days" for one in both]
     for name, texts, said in (

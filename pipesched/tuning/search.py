@@ -219,17 +219,13 @@ class SpaceSearch:
             if trial.fits:
                 self.most = max(self.most, trial.rate)
             if trial.fits and (self.best is None or self.order(trial) < self.order(self.best)):
-                if self.best is None:
-                    self._leave_outside()
+                for points in self.outside if self.best is None else ():
+                    self.pruned[EVIDENCE] += len(points.algorithms)
+                    self.note(points)
                 self.best, self.estimate = trial, estimate
         if trial.point.key not in self.known:
             self.note(trial)
         self.report()
-
-    def _leave_outside(self) -> None:
-        for points in self.outside:
-            self.pruned[EVIDENCE] += len(points.algorithms)
-            self.note(points)
 
     def _prune_rest(self) -> None:
         """Prune all points that cannot reach the best, one for each layout."""

@@ -183,21 +183,16 @@ class SetupBounds:
         counts = [len([*alike]) for _, alike in groupby(map(id, items.each))]
         once = [*data_terms(setup, GIGA, GIGA), *optimizer_terms(setup, GIGA, GIGA)]
         across = [boundary_time(setup, across=across).value for across in (False, True)]
+        of_step: tuple[object, ...] = ()
+        if self.has_step:  # what gathers, reductions and optimizers follow from: a rate, and a time beside it
+            terms = (terms(setup, size, size) for size in (GIGA, Fraction(1)) for terms in TERMS.values())
+            of_step = (setup.shard_group(), setup.shard_group(experts=True), *(one.value for of in terms for one in of))
+            of_step += (*(item.experts for item in self._different), setup.model.tied and setup.parallel.tensor)
         return (
             *(setup.parallel.pipeline, setup.microbatches, setup.training, items.logits),
             *(tuple(each), tuple(pieces), tuple(counts), *(term.value for term in once), *across),
-            *(self._signature_of_step if self.has_step else ()),
+            *of_step,
         )
-
-    @property
-    def _signature_of_step(self) -> tuple[object, ...]:
-        """What gathers, reductions and optimizers follow from, and what is divided: a rate, and a time beside it."""
-        setup = self.setup
-        sizes = (GIGA, Fraction(1))
-        values = [term.value for size in sizes for terms in TERMS.values() for term in terms(setup, size, size)]
-        groups = (setup.shard_group(), setup.shard_group(experts=True))
-        tied = setup.model.tied and setup.parallel.tensor
-        return (*groups, *values, *(item.experts for item in self._different), tied)
 
     @cached_property
     def floor(self) -> float:

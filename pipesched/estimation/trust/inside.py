@@ -87,25 +87,20 @@ class MeasuredRange:
             yield OutsideField("context", facts.context, rings or "none")
         yield from self._over("expert", facts.expert)
         yield from self._over("expert_tensor", facts.expert_tensor)
+        # of models at most twice as wide: with few of them launches take the time, and narrower ones have less work
+        runs = [(hidden, tokens) for kind, hidden, tokens in self._work if kind == facts.kind]
+        widest = max(TOLERANCE * facts.hidden, min((hidden for hidden, _ in runs), default=0))
+        least = min((tokens for hidden, tokens in runs if hidden <= widest), default=0.0)
         if TOLERANCE * facts.tokens < self.fewest_tokens:
             each = f"{facts.tokens:,} tokens of a microbatch on a rank"
             yield OutsideField("micro", facts.micro, f"at least {self.fewest_tokens:,}, not {each}")
-        elif (least := self._fewest_a_tensor_rank(facts)) > facts.tokens / facts.tensor:
+        elif least > facts.tokens / facts.tensor:
             each = f"{facts.tokens / facts.tensor:,.0f} tokens of a microbatch per tensor rank"
             yield OutsideField("micro", facts.micro, f"at least {least:,.0f} for such a hidden size, not {each}")
         if facts.pipeline > 1 and facts.algorithm not in self.algorithms:
             yield OutsideField("algorithm", facts.algorithm, ", ".join(sorted(self.algorithms)))
         if facts.shard and facts.shard not in self.levels:
             yield OutsideField("shard", facts.shard, ", ".join(self.levels))
-
-    def _fewest_a_tensor_rank(self, facts: RunFacts) -> float:
-        """Return the fewest tokens of a microbatch per tensor rank of runs of a kind, of models at most twice as wide.
-
-        With few of them launches take the time, and frameworks differ. Narrower models have less work in a token.
-        """
-        runs = [(hidden, tokens) for kind, hidden, tokens in self._work if kind == facts.kind]
-        widest = max(TOLERANCE * facts.hidden, min((hidden for hidden, _ in runs), default=0))
-        return min((tokens for hidden, tokens in runs if hidden <= widest), default=0.0)
 
     def _over(self, field: str, value: int, times: int = 1) -> Iterator[OutsideField]:
         if value > times * self.largest[field]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from pipesched.pipeline.layout_text import layout_text
 from pipesched.results.handover import megatron
 from pipesched.results.handover.subject import OVERLAPPED, Answer, HandoverText, Refusal, Subject
@@ -57,32 +54,20 @@ def answer(subject: Subject) -> Answer:
     chunks = subject.chunks if subject.chunks > 1 else None
     lines.append(f"cfg.model.virtual_pipeline_model_parallel_size = {chunks}")
     if subject.layers is not None:
-        key = "hybrid_layer_pattern" if subject.pattern else "pipeline_model_parallel_layout"
-        lines.append(f"cfg.model.{key} = {layout_text(subject.pattern, subject.layers)!r}")
+        key = "hybrid_layer_pattern" if subject.known.get("letters", "") else "pipeline_model_parallel_layout"
+        lines.append(f"cfg.model.{key} = {layout_text(subject.known.get('letters', ''), subject.layers)!r}")
     if chunks and subject.group_size != subject.devices:
         lines.append(f"cfg.model.microbatch_group_size_per_vp_stage = {subject.group_size}")
     lines += [OVERLAP] * (subject.family == OVERLAPPED)
     lines += [line for text in subject.told(OPTIONS) for line in text.split("\n")]
-    lines += _recipe(subject.known, precision) if precision else []
+    if precision:  # its recipe overwrites what stands in `cfg.ddp` and `cfg.model`
+        own = {"grad_reduce_in_fp32": subject.known["gradients"] != "bf16"}
+        if (gathered := f"{precision} weights") in megatron.OPTIONS:
+            own[f"{'fp4' if precision == 'nvfp4' else 'fp8'}_param_gather"] = bool(subject.known[gathered])
+        lines += [IMPORT, f"cfg.mixed_precision = get_mixed_precision_config({RECIPES[precision]!r})"]
+        lines += [f"cfg.mixed_precision.{key} = {value}" for key, value in own.items()]
     batch = "".join(subject.told(megatron.DATA))
     count = subject.microbatches
     batch = batch or f"{count} microbatches a step: cfg.train.global_batch_size is {count} x micro_batch_size x data"
     sharding = [text.replace("\n", "; ") for text in subject.told_of_shard(OPTIONS)]
     return HandoverText(lines, [FROM, batch, *subject.told(REMARKS), *sharding])
-
-
-def _recipe(known: Mapping[str, Any], precision: str) -> list[str]:
-    """Return the recipe of mixed precision, and what is otherwise in it: it overwrites `cfg.ddp` and `cfg.model`."""
-    recipe, usual = f"{RECIPES[precision]!r}", {"grad_reduce_in_fp32": precision != "fp16"}
-    given = {"grad_reduce_in_fp32": known["gradients"] != "bf16"}
-    if f"{precision} weights" in megatron.OPTIONS:  # recipes of these gather them so
-        given[gather := "fp4_param_gather" if precision == "nvfp4" else "fp8_param_gather"] = known[
-            f"{precision} weights"
-        ]
-        usual[gather] = True
-    own = [f"cfg.mixed_precision.{key} = {bool(value)}" for key, value in given.items() if bool(value) != usual[key]]
-    return (
-        [IMPORT, f"cfg.mixed_precision = get_mixed_precision_config({recipe})", *own]
-        if own
-        else [f"cfg.mixed_precision = {recipe}"]
-    )

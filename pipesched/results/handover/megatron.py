@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pipesched.pipeline.costs import in_one
 from pipesched.pipeline.feeding import typical
-from pipesched.pipeline.layout_text import StageItems, layout_text
+from pipesched.pipeline.layout_text import layout_text
 from pipesched.pipeline.quantities import plain
 from pipesched.results.handover.subject import GROUPED, OVERLAPPED, Answer, HandoverText, Refusal, Subject
 
@@ -61,22 +61,25 @@ def answer(subject: Subject) -> Answer:
         has = f"{NAME} has 1F1B and the interleaved schedule by flags"
         return Refusal(f"{subject.described} takes code", has)
     overlaps, known = subject.family == OVERLAPPED, subject.known
+    pattern, stages = known.get("letters", ""), subject.layers or ()
     if overlaps and (lacking := _lacks_for_overlap(known)):
         return Refusal(f"{NAME} overlaps messages of experts by {OVERLAP}, which {lacking}")
     if wrong := wrong_group(subject):
         return Refusal(wrong)
     flags = [pipeline_flag(subject)]
     if subject.layers is not None:  # in a layout stage k is on rank k mod P
-        flag = "--hybrid-layer-pattern" if subject.pattern else "--pipeline-model-parallel-layout"
-        flags.append(f"{flag} '{layout_text(subject.pattern, subject.layers)}'")
+        flag = "--hybrid-layer-pattern" if pattern else "--pipeline-model-parallel-layout"
+        flags.append(f"{flag} '{layout_text(pattern, subject.layers)}'")
     elif subject.chunks > 1:
         flags.append(f"--num-virtual-stages-per-pipeline-rank {subject.chunks}")
     if subject.chunks > 1 and subject.group_size != subject.devices:
         flags.append(f"--microbatch-group-size-per-virtual-pipeline-stage {subject.group_size}")
     flags += [*[OVERLAP] * overlaps, *subject.told(OPTIONS)]
     remarks = [microbatch_remark(subject), *_differences(subject)][:2] + [CONDITIONS] * (overlaps and not known)
-    remarks += _of_versions(subject.layers or ())
-    remarks += [MTP_PATTERN] * bool(subject.pattern and known["mtp"])
+    losses, holders = sum(stage.head for stage in stages), sum(stage.mtp > 0 for stage in stages)
+    later = [f"{losses} losses (L)"] * (losses > 1) + [f"MTP layers on {holders} stages"] * (holders > 1)
+    remarks += [f"megatron-core 0.19.2 takes no {' and no '.join(later)}: a later one is needed"] * bool(later)
+    remarks += [MTP_PATTERN] * bool(pattern and known["mtp"])
     sharding = [*subject.told(OPTIMIZERS), *subject.told(GROUPS), *subject.told_of_shard(SHARD)]
     own = [" ".join([*subject.told(MODEL), ".."])] if known else []
     return HandoverText([" ".join(flags)], [*remarks, *sharding, *own])
@@ -94,13 +97,6 @@ def _lacks_for_overlap(known: Mapping[str, Any]) -> str:
         "takes at most one MTP layer": known["mtp"] > 1,
     }
     return next((text for text, is_lacking in checks.items() if is_lacking), "")
-
-
-def _of_versions(stages: Sequence[StageItems]) -> list[str]:
-    """Return a remark on layouts that only later versions than ours take."""
-    losses, holders = sum(stage.head for stage in stages), sum(stage.mtp > 0 for stage in stages)
-    wanted = [f"{losses} losses (L)"] * (losses > 1) + [f"MTP layers on {holders} stages"] * (holders > 1)
-    return [f"megatron-core 0.19.2 takes no {' and no '.join(wanted)}: a later one is needed"] if wanted else []
 
 
 def _differences(subject: Subject) -> Iterator[str]:

@@ -30,8 +30,8 @@ def answer(subject: Subject) -> Answer:
     lines = [f"pp_algorithm: {algorithm}", f"pipeline_model_parallel_size: {subject.devices}"]
     if subject.is_uneven and subject.placement == "v":
         return Refusal(f"{NAME} takes layouts whose stage k is on rank k mod P; this has its stages on a V")
-    if subject.pattern:
-        return Refusal(f"{NAME} takes layouts of layers that are alike, and those of this model are {subject.pattern}")
+    if pattern := subject.known.get("letters"):
+        return Refusal(f"{NAME} takes layouts of layers that are alike, and those of this model are {pattern}")
     if subject.layers is not None and subject.placement != "v":
         lines.append(f"pipeline_model_parallel_layout: '{megatron_text(subject.layers)}'")
     elif subject.chunks > 1:

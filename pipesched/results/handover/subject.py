@@ -24,7 +24,7 @@ from pipesched.pipeline.step import GRADIENTS, NOTHING, OPTIMIZER_STATES, Shard
 from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.block import in_chunks
-from pipesched.schedulers.family import Family, prepare
+from pipesched.schedulers.family import prepare
 from pipesched.schedulers.plan_of import plan_of
 from pipesched.schedulers.registry import family, own_name
 
@@ -53,7 +53,7 @@ def torchtitan_modules(stages: Sequence[StageItems]) -> list[list[str]]:
     without a module, for which there would be no optimizer.
     """
     if any(stage.mtp for stage in stages):
-        raise NotApplicable("torchtitan has no layers of multi-token prediction (MTP); leave them out of the model")
+        raise NotApplicable("torchtitan has no layers of multi-token prediction (MTP): `num_nextn_predict_layers` 0")
     if (losses := sum(stage.head for stage in stages)) > 1:
         raise NotApplicable(f"torchtitan has one loss, and here {losses} stand")
     modules, layer = list[list[str]](), 0
@@ -168,11 +168,6 @@ class Subject:
         shard = facts_of_shard(self.problem.shard, facts["data"], facts["context"] or 1)
         return {**facts, **numbers, "step": size * facts["sequence"], **shard}
 
-    @property
-    def pattern(self) -> str:
-        """The letters of the layers of a hybrid model, as Megatron-LM has them; "" for layers that attend."""
-        return str(self.known.get("letters", ""))
-
     def told(self, table: Mapping[str, str]) -> list[str]:
         """Return the texts of a table whose keys the model knows, with its values."""
         return [text.format(**self.known) for key, text in table.items() if self.known.get(key)]
@@ -224,8 +219,11 @@ class Subject:
         try:
             fitted = prepare(problem, known)
             is_alike = fitted.stages == self.problem.stages and fitted.placement == self.problem.placement
-            if not is_alike or not self._may_be_of(known):
+            splits = self.problem.costs.split if known.splits_backward is None else known.splits_backward
+            if not is_alike or splits != bool(self.schedule.plan.count("I")):
                 return False
+            if known.most_chunks is not None and self._most_chunks > known.most_chunks(self.problem):
+                return False  # counting that takes less time than planning by a family that searches
             options: dict[str, Any] = {}
             if name in (GROUPED, OVERLAPPED) and self.chunks > 1:
                 options["group_size"] = min(max(self.group_size, 1), self.microbatches)
@@ -234,16 +232,6 @@ class Subject:
             return False
         mine = without_step(self.schedule.plan)
         return all([*plan.slots(device)] == [*mine.slots(device)] for device in range(self.devices))
-
-    def _may_be_of(self, known: Family) -> bool:
-        """Return False where the halves of backwards, or what devices hold, are other than in any order of a family.
-
-        Counting that takes less time than planning by a family that searches for its order.
-        """
-        splits = self.problem.costs.split if known.splits_backward is None else known.splits_backward
-        if splits != bool(self.schedule.plan.count("I")):
-            return False
-        return known.most_chunks is None or self._most_chunks <= known.most_chunks(self.problem)
 
     @cached_property
     def _most_chunks(self) -> int:
@@ -264,7 +252,11 @@ def subject_of(schedule: object, layers: object = None, made_by: str = "") -> Su
     checked, fed = _by_places(given)
     stages = checked.problem.stages
     if layers is None:
-        return Subject(checked, _known_layers(checked.problem), made_by, fed)
+        known = () if checked.problem.cutter is None else checked.problem.cutter.facts()["stages"]
+        stages_of = known if len(known) == stages else None
+        if checked.problem.layers is not None:
+            stages_of = checked.problem.layers.stage_items
+        return Subject(checked, stages_of, made_by, fed)
     if looks_like_text(layers):
         found = read_megatron_text(str(layers))
         if len(found) != stages:
@@ -294,14 +286,6 @@ def _by_places(outcome: Outcome) -> tuple[Outcome, str]:
     source = "" if ordering is None else f" ({ordering.source(outcome.algorithm)})"
     again = Outcome(outcome.algorithm, schedule_plan(fed, renumbered(without_step(schedule.plan), places)))
     return again, f"{', '.join(map(str, order))}{source}"
-
-
-def _known_layers(problem: Problem) -> tuple[StageItems, ...] | None:
-    """Return the layers of a problem that was made of them."""
-    if problem.layers is not None:
-        return problem.layers.stage_items
-    stages: tuple[StageItems, ...] = () if problem.cutter is None else problem.cutter.facts()["stages"]
-    return stages if len(stages) == problem.stages else None
 
 
 def has_unlike_messages(problem: Problem) -> bool:

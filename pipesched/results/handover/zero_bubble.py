@@ -25,8 +25,8 @@ def answer(subject: Subject) -> Answer:
     name = subject.family
     if name not in FLAGS:
         return Refusal(f"{subject.described} is none of them, and takes code", f"{NAME} has schedules by flags")
-    if subject.pattern:
-        return Refusal(f"{NAME} cuts layers that are alike, and those of this model are {subject.pattern}")
+    if pattern := subject.known.get("letters"):
+        return Refusal(f"{NAME} cuts layers that are alike, and those of this model are {pattern}")
     if subject.is_uneven:
         return Refusal(f"{NAME} cuts the layers evenly, and here stages have different numbers of them")
     slices = subject.problem.slices
