@@ -254,7 +254,8 @@ MOST_PLACES = 30  # digits before or behind the point
 
 def problem_document(problem: Problem) -> dict[str, Any]:
     """Return the problem as a config with every default filled in."""
-    unsaid = {*(() if problem.memory.kv else ("kv",)), *(() if kept_said(problem) else KEPT)}
+    unsaid = {key for key in ("kv", "receive") if not getattr(problem.memory, key)}
+    unsaid.update(() if kept_said(problem) else KEPT)
     return {
         "name": problem.name,
         "devices": problem.devices,

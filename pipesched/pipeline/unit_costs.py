@@ -324,6 +324,12 @@ def unit_grains(memory: Memory, units: Units, *, has_cached: bool) -> UnitGrains
     return UnitGrains(exactly.least, *([*map(rescaled, rows)] for rows in columns))
 
 
+def received(memory: Memory, units: Units) -> list[Fraction]:
+    """Return the receive buffer of each unit's message, in the user's unit of memory."""
+    each = [to_fraction(memory.receive) * to_fraction(share) for share in units.slices.tokens]
+    return [size * factor for factor in units.factors("message") for size in each] if memory.receive else []
+
+
 def largest_grains(memory: Memory, known: UnitGrains, slices: int) -> Grains:
     """Return the memory of the largest microbatch of each stage: that with the largest activation."""
     columns = [known.activation, known.retained, known.checkpointed]
@@ -364,4 +370,5 @@ class _Sizes:
     def least(self) -> int:
         """The least grains in a unit of memory that make all amounts whole, those of weights and budgets too."""
         fixed = grains_per_unit(map(to_fraction, (*self.memory.static, *(self.memory.budget or ()))))
+        fixed = lcm(fixed, grains_per_unit(received(self.memory, self.units)))
         return lcm(self.scale // gcd(*self._values), fixed, self.memory.resolution)

@@ -286,7 +286,7 @@ def schedule_data(outcome: Outcome, name: str, palette: Palette | None = None) -
 
     A row of operations is those of one kind and stage, in order of microbatches and slices; rows stand kind by kind.
 
-    Raises NotApplicable where its times have too many digits for the page.
+    Raises NotApplicable where its times have too many digits for the page, and for receive buffers.
     """
     schedule, problem, index = outcome.schedule, outcome.problem, outcome.schedule.plan.index
     _require_exact(schedule)
@@ -407,7 +407,9 @@ def _bounds(outcome: Outcome) -> dict[str, Any]:
 
 
 def _require_exact(schedule: Schedule) -> None:
-    """Raise NotApplicable for times that JavaScript cannot add exactly, whatever the order."""
+    """Raise NotApplicable for receive buffers, and for times that JavaScript cannot add exactly, whatever the order."""
+    if schedule.problem.memory.receive:
+        raise NotApplicable("html: a page knows no receive buffers: leave `receive` out")
     durations = schedule.graph.durations
     lags = max(schedule.problem.largest_hops, default=0)
     most = max(schedule.end_ticks, default=0) + sum(durations) + lags * len(durations)
