@@ -232,6 +232,22 @@ def test_a_moved_message_of_a_document_is_found(end: str) -> None:
         documents.parse(json_text.dump(content), "text")
 
 
+def test_a_tensor_that_is_used_before_it_comes() -> None:
+    """The check finds a forward that starts a tick before the message that it needs is there, in a queue."""
+    schedule = run(problem_of(3, 6, 0.25, "rank"), "interleaved").schedule
+    index, moved = schedule.plan.index, 0
+    for number in index.of_kind("SEND_F"):
+        op = index.op(number)
+        target = index.row("F", op.stage + 1)[op.microbatch]
+        if schedule.start_ticks[target] == schedule.end_ticks[number]:
+            starts, ends = [*schedule.start_ticks], [*schedule.end_ticks]
+            starts[target], ends[target] = starts[target] - 1, ends[target] - 1
+            found = check(Schedule(schedule.problem, schedule.plan, starts, ends))
+            assert any(f"before {op} is delivered" in sentence for sentence in found)
+            moved += 1
+    assert moved
+
+
 def test_explanation() -> None:
     """Idle time in queues has a class of its own, and says behind what a message stands; the sum is all idle time."""
     explained = explain(run(problem_of(3, 6, 0.25, "rank"), "interleaved"))
