@@ -1,7 +1,8 @@
 """Compare what this build answers with the corpus (tests/data/corpus.json.gz), and say where it differs.
 
 With --write the corpus gets the answers of this build, for the problems that it has, the commands of today, and
-families that it lacks; with --draw it gets new problems too, which others than those of today may be, with another version of hypothesis.
+families that it lacks; with --draw it gets new problems too, which others than those of today may be, with another
+version of hypothesis.
 """
 
 from __future__ import annotations
@@ -17,10 +18,9 @@ ROOT = Path(__file__).parents[1]
 
 def written(problems: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the corpus of this build, of problems as the corpus has them."""
+    from pipesched.schedulers.registry import FAMILIES
     from tests.corpus import answers_of
     from tests.corpus_documents import KINDS, answered
-
-    from pipesched.schedulers.registry import FAMILIES
 
     runs = [[answer["run"] for answer in entry.get("runs", ())] for entry in problems]
     added = [[name, {}] for name in FAMILIES if all(name != run[0] for row in runs for run in row)]

@@ -12,7 +12,7 @@ from typing import Any
 
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
-from pipesched.pipeline.metrics import HELD
+from pipesched.pipeline.metrics import HELD, RECEIVED
 from pipesched.pipeline.quantities import parse_number, plain
 
 VERSION = 1
@@ -20,7 +20,7 @@ VERSION_OF_UNITS = 2  # of schedules in which microbatches differ, or steps have
 VERSION_OF_BOTH = 3  # of schedules whose costs give the whole backward beside its halves, or whose messages queue
 MOST = float_info.max
 NUMBERS = ("makespan", "span", "ideal", "bubble", "bubble_over_ideal", "bubble_span", "lower_bound", "gap")
-PEAKS = tuple(f"peak_{what}" for what in HELD)  # of a schedule with a step
+PEAKS = tuple(f"peak_{what}" for what in (*HELD, RECEIVED))  # of a schedule with a step, or with receive buffers
 UNKNOWN = ("lower_bound", "gap")  # that may be null of a schedule: not known
 BY_DEVICE = ("peak_memory", "memory", "idle", "busy", *PEAKS)  # lists of numbers
 METRICS = (*NUMBERS, *BY_DEVICE, "imbalance", "utilization", "bottleneck")

@@ -238,7 +238,8 @@ MOST_PLACES = 30  # digits before or behind the point
 
 def problem_document(problem: Problem) -> dict[str, Any]:
     """Return the problem as a config with every default filled in."""
-    unsaid, queues = {*(() if problem.memory.kv else ("kv",)), *(() if kept_said(problem) else KEPT)}, problem.messages
+    unsaid, queues = {key for key in ("kv", "receive") if not getattr(problem.memory, key)}, problem.messages
+    unsaid.update(() if kept_said(problem) else KEPT)
     return {
         "name": problem.name,
         "devices": problem.devices,

@@ -49,6 +49,7 @@ def make_problem(
     retain: Number | Sequence[Number] = 1,
     checkpoint: Number | Sequence[Number] = 0,
     kv: Number = 0,
+    receive: Number = 0,
     static: Number | Sequence[Number] | None = None,
     weights: Number | Sequence[Number] | None = None,
     gradients: Number | Sequence[Number] | None = None,
@@ -118,6 +119,8 @@ def make_problem(
         retain: Held from the end of I to the end of W, in activations; default 1.
         checkpoint: Fraction that a recomputed microbatch keeps; default 0.
         kv: Keys and values as a part of the activation: slices hold their gradients, forwards alone them; default 0.
+        receive: Buffer of a message between stages, from its RECV to the end of what needs it, where they queue;
+            default 0.
         static: Weights, gradients, optimizer, per stage; default 0.
         weights: Weights of a stage, whole; default 0.
         gradients: Gradients of a stage, whole; default 0.

@@ -19,7 +19,7 @@ from pipesched.core.arrays import Ints, column, in_range, np, total
 from pipesched.core.clock import look
 from pipesched.display import Displayable, from_file
 from pipesched.errors import ConfigError, InvalidSchedule
-from pipesched.pipeline.check_messages import Due, due_messages, incomplete_messages, wrong_messages
+from pipesched.pipeline.check_messages import Due, buffer_changes, due_messages, incomplete_messages, wrong_messages
 from pipesched.pipeline.check_program import (
     AT_ONCE,
     CheckedProgram,
@@ -150,6 +150,7 @@ def replayed_peaks(schedule: Schedule) -> list[int]:
     changes = [(column(()),) * 3, *_of_passes(tables)]
     if schedule.problem.has_step:
         changes += [*_of_stages(tables), *_of_side_work(tables)]
+    changes += buffer_changes(tables)
     look()
     device, time, size = (np.concatenate(parts) for parts in zip(*changes, strict=True))
     size = in_range(size, total(np.maximum(size, 0)))
@@ -743,6 +744,7 @@ def _holds_differently(problem: Problem) -> bool:
     """Return whether microbatches do not all hold the same from F to B, and free it then, or a step holds more."""
     unlike = problem.memory.microbatches is not None or (problem.sizes and len({*problem.sizes.activation}) > 1)
     beside = bool(problem.side) or (problem.shard is not None and problem.shard.level in ("gradients", "weights"))
+    beside |= bool(problem.messages and problem.memory.receive)
     return bool(unlike) or problem.slices.count > 1 or problem.mode == "forward" or beside
 
 

@@ -7,12 +7,14 @@ that it is in: nobody delays it. It lasts its latency, and what needs it starts 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 from pipesched.core.arrays import Ints, column, np
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import NOTHING_BEFORE, Plan
 from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import to_fraction
 
 
 class Due(NamedTuple):
@@ -182,3 +184,28 @@ def _rows(tables: TablesOfTimes, due: Due) -> Iterator[Ints]:
             place = np.full(size + 1, -1)
             place[order] = np.arange(len(order))
             yield np.insert(numbers, np.searchsorted(place[program.after], np.arange(len(order))), order)
+
+
+def buffer_changes(tables: TablesOfTimes) -> Iterator[tuple[Ints, Ints, Ints]]:
+    """Yield what receive buffers take and free, as device, time and size: of messages between stages alone.
+
+    Each is taken at time 0, or where messages occupy devices as what stands before it there ends.
+    """
+    problem, index = tables.problem, tables.index
+    if problem.messages is None or not problem.memory.receive:
+        return
+    due = tables.due
+    issued = np.zeros(index.size, dtype=tables.end.dtype)
+    if problem.messages.queue == "device":
+        receiver = dict(zip(due.number.tolist(), due.receiver.tolist(), strict=True))
+        for device, row in enumerate(_rows(tables, due)):
+            for before, after in pairwise(row.tolist()):
+                if receiver.get(after) == device:
+                    issued[after] = tables.end[before]
+    each = to_fraction(problem.memory.receive) * problem.grains.per_unit
+    factors = [1] * problem.microbatches if problem.sizes is None else map(to_fraction, problem.sizes.message)
+    sizes = column([int(each * factor * to_fraction(share)) for factor in factors for share in problem.slices.tokens])
+    own = np.maximum(due.source, due.target) < index.passes
+    there, size = due.receiver[own], sizes[due.target[own] % index.units]
+    yield there, issued[due.number[own]], size
+    yield there, tables.end[due.target[own]], -size

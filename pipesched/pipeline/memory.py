@@ -64,6 +64,14 @@ class Memory(Displayable):
         called="keys and values",
         example="0.25",
     )
+    receive: Exact = declare(
+        Number(MEMORY),
+        "buffer of a message between stages, from its RECV to the end of what needs it, where they queue; default 0",
+        0,
+        absent=0,
+        called="receive buffer",
+        example="0",
+    )
     static: tuple[Exact, ...] = declare(
         SIZE,
         "weights, gradients, optimizer, per stage; default 0",
@@ -111,7 +119,8 @@ class Memory(Displayable):
                 sizes = getattr(self, name) or ((0,) * stages if MEMORY_KEYS[name].once else ())
                 object.__setattr__(self, name, exact_tuple(sizes, name, stages, "one a stage"))
         require_whole(self.resolution, "resolution", least=1)
-        object.__setattr__(self, "kv", exact_tuple((self.kv,), "kv", 1, "")[0])
+        for key in ("kv", "receive"):
+            object.__setattr__(self, key, exact_tuple((getattr(self, key),), key, 1, "")[0])
         for key, shares in (("checkpoint", self.checkpoint), ("kv", (self.kv,))):
             for entry, share in enumerate(shares):
                 if share > 1:

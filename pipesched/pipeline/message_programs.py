@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import NamedTuple
 
 from pipesched.core.arrays import Ints, Kernels, column, np
 from pipesched.core.clock import look
@@ -108,13 +107,6 @@ class Sent:
         return found
 
 
-class Turns(NamedTuple):
-    """The messages of a plan, and all operations and messages in an order in which PyTorch's runtime can run them."""
-
-    sent: Sent
-    order: Ints
-
-
 def _with_messages(index: OpIndex, model: StepModel) -> OpIndex:
     """Return the index with rows for the messages that may be sent: over boundaries between devices, of side items."""
     crossed = (model.where[1:] != model.where[:-1]).any(axis=1) if index.stages > 1 else column(())
@@ -144,7 +136,9 @@ def pytorch_programs(problem: Problem, plan: Plan) -> Plan:
     stops = np.cumsum([0, *map(len, lines)])
     order, begins = np.concatenate([column(()), *lines]), stops[:-1]
     idle = _turns(problem, plan, order, stops)
-    waits = _waits(plan, order)
+    forward = {backward: one for one, backward in plan.pairs.items()}
+    waits = column([forward.get(number, number) for pair in plan.waits for number in pair]).reshape(-1, 2)
+    waits = waits[np.isin(waits, order).all(axis=1)] if len(waits) else waits  # of slots alone: turns keep them
     number = np.append(there, len(sent.is_run) + np.arange(len(waits)))
     keys = (np.append(tasks_of[there], waits[:, at]) for at, tasks_of in ((1, sent.target), (0, sent.source)))
     none = 0 * number
@@ -162,18 +156,8 @@ def pytorch_programs(problem: Problem, plan: Plan) -> Plan:
     columns = [*map(column, found)]
     parts = [slice(*both) for both in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)]
     made = sent.programs([MessageProgram(*(values[part] for values in columns)) for part in parts])
-    vars(made)["turns"] = Turns(sent, column(run))
+    vars(made)["turns"] = sent, column(run)  # in which order all operations and messages can run
     return made
-
-
-def _waits(plan: Plan, order: Ints) -> Ints:
-    """Return the waits of slots for slots as rows (before, after), which turns keep too; of pairs by their forwards."""
-    if not plan.waits:
-        return column(()).reshape(0, 2)
-    forward = {backward: one for one, backward in plan.pairs.items()}
-    pairs = [[forward.get(number, number) for number in pair] for pair in plan.waits]
-    found = column([*chain.from_iterable(pairs)]).reshape(-1, 2)
-    return found[np.isin(found, order).all(axis=1)]
 
 
 def _turns(problem: Problem, plan: Plan, order: Ints, stops: Ints) -> Ints:
@@ -292,22 +276,22 @@ def times_in_turn(graph: TaskGraph, problem: Problem, plan: Plan, lengths: Ints 
 
     `graph` is without messages, which stand in two queues each. `lengths` are own ones, in ticks.
     """
-    turns, devices = vars(plan).get("turns"), problem.devices
-    if turns is None or turns.sent.model is not problem.model or plan.lanes or plan.network or problem.messages is None:
+    sent, order = vars(plan).get("turns", (None, ()))
+    if sent is None or sent.model is not problem.model or plan.lanes or plan.network or problem.messages is None:
         return None
-    sent, queue, first, waits = turns.sent, problem.messages.queue, len(graph), graph.waits
+    queue, first, waits, devices = problem.messages.queue, len(graph), graph.waits, problem.devices
     duration, length = (graph.duration, sent.length) if lengths is None else (lengths[:first], lengths[first:])
     machine, beyond = np.zeros(first, dtype=np.int64), 0 if queue == ON_DEVICE else devices
     for device, line in enumerate(plan.own_lines):
         machine[line] = device
     kernels = Kernels(duration, waits.lag, length)
-    given = (turns.order, waits.first, waits.task, waits.lag, duration, machine, sent.source, sent.target, length)
+    given = (order, waits.first, waits.task, waits.lag, duration, machine, sent.source, sent.target, length)
     clock, ready = kernels.blank(devices * (devices + 1)), kernels.blank(first)
     start, end = (kernels.blank(first + len(length), UNTIMED) for _ in range(2))
     done = kernels.lists.run_in_turn(
         *map(kernels.give, (*given, *sent.queues(queue))), beyond, clock, ready, start, end
     )
-    return Times(start, end) if done == len(turns.order) else None
+    return Times(start, end) if done == len(order) else None
 
 
 def queues_of(plan: Plan, queue: str) -> Iterator[Ints]:

@@ -19,6 +19,8 @@ from pipesched.core.timing import Retiming, Times, heads, topological_order
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.lowering import lower_plan
+from pipesched.pipeline.message_programs import Sent, merged
+from pipesched.pipeline.messages import ON_DEVICE
 from pipesched.pipeline.plan import (
     NOTHING_BEFORE,
     SIDE_KINDS,
@@ -30,10 +32,11 @@ from pipesched.pipeline.plan import (
     stages_along,
 )
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import in_units
+from pipesched.pipeline.quantities import in_units, plain, whole
 from pipesched.pipeline.step import GRADIENTS, WEIGHTS
+from pipesched.pipeline.unit_costs import received
 
-WHOLE_WEIGHTS, WHOLE_GRADIENTS, SIDE = "weights", "gradients", "side"
+WHOLE_WEIGHTS, WHOLE_GRADIENTS, SIDE, RECEIVED = "weights", "gradients", "side", "received"
 
 
 class Stay(NamedTuple):
@@ -54,6 +57,26 @@ def stays(problem: Problem, plan: Plan, starts: Sequence[int], ends: Sequence[in
         yield from _gradients(problem, plan, starts, ends)
     if problem.side:
         yield from _side(problem, plan, starts, ends)
+    if problem.memory.receive and plan.messages:
+        yield from _received(problem, plan, ends)
+
+
+def _received(problem: Problem, plan: Plan, ends: Sequence[int]) -> Iterator[Stay]:
+    """Yield buffers of messages between stages, from the issue of RECV to the end of what needs them.
+
+    All are issued at once; where messages occupy devices, behind the end of what stands before them.
+    """
+    sent, index = Sent(problem, plan), plan.index
+    sizes = whole(received(problem.memory, problem.units), problem.grains.per_unit)
+    for device, program in enumerate(plan.messages):
+        row = merged(plan, device) if problem.messages and problem.messages.queue == ON_DEVICE else program.number
+        issued = dict(pairwise(row.tolist())) if row is not program.number else {}
+        issued = {number: ends[before] for before, number in issued.items()}
+        for number in program.number[program.sends == 0].tolist():
+            at = number - index.first_message
+            if max(sent.source[at], sent.target[at]) < index.passes:
+                size = sizes[index.owner_of(int(sent.target[at]))]
+                yield Stay(device, RECEIVED, issued.get(number, 0), ends[sent.target[at]], size)
 
 
 def _weights(problem: Problem, plan: Plan, starts: Sequence[int]) -> Iterator[Stay]:
@@ -470,7 +493,7 @@ class ScheduleMetrics:
     @cached_property
     def _beside(self) -> list[Stay]:
         """What comes and goes beside activations; trials of passes alone have nothing."""
-        if not self.plan.index.scoped:
+        if not (self.plan.index.scoped or self.plan.messages):
             return []
         return [*stays(self.problem, self.plan, self.start_ticks, self.end_ticks)]
 
@@ -485,8 +508,14 @@ class ScheduleMetrics:
             peaks.append(max(int(levels.max()), 0) if len(line) else 0)
         return peaks
 
+    @property
+    def held(self) -> tuple[str, ...]:
+        """The classes of what may come and go: those of HELD where there is a step, and what is received."""
+        classes = (ACTIVATIONS,) if self.step is None else HELD
+        return (*classes, RECEIVED) if self.problem.memory.receive and self.plan.messages else classes
+
     def peak_of(self, what: str) -> list[int | float]:
-        """Return the largest memory of one class on each device: "activations", "weights", "gradients" or "side"."""
+        """Return the largest memory of one class (see `held`) on each device."""
         return [in_units(peak, self.problem.grains.per_unit) for peak in self.peak_grains_of(what)]
 
     def peak_grains_of(self, what: str) -> list[int]:

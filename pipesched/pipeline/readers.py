@@ -90,12 +90,14 @@ def _of_stages(values: Mapping[str, Any]) -> Problem:
         given = stage_values(model, given)
         require_one_layout(units["slices"], model)
     unlike = {**units, "speed": read_speed(values["speed"], p), "links": read_links(values["links"], p, time)}
-    given = {**given, **across, **{key: values[key] for key in ("budget", "kv", "tied")}}
+    given = {**given, **across, **{key: values[key] for key in ("budget", "kv", "receive", "tied")}}
     there = read_placement(values["placement"], p, s)
     extent = Extent(p, s, m, time, size)
     costs, memory = _costs(given, extent, split=split), _memory(given, extent)
     unlike |= read_step(values["shard"], values["clip"], values["side"], costs, extent)
     unlike |= {name: values[name] for name in PLAIN} | {"messages": read_messages(values["messages"])}
+    if memory.receive and unlike["messages"] is None:
+        raise ConfigError("has no effect where messages are free: `messages` names their queue", "receive")
     sizes: dict[str, Any] = {"devices": p, "stages": s, "microbatches": every, "placement": there}
     return _checked(Problem(**sizes, costs=costs, memory=memory, layers=model, **unlike))
 

@@ -27,7 +27,8 @@ def with_step_tasks(graph: TaskGraph, problem: Problem, plan: Plan) -> TaskGraph
     step = _Step(problem, plan)
     tasks = [*step.tasks(len(graph.unit_counts))]
     needs, whole = [*step.needs()], Edges.joined(step.residency())
-    data = Edges.joined([graph.edges.where(np.arange(len(graph.edges) - len([*waits_of(plan)]))), *needs])  # waits are last
+    own = np.arange(len(graph.edges) - len([*waits_of(plan)]))  # waits are last
+    data = Edges.joined([graph.edges.where(own), *needs])
     durations, resources, pools = (column(values) for values in zip(*tasks, strict=True)) if tasks else [column(())] * 3
     nothing = np.zeros(len(tasks), dtype=np.int64)
     return TaskGraph(

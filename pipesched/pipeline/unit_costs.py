@@ -331,6 +331,12 @@ def grains_of(memory: Memory, units: Units, *, has_cached: bool) -> tuple[int, M
     return exactly.least, {name: [*map(rescaled, rows)] for name, rows in columns.items()}
 
 
+def received(memory: Memory, units: Units) -> list[Fraction]:
+    """Return the receive buffer of each unit's message, in the user's unit of memory."""
+    each = [to_fraction(memory.receive) * to_fraction(share) for share in units.slices.tokens]
+    return [size * factor for factor in units.factors("message") for size in each] if memory.receive else []
+
+
 class _Sizes:
     """The memory of units as whole numbers of 1/`scale` units."""
 
@@ -360,4 +366,5 @@ class _Sizes:
     def least(self) -> int:
         """The least grains in a unit of memory that make all amounts whole, those of weights and budgets too."""
         fixed = grains_per_unit(map(to_fraction, (*self.memory.static, *(self.memory.budget or ()))))
+        fixed = lcm(fixed, grains_per_unit(received(self.memory, self.units)))
         return lcm(self.scale // gcd(*self._values), fixed, self.memory.resolution)

@@ -10,7 +10,7 @@ from rich.segment import Segment
 
 from pipesched.core.arrays import ceil_div
 from pipesched.pipeline.kinds import ALL_KINDS, KINDS, MESSAGE_KINDS, STEP_KINDS
-from pipesched.pipeline.metrics import ACTIVATIONS, HELD
+from pipesched.pipeline.metrics import ACTIVATIONS
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units, plain
 from pipesched.pipeline.schedule import Schedule
@@ -143,7 +143,7 @@ def _most(held: Sequence[int | float], what: str, unit: str, every: bool) -> tup
 
 def class_rows(schedule: Schedule, every: bool) -> Iterator[tuple[str, str, str]]:
     """Yield the peak of each class of what comes and goes, where that is more than activations."""
-    peaks = {what: schedule.peak_of(what) for what in HELD} if schedule.step is not None else {}
+    peaks = {what: schedule.peak_of(what) for what in schedule.held}
     if any(any(peaks[what]) for what in peaks if what != ACTIVATIONS):
         for what, held in peaks.items():
             if any(held):

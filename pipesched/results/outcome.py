@@ -27,7 +27,6 @@ from pipesched.pipeline.costs import fields_of
 from pipesched.pipeline.feeding import differs
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.message_programs import with_queues
-from pipesched.pipeline.metrics import HELD
 from pipesched.pipeline.plan import Plan, with_parts
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.quantities import in_units
@@ -305,8 +304,9 @@ class Outcome(HasPage):
             found |= {key: getattr(self.schedule, key) for key in ("round_time", "throughput")}
         if self.problem.costs.chooses:
             found["joined"] = self.schedule.joined
-        if self.schedule.step is not None:  # the peak of each class of memory, and what the step costs
-            found |= {f"peak_{what}": self.schedule.peak_of(what) for what in HELD}
+        if len(self.schedule.held) > 1:  # the peak of each class of memory
+            found |= {f"peak_{what}": self.schedule.peak_of(what) for what in self.schedule.held}
+        if self.schedule.step is not None:
             found["step"] = self.schedule.step.document
         return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -71,9 +72,20 @@ def test_every_option_is_tested() -> None:
     """The table above has each option that overrides a value."""
     by_layers = {"--chunks", "--layers", "--layout"}  # tests/cli/test_layers.py
     by_microbatch = {"--slices", "--mode", "--rounds", "--kv"}  # tests/cli/test_units.py
+    by_queue = {"--receive"}  # below
     by_step = {f"--{key}-cost" for key in ("gather", "reduce", "optimizer", "tied")}  # tests/cli/test_step.py
     by_step |= {"--weights", "--gradients", "--states", "--clip"}
-    assert {option for option, _, _ in OVERRIDES} | by_layers | by_microbatch | by_step == set(PROBLEM_FLAGS.values())
+    others = by_layers | by_microbatch | by_queue | by_step
+    assert {option for option, _, _ in OVERRIDES} | others == set(PROBLEM_FLAGS.values())
+
+
+def test_receive_buffers_go_with_a_queue(cli: Cli) -> None:
+    """With messages that queue they are a part of the problem; with free ones the message names the option."""
+    queued = cli("run", "--algo", "1f1b", "--messages", "rank", "--receive", "0.25", "--json")
+    assert json.loads(queued.stdout)["problem"]["memory"]["receive"] == 0.25
+    alone = cli("run", "--algo", "1f1b", "--receive", "1")
+    assert (alone.returncode, alone.stdout) == (2, "")
+    assert "--receive: has no effect where messages are free" in alone.stderr
 
 
 @pytest.mark.parametrize("half", sorted(HALVES))

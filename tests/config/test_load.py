@@ -100,6 +100,7 @@ READERS: dict[str, Callable[[Problem], Any]] = {
     "memory.unit": lambda p: p.memory.unit,
     "memory.activation": sizes("activation"),
     "memory.kv": lambda p: p.memory.kv,
+    "memory.receive": lambda p: p.memory.receive,
     "memory.retain": shares("retain", "retained"),
     "memory.checkpoint": shares("checkpoint", "checkpointed"),
     "memory.static": sizes("static"),
@@ -169,6 +170,7 @@ VALUES = [  # key, the text of its value in a file with 3 devices, what it means
     ("memory.retain", "1.5", [Fraction(3, 2)] * 3),
     ("memory.checkpoint", "0.1", [TENTH] * 3),
     ("memory.kv", "0.25", 0.25),
+    ("memory.receive", "0.25", 0.25),
     ("memory.static", "[1, 2, 0.1]", [1, 2, TENTH]),
     ("memory.budget", "[1, 2.5, 3]", [1, Fraction(5, 2), 3]),
     ("costs.gather", "[1, 2.5, 3]", [1, Fraction(5, 2), 3]),
@@ -197,6 +199,8 @@ def config_with(key: str, text: str) -> str:
         values |= {"mode": "forward"}
     if key == "step.clip":
         values |= {"costs.optimizer": "1"}
+    if key == "memory.receive":
+        values |= {"messages": "rank"}
     if key == "costs.reload":
         values |= {"costs.offload": "9"}
     if key in ("layer", "first", "last", "layout", "mtp"):

@@ -51,6 +51,7 @@ BY_STEP = {  # tests/config/test_step.py
     *("gather", "reduce", "optimizer", "tied", "weights", "gradients", "states", "shard", "clip", "side")
 }
 BY_MICROBATCH = {"sizes", "slices", "mode", "rounds", "kv"}  # tests/config/test_units.py
+BY_QUEUE = {"receive"}  # tests/pipeline/test_messages.py
 HALVES = {"backward_input", "backward_weight"}
 BY_LAYERS = {"chunks", "layers", "layer", "first", "last", "mtp", "layout"}  # tests/config/test_layers.py
 
@@ -66,7 +67,7 @@ def test_every_parameter_is_tested() -> None:
     """The table above, and the tests of halves, layers, microbatches that differ and steps, have each parameter;
     `algorithm` is no part of a problem."""
     parameters = {*PARAMETERS}
-    assert {name for name, _, _ in OVERRIDES} | HALVES | BY_LAYERS | BY_MICROBATCH | BY_STEP == parameters
+    assert {name for name, _, _ in OVERRIDES} | HALVES | BY_LAYERS | BY_MICROBATCH | BY_QUEUE | BY_STEP == parameters
 
 
 @pytest.mark.parametrize("name", sorted({"budget", "overlap", "recompute", "microbatches", "placement"}))

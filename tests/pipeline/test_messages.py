@@ -33,6 +33,7 @@ from pipesched.pipeline.message_orders import BestOrder
 from pipesched.pipeline.messages import Messages
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, requeued
+from pipesched.render.html.page import page
 from tests.oracle.test_messages import ends_of
 from tests.strategies import texts_of
 
@@ -49,6 +50,9 @@ PYTORCH = [
     (4, 8, "looped-bfs", 0.25, (58.5, 58.5, 58.5, 98, 111)),
     (4, 8, "looped-bfs", 1, (63, 63, 63, 161, 171)),
 ]
+
+
+CUT = {"count": 2, "tokens": [0.25, 0.75]}
 
 
 def problem_of(devices: int, microbatches: int, p2p: float, messages: Any) -> Problem:
@@ -145,6 +149,49 @@ def test_bad_input(given: Any, said: str) -> None:
         make_problem(devices=2, messages=given)
 
 
+@pytest.mark.parametrize("queue", QUEUES[1:])
+def test_receive_buffers(queue: str) -> None:
+    """Each is held from its RECV to the end of what needs it, by message and slice; check and document say so."""
+    sizes: Any = {"devices": 3, "stages": 6, "microbatches": 3, "slices": CUT, "sizes": {"message": [1, 2, 3]}}
+    problem = make_problem(**sizes, forward=1, backward=2, p2p=0.25, messages=queue, receive=0.5, budget=99)
+    outcome = run(problem, "seq-1f1b", order="given")
+    schedule, index = outcome.schedule, outcome.schedule.plan.index
+    content = json.loads(json_text.dump(documents.document(outcome)))
+    for device, row in enumerate(content["queue"]):
+        ends: dict[str, float] = {}  # of slots, and of messages, which occupy the device one after another
+        for one in sorted([*row, *content["devices"][device]], key=lambda one: (one["start"], one["end"])):
+            ends[one["op"]] = one["end"]
+        changes = []
+        for entry in row:
+            stage, kind = entry["op"].split("RECV_") if "RECV" in entry["op"] else ("", "")
+            if kind:
+                microbatch, part = map(int, kind[1:].split("."))
+                size = 0.5 * [1, 2, 3][microbatch] * [0.25, 0.75][part]
+                before = [end for end in ends.values() if end <= entry["start"]] if queue == "device" else []
+                changes += [(max(before, default=0), size), (ends[stage + kind], -size)]
+        levels = [sum(size for time, size in changes if time <= now) for now, _ in changes]
+        assert schedule.peak_of("received")[device] == max(levels)
+        assert content["metrics"]["peak_received"][device] == max(levels)
+    assert index.slices == 2
+    assert check(schedule) == []
+    assert sum(schedule.peak_memory) > sum(requeued(schedule, queue).peak_of("activations"))
+    assert check(documents.parse(json_text.dump(documents.document(outcome)), "text")) == []
+
+
+def test_receive_buffers_need_a_queue() -> None:
+    """They are refused where messages are free, and on the page; a budget counts them."""
+    with pytest.raises(ConfigError, match="receive: has no effect where messages are free"):
+        make_problem(devices=2, receive=1)
+    with pytest.raises(ConfigError, match="receive: must be at least 0, not -1"):
+        make_problem(devices=2, receive=-1, messages="rank")
+    outcome = run(make_problem(devices=2, microbatches=4, receive=1, messages="rank", budget=4), "1f1b")
+    assert outcome.schedule.peak_memory == [6, 5]
+    assert [*check(outcome)] == ["device 0 holds 6 of 4 microbatch: over the budget by 2",
+                                 "device 1 holds 5 of 4 microbatch: over the budget by 1"]  # fmt: skip
+    with pytest.raises(NotApplicable, match="a page knows no receive buffers"):
+        page(outcome)
+
+
 def test_where_queues_have_no_effect_or_no_meaning() -> None:
     """One device sends nothing; packings and frontiers know no queues; orders of files need one; free plans none."""
     with pytest.raises(ConfigError, match="no effect on one device"):
@@ -183,6 +230,22 @@ def test_a_moved_message_of_a_document_is_found(end: str) -> None:
     entry["start"], entry["end"] = entry["start"] + 0.25, entry["end"] + 0.25
     with pytest.raises(InvalidSchedule, match="are one message, but have two times"):
         documents.parse(json_text.dump(content), "text")
+
+
+def test_a_tensor_that_is_used_before_it_comes() -> None:
+    """The check finds a forward that starts a tick before the message that it needs is there, in a queue."""
+    schedule = run(problem_of(3, 6, 0.25, "rank"), "interleaved").schedule
+    index, moved = schedule.plan.index, 0
+    for number in index.of_kind("SEND_F"):
+        op = index.op(number)
+        target = index.row("F", op.stage + 1)[op.microbatch]
+        if schedule.start_ticks[target] == schedule.end_ticks[number]:
+            starts, ends = [*schedule.start_ticks], [*schedule.end_ticks]
+            starts[target], ends[target] = starts[target] - 1, ends[target] - 1
+            found = check(Schedule(schedule.problem, schedule.plan, starts, ends))
+            assert any(f"before {op} is delivered" in sentence for sentence in found)
+            moved += 1
+    assert moved
 
 
 def test_explanation() -> None:

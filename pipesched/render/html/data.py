@@ -269,9 +269,11 @@ def schedule_data(outcome: Outcome, name: str, palette: Palette | None = None) -
 
     A row of operations is those of one kind and stage, in order of microbatches and slices; rows stand kind by kind.
 
-    Raises NotApplicable where its times have too many digits for the page.
+    Raises NotApplicable where its times have too many digits for the page, and for receive buffers.
     """
     schedule, problem, index = outcome.schedule, outcome.problem, outcome.schedule.plan.index
+    if problem.memory.receive:
+        raise NotApplicable("html: a page knows no receive buffers: leave `receive` out")
     durations, lags = schedule.graph.durations, max(problem.largest_hops, default=0)
     most = max(schedule.end_ticks, default=0) + sum(durations) + lags * len(durations)  # whatever the order
     if most * problem.devices >= MOST_EXACT:
