@@ -32,7 +32,7 @@ from pipesched.pipeline.plan import (
     stages_along,
 )
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import in_units, plain, whole
+from pipesched.pipeline.quantities import in_units, whole
 from pipesched.pipeline.step import GRADIENTS, WEIGHTS
 from pipesched.pipeline.unit_costs import received
 
