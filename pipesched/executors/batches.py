@@ -100,7 +100,7 @@ def map_batches(
     flying: deque[_Flying[Call, Result]] = deque()
     try:
         while True:
-            while len(flying) < (most := _most(executor)):
+            while len(flying) < (most := 1 if runs_at_once(executor) else max(workers_of(executor) * AHEAD, FEWEST)):
                 few = size if total is None else max(min(size, (total - sent) // (most * PARTS)), 1)
                 part = [*islice(left, few)]
                 if not part:
@@ -119,11 +119,6 @@ def map_batches(
     finally:
         for batch in flying:
             batch.future.cancel()
-
-
-def _most(executor: Executor) -> int:
-    """Return how many batches may be under way; one where they run while they are sent."""
-    return 1 if runs_at_once(executor) else max(workers_of(executor) * AHEAD, FEWEST)
 
 
 class _Flying(Generic[Call, Result]):

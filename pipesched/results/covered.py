@@ -37,7 +37,8 @@ def of_schedule(schedule: Schedule) -> str:
     """Return what the bound of a schedule is about: schedules of its kinds on its own stages, as long as they fit."""
     problem, plan = schedule.problem, schedule.plan
     is_paired = bool(plan.pairs) or problem.costs.overlap is None
-    parts = [_here(problem), *_backwards(plan.index.letters), *([] if is_paired else [NO_PAIRS])]
+    here = "this cut and placement" if problem.layers is not None or is_cut_open(problem) else "this placement"
+    parts = [here, *_backwards(plan.index.letters), *([] if is_paired else [NO_PAIRS])]
     if problem.slices.rule is not None:
         parts.append(f"{problem.slices.count} slices")
     if schedule.own_lengths:
@@ -74,11 +75,6 @@ def of_packing(letters: str, microbatches: int, *, is_cut: bool) -> str:
 def in_chunks(chunks: Sequence[int]) -> str:
     """Return numbers of stages a device in words."""
     return f"{' or '.join(map(str, chunks))} chunk{'s' * (tuple(chunks) != (1,))}"
-
-
-def _here(problem: Problem) -> str:
-    is_cut = problem.layers is not None or is_cut_open(problem)
-    return "this cut and placement" if is_cut else "this placement"
 
 
 def _backwards(letters: str) -> Iterator[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipesched.core.arrays import Kernels, column, np
 from pipesched.core.clock import look
@@ -21,14 +21,6 @@ from pipesched.pipeline.ops import OpIndex
 MOST_DRY = 8  # critical paths without a move that helps, before the search gives up
 
 Orders = list[list[int]]
-
-
-class BlockMove(NamedTuple):
-    """Take the operation at position `source` of a device's order out, and put it in at position `target`."""
-
-    device: int
-    source: int
-    target: int
 
 
 class CriticalBlockSearch:
@@ -66,12 +58,16 @@ class CriticalBlockSearch:
             if not moves:
                 dry, moves = dry + 1, self._moves(here, times)
                 continue
-            move = BlockMove(*moves.pop())
-            there = self._moved(here, move)
+            device, source, target = moves.pop()
+            here.move(device, source, target)
+            fits = self._kernels.run.fits(
+                self._kernels.give(here.order_of(device)), *self._memory, self.capacities[device]
+            )
+            there = here.tried() if fits else None
             left -= there is not None
             reached = 0 if there is None else self._length(here, there)
             if there is None or reached > least + self.slack * (least - busy) * left // rounds:
-                here.move(move.device, move.target, move.source)
+                here.move(device, target, source)
                 continue
             dry = dry if reached == length else 0
             times, length = there, reached
@@ -87,14 +83,8 @@ class CriticalBlockSearch:
         ends: list[int] = times.end[orders.order[orders.bounds[1:] - 1]].tolist()
         return [end - offset for end, offset in zip(ends, self.offsets, strict=True)]
 
-    def _moved(self, orders: Retiming, move: BlockMove) -> Times | None:
-        """Move, and return the times, if the orders fit in memory and run."""
-        orders.move(*move)
-        order = self._kernels.give(orders.order_of(move.device))
-        return orders.tried() if self._kernels.run.fits(order, *self._memory, self.capacities[move.device]) else None
-
     def _moves(self, orders: Retiming, times: Times) -> list[Sequence[int]]:
-        """Return the moves at the inner ends of the blocks of a critical path, shuffled.
+        """Return the moves at the inner ends of the blocks of a critical path, shuffled: device, from, and to.
 
         Where paths are equally long, or fork, take a random one.
         """

@@ -221,13 +221,6 @@ def _cuts(search: Search, number: int) -> CutReport:
     return CutReport(tried[number].layout, tried[number].chunks, bound, status, tuple(tried))
 
 
-def _choice(problem: Problem, cuts: CutReport | None) -> CutChoice | None:
-    """Return what is known of a cut where the best one was looked for."""
-    if cuts is None or not seeks_best(problem):
-        return None
-    return CutChoice(cuts.layout, BEST, len(cuts.tried), all_cuts(problem))
-
-
 def _run(search: Search, request: SolveRequest, pool: Executor | None, periods: PeriodicPhase) -> StoppedBy:
     """Go through all steps until one of them closes the gap, then lower the memory; return what ended them."""
     try:
@@ -466,11 +459,11 @@ def _outcome(
     number = search.candidates.index(search.best)
     objective = search.cases[number].objective
     cuts, case = _cuts(search, number) if is_open else None, search.cases[number]
-    placements = tuple(dict.fromkeys(one.name for one in search.cases))
+    placements, problem = tuple(dict.fromkeys(one.name for one in search.cases)), search.best.schedule.problem
     return Outcome(
         "solve",
         search.best.schedule,
-        cut=_choice(search.best.schedule.problem, cuts),
+        cut=CutChoice(cuts.layout, BEST, len(cuts.tried), all_cuts(problem)) if cuts and seeks_best(problem) else None,
         report=SolveReport(
             objective=objective,
             status=Status.OPTIMAL if search.value == search.bound.ticks else Status.FEASIBLE,

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from itertools import accumulate, combinations, groupby, pairwise
+from itertools import accumulate, chain, combinations, groupby, pairwise
 from math import comb
 from typing import NamedTuple
 
@@ -250,7 +250,12 @@ class EverySearch:
             if is_over:  # and so is every later end
                 stage, end = stage - 1, ends.pop()
                 if stage >= 0:
-                    spare += self._undo(stage, ends[-1], end, limits, room, lost)
+                    holder, gone = task.holders[stage], lost.pop()
+                    limits[holder] += work[end] - work[ends[-1]]
+                    spare += gone
+                    if room is not None:
+                        sums = self.held[task.flying[stage]]
+                        room[holder] += sums[end] - sums[ends[-1]]
                 continue
             gone = left if self.is_last[stage] else 0
             if gone > spare:
@@ -266,17 +271,6 @@ class EverySearch:
                 return ends[1:]
             end = 0
         return None
-
-    def _undo(
-        self, stage: int, begin: int, end: int, limits: list[int], room: list[int] | None, lost: list[int]
-    ) -> int:
-        """Take a stage away again, and return the spare work that it had lost."""
-        holder = self.task.holders[stage]
-        limits[holder] += self.task.work[end] - self.task.work[begin]
-        if room is not None:
-            sums = self.held[self.task.flying[stage]]
-            room[holder] += sums[end] - sums[begin]
-        return lost.pop()
 
 
 MOST_STARTS = 20_000  # places where lanes begin: of more only the evenest are tried
@@ -412,7 +406,9 @@ class _LaneGaps:
                 options.pop()
                 continue
             if len(options) == count:
-                return self._ends([*path, following])
+                places = [*zip(*path, following, strict=True)]  # of each lane
+                ways = (at[-2::-1] if back else at[1:] for back, at in zip(self.back, places, strict=True))
+                return [*chain.from_iterable(ways)]
             if (len(options), following) not in self.failed:
                 path.append(following)
                 options.append(self._next(len(options), following))
@@ -478,14 +474,6 @@ class _LaneGaps:
                 elif least > 0:
                     near = max(near, bisect_left(sums, sums[at] + least))
         return range(near, far - 1, -1) if back else range(near, far + 1)
-
-    def _ends(self, path: Sequence[State]) -> Ends:
-        """Return the ends of the stages of a way through all holders."""
-        ends: list[int] = []
-        for lane, back in enumerate(self.back):
-            places = [state[lane] for state in path]
-            ends += places[-2::-1] if back else places[1:]
-        return ends
 
 
 FEW = 200_000  # cuts, of which the best is found

@@ -337,7 +337,8 @@ class CutLanes:
             begin, behind = (end, at) if back else (at, end)
             more = self.chain.load(number, begin, behind)
             own = Load(load.all + more.all, load.before + more.before)
-            if self.chain.bound(way, own) > self.most or not self._fits(number, place, (*moved, end)):
+            runs = [(min(pair), max(pair)) for pair in zip(place.at, (*moved, end), strict=False)]
+            if self.chain.bound(way, own) > self.most or not self.chain.fits(number, runs):
                 return
             yield from self._moved(number, place, way, (*moved, end), own)
 
@@ -351,10 +352,6 @@ class CutLanes:
         if back:
             return range(at - 1, moved[-1] + 2 * behind - 1, -1) if behind else range(moved[-1], moved[-1] - 1, -1)
         return range(at + 1, right - behind + 1) if behind else range(right, right + 1)
-
-    def _fits(self, number: int, place: LanePlace, moved: tuple[int, ...]) -> bool:
-        runs = [(min(pair), max(pair)) for pair in zip(place.at, moved, strict=False)]
-        return self.chain.fits(number, runs)
 
     def _rest(self, place: LanePlace, at: tuple[int, ...]) -> int:
         """Return the work that is left for the devices behind."""

@@ -315,7 +315,9 @@ def _next_bound(chain: Chain, fitting: _Fitting, order: CutsInOrder, policy: Cut
         following = fitting.take(cuts)
         return order.ahead if following is None else following
     fitting.take(cut._replace(ends=_parts(cut.ends, runs)) for cut in cuts)
-    return _in_parts(order.least, chain)  # what stands side by side on a device may be cut in other ways
+    if order.least == inf or all(map(chain.is_exact, chain.devices.speed)):
+        return order.least
+    return int(order.least * (1 - SLACK))  # what stands side by side may be cut, and rounded, in other ways
 
 
 class _Fitting:
@@ -368,12 +370,6 @@ def _order(chain: Chain, own: Sequence[int], above: float, policy: CutPolicy) ->
     return cuts_in_order(
         joined, inf if above == inf else int(bound * (1 + above)), policy.most_moves, policy.most_starts
     )
-
-
-def _in_parts(least: float, chain: Chain) -> float:
-    """Return a bound of joined stages for stages whose durations are rounded one by one."""
-    is_exact = all(map(chain.is_exact, chain.devices.speed))
-    return least if is_exact or least == inf else int(least * (1 - SLACK))
 
 
 def _parts(ends: Sequence[int], runs: Sequence[int]) -> tuple[int, ...]:
