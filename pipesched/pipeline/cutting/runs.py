@@ -65,17 +65,19 @@ class CutTask(NamedTuple):
         return [self.work[-1] if cost is None else cost // weight for weight in self.weights]
 
     def least(self) -> int:
-        """Return a cost that no cut is below: there holders take all work, and the items of the commonest sizes."""
-        sizes = sorted(end - begin for begin, end in pairwise(self.work))
-        common = [size for size, _ in Counter(sizes).most_common(COMMON) if size]
-        needed = [(1, self.work[-1]), *((size, len(sizes) - bisect_left(sizes, size)) for size in common)]
+        """Return a cost that no cut is below: all work in proportion to what holders cost."""
         low, high = -1, max(self.weights) * self.work[-1]
         while high - low > 1:
             middle = (low + high) // 2
-            limits = self.limits(middle)
-            is_enough = all(sum(limit // size for limit in limits) >= count for size, count in needed)
-            low, high = (low, middle) if is_enough else (middle, high)
+            low, high = (low, middle) if sum(self.limits(middle)) >= self.work[-1] else (middle, high)
         return high
+
+    def may_hold(self, limits: Sequence[int]) -> bool:
+        """Return whether holders with these limits may take all work, and all items of the commonest sizes."""
+        sizes = sorted(end - begin for begin, end in pairwise(self.work))
+        common = [(size, len(sizes) - bisect_left(sizes, size)) for size, _ in Counter(sizes).most_common(COMMON)]
+        needed = [(1, self.work[-1]), *((size, count) for size, count in common if size)]
+        return all(sum(limit // size for limit in limits) >= count for size, count in needed)
 
 
 def least_cost(task: CutTask, decide: Decide, above: int = 0) -> Ends | None:
@@ -329,7 +331,7 @@ class LaneSearch:
     def any_within(self, cost: int | None) -> Ends | None:
         """Return a cut within a cost; None if there is none, or none was found."""
         limits, looked = self.task.limits(cost), [self.most]
-        if sum(limits) < self.task.work[-1]:
+        if not self.task.may_hold(limits):
             return None
         for start in self.starts:
             found = _LaneGaps(self, start, limits, looked).cut()
