@@ -91,14 +91,10 @@ def read_layers(given: GivenLayers, devices: int, stages: int, time: Unit, size:
     layers = Layers(layer, layout=(count,), rule=GIVEN, p2p=_latencies(given, count, stages, time), **parts)
     made = _laid_out(given.layout, layers, stages, devices)
     if (given.mtp is None) != all(stage.mtp == 0 for stage in made.items):
-        raise _lacks_mtp(given.mtp)
+        if given.mtp is None:
+            raise ConfigError("has m, a layer of multi-token prediction: give what one costs in `mtp`", "layout")
+        raise ConfigError("has no effect without m (MTP layers) in `layout`, Megatron-LM's text: E|t*4|t*3m|L", "mtp")
     return made
-
-
-def _lacks_mtp(mtp: Any) -> ConfigError:
-    if mtp is None:
-        return ConfigError("has m, a layer of multi-token prediction: give what one costs in `mtp`", "layout")
-    return ConfigError("has no effect without m (MTP layers) in `layout`, Megatron-LM's text: E|t*4|t*3m|L", "mtp")
 
 
 def _shares_beside(layer: Mapping[str, Amount], across: Mapping[str, Any]) -> dict[str, Amount]:

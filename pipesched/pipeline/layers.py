@@ -366,10 +366,8 @@ class Layers:
 
 def _mean(weighed: Sequence[tuple[Fraction, Fraction]]) -> Exact:
     """Return the mean of parts, each behind its weight; the plain one where all are 0; 0 of no parts."""
-    if not weighed:
-        return 0
     if not any(weight for weight, _ in weighed):
-        weighed = [(Fraction(1), part) for _, part in weighed]
+        weighed = [(Fraction(1), part) for _, part in weighed] or [(Fraction(1), Fraction(0))]
     return canonical(
         sum((weight * part for weight, part in weighed), Fraction(0)) / sum(weight for weight, _ in weighed)
     )

@@ -148,11 +148,6 @@ def _in_flight(placement: Placement, microbatches: int) -> list[list[int]]:
     return [[min(stages - stage, microbatches) for stage in range(stages)], single]
 
 
-def _beside(layers: Layers, stage: int, stages: int) -> Fraction:
-    """Return the work that a stage has beside its layers."""
-    return sum((layers.beside(stage, stages, key) for key in WORK), Fraction(0))
-
-
 def _most_layers(layers: Layers, groups: Sequence[Group], memory: Memory, in_flight: Sequence[int]) -> list[int]:
     """Return how many layers each group has memory for; -1 where not even what is beside the layers fits."""
     if memory.budget is None:
@@ -183,7 +178,7 @@ def _least_largest(
     """
     stages, each = len(layers.layout), layers.layer.work
     least = least_counts(stages, layers.first, layers.last)
-    beside = [_beside(layers, stage, stages) for stage in range(stages)]
+    beside = [sum((layers.beside(n, stages, key) for key in WORK), Fraction(0)) for n in range(stages)]
     start = [sum(least[stage] for stage in group) for group, _ in groups]
     own = [sum((beside[stage] for stage in group), Fraction(0)) for group, _ in groups]
     numbers = [*range(len(groups))]

@@ -23,23 +23,14 @@ from pipesched.pipeline.layout import equal_layout
 from pipesched.pipeline.plan import Plan, mismatch
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import grains_per_unit
-from pipesched.pipeline.recut import (
-    all_cuts,
-    cut_at,
-    ends_of,
-    items_of,
-    kinds_of_items,
-    layers_before,
-    layout_of,
-    seeks_best,
-)
+from pipesched.pipeline.recut import all_cuts, cut_at, ends_of, items_of, layers_before, layout_of, seeks_best
 from pipesched.pipeline.schedule import Schedule, timed_plan
-from pipesched.schedulers.cut_times import CutPath, CutTimes
+from pipesched.schedulers.cut_times import CutTimes
 
 MOST_TRIED = 4_000_000  # operations of all cuts: of more a search tries some
 MOST_SEARCHED = 16_000_000  # operations that a search replays
 PLANNED, LEAST_PLANNED = 17, 5  # cuts that are planned anew, where an order follows from costs
-MOST_PLANNED, MOST_SLOW = 100_000, 80_000  # operations in all their plans: of fast algorithms, and of slow ones
+MOST_PLANNED = 100_000  # operations in all their plans
 REPLAYED = 30  # operations of cuts that are replayed while one is scheduled
 BATCH = 32  # neighbours that are timed together
 MOST_PAIRS = 48  # single moves of which pairs are tried
@@ -81,9 +72,9 @@ class _Cuts:
 
     def __init__(self, times: CutTimes, own: Ends | None = None) -> None:
         self.times, problem = times, times.problem
-        self.stages, self.items = problem.stages, len(kinds_of_items(problem))
+        self.stages = problem.stages
         self.is_limited, self.before = problem.memory.budget is not None, np.array(layers_before(problem))
-        self.own = own or ends_of(problem)
+        self.own, self.items = own or ends_of(problem), len(self.before) - 1
         self.known: dict[Ends, tuple[int, int]] = {}
         self._scales = times.per_unit, times.grains
 
@@ -162,7 +153,7 @@ class _Search:
     def ranked(self) -> list[Ends]:
         """Return the best cuts that were found."""
         cuts = self.cuts
-        starts = [*_starts(cuts)]
+        starts = [*dict.fromkeys(ends for ends in _begun(cuts) if min(np.diff(ends, prepend=0)) > 0)]
         cuts.learn(np.array(starts))
         self._go_down(starts, cuts.is_limited)
         if cuts.is_limited and all(over for over, _ in cuts.known.values()):
@@ -187,7 +178,9 @@ class _Search:
         The longest path of a cut says what others take at least: only those are timed that this lets be shorter.
         """
         counts, path = np.diff(here, prepend=0), self.times.path(np.array([here]))
-        one = _moves(counts, self._on_path(path))
+        each = path.counts.reshape(-1, self.times.columns).sum(axis=1)
+        stages = np.arange(len(each)) % self.cuts.stages
+        one = _moves(counts, np.bincount(stages, each, minlength=self.cuts.stages))
         if not len(one):  # each stage has one item
             return None
         least = self.times.at_least(path, np.cumsum(counts + one, axis=1))
@@ -200,13 +193,6 @@ class _Search:
         if not len(two):
             return None
         return self._among(here, two, self.times.at_least(path, np.cumsum(two, axis=1)), limited)
-
-    def _on_path(self, path: CutPath) -> Ints:
-        """Return how often a path takes each stage."""
-        columns = self.times.columns
-        each = path.counts.reshape(-1, columns).sum(axis=1)
-        stages = np.arange(len(each)) % self.cuts.stages
-        return np.bincount(stages, each, minlength=self.cuts.stages)
 
     def _among(self, here: Ends, counts: Ints, least: Ints, limited: bool) -> Ends | None:
         self.cuts.rescale()
@@ -240,15 +226,6 @@ def _moves(counts: Ints, on_path: Ints) -> Ints:
     for row, (source, target) in enumerate(pairs):
         found[row, source], found[row, target] = -1, 1
     return found
-
-
-def _starts(cuts: _Cuts) -> Iterator[Ends]:
-    """Yield the cuts from which a search begins, each once."""
-    seen = set[Ends]()
-    for ends in _begun(cuts):
-        if ends not in seen and min(np.diff(ends, prepend=0)) > 0:
-            seen.add(ends)
-            yield ends
 
 
 def _equal(problem: Problem) -> list[Ends]:
@@ -301,13 +278,11 @@ class CutMaker(NamedTuple):
     """How an algorithm runs on a cut: its plan of passes alone, and its schedule.
 
     `is_settled`: its order is the same on all cuts, so that what a cut takes follows from the plan of another one.
-    `is_slow`: it takes long to plan.
     """
 
     plan: Callable[[Problem], Plan]
     schedule: Callable[[Problem], Schedule]
     is_settled: bool
-    is_slow: bool
 
 
 def best_cut(problem: Problem, make: CutMaker) -> tuple[Problem, CutChoice]:
@@ -380,8 +355,7 @@ class _Planning:
                 cuts = _Cuts(times, best)
                 ranked, begun = _ranked(cuts), best
                 tried = max(tried, len(cuts.known) or cuts.all)
-                operations = MOST_SLOW if self.make.is_slow else MOST_PLANNED
-                most = max(LEAST_PLANNED, min(PLANNED, operations // cuts.times.slots))
+                most = max(LEAST_PLANNED, min(PLANNED, MOST_PLANNED // cuts.times.slots))
             following = next((ends for ends in ranked if ends not in self.found), None)
             if following is None:
                 break

@@ -356,7 +356,7 @@ def run(problem: Problem, algorithm: str | Callable[..., Any], **options: Any) -
             is_settled &= not (chosen.has_pairs and fitted.cutter is not None)  # whose pairs depend on two stages
             passes = cache(lambda one: plan_of(chosen, one, timed, **_own(given))) if any(saved) else plan
             made = partial(_scheduled, chosen, given, plan, timed)
-            fitted, cut = best_cut(fitted, CutMaker(passes, made, is_settled, chosen.is_slow or bool(fitted.side)))
+            fitted, cut = best_cut(fitted, CutMaker(passes, made, is_settled))
         fitted = _with_fewer_layers(fitted, chosen, given)
     nested = {key: value for key, value in given.items() if key != GROUPS or value != BEST}  # beside the slices
     sliced = with_best_slices(fitted, lambda one: _plan(one, chosen, nested, timed), timed)

@@ -175,7 +175,11 @@ def pack(
     part = read_attention(attention)
     tokens = cap if reference is None else require_whole(reference, "reference", least=1)
     documents = by_length(given, cap)
-    base, chosen = _with_overhead(require_alike(problem), overhead), family(algorithm)
+    base = require_alike(problem)
+    if overhead is not None:
+        pair = exact_numbers("overhead", overhead, 2, OF_BOTH, Unit(TIME, base.time_unit))
+        base = replace(base, slices=Slices(overhead=pair))
+    chosen = family(algorithm)
     if chosen.required:
         named = ", ".join(f"`{option}`" for option in chosen.required)
         raise NotApplicable(f"{chosen.name} needs {named}, which a packing does not take", "algorithm")
@@ -192,14 +196,6 @@ def pack(
     multiple = require_whole(multiple_of, "multiple_of", least=1)
     packing = _Packer(given, documents, ranks, cap, times).counted(asked, multiple)
     return replace(packing, pieces=None if pieces is None else tuple(pieces), cut=cut)
-
-
-def _with_overhead(problem: Problem, overhead: Any) -> Problem:
-    """Return a problem each of whose passes lasts so much more. Raises ConfigError about `overhead`."""
-    if overhead is None:
-        return problem
-    pair = exact_numbers("overhead", overhead, 2, OF_BOTH, Unit(TIME, problem.time_unit))
-    return replace(problem, slices=Slices(overhead=pair))
 
 
 def _settled(problem: Problem, chosen: Family) -> tuple[Problem, CutChoice | None]:

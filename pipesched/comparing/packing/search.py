@@ -369,13 +369,10 @@ class _PackingSearch:
             works = [self.times.costs.work(load) for load in loads]
             orders = [[*range(len(members))], in_verl_order(works), rising, rising[::-1]]
             timed = self.times.of([tuple(loads[n] for n in order) for order in orders])
-            best = min(range(len(orders)), key=lambda n: _preference(timed[n]))
+            known = {n: (not one.fits, one.makespan) for n, one in enumerate(timed) if one is not None}
+            best = min(known, key=known.__getitem__, default=0)
             made.append([members[n] for n in orders[best]])
         return made
-
-
-def _preference(timed: Timed | None) -> tuple[bool, bool, Fraction]:
-    return (True, True, Fraction(0)) if timed is None else (False, not timed.fits, timed.makespan)
 
 
 @lru_cache(maxsize=16)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from itertools import accumulate, combinations, groupby, pairwise
+from itertools import accumulate, chain, combinations, groupby, pairwise
 from math import comb
 from typing import NamedTuple
 
@@ -65,17 +65,19 @@ class CutTask(NamedTuple):
         return [self.work[-1] if cost is None else cost // weight for weight in self.weights]
 
     def least(self) -> int:
-        """Return a cost that no cut is below: there holders take all work, and the items of the commonest sizes."""
-        sizes = sorted(end - begin for begin, end in pairwise(self.work))
-        common = [size for size, _ in Counter(sizes).most_common(COMMON) if size]
-        needed = [(1, self.work[-1]), *((size, len(sizes) - bisect_left(sizes, size)) for size in common)]
+        """Return a cost that no cut is below: all work in proportion to what holders cost."""
         low, high = -1, max(self.weights) * self.work[-1]
         while high - low > 1:
             middle = (low + high) // 2
-            limits = self.limits(middle)
-            is_enough = all(sum(limit // size for limit in limits) >= count for size, count in needed)
-            low, high = (low, middle) if is_enough else (middle, high)
+            low, high = (low, middle) if sum(self.limits(middle)) >= self.work[-1] else (middle, high)
         return high
+
+    def may_hold(self, limits: Sequence[int]) -> bool:
+        """Return whether holders with these limits may take all work, and all items of the commonest sizes."""
+        sizes = sorted(end - begin for begin, end in pairwise(self.work))
+        common = [(size, len(sizes) - bisect_left(sizes, size)) for size, _ in Counter(sizes).most_common(COMMON)]
+        needed = [(1, self.work[-1]), *((size, count) for size, count in common if size)]
+        return all(sum(limit // size for limit in limits) >= count for size, count in needed)
 
 
 def least_cost(task: CutTask, decide: Decide, above: int = 0) -> Ends | None:
@@ -250,7 +252,12 @@ class EverySearch:
             if is_over:  # and so is every later end
                 stage, end = stage - 1, ends.pop()
                 if stage >= 0:
-                    spare += self._undo(stage, ends[-1], end, limits, room, lost)
+                    holder, gone = task.holders[stage], lost.pop()
+                    limits[holder] += work[end] - work[ends[-1]]
+                    spare += gone
+                    if room is not None:
+                        sums = self.held[task.flying[stage]]
+                        room[holder] += sums[end] - sums[ends[-1]]
                 continue
             gone = left if self.is_last[stage] else 0
             if gone > spare:
@@ -266,17 +273,6 @@ class EverySearch:
                 return ends[1:]
             end = 0
         return None
-
-    def _undo(
-        self, stage: int, begin: int, end: int, limits: list[int], room: list[int] | None, lost: list[int]
-    ) -> int:
-        """Take a stage away again, and return the spare work that it had lost."""
-        holder = self.task.holders[stage]
-        limits[holder] += self.task.work[end] - self.task.work[begin]
-        if room is not None:
-            sums = self.held[self.task.flying[stage]]
-            room[holder] += sums[end] - sums[begin]
-        return lost.pop()
 
 
 MOST_STARTS = 20_000  # places where lanes begin: of more only the evenest are tried
@@ -335,7 +331,7 @@ class LaneSearch:
     def any_within(self, cost: int | None) -> Ends | None:
         """Return a cut within a cost; None if there is none, or none was found."""
         limits, looked = self.task.limits(cost), [self.most]
-        if sum(limits) < self.task.work[-1]:
+        if not self.task.may_hold(limits):
             return None
         for start in self.starts:
             found = _LaneGaps(self, start, limits, looked).cut()
@@ -412,7 +408,9 @@ class _LaneGaps:
                 options.pop()
                 continue
             if len(options) == count:
-                return self._ends([*path, following])
+                places = [*zip(*path, following, strict=True)]  # of each lane
+                ways = (at[-2::-1] if back else at[1:] for back, at in zip(self.back, places, strict=True))
+                return [*chain.from_iterable(ways)]
             if (len(options), following) not in self.failed:
                 path.append(following)
                 options.append(self._next(len(options), following))
@@ -478,14 +476,6 @@ class _LaneGaps:
                 elif least > 0:
                     near = max(near, bisect_left(sums, sums[at] + least))
         return range(near, far - 1, -1) if back else range(near, far + 1)
-
-    def _ends(self, path: Sequence[State]) -> Ends:
-        """Return the ends of the stages of a way through all holders."""
-        ends: list[int] = []
-        for lane, back in enumerate(self.back):
-            places = [state[lane] for state in path]
-            ends += places[-2::-1] if back else places[1:]
-        return ends
 
 
 FEW = 200_000  # cuts, of which the best is found
