@@ -220,8 +220,7 @@ def read_contestants(
 
     plans = contestants(name_files(files)) if files else None
     for block in [plan for plan in (plans or {}).values() if isinstance(plan, GivenAlgorithm)]:
-        if note := rounding_note({"algorithm": Given(block.algorithm)}):
-            note_on_stderr(note)
+        note_on_stderr(rounding_note({"algorithm": Given(block.algorithm)}))
     if plans is not None and source.config is None:
         orders = [plan.file for plan in plans.values() if isinstance(plan, GivenPlan)]
         source = source._replace(document=problem_of_plans(plans))
@@ -230,8 +229,7 @@ def read_contestants(
             counts = {name: value for name, value in source.overrides.items() if name in ("stages", "chunks")}
             with suppress(ConfigError):  # which is said where the problem is read
                 before, now = (load_config(source.document, given).problem for given in ({}, counts))
-                if note := other_stages("with other stages", now, before):
-                    note_on_stderr(note)
+                note_on_stderr(other_stages("with other stages", now, before))
         elif orders:
             whose = f"the built-in default's{', or in options' * bool(source.overrides)}: name a config for others"
             note_on_stderr(f"of {', '.join(orders)} only the order counts; costs and memory are {whose}")

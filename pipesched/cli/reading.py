@@ -85,8 +85,7 @@ def _note(notes: Iterable[str], rounded: str | None) -> None:
     """Say on stderr what to know of a config, and which of its numbers, or of options, are `rounded`."""
     for note in notes:
         print(f"pipesched: note: {note}", file=sys.stderr)
-    if rounded is not None:
-        note_on_stderr(rounded)
+    note_on_stderr(rounded)
 
 
 def note_halves(source: ProblemSource, *, assumed: bool, outcomes: Iterable[Outcome | None]) -> None:
@@ -104,14 +103,14 @@ def note_fused(given: Problem, outcomes: Iterable[Outcome | None]) -> None:
     """Say once on stderr that stages of the given problem differ, where they are fused."""
     from pipesched.pipeline.suspicions import fused_stages
 
-    note = fused_stages(given, ((outcome.algorithm, outcome.schedule) for outcome in outcomes if outcome is not None))
+    made = ((outcome.algorithm, outcome.schedule) for outcome in outcomes if outcome is not None)
+    note_on_stderr(fused_stages(given, made))
+
+
+def note_on_stderr(note: str | None) -> None:
+    """Say on stderr what a document has no place for, if there is something."""
     if note is not None:
-        note_on_stderr(note)
-
-
-def note_on_stderr(note: str) -> None:
-    """Say on stderr what a document has no place for."""
-    print(f"pipesched: note: {spell(note)}", file=sys.stderr)
+        print(f"pipesched: note: {spell(note)}", file=sys.stderr)
 
 
 def note_other_models(sweep: Sweep) -> None:

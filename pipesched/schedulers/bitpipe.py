@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.schedulers.chimera import merged
@@ -18,6 +16,10 @@ def bitpipe(problem: Problem) -> Plan:
     return merged(problem, eager=True)
 
 
+def _require_even_devices(problem: Problem) -> None:
+    need_even("bitpipe", ("devices",), problem)
+
+
 FAMILY = Family(
     name="bitpipe",
     plan=bitpipe,
@@ -28,6 +30,6 @@ FAMILY = Family(
     memory="3P/4+1/2 .. P when M >= P",
     paper="BitPipe (Wu et al. 2024, arXiv 2410.19367)",
     elsewhere="the authors' Megatron fork (P dividing M)",
-    requires=partial(need_even, "bitpipe", ("devices",)),
+    requires=_require_even_devices,
     settled_order=True,
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
@@ -36,6 +34,10 @@ def merged(problem: Problem, *, eager: bool = False) -> Plan:
     return Plan(index, [[number for _, number in sorted(row)] for row in slots])
 
 
+def _require_even_devices(problem: Problem) -> None:
+    need_even("chimera", ("devices",), problem)
+
+
 FAMILY = Family(
     name="chimera",
     plan=chimera,
@@ -44,6 +46,6 @@ FAMILY = Family(
     bubble="(P-2)/(2M+P-2) at B = f and P dividing M",
     memory="P/2+1 .. P when M >= P",
     paper="Chimera (Li and Hoefler 2021, arXiv 2107.06925)",
-    requires=partial(need_even, "chimera", ("devices",)),
+    requires=_require_even_devices,
     settled_order=True,
 )
