@@ -107,11 +107,11 @@ def test_a_level_means_the_same_in_every_command(cli: Cli) -> None:
     ):  # fmt: skip
         text = cli("export", "--algo", "1f1b", *source, *chosen, "--for", "torchtitan").stdout
         assert f"{given}{degree} " in text
-    for options, message in (
+    for wrong, message in (
         (["--shard", "weights", "--shard-ranks", "3"], "--shard-ranks: must divide data x context = 2"),
         (["--shard-ranks", "2"], "--shard-ranks: has no effect without"),
     ):
-        result = cli("run", "1f1b", *words(), *options)
+        result = cli("run", "1f1b", *words(), *wrong)
         assert (result.returncode, result.stdout) == (2, "")
         assert message in result.stderr
 
