@@ -171,6 +171,7 @@ WRONG: dict[tuple[str, str], list[Any]] = {
     ("memory", "budget"): [7, (7, 0), (7, -1), (7, nan), (7, ALIEN)],
     ("memory", "unit"): [None, 1, "two\nlines"],
     ("memory", "kv"): [None, "x", -1, 1.5, nan, (1, 1), ALIEN],
+    ("memory", "receive"): [None, "x", -1, nan, (1, 1), ALIEN],
     ("placement", "devices"): [None, (), 4, "0101", (0, 2, 0, 2), (0, -1), (0, 0.5), (0, 10**30)],
     ("placement", "mirrored"): [None, 1, "no"],
     ("placement", "second"): [5, "01", (0,), (1, 0), (0.5,), (-1,)],
