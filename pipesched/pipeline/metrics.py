@@ -73,9 +73,9 @@ def _received(problem: Problem, plan: Plan, ends: Sequence[int]) -> Iterator[Sta
         issued = dict(pairwise(row.tolist())) if row is not program.number else {}
         issued = {number: ends[before] for before, number in issued.items()}
         for number in program.number[program.sends == 0].tolist():
-            at = number - index.first_message
+            at, op = number - index.first_message, index.op(number)
             if max(sent.source[at], sent.target[at]) < index.passes:
-                size = sizes[index.owner_of(int(sent.target[at]))]
+                size = sizes[op.microbatch * index.slices + op.slice]
                 yield Stay(device, RECEIVED, issued.get(number, 0), ends[sent.target[at]], size)
 
 

@@ -101,8 +101,9 @@ def _with_messages(schedule: Schedule, inputs: list[list[Arc]], waits: list[list
                 waits[after].append(before)
     if problem.messages.queue != ON_DEVICE:
         return ()
-    starts = schedule.start_ticks
-    return [sorted(program.number.tolist(), key=starts.__getitem__) for program in plan.messages]
+    starts, ends = schedule.start_ticks, schedule.end_ticks
+    rows = ([one for one in program.number.tolist() if starts[one] < ends[one]] for program in plan.messages)
+    return [sorted(row, key=starts.__getitem__) for row in rows]
 
 
 def arrivals(schedule: Schedule, first: int) -> Sequence[int]:

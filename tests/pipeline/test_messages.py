@@ -33,7 +33,6 @@ from pipesched.pipeline.message_orders import BestOrder
 from pipesched.pipeline.messages import Messages
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, requeued
-from pipesched.render.html.page import page
 from tests.oracle.test_messages import ends_of
 from tests.strategies import texts_of
 
@@ -179,7 +178,7 @@ def test_receive_buffers(queue: str) -> None:
 
 
 def test_receive_buffers_need_a_queue() -> None:
-    """They are refused where messages are free, and on the page; a budget counts them."""
+    """They are refused where messages are free; a budget counts them."""
     with pytest.raises(ConfigError, match="receive: has no effect where messages are free"):
         make_problem(devices=2, receive=1)
     with pytest.raises(ConfigError, match="receive: must be at least 0, not -1"):
@@ -188,8 +187,15 @@ def test_receive_buffers_need_a_queue() -> None:
     assert outcome.schedule.peak_memory == [6, 5]
     assert [*check(outcome)] == ["device 0 holds 6 of 4 microbatch: over the budget by 2",
                                  "device 1 holds 5 of 4 microbatch: over the budget by 1"]  # fmt: skip
-    with pytest.raises(NotApplicable, match="a page knows no receive buffers"):
-        page(outcome)
+
+
+def test_receive_buffers_of_pairs() -> None:
+    """Where messages differ in size, the buffer of a pair's gradient is that of its microbatch, as the check has it."""
+    costs: dict[str, Any] = {"forward": 1, "backward": 2, "overlap": 2.5, "p2p": 0.5, "messages": "rank"}
+    sizes = {"message": [*range(1, 9)]}
+    schedule = run(make_problem(devices=4, microbatches=8, **costs, receive=1, sizes=sizes), "dualpipe").schedule
+    assert schedule.plan.pairs
+    assert check(schedule) == []
 
 
 def test_where_queues_have_no_effect_or_no_meaning() -> None:

@@ -30,13 +30,15 @@ from pipesched.errors import Deadlock, NotApplicable
 from pipesched.pipeline.bounds import lower_bound
 from pipesched.pipeline.kinds import ALL_KINDS, KINDS
 from pipesched.pipeline.lowering import PrecedenceRow, precedence_rows
-from pipesched.pipeline.message_programs import with_queues, without_messages
+from pipesched.pipeline.message_programs import Sent
 from pipesched.pipeline.metrics import SIDE, WHOLE_GRADIENTS, WHOLE_WEIGHTS
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import NOTHING_BEFORE, SIDE_KINDS, Plan
 from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import whole
 from pipesched.pipeline.schedule import Schedule, schedule_plan, timed_schedule
 from pipesched.pipeline.step import GRADIENTS, WEIGHTS
+from pipesched.pipeline.unit_costs import received
 from pipesched.render.cells import chunk_of, chunk_of_stage, is_numbered
 from pipesched.render.palette import HUES, colour_of, place_of
 from pipesched.results.covered import of_schedule
@@ -269,11 +271,9 @@ def schedule_data(outcome: Outcome, name: str, palette: Palette | None = None) -
 
     A row of operations is those of one kind and stage, in order of microbatches and slices; rows stand kind by kind.
 
-    Raises NotApplicable where its times have too many digits for the page, and for receive buffers.
+    Raises NotApplicable where its times have too many digits for the page.
     """
     schedule, problem, index = outcome.schedule, outcome.problem, outcome.schedule.plan.index
-    if problem.memory.receive:
-        raise NotApplicable("html: a page knows no receive buffers: leave `receive` out")
     durations, lags = schedule.graph.durations, max(problem.largest_hops, default=0)
     most = max(schedule.end_ticks, default=0) + sum(durations) + lags * len(durations)  # whatever the order
     if most * problem.devices >= MOST_EXACT:
@@ -317,20 +317,52 @@ def schedule_data(outcome: Outcome, name: str, palette: Palette | None = None) -
         "bound": _bounds(outcome),
         "solver": None if outcome.report is None else solver_document(outcome.report),
         **({"step": step_data(schedule, {} if palette is None else palette)} if problem.has_step else {}),
+        **({"queue": queue_data(schedule, {} if palette is None else palette)} if index.sent else {}),
         "plan": plan_data(schedule),
+    }
+
+
+def queue_data(schedule: Schedule, palette: Palette) -> dict[str, Any]:
+    """Return the queue of messages, and as numbers: what each is, how long it takes, and the program of each device."""
+    problem, plan, index, times = schedule.problem, schedule.plan, schedule.plan.index, schedule.times
+    sent = Sent(problem, plan)
+    there = np.flatnonzero(sent.is_run)
+    tasks = there + index.first_message
+    ops = [index.op(number) for number in tasks.tolist()]
+    units = [op.microbatch * index.slices + op.slice for op in ops]
+    lasts = (times.end[tasks] - times.start[tasks]).tolist()
+    columns = [["FBEG".index(op.kind[-1]) for op in ops], [op.stage for op in ops], units]
+    numbers = [len(ops)]
+    for values in (*columns, sent.source[there].tolist(), sent.target[there].tolist(), lasts):
+        numbers += _differences(values)
+    for program in plan.messages:
+        numbers.append(len(program.number))
+        numbers += _differences((2 * np.searchsorted(tasks, program.number) + program.sends).tolist())
+        numbers += _differences(program.after.tolist())
+    kinds = [f"SEND_{letter}" for letter in "FBEG"]
+    looks = [[colour_of(hue, kind) for hue in (None, *range(len(HUES)))] for kind in kinds]
+    keys = [tuple(red << 16 | green << 8 | blue for red, green, blue in look) for look in looks]
+    return {
+        "queue": problem.messages.queue if problem.messages else "",
+        "names": [ALL_KINDS[kind].name for kind in kinds],
+        "tones": [palette.setdefault(key, len(palette)) for key in keys],
+        "sizes": whole(received(problem.memory, problem.units), problem.grains.per_unit) or None,
+        "numbers": numbers if len(plan) <= MOST_PLAIN else _text(numbers),
     }
 
 
 def plan_data(schedule: Schedule) -> dict[str, Any]:
     """Return the orders of devices and lanes and the wait edges: as texts, or packed where there are many.
 
-    With them starts that are later than they could be, and lengths that are the operations' own, position by position.
+    With them starts that are later than they could be, and lengths that are the operations' own, position by position,
+    then message by message.
     """
-    late, plan = _late_starts(schedule), schedule.plan
+    plan, starts, ends = schedule.plan, schedule.start_ticks, schedule.end_ticks
+    numbers = [*chain(*plan.machines), *sorted({*chain(*(program.number.tolist() for program in plan.messages))})]
+    late = [starts[number] for number in numbers] if _is_late(schedule) else None
     lengths = arrived = None
     if schedule.own_lengths:
-        numbers = [number for order in plan.machines for number in order]
-        lengths = [schedule.graph.durations[number] for number in numbers]
+        lengths = [ends[number] - starts[number] for number in numbers]
         arrived = [schedule.arrival_ticks[number] if schedule.arrival_ticks else UNTIMED for number in numbers]
     if len(plan) > MOST_PLAIN and not plan.network:
         return {"packed": packed(plan, late, lengths, arrived)}
@@ -345,17 +377,12 @@ def plan_data(schedule: Schedule) -> dict[str, Any]:
     }
 
 
-def _late_starts(schedule: Schedule) -> list[int] | None:
-    """Return the starts by device (then lane) and position, if some are later than they could be, else None."""
-    starts = schedule.start_ticks
+def _is_late(schedule: Schedule) -> bool:
+    """Return whether some operations start later than they could."""
     try:
-        free = with_queues(schedule.problem, None), without_messages(schedule.plan)  # the page knows no queues
-        early = schedule_plan(*free).start_ticks if not schedule.own_lengths else None
-        if early is not None and all(map(int.__eq__, early, starts[: len(early)])):
-            return None
+        return schedule.own_lengths or [*schedule_plan(schedule.problem, schedule.plan).start_ticks] != [*schedule.start_ticks]
     except Deadlock:  # operations of no length that wait for each other: their times stand
-        pass
-    return [starts[number] for order in schedule.plan.machines for number in order]
+        return True
 
 
 def _tones(problem: Problem, index: OpIndex, palette: Palette) -> list[list[int]]:
@@ -427,6 +454,10 @@ def packed(plan: Plan, *columns: Sequence[int] | None) -> str:
     for times in (*columns, None, None, None)[:COLUMNS]:
         numbers.append(int(times is not None))
         numbers += _differences(times or ())
+    return _text(numbers)
+
+
+def _text(numbers: Iterable[int]) -> str:
     found = bytearray()
     for number in numbers:  # seven bits at a time, the lowest first; the eighth bit says that more follow
         rest = number

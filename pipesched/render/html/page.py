@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib.resources import files
+from itertools import chain
 
 from pipesched.checks import shown
 from pipesched.core.reasons import classes
@@ -25,6 +26,7 @@ from pipesched.render.comparison import some_devices
 from pipesched.render.html.data import IDLE_LOOKS, STRIPES, Palette, schedule_data
 from pipesched.render.marks import IDLE_MARKS
 from pipesched.render.palette import HUES, Rgb, colour_of, place_of, text_on
+from pipesched.render.rows import message_lanes
 from pipesched.render.timescale import number
 from pipesched.results.capabilities import capability_of
 from pipesched.results.comparison import Comparison, refused
@@ -55,8 +57,10 @@ def still(schedules: Sequence[tuple[str, Outcome]]) -> str:
         for device in _devices(schedule):
             chart.add(device, top + HEAD, busy=slots > MOST_SLOTS)
             top += height + (2 if height > 6 else 1)
-            if schedule.plan.network and slots <= MOST_SLOTS:
-                top += chart.add_network(device, top + HEAD)
+            network = [lane_of(program, schedule.plan.index) for program in schedule.plan.network[device : device + 1]]
+            lanes = chain(network, (row for _, row in message_lanes(schedule, device) if row))
+            for lane in lanes if slots <= MOST_SLOTS else ():
+                top += chart.add_lane(device, lane, top + HEAD)
         parts += chart.parts(labelled=slots <= MOST_LABELLED and height > 11)
         top += HEAD + 6
     parts.append(f'<path d="M{LEFT} {_short(top)}H{WIDTH}" stroke="currentColor" opacity=".5"/>')
@@ -100,15 +104,16 @@ class _Chart:
         else:
             self._add_slots(device, y)
 
-    def add_network(self, device: int, y: float) -> float:
-        """Add what the network lane of a device moves, in a row half as high; return the height that it takes."""
+    def add_lane(self, device: int, lane: Sequence[int], y: float) -> float:
+        """Add what a lane of a device moves, in a row half as high; return the height that it takes."""
         schedule, height = self.schedule, self.height / 2
         stages = schedule.problem.settled_placement.stages_on(device)
-        for task in lane_of(schedule.plan.network[device], schedule.plan.index):
+        for task in lane:
             op = schedule.plan.index.op(task)
             start, end = schedule.start_ticks[task] * self.scale, schedule.end_ticks[task] * self.scale
             box = f"M{_short(start)} {_short(y + height / 2)}h{_short(max(end - start - 0.4, 0.3))}"
-            colour = colour_of(None, op.kind, stages.index(op.stage), len(stages))
+            chunk = 0 if is_numbered(op.kind) else stages.index(op.stage)
+            colour = colour_of(hue_number(op), op.kind, chunk, len(stages))
             self.boxes.setdefault((colour, 2), []).append(box)
         return height + 2
 
@@ -179,7 +184,7 @@ def _short(value: float) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
-ENGINE = ("unpack", "graph", "timing", "moves", "memory", "reasons", "step", "document")  # needs no browser
+ENGINE = ("unpack", "graph", "timing", "moves", "memory", "reasons", "step", "messages", "document")  # needs no browser
 VIEW = ("state", "scene", "draw", "overlay", "panels", "link", "input", "api", "start")
 LITERAL = re.compile(
     r"""//[^\n]*  # a comment, which is no literal, and goes
@@ -321,6 +326,7 @@ def page(result: object) -> str:
         "explains": explains,
         "remarks": remarks,
     }
+    is_queued = any(outcome.problem.messages for _, outcome in schedules)
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     # As it may stand in a script element: nothing in it ends the element, or begins a comment.
     text = text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
@@ -332,7 +338,7 @@ def page(result: object) -> str:
         "LEGEND": legend(outcome for _, outcome in schedules),
         "STILL": still(schedules),
         "DATA": text,
-        "PROGRAM": program(),
+        "PROGRAM": program(tuple(name for name in (*ENGINE, *VIEW) if is_queued or name != "messages")),
     }
     before, *rest = asset("page.html").split("<!--")
     return before + "".join(parts[name] + text for name, _, text in (entry.partition("-->") for entry in rest))
@@ -370,7 +376,8 @@ def embedded(document: str, name: str, height: int) -> str:
 def legend(outcomes: Iterable[Outcome]) -> str:
     """Return the entries: the kinds that run, then the classes of idle time and the critical path, shown on request."""
     schedules = [outcome.schedule for outcome in outcomes]
-    letters = {kind for schedule in schedules for kind in schedule.plan.index.kinds if kind != "RESHARD"}
+    indexes = [schedule.plan.index for schedule in schedules]
+    letters = {kind for index in indexes for kind in (*index.kinds, *(rows.kind for rows in index.sent))} - {"RESHARD"}
     ways = {(schedule.own_lengths, bool(schedule.plan.messages)) for schedule in schedules}
     idles = {idle for measured, queued in ways for idle in classes(measured=measured, queued=queued)}
     entries = []

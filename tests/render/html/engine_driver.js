@@ -9,14 +9,14 @@ const engine = new Function("window", `${program}\nreturn { ${names.join(", ")} 
 
 function explained(s) {
   const text = (task) => (task < 0 ? null : engine.slotText(s, task));
-  const { path, slack } = engine.reasons(s), begin = Math.min(...s.orders.slice(0, s.P).map((order) => s.starts[order[0]]));
+  const { path, slack } = engine.reasons(s), begin = Math.min(...s.orders.filter((order) => order.length).map((order) => s.starts[order[0]]));
   return {
     path: path.map(text),
     slack: Object.fromEntries(s.orders.flat().map((task) => [text(task), slack[task]])),
     gaps: engine.gapsOf(s).map((gap) => [
       gap.device, gap.start - begin, gap.end - begin, gap.idle, text(gap.culprit), text(gap.waiting)]),
     sensitivity: engine.sensitivities(engine.early(s)),
-    best: engine.bestMove(engine.early(s)).best,
+    best: s.sent ? null : engine.bestMove(engine.early(s)).best,
     document: engine.scheduleDocument(s),
     legal: s.orders.slice(0, s.P).map((order) => order.map((task) => {
       const found = engine.legalPlaces(s, task);
@@ -51,8 +51,7 @@ async function answer({ data, orders, explain, move, offers }) {
   const result = { starts: [...s.starts], ends: [...s.ends], pairs: [...s.pairs], waits: s.waits };
   if (!explain) return result;
   if (s.late) {
-    const tasks = s.orders.flat();
-    tasks.forEach((task, at) => { s.ends[task] = (s.starts[task] = s.late[at]) + s.duration[task]; });
+    s.listed.forEach((task, at) => { s.ends[task] = (s.starts[task] = s.late[at]) + s.duration[task]; });
     s.isLate = true;
   }
   return { ...result, ...explained(s) };

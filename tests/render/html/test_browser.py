@@ -39,8 +39,10 @@ OFFLOADED = pipesched.run(
     pipesched.make_problem(devices=4, microbatches=8, forward=5, backward=10, offload=3, budget=3), "1f1b", offload=2
 )
 PAIRS = pipesched.run(pipesched.make_problem(devices=4, microbatches=8, forward=5, backward=10, overlap=13), "dualpipe")
-SHOWN = [INTERLEAVED, ONE, OFFLOADED, PAIRS, THREE, pipesched.explain(INTERLEAVED), sized(p2p=1), sliced(), forwards(3)]
-IDS = ["interleaved", "1f1b", "offload", "pairs", "comparison", "explanation", "sized", "sliced", "forwards"]
+RANKS: dict[str, Any] = {"devices": 3, "stages": 6, "microbatches": 6, "forward": 1, "backward": 2, "p2p": 0.25}
+QUEUED = pipesched.run(pipesched.make_problem(**RANKS, messages="rank", receive=1), "interleaved")
+SHOWN = [INTERLEAVED, QUEUED, ONE, OFFLOADED, PAIRS, THREE, pipesched.explain(INTERLEAVED), sized(p2p=1), sliced(), forwards(3)]
+IDS = ["interleaved", "queued", "1f1b", "offload", "pairs", "comparison", "explanation", "sized", "sliced", "forwards"]
 
 
 def api(page: Any, call: str) -> Any:
@@ -466,6 +468,48 @@ def test_what_made_a_run_slow(open_page: Open, tmp_path: Path) -> None:
     assert {idle for idle, _ in said} == {"message", "runtime"}
     for idle, words in said:
         assert any(text.endswith(f"{idle}: {words}") for text in found), words
+
+
+def test_messages_in_queues(open_page: Open) -> None:
+    """A message below its devices says who sends it to whom and when, gaps say what explain does, and nothing moves."""
+    page = open_page(QUEUED)
+    box = api(page, "place('0SEND_F3')")
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    said = "0SEND_F3: device 0 to 1, issued 0, made 11.25, starts 15.5, ends 15.75; at "
+    until(page, f"cursor.textContent.startsWith({said!r})")
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    assert api(page, "selected().op") == "0SEND_F3"
+    page.wait_for_selector("#gaps li")
+    explained = pipesched.explain(QUEUED).gaps
+    longest = sorted(explained, key=lambda gap: (gap.start - gap.end, gap.device, gap.start))[:10]
+    ours = [gap_words(gap) for gap in longest if gap.idle.value == "queue"]
+    theirs = [text.split("queue: ")[1] for text in page.locator("#gaps li").all_inner_texts() if "queue: " in text]
+    assert ours
+    assert theirs == ours
+    before = state(page)
+    reason = "messages queue by rank, and a move would change the order in which they are issued"
+    assert api(page, "move('0F3', 1)") == {"ok": False, "reason": reason, "makespan": 54.5}
+    drag(page, "3B1", box["x"])
+    assert page.inner_text("#live") == f"3B1 stays: {reason}."
+    page.keyboard.press("x")
+    assert page.inner_text("#live") == f"Nothing moves: {reason}."
+    assert api(page, "schedules[0].edited") is False
+    assert state(page)[0] == before[0]
+    assert state(page)[2:] == before[2:]
+    assert api(page, "document()") == json.loads(dump(document(QUEUED)))
+
+
+@pytest.mark.parametrize("queue", ["edge", "pair", "rank", "device"])
+@pytest.mark.parametrize("p2p", [0, 1])
+def test_keys_in_queues(open_page: Open, queue: str, p2p: float) -> None:
+    """Every key works where messages queue, also where they take no time; the console stays silent."""
+    page = open_page(pipesched.run(pipesched.make_problem(**{**RANKS, "p2p": p2p}, messages=queue), "interleaved"))
+    page.focus("#chart")
+    assert api(page, "select('2SEND_B1')")
+    for key in [*"hlkjpwmdnx<>[]{}+-fcu0", "ArrowDown", "ArrowDown", "ArrowRight"]:
+        page.keyboard.press(key)
+        page.wait_for_timeout(30)
+    assert page.inner_text("#verified").startswith("Verified")
 
 
 def test_reasons_are_shown(open_page: Open) -> None:

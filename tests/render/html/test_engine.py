@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -26,6 +25,7 @@ from pipesched.render.marks import IDLE_MARKS
 from pipesched.results.outcome import MEASURED, Outcome
 from pipesched.results.timed_moves import timed_tasks
 from tests.render.html.engine import NODE, answers, case
+from tests.stepped import SHARDED, SIDE
 from tests.strategies import random_plan, random_saving_plan, saving_plan_of
 from tests.unit_schedules import forwards, sized, sliced
 
@@ -222,21 +222,58 @@ def test_reasons(explanations: list[tuple[Outcome, dict[str, Any]]]) -> None:
             assert answer["best"]["makespan"] / per == said.moves[0].makespan
 
 
-@pytest.mark.parametrize("queue", ["rank", "device"])
-def test_idle_time_in_queues(queue: str) -> None:
-    """What is later than it could be is of class queue where messages queue, nothing is late; the legend says so."""
-    costs: dict[str, Any] = {"forward": 1, "backward": 2, "p2p": 0.25}
-    made = pipesched.make_problem(devices=3, stages=6, microbatches=6, **costs, messages=queue)
-    outcome = pipesched.run(made, "interleaved")
-    (answer,) = answers([case(outcome, explain=True)])
-    found = Counter[str]()
-    for _, start, end, idle, *_ in answer["gaps"]:
-        found[idle] += end - start
-    assert found["queue"] > 0
-    assert "late" not in found
-    assert sum(found.values()) == sum(outcome.schedule.idle) * made.ticks.per_unit
-    assert IDLE_MARKS[Idle.QUEUE].meaning in legend([outcome])
-    assert IDLE_MARKS[Idle.QUEUE].meaning not in legend([pipesched.run(replace(made, messages=None), "interleaved")])
+QUEUED: list[tuple[str, dict[str, Any]]] = [
+    ("interleaved", {"devices": 3, "stages": 6, "microbatches": 6, "p2p": 0.25}),
+    ("looped-bfs", {"devices": 2, "stages": 4, "microbatches": 4, "p2p": [1, 0, 2]}),
+    ("1f1b", {"devices": 3, "microbatches": 4, "p2p": 0}),
+    ("zb-h1", {"devices": 3, "microbatches": 5, "p2p": [1, 0.5], "backward_input": 1, "backward_weight": 1}),
+    ("dualpipe", {"devices": 4, "microbatches": 8, "p2p": 0.5, "overlap": 2.5}),
+    ("seq-1f1b", {"devices": 2, "microbatches": 4, "p2p": 1, "slices": {"count": 2}, "kv": 0.25}),
+    ("naive", {"devices": 3, "microbatches": 2, "p2p": 1, "mode": "forward", "rounds": 3}),
+    ("1f1b", {**SIDE, "p2p": 1}),
+    ("interleaved", {**SHARDED, "p2p": 1}),
+]
+
+
+def queued(queue: str, name: str, given: dict[str, Any]) -> Outcome:
+    """A schedule whose messages queue, with buffers for them that differ."""
+    backward = {} if "backward_input" in given or given.get("mode") else {"backward": 2}
+    sizes = {} if given.get("rounds") else {"message": [*range(1, given["microbatches"] + 1)]}
+    more: dict[str, Any] = {"sizes": sizes} if sizes else {}
+    return pipesched.run(
+        pipesched.make_problem(**{"forward": 1, **backward, **given}, messages=queue, receive=0.5, **more), name
+    )
+
+
+@pytest.mark.parametrize("queue", ["edge", "pair", "rank", "device"])
+def test_messages_in_queues(queue: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Times, reasons, costs and document of messages in queues are those of Python; packed and late ones too."""
+    made = [queued(queue, *one) for one in QUEUED]
+    made += [late(one) for one in made if not one.schedule.plan.network]
+    found = answers([case(one, explain=True) for one in made])
+    for outcome, answer in zip(made, found, strict=True):
+        said, slot, per = explain(outcome), outcome.schedule.plan.slot, outcome.problem.ticks.per_unit
+        assert answer["path"] == [str(slot) for slot in said.critical_path], outcome.algorithm
+        assert {op: slack / per for op, slack in answer["slack"].items()} == pytest.approx(said.slack)
+        gaps = [[*gap[:3], gap.idle.value, str(slot(gap.culprit))] for gap in said.gap_ticks]
+        assert [gap[:5] for gap in answer["gaps"]] == gaps, outcome.algorithm
+        rows = {(r["stage"], r["kind"]): (r["faster"], r["slower"]) for r in answer["sensitivity"] if "kind" in r}
+        assert rows == {(r.stage, r.kind): (r.faster, r.slower) for r in said.sensitivity}
+        links = {r["boundary"]: (r["faster"], r["slower"]) for r in answer["sensitivity"] if "boundary" in r}
+        assert links == {r.boundary: (r.faster, r.slower) for r in said.p2p_sensitivity}
+        assert answer["document"] == json.loads(dump(document(outcome))), outcome.algorithm
+        parse(json.dumps(answer["document"]), "page")
+    monkeypatch.setattr("pipesched.render.html.data.MOST_PLAIN", 0)
+    assert answers([case(outcome, explain=True) for outcome in made]) == found
+
+
+def test_legend_of_queues() -> None:
+    """The legend has messages and the class queue where messages queue, and else neither."""
+    outcome = queued("rank", *QUEUED[0])
+    free = pipesched.run(replace(outcome.problem, messages=None), "interleaved")
+    for text in (IDLE_MARKS[Idle.QUEUE].meaning, "send output"):
+        assert text in legend([outcome])
+        assert text not in legend([free])
 
 
 def test_legal_places(explanations: list[tuple[Outcome, dict[str, Any]]]) -> None:

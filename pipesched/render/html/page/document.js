@@ -17,9 +17,14 @@ const metrics = s => cached(s, "metrics", () => {
     imbalance: ratio(s.P * ideal - all, s.P * makespan), utilization: ratio(all, s.P * makespan),
     bottleneck: useful.indexOf(ideal), fits: fit,
     ...(s.problem.rounds > 1 && roundsOf(s)),
-    ...(s.step && Object.fromEntries(["activations", "weights", "gradients", "side"].map(sort => [`peak_${sort}`, devices.map(device => size(memoryOf(s, device, sort).peak))]))),
+    ...Object.fromEntries(heldBy(s).map(sort => [`peak_${sort}`, devices.map(device => size(memoryOf(s, device, sort).peak))])),
   };
 });
+
+// The classes of memory that are told apart.
+const heldBy = s => [
+  ...(s.step || s.sent?.sizes ? ["activations"] : []), ...(s.step ? ["weights", "gradients", "side"] : []), ...(s.sent?.sizes ? ["received"] : []),
+];
 
 // Of rounds the mean time from the end of one to that of the next, and the microbatches in flight by it.
 function roundsOf(s) {
@@ -54,9 +59,9 @@ function scheduleDocument(s) {
   const found = metrics(s), { devices, transfers } = timesDocument(s);
   const status = totals(s).makespan === ownBound(s, found.fits)[0] ? "optimal" : "heuristic";
   return {
-    format: "pipesched.schedule", version: s.fed || s.step ? 2 : 1, algorithm: s.algorithm, status: s.edits ? status : s.status,
+    format: "pipesched.schedule", version: s.sent ? 3 : s.fed || s.step ? 2 : 1, algorithm: s.algorithm, status: s.edits ? status : s.status,
     problem: s.problem, ...(s.edits && s.fed ? { order: feeding(s) } : s.fed), metrics: { ...found, ...(s.step && { step: stepMetrics(s) }) }, covers: boundHere(s, found.fits)[1], devices,
-    ...(transfers.length && { transfers }), ...(s.step && { network: networkDocument(s) }),
+    ...(transfers.length && { transfers }), ...(s.step && { network: networkDocument(s) }), ...(s.sent && { queue: queueDocument(s) }),
     ...(s.waits.length && { waits: s.waits.map(([before, after]) => [opText(s, after), opText(s, before)]) }),
     ...(!s.edits && s.solver && { solver: s.solver }),
   };

@@ -112,9 +112,9 @@ function drawTitle(s, top) {
   write(paint, `${isCurrent ? "▸ " : ""}${text}`, 4, top + TITLE / 2 + 1, { size: 12, bold: isCurrent ? "bold" : "" });
 }
 
-function drawRowName({ s, device, kind, machine, top, height }) {
+function drawRowName({ s, device, kind, machine, top, height, name }) {
   if (height < 8) return;
-  const names = { device: s.names?.[device] || `device ${device}`, memory: "memory", net: "net", lane: (machine - s.P) % 2 ? "back" : "out" };
+  const names = { device: s.names?.[device] || `device ${device}`, memory: "memory", net: "net", msg: name, lane: (machine - s.P) % 2 ? "back" : "out" };
   const text = scene.left > 40 ? names[kind] : kind === "device" ? String(device) : names[kind][0];
   write(paint, text, 4, top + height / 2 + 0.5, { size: min(height, 11), colour: kind === "device" ? ink.fg : ink.dim });
 }

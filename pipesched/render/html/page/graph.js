@@ -4,23 +4,27 @@
 
 async function scheduleOf(data) {
   const { devices: P, stages: S, microbatches, rounds = 1 } = data.problem, { slices: n = 1 } = data, M = microbatches * rounds, U = M * n;
-  const passes = data.letters.length * S * U, size = passes + (data.step ? data.step.beside.length : 0), seconds = new Set(data.second);
-  const { signs = [...data.letters], names = [], beside: others = [] } = data.step || {};
-  const s = { ...data, kinds: [...data.kinds, ...names], signs, P, S, M, n, U, passes, size, seconds, edits: 0, cache: {} };
-  s.numbers = new Map(others.map(([text], i) => [text, passes + i]));
+  const passes = data.letters.length * S * U, seconds = new Set(data.second);
+  const { signs = [...data.letters], names = [], beside = [] } = data.step || {};
+  const s = { ...data, kinds: [...data.kinds, ...names], signs, P, S, M, n, U, passes, others: beside, seconds, edits: 0, cache: {} };
+  if (data.queue) addMessages(s, data.queue, await numbersIn(data.queue.numbers));
+  const size = s.size = passes + s.others.length;
+  s.numbers = new Map(s.others.map(([text], i) => [text, passes + i]));
   assign(s, data.plan.packed ? unpacked(s, await numbersIn(data.plan.packed)) : named(s, data.plan), {
     task: Int32Array.from({ length: size }, (_, number) => number),
     present: new Uint8Array(size),
     machine: untold(size),
     there: new Float64Array(size), // of a measured one: when the message was there that a task waited for
   });
+  s.listed = [...s.orders.flat(), ...list(s.sent ? s.sent.source.length : 0, (_, i) => s.sent.first + i)]; // as starts and lengths stand
+  if (s.sent) addLines(s);
   s.orders.forEach((order, machine) => order.forEach(t => { s.present[t] = 1; s.machine[t] = machine; }));
   for (const [forward, backward] of s.pairs) {
     s.present[backward] = 1;
     s.task[backward] = forward;
   }
   fillColumns(s);
-  if (s.lengths) s.orders.flat().forEach((t, place) => { [s.duration[t], s.there[t]] = [s.lengths[place], s.arrived[place]]; });
+  if (s.lengths) s.listed.forEach((t, place) => { [s.duration[t], s.there[t]] = [s.lengths[place], s.arrived[place]]; });
   return assign(s, arcsInto(size, use => eachArc(s, use)));
 }
 
@@ -81,8 +85,9 @@ function fillColumns(s) {
 
 // Calls use(before, after, lag, boundary, whether it is an input) for each arc: first the inputs, then the wait edges.
 // An input is of the same unit, or of another slice or round of the same microbatch: `further` says how many further on.
-function eachArc(s, use) {
-  const { n, U, arcs, waits, present, task } = s;
+// A message stands instead of the input that it brings.
+function eachArc(s, put) {
+  const { n, U, arcs, waits, present, task } = s, use = s.sent ? (a, b, ...more) => { if (!isSent(s, a, b, ...more)) put(a, b, ...more); } : put;
   for (const [before, after, lag, boundary, from = 0, to = U, further = 0] of arcs) {
     for (let unit = from; unit < to; unit++) {
       const other = unit + further, a = before * U + other, b = after * U + unit;
@@ -91,6 +96,7 @@ function eachArc(s, use) {
   }
   eachStepArc(s, use);
   for (const [a, b] of waits) use(task[a], task[b], 0, -1, 0);
+  if (s.sent) eachMessageArc(s, put);
 }
 
 // Arcs by the task where they end, those of task t at first[t] .. first[t + 1].

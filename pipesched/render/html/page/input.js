@@ -85,7 +85,12 @@ function dropPlace({ others }, x) {
 
 function beginDrag({ s, t, x }) {
   if (!ofDevice(s, t)) {
-    say(`${slotText(s, t)} stays: it is ${isNetwork(s, t) ? "moved by the network" : "a transfer"}, and lanes keep their order.`);
+    say(`${slotText(s, t)} stays: it is ${inLane(s, t)}, and lanes keep their order.`);
+    gesture = { kind: "none" };
+    return;
+  }
+  if (fixed(s)) {
+    say(`${slotText(s, t)} stays: ${fixed(s)}.`);
     gesture = { kind: "none" };
     return;
   }
@@ -201,9 +206,9 @@ function why() {
 }
 
 function improve() {
-  const s = shown(), { best, complete } = bestMove(early(s));
+  const s = shown(), { best, complete } = fixed(s) ? {} : bestMove(early(s));
   if (best) move(s, best.task, best.to);
-  else say(`No ${complete ? "single move" : "move of those that were timed"} shortens it.`);
+  else say(fixed(s) ? `Nothing moves: ${fixed(s)}.` : `No ${complete ? "single move" : "move of those that were timed"} shortens it.`);
 }
 
 function keepCopy() {

@@ -97,11 +97,13 @@ function drawCursor() {
   const { x } = pointer, right = x < scene.width * 0.65, value = timeAt(x);
   fill(over, ink.dim, round(x), AXIS - 8, 1, scene.height);
   label(short(value, 5), x);
+  const hit = slotAt(x, pointer.y), row = hit && isMessage(hit.s, hit.t) && rowAt(pointer.y);
   for (const { s, device, kind, top, height } of scene.rows) {
     if (kind !== "device" || height < 12) continue;
     const style = { size: 10, align: right ? "left" : "right", ground: ink.bg, alpha: 0.85 };
     write(over, cursorText(s, device, value), x + (right ? 6 : -6), top + height / 2, style);
   }
+  if (row) write(over, messageText(hit.s, hit.t), x < scene.width / 2 ? x + 6 : x - 6, row.top + row.height + 9, { align: x < scene.width / 2 ? "left" : "right", ground: ink.bg, bold: "bold" });
 }
 
 // What a device does at a time, its memory, and the class where it idles: "2F0 · 1.5" or "wait · 2".
@@ -117,7 +119,7 @@ function cursorText(s, device, value) {
 function inputsOf(s, t) {
   const found = [], before = s.orders[s.machine[t]][placeOf(s, t) - 1];
   const add = (from, what, lag) => found.push({ t: from, what, lag, there: s.ends[from] + lag });
-  for (let arc = s.first[t]; arc < s.first[t + 1]; arc++) add(s.before[arc], s.isInput[arc] ? "input" : "wait edge", s.lag[arc]);
+  for (let arc = s.first[t]; arc < s.first[t + 1]; arc++) add(s.before[arc], s.isInput[arc] ? "input" : isMessage(s, t) || isMessage(s, s.before[arc]) ? "queue" : "wait edge", s.lag[arc]);
   if (before >= 0) add(before, "order", 0);
   const [last] = [...found].sort((a, b) => b.there - a.there || (b.what === "input") - (a.what === "input") || b.lag - a.lag);
   if (last && last.there > totals(s).begin) last.binds = true;

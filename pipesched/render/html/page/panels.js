@@ -67,6 +67,7 @@ function showVerified() {
 
 function placeText(s, t) {
   const lane = s.machine[t] - s.P;
+  if (isMessage(s, t)) return `messages ${s.sent.sender[t - s.sent.first]} to ${s.sent.receiver[t - s.sent.first]} position ${placeOf(s, t)}`;
   return `${lane < 0 ? `device ${s.machine[t]}` : isNetwork(s, t) ? `network ${lane - 2 * lanePairs(s)}` : `lane ${lane >> 1} ${lane % 2 ? "back" : "out"}`} position ${placeOf(s, t)}`;
 }
 
@@ -84,11 +85,13 @@ function showDetails() {
   });
   put("operation", `${slotText(s, t)}: ${whole.join(", with ")}`);
   put("where", placeText(s, t));
+  put("message", isMessage(s, t) && messageText(s, t));
   put("runs", `${spanText(s, t)}${unit}`);
   put("slack", slack[t] ? time(s, slack[t]) : "0, critical");
   const inputs = inputsOf(s, t).map(one => `${slotText(s, one.t)} (${one.what}, ${time(s, one.there)}${one.binds ? ", binds" : ""})`);
   put("waits for", inputs.join("; ") || "nothing");
-  if (ofDevice(s, t)) {
+  put("moves", fixed(s));
+  if (ofDevice(s, t) && !fixed(s)) {
     const { first, last, position } = openPlaces(s, t);
     put("legal positions", first === last ? `${first} alone` : `${first} to ${last}`);
     const makespan = to => {
@@ -96,14 +99,14 @@ function showDetails() {
       return time(s, totals(timed(s, moved(s.orders, s.machine[t], position, to))).makespan);
     };
     put("makespan if moved", `left: ${makespan(position - 1)}, right: ${makespan(position + 1)}`);
-    put("gap before", gapsOf(s).filter(gap => gap.waiting === t).map(gap => `${time(s, gap.end - gap.start)} ${page.idle[gap.idle][0]}`).join(", "));
   }
+  if (ofDevice(s, t)) put("gap before", gapsOf(s).filter(gap => gap.waiting === t).map(gap => `${time(s, gap.end - gap.start)} ${page.idle[gap.idle][0]}`).join(", "));
   $("details").replaceChildren(list);
 }
 
 // The device from which the last input of a task came.
-const senderOf = (s, t) => inputsOf(s, t).filter(one => one.what === "input" && ofDevice(s, one.t))
-  .sort((a, b) => b.there - a.there).map(one => s.machine[one.t]).find(device => device !== s.machine[t]);
+const senderOf = (s, t) => inputsOf(s, t).filter(one => one.what === "input" && (ofDevice(s, one.t) || isMessage(s, one.t)))
+  .sort((a, b) => b.there - a.there).map(one => s.machine[isMessage(s, one.t) ? s.sent.source[one.t - s.sent.first] : one.t]).find(device => device !== s.machine[t]);
 
 function gapSentence(s, { device, start, end, idle, culprit, waiting }) {
   const by = slotText(s, culprit), more = min(s.there[culprit], s.starts[culprit]) - reasons(s).allowed[culprit], next = waiting < 0 ? null : slotText(s, waiting);
@@ -111,7 +114,7 @@ function gapSentence(s, { device, start, end, idle, culprit, waiting }) {
     order: `${by} could run, but ${next} comes first in the order`,
     memory: `${by} could run, but its activation does not fit the budget`,
     late: `${by} starts later than it could`,
-    queue: `a message to ${by} stands behind another one`,
+    queue: idle === "queue" && queueWords(s, { start, culprit, waiting }),
     message: `${by}'s input from device ${senderOf(s, culprit)} took ${time(s, more)}${unit} longer than planned`,
     runtime: `${by} could run, the rank had not begun it`,
   }[idle] || (!next ? `all done here; ${by} still runs`
@@ -151,7 +154,7 @@ function showCosts(s) {
 }
 
 function showOperations() {
-  const all = scene.rows.flatMap(row => tasksSeen(row).slice(0, MOST_ROWS).map(t => ({ s: row.s, t }))), several = sheets.length > 1;
+  const all = scene.rows.flatMap(row => tasksSeen(row).filter(t => rowOn(row.s, row.s.machine[t]) === row).slice(0, MOST_ROWS).map(t => ({ s: row.s, t }))), several = sheets.length > 1;
   const listed = all.slice(0, MOST_ROWS), span = [view.from, view.to].map(value => short(value, 6)).join(" to ");
   fillTable("table", ["operation", ...(several ? ["schedule"] : []), "where", "start", "end"], listed.map(({ s, t }) => [
     slotText(s, t), ...(several ? [s.name] : []), placeText(s, t), time(s, s.starts[t]), time(s, s.ends[t]),
@@ -167,6 +170,7 @@ function showOperations() {
 
 function showCursor() {
   const row = rowAt(pointer.y), s = row ? row.s : shown(), value = timeAt(pointer.x);
+  const hit = slotAt(pointer.x, pointer.y), message = hit && isMessage(hit.s, hit.t) ? `${messageText(hit.s, hit.t)}; ` : "";
   const texts = Array.from({ length: s.P }, (_, device) => `device ${device} ${cursorText(s, device, value)}`);
-  show("cursor", `at ${short(value, 5)}: ${texts.join(", ")}`);
+  show("cursor", `${message}at ${short(value, 5)}: ${texts.join(", ")}`);
 }

@@ -40,6 +40,7 @@ const reasons = s => cached(s, "reasons", () => {
   for (let t = last; t >= 0; t = heldBy(t)) path.unshift(t);
   return {
     allowed, slack, path, last, heldBy,
+    queuedBehind: t => (tight[t] === FREE || isData(tight[t]) ? -1 : sourceOf(t)),
     heldLag: t => lagOf(tight[t]),
     isHeldByOrder: t => tight[t] !== FREE && !isData(tight[t]),
     // of the critical tasks, so that each comes behind what it waits for: what joins them
@@ -64,16 +65,24 @@ const early = s => cached(s, "early", () => {
 const gapsOf = s => cached(s, "gaps", () => {
   const { begin, end } = totals(s), { last } = reasons(s), found = [];
   for (let device = 0; device < s.P; device++) {
+    const parts = (from, to) => (from >= to ? [] : s.sent ? freeParts(s, device, from, to) : [[from, to, -1]]); // which a message may hold
     const order = s.orders[device], candidates = candidatesOf(s, order, begin), own = [];
     const put = (waiting, walked) => (from, to, idle, culprit) => {
       if (from < to) own.push({ device, start: from, end: to, idle: idle || walked, culprit, waiting });
     };
     let clock = begin;
     order.forEach((t, i) => {
-      if (s.starts[t] > clock) gapBefore(s, t, clock, candidates[i + 1], put(t, i ? "wait" : "warm_up"));
+      for (const [from, to, message] of parts(clock, s.starts[t])) {
+        const note = put(t, i ? "wait" : "warm_up");
+        if (message < 0) gapBefore(s, t, [from, to], candidates[i + 1], note);
+        else note(from, to, "queue", message);
+      }
       clock = max(clock, s.ends[t]);
     });
-    if (clock < end) walkBack(s, last, end, [clock, end], true, put(-1, "drain"));
+    for (const [from, to, message] of parts(clock, end)) {
+      if (message < 0) walkBack(s, last, end, [from, to], true, put(-1, "drain"));
+      else put(-1, "drain")(from, to, "queue", message);
+    }
     own.sort((a, b) => a.start - b.start);
     for (const gap of own) {
       const held = found[found.length - 1];
@@ -100,9 +109,9 @@ function candidatesOf(s, order, begin) {
   return found.reverse();
 }
 
-function gapBefore(s, t, start, candidates, put) {
-  const end = s.starts[t], allowed = max(reasons(s).allowed[t], start);
-  lateTime(s, t, (from, to, idle) => put(max(from, start), to, idle, t));
+function gapBefore(s, t, [start, end], candidates, put) {
+  const allowed = max(reasons(s).allowed[t], start);
+  lateTime(s, t, (from, to, idle) => put(max(from, start), min(to, end), idle, t));
   let left = min(allowed, end);
   const due = candidates.map(one => ({ ...one, from: max(start, one.ready) })).filter(one => one.from < left);
   for (const one of due) one.idle = !s.takes[one.t] || !metrics(s).fits || fits(s, one.t, one.from) ? "order" : "memory";
@@ -117,7 +126,7 @@ function gapBefore(s, t, start, candidates, put) {
 // The time by which a task is late: of a measured one its message up to when that was there, and the runtime.
 function lateTime(s, t, put) {
   const from = reasons(s).allowed[t], to = s.starts[t], there = min(max(s.there[t], from), to);
-  put(from, s.lengths ? there : to, s.lengths ? "message" : s.problem.messages ? "queue" : "late");
+  put(from, s.lengths ? there : to, s.lengths ? "message" : "late");
   if (s.lengths) put(there, to, "runtime");
 }
 
@@ -131,10 +140,14 @@ function walkBack(s, t, time, [start, end], own, put) {
       lateTime(s, t, (from, to, idle) => within(from, to, idle, t));
       time = allowed[t];
     }
-    const before = heldBy(t);
+    let before = heldBy(t), lag = heldLag(t);
+    if (own && isMessage(s, t)) { // from when it is made on it waits behind another
+      if (before >= 0) within(madeAt(s, t), time, "queue", t);
+      [before, lag, time] = [s.sent.source[t - s.sent.first], 0, min(time, madeAt(s, t))];
+    }
     if (before < 0) return;
-    within(time - heldLag(t), time, "transfer", before);
-    [time, t, own] = [time - heldLag(t), before, true];
+    within(time - lag, time, "transfer", before);
+    [time, t, own] = [time - lag, before, true];
   }
 }
 
@@ -146,7 +159,7 @@ function idleByClass(s, classes) {
 
 // What a task costs: [name "3 F", what it lasts]. A pair has that of its parts, or its own where the config gives one; both
 // ends of REDUCE_TIED have one cost.
-const costsOf = (s, t) => (s.pairs.has(t) && s.overlap ? [[`${stageOf(s, t)} overlap`, entryOf(s, s.overlap[stageOf(s, t)], t)]]
+const costsOf = (s, t) => (isMessage(s, t) ? [] : s.pairs.has(t) && s.overlap ? [[`${stageOf(s, t)} overlap`, entryOf(s, s.overlap[stageOf(s, t)], t)]]
   : partsOf(s, t).map(part => [`${letterOf(s, part) === "REDUCE_TIED" ? 0 : stageOf(s, part)} ${letterOf(s, part)}`, part < s.passes ? entryOf(s, s.rows[rowOf(s, part)][0], part) : s.duration[part]]));
 
 // The lesser (sign 1) or the greater (-1) of each two counts, in the first; a copy of the second where there is no first.
@@ -182,6 +195,8 @@ const sensitivities = s => cached(s, "sensitivities", () => {
       if (cost) least[columns.get(name)]++;
       most[columns.get(name)]++;
     }
+    const boundary = isMessage(s, t) ? crossedBy(s, t) : -1;
+    if (boundary >= 0) [least[boundary], most[boundary]] = [least[boundary] + (s.duration[t] > 0), most[boundary] + 1];
     counts.set(t, [least, most]);
     if (s.ends[t] === end && (ofDevice(s, t) || isNetwork(s, t))) [low, high] = [extreme(low, least, 1), extreme(high, most, -1)];
   }

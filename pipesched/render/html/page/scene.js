@@ -9,8 +9,8 @@ function layOut() {
   const width = max($("chart").clientWidth, 200), rows = [], titles = [], count = totalRows();
   const high = max(count > 400 ? 3 : 8, min(30, floor(560 / count))), space = high > 12 ? 4 : 1;
   let top = AXIS;
-  const add = (s, device, kind, height, gap, machine = -1) => {
-    rows.push({ s, device, kind, height, machine, top });
+  const add = (s, device, kind, height, gap, machine = -1, more = {}) => {
+    rows.push({ s, device, kind, height, machine, top, ...more });
     top += height + gap;
   };
   for (const s of sheets) {
@@ -20,14 +20,18 @@ function layOut() {
     for (let device = 0; device < s.P; device++) {
       add(s, device, "device", high, space, device);
       if (shows.memory) add(s, device, "memory", STRIP, space);
-      if (s.step && s.orders[s.P + 2 * pairs + device].length) add(s, device, "net", high > 20 ? 11 : 7, space, s.P + 2 * pairs + device);
+      const net = s.step ? firstNetwork(s) + device : -1, thin = high > 20 ? 11 : 7;
+      if (net >= 0 && s.orders[net].length) add(s, device, "net", thin, space, net);
+      for (const lane of s.sent ? messageLanes(s, device) : []) add(s, device, "msg", thin, space, -1, lane);
       if (!pairs || ((device + 1) % each && device < s.P - 1)) continue;
-      for (const lane of [0, 1]) add(s, device, "lane", high > 20 ? 11 : 7, 1, s.P + 2 * floor(device / each) + lane);
+      for (const lane of [0, 1]) add(s, device, "lane", thin, 1, s.P + 2 * floor(device / each) + lane);
       top += space;
     }
     top += 4;
   }
   const rowOf = new Map(rows.map(row => [`${row.s.index} ${row.machine}`, row]));
+  for (const { index, sent } of sheets) for (const line of sent ? sent.lines : []) rowOf.set(`${index} ${line.machine}`, rowOf.get(`${index} ${line.device}`));
+  for (const row of rows) for (const line of row.lines || []) rowOf.set(`${row.s.index} ${line.machine}`, row);
   scene = { rows, titles, width, height: top + LAST, left: width < 560 ? 30 : sheets[0].names ? 104 : 74, rowOf };
 }
 
@@ -46,14 +50,16 @@ function boxOf(s, t, row = rowOn(s, s.machine[t])) {
 // The first position of a row whose slot ends after a time.
 const firstAfter = (s, order, value) => countBefore(order.length, i => s.ends[order[i]] > value * s.per);
 
-function tasksSeen({ s, machine }) {
-  const order = s.orders[machine] || [], first = firstAfter(s, order, view.from);
+const orderOf = row => row.order || row.s.orders[row.machine] || [];
+
+function tasksSeen(row) {
+  const { s } = row, order = orderOf(row), first = firstAfter(s, order, view.from);
   return order.slice(first, countBefore(order.length, i => s.starts[order[i]] > view.to * s.per));
 }
 
 // The slots of a row about a point in time.
-function slotsNear({ s, machine }, value) {
-  const order = s.orders[machine] || [], at = firstAfter(s, order, value);
+function slotsNear(row, value) {
+  const { s } = row, order = orderOf(row), at = firstAfter(s, order, value);
   return order.slice(max(at - 1, 0), at + 2);
 }
 

@@ -29,9 +29,8 @@ async function load() {
 
 // The times of the file, where they are later than they could be (or those of tasks of no length that wait in a circle).
 function givenTimes(s, { starts, ends, sequence, deadlock }) {
-  const tasks = s.orders.flat();
-  tasks.forEach((t, i) => { ends[t] = (starts[t] = s.late[i]) + s.duration[t]; });
-  return { starts, ends, sequence: deadlock ? tasks.sort((a, b) => starts[a] - starts[b]) : sequence, isLate: true };
+  s.listed.forEach((t, i) => { ends[t] = (starts[t] = s.late[i]) + s.duration[t]; });
+  return { starts, ends, sequence: deadlock ? s.listed.slice().sort((a, b) => starts[a] - starts[b]) : sequence, isLate: true };
 }
 
 function addSheet(s) {
@@ -47,10 +46,12 @@ function addSheet(s) {
 
 const retime = (s, orders, times = earliest(s, orders)) => assign(s, { orders, ...times, cache: {} });
 
+const inLane = (s, t) => (isNetwork(s, t) ? "moved by the network" : isMessage(s, t) ? "a message" : "a transfer");
+
 // Moves a task to a position: null, or why that cannot be. No words, no drawing.
 function changeOrder(s, t, to) {
-  if (!ofDevice(s, t)) return `${slotText(s, t)} is ${isNetwork(s, t) ? "moved by the network" : "a transfer"}: lanes keep their order`;
-  const refusal = whyNot(s, t, to) || programRefusal(s, t, to), from = placeOf(s, t), machine = s.machine[t];
+  if (!ofDevice(s, t)) return `${slotText(s, t)} is ${inLane(s, t)}: lanes keep their order`;
+  const refusal = fixed(s) || whyNot(s, t, to) || programRefusal(s, t, to), from = placeOf(s, t), machine = s.machine[t];
   if (refusal || from === to) return refusal;
   const orders = moved(s.orders, machine, from, to), times = earliest(s, orders);
   if (times.deadlock) return times.deadlock.map(([late, , first]) => `${slotText(s, late)} waits for ${slotText(s, first)}`).join("; ");

@@ -2,13 +2,15 @@
 // network lanes, which are the last P orders. A move keeps each lane's order; a reduction that follows the rule stands
 // behind the last backward that it needs, whatever the order.
 
-const ofStep = (s, number) => (s.step && number >= s.passes ? s.step.beside[number - s.passes] : null);
+const ofStep = (s, number) => (number < s.passes ? null : s.others[number - s.passes]); // or of a message
 const letterOf = (s, number) => s.signs[kindOf(s, number)];
 const isOfSide = letter => letter === "E" || letter === "G";
-const lanePairs = s => (s.orders.length - s.P - (s.step ? s.P : 0)) / 2;
+const firstNetwork = s => s.orders.length - (s.step ? s.P : 0); // among the orders: behind devices, transfers and messages
+const lanePairs = s => (firstNetwork(s) - s.P - (s.sent ? s.sent.lines.length : 0)) / 2;
 const transferLanes = s => s.orders.slice(s.P, s.P + 2 * lanePairs(s));
-const networkLanes = s => (s.step ? s.orders.slice(s.P + 2 * lanePairs(s)) : []);
-const isNetwork = (s, t) => s.machine[t] >= s.P + 2 * lanePairs(s);
+const networkLanes = s => s.orders.slice(firstNetwork(s));
+const isMessage = (s, t) => Boolean(s.sent) && t >= s.sent.first;
+const isNetwork = (s, t) => s.machine[t] >= firstNetwork(s);
 
 // Calls use(before, after, lag, boundary, 1) for each precedence of the step.
 function eachStepArc({ step, task, present }, use) {
@@ -27,6 +29,9 @@ function afterOf(s, [number, after, byRule]) {
   }
   return last;
 }
+
+// Why no operation moves where messages queue: another order of operations has another order of messages.
+const fixed = s => (s.sent ? `messages queue by ${s.sent.queue}, and a move would change the order in which they are issued` : null);
 
 // Why a move of a slot that may stand there is refused for the program of its lane, null where it is not.
 function programRefusal(s, t, to) {
@@ -54,8 +59,9 @@ const freedAt = (s, [number, after]) => max(s.ends[ofStep(s, number)[7]], after 
 // The changes [time, grains] of what a device holds beside activations, of one class if it is named.
 function stayChanges(s, device, sort) {
   const time = (end, tasks) => (end ? max(...tasks.map(t => s.ends[s.task[t]])) : min(...tasks.map(t => s.starts[s.task[t]])));
+  const received = s.sent?.sizes && (!sort || sort === "received") ? bufferChanges(s, device) : [];
   return (s.step ? s.step.stays : []).filter(stay => stay[0] === device && (!sort || stay[1] === sort))
-    .flatMap(([, , grains, begin, first, finish, last]) => [[time(begin, first), grains], [time(finish, last), -grains]]);
+    .flatMap(([, , grains, begin, first, finish, last]) => [[time(begin, first), grains], [time(finish, last), -grains]]).concat(received);
 }
 
 function networkDocument(s) {
@@ -101,7 +107,7 @@ function stepSpan(s) {
       starts[lane[i]] = limit -= s.duration[lane[i]];
     }
   });
-  for (const t of s.orders.flat().flatMap(one => partsOf(s, one))) {
+  for (const t of [...ranks(s), ...networkLanes(s)].flat().flatMap(one => partsOf(s, one))) {
     if (!["O", "L", "E", "G", "RESHARD"].includes(letterOf(s, t))) stages[stageOf(s, t)].push(s.task[t]);
   }
   const rows = [...ranks(s), ...networkLanes(s), ...stages].filter(row => row.length);

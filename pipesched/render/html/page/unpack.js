@@ -26,6 +26,7 @@ function named(s, { orders, lanes, waits, starts, lengths, arrived }) {
 }
 
 async function numbersIn(text) {
+  if (Array.isArray(text)) return text;
   if (!window.DecompressionStream) throw new Error("it holds so many operations that they are packed, and this browser cannot unpack them");
   const bytes = Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
@@ -43,12 +44,19 @@ async function numbersIn(text) {
   return numbers;
 }
 
-// The inverse of data.packed.
-function unpacked({ P, U }, numbers) {
+const list = (length, make) => Array.from({ length }, make);
+
+// What reads numbers one by one: as they are, with a sign, or so many from their differences.
+function reader(numbers) {
   let at = 0;
-  const next = () => numbers[at++], list = (length, make) => Array.from({ length }, make);
+  const next = () => numbers[at++];
   const signed = () => { const value = next(); return value % 2 ? -(value + 1) / 2 : value / 2; };
-  const differences = count => { let sum = 0; return list(count, () => (sum += signed())); };
+  return { next, signed, differences(count) { let sum = 0; return list(count, () => (sum += signed())); } };
+}
+
+// The inverse of data.packed.
+function unpacked({ P, U, sent: { source: { length: sent = 0 } = {} } = {} }, numbers) {
+  const { next, signed, differences } = reader(numbers);
   const columns = list(P + 2 * next(), () => {
     const length = next(), sorts = list(next(), () => [next(), next() - 1]);
     return list(length, () => sorts[next()]);
@@ -64,6 +72,6 @@ function unpacked({ P, U }, numbers) {
     });
   });
   const count = next(), before = differences(count), after = differences(count);
-  const each = () => next() ? differences(orders.flat().length) : null;
+  const each = () => next() ? differences(orders.flat().length + sent) : null;
   return { orders, pairs, waits: before.map((earlier, i) => [earlier, after[i]]), late: each(), lengths: each(), arrived: each() };
 }
