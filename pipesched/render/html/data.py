@@ -40,7 +40,7 @@ from pipesched.pipeline.schedule import Schedule, schedule_plan, timed_schedule
 from pipesched.pipeline.step import GRADIENTS, WEIGHTS
 from pipesched.pipeline.unit_costs import received
 from pipesched.render.cells import chunk_of, chunk_of_stage, is_numbered
-from pipesched.render.palette import HUES, colour_of, place_of
+from pipesched.render.palette import HUES, Rgb, colour_of, place_of
 from pipesched.results.covered import of_schedule
 from pipesched.results.outcome import Outcome
 
@@ -79,12 +79,11 @@ class _StepData:
         shown = "UNSHARD" if op.kind == "RESHARD" else op.kind  # which takes no time
         look = shown, chunk_of(op, self.chunks), max(self.chunks) + 1
         hues = [colour_of(hue if is_numbered(op.kind) else None, *look) for hue in range(len(HUES))]
-        key = tuple(red << 16 | green << 8 | blue for red, green, blue in (colour_of(None, *look), *hues))
         kind = [*self.index.kinds].index(op.kind)
         device = self.runs_on.get(number, 0) if op.kind in SIDE_KINDS else self.there[op.stage]
         row = [str(op), kind, op.stage, microbatch, schedule.graph.durations[number], device]
         gather = [self.index.number(op._replace(kind="UNSHARD"))] if op.kind == "RESHARD" else []
-        return [*row, palette.setdefault(key, len(palette)), *gather]
+        return [*row, _tone((colour_of(None, *look), *hues), palette), *gather]
 
     def arcs(self) -> Iterator[Arc]:
         """Yield the precedences of data, of residency and of programs."""
@@ -324,28 +323,23 @@ def schedule_data(outcome: Outcome, name: str, palette: Palette | None = None) -
 
 def queue_data(schedule: Schedule, palette: Palette) -> dict[str, Any]:
     """Return the queue of messages, and as numbers: what each is, how long it takes, and the program of each device."""
-    problem, plan, index, times = schedule.problem, schedule.plan, schedule.plan.index, schedule.times
+    problem, plan, times, kinds = schedule.problem, schedule.plan, schedule.times, [f"SEND_{one}" for one in "FBEG"]
     sent = Sent(problem, plan)
     there = np.flatnonzero(sent.is_run)
-    tasks = there + index.first_message
-    ops = [index.op(number) for number in tasks.tolist()]
-    units = [op.microbatch * index.slices + op.slice for op in ops]
-    lasts = (times.end[tasks] - times.start[tasks]).tolist()
-    columns = [["FBEG".index(op.kind[-1]) for op in ops], [op.stage for op in ops], units]
+    tasks = there + plan.index.first_message
+    ops = [*map(plan.index.op, tasks.tolist())]
+    rows = [(kinds.index(op.kind), op.stage, op.microbatch * plan.index.slices + op.slice) for op in ops]
     numbers = [len(ops)]
-    for values in (*columns, sent.source[there].tolist(), sent.target[there].tolist(), lasts):
-        numbers += _differences(values)
+    columns = sent.source[there], sent.target[there], times.end[tasks] - times.start[tasks]
+    for values in (*zip(*rows, strict=True), *columns):
+        numbers += _differences([*map(int, values)])
     for program in plan.messages:
-        numbers.append(len(program.number))
-        numbers += _differences((2 * np.searchsorted(tasks, program.number) + program.sends).tolist())
-        numbers += _differences(program.after.tolist())
-    kinds = [f"SEND_{letter}" for letter in "FBEG"]
-    looks = [[colour_of(hue, kind) for hue in (None, *range(len(HUES)))] for kind in kinds]
-    keys = [tuple(red << 16 | green << 8 | blue for red, green, blue in look) for look in looks]
+        ends = 2 * np.searchsorted(tasks, program.number) + program.sends
+        numbers += len(ends), *_differences(ends.tolist()), *_differences(program.after.tolist())
     return {
-        "queue": problem.messages.queue if problem.messages else "",
+        "queue": problem.messages and problem.messages.queue,
         "names": [ALL_KINDS[kind].name for kind in kinds],
-        "tones": [palette.setdefault(key, len(palette)) for key in keys],
+        "tones": [_tone((colour_of(hue, kind) for hue in (None, *range(len(HUES)))), palette) for kind in kinds],
         "sizes": whole(received(problem.memory, problem.units), problem.grains.per_unit) or None,
         "numbers": numbers if len(plan) <= MOST_PLAIN else _text(numbers),
     }
@@ -359,7 +353,7 @@ def plan_data(schedule: Schedule) -> dict[str, Any]:
     """
     plan, starts, ends = schedule.plan, schedule.start_ticks, schedule.end_ticks
     numbers = [*chain(*plan.machines), *sorted({*chain(*(program.number.tolist() for program in plan.messages))})]
-    late = [starts[number] for number in numbers] if _is_late(schedule) else None
+    late = [starts[number] for number in numbers] if schedule.own_lengths or _is_late(schedule) else None
     lengths = arrived = None
     if schedule.own_lengths:
         lengths = [ends[number] - starts[number] for number in numbers]
@@ -380,9 +374,10 @@ def plan_data(schedule: Schedule) -> dict[str, Any]:
 def _is_late(schedule: Schedule) -> bool:
     """Return whether some operations start later than they could."""
     try:
-        return schedule.own_lengths or [*schedule_plan(schedule.problem, schedule.plan).start_ticks] != [*schedule.start_ticks]
+        early = schedule_plan(schedule.problem, schedule.plan).start_ticks
     except Deadlock:  # operations of no length that wait for each other: their times stand
         return True
+    return [*early] != [*schedule.start_ticks]
 
 
 def _tones(problem: Problem, index: OpIndex, palette: Palette) -> list[list[int]]:
@@ -390,24 +385,23 @@ def _tones(problem: Problem, index: OpIndex, palette: Palette) -> list[list[int]
     placement, count = problem.settled_placement, problem.microbatches
     firsts = {placement.is_second(part[0], count): part[0] for part in placement.directions(count)}  # of each way
     found: list[list[int]] = []
+    most = min(index.slices, MOST_SHADES)
+    shades = [place_of(shade, most) for shade in range(most)]
     for first in (firsts.get(second, 0) for second in (False, True)[: len(placement.ways)]):
         tones = []
         for letter in index.letters:
             for stage in range(index.stages):
                 chunks = placement.stages_on(placement.device(stage, first, index.microbatches))
                 look = letter, chunks.index(stage), len(chunks)
-                shades = [place_of(shade, shades_of(index)) for shade in range(shades_of(index))]
                 colours = [colour_of(None, *look)]
                 colours += [colour_of(hue, *look, place) for hue in range(len(HUES)) for place in shades]
-                key = tuple(red << 16 | green << 8 | blue for red, green, blue in colours)
-                tones.append(palette.setdefault(key, len(palette)))
+                tones.append(_tone(colours, palette))
         found.append(tones)
     return found
 
 
-def shades_of(index: OpIndex) -> int:
-    """Return in how many shades the slices of a microbatch are drawn."""
-    return min(index.slices, MOST_SHADES)
+def _tone(colours: Iterable[Rgb], palette: Palette) -> int:
+    return palette.setdefault(tuple(red << 16 | green << 8 | blue for red, green, blue in colours), len(palette))
 
 
 def _bounds(outcome: Outcome) -> dict[str, Any]:

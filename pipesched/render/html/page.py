@@ -47,14 +47,15 @@ def still(schedules: Sequence[tuple[str, Outcome]]) -> str:
     until = max(one.schedule.last_ticks / one.problem.ticks.per_unit for _, one in schedules) or 1
     slots = sum(len(order) for _, outcome in schedules for order in outcome.schedule.plan.orders)
     parts, top = [], 0.0
-    rows = sum(len(_devices(outcome.schedule)) for _, outcome in schedules)
-    height = max(4, min(18, 900 // rows))
-    for name, outcome in schedules:
+    counts = [one.problem.devices for _, one in schedules]
+    drawn = [some_devices(count, MOST_DEVICES) or range(count) for count in counts]  # all, or some of very many
+    height = max(4, min(18, 900 // sum(map(len, drawn))))
+    for (name, outcome), devices in zip(schedules, drawn, strict=True):
         schedule, unit = outcome.schedule, f" {outcome.problem.time_unit}".rstrip()
         title = html.escape(f"{name}: makespan {number(schedule.makespan)}{unit}, bubble {schedule.bubble:.2%}")
         parts.append(f'<text x="0" y="{_short(top + HEAD - 6)}" font-weight="bold">{title}</text>')
         chart = _Chart(schedule, (WIDTH - LEFT) / until, height)
-        for device in _devices(schedule):
+        for device in devices:
             chart.add(device, top + HEAD, busy=slots > MOST_SLOTS)
             top += height + (2 if height > 6 else 1)
             network = [lane_of(program, schedule.plan.index) for program in schedule.plan.network[device : device + 1]]
@@ -75,11 +76,6 @@ def still(schedules: Sequence[tuple[str, Outcome]]) -> str:
         f' aria-label="{label}" style="width:100%;max-width:1200px;height:auto;font:11px sans-serif"'
         f' fill="currentColor">{"".join(parts)}</svg>'
     )
-
-
-def _devices(schedule: Schedule) -> Sequence[int]:
-    """Return the devices to draw: all, or some of very many."""
-    return some_devices(schedule.problem.devices, MOST_DEVICES) or range(schedule.problem.devices)
 
 
 class _Chart:

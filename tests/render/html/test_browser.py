@@ -41,7 +41,18 @@ OFFLOADED = pipesched.run(
 PAIRS = pipesched.run(pipesched.make_problem(devices=4, microbatches=8, forward=5, backward=10, overlap=13), "dualpipe")
 RANKS: dict[str, Any] = {"devices": 3, "stages": 6, "microbatches": 6, "forward": 1, "backward": 2, "p2p": 0.25}
 QUEUED = pipesched.run(pipesched.make_problem(**RANKS, messages="rank", receive=1), "interleaved")
-SHOWN = [INTERLEAVED, QUEUED, ONE, OFFLOADED, PAIRS, THREE, pipesched.explain(INTERLEAVED), sized(p2p=1), sliced(), forwards(3)]
+SHOWN = [
+    INTERLEAVED,
+    QUEUED,
+    ONE,
+    OFFLOADED,
+    PAIRS,
+    THREE,
+    pipesched.explain(INTERLEAVED),
+    sized(p2p=1),
+    sliced(),
+    forwards(3),
+]
 IDS = ["interleaved", "queued", "1f1b", "offload", "pairs", "comparison", "explanation", "sized", "sliced", "forwards"]
 
 

@@ -39,7 +39,7 @@ def test_sizes(name: str) -> None:
 
 
 def test_the_program() -> None:
-    """The program has at most 71 KiB, with queues 76; it is the files of `page/`, of which each has at most 350 lines."""
+    """The program has at most 71 KiB, with queues 76: the files of `page/`, each of at most 350 lines."""
     assert len(program().encode()) <= 76 * 1024
     free = page(OUTCOME)
     assert compact(asset("messages.js")) not in free
