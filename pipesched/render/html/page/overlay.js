@@ -103,7 +103,9 @@ function drawCursor() {
     const style = { size: 10, align: right ? "left" : "right", ground: ink.bg, alpha: 0.85 };
     write(over, cursorText(s, device, value), x + (right ? 6 : -6), top + height / 2, style);
   }
-  if (row) write(over, messageText(hit.s, hit.t), x < scene.width / 2 ? x + 6 : x - 6, row.top + row.height + 9, { align: x < scene.width / 2 ? "left" : "right", ground: ink.bg, bold: "bold" });
+  if (!row) return;
+  const text = messageText(hit.s, hit.t), left = max(min(x + 6, scene.width - 7 * text.length), scene.left + 4);
+  write(over, text, left, row.top + row.height + 9, { bold: "bold", ground: ink.bg });
 }
 
 // What a device does at a time, its memory, and the class where it idles: "2F0 · 1.5" or "wait · 2".
