@@ -247,8 +247,19 @@ def queued(queue: str, name: str, given: dict[str, Any]) -> Outcome:
 
 @pytest.mark.parametrize("queue", ["edge", "pair", "rank", "device"])
 def test_messages_in_queues(queue: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Times, reasons, costs and document of messages in queues are those of Python; packed and late ones too."""
+    """Reasons, costs and document of messages in queues are those of Python; packed, late and random ones too."""
     made = [queued(queue, *one) for one in QUEUED]
+    costs: dict[str, Any] = {"devices": 3, "stages": 6, "microbatches": 4, "forward": 2, "backward": 3, "recompute": 1}
+    costs |= {
+        "p2p": [1, 0, 2, 0.5, 1],
+        "offload": 1,
+        "placement": "loop",
+        "messages": {"queue": queue, "order": "best"},
+    }
+    problem, random = pipesched.make_problem(**costs), Random(5)
+    for _ in range(10):
+        texts = random_saving_plan(problem, random, split=0, pair=0.3, recompute=0.2, offload=0.5, wait=0.2)
+        made.append(Outcome("random", schedule_plan(problem, saving_plan_of(problem, texts))))
     made += [late(one) for one in made if not one.schedule.plan.network]
     found = answers([case(one, explain=True) for one in made])
     for outcome, answer in zip(made, found, strict=True):
