@@ -51,6 +51,7 @@ def test_every_numeric_flag_can_be_swept(cli: Cli, flag: str) -> None:
     """Each flag that takes numbers can be swept, a half of the backward together with the other half."""
     halves = ("--backward-input", "--backward-weight")
     given = [word for half in halves if flag in halves and half != flag for word in (half, "1")]
+    given += ["--messages", "rank"] if flag == "--receive" else []
     value = "8" if flag in ("--stages", "--microbatches", "--layers") else "1"
     result = cli("compare", "list", "--sweep", f"{flag.strip('-')}={value}", *given)
     (name,) = [name for name, known in PROBLEM_FLAGS.items() if known == flag]

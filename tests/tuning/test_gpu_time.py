@@ -82,7 +82,7 @@ def test_a_case_by_hand() -> None:
     times = SimpleNamespace(**dict.fromkeys(OPERATIONS, ()))
     times.forward, times.backward_input, times.backward_weight = forward, backward, weight
     item = SimpleNamespace(times=times, time=lambda operation: {"recompute": 2500}[operation])
-    pairs = SimpleNamespace(forward=(4, 6), backward=(7, 8), overlap=(10, 12), per_unit=1)
+    pairs = SimpleNamespace(mean={"forward": (4, 6), "backward": (7, 8), "overlap": (10, 12)}, per_unit=1)
     plan = SimpleNamespace(pairs={0: 1}, index=SimpleNamespace(stage_of=lambda number: number))
     made: Any = SimpleNamespace(
         setup=SimpleNamespace(microbatches=3),
