@@ -109,12 +109,12 @@ def _print_timeline(timeline: Timeline, chart: ChartOptions, screen: Screen) -> 
     """Print the charts of a run, what its operations cost, and why it took as long as it did."""
     from pipesched.render.explanation import explanation_parts
     from pipesched.render.marks import MarkLines
-    from pipesched.render.timeline import costs_table, remarks
+    from pipesched.render.timeline import costs_table, messages_tables, remarks
 
     console = output.console_for(screen)
     print_charts(console, timeline, chart, screen, MarkLines(timeline.explanation))
     console.print(costs_table(timeline))
-    for part in (*remarks(timeline), "", *explanation_parts(timeline.explanation)):
+    for part in (*remarks(timeline), *messages_tables(timeline), "", *explanation_parts(timeline.explanation)):
         console.print(part)
 
 

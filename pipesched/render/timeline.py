@@ -13,7 +13,7 @@ from pipesched.checks import joined
 from pipesched.pipeline.kinds import KINDS
 from pipesched.render.comparison import some_devices
 from pipesched.render.gantt import Gantt
-from pipesched.render.grid import grid, uncut
+from pipesched.render.grid import grid, right, uncut
 from pipesched.render.marks import counted
 from pipesched.render.timescale import number
 
@@ -76,5 +76,19 @@ def remarks(timeline: Timeline) -> Iterator[Text]:
     yield from (Text(note) for note in timeline.notes)
 
 
-def _rounded(value: float) -> str:
-    return number(round(value, DIGITS))
+def messages_tables(timeline: Timeline) -> Iterator[RenderableType]:
+    """Yield what messages took by device, the step with each queue, and which fits; nothing without messages."""
+    found, titles = timeline.messages, ["count", "mean time", "planned", "stood behind others"]
+    if found is None:
+        return
+    shown = [[value for value in row if value is not None] for row in found.devices]
+    rows = ((f"device {device}", *map(_rounded, row)) for device, row in enumerate(shown))
+    titles = titles if timeline.plan else [*titles[:2], titles[3]]
+    yield grid(uncut("\nmessages"), *(right(f"\n{title}") for title in titles), rows=rows)
+    retimed = ((one.queue, *map(_rounded, one[1:])) for one in found.queues)
+    yield grid(uncut("\nqueue"), right("\nmakespan"), right("\nstarts off by"), rows=retimed)
+    yield Text(f"queue that fits best: {joined([*found.fits])}{' alike' * (len(found.fits) > 1)}")
+
+
+def _rounded(value: float | None) -> str:
+    return "circle" if value is None else number(round(value, DIGITS))

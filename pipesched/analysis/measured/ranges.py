@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple
 
@@ -78,7 +78,8 @@ class Recorded:
 
     `file` is where they were read. `apart` says that ranges hold no waiting for messages, which a runtime recorded
     apart. `ranks` is how many ranks took part where the file says so, else 0; `peers` are stages that it exchanged
-    messages with, as far as these were recorded. `machine` is what the runtime said of it, if it did.
+    messages with, as far as these were recorded. `machine` is what the runtime said of it, if it did. `ends` are the
+    SEND and RECV by steps.
     """
 
     rank: int
@@ -88,6 +89,7 @@ class Recorded:
     ranks: int = 0
     peers: frozenset[int] = frozenset()
     machine: Machine | None = None
+    ends: Mapping[str, Sequence[Range]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,119 @@
+"""The messages of a measured step: how long they took and stood behind others, and which queue of them fits best.
+
+An end of a message that waits for the other one is longer, so a message lasts as long as the shorter of its ends. It
+is there when they ended, in the middle where clocks differ a little. The step is retimed with each queue: operations
+and messages last as long as they did, in the order in which they began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from pipesched.analysis.measured.ranges import PER_UNIT
+from pipesched.core.arrays import Ints, np
+from pipesched.core.timing import earliest_times
+from pipesched.errors import Deadlock, InvalidSchedule
+from pipesched.pipeline.message_programs import Sent, with_message_tasks, with_queues
+from pipesched.pipeline.messages import EDGE, FREE, QUEUES, Messages
+from pipesched.pipeline.ops import Op, other_end
+from pipesched.pipeline.plan import NOTHING_BEFORE, MessageProgram, Plan
+from pipesched.pipeline.quantities import in_units
+from pipesched.pipeline.schedule import Schedule
+
+Ends = Mapping[Op, tuple[int, int]]  # when each SEND and RECV began and ended
+
+
+class DeviceMessages(NamedTuple):
+    """How many `messages` a device sends and receives, and their times in the user's unit.
+
+    `time` is the mean of what they took, `planned` of what the plan says (None without one). `behind` is how long they
+    stood in all, from when each was made until it began.
+    """
+
+    messages: int
+    time: int | float
+    planned: int | float | None
+    behind: int | float
+
+
+class QueueFit(NamedTuple):
+    """The step retimed with a queue: its makespan, and the mean difference `off` of starts from the measured ones.
+
+    Both are None where messages would wait for each other in a circle.
+    """
+
+    queue: str
+    makespan: int | float | None
+    off: int | float | None
+
+
+class MeasuredMessages(NamedTuple):
+    """The messages of a step by device, the step with each queue, and the queues that fit it best, alike."""
+
+    devices: Sequence[DeviceMessages]
+    queues: Sequence[QueueFit]
+    fits: Sequence[str]
+
+
+def messages_of(ends: Ends, first: int, schedule: Schedule, planned: Schedule | None) -> MeasuredMessages:
+    """Return what the ends of messages say of a measured schedule, which begins at `first` on their clock.
+
+    Raises InvalidSchedule where a message was not recorded, or only when it was issued.
+    """
+    sent, per_unit = Sent(schedule.problem, schedule.plan), schedule.problem.ticks.per_unit
+    there, begin = np.flatnonzero(sent.is_run), np.zeros(len(sent.is_run), dtype=np.int64)
+    lasts = begin.copy()
+    for at in there.tolist():
+        op = sent.index.op(at + sent.index.first_message)
+        known = [ends[one] for one in (op, other_end(op)) if one in ends]
+        if not known:
+            raise InvalidSchedule(f"messages are not compared: the trace lacks {op} and {other_end(op)}")
+        if known[-1][1] < known[0][0]:
+            raise InvalidSchedule(
+                f"messages are not compared: {other_end(op)} ended before {op} began, so was only issued"
+            )
+        lasts[at] = min(end - start for start, end in known) * per_unit // PER_UNIT
+        begin[at] = (sum(end for _, end in known) // len(known) - first) * per_unit // PER_UNIT - lasts[at]
+    behind = np.maximum(begin - schedule.times.end[sent.source], 0)
+    devices = []
+    for device in range(schedule.problem.devices):
+        own = there[(sent.sender[there] == device) | (sent.receiver[there] == device)]
+        due = None
+        if planned is not None:
+            lengths = Sent(planned.problem, planned.plan).length[own]
+            due = in_units(int(lengths.sum()), len(own) * planned.problem.ticks.per_unit)
+        took = in_units(int(lasts[own].sum()), len(own) * per_unit)
+        devices.append(DeviceMessages(len(own), took, due, in_units(int(behind[own].sum()), per_unit)))
+    plan = _as_begun(sent, schedule, begin)
+    queues = [_retimed(queue, sent, schedule, plan, begin, lasts) for queue in QUEUES]
+    least = min(one.off for one in queues if one.off is not None)
+    return MeasuredMessages(devices, queues, [one.queue for one in queues if one.off == least])
+
+
+def _as_begun(sent: Sent, schedule: Schedule, begin: Ints) -> Plan:
+    """Return the plan with its messages in the order in which they began, each behind what its device began before."""
+    rows, by_time = [], np.argsort(begin, kind="stable")
+    by_time = by_time[sent.is_run[by_time]]
+    for device, line in enumerate(schedule.plan.own_lines[: schedule.problem.devices]):
+        own = by_time[(sent.sender[by_time] == device) | (sent.receiver[by_time] == device)]
+        after = np.append(line, NOTHING_BEFORE)[np.searchsorted(schedule.times.start[line], begin[own]) - 1]
+        sends = (sent.sender[own] == device).astype(np.int64)
+        rows.append(MessageProgram(own + sent.index.first_message, sends, after, 0 * own))
+    return sent.programs(rows)
+
+
+def _retimed(queue: str, sent: Sent, schedule: Schedule, plan: Plan, begin: Ints, lasts: Ints) -> QueueFit:
+    issued = with_queues(schedule.problem, Messages(EDGE if queue == FREE else queue))
+    graph = with_message_tasks(schedule.graph, issued, plan)
+    graph = graph.changed(durations=np.append(schedule.graph.duration, lasts))
+    there = np.flatnonzero(sent.is_run) + sent.index.first_message
+    try:
+        times = earliest_times(graph, [*plan.own_lines, *there[:, None]] if queue == FREE else plan.lines)
+    except Deadlock:
+        return QueueFit(queue, None, None)
+    ran = np.concatenate([*plan.own_lines[: schedule.problem.devices], there])
+    off = np.abs(times.start[ran] - np.append(schedule.times.start[: sent.index.first_message], begin)[ran])
+    per_unit, slots = schedule.problem.ticks.per_unit, ran[: -len(there)]
+    makespan = int(times.end[slots].max() - times.start[slots].min())
+    return QueueFit(queue, in_units(makespan, per_unit), in_units(int(off.sum()), len(ran) * per_unit))
