@@ -51,7 +51,12 @@ def command(
         if target.path is not None:
             raise ConfigError("--output: has no effect with --why, which answers on the screen")
     if measured or all_traces(words or []):
-        _explain_measured(words or [], algo, plan, ranges, why, problem, algorithm, chart, target, screen)
+        if not words:
+            raise ConfigError("--measured: give the traces of the run, one a rank")
+        if algo is not None or algorithm:
+            raise ConfigError(f"{words[0]}: a run is explained alone; give no algorithm and no option of one")
+        output.target_format(target, TIMELINE)
+        _explain_timeline(read_timeline(words, plan, problem, ranges), why, chart, target, screen)
         return
     refuse_plan(plan, ranges)
     output.target_format(target, EXPLANATION)  # raises for a bad target before anything takes long
@@ -73,26 +78,13 @@ def command(
             _print_explanation(outcome, given, explanation, plan_again, chart, screen)
 
 
-def _explain_measured(
-    files: Sequence[str],
-    algo: str | None,
-    plan: str | None,
-    ranges: str | None,
-    why: str | None,
-    source: ProblemSource,
-    algorithm: dict[str, Any],
-    chart: ChartOptions,
-    target: Target,
-    screen: Screen,
-) -> None:
+def _explain_timeline(timeline: Timeline, why: str | None, chart: ChartOptions, target: Target, screen: Screen) -> None:
+    """Print the charts of a run, what its operations cost, and why it took as long as it did."""
     from pipesched.documents.explanation import timeline_document
+    from pipesched.render.explanation import explanation_parts
+    from pipesched.render.marks import MarkLines
+    from pipesched.render.timeline import costs_table, messages_tables, remarks
 
-    if not files:
-        raise ConfigError("--measured: give the traces of the run, one a rank")
-    if algo is not None or algorithm:
-        raise ConfigError(f"{files[0]}: a run is explained alone; give no algorithm and no option of one")
-    output.target_format(target, TIMELINE)
-    timeline = read_timeline(files, plan, source, ranges)
     if chart.given():
         chart.require_drawable(timeline.schedule)
     if why is not None:
@@ -101,21 +93,11 @@ def _explain_measured(
     with output.saving(timeline, TIMELINE, target):
         if screen.as_json:
             output.print_json(timeline_document(timeline))
-        else:
-            _print_timeline(timeline, chart, screen)
-
-
-def _print_timeline(timeline: Timeline, chart: ChartOptions, screen: Screen) -> None:
-    """Print the charts of a run, what its operations cost, and why it took as long as it did."""
-    from pipesched.render.explanation import explanation_parts
-    from pipesched.render.marks import MarkLines
-    from pipesched.render.timeline import costs_table, messages_tables, remarks
-
-    console = output.console_for(screen)
-    print_charts(console, timeline, chart, screen, MarkLines(timeline.explanation))
-    console.print(costs_table(timeline))
-    for part in (*remarks(timeline), *messages_tables(timeline), "", *explanation_parts(timeline.explanation)):
-        console.print(part)
+            return
+        console, parts = output.console_for(screen), explanation_parts(timeline.explanation)
+        print_charts(console, timeline, chart, screen, MarkLines(timeline.explanation))
+        for part in (costs_table(timeline), *remarks(timeline), *messages_tables(timeline), "", *parts):
+            console.print(part)
 
 
 def _print_explanation(

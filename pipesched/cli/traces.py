@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from pipesched.analysis.measured.timeline import Timeline
     from pipesched.render.marks import MarkLines
-    from pipesched.results.outcome import Outcome
 
 TIMELINE = "timeline"  # the kind of result that is written
 PLAN = option(
@@ -63,7 +62,9 @@ def read_timeline(files: Sequence[str], plan: str | None, source: ProblemSource,
     from pipesched.analysis.measured.files import is_primus_file
     from pipesched.analysis.measured.timeline import read_traces
 
-    planned = None if plan is None else _planned(plan, source)
+    planned = None
+    if plan is not None:
+        planned = read_schedule(plan, source if _lacks_costs(plan) else ProblemSource(None, {})).outcome
     placement = None
     if source.config is not None or source.overrides:
         if is_primus_file(files[0]):
@@ -78,10 +79,6 @@ def read_timeline(files: Sequence[str], plan: str | None, source: ProblemSource,
     for note in timeline.notes:
         print(f"pipesched: note: {note}", file=sys.stderr)
     return timeline
-
-
-def _planned(plan: str, source: ProblemSource) -> Outcome:
-    return read_schedule(plan, source if _lacks_costs(plan) else ProblemSource(None, {})).outcome
 
 
 def _lacks_costs(plan: str) -> bool:

@@ -183,7 +183,9 @@ def _placement(
     Raises ConfigError.
     """
     devices = len(traces)
-    stages = devices * max(primus.chunks_of(trace.content) for trace in traces)
+    parts = chain.from_iterable(trace.content.values() for trace in traces)
+    chunks = (chunk for part in parts for chunk in part.get("fwd_chunk") or [0] if isinstance(chunk, int))
+    stages = devices * (1 + max(chunks, default=0))
     if given is None:
         loop = named_placement("loop", devices, stages)
         fits = planned is not None and len(planned.ways) == 1 and len(planned.devices) == stages

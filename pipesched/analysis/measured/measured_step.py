@@ -53,8 +53,8 @@ class MeasuredLatency(NamedTuple):
 def latencies(found: Iterable[Transit], boundaries: int) -> list[MeasuredLatency]:
     """Return the latency at each boundary."""
     ticks: dict[tuple[int, bool], list[int]] = {}
-    for one in found:
-        ticks.setdefault((one.boundary, one.forward), []).append(one.ticks)
+    for way, took in found:
+        ticks.setdefault(way, []).append(took)
     rows = []
     for boundary in range(boundaries):
         both = [sorted(ticks.get((boundary, forward), ())) for forward in (True, False)]

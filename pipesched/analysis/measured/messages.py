@@ -76,31 +76,21 @@ def messages_of(ends: Ends, first: int, schedule: Schedule, planned: Schedule | 
         lasts[at] = min(end - start for start, end in known) * per_unit // PER_UNIT
         begin[at] = (sum(end for _, end in known) // len(known) - first) * per_unit // PER_UNIT - lasts[at]
     behind = np.maximum(begin - schedule.times.end[sent.source], 0)
-    devices = []
-    for device in range(schedule.problem.devices):
+    devices, rows, there = [], [], there[np.argsort(begin[there], kind="stable")]
+    for device, line in enumerate(schedule.plan.own_lines[: schedule.problem.devices]):
         own = there[(sent.sender[there] == device) | (sent.receiver[there] == device)]
+        after = np.append(line, NOTHING_BEFORE)[np.searchsorted(schedule.times.start[line], begin[own]) - 1]
+        sends = (sent.sender[own] == device).astype(np.int64)
+        rows.append(MessageProgram(own + sent.index.first_message, sends, after, 0 * own))
         due = None
         if planned is not None:
             lengths = Sent(planned.problem, planned.plan).length[own]
             due = in_units(int(lengths.sum()), len(own) * planned.problem.ticks.per_unit)
         took = in_units(int(lasts[own].sum()), len(own) * per_unit)
         devices.append(DeviceMessages(len(own), took, due, in_units(int(behind[own].sum()), per_unit)))
-    plan = _as_begun(sent, schedule, begin)
-    queues = [_retimed(queue, sent, schedule, plan, begin, lasts) for queue in QUEUES]
+    queues = [_retimed(queue, sent, schedule, sent.programs(rows), begin, lasts) for queue in QUEUES]
     least = min(one.off for one in queues if one.off is not None)
     return MeasuredMessages(devices, queues, [one.queue for one in queues if one.off == least])
-
-
-def _as_begun(sent: Sent, schedule: Schedule, begin: Ints) -> Plan:
-    """Return the plan with its messages in the order in which they began, each behind what its device began before."""
-    rows, by_time = [], np.argsort(begin, kind="stable")
-    by_time = by_time[sent.is_run[by_time]]
-    for device, line in enumerate(schedule.plan.own_lines[: schedule.problem.devices]):
-        own = by_time[(sent.sender[by_time] == device) | (sent.receiver[by_time] == device)]
-        after = np.append(line, NOTHING_BEFORE)[np.searchsorted(schedule.times.start[line], begin[own]) - 1]
-        sends = (sent.sender[own] == device).astype(np.int64)
-        rows.append(MessageProgram(own + sent.index.first_message, sends, after, 0 * own))
-    return sent.programs(rows)
 
 
 def _retimed(queue: str, sent: Sent, schedule: Schedule, plan: Plan, begin: Ints, lasts: Ints) -> QueueFit:

@@ -51,12 +51,6 @@ def rank_of(file: str) -> int:
     return int(match[1])
 
 
-def chunks_of(content: Mapping[str, Any]) -> int:
-    """Return the number of chunks of the rank."""
-    chunks = [chunk for part in content.values() for chunk in part.get("fwd_chunk") or [0]]
-    return 1 + max((chunk for chunk in chunks if isinstance(chunk, int)), default=0)
-
-
 def recorded(content: Mapping[str, Any], file: str, placement: Placement) -> Recorded:
     """Return what a rank recorded, its chunks being the stages that `placement` has on it. Raises ConfigError."""
     rank = rank_of(file)

@@ -176,7 +176,10 @@ def read_traces(
         ends |= {one.slot: (one.start - ahead, one.end - ahead) for one in rank.ends.get(step.name, ())}
     schedule = measured_schedule(measured, step, 1 if base is None else base.ticks.per_unit, chain(*ends.values()))
     if planned is not None:
-        planned = as_fine_as(planned, schedule.problem.ticks.per_unit)
+        finer = replace(
+            planned.problem, costs=replace(planned.problem.costs, resolution=schedule.problem.ticks.per_unit)
+        )
+        planned = Outcome(planned.algorithm, _of_problem(planned.schedule, finer, Fraction(1)))
     is_first = steps.only and not run.source.one_clock
     notes = ["only one step was recorded; the first one of a run takes longer than those behind it"] * is_first
     if of_each is not None and not any(rank.apart for rank in run.ranks):  # ranges hold their waiting for messages
@@ -244,12 +247,6 @@ def in_unit(plan: Outcome, unit: str) -> Outcome:
         side.append(replace(item, forward=forward, backward=backward, p2p=_times([item.p2p], factor)[0]))
     scaled = replace(problem, costs=costs, links=links, slices=slices, time_unit=unit, side=tuple(side))
     return Outcome(plan.algorithm, _of_problem(schedule, scaled, factor))
-
-
-def as_fine_as(plan: Outcome, per_unit: int) -> Outcome:
-    """Return the same schedule in ticks of which there are at least so many in a unit."""
-    finer = replace(plan.problem, costs=replace(plan.problem.costs, resolution=per_unit))
-    return Outcome(plan.algorithm, _of_problem(plan.schedule, finer, Fraction(1)))
 
 
 def _of_problem(schedule: Schedule, problem: Problem, factor: Fraction) -> Schedule:

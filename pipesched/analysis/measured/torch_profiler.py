@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipesched.analysis.measured.counted import CountedRank
 from pipesched.analysis.measured.ranges import (
@@ -50,14 +50,8 @@ _MESSAGE = re.compile(rf"PP:(0|[1-9]\d{{0,8}})({'|'.join(MESSAGES)})(0|[1-9]\d{{
 CHARTED = (*LETTERS, "F&B", "computation", *MESSAGES)  # categories: ours, and PyTorch's
 COMMUNICATION = ("SEND_", "RECV_", "UNSHARD", "RESHARD", "REDUCE_GRAD")  # what PyTorch's runtime records besides
 
+Span = tuple[int, int]  # when something began and ended on the clock of a trace, in ticks
 _GPIPE = re.compile(r"(Forward|Backward) \d{1,9}")  # of PyTorch's ScheduleGPipe
-
-
-class Span(NamedTuple):
-    """A time on the clock of a trace, in ticks."""
-
-    start: int
-    end: int
 
 
 class GpuSpans:
@@ -79,8 +73,8 @@ class GpuSpans:
             self._launched.append((start, number))
         elif MESSAGE not in str(entry.get("name")).lower():
             end = start + ticks_of(entry.get("dur", 0), "dur of a kernel", self._file)
-            before = self._ran.get(number, Span(start, end))  # one launch of a graph runs many kernels
-            self._ran[number] = Span(min(before.start, start), max(before.end, end))
+            before = self._ran.get(number, (start, end))  # one launch of a graph runs many kernels
+            self._ran[number] = min(before[0], start), max(before[1], end)
 
     @cached_property
     def _known(self) -> tuple[list[int], list[Span]]:
@@ -91,7 +85,7 @@ class GpuSpans:
         """Return when the GPU ran what was launched in a time of the CPU; None where that was nothing."""
         starts, spans = self._known
         inside = spans[bisect_left(starts, start) : bisect_right(starts, end)]
-        return Span(min(span.start for span in inside), max(span.end for span in inside)) if inside else None
+        return (min(start for start, _ in inside), max(end for _, end in inside)) if inside else None
 
 
 class ProfilerTrace:
@@ -182,7 +176,7 @@ def _on_the_gpu(runs: Sequence[NamedRange], spans: GpuSpans) -> list[NamedRange]
         if span is not None:
             launching[event.name] += 1
         elif found:
-            span = Span(found[-1].end, found[-1].end)
+            span = found[-1].end, found[-1].end
         if span is not None:
             found.append(NamedRange(event.name, (GPU, None), *span))
     return found if named <= launching else []
