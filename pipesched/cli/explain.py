@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pipesched.pipeline.problem import Problem
     from pipesched.results.outcome import Outcome
 
+    Subject = tuple[Outcome, Problem | None, Planner | None]
 
 EXPLANATION = "explanation"  # the kind of result that is written
 
@@ -60,7 +61,8 @@ def command(
         return
     refuse_plan(plan, ranges)
     output.target_format(target, EXPLANATION)  # raises for a bad target before anything takes long
-    outcome, given, plan_again = _subject(words or [], algo, problem, algorithm)
+    subject = _subject(words or [], algo, problem, algorithm)
+    outcome = subject[0]
     if chart.given():
         chart.require_drawable(outcome.schedule)
     if why is not None:
@@ -75,7 +77,7 @@ def command(
         if screen.as_json:
             output.print_json(explanation_document(explanation))
         else:
-            _print_explanation(outcome, given, explanation, plan_again, chart, screen)
+            _print_explanation(subject, explanation, chart, screen)
 
 
 def _explain_timeline(timeline: Timeline, why: str | None, chart: ChartOptions, target: Target, screen: Screen) -> None:
@@ -100,20 +102,13 @@ def _explain_timeline(timeline: Timeline, why: str | None, chart: ChartOptions, 
             console.print(part)
 
 
-def _print_explanation(
-    outcome: Outcome,
-    given: Problem | None,
-    explanation: Explanation,
-    plan_again: Planner | None,
-    chart: ChartOptions,
-    screen: Screen,
-) -> None:
+def _print_explanation(subject: Subject, explanation: Explanation, chart: ChartOptions, screen: Screen) -> None:
     """Print the chart with its marks, and what is known below it; `given` is the problem before it was fused."""
     from pipesched.render.explanation import MOST_DEVICES, WORST, explanation_parts
     from pipesched.render.marks import MarkLines
     from pipesched.render.summary import heading
 
-    console, view = output.console_for(screen), chart.view()
+    (outcome, given, plan_again), console, view = subject, output.console_for(screen), chart.view()
     console.print(heading(outcome, given))
     rows, devices = view.rows if chart.rows else None, outcome.problem.devices
     if not chart.rows and devices > MOST_DEVICES:  # those that idle longest, and those with the critical path's end
@@ -127,9 +122,7 @@ def _print_explanation(
         console.print(part)
 
 
-def _subject(
-    words: Sequence[str], algo: str | None, source: ProblemSource, options: dict[str, Any]
-) -> tuple[Outcome, Problem | None, Planner | None]:
+def _subject(words: Sequence[str], algo: str | None, source: ProblemSource, options: dict[str, Any]) -> Subject:
     """Return the schedule, the problem before it was fused, and what plans one again, None for a schedule of a file."""
     names, source = split_positionals(words, source)
     files = [name for name in names if is_file(name) or name == "-"]

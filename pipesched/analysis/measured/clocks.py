@@ -13,7 +13,6 @@ that are left then those are taken at which operations of a kind take most nearl
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import chain
 from math import gcd, inf, sqrt
@@ -196,8 +195,7 @@ def _least(deviation: Deviation, lowest: int, highest: int, now: int) -> int:
         cell = max(cell // FINER, 1)
         steps = [cell * one for one in range(-FINER, FINER + 1)]
         best = [min((at + step for step in steps if lowest <= at + step <= highest), key=key) for at in best]
-    candidates: list[int] = [*best, now]
-    return min(candidates, key=key)
+    return int(min([*best, now], key=key))
 
 
 class RankMessage(NamedTuple):
@@ -379,11 +377,8 @@ def _middle(count: int, bounds: Bounds) -> list[int]:
     ahead = tightest(count, bounds, range(count))
     clocks = []
     for rank in range(count):
-        most_of, behind_of = ahead.get((0, rank)), ahead.get((rank, 0))
-        if most_of is not None and behind_of is not None:
-            clocks.append((most_of - behind_of) // 2)
-        else:
-            clocks.append(most_of if most_of is not None else -behind_of if behind_of is not None else 0)
+        ends = [sign * ahead[pair] for sign, pair in ((1, (0, rank)), (-1, (rank, 0))) if pair in ahead]
+        clocks.append(sum(ends) // max(len(ends), 1))
     return clocks
 
 
@@ -450,8 +445,7 @@ def _time(ticks: int, unit: str) -> str:
     return f"{in_units(ticks, PER_UNIT)} {unit}"
 
 
-@dataclass(frozen=True)
-class AlignedStep:
+class AlignedStep(NamedTuple):
     """A step on the clock of the first rank: `ranges[r]` are those of rank r, without what they waited.
 
     Each has the wait for its messages from other ranks, where that is known. `ahead` is the clock of each rank less
@@ -469,8 +463,7 @@ class AlignedStep:
         return max(one.end for one in ran) - min(one.start for one in ran)
 
 
-@dataclass(frozen=True)
-class Aligned:
+class Aligned(NamedTuple):
     """All steps of a run on one clock, and the kinds of operations that always waited: their length is in doubt."""
 
     steps: Sequence[AlignedStep]

@@ -131,7 +131,8 @@ def _read(file: object, names: Mapping[str, str], *, alone: bool) -> TraceFile:
     if of_ranks:
         counted = [one.counted(rank) for rank, one in of_ranks.items() if one.events]
         return TraceFile(other_tools.OTLP, name, counted=counted)
-    if primus.is_primus(trace.rest):
+    parts = trace.rest.items()  # of Primus iterations by their numbers, with forwards
+    if parts and all(key.isdecimal() and isinstance(part, dict) and "fwd_start" in part for key, part in parts):
         return TraceFile(primus.SOURCE, name, content=trace.rest)
     raise ConfigError(
         f"{name} is no trace of a run: neither of torch.profiler (it lacks traceEvents), nor OpenTelemetry's"

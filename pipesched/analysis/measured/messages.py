@@ -21,8 +21,6 @@ from pipesched.pipeline.plan import NOTHING_BEFORE, MessageProgram, Plan
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
 
-Ends = Mapping[Op, tuple[int, int]]  # when each SEND and RECV began and ended
-
 
 class DeviceMessages(NamedTuple):
     """How many `messages` a device sends and receives, and their times in the user's unit.
@@ -56,8 +54,10 @@ class MeasuredMessages(NamedTuple):
     fits: Sequence[str]
 
 
-def messages_of(ends: Ends, first: int, schedule: Schedule, planned: Schedule | None) -> MeasuredMessages:
-    """Return what the ends of messages say of a measured schedule, which begins at `first` on their clock.
+def messages_of(
+    ends: Mapping[Op, tuple[int, int]], first: int, schedule: Schedule, planned: Schedule | None
+) -> MeasuredMessages:
+    """Return what the ends of messages, when each began and ended, say of a schedule that began at `first`.
 
     Raises InvalidSchedule where a message was not recorded, or only when it was issued.
     """
@@ -67,14 +67,12 @@ def messages_of(ends: Ends, first: int, schedule: Schedule, planned: Schedule | 
     for at in there.tolist():
         op = sent.index.op(at + sent.index.first_message)
         known = [ends[one] for one in (op, other_end(op)) if one in ends]
-        if not known:
-            raise InvalidSchedule(f"messages are not compared: the trace lacks {op} and {other_end(op)}")
-        if known[-1][1] < known[0][0]:
-            raise InvalidSchedule(
-                f"messages are not compared: {other_end(op)} ended before {op} began, so was only issued"
-            )
+        if not known or known[-1][1] < known[0][0]:
+            why = "{1} ended before {0} began, so was only issued" if known else "the trace lacks {} and {}"
+            raise InvalidSchedule(f"messages are not compared: {why.format(op, other_end(op))}")
         lasts[at] = min(end - start for start, end in known) * per_unit // PER_UNIT
         begin[at] = (sum(end for _, end in known) // len(known) - first) * per_unit // PER_UNIT - lasts[at]
+    due = None if planned is None else (Sent(planned.problem, planned.plan).length, planned.problem.ticks.per_unit)
     behind = np.maximum(begin - schedule.times.end[sent.source], 0)
     devices, rows, there = [], [], there[np.argsort(begin[there], kind="stable")]
     for device, line in enumerate(schedule.plan.own_lines[: schedule.problem.devices]):
@@ -82,12 +80,9 @@ def messages_of(ends: Ends, first: int, schedule: Schedule, planned: Schedule | 
         after = np.append(line, NOTHING_BEFORE)[np.searchsorted(schedule.times.start[line], begin[own]) - 1]
         sends = (sent.sender[own] == device).astype(np.int64)
         rows.append(MessageProgram(own + sent.index.first_message, sends, after, 0 * own))
-        due = None
-        if planned is not None:
-            lengths = Sent(planned.problem, planned.plan).length[own]
-            due = in_units(int(lengths.sum()), len(own) * planned.problem.ticks.per_unit)
-        took = in_units(int(lasts[own].sum()), len(own) * per_unit)
-        devices.append(DeviceMessages(len(own), took, due, in_units(int(behind[own].sum()), per_unit)))
+        took, stood = in_units(int(lasts[own].sum()), len(own) * per_unit), in_units(int(behind[own].sum()), per_unit)
+        mean = None if due is None else in_units(int(due[0][own].sum()), len(own) * due[1])
+        devices.append(DeviceMessages(len(own), took, mean, stood))
     queues = [_retimed(queue, sent, schedule, sent.programs(rows), begin, lasts) for queue in QUEUES]
     least = min(one.off for one in queues if one.off is not None)
     return MeasuredMessages(devices, queues, [one.queue for one in queues if one.off == least])

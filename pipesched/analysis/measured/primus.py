@@ -34,13 +34,6 @@ class _Timed(NamedTuple):
     end: int
 
 
-def is_primus(content: Mapping[str, Any]) -> bool:
-    """Return whether an object is a file of Primus: iterations by their numbers, with forwards."""
-    return bool(content) and all(
-        key.isdecimal() and isinstance(part, dict) and "fwd_start" in part for key, part in content.items()
-    )
-
-
 def rank_of(file: str) -> int:
     """Return the rank that a file's name says. Raises ConfigError."""
     match = _FILE.fullmatch(PurePath(file.replace("\\", "/")).name)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pipesched.errors import ConfigError
@@ -72,8 +72,7 @@ class Machine(NamedTuple):
     cores: int
 
 
-@dataclass(frozen=True)
-class Recorded:
+class Recorded(NamedTuple):
     """The steps of one rank, by their names, in order; each has its ranges in the order of their starts.
 
     `file` is where they were read. `apart` says that ranges hold no waiting for messages, which a runtime recorded
@@ -89,11 +88,10 @@ class Recorded:
     ranks: int = 0
     peers: frozenset[int] = frozenset()
     machine: Machine | None = None
-    ends: Mapping[str, Sequence[Range]] = field(default_factory=dict)
+    ends: Mapping[str, Sequence[Range]] = MappingProxyType({})
 
 
-@dataclass(frozen=True)
-class TraceSource:
+class TraceSource(NamedTuple):
     """What kind of traces were read.
 
     `unit` is the unit of their times. `clock_a_step` says that the clock of a rank begins anew with each step, and

@@ -156,8 +156,8 @@ class ProfilerTrace:
             ran[event.name] += 1
         peers = frozenset(other_end(parse_op(name.removeprefix(RUN))).stage for name in ran)
         said = rest.get("pipesched")  # what our runtime says of the machine
-        numbers: list[Any] = [said.get(key) for key in Machine._fields] if isinstance(said, dict) else []
-        is_said = numbers and all(isinstance(one, int) and not isinstance(one, bool) and one >= 1 for one in numbers)
+        numbers: list[Any] = [said.get(key) for key in Machine._fields] if isinstance(said, dict) else [None]
+        is_said = all(isinstance(one, int) and not isinstance(one, bool) and one >= 1 for one in numbers)
         machine = Machine(*numbers) if is_said else None
         return Recorded(rank, file, steps, bool(waits), ranks, peers, machine, ends)
 
@@ -274,14 +274,14 @@ def charted(entries: list[dict[str, Any]], said: Any, file: str) -> tuple[TraceS
     """
     about: Mapping[str, Any] = said if isinstance(said, dict) and isinstance(said.get("time_unit"), str) else {}
     scale = ticks_of(about.get("microseconds_per_time_unit", 1), "microseconds_per_time_unit", file)
-    rows, homes, found = dict[Any, list[Range]](), dict[Op, Any](), list[tuple[Any, Range]]()
-    ends: list[Range] = []
+    rows, homes, found, ends = dict[Any, list[Range]](), dict[Op, Any](), list[tuple[Any, Range]](), list[Range]()
     for entry in entries:
-        slot = parse_op(entry["name"]) if _MESSAGE.fullmatch(RUN + entry["name"]) else slot_of(entry["name"])
+        is_message = entry["cat"] in MESSAGES and _MESSAGE.fullmatch(RUN + entry["name"])
+        slot = parse_op(entry["name"]) if is_message else slot_of(entry["name"])
         if slot is not None:
             start, length = (ticks_of(entry.get(key), f"{key} of {slot}", file, PER_UNIT) for key in ("ts", "dur"))
             first, last = (round(Fraction(end, max(scale, 1))) for end in (start, start + length))
-            if entry["cat"] in MESSAGES:
+            if is_message:
                 ends.append(Range(slot, first, last))
                 continue
             found.append(((entry.get("pid"), entry.get("tid")), Range(slot, first, last)))
@@ -291,7 +291,13 @@ def charted(entries: list[dict[str, Any]], said: Any, file: str) -> tuple[TraceS
         rows.setdefault(homes.get(op._replace(kind="F")) if KINDS[op.kind].is_transfer else thread, []).append(one)
     threads = sorted(rows, key=lambda thread: [(len(str(part)), str(part)) for part in thread])
     ranks = [
-        Recorded(rank, file, {"0": sorted(rows[thread], key=lambda one: one[1:3])}, apart=True, ends={"0": ends})
+        Recorded(
+            rank,
+            file,
+            {"0": sorted(rows[thread], key=lambda one: one[1:3])},
+            apart=True,
+            ends={} if rank else {"0": ends},
+        )
         for rank, thread in enumerate(threads)
     ]
     return TraceSource("chart of a schedule", about.get("time_unit", "us"), one_clock=True), ranks
