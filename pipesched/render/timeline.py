@@ -81,10 +81,9 @@ def messages_tables(timeline: Timeline) -> Iterator[RenderableType]:
     found, titles = timeline.messages, ["count", "mean time", "planned", "stood behind others"]
     if found is None:
         return
-    shown = [[value for value in row if value is not None] for row in found.devices]
-    rows = ((f"device {device}", *map(_rounded, row)) for device, row in enumerate(shown))
-    titles = titles if timeline.plan else [*titles[:2], titles[3]]
-    yield grid(uncut("\nmessages"), *(right(f"\n{title}") for title in titles), rows=rows)
+    shown = [0, 1, 2, 3] if timeline.plan else [0, 1, 3]
+    rows = ((f"device {device}", *(_rounded(row[at]) for at in shown)) for device, row in enumerate(found.devices))
+    yield grid(uncut("\nmessages"), *(right(f"\n{titles[at]}") for at in shown), rows=rows)
     retimed = ((one.queue, *map(_rounded, one[1:])) for one in found.queues)
     yield grid(uncut("\nqueue"), right("\nmakespan"), right("\nstarts off by"), rows=retimed)
     yield Text(f"queue that fits best: {joined([*found.fits])}{' alike' * (len(found.fits) > 1)}")

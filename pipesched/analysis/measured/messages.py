@@ -21,6 +21,8 @@ from pipesched.pipeline.plan import NOTHING_BEFORE, MessageProgram, Plan
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
 
+ALIKE = 1.1  # times the least difference of starts: up to this, ranks that are late explain what queues differ by
+
 
 class DeviceMessages(NamedTuple):
     """How many `messages` a device sends and receives, and their times in the user's unit.
@@ -62,8 +64,7 @@ def messages_of(
     Raises InvalidSchedule where a message was not recorded, or only when it was issued.
     """
     sent, per_unit = Sent(schedule.problem, schedule.plan), schedule.problem.ticks.per_unit
-    there, begin = np.flatnonzero(sent.is_run), np.zeros(len(sent.is_run), dtype=np.int64)
-    lasts = begin.copy()
+    there, (begin, lasts) = np.flatnonzero(sent.is_run), np.zeros((2, len(sent.is_run)), dtype=np.int64)
     for at in there.tolist():
         op = sent.index.op(at + sent.index.first_message)
         known = [ends[one] for one in (op, other_end(op)) if one in ends]
@@ -84,8 +85,9 @@ def messages_of(
         mean = None if due is None else in_units(int(due[0][own].sum()), len(own) * due[1])
         devices.append(DeviceMessages(len(own), took, mean, stood))
     queues = [_retimed(queue, sent, schedule, sent.programs(rows), begin, lasts) for queue in QUEUES]
-    least = min(one.off for one in queues if one.off is not None)
-    return MeasuredMessages(devices, queues, [one.queue for one in queues if one.off == least])
+    most = ALIKE * min(one.off for one in queues if one.off is not None)
+    fits = [one.queue for one in queues if one.off is not None and one.off <= most]
+    return MeasuredMessages(devices, queues, fits)
 
 
 def _retimed(queue: str, sent: Sent, schedule: Schedule, plan: Plan, begin: Ints, lasts: Ints) -> QueueFit:

@@ -77,8 +77,7 @@ class Recorded(NamedTuple):
 
     `file` is where they were read. `apart` says that ranges hold no waiting for messages, which a runtime recorded
     apart. `ranks` is how many ranks took part where the file says so, else 0; `peers` are stages that it exchanged
-    messages with, as far as these were recorded. `machine` is what the runtime said of it, if it did. `ends` are the
-    SEND and RECV by steps.
+    messages with, as far as these were recorded. `machine` is what the runtime said of it; `ends` are SEND and RECV.
     """
 
     rank: int

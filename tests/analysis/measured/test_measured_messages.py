@@ -160,6 +160,20 @@ def test_any_schedule(seed: int) -> None:
     assert min(one.makespan for one in found.queues if one.makespan is not None) == own["free"].makespan
 
 
+@pytest.mark.parametrize("queue", QUEUES[1:])
+def test_late_ranks(tmp_path: Path, queue: str) -> None:
+    """What is late by itself hides no queue: what ends up to 3 % earlier leaves gaps behind it."""
+    random, late = Random(queue), document(made(queue, "interleaved", 3, 6, 6, 1))
+    for one in late["traceEvents"]:
+        if "dur" in one:
+            one["dur"] = round(one["dur"] * (1 - random.random() * 0.03), 6)
+    (tmp_path / "late.trace.json").write_text(json.dumps(late), encoding="utf-8")
+    found = of(pipesched.read_traces([tmp_path / "late.trace.json"]))
+    assert queue in found.fits
+    assert min(one.off or 0 for one in found.queues) > 0
+    assert {*found.fits} <= {"free", "edge", "pair"} if queue in ("edge", "pair") else found.fits == [queue]
+
+
 def test_without_messages(tmp_path: Path) -> None:
     """A trace of free messages says nothing of them: no table, no key, no note."""
     timeline = charted(tmp_path, made("free", "1f1b", 2, 2, 4, 0.5))
