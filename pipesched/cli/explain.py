@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pipesched.pipeline.problem import Problem
     from pipesched.results.outcome import Outcome
 
+    Subject = tuple[Outcome, Problem | None, Planner | None]
 
 EXPLANATION = "explanation"  # the kind of result that is written
 
@@ -51,11 +52,17 @@ def command(
         if target.path is not None:
             raise ConfigError("--output: has no effect with --why, which answers on the screen")
     if measured or all_traces(words or []):
-        _explain_measured(words or [], algo, plan, ranges, why, problem, algorithm, chart, target, screen)
+        if not words:
+            raise ConfigError("--measured: give the traces of the run, one a rank")
+        if algo is not None or algorithm:
+            raise ConfigError(f"{words[0]}: a run is explained alone; give no algorithm and no option of one")
+        output.target_format(target, TIMELINE)
+        _explain_timeline(read_timeline(words, plan, problem, ranges), why, chart, target, screen)
         return
     refuse_plan(plan, ranges)
     output.target_format(target, EXPLANATION)  # raises for a bad target before anything takes long
-    outcome, given, plan_again = _subject(words or [], algo, problem, algorithm)
+    subject = _subject(words or [], algo, problem, algorithm)
+    outcome = subject[0]
     if chart.given():
         chart.require_drawable(outcome.schedule)
     if why is not None:
@@ -70,29 +77,16 @@ def command(
         if screen.as_json:
             output.print_json(explanation_document(explanation))
         else:
-            _print_explanation(outcome, given, explanation, plan_again, chart, screen)
+            _print_explanation(subject, explanation, chart, screen)
 
 
-def _explain_measured(
-    files: Sequence[str],
-    algo: str | None,
-    plan: str | None,
-    ranges: str | None,
-    why: str | None,
-    source: ProblemSource,
-    algorithm: dict[str, Any],
-    chart: ChartOptions,
-    target: Target,
-    screen: Screen,
-) -> None:
+def _explain_timeline(timeline: Timeline, why: str | None, chart: ChartOptions, target: Target, screen: Screen) -> None:
+    """Print the charts of a run, what its operations cost, and why it took as long as it did."""
     from pipesched.documents.explanation import timeline_document
+    from pipesched.render.explanation import explanation_parts
+    from pipesched.render.marks import MarkLines
+    from pipesched.render.timeline import costs_table, messages_tables, remarks
 
-    if not files:
-        raise ConfigError("--measured: give the traces of the run, one a rank")
-    if algo is not None or algorithm:
-        raise ConfigError(f"{files[0]}: a run is explained alone; give no algorithm and no option of one")
-    output.target_format(target, TIMELINE)
-    timeline = read_timeline(files, plan, source, ranges)
     if chart.given():
         chart.require_drawable(timeline.schedule)
     if why is not None:
@@ -101,37 +95,20 @@ def _explain_measured(
     with output.saving(timeline, TIMELINE, target):
         if screen.as_json:
             output.print_json(timeline_document(timeline))
-        else:
-            _print_timeline(timeline, chart, screen)
+            return
+        console, parts = output.console_for(screen), explanation_parts(timeline.explanation)
+        print_charts(console, timeline, chart, screen, MarkLines(timeline.explanation))
+        for part in (costs_table(timeline), *remarks(timeline), *messages_tables(timeline), "", *parts):
+            console.print(part)
 
 
-def _print_timeline(timeline: Timeline, chart: ChartOptions, screen: Screen) -> None:
-    """Print the charts of a run, what its operations cost, and why it took as long as it did."""
-    from pipesched.render.explanation import explanation_parts
-    from pipesched.render.marks import MarkLines
-    from pipesched.render.timeline import costs_table, remarks
-
-    console = output.console_for(screen)
-    print_charts(console, timeline, chart, screen, MarkLines(timeline.explanation))
-    console.print(costs_table(timeline))
-    for part in (*remarks(timeline), "", *explanation_parts(timeline.explanation)):
-        console.print(part)
-
-
-def _print_explanation(
-    outcome: Outcome,
-    given: Problem | None,
-    explanation: Explanation,
-    plan_again: Planner | None,
-    chart: ChartOptions,
-    screen: Screen,
-) -> None:
+def _print_explanation(subject: Subject, explanation: Explanation, chart: ChartOptions, screen: Screen) -> None:
     """Print the chart with its marks, and what is known below it; `given` is the problem before it was fused."""
     from pipesched.render.explanation import MOST_DEVICES, WORST, explanation_parts
     from pipesched.render.marks import MarkLines
     from pipesched.render.summary import heading
 
-    console, view = output.console_for(screen), chart.view()
+    (outcome, given, plan_again), console, view = subject, output.console_for(screen), chart.view()
     console.print(heading(outcome, given))
     rows, devices = view.rows if chart.rows else None, outcome.problem.devices
     if not chart.rows and devices > MOST_DEVICES:  # those that idle longest, and those with the critical path's end
@@ -145,9 +122,7 @@ def _print_explanation(
         console.print(part)
 
 
-def _subject(
-    words: Sequence[str], algo: str | None, source: ProblemSource, options: dict[str, Any]
-) -> tuple[Outcome, Problem | None, Planner | None]:
+def _subject(words: Sequence[str], algo: str | None, source: ProblemSource, options: dict[str, Any]) -> Subject:
     """Return the schedule, the problem before it was fused, and what plans one again, None for a schedule of a file."""
     names, source = split_positionals(words, source)
     files = [name for name in names if is_file(name) or name == "-"]

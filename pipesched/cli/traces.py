@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from pipesched.analysis.measured.timeline import Timeline
     from pipesched.render.marks import MarkLines
-    from pipesched.results.outcome import Outcome
 
 TIMELINE = "timeline"  # the kind of result that is written
 PLAN = option(
@@ -62,13 +61,17 @@ def read_timeline(files: Sequence[str], plan: str | None, source: ProblemSource,
     """
     from pipesched.analysis.measured.files import is_primus_file
     from pipesched.analysis.measured.timeline import read_traces
+    from pipesched.file_formats.files import is_csv, read_file
 
-    planned = None if plan is None else _planned(plan, source)
+    planned, has_costs = None, True
+    if plan is not None:
+        has_costs = plan == "-" or not is_csv(read_file(plan))
+        planned = read_schedule(plan, ProblemSource(None, {}) if has_costs else source).outcome
     placement = None
     if source.config is not None or source.overrides:
         if is_primus_file(files[0]):
             placement = _placement(source)
-        elif plan is None or not _lacks_costs(plan):
+        elif has_costs:
             raise ConfigError(
                 f"{files[0]}: such a trace says its stages; configs and their options go with Primus's files, and with"
                 " a plan in CSV"
@@ -78,17 +81,6 @@ def read_timeline(files: Sequence[str], plan: str | None, source: ProblemSource,
     for note in timeline.notes:
         print(f"pipesched: note: {note}", file=sys.stderr)
     return timeline
-
-
-def _planned(plan: str, source: ProblemSource) -> Outcome:
-    return read_schedule(plan, source if _lacks_costs(plan) else ProblemSource(None, {})).outcome
-
-
-def _lacks_costs(plan: str) -> bool:
-    """Return whether a plan is a CSV."""
-    from pipesched.file_formats.files import is_csv, read_file
-
-    return plan != "-" and is_csv(read_file(plan))
 
 
 def _placement(source: ProblemSource) -> Any:

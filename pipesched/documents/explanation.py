@@ -92,4 +92,7 @@ def timeline_document(timeline: Timeline) -> dict[str, Any]:
         ],
         **({} if timeline.machine is None else timeline.machine._asdict()),
     }
+    if timeline.messages is not None:
+        rows = {key: [one._asdict() for one in getattr(timeline.messages, key)] for key in ("devices", "queues")}
+        measured["messages"] = {**rows, "fits": list(timeline.messages.fits)}
     return {**explanation_document(timeline.explanation), "measured": measured}

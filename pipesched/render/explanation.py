@@ -9,11 +9,12 @@ from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
+from pipesched.analysis.measured.ranges import ops_of
 from pipesched.analysis.reasons.explain import OVERLAP, Planner, Why, numbers_of, what_if
 from pipesched.analysis.reasons.explanation import Explanation, IdleGap, Sensitivity
 from pipesched.core.reasons import Idle, classes
 from pipesched.pipeline.kinds import ALL_KINDS, STEP_KINDS
-from pipesched.pipeline.ops import Op, Slot
+from pipesched.pipeline.ops import Op
 from pipesched.pipeline.plan import SIDE_KINDS
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.render.gantt import Gantt
@@ -141,7 +142,11 @@ def gap_words(gap: IdleGap, unit: str = "") -> str:
         return f"all done here; {culprit} still runs" if runs else f"all done here; after {culprit}"
     if gap.idle is Idle.TRANSFER:
         return f"{waiting} waits for {culprit if is_transfer else f'the transfer after {culprit}'}"
-    return f"{waiting} waits for {culprit}{_through(waiting, culprit)}"
+    ways = [(before, after) for before in ops_of(culprit) for after in ops_of(waiting)]  # of pairs of a microbatch
+    before, after = next((way for way in ways if way[0].microbatch == way[1].microbatch), ways[0])
+    is_passed = before.stage != after.stage and {before.kind, after.kind}.isdisjoint(SIDE_KINDS)
+    through = f", through stages {before.stage}-{after.stage}" if is_passed else ""
+    return f"{waiting} waits for {culprit}{through}"
 
 
 def _queue_words(gap: IdleGap, unit: str) -> str:
@@ -154,18 +159,6 @@ def _queue_words(gap: IdleGap, unit: str) -> str:
         return f"{who} {gap.culprit} stands behind {gap.behind}, which runs until {until}"
     behind = f"{gap.behind}, issued {gap.places} earlier, whose sender runs until {until}"
     return f"{who} {gap.culprit} stands behind {behind}"
-
-
-def _through(waiting: Slot, culprit: Slot) -> str:
-    """Say over which stages a result comes; of pairs, by the parts of the same microbatch."""
-    ways = [(before, after) for before in _parts(culprit) for after in _parts(waiting)]
-    before, after = next((way for way in ways if way[0].microbatch == way[1].microbatch), ways[0])
-    first, last = before.stage, after.stage
-    return "" if first == last or {before.kind, after.kind} & {*SIDE_KINDS} else f", through stages {first}-{last}"
-
-
-def _parts(slot: Slot) -> Sequence[Op]:
-    return [slot] if isinstance(slot, Op) else slot
 
 
 def _sensitivity_table(explanation: Explanation, plan_again: Planner | None) -> RenderableType:

@@ -13,7 +13,7 @@ from pipesched.checks import joined
 from pipesched.pipeline.kinds import KINDS
 from pipesched.render.comparison import some_devices
 from pipesched.render.gantt import Gantt
-from pipesched.render.grid import grid, uncut
+from pipesched.render.grid import grid, right, uncut
 from pipesched.render.marks import counted
 from pipesched.render.timescale import number
 
@@ -76,5 +76,18 @@ def remarks(timeline: Timeline) -> Iterator[Text]:
     yield from (Text(note) for note in timeline.notes)
 
 
-def _rounded(value: float) -> str:
-    return number(round(value, DIGITS))
+def messages_tables(timeline: Timeline) -> Iterator[RenderableType]:
+    """Yield what messages took by device, the step with each queue, and which fits; nothing without messages."""
+    found, titles = timeline.messages, ["count", "mean time", "planned", "stood behind others"]
+    if found is None:
+        return
+    shown = [0, 1, 2, 3] if timeline.plan else [0, 1, 3]
+    rows = ((f"device {device}", *(_rounded(row[at]) for at in shown)) for device, row in enumerate(found.devices))
+    yield grid(uncut("\nmessages"), *(right(f"\n{titles[at]}") for at in shown), rows=rows)
+    retimed = ((one.queue, *map(_rounded, one[1:])) for one in found.queues)
+    yield grid(uncut("\nqueue"), right("\nmakespan"), right("\nstarts off by"), rows=retimed)
+    yield Text(f"queue that fits best: {joined([*found.fits])}{' alike' * (len(found.fits) > 1)}")
+
+
+def _rounded(value: float | None) -> str:
+    return "circle" if value is None else number(round(value, DIGITS))

@@ -13,7 +13,6 @@ that are left then those are taken at which operations of a kind take most nearl
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import chain
 from math import gcd, inf, sqrt
@@ -109,6 +108,8 @@ PASSES = 2  # where pairs have inputs of two ranks, of which the later one count
 STEADY = 4  # messages of which half differ by less than this part of their room took so long on their way
 LITTLE = 20  # room of less than so many parts of an operation is what messages take
 Kind = tuple[str, int, int]  # of a slot: its letter and stage, and the stage of a pair's backward
+Clocks = tuple[Sequence[int], frozenset[Kind]]  # of each rank less that of the first, and kinds that always waited
+Transit = tuple[tuple[int, bool], int]  # of a message: its boundary, whether forwards, and the ticks that it took
 LateArrival = tuple[int, int]  # a range's length, and how much later it ends than its input was sent, by their clocks
 
 
@@ -194,8 +195,7 @@ def _least(deviation: Deviation, lowest: int, highest: int, now: int) -> int:
         cell = max(cell // FINER, 1)
         steps = [cell * one for one in range(-FINER, FINER + 1)]
         best = [min((at + step for step in steps if lowest <= at + step <= highest), key=key) for at in best]
-    candidates: list[int] = [*best, now]
-    return min(candidates, key=key)
+    return int(min([*best, now], key=key))
 
 
 class RankMessage(NamedTuple):
@@ -211,17 +211,6 @@ class RankMessage(NamedTuple):
     before: Slot
     after: Range
     idle: int | None
-
-
-@dataclass(frozen=True)
-class Clocks:
-    """The clock of each rank less that of the first, in ticks, and the kinds of operations that may always have waited.
-
-    No least length of these is known, so their waiting is told by the clocks alone.
-    """
-
-    ahead: Sequence[int]
-    waited: frozenset[Kind]
 
 
 def kind_of(slot: Slot) -> Kind:
@@ -249,16 +238,22 @@ def messages(steps: Steps, numbers: Sequence[int] | None = None) -> list[RankMes
 
 
 def align(sent: Sequence[RankMessage], ranks: Sequence[int], unit: str, *, apart: bool) -> Clocks:
-    """Return the clocks with the least slack of the messages whose latest time is known.
+    """Return the clocks with the least slack of the messages whose latest time is known, and the kinds that waited.
 
-    `ranks` are the numbers of the ranks; `apart` says that ranges hold no waiting. Raises InvalidSchedule with messages
-    that contradict each other where no clocks meet them all.
+    Of kinds that may always have waited no least length is known: clocks alone tell their waiting. `ranks` are the
+    numbers of the ranks; `apart` says that ranges hold no waiting. Raises InvalidSchedule with messages that contradict
+    each other where no clocks meet them all.
     """
-    slack = _feasible(sent, ranks, unit, apart=apart)
-    if apart:
-        least, bounds = dict[Kind, int](), _bounds(sent, {}, slack, apart=True)
-        waited = frozenset[Kind]()
-    else:
+    slack, bounds = 0, _bounds(sent, {}, 0, apart=apart)  # by which rounded times must be taken wider, usually 0
+    while (cycle := negative_cycle(len(ranks), bounds)) is not None:
+        short = -sum(bounds[pair] for pair in cycle)
+        slack += round_up(short, len(cycle)) // len(cycle)
+        if slack > ROUNDING:
+            tight = _bounds(sent, {}, 0, apart=apart)
+            raise _contradiction(sent, tight, negative_cycle(len(ranks), tight) or cycle, ranks, unit, apart=apart)
+        bounds = _bounds(sent, {}, slack, apart=apart)
+    least, waited = dict[Kind, int](), frozenset[Kind]()
+    if not apart:
         least, bounds = _with_lengths(sent, len(ranks), slack)
         waited = frozenset(kind_of(one.after.slot) for one in sent) - least.keys()
     fine = gcd(*(time for one in sent for time in (one.sent, one.after.there, one.after.end))) or 1
@@ -268,7 +263,7 @@ def align(sent: Sequence[RankMessage], ranks: Sequence[int], unit: str, *, apart
         for _ in range(PASSES if any(isinstance(one.after.slot, PairSlot) for one in sent) else 1):
             settled = with_equal_lengths(_directions(sent, ahead), bounds, ahead, typical // 2)
             ahead = _middle(len(ranks), settled)
-    return Clocks([one // fine * fine for one in ahead], waited)
+    return [one // fine * fine for one in ahead], waited
 
 
 def _bounds(sent: Sequence[RankMessage], least: Mapping[Kind, int], slack: int, *, apart: bool) -> dict[Pair, int]:
@@ -284,20 +279,6 @@ def _bounds(sent: Sequence[RankMessage], least: Mapping[Kind, int], slack: int, 
 def _latest(one: RankMessage, least: Mapping[Kind, int], *, apart: bool) -> int:
     """Return when the result was there at the latest, on the clock of the receiver."""
     return one.after.there if apart else max(one.after.end - least.get(kind_of(one.after.slot), 0), one.after.start)
-
-
-def _feasible(sent: Sequence[RankMessage], ranks: Sequence[int], unit: str, *, apart: bool) -> int:
-    """Return by how much rounded times must be taken wider, usually 0. Raises InvalidSchedule."""
-    slack = 0
-    bounds = _bounds(sent, {}, slack, apart=apart)
-    while (cycle := negative_cycle(len(ranks), bounds)) is not None:
-        short = -sum(bounds[pair] for pair in cycle)
-        slack += round_up(short, len(cycle)) // len(cycle)
-        if slack > ROUNDING:
-            tight = _bounds(sent, {}, 0, apart=apart)
-            raise _contradiction(sent, tight, negative_cycle(len(ranks), tight) or cycle, ranks, unit, apart=apart)
-        bounds = _bounds(sent, {}, slack, apart=apart)
-    return slack
 
 
 def _with_lengths(sent: Sequence[RankMessage], count: int, slack: int) -> tuple[dict[Kind, int], dict[Pair, int]]:
@@ -317,26 +298,17 @@ def _with_lengths(sent: Sequence[RankMessage], count: int, slack: int) -> tuple[
                 most[kind] = min(most.get(kind, length), length)
         if most == least:
             return least, bounds
-        bounds = _lowered(sent, count, most, slack)
+        bounds = _bounds(sent, most, slack, apart=False)
+        while (cycle := negative_cycle(count, bounds)) is not None:  # one that waited may have taken less than others
+            short = -sum(bounds[pair] for pair in cycle)
+            tight = [_tightest_message(sent, pair, most, apart=False) for pair in cycle]
+            kinds = {kind_of(one.after.slot) for one in tight if most.get(kind_of(one.after.slot))}
+            for kind in kinds:
+                most[kind] = max(most[kind] - (round_up(short, len(kinds)) // len(kinds)), 0)
+            bounds = _bounds(sent, most, slack, apart=False)
         if most == least:
             return least, bounds
         least = {**most}
-
-
-def _lowered(sent: Sequence[RankMessage], count: int, most: dict[Kind, int], slack: int) -> dict[Pair, int]:
-    """Return the bounds with these least lengths, which are lowered until some clocks meet all.
-
-    Operations of a kind take no equal times, so one that waited may have taken less than those that did not.
-    """
-    bounds = _bounds(sent, most, slack, apart=False)
-    while (cycle := negative_cycle(count, bounds)) is not None:
-        short = -sum(bounds[pair] for pair in cycle)
-        tight = [_tightest_message(sent, pair, most, apart=False) for pair in cycle]
-        kinds = {kind_of(one.after.slot) for one in tight if most.get(kind_of(one.after.slot))}
-        for kind in kinds:
-            most[kind] = max(most[kind] - (round_up(short, len(kinds)) // len(kinds)), 0)
-        bounds = _bounds(sent, most, slack, apart=False)
-    return bounds
 
 
 def _tightest_message(
@@ -384,9 +356,18 @@ def _least_slack(
                 and all((median_low(rooms) - min(rooms)) * STEADY <= wide for rooms in both)
             ):
                 continue
-            if all(_took_long(rooms, waits[pair], wide) for rooms, pair in zip(both, ((i, j), (j, i)), strict=True)):
+            if all(
+                any(  # a receiver that came late to its input waits hardly at all, so what it waited the message took
+                    wait * STEADY >= wide >= (room - min(spare[pair])) * STEADY
+                    for room, wait in zip(spare[pair], waits[pair], strict=True)
+                )
+                for pair in ((i, j), (j, i))
+            ):
                 continue
-            ends = {ahead: _roots(spare[i, j], -ahead) + _roots(spare[j, i], ahead) for ahead in (most, -behind)}
+            rooms_of = {
+                end: [*(room - end for room in both[0]), *(room + end for room in both[1])] for end in (most, -behind)
+            }
+            ends = {end: sum(sqrt(max(room, 0)) for room in rooms) for end, rooms in rooms_of.items()}
             bounds = with_equality(bounds, (i, j), min(ends, key=ends.__getitem__))
     return _middle(count, bounds)
 
@@ -396,11 +377,8 @@ def _middle(count: int, bounds: Bounds) -> list[int]:
     ahead = tightest(count, bounds, range(count))
     clocks = []
     for rank in range(count):
-        most_of, behind_of = ahead.get((0, rank)), ahead.get((rank, 0))
-        if most_of is not None and behind_of is not None:
-            clocks.append((most_of - behind_of) // 2)
-        else:
-            clocks.append(most_of if most_of is not None else -behind_of if behind_of is not None else 0)
+        ends = [sign * ahead[pair] for sign, pair in ((1, (0, rank)), (-1, (rank, 0))) if pair in ahead]
+        clocks.append(sum(ends) // max(len(ends), 1))
     return clocks
 
 
@@ -429,29 +407,16 @@ def _directions(sent: Sequence[RankMessage], ahead: Sequence[int]) -> dict[Pair,
 def _idle_before(sent: Sequence[RankMessage], typical: int) -> list[RankMessage]:
     """Return the messages that receivers waited for; of ranks that have none, those before which they idled; or all."""
     found: list[RankMessage] = []
-    for is_meant in (_was_waited_for, lambda one, least: one.idle is None or one.idle > least, lambda *_: True):
+
+    def was_waited_for(one: RankMessage, least: int) -> bool:
+        wait = one.after.wait
+        return wait is not None and wait.is_recorded and wait.end - wait.start > least
+
+    for is_meant in (was_waited_for, lambda one, least: one.idle is None or one.idle > least, lambda *_: True):
         told = {frozenset((one.sender, one.receiver)) for one in found}
         rest = (one for one in sent if frozenset((one.sender, one.receiver)) not in told)
         found += [one for one in rest if is_meant(one, typical // LITTLE)]
     return found
-
-
-def _was_waited_for(one: RankMessage, least: int) -> bool:
-    """Return whether the receiver recorded that it waited longer than so many ticks."""
-    wait = one.after.wait
-    return wait is not None and wait.is_recorded and wait.end - wait.start > least
-
-
-def _took_long(rooms: Sequence[int], waits: Sequence[int], wide: int) -> bool:
-    """Return whether one of the tightest messages of a direction was waited for as long as a part of the room.
-
-    A receiver that came late to its input waits hardly at all, so what it waited the message took on its way.
-    """
-    return any(wait * STEADY >= wide >= (room - min(rooms)) * STEADY for room, wait in zip(rooms, waits, strict=True))
-
-
-def _roots(rooms: Sequence[int], more: int) -> float:
-    return sum(sqrt(max(room + more, 0)) for room in rooms)
 
 
 def _contradiction(
@@ -480,8 +445,7 @@ def _time(ticks: int, unit: str) -> str:
     return f"{in_units(ticks, PER_UNIT)} {unit}"
 
 
-@dataclass(frozen=True)
-class AlignedStep:
+class AlignedStep(NamedTuple):
     """A step on the clock of the first rank: `ranges[r]` are those of rank r, without what they waited.
 
     Each has the wait for its messages from other ranks, where that is known. `ahead` is the clock of each rank less
@@ -499,8 +463,7 @@ class AlignedStep:
         return max(one.end for one in ran) - min(one.start for one in ran)
 
 
-@dataclass(frozen=True)
-class Aligned:
+class Aligned(NamedTuple):
     """All steps of a run on one clock, and the kinds of operations that always waited: their length is in doubt."""
 
     steps: Sequence[AlignedStep]
@@ -535,20 +498,19 @@ def aligned(run: RecordedRun, steps: Steps) -> Aligned:
     numbers = [rank.rank for rank in run.ranks]
     unit = run.source.unit
     if run.source.one_clock:
-        clocks = [Clocks([0] * len(numbers), frozenset())] * len(steps.names)
+        clocks: list[Clocks] = [([0] * len(numbers), frozenset())] * len(steps.names)
     elif run.source.clock_a_step:
         clocks = [align(messages(steps, [step]), numbers, unit, apart=apart) for step in range(len(steps.names))]
     else:
         clocks = [align(messages(steps), numbers, unit, apart=apart)] * len(steps.names)
-    waited = frozenset(chain.from_iterable(one.waited for one in clocks))
-    return Aligned([_aligned_step(steps, number, one) for number, one in enumerate(clocks)], waited)
+    waited = frozenset(chain.from_iterable(kinds for _, kinds in clocks))
+    return Aligned([_aligned_step(steps, number, ahead) for number, (ahead, _) in enumerate(clocks)], waited)
 
 
-def _aligned_step(steps: Steps, number: int, clocks: Clocks) -> AlignedStep:
+def _aligned_step(steps: Steps, number: int, ahead: Sequence[int]) -> AlignedStep:
     """Return a step on the clock of the first rank, each operation from when its inputs had ended."""
-    on_one_clock = [
-        [one.earlier(ahead) for one in row] for row, ahead in zip(steps.ranges[number], clocks.ahead, strict=True)
-    ]
+    rows_of_ranks = zip(steps.ranges[number], ahead, strict=True)
+    on_one_clock = [[one.earlier(ticks) for one in row] for row, ticks in rows_of_ranks]
     ends = {op: one.end for row in on_one_clock for one in row for op in ops_of(one.slot)}
     rows: list[list[Range]] = [[] for _ in on_one_clock]  # without waiting
     for rank, one in ((rank, one) for rank, row in enumerate(on_one_clock) for one in row):
@@ -558,15 +520,7 @@ def _aligned_step(steps: Steps, number: int, clocks: Clocks) -> AlignedStep:
         start = min(max([one.start, *(ends[op] for op in known)]), one.end)
         wait = one.wait if any(steps.home[op] != rank for op in known) else None
         rows[rank].append(one._replace(start=start, wait=wait))
-    return AlignedStep(steps.names[number], [sorted(row, key=lambda one: one[1:3]) for row in rows], clocks.ahead)
-
-
-class Transit(NamedTuple):
-    """How long a message took that its receiver waited for: over which boundary, whether forwards, and the ticks."""
-
-    boundary: int
-    forward: bool
-    ticks: int
+    return AlignedStep(steps.names[number], [sorted(row, key=lambda one: one[1:3]) for row in rows], ahead)
 
 
 def transits(found: Aligned, steps: Steps) -> Iterator[Transit]:
@@ -579,5 +533,5 @@ def transits(found: Aligned, steps: Steps) -> Iterator[Transit]:
             for op in ops_of(one.slot):
                 for before in producers(op, steps.letters, steps.stages):
                     if steps.home.get(before, steps.home[op]) != steps.home[op] and one.wait.start < ends[before]:
-                        boundary = min(before.stage, op.stage)
-                        yield Transit(boundary, before.stage < op.stage, one.wait.end - ends[before])
+                        way = min(before.stage, op.stage), before.stage < op.stage
+                        yield way, one.wait.end - ends[before]

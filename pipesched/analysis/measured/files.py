@@ -131,7 +131,8 @@ def _read(file: object, names: Mapping[str, str], *, alone: bool) -> TraceFile:
     if of_ranks:
         counted = [one.counted(rank) for rank, one in of_ranks.items() if one.events]
         return TraceFile(other_tools.OTLP, name, counted=counted)
-    if primus.is_primus(trace.rest):
+    parts = trace.rest.items()  # of Primus iterations by their numbers, with forwards
+    if parts and all(key.isdecimal() and isinstance(part, dict) and "fwd_start" in part for key, part in parts):
         return TraceFile(primus.SOURCE, name, content=trace.rest)
     raise ConfigError(
         f"{name} is no trace of a run: neither of torch.profiler (it lacks traceEvents), nor OpenTelemetry's"
@@ -183,7 +184,9 @@ def _placement(
     Raises ConfigError.
     """
     devices = len(traces)
-    stages = devices * max(primus.chunks_of(trace.content) for trace in traces)
+    parts = chain.from_iterable(trace.content.values() for trace in traces)
+    chunks = (chunk for part in parts for chunk in part.get("fwd_chunk") or [0] if isinstance(chunk, int))
+    stages = devices * (1 + max(chunks, default=0))
     if given is None:
         loop = named_placement("loop", devices, stages)
         fits = planned is not None and len(planned.ways) == 1 and len(planned.devices) == stages

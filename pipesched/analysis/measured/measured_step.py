@@ -53,8 +53,8 @@ class MeasuredLatency(NamedTuple):
 def latencies(found: Iterable[Transit], boundaries: int) -> list[MeasuredLatency]:
     """Return the latency at each boundary."""
     ticks: dict[tuple[int, bool], list[int]] = {}
-    for one in found:
-        ticks.setdefault((one.boundary, one.forward), []).append(one.ticks)
+    for way, took in found:
+        ticks.setdefault(way, []).append(took)
     rows = []
     for boundary in range(boundaries):
         both = [sorted(ticks.get((boundary, forward), ())) for forward in (True, False)]
@@ -173,15 +173,15 @@ def _halves(pairs: Cost) -> list[Fraction]:
     return [Fraction(0) if one is None else one / 2 for one in pairs]
 
 
-def measured_schedule(problem: Problem, step: AlignedStep, resolution: int = 1) -> Schedule:
-    """Return the schedule, from time 0 on, in ticks that are as fine as its times and the problem's costs need.
+def measured_schedule(problem: Problem, step: AlignedStep, resolution: int = 1, others: Iterable[int] = ()) -> Schedule:
+    """Return the schedule, from time 0 on, in ticks that are as fine as its times, others and the problem's costs need.
 
     At least `resolution` of them are a unit.
     """
     ranges = [*chain(*step.ranges)]
     first = min(one.start for one in ranges)
     times = chain.from_iterable((one.start, one.end, *((one.wait.end,) if one.wait else ())) for one in ranges)
-    coarsest = gcd(PER_UNIT, *(time - first for time in times))
+    coarsest = gcd(PER_UNIT, *(time - first for time in chain(times, others)))
     scale = ticks_per_unit([Fraction(coarsest, PER_UNIT)])
     problem = replace(problem, costs=replace(problem.costs, resolution=max(scale, resolution)))
     rows = [[one.slot for one in row if not is_transfer(one.slot)] for row in step.ranges]

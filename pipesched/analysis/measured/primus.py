@@ -34,13 +34,6 @@ class _Timed(NamedTuple):
     end: int
 
 
-def is_primus(content: Mapping[str, Any]) -> bool:
-    """Return whether an object is a file of Primus: iterations by their numbers, with forwards."""
-    return bool(content) and all(
-        key.isdecimal() and isinstance(part, dict) and "fwd_start" in part for key, part in content.items()
-    )
-
-
 def rank_of(file: str) -> int:
     """Return the rank that a file's name says. Raises ConfigError."""
     match = _FILE.fullmatch(PurePath(file.replace("\\", "/")).name)
@@ -49,12 +42,6 @@ def rank_of(file: str) -> int:
             f"{file} does not say whose it is: Primus's files are named pp_rank_0.json, pp_rank_1.json, .."
         )
     return int(match[1])
-
-
-def chunks_of(content: Mapping[str, Any]) -> int:
-    """Return the number of chunks of the rank."""
-    chunks = [chunk for part in content.values() for chunk in part.get("fwd_chunk") or [0]]
-    return 1 + max((chunk for chunk in chunks if isinstance(chunk, int)), default=0)
 
 
 def recorded(content: Mapping[str, Any], file: str, placement: Placement) -> Recorded:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pipesched.errors import ConfigError
@@ -72,13 +72,12 @@ class Machine(NamedTuple):
     cores: int
 
 
-@dataclass(frozen=True)
-class Recorded:
+class Recorded(NamedTuple):
     """The steps of one rank, by their names, in order; each has its ranges in the order of their starts.
 
     `file` is where they were read. `apart` says that ranges hold no waiting for messages, which a runtime recorded
     apart. `ranks` is how many ranks took part where the file says so, else 0; `peers` are stages that it exchanged
-    messages with, as far as these were recorded. `machine` is what the runtime said of it, if it did.
+    messages with, as far as these were recorded. `machine` is what the runtime said of it; `ends` are SEND and RECV.
     """
 
     rank: int
@@ -88,10 +87,10 @@ class Recorded:
     ranks: int = 0
     peers: frozenset[int] = frozenset()
     machine: Machine | None = None
+    ends: Mapping[str, Sequence[Range]] = MappingProxyType({})
 
 
-@dataclass(frozen=True)
-class TraceSource:
+class TraceSource(NamedTuple):
     """What kind of traces were read.
 
     `unit` is the unit of their times. `clock_a_step` says that the clock of a rank begins anew with each step, and

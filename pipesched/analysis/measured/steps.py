@@ -91,13 +91,13 @@ def _require_every_stage(steps: Steps, ranks: Sequence[Recorded]) -> None:
     for stage in range(steps.stages):
         if counts[stage] != steps.microbatches:
             most = next(one for one in range(steps.stages) if counts[one] == max(counts.values()))
-            rows = [f"{counts[one]} forwards of stage {one} {_where(steps, ranks, one)}" for one in (stage, most)]
+            rows = []
+            for one in (stage, most):
+                on = joined(
+                    [str(ranks[at].rank) for at in sorted({at for op, at in steps.home.items() if op.stage == one})]
+                )
+                rows.append(f"{counts[one]} forwards of stage {one} on rank {on}")
             raise _two_runs(rows if stage != most else rows[:1])
-
-
-def _where(steps: Steps, ranks: Sequence[Recorded], stage: int) -> str:
-    places = sorted({place for op, place in steps.home.items() if op.stage == stage})
-    return f"on rank {joined([str(ranks[place].rank) for place in places])}"
 
 
 def _two_runs(said: Sequence[str]) -> InvalidSchedule:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from pipesched.analysis.measured.measured_step import (
     quantile,
     quartiles,
 )
+from pipesched.analysis.measured.messages import MeasuredMessages, messages_of
 from pipesched.analysis.measured.ranges import PER_UNIT, Machine
 from pipesched.analysis.measured.steps import Steps, placement_of, steps_of
 from pipesched.analysis.reasons.explain import explain
@@ -26,7 +28,7 @@ from pipesched.analysis.reasons.explanation import Explanation
 from pipesched.checks import require_type
 from pipesched.core.timing import UNTIMED
 from pipesched.display import HasPage, from_file
-from pipesched.errors import ConfigError
+from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.costs import PER_STAGE, STEP_TIMES, Costs
 from pipesched.pipeline.feeding import differs
@@ -70,7 +72,7 @@ class Timeline(HasPage):
     It is a schedule whose operations last as long as they did. Its problem has the median of each kind as costs, and no
     latency: what messages took is idle time in it, and in `p2p` by boundaries. `offsets` is the clock of each rank less
     that of the first, in the unit of the trace. `plan` is the schedule that was planned, in the same unit, if there is
-    one; `machine` says how many ranks ran on how many cores, where the traces say it.
+    one; `machine` says how many ranks ran on how many cores, where the traces say it; `messages` is None without any.
     """
 
     outcome: Outcome
@@ -83,6 +85,7 @@ class Timeline(HasPage):
     notes: Sequence[str] = ()
     p2p: Sequence[MeasuredLatency] = ()
     machine: Machine | None = None
+    messages: MeasuredMessages | None = None
 
     def __repr__(self) -> str:
         return f"Timeline({self.source}, {self.steps} steps, makespan {self.makespan} {self.problem.time_unit})"
@@ -168,18 +171,32 @@ def read_traces(
     if base is not None and differs(base):
         of_each = [_quartiles(found, microbatch) for microbatch in range(steps.microbatches)]
     measured = measured_problem(lengths, steps, where, run.source.unit, base, of_each)
-    schedule = measured_schedule(measured, step, 1 if base is None else base.ticks.per_unit)
+    ends = dict[Any, tuple[int, int]]()
+    for rank, ahead in zip(run.ranks, step.ahead, strict=True):
+        ends |= {one.slot: (one.start - ahead, one.end - ahead) for one in rank.ends.get(step.name, ())}
+    schedule = measured_schedule(measured, step, 1 if base is None else base.ticks.per_unit, chain(*ends.values()))
     if planned is not None:
-        planned = as_fine_as(planned, schedule.problem.ticks.per_unit)
+        finer = replace(
+            planned.problem, costs=replace(planned.problem.costs, resolution=schedule.problem.ticks.per_unit)
+        )
+        planned = Outcome(planned.algorithm, _of_problem(planned.schedule, finer, Fraction(1)))
     is_first = steps.only and not run.source.one_clock
     notes = ["only one step was recorded; the first one of a run takes longer than those behind it"] * is_first
     if of_each is not None and not any(rank.apart for rank in run.ranks):  # ranges hold their waiting for messages
         notes.append("clocks are told by equal times of a kind, and microbatches differ: waiting and clocks are rough")
+    messages = None
+    if ends and where.last:
+        first = min(one.start for one in chain(*step.ranges))
+        try:
+            messages = messages_of(ends, first, schedule, None if planned is None else planned.schedule)
+        except InvalidSchedule as error:
+            notes.append(str(error))
     outcome, costs = Outcome(MEASURED, schedule), [*_costs(lengths, found, base)]
     offsets = [plain(Fraction(ahead, PER_UNIT)) for ahead in step.ahead]
     p2p = latencies(transits(found, steps), steps.stages - 1)
     machine = next((rank.machine for rank in run.ranks if rank.machine is not None), None)
-    return Timeline(outcome, offsets, costs, len(found.steps), step.name, run.source.name, planned, notes, p2p, machine)
+    named = len(found.steps), step.name, run.source.name
+    return Timeline(outcome, offsets, costs, *named, planned, notes, p2p, machine, messages)
 
 
 def _quartiles(found: Aligned, microbatch: int | None = None) -> dict[tuple[str, int], Quartiles]:
@@ -230,12 +247,6 @@ def in_unit(plan: Outcome, unit: str) -> Outcome:
         side.append(replace(item, forward=forward, backward=backward, p2p=_times([item.p2p], factor)[0]))
     scaled = replace(problem, costs=costs, links=links, slices=slices, time_unit=unit, side=tuple(side))
     return Outcome(plan.algorithm, _of_problem(schedule, scaled, factor))
-
-
-def as_fine_as(plan: Outcome, per_unit: int) -> Outcome:
-    """Return the same schedule in ticks of which there are at least so many in a unit."""
-    finer = replace(plan.problem, costs=replace(plan.problem.costs, resolution=per_unit))
-    return Outcome(plan.algorithm, _of_problem(plan.schedule, finer, Fraction(1)))
 
 
 def _of_problem(schedule: Schedule, problem: Problem, factor: Fraction) -> Schedule:

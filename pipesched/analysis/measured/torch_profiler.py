@@ -7,19 +7,20 @@ range of the operation that needs it; our runtime has that in a range of its own
 (docs: pytorch.org/docs/stable/profiler.html, `export_chrome_trace`).
 
 A schedule as a Chrome trace, ours or of PyTorch's `_dump_chrometrace`, has events named `2F0`: all ranks on one clock.
-A thread with slots is a rank. What a step has beside its passes, and communication, is left out.
+A thread with slots is a rank. What a step has beside its passes, and gathers and reductions, is left out. SEND and RECV
+are ends of messages, of which the n-th is that of step n.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipesched.analysis.measured.counted import CountedRank
 from pipesched.analysis.measured.ranges import (
@@ -37,25 +38,20 @@ from pipesched.analysis.measured.ranges import (
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
 from pipesched.pipeline.kinds import KINDS, LETTERS
-from pipesched.pipeline.ops import Op, Pair, Slot, parse_op, parse_slot
+from pipesched.pipeline.ops import Op, Pair, Slot, other_end, parse_op, parse_slot
 
 LAUNCHES, RAN = ("cuda_runtime", "cuda_driver"), ("kernel", "gpu_memcpy", "gpu_memset")
 MESSAGE = "nccl"
 SOURCE = TraceSource("torch.profiler", "us")
 RUN, WAIT = "PP:", "WAIT:"
 GPU, CPU = "gpu_user_annotation", "user_annotation"
-_MESSAGE = re.compile(r"PP:(?P<stage>\d{1,9})(?P<what>SEND_F|RECV_F|SEND_B|RECV_B)\d{1,9}")
-CHARTED = (*LETTERS, "F&B", "computation")  # categories: ours, and PyTorch's
+MESSAGES = ("SEND_F", "RECV_F", "SEND_B", "RECV_B")
+_MESSAGE = re.compile(rf"PP:(0|[1-9]\d{{0,8}})({'|'.join(MESSAGES)})(0|[1-9]\d{{0,8}})", re.ASCII)
+CHARTED = (*LETTERS, "F&B", "computation", *MESSAGES)  # categories: ours, and PyTorch's
 COMMUNICATION = ("SEND_", "RECV_", "UNSHARD", "RESHARD", "REDUCE_GRAD")  # what PyTorch's runtime records besides
 
+Span = tuple[int, int]  # when something began and ended on the clock of a trace, in ticks
 _GPIPE = re.compile(r"(Forward|Backward) \d{1,9}")  # of PyTorch's ScheduleGPipe
-
-
-class Span(NamedTuple):
-    """A time on the clock of a trace, in ticks."""
-
-    start: int
-    end: int
 
 
 class GpuSpans:
@@ -77,8 +73,8 @@ class GpuSpans:
             self._launched.append((start, number))
         elif MESSAGE not in str(entry.get("name")).lower():
             end = start + ticks_of(entry.get("dur", 0), "dur of a kernel", self._file)
-            before = self._ran.get(number, Span(start, end))  # one launch of a graph runs many kernels
-            self._ran[number] = Span(min(before.start, start), max(before.end, end))
+            before = self._ran.get(number, (start, end))  # one launch of a graph runs many kernels
+            self._ran[number] = min(before[0], start), max(before[1], end)
 
     @cached_property
     def _known(self) -> tuple[list[int], list[Span]]:
@@ -89,7 +85,7 @@ class GpuSpans:
         """Return when the GPU ran what was launched in a time of the CPU; None where that was nothing."""
         starts, spans = self._known
         inside = spans[bisect_left(starts, start) : bisect_right(starts, end)]
-        return Span(min(span.start for span in inside), max(span.end for span in inside)) if inside else None
+        return (min(start for start, _ in inside), max(end for _, end in inside)) if inside else None
 
 
 class ProfilerTrace:
@@ -154,13 +150,16 @@ class ProfilerTrace:
             ranges = idle_as_waits(ranges, ranges[0].start)
         steps = {str(number): step for number, step in enumerate(_steps(ranges))}
         rank, ranks = _rank(rest, file)
-        sent = [match for match in map(_MESSAGE.fullmatch, (event.name for event in events)) if match]
-        peers = frozenset(int(one["stage"]) + (1 if one["what"] in ("SEND_F", "RECV_B") else -1) for one in sent)
+        ends, ran = defaultdict[str, list[Range]](list), Counter[str]()
+        for event in _of_one_lane([event for event in events if _MESSAGE.fullmatch(event.name)]):
+            ends[str(ran[event.name])].append(Range(parse_op(event.name.removeprefix(RUN)), *event[2:4]))
+            ran[event.name] += 1
+        peers = frozenset(other_end(parse_op(name.removeprefix(RUN))).stage for name in ran)
         said = rest.get("pipesched")  # what our runtime says of the machine
-        numbers: list[Any] = [said.get(key) for key in Machine._fields] if isinstance(said, dict) else []
-        is_said = numbers and all(isinstance(one, int) and not isinstance(one, bool) and one >= 1 for one in numbers)
+        numbers: list[Any] = [said.get(key) for key in Machine._fields] if isinstance(said, dict) else [None]
+        is_said = all(isinstance(one, int) and not isinstance(one, bool) and one >= 1 for one in numbers)
         machine = Machine(*numbers) if is_said else None
-        return Recorded(rank, file, steps, apart=bool(waits), ranks=ranks, peers=peers, machine=machine)
+        return Recorded(rank, file, steps, bool(waits), ranks, peers, machine, ends)
 
 
 def _on_the_gpu(runs: Sequence[NamedRange], spans: GpuSpans) -> list[NamedRange]:
@@ -177,7 +176,7 @@ def _on_the_gpu(runs: Sequence[NamedRange], spans: GpuSpans) -> list[NamedRange]
         if span is not None:
             launching[event.name] += 1
         elif found:
-            span = Span(found[-1].end, found[-1].end)
+            span = found[-1].end, found[-1].end
         if span is not None:
             found.append(NamedRange(event.name, (GPU, None), *span))
     return found if named <= launching else []
@@ -275,12 +274,16 @@ def charted(entries: list[dict[str, Any]], said: Any, file: str) -> tuple[TraceS
     """
     about: Mapping[str, Any] = said if isinstance(said, dict) and isinstance(said.get("time_unit"), str) else {}
     scale = ticks_of(about.get("microseconds_per_time_unit", 1), "microseconds_per_time_unit", file)
-    rows, homes, found = dict[Any, list[Range]](), dict[Op, Any](), list[tuple[Any, Range]]()
+    rows, homes, found, ends = dict[Any, list[Range]](), dict[Op, Any](), list[tuple[Any, Range]](), list[Range]()
     for entry in entries:
-        slot = slot_of(entry["name"])
+        is_message = entry["cat"] in MESSAGES and _MESSAGE.fullmatch(RUN + entry["name"])
+        slot = parse_op(entry["name"]) if is_message else slot_of(entry["name"])
         if slot is not None:
             start, length = (ticks_of(entry.get(key), f"{key} of {slot}", file, PER_UNIT) for key in ("ts", "dur"))
             first, last = (round(Fraction(end, max(scale, 1))) for end in (start, start + length))
+            if is_message:
+                ends.append(Range(slot, first, last))
+                continue
             found.append(((entry.get("pid"), entry.get("tid")), Range(slot, first, last)))
             homes |= dict.fromkeys(ops_of(slot), found[-1][0])
     for thread, one in found:  # a transfer is of the rank that ran its forward
@@ -288,7 +291,13 @@ def charted(entries: list[dict[str, Any]], said: Any, file: str) -> tuple[TraceS
         rows.setdefault(homes.get(op._replace(kind="F")) if KINDS[op.kind].is_transfer else thread, []).append(one)
     threads = sorted(rows, key=lambda thread: [(len(str(part)), str(part)) for part in thread])
     ranks = [
-        Recorded(rank, file, {"0": sorted(rows[thread], key=lambda one: one[1:3])}, apart=True)
+        Recorded(
+            rank,
+            file,
+            {"0": sorted(rows[thread], key=lambda one: one[1:3])},
+            apart=True,
+            ends={} if rank else {"0": ends},
+        )
         for rank, thread in enumerate(threads)
     ]
     return TraceSource("chart of a schedule", about.get("time_unit", "us"), one_clock=True), ranks

@@ -183,10 +183,10 @@ def test_primus(tmp_path: Path) -> None:
     ("found", "row"),
     [
         ([], (0, 0, None, None, 0)),
-        ([Transit(0, True, 30_000_000)], (0, 1, 30, None, 30)),
-        ([Transit(0, False, -5_000_000)], (0, 1, None, -5, 0)),
-        ([Transit(0, True, 70_000_000), Transit(0, False, -50_000_000)], (0, 2, 70, -50, 10)),
-        ([Transit(0, True, 7_000_000), Transit(0, True, 8_000_000), Transit(0, False, -9_000_000)], (0, 3, 7.5, -9, 0)),
+        ([((0, True), 30_000_000)], (0, 1, 30, None, 30)),
+        ([((0, False), -5_000_000)], (0, 1, None, -5, 0)),
+        ([((0, True), 70_000_000), ((0, False), -50_000_000)], (0, 2, 70, -50, 10)),
+        ([((0, True), 7_000_000), ((0, True), 8_000_000), ((0, False), -9_000_000)], (0, 3, 7.5, -9, 0)),
     ],
 )
 def test_latency_of_both_directions(found: list[Transit], row: tuple[Any, ...]) -> None:
