@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from pipesched.cli.groups import spell
 from pipesched.cli.options import ProblemSource, Screen, argument, option
@@ -51,7 +51,7 @@ def command(
             raise ConfigError(f"--{'models' if models else 'keys'}: is a list of its own; give one of these alone")
         if algorithms or asked:
             raise ConfigError("--models, --hardware and --keys list others; give them neither algorithms nor a config")
-        (_print_keys if keys else _print_models if models else _print_hardware)(screen)
+        _print_keys(screen) if keys else _print_presets("model" if models else "hardware", screen)
         return
     from pipesched.documents.comparison import rows_document
     from pipesched.render.catalogue import CatalogueTable, catalogue_details, catalogue_rows
@@ -102,23 +102,13 @@ def _print_keys(screen: Screen) -> None:
         console_for(screen).print(keys_table(fields))
 
 
-def _print_models(screen: Screen) -> None:
-    from pipesched.estimation.model_reader import model_rows
-
-    _print_presets("model", model_rows(), screen)
-
-
-def _print_hardware(screen: Screen) -> None:
-    from pipesched.estimation.hardware_reader import hardware_rows
-
-    _print_presets("hardware", hardware_rows(), screen)
-
-
-def _print_presets(kind: str, presets: Iterable[Mapping[str, Any]], screen: Screen) -> None:
+def _print_presets(kind: str, screen: Screen) -> None:
     from pipesched.documents.comparison import rows_document
+    from pipesched.estimation.hardware_reader import hardware_rows
+    from pipesched.estimation.model_reader import model_rows
     from pipesched.render.catalogue import PresetTable
 
-    rows = list(presets)
+    rows = list(model_rows() if kind == "model" else hardware_rows())
     if screen.as_json:
         print_json(rows_document("models" if kind == "model" else "hardware", rows))
         return

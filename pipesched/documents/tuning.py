@@ -64,6 +64,10 @@ def tuning_document(tuning: Tuning) -> dict[str, Any]:
     Nothing in it differs from run to run.
     """
     gpus, measure = None if tuning.estimate is None else tuning.estimate.setup.parallel.gpus, tuning.measure
+
+    def at(one: Any) -> dict[str, Any]:
+        return _point(one.layout, one.algorithm, gpus)
+
     return {
         "format": "pipesched.tuning",
         "version": 1,
@@ -73,21 +77,12 @@ def tuning_document(tuning: Tuning) -> dict[str, Any]:
         "rows": [_row(trial, gpus) for trial in tuning.rows],
         "pareto": [_row(trial, gpus) for trial in tuning.pareto],
         "parts": [share._asdict() for share in tuning.parts],
-        "wishes": [
-            {**_point(one.layout, one.algorithm, gpus), "over": one.over, "most": one.most} for one in tuning.wishes
-        ],
+        "wishes": [{**at(one), "over": one.over, "most": one.most} for one in tuning.wishes],
         "doubts": [
-            {
-                **picked(doubt, "share", "factor"),
-                "winner": _point(doubt.winner.point.layout, doubt.winner.point.algorithm, gpus),
-                "gain": doubt.gain,
-            }
-            for doubt in tuning.doubts
+            {**picked(one, "share", "factor"), "winner": at(one.winner.point), "gain": one.gain}
+            for one in tuning.doubts
         ],
-        "nearest": [
-            {**_point(one.layout, one.algorithm, gpus), "over": one.over, "help": list(one.help)}
-            for one in tuning.nearest
-        ],
+        "nearest": [{**at(one), "over": one.over, "help": list(one.help)} for one in tuning.nearest],
         **picked(tuning, "tied", "fits"),
         "beyond": [{**_row(one.trial, gpus), "measure": one.measure} for one in tuning.beyond],
         "published": [

@@ -41,15 +41,22 @@ def fuse(problem: Problem, stages: int) -> Problem:
         raise NotApplicable(
             f"needs a multiple of {stages} stages to fuse into {stages}; there are {problem.stages}", "stages"
         )
-    size = problem.stages // stages
+    size, costs, layers = problem.stages // stages, problem.costs, problem.layers
+    sums: dict[str, Any] = {key: _sums(times, size) for key in TIMES if (times := getattr(costs, key)) is not None}
+    memory, amounts = problem.memory, _totals(problem.memory.activation, problem.microbatches)
+    sizes: dict[str, Any] = {key: _sums(getattr(memory, key), size) for key in SIZES}
+    shares: dict[str, Any] = {key: _means(getattr(memory, key), amounts, size) for key in SHARES}
+    if layers is not None:
+        items = tuple(StageItems(*map(sum, zip(*group, strict=True))) for group in _groups(layers.items, size))
+        layers = replace(layers, layout=tuple(map(sum, _groups(layers.layout, size))), items=items)
     return replace(
         problem,
         stages=stages,
         placement=None,
-        costs=_fuse_costs(problem.costs, size, problem.ticks.per_unit),
+        costs=replace(costs, **sums, p2p=costs.p2p[size - 1 :: size], resolution=problem.ticks.per_unit),
         slices=_fuse_slices(problem, size),
-        memory=_fuse_memory(problem.memory, size, problem.microbatches),
-        layers=None if problem.layers is None else _fuse_layers(problem.layers, size),
+        memory=replace(memory, **sizes, **shares),
+        layers=layers,
         side=_side_into(problem, stages),
     )
 
@@ -57,11 +64,6 @@ def fuse(problem: Problem, stages: int) -> Problem:
 def _side_into(problem: Problem, stages: int) -> tuple[SideItem, ...]:
     """Return the side work of a problem with another number of stages: each item goes into the same part of them."""
     return tuple(replace(item, into=item.into * stages // problem.stages) for item in problem.side)
-
-
-def _fuse_layers(layers: Layers, size: int) -> Layers:
-    items = tuple(StageItems(*map(sum, zip(*group, strict=True))) for group in _groups(layers.items, size))
-    return replace(layers, layout=tuple(map(sum, _groups(layers.layout, size))), items=items)
 
 
 def _fuse_slices(problem: Problem, size: int) -> Slices:
@@ -96,19 +98,6 @@ def _sums(values: Sequence[Entry], size: int) -> tuple[Entry, ...]:
 
 def _groups(values: Sequence[T], size: int) -> list[Sequence[T]]:
     return [values[start : start + size] for start in range(0, len(values), size)]
-
-
-def _fuse_costs(costs: Costs, size: int, resolution: int) -> Costs:
-    sums: dict[str, Any] = {key: _sums(times, size) for key in TIMES if (times := getattr(costs, key)) is not None}
-    return replace(costs, **sums, p2p=costs.p2p[size - 1 :: size], resolution=resolution)
-
-
-def _fuse_memory(memory: Memory, size: int, microbatches: int) -> Memory:
-    amounts = _totals(memory.activation, microbatches)
-    sums: dict[str, Any] = {key: _sums(getattr(memory, key), size) for key in SIZES}
-    return replace(
-        memory, **sums, retain=_means(memory.retain, amounts, size), checkpoint=_means(memory.checkpoint, amounts, size)
-    )
 
 
 def _means(shares: Sequence[Exact], amounts: Sequence[Fraction], size: int) -> tuple[Exact, ...]:
@@ -287,7 +276,9 @@ def saved_by_moving(schedule: Schedule) -> Fraction:
     if problem.layers is not None and not problem.layers.layer.is_cut_by_counts:
         return _saved_at_edges(problem, problem.layers, device)
     if problem.layers is not None:
-        layer = _ticks_of_layer(problem, problem.layers)
+        count = problem.microbatches // len(problem.settled_placement.ways)  # of which a device runs layers
+        factors = problem.units.factors("work")[:count]
+        layer = int(problem.layers.layer.work * problem.ticks.per_unit * sum(factors, Fraction(0)))
         after = max([works[device] - layer, *others, min(others) + layer]) if others else works[device]
         return Fraction(max(works[device] - after, 0))
     stages = problem.settled_placement.stages_on(device)
@@ -309,13 +300,6 @@ def _saved_at_edges(problem: Problem, layers: Layers, device: int) -> Fraction:
                 layout[there] += 1
                 works.append(largest_work(replace(layers, layout=tuple(layout)), placement, speeds)[1])
     return (works[0] - min(works)) * problem.microbatches * problem.ticks.per_unit
-
-
-def _ticks_of_layer(problem: Problem, layers: Layers) -> int:
-    """Return the ticks that a device works on one layer, for its part of the microbatches."""
-    count = problem.microbatches // len(problem.settled_placement.ways)
-    factors = problem.units.factors("work")[:count]
-    return int(layers.layer.work * problem.ticks.per_unit * sum(factors, Fraction(0)))
 
 
 def _work(schedule: Schedule, stage: int, device: int) -> int:
