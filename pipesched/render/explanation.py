@@ -135,7 +135,10 @@ def gap_words(gap: IdleGap, unit: str = "") -> str:
     if gap.idle in could_run:
         return could_run[gap.idle]
     if gap.idle is Idle.QUEUE:
-        return _queue_words(gap, unit)
+        who = "all done here; message" if waiting is None else f"{waiting} waits: message"
+        issued = f"issued {gap.places} earlier, whose sender" if gap.places else "which"
+        until = f", {issued} runs until {number(gap.until)} {unit}".rstrip()
+        return f"{who} {culprit} {'is on its way' if gap.behind is None else f'stands behind {gap.behind}{until}'}"
     is_transfer = isinstance(culprit, Op) and ALL_KINDS[culprit.kind].is_transfer
     if waiting is None:
         runs = gap.idle is Idle.DRAIN or is_transfer
@@ -147,18 +150,6 @@ def gap_words(gap: IdleGap, unit: str = "") -> str:
     is_passed = before.stage != after.stage and {before.kind, after.kind}.isdisjoint(SIDE_KINDS)
     through = f", through stages {before.stage}-{after.stage}" if is_passed else ""
     return f"{waiting} waits for {culprit}{through}"
-
-
-def _queue_words(gap: IdleGap, unit: str) -> str:
-    """Say behind what a message stands for which a device waits."""
-    who = "all done here; message" if gap.waiting is None else f"{gap.waiting} waits: message"
-    if gap.behind is None:
-        return f"{who} {gap.culprit} is on its way"
-    until = f"{number(gap.until)} {unit}".rstrip()
-    if not gap.places:
-        return f"{who} {gap.culprit} stands behind {gap.behind}, which runs until {until}"
-    behind = f"{gap.behind}, issued {gap.places} earlier, whose sender runs until {until}"
-    return f"{who} {gap.culprit} stands behind {behind}"
 
 
 def _sensitivity_table(explanation: Explanation, plan_again: Planner | None) -> RenderableType:

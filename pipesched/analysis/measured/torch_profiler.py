@@ -229,11 +229,9 @@ def _without_parts(ranges: Sequence[Range]) -> list[Range]:
     kept: list[Range] = []
     pair: Range | None = None
     for one in ordered:
-        if pair is not None and one.end <= pair.end and isinstance(one.slot, Op) and one.slot in ops_of(pair.slot):
-            continue
-        if isinstance(one.slot, Pair):
-            pair = one
-        kept.append(one)
+        is_part = pair is not None and one.end <= pair.end and one.slot in pair.slot
+        pair = one if isinstance(one.slot, Pair) else pair
+        kept += [one] * (not is_part)
     return kept
 
 
