@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[1]
 SETTINGS = ("LINES", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "PYTHONIOENCODING", "PYTHONUTF8")
 MOST_TEXT = 6_000  # letters of an answer that stands in full
 TAKEN = re.compile(r'"seconds": [0-9.e-]+')
-LONG = re.compile(r"\d+\.\d{12,}(?:e[+-]?\d+)?")  # a float whose last digits depend on Python: its sums, from 3.12 on
+LONG = re.compile(r"\d+\.\d{8,}(?:e[+-]?\d+)?")  # a float whose last digits depend on Python: its sums, from 3.12 on
 HEAD = "devices: 2\nmicrobatches: 4\n"
 LAYER = "{forward: 2, backward: 4, activation: 1, static: 1}"
 LAYERS = f"{HEAD}layers: 6\nlayer: {LAYER}\nlast: {{forward: 3, backward: 3}}\n"
@@ -160,7 +160,7 @@ def _answer(command: Sequence[str]) -> dict[str, Any]:
     result = CliRunner().invoke(app, [*command], env=settings, prog_name="pipesched")
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
-    printed = LONG.sub(lambda found: f"{float(found[0]):.12g}", TAKEN.sub('"seconds": 0', result.stdout))
+    printed = LONG.sub(lambda found: f"{float(found[0]):.10g}", TAKEN.sub('"seconds": 0', result.stdout))
     found = {"code": int(result.exit_code), "error": result.stderr, "digest": digest(printed)}
     return {**found, "printed": _document(printed)} if len(printed) <= MOST_TEXT else found
 
