@@ -52,7 +52,7 @@ def insert_in_order(graph: TaskGraph, order: Iterable[int] | Ints, capacities: S
     for since in range(0, len(tasks), AT_ONCE):
         look()
         until = min(since + AT_ONCE, len(tasks))
-        if kernels.run.insert(ordered, since, until, *given, *gaps, *memory, start, end, tie) >= 0:
+        if kernels.lists.insert(ordered, since, until, *given, *gaps, *memory, start, end, tie) >= 0:
             return None
     starts, ties = column(start), column(tie)
     return Inserted(lists(starts), [part[np.lexsort((ties[part], starts[part]))].tolist() for part in parts])

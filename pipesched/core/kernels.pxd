@@ -17,11 +17,19 @@ cpdef Int block_moves(Int[::1] order, Int[::1] begins, Int[::1] machine, Int[::1
                       Int[::1] preceding, Int latest, object toss, Int[::1] blocks, Int[::1] row_seen, Int[::1] seen,
                       Int[::1] found) except? -1
 
-cpdef Int insert(Int[::1] order, Int since, Int until, Int[::1] first, Int[::1] before, Int[::1] lag,
-                 Int[::1] duration, Int[::1] take, Int[::1] give, Int[::1] machine, Int[::1] capacity, Int[::1] least,
-                 Int[::1] base, Int[::1] gaps, Int[::1] gap_start, Int[::1] gap_end, Int[::1] changes,
-                 Int[::1] change_time, Int[::1] change_size, Int[::1] level, Int[::1] start, Int[::1] end,
-                 Int[::1] tie)
+cdef Int below(object draw, Int count) except? -1
+
+cdef void move(Int[::1] order, Int source, Int target) noexcept
+
+cdef Int last_end(Int[::1] order, Int[::1] begins, Int[::1] offset, Int[::1] end) noexcept
+
+cpdef Int shorten(Int rounds, Int slack, Int busy, Int most_dry, object look, object toss, object draw,
+                  Int[::1] best, Int[::1] begins, Int[::1] first, Int[::1] before, Int[::1] lag, Int[::1] duration,
+                  Int[::1] take, Int[::1] give, Int[::1] capacity, Int[::1] offset, Int[::1] row,
+                  Int[::1] following, Int[::1] preceding, Int[::1] order, Int[::1] start, Int[::1] end,
+                  Int[::1] machine, Int[::1] position, Int[::1] new_start, Int[::1] new_end, Int[::1] sleeper,
+                  Int[::1] seen, Int[::1] row_seen, Int[::1] blocks, Int[::1] moves, Int[::1] place,
+                  Int[::1] clock, Int[::1] beyond, Int[::1] awake) except? -1
 
 cdef void push(Int[::1] heap, Int base, Int size, Int value) noexcept
 
@@ -40,7 +48,7 @@ cpdef Int dispatch(Int steps, Int ahead, Int reach, Int weight_first, Int forwar
                    Int[::1] order_count, Int[::1] event_times, Int[::1] event_codes, Int[::1] choices,
                    Int[::1] pending, Int[::1] state)
 
-cpdef bint fits(Int[::1] order, Int[::1] take, Int[::1] give, Int capacity)
+cpdef bint fits(Int[::1] order, Int at, Int stop, Int[::1] take, Int[::1] give, Int capacity)
 
 cpdef Int arrange(Int[::1] first, Int[::1] after, Int[::1] left, Int[::1] height,
                         Int[::1] tasks)

@@ -175,110 +175,117 @@ def block_moves(
     return moves
 
 
-def insert(
-    order: Sequence[int], since: int, until: int, first: Sequence[int], before: Sequence[int], lag: Sequence[int],
-    duration: Sequence[int], take: Sequence[int], give: Sequence[int], machine: Sequence[int], capacity: Sequence[int],
-    least: Sequence[int], base: Sequence[int], gaps: MutableSequence[int], gap_start: MutableSequence[int],
-    gap_end: MutableSequence[int], changes: MutableSequence[int], change_time: MutableSequence[int],
-    change_size: MutableSequence[int], level: MutableSequence[int], start: MutableSequence[int],
-    end: MutableSequence[int], tie: MutableSequence[int],
-) -> int:  # fmt: skip
-    """Put the tasks from `since` to `until` of `order` into the first gap of their machine; return one that never fits.
+def below(draw: Callable[[int], int], count: int) -> int:
+    """Return a number from 0 to `count` - 1 from random bits, as Python's own generator does."""
+    bits, left = 0, count
+    while left > 0:
+        bits += 1
+        left //= 2
+    number = draw(bits)
+    while number >= count:
+        number = draw(bits)
+    return number
 
-    The gaps of machine m stand from `base[m]` on, `gaps[m]` of them, the last one without end; shorter ones than
-    `least[m]` are left out. Its changes of memory stand from `2 * base[m]` on; a capacity below 0 is none. By `start`,
-    then by `tie`, tasks stand in the order of their machine. NONE if all fit.
+
+def move(order: MutableSequence[int], source: int, target: int) -> None:
+    """Take the task at place `source` out, and put it in at place `target`."""
+    task, step = order[source], 1 if source < target else -1
+    while source != target:
+        order[source] = order[source + step]
+        source += step
+    order[target] = task
+
+
+def last_end(order: Sequence[int], begins: Sequence[int], offset: Sequence[int], end: Sequence[int]) -> int:
+    """Return the largest over machines of the end of its last task, less its offset."""
+    most = end[order[begins[1] - 1]] - offset[0]
+    for number in range(1, len(offset)):
+        most = max(most, end[order[begins[number + 1] - 1]] - offset[number])
+    return most
+
+
+def shorten(
+    rounds: int, slack: int, busy: int, most_dry: int, look: Callable[[], None], toss: Callable[[], float],
+    draw: Callable[[int], int], best: MutableSequence[int], begins: Sequence[int], first: Sequence[int],
+    before: Sequence[int], lag: Sequence[int], duration: Sequence[int], take: Sequence[int], give: Sequence[int],
+    capacity: Sequence[int], offset: Sequence[int], row: Sequence[int], following: Sequence[int],
+    preceding: Sequence[int], order: MutableSequence[int], start: MutableSequence[int], end: MutableSequence[int],
+    machine: Sequence[int], position: MutableSequence[int], new_start: MutableSequence[int],
+    new_end: MutableSequence[int], sleeper: MutableSequence[int], seen: MutableSequence[int],
+    row_seen: MutableSequence[int], blocks: MutableSequence[int], moves: MutableSequence[int],
+    place: MutableSequence[int], clock: MutableSequence[int], beyond: MutableSequence[int],
+    awake: MutableSequence[int],
+) -> int:  # fmt: skip
+    """Move tasks at the ends of critical blocks while that shortens; leave the best order in `best`, return its length.
+
+    `best` and `order` begin alike, `start` and `end` are their times. At most `rounds` orders are timed, or `most_dry`
+    times no move helps. What starts before the first task that a move shifts keeps its times. `look` may raise.
     """
-    for at in range(since, until):
-        task = order[at]
-        here, length, amount = machine[task], duration[task], take[task]
-        zone, stop, limit = base[here], base[here] + gaps[here], capacity[here]
-        ready = 0
-        for wait in range(first[task], first[task + 1]):
-            earliest = end[before[wait]] + lag[wait]
-            if earliest > ready:
-                ready = earliest
-        is_limited = amount > 0 and limit >= 0
-        while True:
-            needed = ready + length
-            low, high, step = zone, stop - 1, 1
-            while high - step >= zone:  # what is ready late, as most tasks are, is found near the end
-                if gap_end[high - step] < needed:
-                    low = high - step + 1
-                    break
-                high -= step
-                step += step
-            while low < high:
-                middle = (low + high) // 2
-                if gap_end[middle] < needed:
-                    low = middle + 1
-                else:
-                    high = middle
-            begin = gap_start[low]
-            is_moved = begin > ready
-            if is_moved:
-                while gap_end[low] - begin < length:
-                    low += 1
-                    begin = gap_start[low]
-            else:
-                begin = ready
-            if not is_limited:
-                break
-            is_limited = False
-            # the first time after which so much more always fits; before the gap it is of no interest
-            since_when = begin if length else ready
-            held, later = level[here] + amount, -1
-            place = 2 * zone + changes[here] - 1
-            while held <= limit and place >= 2 * zone and change_time[place] > since_when:
-                held -= change_size[place]
-                later = change_time[place]
-                place -= 1
-            if held <= limit:
-                break
-            if later < 0 or place < 2 * zone:
-                return task
-            ready = later
-        finish = begin + length
-        start[task] = begin
-        end[task] = finish
-        tie[task] = len(order) if length else (-1 - at if is_moved else at)
-        lower, upper = gap_start[low], gap_end[low]
-        if length or lower < begin < upper:
-            if begin - lower < least[here]:
-                if upper - finish < least[here]:
-                    for place in range(low, stop - 1):
-                        gap_start[place] = gap_start[place + 1]
-                        gap_end[place] = gap_end[place + 1]
-                    gaps[here] -= 1
-                else:
-                    gap_start[low] = finish
-            else:
-                gap_end[low] = begin
-                if upper - finish >= least[here]:
-                    for place in range(stop, low + 1, -1):
-                        gap_start[place] = gap_start[place - 1]
-                        gap_end[place] = gap_end[place - 1]
-                    gap_start[low + 1] = finish
-                    gap_end[low + 1] = upper
-                    gaps[here] += 1
-        if limit < 0:
+    machines, left, dry, count, is_new = len(capacity), rounds, 0, 0, True
+    length = least = last_end(order, begins, offset, end)
+    while left > 0 and dry < most_dry:
+        if count == 0:
+            look()
+            dry += 0 if is_new else 1
+            is_new = False
+            ties = 0
+            for number in range(machines):
+                if end[order[begins[number + 1] - 1]] - offset[number] == length:
+                    awake[ties] = number
+                    ties += 1
+            for task in range(len(seen)):
+                seen[task] = 0
+            for task in range(len(row_seen)):
+                row_seen[task] = 0
+            count = block_moves(order, begins, machine, position, first, before, lag, start, end, row, following,
+                                preceding, awake[below(draw, ties)], toss, blocks, row_seen, seen, moves)  # fmt: skip
+            for at in range(count // 3 - 1, 0, -1):
+                other = below(draw, at + 1)
+                for part in range(3):
+                    swapped = moves[3 * at + part]
+                    moves[3 * at + part] = moves[3 * other + part]
+                    moves[3 * other + part] = swapped
             continue
-        for side in range(2):
-            size = -give[task] if side else amount
-            if size:
-                when = finish if side else begin
-                place = 2 * zone + changes[here]
-                while place > 2 * zone and (
-                    change_time[place - 1] > when or (change_time[place - 1] == when and change_size[place - 1] > size)
-                ):
-                    change_time[place] = change_time[place - 1]
-                    change_size[place] = change_size[place - 1]
-                    place -= 1
-                change_time[place] = when
-                change_size[place] = size
-                changes[here] += 1
-                level[here] += size
-    return -1
+        count -= 3
+        here, base = moves[count], begins[moves[count]]
+        source, target = base + moves[count + 1], base + moves[count + 2]
+        low, high = min(source, target), max(source, target)
+        since = start[order[low]]
+        move(order, source, target)
+        waiting, done, reached = 0, -1, 0
+        if fits(order, base, begins[here + 1], take, give, capacity[here]):
+            new_start[:] = start
+            new_end[:] = end
+            for number in range(machines):
+                at = begins[number + 1]
+                while at > begins[number] and start[order[at - 1]] >= since:
+                    at -= 1
+                    new_end[order[at]] = -1
+                place[number] = at
+                clock[number] = end[order[at - 1]] if at > begins[number] else 0
+                waiting += begins[number + 1] - at
+            done = replay(order, begins[1:], first, before, lag, duration, new_start, new_end, clock, place, sleeper,
+                          beyond, awake)  # fmt: skip
+        if done == waiting:
+            left -= 1
+            reached = last_end(order, begins, offset, new_end)
+        elif done >= 0:  # a deadlock
+            for task in range(len(sleeper)):
+                sleeper[task] = -1
+        over = slack * (least - busy) * left
+        over = over // (1000 * rounds) if over >= 0 else -((1000 * rounds - 1 - over) // (1000 * rounds))
+        if done < waiting or reached > least + over:
+            move(order, target, source)
+            continue
+        start, new_start, end, new_end = new_start, start, new_end, end
+        for at in range(low, high + 1):
+            position[order[at]] = at - base
+        dry = dry if reached == length else 0
+        length, count, is_new = reached, 0, True
+        if length < least:
+            least = length
+            best[:] = order
+    return least
 
 
 def push(heap: MutableSequence[int], base: int, size: int, value: int) -> None:
@@ -554,13 +561,14 @@ def greedy(
     return events
 
 
-def fits(order: Sequence[int], take: Sequence[int], give: Sequence[int], capacity: int) -> bool:
-    """Return whether tasks that run one by one in this order never hold more than `capacity`."""
-    for at in range(len(order)):
+def fits(order: Sequence[int], at: int, stop: int, take: Sequence[int], give: Sequence[int], capacity: int) -> bool:
+    """Return whether the tasks at these places of `order`, run one by one, never hold more than `capacity`."""
+    while at < stop:
         capacity -= take[order[at]]
         if capacity < 0:
             return False
         capacity += give[order[at]]
+        at += 1
     return True
 
 

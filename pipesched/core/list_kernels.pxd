@@ -64,3 +64,9 @@ cpdef Int take_turns(Int[::1] order, Int[::1] stops, Int[::1] idle, Int[::1] nee
 cpdef Int run_in_turn(Int[::1] order, Int[::1] first, Int[::1] before, Int[::1] lag, Int[::1] duration,
                       Int[::1] machine, Int[::1] source, Int[::1] target, Int[::1] length, Int[::1] one, Int[::1] two,
                       Int beyond, Int[::1] clock, Int[::1] ready, Int[::1] start, Int[::1] end)
+
+cpdef Int insert(Int[::1] order, Int since, Int until, Int[::1] first, Int[::1] before, Int[::1] lag,
+                 Int[::1] duration, Int[::1] take, Int[::1] give, Int[::1] machine, Int[::1] capacity, Int[::1] least,
+                 Int[::1] base, Int[::1] gaps, Int[::1] gap_start, Int[::1] gap_end, Int[::1] changes,
+                 Int[::1] change_time, Int[::1] change_size, Int[::1] level, Int[::1] start, Int[::1] end,
+                 Int[::1] tie)

@@ -649,3 +649,109 @@ def run_in_turn(
             ready[other] = max(ready[other], now)
         end[task] = now
     return len(order)
+
+
+def insert(
+    order: Sequence[int], since: int, until: int, first: Sequence[int], before: Sequence[int], lag: Sequence[int],
+    duration: Sequence[int], take: Sequence[int], give: Sequence[int], machine: Sequence[int], capacity: Sequence[int],
+    least: Sequence[int], base: Sequence[int], gaps: MutableSequence[int], gap_start: MutableSequence[int],
+    gap_end: MutableSequence[int], changes: MutableSequence[int], change_time: MutableSequence[int],
+    change_size: MutableSequence[int], level: MutableSequence[int], start: MutableSequence[int],
+    end: MutableSequence[int], tie: MutableSequence[int],
+) -> int:  # fmt: skip
+    """Put the tasks from `since` to `until` of `order` into the first gap of their machine; return one that never fits.
+
+    The gaps of machine m stand from `base[m]` on, `gaps[m]` of them, the last one without end; shorter ones than
+    `least[m]` are left out. Its changes of memory stand from `2 * base[m]` on; a capacity below 0 is none. By `start`,
+    then by `tie`, tasks stand in the order of their machine. NONE if all fit.
+    """
+    for at in range(since, until):
+        task = order[at]
+        here, length, amount = machine[task], duration[task], take[task]
+        zone, stop, limit = base[here], base[here] + gaps[here], capacity[here]
+        ready = 0
+        for wait in range(first[task], first[task + 1]):
+            earliest = end[before[wait]] + lag[wait]
+            if earliest > ready:
+                ready = earliest
+        is_limited = amount > 0 and limit >= 0
+        while True:
+            needed = ready + length
+            low, high, step = zone, stop - 1, 1
+            while high - step >= zone:  # what is ready late, as most tasks are, is found near the end
+                if gap_end[high - step] < needed:
+                    low = high - step + 1
+                    break
+                high -= step
+                step += step
+            while low < high:
+                middle = (low + high) // 2
+                if gap_end[middle] < needed:
+                    low = middle + 1
+                else:
+                    high = middle
+            begin = gap_start[low]
+            is_moved = begin > ready
+            if is_moved:
+                while gap_end[low] - begin < length:
+                    low += 1
+                    begin = gap_start[low]
+            else:
+                begin = ready
+            if not is_limited:
+                break
+            is_limited = False
+            # the first time after which so much more always fits; before the gap it is of no interest
+            since_when = begin if length else ready
+            held, later = level[here] + amount, -1
+            place = 2 * zone + changes[here] - 1
+            while held <= limit and place >= 2 * zone and change_time[place] > since_when:
+                held -= change_size[place]
+                later = change_time[place]
+                place -= 1
+            if held <= limit:
+                break
+            if later < 0 or place < 2 * zone:
+                return task
+            ready = later
+        finish = begin + length
+        start[task] = begin
+        end[task] = finish
+        tie[task] = len(order) if length else (-1 - at if is_moved else at)
+        lower, upper = gap_start[low], gap_end[low]
+        if length or lower < begin < upper:
+            if begin - lower < least[here]:
+                if upper - finish < least[here]:
+                    for place in range(low, stop - 1):
+                        gap_start[place] = gap_start[place + 1]
+                        gap_end[place] = gap_end[place + 1]
+                    gaps[here] -= 1
+                else:
+                    gap_start[low] = finish
+            else:
+                gap_end[low] = begin
+                if upper - finish >= least[here]:
+                    for place in range(stop, low + 1, -1):
+                        gap_start[place] = gap_start[place - 1]
+                        gap_end[place] = gap_end[place - 1]
+                    gap_start[low + 1] = finish
+                    gap_end[low + 1] = upper
+                    gaps[here] += 1
+        if limit < 0:
+            continue
+        for side in range(2):
+            size = -give[task] if side else amount
+            if size:
+                when = finish if side else begin
+                place = 2 * zone + changes[here]
+                while place > 2 * zone and (
+                    change_time[place - 1] > when or (change_time[place - 1] == when and change_size[place - 1] > size)
+                ):
+                    change_time[place] = change_time[place - 1]
+                    change_size[place] = change_size[place - 1]
+                    place -= 1
+                change_time[place] = when
+                change_size[place] = size
+                changes[here] += 1
+                level[here] += size
+    return -1

@@ -79,20 +79,6 @@ class Retiming:
         """Return the order of a machine, a view of it as it is now."""
         return self.order[self._begins[machine] : self._stops[machine]]
 
-    def orders(self) -> list[list[int]]:
-        """Return the order of each machine, as it is now."""
-        return [self.order_of(machine).tolist() for machine in range(len(self._stops))]
-
-    def move(self, machine: int, source: int, target: int) -> None:
-        """Take the task at position `source` of a machine's order out, and put it in at position `target`."""
-        order, task = self.order_of(machine), self.order_of(machine)[source]
-        if source < target:
-            order[source:target] = order[source + 1 : target + 1]
-        else:
-            order[target + 1 : source + 1] = order[target:source]
-        order[target] = task
-        vars(self).pop("positions", None)
-
     def _run_all(self) -> tuple[Times, int]:
         begins, blank = self._begins, np.full(len(self._graph), UNTIMED)
         return self._run(self._graph.duration, begins.copy(), begins * 0, blank, blank.copy())

@@ -88,11 +88,10 @@ def best_of(
         if (graph, design.block) not in drawn:
             drawn.append((graph, design.block))
     tries = max(MOST_PLANNED // case.index.size, FEWEST_TRIES)
-    first = [*map(case.timed, known)]
+    first = [*known]
     if case.index.slices > 1:
-        case = replace(case, capacities=[max(max(one.peak_grains) for one in first)] * problem.devices)
-    orders = islice(_orders(case, drawn), tries - len(first))
-    return case.improved(case.best(chain(first, map(case.timed, orders))), EFFORT)
+        case = replace(case, capacities=[max(max(case.timed(one).peak_grains) for one in first)] * problem.devices)
+    return case.improved(case.best(chain(first, islice(_orders(case, drawn), tries - len(first)))), EFFORT)
 
 
 def _orders(case: Trials, designs: Sequence[tuple[TaskGraph, Block]]) -> Iterator[Orders]:

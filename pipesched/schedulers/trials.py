@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from pipesched.checks import look_up
 from pipesched.core.tasks import TaskGraph
-from pipesched.core.timing import earliest_times
+from pipesched.core.timing import Retiming, earliest_times
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, timed_schedule
-from pipesched.schedulers.critical_blocks import CriticalBlockSearch
+from pipesched.schedulers.critical_blocks import shorten_path
 from pipesched.schedulers.options import OBJECTIVES
 
 LEAST_ROUNDS = 40  # timings of the local search: with fewer it is not worth its time
@@ -23,7 +23,7 @@ Orders = Sequence[Sequence[int]]
 
 
 class Effort(NamedTuple):
-    """What a local search may cost: operations in all its timings, and timings; and its slack (CriticalBlockSearch)."""
+    """What a local search may cost: operations in all its timings, and timings; and its slack (`shorten_path`)."""
 
     operations: int
     rounds: int
@@ -49,9 +49,20 @@ class Trials:
         """Return whether no device ever holds more than its capacity."""
         return all(peak <= capacity for peak, capacity in zip(schedule.peak_grains, self.capacities, strict=True))
 
-    def best(self, schedules: Iterable[Schedule]) -> Schedule:
-        """Return the least schedule by the objective, or by the other one among equals."""
-        return min(schedules, key=OBJECTIVES[self.objective])
+    def best(self, found: Iterable[Orders]) -> Schedule:
+        """Return the schedule of the orders that are least by the objective, or by the other one among equals."""
+        return self.timed(min(found, key=self._measure))
+
+    def _measure(self, orders: Orders) -> tuple[int, int]:
+        if self.problem.has_step or not all(map(len, orders)):
+            schedule = self.timed(orders)
+            span, makespan = schedule.span_ticks, schedule.makespan_ticks
+        else:  # the same, without a schedule
+            retiming = Retiming(self.graph, orders)
+            times, bounds = retiming.times(), retiming.bounds
+            first, last = times.start[retiming.order[bounds[:-1]]], times.end[retiming.order[bounds[1:] - 1]]
+            span, makespan = int(max(last - first)), int(max(last) - min(first))
+        return (span, makespan) if self.objective == "span" else (makespan, span)
 
     def improved(self, schedule: Schedule, effort: Effort) -> Plan:
         """Return the plan of a schedule, after a local search if the ideal is not reached and the effort is enough."""
@@ -59,8 +70,10 @@ class Trials:
         if rounds < LEAST_ROUNDS or OBJECTIVES[self.objective](schedule)[0] == schedule.ideal_ticks:
             return schedule.plan
         offsets = schedule.first_start_ticks if self.objective == "span" else [0] * self.problem.devices
-        search = CriticalBlockSearch(self.graph, self.index, self.capacities, offsets, effort.slack)
-        return Plan(self.index, search.improve(schedule.plan.orders, rounds))
+        orders = shorten_path(
+            self.graph, self.index, self.capacities, offsets, schedule.plan.orders, rounds, effort.slack
+        )
+        return Plan(self.index, orders)
 
 
 def trials(problem: Problem, letters: str, capacities: Sequence[int], objective: str) -> Trials:

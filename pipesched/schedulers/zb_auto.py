@@ -16,9 +16,8 @@ from pipesched.core.clock import look
 from pipesched.pipeline.capacity import require_least_capacity
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import Schedule
 from pipesched.schedulers.family import Family
-from pipesched.schedulers.trials import Effort, Trials, trials
+from pipesched.schedulers.trials import Effort, Orders, Trials, trials
 from pipesched.schedulers.zero_bubble import handcrafted
 
 KINDS = "FIW"
@@ -92,13 +91,14 @@ def zb_auto(problem: Problem, *, objective: str = "span") -> Plan:
     return case.improved(case.best(_candidates(case)), EFFORT)
 
 
-def _candidates(case: Trials) -> Iterator[Schedule]:
-    """Yield the handcrafted schedules that fit, and as many greedy ones as MOST_PLANNED operations allow."""
+def _candidates(case: Trials) -> Iterator[Orders]:
+    """Yield the handcrafted orders that fit, and as many greedy ones as MOST_PLANNED operations allow."""
     depths = ((1, 1), (2, 2), (1, 0))  # ZB-H1, ZB-H2, and 1F1B with each backward in two halves
-    yield from filter(case.fits, (case.timed(handcrafted(case.index, *depth)) for depth in depths))
+    drawn = [handcrafted(case.index, *depth) for depth in depths]
+    yield from (orders for orders in drawn if case.fits(case.timed(orders)))
     count = max(MOST_PLANNED // case.index.size, 2)
     for switches in islice(_switches(case), count):
-        yield case.timed(greedy_orders(case.problem, case.capacities, switches))
+        yield greedy_orders(case.problem, case.capacities, switches)
 
 
 def _switches(case: Trials) -> Iterator[Switches]:

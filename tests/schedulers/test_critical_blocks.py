@@ -15,7 +15,7 @@ from pipesched.pipeline.check import violations
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.schedule import schedule_plan
-from pipesched.schedulers.critical_blocks import CriticalBlockSearch, Orders
+from pipesched.schedulers.critical_blocks import Orders, shorten_path
 from pipesched.schedulers.zb_auto import Switches, greedy_orders
 from pipesched.schedulers.zero_bubble import handcrafted
 from tests.strategies import limited
@@ -29,7 +29,7 @@ def shortened(problem: Problem, orders: Orders, capacity: int, rounds: int) -> O
     """What the search makes of the makespan of these orders."""
     index = OpIndex("FIW", problem.stages, problem.microbatches)
     capacities, offsets = [capacity] * problem.devices, [0] * problem.devices
-    return CriticalBlockSearch(lower(problem, index), index, capacities, offsets, 0).improve(orders, rounds)
+    return shorten_path(lower(problem, index), index, capacities, offsets, orders, rounds, 0)
 
 
 def one_by_one(problem: Problem) -> Orders:
@@ -82,7 +82,7 @@ def test_the_local_search_never_loses(problem: Problem, rounds: int, by_span: bo
     start = greedy_orders(problem, capacities, Switches([9] * problem.devices, False, 0, 0, 0))
     before = schedule_plan(problem, Plan(index, start))
     offsets = before.first_start_ticks if by_span else [0] * problem.devices
-    improved = CriticalBlockSearch(lower(problem, index), index, capacities, offsets, 50).improve(start, rounds)
+    improved = shorten_path(lower(problem, index), index, capacities, offsets, start, rounds, 50)
     after = schedule_plan(problem, Plan(index, improved))
     assert list(violations(after)) == []
     assert after.fits
@@ -108,7 +108,7 @@ def test_the_local_search_finds_the_optimum(switches: Switches) -> None:
     index = OpIndex("FIW", 8, 24)
     greedy = greedy_orders(problem, [capacity] * 8, switches)
     offsets = [device * (f + hop) for device in range(8)]
-    improved = CriticalBlockSearch(lower(problem, index), index, [capacity] * 8, offsets, 50).improve(greedy, 200)
+    improved = shorten_path(lower(problem, index), index, [capacity] * 8, offsets, greedy, 200, 50)
     before, after = (schedule_plan(problem, Plan(index, orders)).span_ticks for orders in (greedy, improved))
     assert before > after == 7 * (f + b + 2 * hop) + 24 * (f + b) + w
 
@@ -118,5 +118,5 @@ def test_what_fits() -> None:
     index = OpIndex("FIW", 2, 4)
     graph = lower(PROBLEM, index)
     (f0, f1), (i0, _), (w0, _) = (index.row(kind, 0)[:2] for kind in "FIW")
-    assert [fits([f0, i0, f1, w0], graph.takes, graph.gives, capacity) for capacity in (2, 3)] == [False, True]
-    assert [fits([f0, i0, w0, f1], graph.takes, graph.gives, capacity) for capacity in (1, 2)] == [False, True]
+    assert [fits([f0, i0, f1, w0], 0, 4, graph.takes, graph.gives, capacity) for capacity in (2, 3)] == [False, True]
+    assert [fits([f0, i0, w0, f1], 0, 4, graph.takes, graph.gives, capacity) for capacity in (1, 2)] == [False, True]

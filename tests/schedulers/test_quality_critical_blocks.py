@@ -7,7 +7,7 @@ import pytest
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.schedule import Schedule, schedule_plan
-from pipesched.schedulers.critical_blocks import CriticalBlockSearch
+from pipesched.schedulers.critical_blocks import shorten_path
 from pipesched.schedulers.zb_auto import Switches, greedy_orders
 from tests.quality_cases import split, split_trial, work_of
 from tests.quality_problems import SPLIT
@@ -30,8 +30,9 @@ def reached(objective: str, start: str, case: str) -> int:
     """Return the value after so many rounds."""
     problem, tried, schedule = split(case), split_trial(case), start_of(start, case)
     offsets = schedule.first_start_ticks if objective == "span" else [0] * problem.devices
-    search = CriticalBlockSearch(tried.graph, tried.index, tried.capacities, offsets, SLACK)
-    better = checked(schedule_plan(problem, Plan(tried.index, search.improve(schedule.plan.orders, ROUNDS))))
+    orders = schedule.plan.orders
+    shorter = shorten_path(tried.graph, tried.index, tried.capacities, offsets, orders, ROUNDS, SLACK)
+    better = checked(schedule_plan(problem, Plan(tried.index, shorter)))
     assert better.fits
     return better.span_ticks if objective == "span" else better.makespan_ticks
 
