@@ -269,7 +269,7 @@ class _Times:
                 ends = [None if way.devices is None else way.devices[boundary : boundary + 2][::turn] for way in ways]
                 rows = [self._latencies(entry, both) for both in ends]
                 parts = (row[self.units.part(way.microbatches)] for row, way in zip(rows, ways, strict=True))
-                joined.append([*chain.from_iterable(parts)])
+                joined.append(rows[0] if len(rows) == 1 else [*chain.from_iterable(parts)])  # one that many may share
         return there, back
 
     def around(self, ways: Sequence[Route]) -> list[int]:
