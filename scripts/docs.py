@@ -4,8 +4,8 @@
     python scripts/docs.py --write    # bring the pages and their pictures up to date
 
 An example is a fenced block `console` whose lines that start with `$ ` are commands; what follows a command is its
-output, without blanks at the ends of lines. `| head -9` behind a command leaves the first 9 lines. Output is 100
-columns wide, in the README 80, and without colour.
+output, without blanks at the ends of lines. `| head -9` behind a command leaves the first 9 lines, `| tail -9` the
+last. Output is 100 columns wide, in the README 80, and without colour.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def output_of(command: str, columns: int = 100) -> str:
 
     It runs in this process: to start one for each command would take longer than most commands.
     """
-    command, _, first = command.partition(" | head -")
+    command, _, part = command.partition(" | ")
+    end, _, count = part.partition(" -")
     program, *arguments = shlex.split(command)
     if program != "pipesched":
         raise SystemExit(f"an example must call pipesched: {command}")
@@ -69,7 +70,8 @@ def output_of(command: str, columns: int = 100) -> str:
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     lines = (result.stderr + result.stdout).rstrip().splitlines()
-    return "\n".join(line.rstrip() for line in lines[: int(first or len(lines))])
+    shown = {"": lines, "head": lines[: int(count or 0)], "tail": lines[-int(count or 0) :]}[end]
+    return "\n".join(line.rstrip() for line in shown)
 
 
 def refreshed(page: Path) -> str:

@@ -117,10 +117,11 @@ def test_the_readme_is_short() -> None:
     assert max(len(line) for example in examples for line in example.splitlines()[1:]) <= 80
 
 
-def test_an_example_may_show_the_first_lines() -> None:
-    """`| head -2` behind a command leaves two lines of what it prints, and columns are those that are asked for."""
+def test_an_example_may_show_the_first_or_last_lines() -> None:
+    """`| head -2` or `| tail -2` behind a command leaves two lines, and columns are those that are asked for."""
     whole = DOCS.output_of("pipesched list 1f1b", 60).splitlines()
     assert DOCS.output_of("pipesched list 1f1b | head -2", 60).splitlines() == whole[:2]
+    assert DOCS.output_of("pipesched list 1f1b | tail -2", 60).splitlines() == whole[-2:]
     assert max(map(len, whole)) <= 60 < max(map(len, DOCS.output_of("pipesched list 1f1b").splitlines()))
 
 
