@@ -80,7 +80,7 @@ def context_table() -> bool:
 
 
 def _head() -> str:
-    return f"  {'':<75} {'published':>10} {'ours':>10} {'factor':>7}"
+    return f"  {'run':<75} {'published':>10} {'ours':>10} {'factor':>7}"
 
 
 def _lines(rows: Iterable[Compared]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from pipesched.estimation.result import DeviceMemory
 from pipesched.estimation.trust.facts import RunFacts, facts_of
 from published_runs import LeftOut, published_memory_run, records
-from published_times import Compared, estimate_of, summaries, summary
+from published_times import SUMMARY_HEAD, Compared, estimate_of, summaries, summary
 
 
 class Goal(NamedTuple):
@@ -105,18 +105,16 @@ def memory_table() -> bool:
     """Print each run, the errors of each family and of all, and what is left out; return whether the goal is missed."""
     found = list(peaks())
     rows = [row for row in found if isinstance(row, Peak)]
-    print(f"  {'':<75} {'published':>9} {'states':>7} {'kept':>7} {'logits':>7} {'ours':>7} {'error':>7}")
+    print(f"    {'':<75} {'published':>9} {'states':>7} {'kept':>7} {'logits':>7} {'ours':>7} {'error':>7}")
     for row in rows:
         numbers = (row.published, row.states, row.activations, row.beside, row.compared.ours)
         sizes = "{:>9.2f} {:>7.2f} {:>7.2f} {:>7.2f} {:>7.2f}".format(*(number / GB for number in numbers))
-        print(f"  {row.name:<75} {sizes} {row.compared.error:>+7.1%}")
+        print(f"    {row.name:<75} {sizes} {row.compared.error:>+7.1%}")
     compared = [row.compared for row in rows]
     every = summary("all", [row.error for row in compared])
-    for one in (*summaries(compared), every):
-        errors = f"median {one.median:5.1%}, 90th percentile {one.ninetieth:5.1%}, mean {one.mean:+5.1%}"
-        print(f"  {one.family:<28} {one.rows:>3}  {errors}")
+    print(SUMMARY_HEAD, *summaries(compared), every, sep="\n")
     reasons = Counter((row.family, row.reason) for row in found if isinstance(row, LeftOut))
     print(f"\nLeft out of memory: {reasons.total()}")
     for (family, reason), count in reasons.items():
-        print(f"  {count:>3} of {family}: {reason}")
+        print(f"    {count:>3} of {family}: {reason}")
     return every.median > GOAL.median or every.ninetieth > GOAL.ninetieth

@@ -19,7 +19,7 @@ from pipesched.estimation.precision import BF16, RECIPES
 from pipesched.estimation.setup import FULL, SELECTIVE
 from published_hardware import HBM2E_NUMBERS
 from published_runs import Run, records_of, whole_run
-from published_times import Compared, Summary, estimate_of, step_of, step_time, summary, with_efficiency
+from published_times import SUMMARY_HEAD, Compared, estimate_of, step_of, step_time, summary, with_efficiency
 
 FILE = "measured_precision.json"
 HOPPER, BLACKWELL, ULTRA = ("h100-sxm", "h800"), ("b200", "gb200"), ("b300", "gb300")
@@ -188,28 +188,21 @@ def left_out_times() -> list[LeftOutTime]:
 def precision_table() -> bool:
     """Print steps and gains; return whether a goal is missed."""
     rows = left_out_times()
-    print(
-        f"\nSteps in 8 and 4 bits, each source left out\n  {'':<46} {'published':>10} {'ours':>10} {'error':>7}", end=""
-    )
-    print("   gain over bf16: published, ours")
+    print("\nSteps in 8 and 4 bits, each source left out")
+    print(f"    {'':<46} {'published':>10} {'ours':>10} {'error':>7}   gain over bf16: published, ours")
     for row in rows:
         step, gain = row.step, row.gain
         text = f"{gain.published:>14.3f} {gain.ours:>7.3f} {gain.error:>+7.1%}" if gain else ""
-        line = f"  {step.name:<46} {step.published:>10.1f} {step.ours:>10.1f} {step.error:>+7.1%}  {text}"
+        line = f"    {step.name:<46} {step.published:>10.1f} {step.ours:>10.1f} {step.error:>+7.1%}  {text}"
         print(line.rstrip())
-    families = Counter(row.family for row in rows)
-    for family in families:
-        one = summary(family, [row.step.error for row in rows if row.family == family])
-        print(_line(one.family, one))
+    print(SUMMARY_HEAD)
+    for family in dict.fromkeys(row.family for row in rows):
+        print(summary(family, [row.step.error for row in rows if row.family == family]))
     steps = summary("all", [row.step.error for row in rows])
     gains = summary("gains over bf16", [row.gain.error for row in rows if row.gain])
-    print(_line("all", steps))
-    print(_line("gains over bf16", gains))
-    for reason, count in left_out_of_precision().items():
-        print(f"  left out: {count} of which {reason}")
+    print(steps, gains, sep="\n")
+    reasons = left_out_of_precision()
+    print(f"  left out: {reasons.total()}")
+    for reason, count in reasons.items():
+        print(f"    {count} of which {reason}")
     return steps.median > TIME_GOAL or gains.median > RATIO_GOAL
-
-
-def _line(name: str, one: Summary) -> str:
-    errors = f"median {one.median:5.1%}, 90th percentile {one.ninetieth:5.1%}, mean {one.mean:+5.1%}"
-    return f"  {name:<46} {one.rows:>3}  {errors}"

@@ -39,6 +39,6 @@ def sharded_rows() -> Iterator[tuple[str, Compared]]:
 def sharded_table() -> None:
     """Print the table."""
     print("\nWeights sharded over data-parallel ranks: estimates with `shard: weights`")
-    print(f"  {'':<75} {'published':>10} {'ours':>10} {'':>2} {'error':>7}")
+    print(f"  {'run':<75} {'published':>10} {'ours':>10} {'':>2} {'error':>7}")
     for unit, row in sharded_rows():
         print(f"  {row.name:<75} {row.published:>10.1f} {row.ours:>10.1f} {unit} {row.error:>+7.1%}")

@@ -55,6 +55,12 @@ class Summary(NamedTuple):
     ninetieth: float
     mean: float
 
+    def __str__(self) -> str:
+        return f"  {self.family:<46} {self.rows:>4} {self.median:>7.1%} {self.ninetieth:>7.1%} {self.mean:>+7.1%}"
+
+
+SUMMARY_HEAD = f"  {'errors':<46} runs  median    90th    mean"
+
 
 def compare(runs: Iterable[Run]) -> Iterator[Compared]:
     """Return each time of each run beside ours."""

@@ -15,7 +15,7 @@ import contextlib
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from published_context import context_table
@@ -23,10 +23,11 @@ from published_memory import memory_table
 from published_precision import precision_table
 from published_runs import DENSE, KINDS, MOE, OPEN, PARTS, RATIOS, Run, left_out, published_runs
 from published_sharded import sharded_table
-from published_times import Compared, Summary, compare, ratios, summaries, summary
+from published_times import SUMMARY_HEAD, Compared, Summary, compare, ratios, summaries, summary
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "estimate.md"
 BLOCK = re.compile(r"^```text\n.*?^```$", re.MULTILINE | re.DOTALL)
+ROW = re.compile(r"^    .*\n", re.MULTILINE)  # of a single run, or why runs are left out
 TITLES = {
     DENSE: "Steps of dense models",
     OPEN: "Steps whose configuration is not complete",
@@ -61,9 +62,10 @@ def tables(*, fast: bool = False) -> bool:
     sharded_table()
     if not fast:
         missed.append(precision_table())
-    print("\nLeft out of times")
-    for (family, reason), count in Counter((run.family, run.reason) for run in left_out()).items():
-        print(f"  {count:>3} of {family}: {reason}")
+    reasons = Counter((run.family, run.reason) for run in left_out())
+    print(f"\nLeft out of times: {reasons.total()}")
+    for (family, reason), count in reasons.items():
+        print(f"    {count:>3} of {family}: {reason}")
     if not fast:
         print("\nPeaks of memory, in GB")
         missed.append(memory_table())
@@ -71,8 +73,9 @@ def tables(*, fast: bool = False) -> bool:
 
 
 def refreshed(page: str, printed: str) -> str:
-    """Return the page with what the script prints in its only block of text."""
-    return BLOCK.sub(lambda _: f"```text\n{printed.strip(chr(10))}\n```", page)
+    """Return the page with what the script prints, less rows of single runs and reasons, in its only block of text."""
+    summed = ROW.sub("", printed).strip("\n")
+    return BLOCK.sub(lambda _: f"```text\n{summed}\n```", page)
 
 
 def _times(kind: str) -> bool:
@@ -106,18 +109,13 @@ def _ratios(rows: Sequence[Compared]) -> bool:
 
 
 def _print(title: str, rows: Sequence[Compared], each: Sequence[Summary], assumed: dict[str, str]) -> None:
-    print(f"\n{title}\n  {'':<75} {'published':>10} {'ours':>10} {'error':>7}")
+    print(f"\n{title}\n    {'':<75} {'published':>10} {'ours':>10} {'error':>7}")
     for row in rows:
         note = assumed.get(row.name, "")
-        print(f"  {row.name:<75} {_text(row.published):>10} {_text(row.ours):>10} {row.error:>+7.1%}  {note}".rstrip())
-    for line in _lines(each):
-        print(line)
-
-
-def _lines(each: Sequence[Summary]) -> Iterator[str]:
-    for one in each:
-        errors = f"median {one.median:5.1%}, 90th percentile {one.ninetieth:5.1%}, mean {one.mean:+5.1%}"
-        yield f"  {one.family:<24} {one.rows:>3}  {errors}"
+        print(
+            f"    {row.name:<75} {_text(row.published):>10} {_text(row.ours):>10} {row.error:>+7.1%}  {note}".rstrip()
+        )
+    print(SUMMARY_HEAD, *each, sep="\n")
 
 
 def _text(value: float) -> str:

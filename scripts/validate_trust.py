@@ -78,8 +78,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def refreshed(page: str, printed: str) -> str:
-    """Return the page with what the script prints in its only block of text."""
-    return BLOCK.sub(lambda _: f"```text\n{printed.strip(chr(10))}\n```", page)
+    """Return the page with what the script prints, less single runs and goals, in its only block of text."""
+    summed = re.sub(r"^ {4}\S.*\n", "", printed.partition("\nGoals")[0], flags=re.MULTILINE).strip("\n")
+    return BLOCK.sub(lambda _: f"```text\n{summed}\n```", page)
 
 
 def tables() -> bool:
@@ -87,9 +88,9 @@ def tables() -> bool:
     judged, aside = evidence_base().runs, set_aside()
     sources = list(left_out([*judged, *aside], judged))
     goals = [*_intervals(sources), *_pairs(sources), *_own(sources), *_like(sources), *_memory(), *_low()]
-    print("\nSet aside: more than 3.5 spreads off, by the runs of other sources")
+    print(f"\nSet aside, more than 3.5 spreads off by the runs of other sources: {len(aside)}")
     for row in aside:
-        print(f"  {row.run}: published {row.published:,.1f} ms, ours {row.estimated:,.1f} ms")
+        print(f"    {row.run}: published {row.published:,.1f} ms, ours {row.estimated:,.1f} ms")
     print("\nGoals" + " " * 60 + "here  goal")
     for goal in goals:
         print(goal)
@@ -204,7 +205,7 @@ def _low() -> Iterator[Goal]:
     sources = left_out([*every, *aside], [row for row in every if row.compared.facts.is_low])
     print("\nIn 8 and 4 bits:", end=" ")
     yield from (goal._replace(what=f"{goal.what}, 8 and 4 bits") for goal in _intervals([*sources], low=True))
-    print("  set aside, more than 3.5 spreads off:")
+    print(f"  set aside, more than 3.5 spreads off: {len(aside)}")
     for row in aside:
         print(f"    {row.run}: published {row.published:,.1f} ms, ours {row.estimated:,.1f} ms")
 

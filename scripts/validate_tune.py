@@ -155,12 +155,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         missed |= is_missed(tuning, [estimate for _, estimate in known])
     print("\n".join(lines))
     if given.write:
-        PAGE.write_text(refreshed(PAGE.read_text(encoding="utf-8"), "\n".join(lines)), encoding="utf-8")
+        PAGE.write_text(refreshed(PAGE.read_text(encoding="utf-8"), summed("\n".join(lines))), encoding="utf-8")
     return int(missed)
 
 
+def summed(printed: str) -> str:
+    """Return the paragraphs for the page: titles, counts of points, what is faster but unmeasured, layouts in use."""
+    parts = re.sub(r"^    .*\n", "", printed, flags=re.MULTILINE).split("\n\n")
+    heads = (*(f"{case.title}: " for case in CASES), "Faster in the estimate", "beside layouts in use")
+    kept = [part.strip("\n") for part in parts]
+    return "\n\n".join(part for part in kept if part.startswith(heads) or "\nbest of " in part)
+
+
 def refreshed(page: str, printed: str) -> str:
-    """Return the page with what the script prints in its only block of text."""
+    """Return the page with a text in its only block of text."""
     return BLOCK.sub(lambda _: f"```text\n{printed}\n```", page)
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from pipesched.cli.app import COMMANDS
 from pipesched.pipeline.kinds import COMPUTATION_LETTERS, KINDS
 
 ROOT = Path(__file__).parent.parent
@@ -32,18 +31,6 @@ def files_of(text: str) -> list[str]:
 @pytest.mark.parametrize("name", sorted(set(files_of(TEXT))))
 def test_every_file_that_is_named_exists(name: str) -> None:
     assert (ROOT / name).exists() or (PACKAGE / name).exists()
-
-
-ROWS = [line for line in TEXT.splitlines() if line.startswith("| ") and files_of(line)]
-
-
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[2:40])
-def test_a_row_names_what_stands_in_its_files(row: str) -> None:
-    """Each name in a row of the tables stands in a Python file that the row names: a move makes the row wrong."""
-    known = [ROOT / name if (ROOT / name).exists() else PACKAGE / name for name in files_of(row)]
-    code = "".join(file.read_text(encoding="utf-8") for file in known if file.suffix == ".py")
-    for name in re.findall(r"`(\w+)`", row):
-        assert re.search(rf"\b{name}\b", code) or name in COMMANDS, name
 
 
 def test_what_code_is_named_exists() -> None:

@@ -104,6 +104,32 @@ def test_the_tour_runs(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["front.json", "plan.csv", "plan.json", "plan.svg"]
 
 
+MOST_WORDS = 113_857  # of docs/: this number only falls
+MOST_LONG = 0.04  # the share of sentences of more than 30 words
+MARKUP = re.compile(r"^```.*?^```$|^(?:[|#!]|    )[^\n]*$|\]\([^)]*\)", re.MULTILINE | re.DOTALL)
+ENDS = re.compile(r"(?<=[.!?:])[)\"*`]*\s+|\n\s*\n|\n(?=\s*(?:[*-]|\d+\.) )")
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a page; code, tables, headings and the ends of links are none."""
+    return [one for one in ENDS.split(MARKUP.sub("", text)) if one.strip()]
+
+
+def test_sentences() -> None:
+    """A sentence ends with its mark, a colon, its paragraph or its entry of a list."""
+    text = "# No\n\nOne, [two](a.md). (Three!)\nFour:\n\n* five\n* six\n\n| no |\n```sh\nno. no.\n```\nSeven"
+    assert [one.split() for one in sentences(text)] == [
+        ["One,", "[two."], ["(Three!"], ["Four:"], ["*", "five"], ["*", "six"], ["Seven"]]  # fmt: skip
+
+
+def test_the_docs_grow_no_more() -> None:
+    """What is added makes something else deletable; words are what blanks divide, in code and tables too."""
+    texts = [page.read_text(encoding="utf-8") for page in (ROOT / "docs").rglob("*.md")]
+    assert sum(len(text.split()) for text in texts) <= MOST_WORDS
+    lengths = [len(sentence.split()) for text in texts for sentence in sentences(text)]
+    assert sum(length > 30 for length in lengths) <= MOST_LONG * len(lengths)
+
+
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
