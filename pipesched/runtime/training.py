@@ -16,7 +16,7 @@ import torch.distributed as dist
 
 from pipesched.checks import require_callable, require_number, require_whole
 from pipesched.errors import ConfigError, PipeschedError
-from pipesched.executors.spec import cores
+from pipesched.executors import cores
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
 from pipesched.results.outcome import Outcome

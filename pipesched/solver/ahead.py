@@ -17,9 +17,9 @@ from typing import Generic, NamedTuple, TypeVar
 from pipesched.core.clock import Clock, TimeIsUp
 from pipesched.core.cpsat import Limits
 from pipesched.errors import WorkerDied
+from pipesched.executors import cores
 from pipesched.executors.batches import PendingCall
 from pipesched.executors.opening import cores_of_each, others_at_a_time, shares_cores
-from pipesched.executors.spec import cores
 from pipesched.pipeline.bounds import Bound
 from pipesched.solver.case import Candidate
 from pipesched.solver.search import Rank, Search

@@ -213,11 +213,11 @@ class SolvePolicy:
     bounds: BoundPolicy = BoundPolicy()  # solver/bounds.py
     portfolio: PortfolioPolicy = PortfolioPolicy()  # solver/portfolio.py, solver/saving_portfolio.py
     cuts: CutPolicy = CutPolicy()  # solver/cuts/
-    cases: CasePolicy = CasePolicy()  # solver/case_search.py
+    cases: CasePolicy = CasePolicy()  # solver/solve.py
     exact: ExactPolicy = ExactPolicy()  # solver/bounds.py, solver/model.py and the like
     windows: WindowPolicy = WindowPolicy()  # solver/neighbourhood.py
     moves: MovePolicy = MovePolicy()  # solver/step_case.py
-    polish: PolishPolicy = PolishPolicy()  # solver/case_search.py
+    polish: PolishPolicy = PolishPolicy()  # solver/solve.py
     periods: PeriodPolicy = PeriodPolicy()  # solver/periodic/
     advice: AdvicePolicy = AdvicePolicy()  # solver/advice.py
     ahead: AheadPolicy = AheadPolicy()  # what is sent to other processes
