@@ -19,9 +19,8 @@ from math import gcd, inf, sqrt
 from statistics import median_low
 from typing import NamedTuple
 
-from pipesched.analysis.measured.files import RecordedRun
+from pipesched.analysis.measured.files import RecordedRun, Steps
 from pipesched.analysis.measured.ranges import PER_UNIT, Range, ops_of, producers
-from pipesched.analysis.measured.steps import Steps
 from pipesched.core.arrays import round_up
 from pipesched.errors import InvalidSchedule
 from pipesched.pipeline.kinds import KINDS

@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipesched.analysis.measured.clocks import Aligned, aligned, transits
-from pipesched.analysis.measured.files import read_run
+from pipesched.analysis.measured.files import Steps, placement_of, read_run, steps_of
 from pipesched.analysis.measured.measured_step import (
     MeasuredLatency,
+    MeasuredMessages,
     latencies,
     measured_problem,
     measured_schedule,
+    messages_of,
     quantile,
     quartiles,
 )
-from pipesched.analysis.measured.messages import MeasuredMessages, messages_of
 from pipesched.analysis.measured.ranges import PER_UNIT, Machine
-from pipesched.analysis.measured.steps import Steps, placement_of, steps_of
 from pipesched.analysis.reasons.explain import explain
 from pipesched.analysis.reasons.explanation import Explanation
 from pipesched.checks import require_type

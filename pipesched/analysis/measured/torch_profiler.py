@@ -22,9 +22,9 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from pipesched.analysis.measured.counted import CountedRank
 from pipesched.analysis.measured.ranges import (
     PER_UNIT,
+    CountedRank,
     Machine,
     MessageWait,
     NamedRange,
