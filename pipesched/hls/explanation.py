@@ -19,8 +19,7 @@ from pipesched.core.timing import Times
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 from pipesched.hls.outcome import HardwareOutcome
-from pipesched.hls.schedule import HardwareSchedule, checked
-from pipesched.hls.units import UnitClass, lower
+from pipesched.hls.schedule import HardwareSchedule, UnitClass, checked, lower
 
 Unit = tuple[str, int]  # a unit class, and which of its units
 
