@@ -9,8 +9,7 @@ from math import fsum
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from pipesched.comparing.packing.positions import Positions
-from pipesched.comparing.packing.timing import first_fit
+from pipesched.comparing.packing.timing import Positions, first_fit
 from pipesched.core.arrays import Ints, np
 
 Taking = Callable[[Ints, Ints], Ints]  # works and sizes, a row a microbatch and a column a case: what each takes
