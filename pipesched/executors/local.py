@@ -104,10 +104,7 @@ class _Died(Exception):
 
 
 class _Worker:
-    """A process that runs calls one after another, until its connection is closed, as it is when its thread ends.
-
-    It starts afresh, without a copy of this process's threads and locks.
-    """
+    """A process, started afresh, that runs calls one after another until its connection is closed."""
 
     def __init__(self) -> None:
         context = get_context("spawn")

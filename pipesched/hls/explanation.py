@@ -249,11 +249,7 @@ def has_rest(unit: UnitClass) -> bool:
 
 
 def _sensitivities(schedule: HardwareSchedule, tasks: TimedTasks, early: TimedTasks) -> Iterator[ClassSensitivity]:
-    """Yield the sensitivity to the latency of each class that runs something; `early` are the tasks at their earliest.
-
-    The latency of a class counts once for each operation on a path, or if it has a rest for each that a path leaves by
-    that rest.
-    """
+    """Yield the sensitivity to the latency of each class that runs something; `early`: tasks at their earliest."""
     units, classes = schedule.units, schedule.classes
     own = [[] if has_rest(units[number]) else [number] for number in classes]
     ranges = path_counts(early, lambda task: own[task], len(units))

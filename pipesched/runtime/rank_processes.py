@@ -127,10 +127,7 @@ def _early(folder: str, rank: int) -> Path:
 
 @contextmanager
 def _errors_in(file: Path) -> Iterator[Any]:
-    """Let a process that starts in the block write errors to a file; yield what gives it the standard error back.
-
-    Python prints a traceback in a process whose parent is killed in the instant in which it is started.
-    """
+    """Let a process that starts in the block write errors to a file; yield what gives it the standard error back."""
     if not hasattr(reduction, "DupFd"):
         yield None
         return

@@ -158,11 +158,10 @@ class PortfoliosAhead(CasesAhead):
 
     def try_large(self, search: Search, numbers: Sequence[int]) -> None:
         """Let workers try those of these cases that are large, the first ones first, as far as there are workers."""
-        policy = search.policy.ahead
         for number in numbers:
             size = search.cases[number].index.size
-            seconds = search.clock.left - policy.way_back - policy.way_back_each * size
-            if size > policy.portfolio_least and seconds > 0:
+            seconds = search.clock.left - 0.1 - 2e-6 * size  # to send a schedule back and to check it
+            if size > search.policy.cases.large and seconds > 0:
                 self.begin(search, [number], seconds)
 
     def last(self, numbers: Sequence[int]) -> list[int]:

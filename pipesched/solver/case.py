@@ -116,7 +116,7 @@ class Case(ABC):
     def is_countable(self) -> bool:
         """Whether times are small enough for searches in machine words, of CP-SAT and numpy."""
         time = sum(self.graph.durations) + len(self.graph) * max(self.problem.largest_hops, default=0)
-        return time // (self.quantum or 1) <= self.policy.cases.most_counted
+        return time // (self.quantum or 1) <= 2**50
 
     @property
     def longest(self) -> int:

@@ -151,7 +151,7 @@ def solve_request(request: SolveRequest) -> Outcome:
     periods = PeriodicPhase(search, request.method)
     with lent(request.runs, FEWEST_OPERATIONS) as pool:
         if pool is not None and isinstance(request.runs, str):
-            clock.limit = max(clock.limit - request.policy.ahead.closing, clock.limit / 2)
+            clock.limit = max(clock.limit - 0.3, clock.limit / 2)  # seconds: to end the processes
         stopped_by = _run(search, request, pool, periods)
     if search.best is None:
         is_late = clock.is_over or not any(case.problem.has_step for case in cases)
@@ -198,7 +198,7 @@ def _tried(request: SolveRequest, clock: Clock) -> Tried:
     def families() -> FamilyCuts:
         slow = policy.families_part if request.method == "portfolio" else policy.slow_part  # nothing long follows
         parts = (part * request.limits.seconds for part in (policy.families_part, slow))
-        return of_families(problem, placed, *(clock.part(max(part, policy.families_least)) for part in parts))
+        return of_families(problem, placed, *(clock.part(max(part, 2.0)) for part in parts))
 
     fused = [] if problem.has_units else fused_for_families(problem, placed)
     return tried(placed, count, policy, request.allowed, part, fused=fused, families=families, counts_ways=counts_ways)
@@ -224,7 +224,7 @@ def _cuts(search: Search, number: int) -> CutReport:
 def _run(search: Search, request: SolveRequest, pool: Executor | None, periods: PeriodicPhase) -> StoppedBy:
     """Go through all steps until one of them closes the gap, then lower the memory; return what ended them."""
     try:
-        kept = search.policy.moves.part * search.clock.limit
+        kept = 0.03 * search.clock.limit  # for the moves at the end
         search.clock.limit -= kept
         with closing(PortfoliosAhead(pool, _try_portfolio)) as portfolios:
             left = _heuristics(search, request.start, periods, portfolios)
@@ -240,13 +240,18 @@ def _run(search: Search, request: SolveRequest, pool: Executor | None, periods: 
         if request.polish and request.method != "portfolio" and search.best is not None and not is_named:
             number = search.candidates.index(search.best)
             search.at(f"{POLISHING}, {search.cases[number].name}")
-            lower_memory(search, number, search.clock.part(search.policy.polish.part * search.limits.seconds))
+            lower_memory(search, number, search.clock.part(0.1 * search.limits.seconds))
             _shorten(search)
     except KeyboardInterrupt:
         if search.best is None or search.clock.is_stopped:
             raise
         return StoppedBy.INTERRUPT
     return stopped_by
+
+
+def is_at_the_end(search: Search) -> bool:
+    """Return whether so little of the time limit is left that it is what ends a search."""
+    return search.clock.left <= 0.02 * search.limits.seconds
 
 
 def _stopped_by(search: Search) -> StoppedBy:
@@ -258,7 +263,7 @@ def _stopped_by(search: Search) -> StoppedBy:
     if search.clock.is_stopped:
         return StoppedBy.INTERRUPT
     is_cut_off = any(number in search.cut_off for number in search.open)
-    is_over = is_cut_off or search.clock.left <= search.policy.cases.end_part * search.limits.seconds
+    is_over = is_cut_off or is_at_the_end(search)
     return StoppedBy.TIME_LIMIT if is_over else StoppedBy.SEARCH
 
 
@@ -299,10 +304,7 @@ def _heuristics(
 
 
 def _named(search: Search) -> list[Iterator[Candidate]]:
-    """Return the candidates of named algorithms for each case; of large cases those that were not tried at once.
-
-    There the algorithms that are fast come first, those of all cases.
-    """
+    """Return the named candidates of each case; of large cases, whose fast algorithms come first, those not tried."""
     cases = search.cases
     named: list[Iterator[Candidate]] = [case.named_candidates() for case in cases]
     if _size(search) > search.policy.portfolio.one_limit:
@@ -341,10 +343,7 @@ def _try_families(search: Search, named: Sequence[Iterator[Candidate]]) -> None:
 def _try_portfolio(
     search: Search, number: int, named: Iterator[Candidate] | None = None, fed: Iterator[Candidate] | None = None
 ) -> None:
-    """Try the named algorithms of a case, for which there is all the time, and then rules of list scheduling.
-
-    Last come the named algorithms in their best orders of microbatches that differ.
-    """
+    """Try named algorithms, for which there is all the time, then list scheduling, then best orders of microbatches."""
     case, policy = search.cases[number], search.policy.portfolio
     search.at(f"portfolio, {case.name}")
     search.try_all(number, case.named_candidates() if named is None else named, search.clock, heuristic=True)
@@ -353,7 +352,7 @@ def _try_portfolio(
     if search.best is None:
         seconds = search.clock.left
     search.try_all(number, case.ruled_candidates(), search.clock.part(seconds), heuristic=True)
-    clock = search.clock.part(policy.fed_part * search.limits.seconds)
+    clock = search.clock.part(policy.part * search.limits.seconds)
     search.try_all(number, case.fed_candidates() if fed is None else fed, clock, heuristic=True)
 
 
@@ -363,13 +362,8 @@ def _size(search: Search) -> int:
 
 
 def _break_ties(search: Search, left: list[tuple[int, Iterator[Candidate]]]) -> None:
-    """Offer the named schedules that were not tried, because a bound was met, where one may have the value of the best.
-
-    Of schedules of the same value, the one whose largest device holds least is taken.
-    """
-    policy = search.policy.portfolio
-    least = max(policy.ties_least, search.clock.seconds)
-    clock = search.clock.part(min(policy.ties_part * search.limits.seconds, least))
+    """Offer named schedules that were left out at a bound: of equal values the one that holds least is taken."""
+    clock = search.clock.part(min(0.1 * search.limits.seconds, max(2.0, search.clock.seconds)))
     for number, candidates in left:
         if search.best is None or clock.is_over:
             return
@@ -380,13 +374,12 @@ def _break_ties(search: Search, left: list[tuple[int, Iterator[Candidate]]]) -> 
 
 def _raise_bounds(search: Search) -> None:
     """Bound every case: by the work of devices in any time, then by what takes longer, up to a part of the time."""
-    policy = search.policy.bounds
     for number, case in enumerate(search.cases):
         paired = case.problem.costs.overlap is not None
         search.raise_bound(number, highest(work_bounds(case.problem, case.letters, paired=paired), 1))
-    clock = search.clock.part(policy.part * search.limits.seconds)
+    clock = search.clock.part(0.4 * search.limits.seconds)
     for number, case in enumerate(search.cases):
-        own = Clock(max(clock.left, policy.least), search.clock.stop)
+        own = Clock(max(clock.left, 0.05), search.clock.stop)  # enough for a single microbatch
         with suppress(TimeIsUp):
             with under(own):
                 bound = replace(case.bound(), per_unit=search.per_unit)
@@ -415,10 +408,7 @@ def _try_quick_schedules(search: Search, done: int | None) -> list[int]:
 
 
 def _take_hint(search: Search, hint: Schedule) -> None:
-    """Offer the schedule of the user's hint, on its own cut if that is tried.
-
-    Raises ConfigError if it is of another model or placement.
-    """
+    """Offer the user's hint, on its own cut if that is tried. Raises ConfigError for another model or placement."""
     for number, case in sorted(enumerate(search.cases), key=lambda one: one[1].problem.costs != hint.problem.costs):
         problem = case.problem
         sizes = (problem.devices, problem.microbatches, problem.stages % hint.plan.index.stages)
@@ -487,9 +477,8 @@ def search_in_turn(search: Search, method: str, pool: Executor | None) -> None:
     """
     waiting, cut_off = set(range(len(search.cases))), set[int]()
     unbegun: dict[int, float] = {}  # the time, in seconds, with which no model of a case could be begun
-    policy = search.policy.cases
     with closing(CasesAhead(pool, partial(_search_case, clock=None, method=method))) as ahead:
-        while search.best and search.clock.left > policy.end_part * search.limits.seconds:
+        while search.best and not is_at_the_end(search):
             numbers = [number for number in search.open if number in waiting]
             if numbers:
                 search.is_begun = True
@@ -501,7 +490,7 @@ def search_in_turn(search: Search, method: str, pool: Executor | None) -> None:
                     _search_case(search, numbers[0], clock, method)
                     search.limits = given
                 waiting.remove(numbers[0])
-                if clock.seconds > policy.used_part * clock.limit:
+                if clock.seconds > 0.9 * clock.limit:
                     cut_off.add(numbers[0])
                 elif numbers[0] in search.cut_off:
                     unbegun[numbers[0]] = clock.limit
@@ -609,14 +598,13 @@ def lower_memory(search: Search, number: int, clock: Clock) -> None:
     if best is None:
         return
     case, most = search.cases[number], max(best.schedule.memory_grains)
-    policy = search.policy.polish
     step = least_step(case.problem, RECOMPUTED)
     least = max(1, *map(case.problem.static_grains, range(case.problem.devices)))
-    for _ in range(policy.rounds):
+    for _ in range(24):
         middle = most - max((most - least) // (2 * step), 1) * step
         if middle < least or clock.is_over:
             return
-        found = _within(search, case, middle, clock.part(policy.round_part * clock.left))
+        found = _within(search, case, middle, clock.part(0.34 * clock.left))
         if found is None:
             least = middle + step
             continue

@@ -211,10 +211,7 @@ class StepRules:
         return found
 
     def _orders(self) -> Iterator[Edges]:
-        """Yield the order of microbatches that are alike, and what then follows from the budget.
-
-        Where operations are coupled one row alone has them in order: it gives them their numbers.
-        """
+        """Yield the order of microbatches that are alike (coupled: of one row alone), and what the budget adds."""
         problem, index = self.problem, self.index
         if not self._is_alike:
             return

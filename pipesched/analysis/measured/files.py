@@ -265,10 +265,7 @@ def _require_each_once(found: Sequence[tuple[int, str]], ranks: int) -> None:
 def _placement(
     traces: Sequence[TraceFile], given: Placement | Sequence[int] | str | None, planned: Placement | None
 ) -> Placement:
-    """Return where the chunks of Primus's files are: as given, else as planned, else chunk x P + rank.
-
-    Raises ConfigError.
-    """
+    """Return where Primus's chunks are: as given, as planned, or chunk x P + rank. Raises ConfigError."""
     devices = len(traces)
     parts = chain.from_iterable(trace.content.values() for trace in traces)
     chunks = (chunk for part in parts for chunk in part.get("fwd_chunk") or [0] if isinstance(chunk, int))

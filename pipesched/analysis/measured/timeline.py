@@ -213,10 +213,7 @@ def _costs(lengths: dict[tuple[str, int], Quartiles], found: Aligned, plan: Prob
 
 
 def _planned(plan: Problem, letter: str, stage: int) -> int | float | None:
-    """Return what a kind of operation lasts in a plan (of its first direction), None for a transfer that it lacks.
-
-    Where microbatches differ it is the median of them.
-    """
+    """Return what a kind of operation lasts in a plan, the median of microbatches; None for transfers that it lacks."""
     ticks, cost = plan.ticks, OVERLAP if letter == OVERLAP else KINDS[letter].cost
     if cost not in ticks.rows:
         both = ticks.mean["forward"][stage] + ticks.mean["backward"][stage]

@@ -167,10 +167,7 @@ def sensitivities(
 
 
 def _parts(schedule: Schedule) -> Callable[[int], Sequence[tuple[Row, bool]]]:
-    """Return a function that names the costs that an entry of an order has: a pair those of its parts, or its own.
-
-    Beside each it says whether that is more than nothing.
-    """
+    """Return what names the costs of an entry of an order, of a pair its parts' or its own, and which are above 0."""
     model, plan, index = schedule.problem.model, schedule.plan, schedule.plan.index
 
     def part(number: int, kind: str) -> tuple[Row, bool]:

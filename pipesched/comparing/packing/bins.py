@@ -144,10 +144,7 @@ def _descend(positions: Positions, start: Ints, least: Ints, work: int | Ints, r
 
 
 def _step(rest: Ints, slopes: Ints, makespans: Ints, pace: float, *, together: bool) -> Ints:
-    """Return the factors of a step: within a rank away from steep slopes, and between ranks from slow ones to fast.
-
-    Only sums that are rounded once, products and quotients occur: they are the same on every machine.
-    """
+    """Return the factors of a step, the same on every machine: within ranks from steep slopes, between to fast ones."""
     totals = np.array([fsum(column) for column in rest.T.tolist()])
     growth = np.maximum([fsum(column) for column in (rest * slopes).T.tolist()], 1.0)  # by all that is free
     length = np.maximum(makespans.astype(np.float64), 1.0)

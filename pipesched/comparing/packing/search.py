@@ -140,10 +140,7 @@ def _best(first: Ints, second: Ints) -> int:
 
 
 def _trade(bins: Bins, slow: int, other: int, most: int) -> bool:
-    """Exchange a document of a slow rank for a shorter one, if that makes the slower of both ranks shorter.
-
-    The other one may be in another microbatch of the rank itself.
-    """
+    """Exchange a document of a slow rank for a shorter one, also its own, if that makes the slower of both shorter."""
     work = bins.documents.work
     given, got = (_some(bins.documents_of(rank), most) for rank in (slow, other))
     i, j = (pair.ravel() for pair in np.meshgrid(given, got, indexing="ij"))
@@ -306,10 +303,7 @@ class _PackingSearch:
 
     @cached_property
     def _held(self) -> Ints | None:
-        """What devices with a budget hold as slots start, in parts of their capacities, a column a microbatch.
-
-        Parts and sizes are whole numbers small enough for floats to be exact: in any order of sums.
-        """
+        """What devices with a budget hold as slots start, a column a microbatch, in parts that are exact in floats."""
         limits = self.times.limits(self.positions)
         if not limits:
             return None

@@ -388,10 +388,7 @@ def none_empty(filled: Filled) -> Filled:
 
 
 def _searched(tokens: Sequence[int], bins: int, cap: int) -> Filled | None:
-    """Search with steps back: a document goes to each bin with room, the fullest first, but once to bins equally full.
-
-    A way ends where the room of the bins that still take the shortest document is less than what is left.
-    """
+    """Search with steps back: a document goes to each bin with room, fullest first; a way ends with too little room."""
     room, placed = [cap] * bins, [-1] * len(tokens)
     rest = [*accumulate(reversed(tokens))][::-1]
     tried: list[list[int]] = []

@@ -308,10 +308,7 @@ def _next_bound(chain: Chain, fitting: _Fitting, order: CutsInOrder, policy: Cut
 
 
 class _Fitting:
-    """Takes the first cuts with which one microbatch fits, but for that of a problem, as problems into `found`.
-
-    These stand by the ends of their stages.
-    """
+    """Takes the first cuts with which one microbatch fits as problems into `found`, by the ends of their stages."""
 
     def __init__(self, problem: Problem, count: int, allowed: Allowed) -> None:
         self.problem, self.count, self.allowed = problem, count, allowed
@@ -340,10 +337,7 @@ def _runs(chain: Chain) -> list[int]:
 
 
 def _order(chain: Chain, own: Sequence[int], above: float, policy: CutPolicy) -> CutsInOrder | None:
-    """Return the cuts in order whose bounds are at most so much `above` that of a cut; None where there are too many.
-
-    Stages that stand side by side on a device are one.
-    """
+    """Return the cuts in order whose bounds are so much `above` that of a cut at most; None for too many."""
     lasts = [stage - 1 for stage in accumulate(_runs(chain))]
     of_stages = tuple(chain.devices.of_stages[stage] for stage in lasts)
     joined = replace(chain, devices=chain.devices._replace(of_stages=of_stages))

@@ -70,7 +70,7 @@ class Seeker:
                 0.0 if most is None else (peak - most) / max(most, 1)
                 for peak, most in zip(peaks[0].tolist(), self.block.capacities, strict=True)
             ]
-            self.prices *= np.exp(self.policy.pressure * np.clip(shares, -1, 1))
+            self.prices *= np.exp(np.clip(shares, -1, 1))
             self.prices /= self.prices.mean()
         return None
 
@@ -145,13 +145,10 @@ class PeriodSearch:
                 self.take(found)
                 yield found
                 return
-            longer = 2 * longer + ceil_div(seeker.least, self.policy.steps)
+            longer = 2 * longer + ceil_div(seeker.least, 50)
 
     def _shortened(self, seeker: Seeker) -> Iterator[PeriodicSchedule]:
-        """Yield shorter schedules of a block, by bisection between what is not found and the best.
-
-        Of a large case, each by twice as much as the one before: what is found takes less time than what is not.
-        """
+        """Yield shorter schedules of a block: by bisection, or of a large case each by twice as much as before."""
         least, step, is_large = seeker.least_refuted + 1, 1, len(self.case.graph) > self.policy.unrolled
         while least <= (most := self._most(seeker)):
             period = max(most + 1 - step, least) if is_large else (least + most) // 2
@@ -228,7 +225,7 @@ class PeriodicMethod:
                 yield from self._unrolled(found)
             return
         if self.search.best is self.unrolled:
-            with suppress(TimeIsUp), under(clock.part(self.policy.search_part * clock.limit)):
+            with suppress(TimeIsUp), under(clock.part(0.6 * clock.limit)):
                 deque(self.search.round(), maxlen=0)
         if self.search.best is not None and self.search.best is not self.unrolled:
             yield from self._unrolled(self.search.best)
@@ -248,7 +245,7 @@ class PeriodicMethod:
         """
         yield from self._exhausted()
         seeker = self.search.seeker(1)
-        shortest, part = self.search.shortest_of_one, self.policy.refuted_part
+        shortest, part = self.search.shortest_of_one, 0.5
         most = seeker.least_refuted if shortest is None else shortest - 1
         while seeker.least_refuted < most and clock.left > self.policy.presolve * len(seeker.block):
             period = most if part < 1 else seeker.least_refuted + 1
@@ -305,7 +302,7 @@ def unrolled(case: Case, block: BlockOperations, found: PeriodicSchedule) -> Ite
         return
     schedule = case.replay(moved)
     yield schedule
-    for _ in range(case.policy.periods.rounds):
+    for _ in range(8):
         again = _moved_back(case, schedule.start_ticks)
         moved = None if again is None else _moved_up(case, again)
         if moved is None:
@@ -314,7 +311,7 @@ def unrolled(case: Case, block: BlockOperations, found: PeriodicSchedule) -> Ite
         gain = case.value(schedule) - case.value(shorter)
         schedule = shorter
         yield schedule
-        if gain <= case.policy.periods.least_gain * case.value(schedule):
+        if 2_000 * gain <= case.value(schedule):
             return
 
 
@@ -352,7 +349,7 @@ def pays(case: Case) -> bool:
         and bool(limits)
         and problem.devices > 1
         and problem.microbatches >= 2 * problem.devices
-        and len(case.graph) > case.policy.periods.least
+        and len(case.graph) > case.policy.cases.easy
     )
 
 
