@@ -7,7 +7,6 @@ the unit and what it is for. What nobody would tune stands where it is used.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
 
 
 @dataclass(frozen=True)
@@ -31,11 +30,6 @@ class CutPolicy:
     part: float = 0.4  # of the time limit: to find them, and the bound on the others, at most
     families_part: float = 0.6  # of the time limit: to find the best cuts of algorithms, at most
     slow_part: float = 0.2  # of the time limit: after which slow algorithms are left out
-    margins: tuple[float, ...] = (0.0, 0.05, inf)  # of the balanced bound: how far above cuts are tried, in turn
-    most_moves: int = 100_000  # moves: what devices may take at all places, else cuts are not gone through
-    most_starts: int = 2_000  # choices: of items at which rows of stages begin, likewise
-    most_begun: int = 5_000  # beginnings: of cuts that are made longer
-    most_near: int = 600  # cuts: near a balanced one that are ranked, where devices have several stages
 
 
 @dataclass(frozen=True)

@@ -193,7 +193,7 @@ def _tried(request: SolveRequest, clock: Clock) -> Tried:
     count = policy.count if request.cuts is None else request.cuts
     part, counts_ways = clock.part(policy.part * request.limits.seconds), request.objective == "makespan"
     if not seeks_best(problem):
-        return tried(placed, count, policy, request.allowed, part, counts_ways=counts_ways)
+        return tried(placed, count, request.allowed, part, counts_ways=counts_ways)
 
     def families() -> FamilyCuts:
         slow = policy.families_part if request.method == "portfolio" else policy.slow_part  # nothing long follows
@@ -201,7 +201,7 @@ def _tried(request: SolveRequest, clock: Clock) -> Tried:
         return of_families(problem, placed, *(clock.part(max(part, 2.0)) for part in parts))
 
     fused = [] if problem.has_units else fused_for_families(problem, placed)
-    return tried(placed, count, policy, request.allowed, part, fused=fused, families=families, counts_ways=counts_ways)
+    return tried(placed, count, request.allowed, part, fused=fused, families=families, counts_ways=counts_ways)
 
 
 def _cuts(search: Search, number: int) -> CutReport:

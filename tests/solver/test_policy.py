@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import FrozenInstanceError, asdict, fields, is_dataclass
-from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +28,6 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     },
     "cuts": {
         "count": 3, "part": 0.4, "families_part": 0.6, "slow_part": 0.2,
-        "margins": (0.0, 0.05, inf), "most_moves": 100_000,
-        "most_begun": 5_000, "most_near": 600, "most_starts": 2_000,
     },
     "cases": {
         "first_part": 0.65, "device_part": 0.25, "justification_part": 0.1, "windows_part": 0.6,

@@ -89,15 +89,8 @@ class Bins:
             held[[first, second]] = held[[second, first]]
 
 
-class RankShape(NamedTuple):
-    """The best works of the microbatches of a rank, and the places for long documents side by side, the best first."""
-
-    works: Ints
-    places: Ints
-
-
-def shape_of(positions: Positions, work: int, rounds: int) -> RankShape:
-    """Return the best works of the microbatches of one rank, and where it best takes a long document.
+def shape_of(positions: Positions, work: int, rounds: int) -> tuple[Ints, Ints]:
+    """Return the best works of the microbatches of one rank, and the places for a long document, the best first.
 
     It is in each place once, beside works that are the best around it.
     """
@@ -109,7 +102,7 @@ def shape_of(positions: Positions, work: int, rounds: int) -> RankShape:
     best, makespans = _descend(positions, start, least, np.full(count + 1, work), rounds)
     ends = np.concatenate([makespans[:1], makespans[:-1], makespans[-2:-1]])
     middle = int((ends[:-2] + ends[1:-1] + ends[2:]).argmin())  # of places that are as good a neighbour decides
-    return RankShape(best[:, -1], np.argsort(np.abs(np.arange(count) - middle), kind="stable"))
+    return best[:, -1], np.argsort(np.abs(np.arange(count) - middle), kind="stable")
 
 
 def targets(positions: Positions, start: Ints, least: Ints, work: int, rounds: int) -> Ints:

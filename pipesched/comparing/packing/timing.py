@@ -40,11 +40,13 @@ MOST_TICKS = 1 << 26
 class LoadTable(NamedTuple):
     """What given microbatches take, a column each: by kind of operation and stage, and of messages by hop.
 
-    Row b of `hops` is for forwards over boundary b, row S + b for gradients over it, and the last one is of zeros.
+    Times are in ticks of which `per_unit` are a time unit. Row b of `hops` is for forwards over boundary b, row S + b
+    for gradients over it, and the last one is of zeros.
     """
 
     lengths: Ints
     hops: Ints
+    per_unit: int
 
 
 class Positions:
@@ -156,13 +158,6 @@ class Timed(NamedTuple):
     fits: bool = True
 
 
-class TickTable(NamedTuple):
-    """What microbatches take, in ticks of which `per_unit` are a time unit; all columns stand there for each way."""
-
-    times: LoadTable
-    per_unit: int
-
-
 @lru_cache(maxsize=16)
 def positions_of(problem: Problem, algorithm: str) -> Positions:
     """Return the positions of an algorithm's plan for a problem of microbatches alike.
@@ -237,7 +232,7 @@ class RankTimes:
     def _time_at_once(self, ranks: Sequence[Rank]) -> None:
         """Time ranks of which those of equally many microbatches are columns of arrays."""
         numbers = {load: number for number, load in enumerate(dict.fromkeys(chain.from_iterable(ranks)))}
-        table: TickTable | None = None
+        table: LoadTable | None = None
         for count in {len(rank): None for rank in ranks}:
             own = [rank for rank in ranks if len(rank) == count]
             try:
@@ -250,10 +245,10 @@ class RankTimes:
                 continue
             table = table or self._table([*numbers], count, positions.letters)
             columns = np.array([[numbers[load] for load in rank] for rank in own]).T
-            columns[count // 2 :] += table.times.hops.shape[1] - len(numbers)  # of the last way
+            columns[count // 2 :] += table.hops.shape[1] - len(numbers)  # of the last way
             for begin in range(0, len(own), AT_ONCE):
                 part = own[begin : begin + AT_ONCE]
-                makespans = positions.exact_makespans(table.times, columns[:, begin : begin + AT_ONCE]).tolist()
+                makespans = positions.exact_makespans(table, columns[:, begin : begin + AT_ONCE]).tolist()
                 for rank, makespan, fits in zip(part, makespans, self._fit(part, positions), strict=True):
                     self._known[rank] = Timed(Fraction(int(makespan), table.per_unit), fits)
 
@@ -270,8 +265,8 @@ class RankTimes:
                 fits &= (levels.astype(kind) @ columns).max(axis=0) <= floor(capacity * MILLION)
         return [*map(bool, fits)]
 
-    def _table(self, loads: Sequence[DocumentLoad], microbatches: int, letters: str) -> TickTable:
-        """Return what microbatches of these loads take by these kinds of operations."""
+    def _table(self, loads: Sequence[DocumentLoad], microbatches: int, letters: str) -> LoadTable:
+        """Return what microbatches of these loads take by these kinds of operations; all columns stand there a way."""
         fitted = self.fitted(microbatches)
         both = [*loads] * len(fitted.settled_placement.ways)
         problem = self.costs.problem(fitted, both)
@@ -280,7 +275,7 @@ class RankTimes:
         hops = np.vstack([model.there, nothing, model.back, nothing])
         most = len(loads) * sum(total(table.max(axis=1)) for table in (lengths, hops))
         kind = np.int64 if most < LARGEST else object
-        return TickTable(LoadTable(lengths.astype(kind), hops.astype(kind)), problem.ticks.per_unit)
+        return LoadTable(lengths.astype(kind), hops.astype(kind), problem.ticks.per_unit)
 
     def _planned(self, rank: Rank) -> Timed | None:
         if not rank:
