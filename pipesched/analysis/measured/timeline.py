@@ -10,6 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pipesched.analysis.explain import Explanation, explain
 from pipesched.analysis.measured.clocks import Aligned, aligned, transits
 from pipesched.analysis.measured.files import Steps, placement_of, read_run, steps_of
 from pipesched.analysis.measured.measured_step import (
@@ -23,8 +24,6 @@ from pipesched.analysis.measured.measured_step import (
     quartiles,
 )
 from pipesched.analysis.measured.ranges import PER_UNIT, Machine
-from pipesched.analysis.reasons.explain import explain
-from pipesched.analysis.reasons.explanation import Explanation
 from pipesched.checks import require_type
 from pipesched.core.timing import UNTIMED
 from pipesched.display import HasPage, from_file
